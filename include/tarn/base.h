@@ -1,0 +1,127 @@
+/* tarn/base.h: what every other header needs: status codes, the error struct, views,
+ * the version.
+ *
+ * Every function that can fail returns a tarn_status and takes a tarn_error pointer as
+ * its last parameter. The pointer may be NULL; otherwise the struct is filled when, and
+ * only when, the status is neither TARN_OK nor TARN_END. The library never prints,
+ * exits, aborts or installs signal handlers.
+ */
+#ifndef TARN_BASE_H
+#define TARN_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TARN_API     __attribute__((visibility("default")))
+#define TARN_CHECKED __attribute__((warn_unused_result))
+#else
+#define TARN_API
+#define TARN_CHECKED
+#endif
+
+#define TARN_VERSION_MAJOR 0
+#define TARN_VERSION_MINOR 1
+#define TARN_VERSION_PATCH 0
+#define TARN_VERSION       "0.1.0"
+
+/* The version of the library that is loaded, which may be newer than the header. */
+TARN_API const char *tarn_version(void);
+
+/* --- Status and error ----------------------------------------------------------- */
+
+typedef enum tarn_status {
+    TARN_OK = 0,
+    TARN_END = 1,             /* nothing is left: the normal end of an iteration */
+    TARN_ERR_USAGE = 2,       /* the caller's arguments are wrong */
+    TARN_ERR_MEMORY = 3,      /* an allocation failed */
+    TARN_ERR_IO = 4,          /* the operating system said no; see sys_errno */
+    TARN_ERR_FORMAT = 5,      /* the bytes do not follow their format */
+    TARN_ERR_TRUNCATED = 6,   /* the file ends before the format says so */
+    TARN_ERR_UNSUPPORTED = 7, /* well formed, but refused on purpose */
+    TARN_ERR_LIMIT = 8,       /* over a limit that has a name; the message gives it */
+    TARN_ERR_NOT_FOUND = 9,   /* no such file, fold, sample or field */
+    TARN_ERR_AMBIGUOUS = 10,  /* more than one thing answers to that name */
+    TARN_ERR_STALE = 11,      /* an index or its sums do not fit the shards */
+    TARN_ERR_CHECKSUM = 12,   /* the bytes are not those that were written */
+    TARN_ERR_CANCELLED = 13,  /* a progress callback asked to stop */
+    TARN_ERR_EXISTS = 14      /* the target is there already */
+} tarn_status;
+
+#define TARN_NO_OFFSET         UINT64_MAX
+#define TARN_ERROR_PATH_MAX    1024
+#define TARN_ERROR_MESSAGE_MAX 1024
+
+typedef struct tarn_error {
+    tarn_status code;
+    int sys_errno;                        /* 0 unless code is TARN_ERR_IO */
+    uint64_t offset;                      /* in the file; TARN_NO_OFFSET if none */
+    char path[TARN_ERROR_PATH_MAX];       /* "" if no file is concerned */
+    char message[TARN_ERROR_MESSAGE_MAX]; /* what was found, expected, and to do next */
+} tarn_error;
+
+/* A short name for a status, such as "truncated". Never NULL. */
+TARN_API const char *tarn_status_name(tarn_status status);
+
+/* Writes "path: offset N: message" into buf, cut to fit, always NUL-terminated.
+ * Returns buf. */
+TARN_API char *tarn_error_text(const tarn_error *err, char *buf, size_t size);
+
+/* Passes a failure up: returns from the calling function unless expr is TARN_OK. */
+#define TARN_TRY(expr)                                                                   \
+    do {                                                                                 \
+        tarn_status tarn_try_status_ = (expr);                                           \
+        if (tarn_try_status_ != TARN_OK) return tarn_try_status_;                        \
+    } while (0)
+
+/* --- Views ---------------------------------------------------------------------- */
+
+/* Bytes that belong to someone else. A view stays valid until tarn_view_release, and
+ * never longer than the handle it came from is open. Where the file is mapped it
+ * points into the map, so it also trusts that nobody shortens or rewrites the file
+ * meanwhile; use a read into a buffer of your own where that cannot be promised. */
+typedef struct tarn_view {
+    const unsigned char *data;
+    size_t size;
+    void *owned; /* private */
+} tarn_view;
+
+#define TARN_VIEW_INIT                                                                   \
+    {                                                                                    \
+        NULL, 0, NULL                                                                    \
+    }
+
+/* Gives a view back. Harmless on a view that is empty or released already. */
+TARN_API void tarn_view_release(tarn_view *view);
+
+/* --- Long work ------------------------------------------------------------------ */
+
+/* Called now and then from the calling thread or a worker, never from two threads at
+ * once. done and total are bytes. Return non-zero to stop: the work then ends with
+ * TARN_ERR_CANCELLED and publishes nothing. */
+typedef int (*tarn_progress)(void *context, uint64_t done, uint64_t total);
+
+/* Called with something worth telling that does not stop the work: damage passed over
+ * in lenient mode, samples whose members collide. Never from two threads at once. */
+typedef void (*tarn_notice)(void *context, const tarn_error *what);
+
+/* --- Named limits --------------------------------------------------------------- */
+
+#define TARN_MAX_SHARDS      65536u               /* shard ids are 16 bits wide */
+#define TARN_MAX_FIELDS      65536u               /* and so are field ids */
+#define TARN_MAX_ROWS        UINT64_C(0xffffffff) /* members in one fold */
+#define TARN_MAX_MEMBER_SIZE (UINT64_C(1) << 60)
+#define TARN_MAX_NAME        65536u     /* bytes in a member's name */
+#define TARN_MAX_EXTENDED    (1u << 20) /* bytes in one pax or GNU header */
+#define TARN_MAX_SHARD_MAPS  4096u      /* maps one fold keeps */
+#define TARN_MAX_SHARD_FILES 256u       /* descriptors one fold keeps */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

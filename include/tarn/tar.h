@@ -1,0 +1,91 @@
+/* tarn/tar.h: the members of one tar archive, in order.
+ *
+ * v7, ustar, pax and GNU archives are read. Directories, links and devices are counted
+ * and passed over. What different tar programs would read differently (sparse members,
+ * a size in a global header, malformed pax records, ...) is refused with the reason.
+ *
+ *     tarn_tar *tar;
+ *     tarn_member m;
+ *     if (tarn_tar_open("a.tar", NULL, &tar, &err) != TARN_OK) return fail(&err);
+ *     while ((status = tarn_tar_next(tar, &m, &err)) == TARN_OK)
+ *         printf("%.*s %llu\n", (int)m.name_len, m.name, (unsigned long long)m.size);
+ *     tarn_tar_close(tar);
+ *     if (status != TARN_END) return fail(&err);
+ *
+ * A reader belongs to one thread at a time.
+ */
+#ifndef TARN_TAR_H
+#define TARN_TAR_H
+
+#include <tarn/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tarn_tar tarn_tar;
+
+typedef struct tarn_tar_options {
+    size_t size; /* of this struct; set by the initialiser */
+
+    /* Strict (false): a bad header, a missing end, a truncation, or bytes after the end
+     * are errors. Lenient (true): each is told to notice, and reading goes on at the next
+     * header that can be trusted; a member whose name is in doubt is passed over too. */
+    bool lenient;
+
+    /* Also return directories, links and devices. */
+    bool all_types;
+
+    tarn_notice notice;
+    void *notice_context;
+} tarn_tar_options;
+
+#define TARN_TAR_OPTIONS_INIT                                                            \
+    {                                                                                    \
+        sizeof(tarn_tar_options), false, false, NULL, NULL                               \
+    }
+
+typedef struct tarn_member {
+    const char *name; /* raw bytes, no NUL inside; borrowed until the next call */
+    size_t name_len;
+    uint64_t start;  /* of the first header that belongs to it, extended ones included */
+    uint64_t offset; /* of its own header: the payload begins 512 bytes later */
+    uint64_t size;   /* of the payload */
+    char type;       /* '0' for every regular file, else the archive's type flag */
+    uint32_t mode;
+    int64_t mtime;     /* seconds since 1970 */
+    uint32_t mtime_ns; /* and the rest, from a pax header */
+} tarn_member;
+
+/* What has been passed so far. */
+typedef struct tarn_tar_counts {
+    uint64_t members; /* regular files */
+    uint64_t directories;
+    uint64_t links;      /* hard and symbolic */
+    uint64_t devices;    /* and fifos */
+    uint64_t damages;    /* places passed over in lenient mode */
+    uint64_t lost_bytes; /* in those places */
+} tarn_tar_counts;
+
+/* Opens an archive. options may be NULL. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_open(const char *path,
+                                                const tarn_tar_options *options,
+                                                tarn_tar **out, tarn_error *err);
+
+/* The next regular member, or TARN_END. After an error the reader is of no more use. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_next(tarn_tar *tar, tarn_member *out,
+                                                tarn_error *err);
+
+/* Reads len bytes of a member's payload, beginning at offset within it. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member,
+                                                uint64_t offset, void *buf, size_t len,
+                                                tarn_error *err);
+
+TARN_API void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out);
+
+TARN_API void tarn_tar_close(tarn_tar *tar);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

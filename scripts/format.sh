@@ -1,0 +1,12 @@
+#!/bin/sh
+# clang-format over all C files; with --check, only says which would change.
+set -eu
+cd "$(dirname "$0")/.."
+files=$(find include src cli tests fuzz examples bench -name '*.[ch]' ! -name unicode_tables.h)
+if [ "${1:-}" = --check ]; then
+    # shellcheck disable=SC2086
+    clang-format-14 --dry-run --Werror $files
+else
+    # shellcheck disable=SC2086
+    clang-format-14 -i $files
+fi

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Installs what is missing on Debian, and says what. Usage: setup.sh build [test] [bench]
+set -eu
+
+build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev"
+test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev valgrind \
+python3 libarchive-tools mandoc binutils"
+bench="python3 python3-pil python3-numpy libarchive-tools"
+
+wanted=""
+for group in "$@"; do
+    case $group in
+    build) wanted="$wanted $build" ;;
+    test) wanted="$wanted $test" ;;
+    bench) wanted="$wanted $bench" ;;
+    *) echo "setup.sh: no group $group" >&2; exit 2 ;;
+    esac
+done
+
+missing=""
+for package in $wanted; do
+    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+        missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+    sudo=""
+elif command -v sudo >/dev/null; then
+    sudo=sudo
+else
+    echo "setup.sh: not root and no sudo; please install:$missing" >&2
+    exit 1
+fi
+echo "setup: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update -qq
+# shellcheck disable=SC2086
+$sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null

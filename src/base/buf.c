@@ -1,0 +1,59 @@
+/* The growable buffer and the growable array. */
+#include "base/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+void tarn__buf_init(tarn__buf *buf, size_t max)
+{
+    *buf = (tarn__buf){.max = max};
+}
+
+void tarn__buf_reset(tarn__buf *buf)
+{
+    free(buf->data);
+    *buf = (tarn__buf){.max = buf->max};
+}
+
+tarn_status tarn__buf_reserve(tarn__buf *buf, size_t extra, tarn_error *err)
+{
+    uint64_t need;
+    if (!tarn__add(buf->size, extra, &need) || need > buf->max)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %zu bytes", buf->max);
+    if (need <= buf->capacity) return TARN_OK;
+    size_t capacity = buf->capacity ? buf->capacity : 64;
+    while (capacity < need)
+        capacity = capacity > buf->max / 2 ? buf->max : capacity * 2;
+    char *data = realloc(buf->data, capacity);
+    if (!data) return tarn__fail_memory(err);
+    buf->data = data;
+    buf->capacity = capacity;
+    return TARN_OK;
+}
+
+tarn_status tarn__buf_add(tarn__buf *buf, const void *data, size_t len, tarn_error *err)
+{
+    TARN_TRY(tarn__buf_reserve(buf, len, err));
+    if (len) memcpy(buf->data + buf->size, data, len);
+    buf->size += len;
+    return TARN_OK;
+}
+
+tarn_status tarn__grow(void *items, size_t item_size, size_t count, size_t *capacity,
+                       tarn_error *err)
+{
+    if (count < *capacity) return TARN_OK;
+    void *old;
+    memcpy(&old, items, sizeof old);
+    size_t next = *capacity ? *capacity * 2 : 16;
+    uint64_t bytes;
+    if (!tarn__mul(next, item_size, &bytes)) return tarn__fail_memory(err);
+    void *grown = realloc(old, bytes);
+    if (!grown) return tarn__fail_memory(err);
+    memcpy(items, &grown, sizeof grown);
+    *capacity = next;
+    return TARN_OK;
+}

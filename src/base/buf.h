@@ -1,0 +1,27 @@
+/* A growable byte buffer with a maximum. The maximum is given at init, so that no input
+ * can make it grow past what its owner planned for. */
+#ifndef TARN_BASE_BUF_H
+#define TARN_BASE_BUF_H
+
+#include <tarn/base.h>
+
+typedef struct tarn__buf {
+    char *data;
+    size_t size;
+    size_t capacity;
+    size_t max;
+} tarn__buf;
+
+void tarn__buf_init(tarn__buf *buf, size_t max);
+void tarn__buf_reset(tarn__buf *buf);
+
+/* Makes room for extra more bytes behind size. TARN_ERR_LIMIT past the maximum. */
+TARN_CHECKED tarn_status tarn__buf_reserve(tarn__buf *buf, size_t extra, tarn_error *err);
+TARN_CHECKED tarn_status tarn__buf_add(tarn__buf *buf, const void *data, size_t len,
+                                       tarn_error *err);
+
+/* Grows *items (item_size bytes each) so that one more fits behind count. */
+TARN_CHECKED tarn_status tarn__grow(void *items, size_t item_size, size_t count,
+                                    size_t *capacity, tarn_error *err);
+
+#endif

@@ -1,0 +1,11 @@
+/* CRC-32C (Castagnoli), with the customary inversion before and after. */
+#ifndef TARN_BASE_CRC_H
+#define TARN_BASE_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Continues crc over data; begin with 0. */
+uint32_t tarn__crc32c(uint32_t crc, const void *data, size_t len);
+
+#endif

@@ -1,0 +1,154 @@
+/* The error struct and its text. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+const char *tarn_version(void)
+{
+    return TARN_VERSION;
+}
+
+const char *tarn_status_name(tarn_status status)
+{
+    switch (status) {
+    case TARN_OK:
+        return "ok";
+    case TARN_END:
+        return "end";
+    case TARN_ERR_USAGE:
+        return "usage";
+    case TARN_ERR_MEMORY:
+        return "memory";
+    case TARN_ERR_IO:
+        return "io";
+    case TARN_ERR_FORMAT:
+        return "format";
+    case TARN_ERR_TRUNCATED:
+        return "truncated";
+    case TARN_ERR_UNSUPPORTED:
+        return "unsupported";
+    case TARN_ERR_LIMIT:
+        return "limit";
+    case TARN_ERR_NOT_FOUND:
+        return "not-found";
+    case TARN_ERR_AMBIGUOUS:
+        return "ambiguous";
+    case TARN_ERR_STALE:
+        return "stale";
+    case TARN_ERR_CHECKSUM:
+        return "checksum";
+    case TARN_ERR_CANCELLED:
+        return "cancelled";
+    case TARN_ERR_EXISTS:
+        return "exists";
+    }
+    return "unknown";
+}
+
+static void set_path(tarn_error *err, const char *path)
+{
+    size_t len = path ? strlen(path) : 0;
+    if (len >= sizeof err->path) {
+        /* The end of a path tells more than its beginning. */
+        path += len - (sizeof err->path - 1);
+        len = sizeof err->path - 1;
+    }
+    if (len) memcpy(err->path, path, len);
+    err->path[len] = '\0';
+}
+
+static void fill(tarn_error *err, tarn_status code, const char *path, uint64_t offset,
+                 int sys_errno, const char *fmt, va_list args)
+{
+    if (!err) return;
+    err->code = code;
+    err->sys_errno = sys_errno;
+    err->offset = offset;
+    set_path(err, path);
+    int n = vsnprintf(err->message, sizeof err->message, fmt, args);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    if (sys_errno && used < sizeof err->message) {
+        char text[128];
+        /* The GNU strerror_r returns the text, wherever it lies. */
+        const char *what = strerror_r(sys_errno, text, sizeof text);
+        snprintf(err->message + used, sizeof err->message - used, ": %s", what);
+    }
+}
+
+void tarn__error_set(tarn_error *err, tarn_status code, const char *path, uint64_t offset,
+                     const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(err, code, path, offset, 0, fmt, args);
+    va_end(args);
+}
+
+tarn_status tarn__error_set_errno(tarn_error *err, const char *path, int e,
+                                  const char *fmt, ...)
+{
+    va_list args;
+    tarn_status code = e == ENOENT || e == ENOTDIR ? TARN_ERR_NOT_FOUND
+                       : e == ENOMEM               ? TARN_ERR_MEMORY
+                       : e == EEXIST               ? TARN_ERR_EXISTS
+                                                   : TARN_ERR_IO;
+    va_start(args, fmt);
+    fill(err, code, path, TARN_NO_OFFSET, e, fmt, args);
+    va_end(args);
+    return code;
+}
+
+void tarn__error_place(tarn_error *err, const char *path, uint64_t offset)
+{
+    if (!err) return;
+    set_path(err, path);
+    err->offset = offset;
+}
+
+char *tarn_error_text(const tarn_error *err, char *buf, size_t size)
+{
+    if (size == 0) return buf;
+    if (err->path[0] && err->offset != TARN_NO_OFFSET)
+        snprintf(buf, size, "%s: offset %llu: %s", err->path,
+                 (unsigned long long)err->offset, err->message);
+    else if (err->path[0])
+        snprintf(buf, size, "%s: %s", err->path, err->message);
+    else
+        snprintf(buf, size, "%s", err->message);
+    return buf;
+}
+
+char *tarn__printable(char *out, size_t size, const char *name, size_t len)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t used = 0, i = 0;
+    while (i < len) {
+        unsigned char c = (unsigned char)name[i];
+        size_t take = c < 0x80 ? 1 : tarn__utf8_valid_length(name + i, len - i);
+        bool plain = take > 1 || (c >= 0x20 && c < 0x7f && c != '\\');
+        size_t need = plain && take ? take : 4;
+        if (used + need + 4 > size) {
+            memcpy(out + used, "...", 3);
+            used += 3;
+            break;
+        }
+        if (plain && take) {
+            memcpy(out + used, name + i, take);
+        } else {
+            out[used] = '\\';
+            out[used + 1] = 'x';
+            out[used + 2] = hex[c >> 4];
+            out[used + 3] = hex[c & 15];
+            take = 1;
+        }
+        used += need;
+        i += take;
+    }
+    out[used] = '\0';
+    return out;
+}

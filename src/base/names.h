@@ -1,0 +1,36 @@
+/* A table of distinct names, numbered from 0 in the order they were added.
+ *
+ * The hash is SipHash under a key drawn once per process, so nobody can prepare names
+ * that collide; and a name found by its hash is always compared in full. */
+#ifndef TARN_BASE_NAMES_H
+#define TARN_BASE_NAMES_H
+
+#include "base/buf.h"
+
+typedef struct tarn__name {
+    const char *data; /* NUL-terminated */
+    size_t size;
+} tarn__name;
+
+typedef struct tarn__names {
+    struct tarn__names_entry *entries;
+    uint32_t *slots; /* entry number + 1, 0 for an empty slot */
+    size_t count, capacity;
+    size_t slot_count;
+} tarn__names;
+
+#define TARN__NAME_NONE UINT32_MAX
+
+void tarn__names_init(tarn__names *names);
+void tarn__names_reset(tarn__names *names);
+
+/* The number of a name, or TARN__NAME_NONE. */
+uint32_t tarn__names_find(const tarn__names *names, const char *name, size_t len);
+
+/* Adds a copy of the name unless it is there; *out_id is its number either way. */
+TARN_CHECKED tarn_status tarn__names_add(tarn__names *names, const char *name, size_t len,
+                                         uint32_t *out_id, tarn_error *err);
+
+tarn__name tarn__names_get(const tarn__names *names, size_t id);
+
+#endif

@@ -1,0 +1,11 @@
+/* Releasing a view: those that own a copy of the bytes free it. */
+#include <stdlib.h>
+
+#include <tarn/base.h>
+
+void tarn_view_release(tarn_view *view)
+{
+    if (!view) return;
+    free(view->owned);
+    *view = (tarn_view)TARN_VIEW_INIT;
+}

@@ -1,0 +1,148 @@
+/* Walking down a name one folder at a time with openat, O_NOFOLLOW at every step. */
+#include "io/beneath.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+enum { MAX_STEP = 255, FILE_MODE = 0644, FOLDER_MODE = 0755 };
+
+typedef struct target {
+    int root;
+    const char *root_path;
+    const char *name;
+    size_t len;
+} target;
+
+static tarn_status refuse(const target *t, tarn_status code, const char *what,
+                          tarn_error *err)
+{
+    char shown[300];
+    return tarn__fail_at(err, code, t->root_path, TARN_NO_OFFSET,
+                         "member %s is not extracted: %s",
+                         tarn__printable(shown, sizeof shown, t->name, t->len), what);
+}
+
+static tarn_status fail_system(const target *t, int e, const char *what, tarn_error *err)
+{
+    char shown[300];
+    return tarn__fail_errno(err, t->root_path, e, "cannot %s for member %s", what,
+                            tarn__printable(shown, sizeof shown, t->name, t->len));
+}
+
+/* Takes the next step of a name into step; false at the end. */
+static tarn_status next_step(const target *t, size_t *at, char step[MAX_STEP + 1],
+                             bool *out_last, tarn_error *err)
+{
+    size_t len = 0, end;
+    do {
+        while (*at < t->len && t->name[*at] == '/')
+            ++*at;
+        end = *at;
+        while (end < t->len && t->name[end] != '/')
+            end++;
+        len = end - *at;
+        if (len == 1 && t->name[*at] == '.')
+            *at = end;
+        else
+            break;
+    } while (*at < t->len);
+    if (len == 0 || *at == t->len)
+        return refuse(t, TARN_ERR_UNSUPPORTED, "it has no file name", err);
+    if (len > MAX_STEP)
+        return refuse(t, TARN_ERR_LIMIT, "a part of its name has over 255 bytes", err);
+    if (len == 2 && memcmp(t->name + *at, "..", 2) == 0)
+        return refuse(t, TARN_ERR_UNSUPPORTED, "its name has .. in it", err);
+    for (size_t i = *at; i < end; i++)
+        if ((unsigned char)t->name[i] < 0x20 || t->name[i] == 0x7f)
+            return refuse(t, TARN_ERR_UNSUPPORTED, "its name has a control character",
+                          err);
+    memcpy(step, t->name + *at, len);
+    step[len] = '\0';
+    *out_last = end == t->len;
+    *at = end;
+    return TARN_OK;
+}
+
+/* Closes folder unless it is the root. */
+static void leave(const target *t, int folder)
+{
+    if (folder != t->root) close(folder);
+}
+
+static tarn_status enter(const target *t, int *folder, const char *step, tarn_error *err)
+{
+    if (mkdirat(*folder, step, FOLDER_MODE) != 0 && errno != EEXIST)
+        return fail_system(t, errno, "make a folder", err);
+    int next = openat(*folder, step, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (next < 0 && (errno == ELOOP || errno == ENOTDIR))
+        return refuse(t, TARN_ERR_UNSUPPORTED,
+                      "a symbolic link or file stands where its folder should be", err);
+    if (next < 0) return fail_system(t, errno, "open a folder", err);
+    leave(t, *folder);
+    *folder = next;
+    return TARN_OK;
+}
+
+static tarn_status write_all(const target *t, int fd, const char *data, size_t size,
+                             tarn_error *err)
+{
+    while (size) {
+        ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_system(t, errno, "write", err);
+        data += n;
+        size -= (size_t)n;
+    }
+    return TARN_OK;
+}
+
+static tarn_status create(const target *t, int folder, const char *step, bool overwrite,
+                          const void *data, size_t size, tarn_error *err)
+{
+    struct stat st;
+    if (overwrite && fstatat(folder, step, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISDIR(st.st_mode))
+        unlinkat(folder, step, 0);
+    int fd = openat(folder, step, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    FILE_MODE);
+    if (fd < 0 && errno == EEXIST)
+        return refuse(t, TARN_ERR_EXISTS, "a file of that name is there already", err);
+    if (fd < 0) return fail_system(t, errno, "create a file", err);
+    tarn_status status = write_all(t, fd, data, size, err);
+    if (close(fd) != 0 && status == TARN_OK) status = fail_system(t, errno, "write", err);
+    if (status != TARN_OK) unlinkat(folder, step, 0);
+    return status;
+}
+
+tarn_status tarn__write_beneath(int root, const char *root_path, const char *name,
+                                size_t len, bool overwrite, const void *data, size_t size,
+                                tarn_error *err)
+{
+    target t = {root, root_path, name, len};
+    char step[MAX_STEP + 1];
+    int folder = root;
+    size_t at = 0;
+    bool last = false;
+    tarn_status status = next_step(&t, &at, step, &last, err);
+    while (status == TARN_OK && !last) {
+        status = enter(&t, &folder, step, err);
+        if (status == TARN_OK) status = next_step(&t, &at, step, &last, err);
+    }
+    if (status == TARN_OK) status = create(&t, folder, step, overwrite, data, size, err);
+    leave(&t, folder);
+    return status;
+}
+
+tarn_status tarn__open_folder(const char *path, int *out_fd, tarn_error *err)
+{
+    if (mkdir(path, FOLDER_MODE) != 0 && errno != EEXIST)
+        return tarn__fail_errno(err, path, errno, "cannot make the folder");
+    *out_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*out_fd < 0) return tarn__fail_errno(err, path, errno, "cannot open the folder");
+    return TARN_OK;
+}

@@ -1,0 +1,20 @@
+/* Creating files under a folder without ever leaving it: no "..", no symbolic link is
+ * followed, each step is taken from the folder reached before. */
+#ifndef TARN_IO_BENEATH_H
+#define TARN_IO_BENEATH_H
+
+#include <tarn/base.h>
+
+/* Creates the regular file name (len bytes, may have folders in it, which are made) under
+ * the open folder root and writes data to it. Leading slashes and "." are dropped.
+ * TARN_ERR_EXISTS if it is there and overwrite is false; a failure leaves no file. */
+TARN_CHECKED tarn_status tarn__write_beneath(int root, const char *root_path,
+                                             const char *name, size_t len, bool overwrite,
+                                             const void *data, size_t size,
+                                             tarn_error *err);
+
+/* Opens a folder, making it (not its parents) if need be. */
+TARN_CHECKED tarn_status tarn__open_folder(const char *path, int *out_fd,
+                                           tarn_error *err);
+
+#endif

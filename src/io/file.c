@@ -1,0 +1,160 @@
+/* Opening, positional reads, maps, and what the system says about a file. */
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+tarn_status tarn__file_open(tarn__file *file, const char *path, tarn_error *err)
+{
+    struct stat st;
+    *file = (tarn__file){.fd = -1};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return tarn__fail_errno(err, path, errno, "cannot open");
+    if (fstat(fd, &st) != 0) {
+        int e = errno;
+        close(fd);
+        return tarn__fail_errno(err, path, e, "cannot stat");
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+                             "not a regular file");
+    }
+    file->path = strdup(path);
+    if (!file->path) {
+        close(fd);
+        return tarn__fail_memory(err);
+    }
+    file->fd = fd;
+    file->size = (uint64_t)st.st_size;
+    file->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    return TARN_OK;
+}
+
+void tarn__file_close(tarn__file *file)
+{
+    if (file->fd >= 0) close(file->fd);
+    free(file->path);
+    *file = (tarn__file){.fd = -1};
+}
+
+tarn_status tarn__read_at(int fd, const char *path, void *buf, size_t len,
+                          uint64_t offset, size_t *out_got, tarn_error *err)
+{
+    size_t got = 0;
+    if (offset > INT64_MAX || len > INT64_MAX - offset)
+        return tarn__fail_at(err, TARN_ERR_FORMAT, path, offset,
+                             "offset is past any file");
+    while (got < len) {
+        ssize_t n = pread(fd, (char *)buf + got, len - got, (off_t)(offset + got));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            tarn_status status = tarn__fail_errno(err, path, errno, "cannot read");
+            if (err) err->offset = offset + got;
+            return status;
+        }
+        if (n == 0) break;
+        got += (size_t)n;
+    }
+    *out_got = got;
+    return TARN_OK;
+}
+
+tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
+                             uint64_t offset, tarn_error *err)
+{
+    size_t got;
+    TARN_TRY(tarn__read_at(fd, path, buf, len, offset, &got, err));
+    if (got == len) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_TRUNCATED, path, offset,
+                         "the file ends %zu bytes into the %zu that should be here", got,
+                         len);
+}
+
+tarn_status tarn__read_whole(const char *path, size_t max, char **out, size_t *out_size,
+                             tarn_error *err)
+{
+    tarn__file file;
+    TARN_TRY(tarn__file_open(&file, path, err));
+    tarn_status status = TARN_OK;
+    char *data = NULL;
+    if (file.size > max) {
+        status = tarn__fail_at(err, TARN_ERR_LIMIT, path, TARN_NO_OFFSET,
+                               "larger than %zu bytes", max);
+    } else if (!(data = malloc(file.size ? file.size : 1))) {
+        status = tarn__fail_memory(err);
+    } else {
+        status = tarn__read_exact(file.fd, path, data, file.size, 0, err);
+    }
+    if (status == TARN_OK) {
+        *out = data;
+        *out_size = file.size;
+    } else {
+        free(data);
+    }
+    tarn__file_close(&file);
+    return status;
+}
+
+bool tarn__is_local(int fd)
+{
+    static const unsigned long local[] = {
+        0xef53,     /* ext2, ext3, ext4 */
+        0x58465342, /* xfs */
+        0x9123683e, /* btrfs */
+        0x2fc12fc1, /* zfs */
+        0xf2f52010, /* f2fs */
+        0xca451a4e, /* bcachefs */
+        0x01021994, /* tmpfs */
+        0x858458f6, /* ramfs */
+        0x794c7630, /* overlayfs */
+        0x73717368, /* squashfs */
+        0xe0f5e1e2, /* erofs */
+        0x9660,     /* iso9660 */
+        0x4d44,     /* fat */
+        0x2011bab0, /* exfat */
+        0x7366746e, /* ntfs3 */
+    };
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0) return false;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        if (((unsigned long)fs.f_type & 0xffffffffu) == local[i]) return true;
+    return false;
+}
+
+bool tarn__is_cached(const tarn__file *file)
+{
+    enum { PROBES = 16 };
+    unsigned cached = 0;
+    for (unsigned i = 0; i < PROBES; i++) {
+        char byte;
+        struct iovec one = {&byte, 1};
+        off_t at = (off_t)(file->size / PROBES * i);
+        ssize_t n = preadv2(file->fd, &one, 1, at, RWF_NOWAIT);
+        if (n < 0 && errno == EAGAIN) continue;
+        if (n < 0) return true;
+        cached++;
+    }
+    return cached >= PROBES / 2;
+}
+
+void *tarn__map(int fd, uint64_t size)
+{
+    if (size == 0 || size > SIZE_MAX / 2) return NULL;
+    void *map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+void tarn__unmap(void *map, uint64_t size)
+{
+    if (map) munmap(map, (size_t)size);
+}

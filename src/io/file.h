@@ -1,0 +1,45 @@
+/* Files that are read by position, so that one handle serves any number of threads.
+ * Knows nothing about what is in them. */
+#ifndef TARN_IO_FILE_H
+#define TARN_IO_FILE_H
+
+#include <tarn/base.h>
+
+typedef struct tarn__file {
+    int fd;
+    char *path;
+    uint64_t size; /* when it was opened */
+    int64_t mtime_ns;
+} tarn__file;
+
+/* Opens a regular file for reading. */
+TARN_CHECKED tarn_status tarn__file_open(tarn__file *file, const char *path,
+                                         tarn_error *err);
+void tarn__file_close(tarn__file *file);
+
+/* Reads len bytes at offset from fd, going on after signals and short reads; fewer only
+ * at the end of the file. path is for the error message. */
+TARN_CHECKED tarn_status tarn__read_at(int fd, const char *path, void *buf, size_t len,
+                                       uint64_t offset, size_t *out_got, tarn_error *err);
+
+/* The same, but a file that ends early is an error. */
+TARN_CHECKED tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
+                                          uint64_t offset, tarn_error *err);
+
+/* Reads a whole small file. TARN_ERR_LIMIT if it is larger than max. *out is the
+ * caller's to free. */
+TARN_CHECKED tarn_status tarn__read_whole(const char *path, size_t max, char **out,
+                                          size_t *out_size, tarn_error *err);
+
+/* Whether files behind fd may be mapped: true for local file systems that are known.
+ * Elsewhere a map can kill the process when the server or another client fails. */
+bool tarn__is_local(int fd);
+
+/* Whether most of the file is in the page cache already. True when that is not known. */
+bool tarn__is_cached(const tarn__file *file);
+
+/* Maps the whole of fd, size bytes, for reading. Returns NULL if it cannot be. */
+void *tarn__map(int fd, uint64_t size);
+void tarn__unmap(void *map, uint64_t size);
+
+#endif

@@ -1,0 +1,262 @@
+/* Descriptors are pinned while in use. A slot's pin count is -1 while its file is closed,
+ * and only a slot nobody pins (0) can go back to -1, so a reader needs one compare-and-
+ * swap to use an open file and the lock only to open one. Maps are kept until the cache
+ * is freed: views are borrowed, and nothing may pull a map from under them. Past
+ * TARN_MAX_SHARD_MAPS files are read instead. */
+#include "io/filecache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "io/file.h"
+
+enum { CLOSED = -1, MIN_DESCRIPTORS = 4 };
+
+typedef struct slot {
+    char *path;
+    uint64_t size;
+    atomic_int pins;
+    int fd;
+    atomic_bool used; /* since the hand last passed */
+    _Atomic(unsigned char *) map;
+    atomic_bool unmappable;
+} slot;
+
+struct tarn__filecache {
+    slot *slots;
+    size_t count;
+    tarn__filecache_io io;
+    pthread_mutex_t lock; /* opening, closing, mapping; guards what follows */
+    size_t open, max_open;
+    size_t maps;
+    size_t hand;
+};
+
+static size_t descriptor_budget(void)
+{
+    struct rlimit limit;
+    size_t budget = TARN_MAX_SHARD_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 4 < budget)
+        budget = (size_t)(limit.rlim_cur / 4);
+    return budget < MIN_DESCRIPTORS ? MIN_DESCRIPTORS : budget;
+}
+
+tarn_status tarn__filecache_new(const char *const *paths, const uint64_t *sizes,
+                                size_t count, tarn__filecache_io io,
+                                tarn__filecache **out, tarn_error *err)
+{
+    tarn__filecache *c = calloc(1, sizeof *c);
+    if (!c) return tarn__fail_memory(err);
+    pthread_mutex_init(&c->lock, NULL);
+    c->slots = calloc(count ? count : 1, sizeof *c->slots);
+    c->io = io;
+    c->max_open = descriptor_budget();
+    bool complete = c->slots != NULL;
+    for (size_t i = 0; complete && i < count; i++) {
+        c->slots[i].path = strdup(paths[i]);
+        c->slots[i].size = sizes[i];
+        c->slots[i].fd = -1;
+        atomic_init(&c->slots[i].pins, CLOSED);
+        c->count++;
+        complete = c->slots[i].path != NULL;
+    }
+    if (!complete) {
+        tarn__filecache_free(c);
+        return tarn__fail_memory(err);
+    }
+    *out = c;
+    return TARN_OK;
+}
+
+void tarn__filecache_free(tarn__filecache *c)
+{
+    if (!c) return;
+    for (size_t i = 0; i < c->count; i++) {
+        slot *s = &c->slots[i];
+        if (s->fd >= 0) close(s->fd);
+        tarn__unmap(atomic_load(&s->map), s->size);
+        free(s->path);
+    }
+    free(c->slots);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+/* Closes one file nobody uses, sparing those used since the hand last passed. */
+static bool evict_one(tarn__filecache *c)
+{
+    for (size_t step = 0; step < 2 * c->count; step++) {
+        slot *s = &c->slots[c->hand];
+        c->hand = (c->hand + 1) % c->count;
+        int free_of_pins = 0;
+        if (atomic_load(&s->pins) != 0) continue;
+        if (atomic_exchange(&s->used, false)) continue;
+        if (!atomic_compare_exchange_strong(&s->pins, &free_of_pins, CLOSED)) continue;
+        close(s->fd);
+        s->fd = -1;
+        c->open--;
+        return true;
+    }
+    return false;
+}
+
+static tarn_status check_size(const slot *s, uint64_t size, tarn_error *err)
+{
+    if (size == s->size) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
+                         "the shard has %llu bytes, but %llu when it was opened or "
+                         "indexed; run tarn index again",
+                         (unsigned long long)size, (unsigned long long)s->size);
+}
+
+static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
+{
+    tarn__file file;
+    while (c->open >= c->max_open && evict_one(c))
+        continue;
+    tarn_error why;
+    tarn_status status = tarn__file_open(&file, s->path, &why);
+    if (status != TARN_OK && (why.sys_errno == EMFILE || why.sys_errno == ENFILE) &&
+        evict_one(c))
+        status = tarn__file_open(&file, s->path, &why);
+    if (status != TARN_OK) {
+        if (err) *err = why;
+        return status;
+    }
+    status = check_size(s, file.size, err);
+    if (status == TARN_OK) {
+        s->fd = file.fd;
+        file.fd = -1;
+        c->open++;
+        atomic_store(&s->pins, 1);
+    }
+    tarn__file_close(&file);
+    return status;
+}
+
+static bool pin_open(slot *s)
+{
+    int pins = atomic_load(&s->pins);
+    while (pins != CLOSED)
+        if (atomic_compare_exchange_weak(&s->pins, &pins, pins + 1)) {
+            if (!atomic_load_explicit(&s->used, memory_order_relaxed))
+                atomic_store_explicit(&s->used, true, memory_order_relaxed);
+            return true;
+        }
+    return false;
+}
+
+static tarn_status pin(tarn__filecache *c, slot *s, tarn_error *err)
+{
+    if (pin_open(s)) return TARN_OK;
+    pthread_mutex_lock(&c->lock);
+    tarn_status status = pin_open(s) ? TARN_OK : open_slot(c, s, err);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+static void unpin(slot *s)
+{
+    atomic_fetch_sub(&s->pins, 1);
+}
+
+/* The map of a pinned slot, or NULL if it is to be read. */
+static const unsigned char *map_of(tarn__filecache *c, slot *s)
+{
+    unsigned char *map = atomic_load_explicit(&s->map, memory_order_acquire);
+    if (map || c->io == TARN__IO_READ || atomic_load(&s->unmappable)) return map;
+    pthread_mutex_lock(&c->lock);
+    map = atomic_load(&s->map);
+    if (!map && c->maps < TARN_MAX_SHARD_MAPS &&
+        (c->io == TARN__IO_MAP || tarn__is_local(s->fd)))
+        map = tarn__map(s->fd, s->size);
+    if (map && !atomic_load(&s->map)) {
+        c->maps++;
+        atomic_store_explicit(&s->map, map, memory_order_release);
+    }
+    if (!map) atomic_store(&s->unmappable, true);
+    pthread_mutex_unlock(&c->lock);
+    return map;
+}
+
+static tarn_status check_range(const slot *s, uint64_t offset, size_t len,
+                               tarn_error *err)
+{
+    if (tarn__range_in(offset, len, s->size)) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_TRUNCATED, s->path, offset,
+                         "%zu bytes should be here, but the file has %llu bytes", len,
+                         (unsigned long long)s->size);
+}
+
+static tarn_status check_length(const slot *s, tarn_error *err)
+{
+    struct stat st;
+    if (fstat(s->fd, &st) != 0)
+        return tarn__fail_errno(err, s->path, errno, "cannot stat");
+    return check_size(s, (uint64_t)st.st_size, err);
+}
+
+static tarn_status copy_view(slot *s, uint64_t offset, size_t len, tarn_view *out,
+                             tarn_error *err)
+{
+    unsigned char *copy = malloc(len ? len : 1);
+    if (!copy) return tarn__fail_memory(err);
+    tarn_status status = tarn__read_exact(s->fd, s->path, copy, len, offset, err);
+    if (status == TARN_OK)
+        *out = (tarn_view){copy, len, copy};
+    else
+        free(copy);
+    return status;
+}
+
+tarn_status tarn__filecache_view(tarn__filecache *c, size_t number, uint64_t offset,
+                                 size_t len, tarn_view *out, tarn_error *err)
+{
+    slot *s = &c->slots[number];
+    TARN_TRY(check_range(s, offset, len, err));
+    TARN_TRY(pin(c, s, err));
+    const unsigned char *map = map_of(c, s);
+    tarn_status status;
+    if (map) {
+        status = check_length(s, err);
+        if (status == TARN_OK) *out = (tarn_view){map + offset, len, NULL};
+    } else {
+        status = copy_view(s, offset, len, out, err);
+    }
+    unpin(s);
+    return status;
+}
+
+tarn_status tarn__filecache_read(tarn__filecache *c, size_t number, uint64_t offset,
+                                 void *buf, size_t len, tarn_error *err)
+{
+    slot *s = &c->slots[number];
+    TARN_TRY(check_range(s, offset, len, err));
+    TARN_TRY(pin(c, s, err));
+    tarn_status status = tarn__read_exact(s->fd, s->path, buf, len, offset, err);
+    unpin(s);
+    return status;
+}
+
+size_t tarn__filecache_count(const tarn__filecache *c)
+{
+    return c->count;
+}
+
+const char *tarn__filecache_path(const tarn__filecache *c, size_t number)
+{
+    return c->slots[number].path;
+}
+
+uint64_t tarn__filecache_size(const tarn__filecache *c, size_t number)
+{
+    return c->slots[number].size;
+}

@@ -1,0 +1,39 @@
+/* The files of a fold, by number: maps where they may be mapped, a bounded number of
+ * descriptors otherwise. Ten thousand files work under a limit of a few hundred
+ * descriptors. All functions may be called from any number of threads at once; an open
+ * file is found without a lock. */
+#ifndef TARN_IO_FILECACHE_H
+#define TARN_IO_FILECACHE_H
+
+#include <tarn/base.h>
+
+typedef struct tarn__filecache tarn__filecache;
+
+typedef enum tarn__filecache_io {
+    TARN__IO_AUTO, /* map local files, read the others */
+    TARN__IO_MAP,
+    TARN__IO_READ
+} tarn__filecache_io;
+
+/* paths (copied) and the sizes the files must have. */
+TARN_CHECKED tarn_status tarn__filecache_new(const char *const *paths,
+                                             const uint64_t *sizes, size_t count,
+                                             tarn__filecache_io io, tarn__filecache **out,
+                                             tarn_error *err);
+void tarn__filecache_free(tarn__filecache *cache);
+
+/* The bytes [offset, offset + len) of a file: a pointer into its map, or a copy that the
+ * view owns. The file's length is looked at before a pointer is given. */
+TARN_CHECKED tarn_status tarn__filecache_view(tarn__filecache *cache, size_t number,
+                                              uint64_t offset, size_t len, tarn_view *out,
+                                              tarn_error *err);
+
+TARN_CHECKED tarn_status tarn__filecache_read(tarn__filecache *cache, size_t number,
+                                              uint64_t offset, void *buf, size_t len,
+                                              tarn_error *err);
+
+size_t tarn__filecache_count(const tarn__filecache *cache);
+const char *tarn__filecache_path(const tarn__filecache *cache, size_t number);
+uint64_t tarn__filecache_size(const tarn__filecache *cache, size_t number);
+
+#endif

@@ -1,0 +1,47 @@
+/* One 512-byte header block. Pure functions of the block: no file, no position. */
+#ifndef TARN_TAR_HEADER_H
+#define TARN_TAR_HEADER_H
+
+#include <tarn/base.h>
+
+#define TARN__BLOCK 512u
+
+typedef enum tarn__kind {
+    TARN__REGULAR,
+    TARN__DIRECTORY,
+    TARN__LINK,
+    TARN__DEVICE,
+    TARN__PAX,        /* 'x': describes the next member */
+    TARN__PAX_GLOBAL, /* 'g': describes all that follow */
+    TARN__GNU_NAME,   /* 'L': the next member's long name */
+    TARN__GNU_LINK    /* 'K': the next member's long link target */
+} tarn__kind;
+
+typedef struct tarn__header {
+    tarn__kind kind;
+    char type;
+    uint64_t size;
+    const char *name; /* points into the block, as does prefix */
+    size_t name_len;
+    const char *prefix;
+    size_t prefix_len;
+} tarn__header;
+
+/* Checks and decodes a block. Where tar programs disagree about it, it is refused. */
+TARN_CHECKED tarn_status tarn__header_parse(const unsigned char *block, tarn__header *out,
+                                            tarn_error *err);
+
+/* Whether the stored checksum is the block's. Nothing else is looked at. */
+bool tarn__header_sum_matches(const unsigned char *block);
+
+bool tarn__header_has_magic(const unsigned char *block);
+
+/* A number field: octal, or base-256 with the first byte 0x80. False if malformed. */
+bool tarn__header_number(const unsigned char *field, size_t len, uint64_t *out);
+
+bool tarn__block_is_zero(const unsigned char *block);
+
+/* The first byte that is not zero, or len. */
+size_t tarn__zero_span(const unsigned char *data, size_t len);
+
+#endif

@@ -1,0 +1,145 @@
+/* Each record is "LENGTH KEY=VALUE\n", the length in decimal and counting itself. */
+#include "tar/pax.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+typedef struct record {
+    const char *key, *value;
+    size_t key_len, value_len;
+} record;
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool key_is(const record *r, const char *key)
+{
+    size_t len = strlen(key);
+    return r->key_len == len && memcmp(r->key, key, len) == 0;
+}
+
+static bool key_starts(const record *r, const char *start)
+{
+    size_t len = strlen(start);
+    return r->key_len >= len && memcmp(r->key, start, len) == 0;
+}
+
+/* Splits off the record at the front. */
+static tarn_status next_record(const char *at, size_t left, record *out, size_t *out_len,
+                               tarn_error *err)
+{
+    size_t length = 0, i = 0;
+    while (i < left && is_digit(at[i]) && length <= TARN_MAX_EXTENDED)
+        length = length * 10 + (size_t)(at[i++] - '0');
+    if (i == 0 || i == left || at[i] != ' ')
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "malformed pax record: it does not begin with a length");
+    if (length > left || length < i + 4 || at[length - 1] != '\n')
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "malformed pax record: its length %zu is wrong", length);
+    out->key = at + i + 1;
+    const char *equals = memchr(out->key, '=', length - i - 2);
+    if (!equals || equals == out->key)
+        return tarn__fail(err, TARN_ERR_FORMAT, "malformed pax record: no key");
+    out->key_len = (size_t)(equals - out->key);
+    out->value = equals + 1;
+    out->value_len = (size_t)(at + length - 1 - out->value);
+    *out_len = length;
+    return TARN_OK;
+}
+
+static tarn_status take_size(const record *r, tarn__pax *out, tarn_error *err)
+{
+    uint64_t value = 0;
+    bool good = r->value_len > 0 && r->value_len <= 19;
+    for (size_t i = 0; good && i < r->value_len; i++) {
+        good = is_digit(r->value[i]);
+        value = value * 10 + (uint64_t)(r->value[i] - '0');
+    }
+    if (!good || value >= TARN_MAX_MEMBER_SIZE) {
+        char shown[64];
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "the pax size is no acceptable number: %s",
+                          tarn__printable(shown, sizeof shown, r->value, r->value_len));
+    }
+    out->has_size = true;
+    out->size = value;
+    return TARN_OK;
+}
+
+static tarn_status take_mtime(const record *r, tarn__pax *out, tarn_error *err)
+{
+    size_t i = 0, digits = 0;
+    int64_t seconds = 0;
+    uint32_t ns = 0, unit = 100000000;
+    bool negative = r->value_len > 0 && r->value[0] == '-';
+    for (i = negative; i < r->value_len && is_digit(r->value[i]) && digits < 18; i++) {
+        seconds = seconds * 10 + (r->value[i] - '0');
+        digits++;
+    }
+    if (i < r->value_len && r->value[i] == '.')
+        for (i++; i < r->value_len && is_digit(r->value[i]); i++) {
+            ns += unit * (uint32_t)(r->value[i] - '0');
+            unit /= 10;
+            digits++;
+        }
+    if (i < r->value_len || digits == 0)
+        return tarn__fail(err, TARN_ERR_FORMAT, "the pax mtime is not a number");
+    out->has_mtime = true;
+    out->mtime = negative ? -seconds : seconds;
+    out->mtime_ns = negative ? 0 : ns;
+    return TARN_OK;
+}
+
+static tarn_status take_path(const record *r, tarn__pax *out, tarn_error *err)
+{
+    if (r->value_len == 0)
+        return tarn__fail(err, TARN_ERR_FORMAT, "the pax path is empty");
+    if (memchr(r->value, 0, r->value_len))
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "the pax path has a NUL inside: tar programs disagree about "
+                          "this member's name");
+    if (r->value_len > TARN_MAX_NAME)
+        return tarn__fail(err, TARN_ERR_LIMIT, "a name of more than %u bytes",
+                          TARN_MAX_NAME);
+    out->path = r->value;
+    out->path_len = r->value_len;
+    return TARN_OK;
+}
+
+static tarn_status check_charset(const record *r, tarn_error *err)
+{
+    static const char utf8[] = "ISO-IR 10646 2000 UTF-8";
+    if ((r->value_len == 6 && memcmp(r->value, "BINARY", 6) == 0) ||
+        (r->value_len == sizeof utf8 - 1 && memcmp(r->value, utf8, sizeof utf8 - 1) == 0))
+        return TARN_OK;
+    return tarn__fail(err, TARN_ERR_UNSUPPORTED, "a pax hdrcharset nobody knows");
+}
+
+tarn_status tarn__pax_parse(const char *records, size_t len, tarn__pax *out,
+                            tarn_error *err)
+{
+    *out = (tarn__pax){0};
+    size_t at = 0, step;
+    while (at < len) {
+        record r;
+        TARN_TRY(next_record(records + at, len - at, &r, &step, err));
+        at += step;
+        if (key_is(&r, "mtime"))
+            TARN_TRY(take_mtime(&r, out, err));
+        else if (key_is(&r, "path"))
+            TARN_TRY(take_path(&r, out, err));
+        else if (key_is(&r, "size"))
+            TARN_TRY(take_size(&r, out, err));
+        else if (key_is(&r, "hdrcharset"))
+            TARN_TRY(check_charset(&r, err));
+        else if (key_starts(&r, "GNU.sparse.") || key_is(&r, "SCHILY.realsize"))
+            return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                              "sparse member: its bytes are not stored as they are; pack "
+                              "it without --sparse");
+    }
+    return TARN_OK;
+}

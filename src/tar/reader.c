@@ -1,0 +1,390 @@
+/* Walks an archive header by header. A step either yields a member or says what is wrong;
+ * what lenient mode makes of the latter is in recover.c. */
+#include "tar/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/crc.h"
+#include "base/error.h"
+
+tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
+                           const tarn_tar_options *options, tarn__window_use use,
+                           tarn_error *err)
+{
+    *tar = (tarn_tar){.options = TARN_TAR_OPTIONS_INIT, .torn_at = TARN_NO_OFFSET};
+    if (options) tar->options = *options;
+    tarn__buf_init(&tar->path, TARN_MAX_EXTENDED);
+    tarn__buf_init(&tar->joined, TARN__BLOCK);
+    TARN_TRY(tarn__file_open(&tar->file, path, err));
+    tarn_status status = tarn__window_open(&tar->window, &tar->file, use, err);
+    if (status != TARN_OK) tarn__file_close(&tar->file);
+    return status;
+}
+
+void tarn__tar_close(tarn_tar *tar)
+{
+    tarn__window_close(&tar->window);
+    tarn__file_close(&tar->file);
+    tarn__buf_reset(&tar->path);
+    tarn__buf_reset(&tar->joined);
+}
+
+static tarn_status fail(const tarn_tar *tar, tarn_error *err, tarn_status code,
+                        const char *what)
+{
+    return tarn__fail_at(err, code, tar->file.path, tar->at, "%s", what);
+}
+
+tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
+                                 tarn_error *err)
+{
+    while (from < tar->file.size) {
+        const unsigned char *data;
+        size_t len = tarn__window_stride(&tar->window, from, tar->file.size - from);
+        TARN_TRY(tarn__window_get(&tar->window, from, len, &data, err));
+        size_t zeros = tarn__zero_span(data, len);
+        from += zeros;
+        if (zeros < len) break;
+    }
+    *out = from;
+    return TARN_OK;
+}
+
+/* At a zero block: all that follows must be zero as well. */
+static tarn_status check_end(tarn_tar *tar, tarn_error *err)
+{
+    uint64_t end = tar->at, rest;
+    TARN_TRY(tarn__tar_skip_zeros(tar, end, &rest, err));
+    if (rest == tar->file.size) {
+        tar->ended = true;
+        return TARN_END;
+    }
+    return tarn__fail_at(err, TARN_ERR_FORMAT, tar->file.path, rest,
+                         "%llu bytes follow the end of the archive at offset %llu",
+                         (unsigned long long)(tar->file.size - rest),
+                         (unsigned long long)end);
+}
+
+/* The header block at tar->at, or why there is none. */
+static tarn_status get_block(tarn_tar *tar, const unsigned char **out, tarn_error *err)
+{
+    uint64_t size = tar->file.size;
+    if (tar->at + TARN__BLOCK <= size) {
+        TARN_TRY(tarn__window_get(&tar->window, tar->at, TARN__BLOCK, out, err));
+        return tarn__block_is_zero(*out) ? check_end(tar, err) : TARN_OK;
+    }
+    if (size == 0) return fail(tar, err, TARN_ERR_TRUNCATED, "the file is empty");
+    if (tar->at > size)
+        return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, size,
+                             "the file ends in the padding of its last member, without "
+                             "an end of archive");
+    if (tar->at == size)
+        return fail(tar, err, TARN_ERR_TRUNCATED,
+                    "the archive has no end: no zero block before the end of the file");
+    return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
+                         "the file ends %llu bytes into a header",
+                         (unsigned long long)(size - tar->at));
+}
+
+static void digest(tarn_tar *tar, const void *data, size_t len)
+{
+    if (tar->digesting) tar->digest = tarn__crc32c(tar->digest, data, len);
+}
+
+/* Fetches an extended header with its records; moves past it. */
+static tarn_status get_extended(tarn_tar *tar, const tarn__header *header,
+                                const char **out, tarn_error *err)
+{
+    const unsigned char *data;
+    if (header->size > TARN_MAX_EXTENDED)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, tar->file.path, tar->at,
+                             "extended header of %llu bytes, more than %u",
+                             (unsigned long long)header->size, TARN_MAX_EXTENDED);
+    size_t whole = (size_t)(tarn__member_end(tar->at, header->size) - tar->at);
+    if (!tarn__range_in(tar->at, whole, tar->file.size))
+        return fail(tar, err, TARN_ERR_TRUNCATED,
+                    "the file ends inside an extended header");
+    TARN_TRY(tarn__window_get(&tar->window, tar->at, whole, &data, err));
+    digest(tar, data, whole);
+    *out = (const char *)data + TARN__BLOCK;
+    return TARN_OK;
+}
+
+static tarn_status keep_path(tarn_tar *tar, const char *path, size_t len, tarn_error *err)
+{
+    tar->path.size = 0;
+    TARN_TRY(tarn__buf_add(&tar->path, path, len, err));
+    tar->extended.has_path = true;
+    return TARN_OK;
+}
+
+static tarn_status take_pax(tarn_tar *tar, const tarn__header *header,
+                            const char *records, tarn_error *err)
+{
+    tarn__pax pax;
+    tarn__extended *x = &tar->extended;
+    if (x->pax || x->gnu_name || x->gnu_link)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "two extended headers before one member: tar programs disagree "
+                          "about which counts");
+    TARN_TRY(tarn__pax_parse(records, header->size, &pax, err));
+    x->pax = true;
+    x->has_size = pax.has_size;
+    x->size = pax.size;
+    x->has_mtime = pax.has_mtime;
+    x->mtime = pax.mtime;
+    x->mtime_ns = pax.mtime_ns;
+    return pax.path ? keep_path(tar, pax.path, pax.path_len, err) : TARN_OK;
+}
+
+static tarn_status take_global(tarn_tar *tar, const tarn__header *header,
+                               const char *records, tarn_error *err)
+{
+    tarn__pax pax;
+    if (tar->extended.pax || tar->extended.gnu_name || tar->extended.gnu_link)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "a global header between an extended header and its member");
+    TARN_TRY(tarn__pax_parse(records, header->size, &pax, err));
+    if (pax.has_size || pax.path)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "a %s in a global pax header: tar programs disagree about what "
+                          "it means",
+                          pax.has_size ? "size" : "path");
+    if (pax.has_mtime) tar->global = pax;
+    return TARN_OK;
+}
+
+static tarn_status take_gnu(tarn_tar *tar, const tarn__header *header, const char *text,
+                            tarn_error *err)
+{
+    tarn__extended *x = &tar->extended;
+    bool again = header->kind == TARN__GNU_NAME ? x->gnu_name : x->gnu_link;
+    if (x->pax || again)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "two extended headers before one member: tar programs disagree "
+                          "about which counts");
+    if (header->kind == TARN__GNU_LINK) {
+        x->gnu_link = true;
+        return TARN_OK;
+    }
+    size_t len = strnlen(text, header->size);
+    if (len == 0 || len > TARN_MAX_NAME)
+        return tarn__fail(err, TARN_ERR_FORMAT, "a GNU long name of %zu bytes", len);
+    if (tarn__zero_span((const unsigned char *)text + len, header->size - len) <
+        header->size - len)
+        return tarn__fail(err, TARN_ERR_FORMAT, "a GNU long name with a NUL inside");
+    x->gnu_name = true;
+    return keep_path(tar, text, len, err);
+}
+
+/* Takes in an extended header and moves past it. */
+static tarn_status take_extended(tarn_tar *tar, const tarn__header *header,
+                                 tarn_error *err)
+{
+    const char *text;
+    tarn__header h = *header; /* its name points into the window, its numbers do not */
+    TARN_TRY(get_extended(tar, &h, &text, err));
+    tar->saw_extended = true;
+    tarn_status status = h.kind == TARN__PAX          ? take_pax(tar, &h, text, err)
+                         : h.kind == TARN__PAX_GLOBAL ? take_global(tar, &h, text, err)
+                                                      : take_gnu(tar, &h, text, err);
+    if (status != TARN_OK) {
+        tarn__error_place(err, tar->file.path, tar->at);
+        return status;
+    }
+    tar->at = tarn__member_end(tar->at, h.size);
+    return TARN_OK;
+}
+
+static tarn_status join_name(tarn_tar *tar, const tarn__header *header, tarn__member *out,
+                             tarn_error *err)
+{
+    if (tar->extended.has_path) {
+        out->name = tar->path.data;
+        out->name_len = tar->path.size;
+    } else if (header->prefix_len) {
+        tar->joined.size = 0;
+        TARN_TRY(tarn__buf_add(&tar->joined, header->prefix, header->prefix_len, err));
+        TARN_TRY(tarn__buf_add(&tar->joined, "/", 1, err));
+        TARN_TRY(tarn__buf_add(&tar->joined, header->name, header->name_len, err));
+        out->name = tar->joined.data;
+        out->name_len = tar->joined.size;
+    } else {
+        out->name = header->name;
+        out->name_len = header->name_len;
+    }
+    if (out->name_len) return TARN_OK;
+    return fail(tar, err, TARN_ERR_FORMAT, "a member without a name");
+}
+
+/* A name that ends in a slash means a directory to some programs and not to others. */
+static tarn_status settle_kind(const tarn_tar *tar, tarn__member *m, tarn_error *err)
+{
+    if (m->kind == TARN__REGULAR && m->name[m->name_len - 1] == '/') {
+        if (m->type != '\0')
+            return fail(tar, err, TARN_ERR_UNSUPPORTED,
+                        "a regular file whose name ends in a slash: tar programs "
+                        "disagree about it");
+        m->kind = TARN__DIRECTORY;
+        m->type = '5';
+    }
+    if (m->kind != TARN__REGULAR && m->size)
+        return fail(tar, err, TARN_ERR_UNSUPPORTED,
+                    "a directory, link or device with a size: tar programs disagree "
+                    "about where the next member begins");
+    if (m->kind == TARN__REGULAR) m->type = '0';
+    return TARN_OK;
+}
+
+static tarn_status take_member(tarn_tar *tar, const tarn__header *header,
+                               tarn__member *out, tarn_error *err)
+{
+    out->kind = header->kind;
+    out->type = header->type;
+    out->start = tar->group;
+    out->offset = tar->at;
+    out->size = tar->extended.has_size ? tar->extended.size : header->size;
+    TARN_TRY(join_name(tar, header, out, err));
+    TARN_TRY(settle_kind(tar, out, err));
+    uint64_t room = tar->file.size - (tar->at + TARN__BLOCK);
+    if (out->size > room) {
+        char shown[160];
+        return tarn__fail_at(
+            err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
+            "the file ends inside member %s: %llu bytes are missing",
+            tarn__printable(shown, sizeof shown, out->name, out->name_len),
+            (unsigned long long)(out->size - room));
+    }
+    tar->at = tarn__member_end(tar->at, out->size);
+    return TARN_OK;
+}
+
+static void count(tarn_tar *tar, tarn__kind kind)
+{
+    tarn_tar_counts *c = &tar->counts;
+    if (kind == TARN__REGULAR)
+        c->members++;
+    else if (kind == TARN__DIRECTORY)
+        c->directories++;
+    else if (kind == TARN__LINK)
+        c->links++;
+    else
+        c->devices++;
+}
+
+tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
+{
+    tar->extended = (tarn__extended){0};
+    tar->group = tar->at;
+    for (;;) {
+        const unsigned char *block;
+        tarn__header header;
+        tarn_status status = get_block(tar, &block, err);
+        if (status == TARN_END && tar->at != tar->group)
+            return tarn__fail_at(err, TARN_ERR_FORMAT, tar->file.path, tar->group,
+                                 "an extended header without a member");
+        TARN_TRY(status);
+        status = tarn__header_parse(block, &header, err);
+        if (status != TARN_OK) {
+            tarn__error_place(err, tar->file.path, tar->at);
+            return status;
+        }
+        if (header.kind < TARN__PAX) {
+            digest(tar, block, TARN__BLOCK);
+            return take_member(tar, &header, out, err);
+        }
+        TARN_TRY(take_extended(tar, &header, err));
+        /* A global header stands alone: what follows is a group of its own. */
+        if (header.kind == TARN__PAX_GLOBAL) tar->group = tar->at;
+    }
+}
+
+tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
+{
+    if (tar->ended) return TARN_END;
+    for (;;) {
+        tarn_error why;
+        tarn_status status = tarn__tar_step(tar, out, tar->options.lenient ? &why : err);
+        if (status == TARN_OK) {
+            count(tar, out->kind);
+            return TARN_OK;
+        }
+        if (status == TARN_END) return TARN_END;
+        if (!tar->options.lenient || status == TARN_ERR_MEMORY || status == TARN_ERR_IO) {
+            if (tar->options.lenient && err) *err = why;
+            return status;
+        }
+        TARN_TRY(tarn__tar_recover(tar, &why, err));
+    }
+}
+
+tarn_status tarn_tar_open(const char *path, const tarn_tar_options *options,
+                          tarn_tar **out, tarn_error *err)
+{
+    tarn_tar *tar = malloc(sizeof *tar);
+    if (!tar) return tarn__fail_memory(err);
+    tarn_status status = tarn__tar_open(tar, path, options, TARN__WINDOW_HOP, err);
+    if (status == TARN_OK)
+        *out = tar;
+    else
+        free(tar);
+    return status;
+}
+
+void tarn_tar_close(tarn_tar *tar)
+{
+    if (!tar) return;
+    tarn__tar_close(tar);
+    free(tar);
+}
+
+static void fill_times(tarn_tar *tar, tarn_member *out, const unsigned char *block)
+{
+    uint64_t value;
+    out->mode = tarn__header_number(block + 100, 8, &value) ? (uint32_t)value & 07777 : 0;
+    out->mtime = tarn__header_number(block + 136, 12, &value) ? (int64_t)value : 0;
+    out->mtime_ns = 0;
+    if (tar->extended.has_mtime) {
+        out->mtime = tar->extended.mtime;
+        out->mtime_ns = tar->extended.mtime_ns;
+    } else if (tar->global.has_mtime) {
+        out->mtime = tar->global.mtime;
+        out->mtime_ns = tar->global.mtime_ns;
+    }
+}
+
+tarn_status tarn_tar_next(tarn_tar *tar, tarn_member *out, tarn_error *err)
+{
+    tarn__member m;
+    do
+        TARN_TRY(tarn__tar_next(tar, &m, err));
+    while (m.kind != TARN__REGULAR && !tar->options.all_types);
+    *out = (tarn_member){.name = m.name,
+                         .name_len = m.name_len,
+                         .start = m.start,
+                         .offset = m.offset,
+                         .size = m.size,
+                         .type = m.type};
+    const unsigned char *block;
+    /* The block is still in the window, so this neither fails nor moves the name. */
+    TARN_TRY(tarn__window_get(&tar->window, m.offset, TARN__BLOCK, &block, err));
+    fill_times(tar, out, block);
+    return TARN_OK;
+}
+
+tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member, uint64_t offset,
+                          void *buf, size_t len, tarn_error *err)
+{
+    if (!tarn__range_in(offset, len, member->size))
+        return tarn__fail_at(err, TARN_ERR_USAGE, tar->file.path, member->offset,
+                             "a read past the end of the member");
+    return tarn__read_exact(tar->file.fd, tar->file.path, buf, len,
+                            member->offset + TARN__BLOCK + offset, err);
+}
+
+void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out)
+{
+    *out = tar->counts;
+}

@@ -1,0 +1,84 @@
+/* The archive reader as the rest of the library sees it. */
+#ifndef TARN_TAR_READER_H
+#define TARN_TAR_READER_H
+
+#include <tarn/tar.h>
+
+#include "base/buf.h"
+#include "io/window.h"
+#include "tar/header.h"
+#include "tar/pax.h"
+
+typedef struct tarn__member {
+    const char *name; /* until the next call, or the next look through the window */
+    size_t name_len;
+    uint64_t start, offset, size;
+    tarn__kind kind;
+    char type;
+} tarn__member;
+
+/* What the extended headers before a member say about it. */
+typedef struct tarn__extended {
+    bool pax, gnu_name, gnu_link;
+    bool has_path; /* then it is in tarn_tar.path */
+    bool has_size, has_mtime;
+    uint64_t size;
+    int64_t mtime;
+    uint32_t mtime_ns;
+} tarn__extended;
+
+struct tarn_tar {
+    tarn__file file;
+    tarn__window window;
+    tarn_tar_options options;
+    tarn_tar_counts counts;
+    uint64_t at;    /* of the next header */
+    uint64_t group; /* of the first extended header of the member at hand */
+    tarn__extended extended;
+    tarn__pax global;
+    tarn__buf path;
+    tarn__buf joined; /* prefix/name */
+    bool ended, saw_extended;
+    uint64_t torn_at;    /* lenient: from here on nothing could be read, or NO_OFFSET */
+    uint64_t cut_at;     /* and what lies behind this is what no archive should have */
+    uint64_t trusted_to; /* lenient: headers before this offset were walked already */
+    bool digesting;
+    uint32_t digest; /* CRC-32C over every header block and extended header so far */
+};
+
+/* Opens for reading headers only, or every byte (use). */
+TARN_CHECKED tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
+                                        const tarn_tar_options *options,
+                                        tarn__window_use use, tarn_error *err);
+void tarn__tar_close(tarn_tar *tar);
+
+/* The next member of any kind, or TARN_END. Lenient mode is applied. */
+TARN_CHECKED tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out,
+                                        tarn_error *err);
+
+/* One step without lenience; on failure tar->at still is the header's offset. */
+TARN_CHECKED tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out,
+                                        tarn_error *err);
+
+/* Lenient mode: tells what is wrong at tar->at and moves on to the next header that can
+ * be trusted. TARN_END if there is none. */
+TARN_CHECKED tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why,
+                                           tarn_error *err);
+
+/* Where a shard's torn tail begins: everything before *out_keep is whole members, and the
+ * bytes from *out_cut on are of no use. TARN_END if the archive ends as it should. */
+TARN_CHECKED tarn_status tarn__tar_find_tear(const char *path, uint64_t *out_keep,
+                                             uint64_t *out_cut, tarn_error *err);
+
+/* The offset of the first byte at or after from that is not zero, or the file's size. */
+TARN_CHECKED tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
+                                              tarn_error *err);
+
+/* Where the member ends, padding included. The size was checked against the file. */
+static inline uint64_t tarn__member_end(uint64_t offset, uint64_t size)
+{
+    return offset + TARN__BLOCK +
+           ((size + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1));
+}
+
+#endif
