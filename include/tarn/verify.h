@@ -1,0 +1,53 @@
+/* tarn/verify.h: checks everything that can be checked, and repairs what can be rebuilt.
+ *
+ * Every header of every shard, each shard's end, the index against the members that are
+ * really there, the .tarsum against both, every payload against its checksum where one
+ * was recorded, and members that cannot be told apart.
+ */
+#ifndef TARN_VERIFY_H
+#define TARN_VERIFY_H
+
+#include <tarn/base.h>
+#include <tarn/index.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tarn_verify_options {
+    size_t size;         /* of this struct; set by the initialiser */
+    bool repair;         /* rebuild index and sums, cut torn tails off into SHARD.bad */
+    unsigned threads;    /* 0: as many as there are cores */
+    tarn_notice problem; /* each problem, with file, offset and reason */
+    void *problem_context;
+    tarn_notice repaired; /* each thing repaired */
+    void *repaired_context;
+    tarn_progress progress;
+    void *progress_context;
+} tarn_verify_options;
+
+#define TARN_VERIFY_OPTIONS_INIT                                                         \
+    {                                                                                    \
+        sizeof(tarn_verify_options), false, 0, NULL, NULL, NULL, NULL, NULL, NULL        \
+    }
+
+typedef struct tarn_verify_report {
+    uint64_t folds, shards, members, samples;
+    uint64_t indexed;     /* folds that have an index */
+    uint64_t checksummed; /* members whose payload was compared with its checksum */
+    uint64_t problems;
+    uint64_t repairs;
+    uint64_t remaining; /* problems left after repair; equals problems without it */
+} tarn_verify_report;
+
+/* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar" or "FILE.taridx". TARN_OK means that
+ * the check was made, not that all is well: report->remaining tells. */
+TARN_API TARN_CHECKED tarn_status tarn_verify(const char *path,
+                                              const tarn_verify_options *options,
+                                              tarn_verify_report *report,
+                                              tarn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

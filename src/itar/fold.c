@@ -1,0 +1,348 @@
+/* Opening a fold and reading from it. Which rows make a sample is in samples.c. */
+#include "itar/fold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/crc.h"
+#include "base/error.h"
+#include "itar/folder.h"
+
+/* --- Opening --------------------------------------------------------------------- */
+
+static tarn_status stat_sizes(const char *const *paths, size_t count, uint64_t *sizes,
+                              tarn_error *err)
+{
+    struct stat st;
+    for (size_t i = 0; i < count; i++) {
+        if (stat(paths[i], &st) != 0)
+            return tarn__fail_errno(err, paths[i], errno, "cannot stat");
+        sizes[i] = (uint64_t)st.st_size;
+    }
+    return TARN_OK;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static tarn_status stale(const tarn_fold *f, tarn_error *err, const char *what,
+                         const char *shard)
+{
+    return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
+                         "%s %s; run tarn index again", what, shard);
+}
+
+/* With a .tarsum, the shards must be those it lists: names, then sizes. */
+static tarn_status check_stamps(const tarn_fold *f, const char *const *paths,
+                                const uint64_t *sizes, size_t count, tarn_error *err)
+{
+    const tarn__sums *sums = f->index->sums;
+    for (size_t i = 0; i < count || i < sums->n_shards; i++) {
+        const char *have = i < count ? base_name(paths[i]) : NULL;
+        const char *want =
+            i < sums->n_shards ? tarn__names_get(&sums->names, i).data : NULL;
+        int order = !have ? 1 : !want ? -1 : strcmp(have, want);
+        if (order < 0) return stale(f, err, "the index does not know shard", have);
+        if (order > 0)
+            return stale(f, err, "the index has a shard that is not here:", want);
+        if (sizes[i] != sums->stamps[i].size)
+            return tarn__fail_at(
+                err, TARN_ERR_STALE, paths[i], TARN_NO_OFFSET,
+                "the shard has %llu bytes, but %llu when it was indexed; "
+                "run tarn index again",
+                (unsigned long long)sizes[i], (unsigned long long)sums->stamps[i].size);
+    }
+    return TARN_OK;
+}
+
+/* Without one, every row must lie inside a shard that is there. */
+static tarn_status check_ranges(const tarn_fold *f, const char *const *paths,
+                                const uint64_t *sizes, size_t count, tarn_error *err)
+{
+    for (uint64_t i = 0; i < f->index->n_rows; i++) {
+        tarn_row row;
+        tarn__row_get(tarn__index_at(f->index, i), &row);
+        if (row.shard >= count)
+            return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
+                                 "row %llu is in shard %u, and there are %zu: one is "
+                                 "missing, or the index is old; run tarn index again",
+                                 (unsigned long long)i, row.shard, count);
+        if (row.offset + 512 + row.size > sizes[row.shard])
+            return tarn__fail_at(
+                err, TARN_ERR_STALE, paths[row.shard], row.offset,
+                "row %llu of the index: offset past the shard, which has "
+                "%llu bytes; run tarn index again",
+                (unsigned long long)i, (unsigned long long)sizes[row.shard]);
+    }
+    return TARN_OK;
+}
+
+static tarn_status get_index(tarn_fold *f, const char *index_path,
+                             const char *const *paths, size_t count, tarn_error *err)
+{
+    tarn_error why;
+    if (index_path) {
+        tarn_status status = tarn__index_load(index_path, true, &f->index, &why);
+        if (status == TARN_OK) return TARN_OK;
+        if (status != TARN_ERR_NOT_FOUND || !f->options.scan) {
+            if (err) *err = why;
+            if (err && status == TARN_ERR_NOT_FOUND)
+                tarn__error_set(err, status, index_path, TARN_NO_OFFSET,
+                                "there is no index; tarn index makes it");
+            return status;
+        }
+    }
+    tarn_index_options options = f->options.index;
+    options.sums = f->options.check;
+    return tarn_index_build(paths, count, &options, &f->index, &f->report, err);
+}
+
+static tarn_status attach(tarn_fold *f, const char *index_path, const char *const *paths,
+                          size_t count, tarn_error *err)
+{
+    uint64_t *sizes = malloc((count + 1) * sizeof *sizes);
+    if (!sizes) return tarn__fail_memory(err);
+    tarn_status status = get_index(f, index_path, paths, count, err);
+    if (status == TARN_OK) status = stat_sizes(paths, count, sizes, err);
+    if (status == TARN_OK)
+        status = f->index->sums ? check_stamps(f, paths, sizes, count, err)
+                                : check_ranges(f, paths, sizes, count, err);
+    if (status == TARN_OK && f->options.check &&
+        !(f->index->sums && f->index->sums->checksums))
+        status = tarn__fail_at(err, TARN_ERR_USAGE, index_path, TARN_NO_OFFSET,
+                               "no member checksums to check against; tarn index --sums "
+                               "makes them");
+    if (status == TARN_OK)
+        status = tarn__filecache_new(paths, sizes, count,
+                                     (tarn__filecache_io)f->options.io, &f->files, err);
+    free(sizes);
+    f->place = (tarn__place){f->files, f->index, tarn__key_hash};
+    return status;
+}
+
+static tarn_status fail_folds(const tarn_folder *folder, const char *path,
+                              tarn_error *err)
+{
+    char names[512];
+    size_t used = 0;
+    for (size_t i = 0; i < tarn_folder_count(folder); i++) {
+        const char *name = tarn_folder_fold(folder, i);
+        if (used + strlen(name) + 3 > sizeof names) break;
+        if (used) names[used++] = ',', names[used++] = ' ';
+        memcpy(names + used, name, strlen(name));
+        used += strlen(name);
+    }
+    names[used] = '\0';
+    return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
+                         "several folds are here (%s); say which: %s:%s", names, path,
+                         tarn_folder_fold(folder, 0));
+}
+
+static tarn_status open_folder(tarn_fold *f, const char *path, tarn_error *err)
+{
+    tarn_folder *folder;
+    TARN_TRY(tarn_folder_open(path, &folder, err));
+    tarn_status status = TARN_OK;
+    if (tarn_folder_count(folder) > 1)
+        status = fail_folds(folder, path, err);
+    else if (!(f->name = strdup(tarn_folder_fold(folder, 0))))
+        status = tarn__fail_memory(err);
+    else
+        status =
+            attach(f, tarn_folder_index_path(folder, 0), tarn_folder_shards(folder, 0),
+                   tarn_folder_shard_count(folder, 0), err);
+    tarn_folder_close(folder);
+    return status;
+}
+
+static tarn_status open_taridx(tarn_fold *f, const char *path, tarn_error *err)
+{
+    char *spelled;
+    TARN_TRY(tarn__path_of_index(path, &spelled, err));
+    tarn_status status = open_folder(f, spelled, err);
+    free(spelled);
+    return status;
+}
+
+static tarn_status open_any(tarn_fold *f, const char *path, tarn_error *err)
+{
+    struct stat st;
+    bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    if (is_file && tarn__is_index_path(path)) return open_taridx(f, path, err);
+    if (!is_file) return open_folder(f, path, err);
+    f->name = strdup(base_name(path));
+    if (!f->name) return tarn__fail_memory(err);
+    return attach(f, NULL, &path, 1, err);
+}
+
+tarn_status tarn_fold_open(const char *path, const tarn_fold_options *options,
+                           tarn_fold **out, tarn_error *err)
+{
+    tarn_fold *f = calloc(1, sizeof *f);
+    if (!f) return tarn__fail_memory(err);
+    f->options = options ? *options : (tarn_fold_options)TARN_FOLD_OPTIONS_INIT;
+    pthread_mutex_init(&f->lock, NULL);
+    tarn_status status = open_any(f, path, err);
+    if (status == TARN_OK)
+        *out = f;
+    else
+        tarn_fold_close(f);
+    return status;
+}
+
+void tarn_fold_close(tarn_fold *f)
+{
+    if (!f) return;
+    tarn__filecache_free(f->files);
+    tarn_index_free(f->index);
+    free(f->own_order);
+    free(f->rows);
+    free(f->starts);
+    free(f->name);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+/* --- Looking ---------------------------------------------------------------------- */
+
+tarn_status tarn_fold_info_get(tarn_fold *f, tarn_fold_info *out, tarn_error *err)
+{
+    TARN_TRY(tarn__fold_group(f, err));
+    *out = (tarn_fold_info){.samples = f->n_samples,
+                            .shards = tarn__filecache_count(f->files),
+                            .report = f->report};
+    tarn_index_info_get(f->index, &out->index);
+    return TARN_OK;
+}
+
+const char *tarn_fold_name(const tarn_fold *f)
+{
+    return f->name;
+}
+
+const char *tarn_fold_index_path(const tarn_fold *f)
+{
+    return f->index->path;
+}
+
+const tarn_index *tarn_fold_index(const tarn_fold *f)
+{
+    return f->index;
+}
+
+const char *tarn_fold_shard_path(const tarn_fold *f, uint32_t shard)
+{
+    return shard < tarn__filecache_count(f->files) ? tarn__filecache_path(f->files, shard)
+                                                   : NULL;
+}
+
+uint64_t tarn_fold_shard_size(const tarn_fold *f, uint32_t shard)
+{
+    return shard < tarn__filecache_count(f->files) ? tarn__filecache_size(f->files, shard)
+                                                   : 0;
+}
+
+/* --- Names and bytes ---------------------------------------------------------------- */
+
+void tarn_text_reset(tarn_text *text)
+{
+    free(text->data);
+    *text = (tarn_text){0};
+}
+
+static tarn_status set_text(tarn_text *text, const char *data, size_t size,
+                            tarn_error *err)
+{
+    if (!text) return TARN_OK;
+    if (text->capacity <= size) {
+        char *grown = realloc(text->data, size + 64);
+        if (!grown) return tarn__fail_memory(err);
+        text->data = grown;
+        text->capacity = size + 64;
+    }
+    memcpy(text->data, data, size);
+    text->data[size] = '\0';
+    text->size = size;
+    return TARN_OK;
+}
+
+tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_text *member,
+                            tarn_error *err)
+{
+    tarn__located l;
+    tarn__located_init(&l);
+    tarn_status status = tarn__locate(&f->place, row, &l, err);
+    if (status == TARN_OK) status = set_text(key, l.key.stem, l.key.stem_len, err);
+    if (status == TARN_OK) status = set_text(member, l.name, l.name_len, err);
+    tarn__located_reset(&l);
+    return status;
+}
+
+static tarn_status check_sum(const tarn_fold *f, uint64_t number, const tarn_row *row,
+                             const void *data, size_t size, tarn_error *err)
+{
+    if (!f->options.check) return TARN_OK;
+    uint32_t want = f->index->sums->checksums[number];
+    uint32_t have = tarn__crc32c(0, data, size);
+    if (have == want) return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_CHECKSUM, tarn__filecache_path(f->files, row->shard), row->offset,
+        "the payload of row %llu has CRC-32C %08x, and %08x was recorded: "
+        "its bytes have changed",
+        (unsigned long long)number, have, want);
+}
+
+/* Header and payload in one view: one look at the file, one read where it is read. */
+static tarn_status checked_view(tarn_fold *f, uint64_t number, tarn__located *l,
+                                tarn_view *out, tarn_error *err)
+{
+    tarn_view whole;
+    TARN_TRY(tarn__locate_row(&f->place, number, l, err));
+    size_t size = (size_t)l->row.size;
+    TARN_TRY(tarn__filecache_view(f->files, l->row.shard, l->row.offset, size + 512,
+                                  &whole, err));
+    memcpy(l->block, whole.data, 512);
+    tarn_status status = tarn__locate_check(&f->place, number, l, err);
+    if (status == TARN_OK)
+        status = check_sum(f, number, &l->row, whole.data + 512, size, err);
+    if (status == TARN_OK)
+        *out = (tarn_view){whole.data + 512, size, whole.owned};
+    else
+        tarn_view_release(&whole);
+    return status;
+}
+
+tarn_status tarn_fold_view(tarn_fold *f, uint64_t row, tarn_view *out, tarn_error *err)
+{
+    tarn__located l;
+    tarn__located_init(&l);
+    tarn_status status = checked_view(f, row, &l, out, err);
+    tarn__located_reset(&l);
+    return status;
+}
+
+tarn_status tarn_fold_read(tarn_fold *f, uint64_t number, void *buf, size_t size,
+                           uint64_t *out_size, tarn_error *err)
+{
+    tarn__located l;
+    tarn__located_init(&l);
+    tarn_status status = tarn__locate(&f->place, number, &l, err);
+    if (status == TARN_OK) *out_size = l.row.size;
+    if (status == TARN_OK && l.row.size > size)
+        status = tarn__fail_at(err, TARN_ERR_LIMIT,
+                               tarn__filecache_path(f->files, l.row.shard), l.row.offset,
+                               "the payload has %llu bytes, and the buffer %zu",
+                               (unsigned long long)l.row.size, size);
+    if (status == TARN_OK)
+        status = tarn__filecache_read(f->files, l.row.shard, l.row.offset + 512, buf,
+                                      (size_t)l.row.size, err);
+    if (status == TARN_OK)
+        status = check_sum(f, number, &l.row, buf, (size_t)l.row.size, err);
+    tarn__located_reset(&l);
+    return status;
+}

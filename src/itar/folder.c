@@ -1,0 +1,273 @@
+/* Discovering folds. The reference knows names of exactly two parts, fold_suffix.tar, and
+ * refuses a folder with any other; here the names that WebDataset's users give their
+ * shards have a meaning too. */
+#include "itar/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+static const char tar_ending[] = ".tar", index_ending[] = ".taridx";
+static const char nameless[] = "data"; /* the fold of shards that are only a number */
+
+typedef struct shard {
+    char *path;
+    size_t suffix_at, suffix_len; /* in path */
+    char separator;               /* between fold and suffix, 0 if none */
+} shard;
+
+typedef struct fold {
+    char *name;
+    char *index_path;
+    shard *shards;
+    size_t count, capacity;
+    const char **paths; /* of the shards, sorted */
+} fold;
+
+struct tarn_folder {
+    char *path;
+    fold *folds;
+    size_t count, capacity;
+};
+
+static bool all_digits(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (s[i] < '0' || s[i] > '9') return false;
+    return len > 0;
+}
+
+bool tarn__shard_name(const char *name, const char **fold_name, size_t *fold_len,
+                      const char **suffix, size_t *suffix_len)
+{
+    size_t len = strlen(name), ending = sizeof tar_ending - 1;
+    if (len <= ending || name[0] == '.' || strcmp(name + len - ending, tar_ending) != 0)
+        return false;
+    len -= ending;
+    size_t digits = 0;
+    while (digits < len && all_digits(name + len - digits - 1, 1))
+        digits++;
+    const char *under = memrchr(name, '_', len);
+    *fold_name = name;
+    if (digits == len) {
+        *fold_name = nameless;
+        *fold_len = sizeof nameless - 1;
+        *suffix = name;
+        *suffix_len = len;
+    } else if (digits && len - digits > 1 && strchr("_-.", name[len - digits - 1])) {
+        *fold_len = len - digits - 1;
+        *suffix = name + len - digits;
+        *suffix_len = digits;
+    } else if (under && under > name && under + 1 < name + len) {
+        *fold_len = (size_t)(under - name);
+        *suffix = under + 1;
+        *suffix_len = len - *fold_len - 1;
+    } else {
+        *fold_len = len;
+        *suffix = name + len;
+        *suffix_len = 0;
+    }
+    return true;
+}
+
+tarn_status tarn__path_split(const char *path, char **out_folder, const char **out_fold,
+                             tarn_error *err)
+{
+    struct stat st;
+    const char *colon = strrchr(path, ':');
+    *out_fold = NULL;
+    if (!colon || colon == path || strchr(colon, '/') || stat(path, &st) == 0) {
+        *out_folder = strdup(path);
+    } else {
+        *out_folder = strndup(path, (size_t)(colon - path));
+        *out_fold = colon + 1;
+    }
+    return *out_folder ? TARN_OK : tarn__fail_memory(err);
+}
+
+bool tarn__is_index_path(const char *path)
+{
+    size_t len = strlen(path), ending = sizeof index_ending - 1;
+    return len > ending && strcmp(path + len - ending, index_ending) == 0;
+}
+
+tarn_status tarn__path_of_index(const char *path, char **out, tarn_error *err)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int folder = slash ? (int)(slash - path) : 0;
+    int len = (int)(strlen(name) - (sizeof index_ending - 1));
+    const char *root = folder ? "" : slash ? "/" : ".";
+    if (asprintf(out, "%.*s%s:%.*s", folder, path, root, len, name) >= 0) return TARN_OK;
+    return tarn__fail_memory(err);
+}
+
+static char *join(const char *folder, const char *name, size_t len, const char *ending)
+{
+    size_t at = strlen(folder), size = at + len + strlen(ending) + 2;
+    char *path = malloc(size);
+    if (!path) return NULL;
+    const char *slash = at && folder[at - 1] == '/' ? "" : "/";
+    snprintf(path, size, "%s%s%.*s%s", folder, slash, (int)len, name, ending);
+    return path;
+}
+
+static tarn_status find_fold(tarn_folder *f, const char *name, size_t len, fold **out,
+                             tarn_error *err)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strlen(f->folds[i].name) == len && memcmp(f->folds[i].name, name, len) == 0) {
+            *out = &f->folds[i];
+            return TARN_OK;
+        }
+    TARN_TRY(tarn__grow(&f->folds, sizeof *f->folds, f->count, &f->capacity, err));
+    fold *fresh = &f->folds[f->count];
+    *fresh = (fold){.name = strndup(name, len),
+                    .index_path = join(f->path, name, len, index_ending)};
+    f->count++;
+    if (!fresh->name || !fresh->index_path) return tarn__fail_memory(err);
+    *out = fresh;
+    return TARN_OK;
+}
+
+static tarn_status add_shard(tarn_folder *f, const char *name, const char *only,
+                             tarn_error *err)
+{
+    const char *fold_name, *suffix;
+    size_t fold_len, suffix_len;
+    fold *target;
+    if (!tarn__shard_name(name, &fold_name, &fold_len, &suffix, &suffix_len))
+        return TARN_OK;
+    if (only && (strlen(only) != fold_len || memcmp(only, fold_name, fold_len) != 0))
+        return TARN_OK;
+    TARN_TRY(find_fold(f, fold_name, fold_len, &target, err));
+    TARN_TRY(tarn__grow(&target->shards, sizeof *target->shards, target->count,
+                        &target->capacity, err));
+    shard s = {.path = join(f->path, name, strlen(name), ""), .suffix_len = suffix_len};
+    if (!s.path) return tarn__fail_memory(err);
+    size_t suffix_in_name = (size_t)(suffix - name);
+    s.suffix_at = strlen(s.path) - strlen(name) + suffix_in_name;
+    if (suffix_len && suffix_in_name) s.separator = name[suffix_in_name - 1];
+    target->shards[target->count++] = s;
+    if (target->count > 1 && s.separator != target->shards[0].separator)
+        return tarn__fail_at(
+            err, TARN_ERR_AMBIGUOUS, f->path, TARN_NO_OFFSET,
+            "the shards of fold %s are named in two ways, such as %s and "
+            "%s; keep one",
+            target->name, strrchr(target->shards[0].path, '/') + 1, name);
+    return TARN_OK;
+}
+
+static int compare_shards(const void *left, const void *right)
+{
+    const shard *a = left, *b = right;
+    size_t common = a->suffix_len < b->suffix_len ? a->suffix_len : b->suffix_len;
+    int order =
+        common ? memcmp(a->path + a->suffix_at, b->path + b->suffix_at, common) : 0;
+    if (order) return order;
+    return a->suffix_len < b->suffix_len ? -1 : a->suffix_len > b->suffix_len;
+}
+
+static int compare_folds(const void *left, const void *right)
+{
+    return strcmp(((const fold *)left)->name, ((const fold *)right)->name);
+}
+
+static tarn_status sort_all(tarn_folder *f, tarn_error *err)
+{
+    qsort(f->folds, f->count, sizeof *f->folds, compare_folds);
+    for (size_t i = 0; i < f->count; i++) {
+        fold *one = &f->folds[i];
+        qsort(one->shards, one->count, sizeof *one->shards, compare_shards);
+        one->paths = malloc(one->count * sizeof *one->paths);
+        if (!one->paths) return tarn__fail_memory(err);
+        for (size_t k = 0; k < one->count; k++)
+            one->paths[k] = one->shards[k].path;
+    }
+    return TARN_OK;
+}
+
+static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
+{
+    DIR *dir = opendir(f->path);
+    if (!dir) return tarn__fail_errno(err, f->path, errno, "cannot open the folder");
+    tarn_status status = TARN_OK;
+    struct dirent *entry;
+    while (status == TARN_OK && (errno = 0, entry = readdir(dir)))
+        status = add_shard(f, entry->d_name, only, err);
+    if (status == TARN_OK && errno)
+        status = tarn__fail_errno(err, f->path, errno, "cannot list the folder");
+    closedir(dir);
+    return status;
+}
+
+static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error *err)
+{
+    if (only)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+                             "no shard of fold %s here", only);
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+                         "no .tar file here");
+}
+
+tarn_status tarn_folder_open(const char *path, tarn_folder **out, tarn_error *err)
+{
+    const char *only;
+    tarn_folder *f = calloc(1, sizeof *f);
+    if (!f) return tarn__fail_memory(err);
+    tarn_status status = tarn__path_split(path, &f->path, &only, err);
+    if (status == TARN_OK) status = list(f, only, err);
+    if (status == TARN_OK) status = sort_all(f, err);
+    if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
+    if (status == TARN_OK)
+        *out = f;
+    else
+        tarn_folder_close(f);
+    return status;
+}
+
+void tarn_folder_close(tarn_folder *f)
+{
+    if (!f) return;
+    for (size_t i = 0; i < f->count; i++) {
+        for (size_t k = 0; k < f->folds[i].count; k++)
+            free(f->folds[i].shards[k].path);
+        free(f->folds[i].shards);
+        free(f->folds[i].paths);
+        free(f->folds[i].name);
+        free(f->folds[i].index_path);
+    }
+    free(f->folds);
+    free(f->path);
+    free(f);
+}
+
+size_t tarn_folder_count(const tarn_folder *f)
+{
+    return f->count;
+}
+
+const char *tarn_folder_fold(const tarn_folder *f, size_t i)
+{
+    return i < f->count ? f->folds[i].name : NULL;
+}
+
+const char *tarn_folder_index_path(const tarn_folder *f, size_t i)
+{
+    return i < f->count ? f->folds[i].index_path : NULL;
+}
+
+size_t tarn_folder_shard_count(const tarn_folder *f, size_t i)
+{
+    return i < f->count ? f->folds[i].count : 0;
+}
+
+const char *const *tarn_folder_shards(const tarn_folder *f, size_t i)
+{
+    return i < f->count ? (const char *const *)f->folds[i].paths : NULL;
+}

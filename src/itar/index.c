@@ -1,0 +1,254 @@
+/* Loading an index, and looking at one. */
+#include "itar/index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "base/crc.h"
+#include "base/error.h"
+#include "io/file.h"
+#include "itar/taridx.h"
+
+void tarn_index_free(tarn_index *index)
+{
+    if (!index) return;
+    for (size_t i = 0; index->owns_rows && i < index->n_chunks; i++)
+        free(index->chunks[i].rows);
+    free(index->chunks);
+    tarn__names_reset(&index->fields);
+    tarn__names_reset(&index->crashes);
+    tarn__unmap(index->map, index->map_size);
+    tarn__sums_free(index->sums);
+    free(index->path);
+    free(index);
+}
+
+static tarn_status bad(const tarn_index *index, uint64_t offset, tarn_error *err,
+                       const char *what)
+{
+    return tarn__fail_at(err, TARN_ERR_FORMAT, index->path, offset,
+                         "%s; run tarn index again", what);
+}
+
+/* Splits a block of names at newlines. count is the truth: no names is an empty block,
+ * and so is one empty name. */
+static tarn_status split_block(const tarn_index *index, uint64_t at, uint64_t size,
+                               uint32_t count, tarn__names *out, tarn_error *err)
+{
+    const char *text = (const char *)index->map + at;
+    size_t used = 0;
+    uint32_t id;
+    if (count == 0 && size) return bad(index, at, err, "names where none were counted");
+    for (uint32_t i = 0; i < count; i++) {
+        const char *end = used < size ? memchr(text + used, '\n', size - used) : NULL;
+        size_t len = end ? (size_t)(end - text) - used : size - used;
+        if (!end && i + 1 < count)
+            return bad(index, at, err, "fewer names than were counted");
+        for (size_t k = 0; k < len; k++)
+            if ((unsigned char)text[used + k] < 0x20 || text[used + k] == 0x7f)
+                return bad(index, at + used + k, err, "a control character in a name");
+        TARN_TRY(tarn__names_add(out, text + used, len, &id, err));
+        if (id != i) return bad(index, at + used, err, "a name is listed twice");
+        used += len + (end != NULL);
+    }
+    if (used != size) return bad(index, at, err, "more names than were counted");
+    /* A newline at the very end means one more, empty name. */
+    if (count && size && text[size - 1] == '\n' &&
+        tarn__names_get(out, count - 1).size != 0)
+        return bad(index, at, err, "more names than were counted");
+    return TARN_OK;
+}
+
+static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row *row,
+                             tarn_error *err)
+{
+    const char *what = NULL;
+    uint64_t end;
+    tarn__row_get(tarn__index_at(index, number), row);
+    if (row->field >= index->fields.count)
+        what = "a field number past the last field";
+    else if (row->crash > index->crashes.count)
+        what = "a crash number past the last crash";
+    else if (row->offset % 512)
+        what = "an offset that is no multiple of 512";
+    else if (!tarn__add(row->offset, 512, &end) || !tarn__add(end, row->size, &end) ||
+             end > INT64_MAX || row->size >= TARN_MAX_MEMBER_SIZE)
+        what = "an offset or size no file can have";
+    if (!what) return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, index->path, index->rows_at + number * TARN__ROW_SIZE,
+        "row %llu has %s; run tarn index again", (unsigned long long)number, what);
+}
+
+static tarn_status check_rows(const tarn_index *index, tarn_error *err)
+{
+    uint64_t runs = 0;
+    for (uint64_t i = 0; i < index->n_rows; i++) {
+        tarn_row row;
+        TARN_TRY(check_row(index, i, &row, err));
+        runs += i == 0 || !tarn__row_same_key(tarn__index_at(index, i - 1),
+                                              tarn__index_at(index, i));
+    }
+    if (index->contiguous ? runs != index->n_stems : runs < index->n_stems)
+        return tarn__fail_at(err, TARN_ERR_FORMAT, index->path, 16,
+                             "%llu samples are counted, but the rows make %llu; run tarn "
+                             "index again",
+                             (unsigned long long)index->n_stems,
+                             (unsigned long long)runs);
+    return TARN_OK;
+}
+
+/* Everything in the header, against each other and the size of the file. */
+static tarn_status check_header(tarn_index *index, const unsigned char *h,
+                                tarn_error *err)
+{
+    uint64_t size = index->map_size, rows_size;
+    uint64_t crash_at = tarn__get64(h + TARIDX_OFF_CRASH);
+    if (tarn__get16(h + TARIDX_MAJOR) != 1)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, index->path, TARIDX_MAJOR,
+                             "taridx version %u.%u, and only 1.x is known",
+                             tarn__get16(h + TARIDX_MAJOR),
+                             tarn__get16(h + TARIDX_MINOR));
+    if (tarn__get16(h + TARIDX_REC_SIZE) != TARN__ROW_SIZE ||
+        tarn__get16(h + TARIDX_HDR_SIZE) != TARIDX_HEADER_SIZE)
+        return bad(index, TARIDX_REC_SIZE, err, "rows or a header of a strange size");
+    if (tarn__get64(h + TARIDX_FLAGS) & ~(uint64_t)TARIDX_CONTIGUOUS)
+        return bad(index, TARIDX_FLAGS, err, "unknown flags");
+    index->n_stems = tarn__get64(h + TARIDX_N_STEMS);
+    index->n_rows = tarn__get64(h + TARIDX_N_ROWS);
+    index->rows_at = tarn__get64(h + TARIDX_OFF_ARR);
+    index->contiguous = h[TARIDX_FLAGS] & TARIDX_CONTIGUOUS;
+    if (crash_at < TARIDX_HEADER_SIZE || index->rows_at < crash_at ||
+        index->rows_at > size)
+        return bad(index, TARIDX_OFF_CRASH, err, "blocks that lie outside the file");
+    if (!tarn__mul(index->n_rows, TARN__ROW_SIZE, &rows_size) ||
+        rows_size != size - index->rows_at || index->n_stems > index->n_rows ||
+        (index->n_rows && !index->n_stems))
+        return tarn__fail_at(
+            err, TARN_ERR_FORMAT, index->path, TARIDX_N_STEMS,
+            "impossible count: %llu samples in %llu rows, and the file has room for "
+            "%llu rows; run tarn index again",
+            (unsigned long long)index->n_stems, (unsigned long long)index->n_rows,
+            (unsigned long long)((size - index->rows_at) / TARN__ROW_SIZE));
+    if (index->n_rows > TARN_MAX_ROWS)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, index->path, TARIDX_N_ROWS,
+                             "more than %llu rows", (unsigned long long)TARN_MAX_ROWS);
+    uint64_t n_fields = tarn__get32(h + TARIDX_N_EXT);
+    uint64_t n_crashes = tarn__get32(h + TARIDX_N_CRASH);
+    if (n_fields > TARN_MAX_FIELDS || n_fields > crash_at - TARIDX_HEADER_SIZE + 1 ||
+        n_crashes > index->rows_at - crash_at + 1 || n_crashes > index->n_rows)
+        return bad(index, TARIDX_N_EXT, err, "impossible count of names");
+    TARN_TRY(split_block(index, TARIDX_HEADER_SIZE, crash_at - TARIDX_HEADER_SIZE,
+                         (uint32_t)n_fields, &index->fields, err));
+    return split_block(index, crash_at, index->rows_at - crash_at, (uint32_t)n_crashes,
+                       &index->crashes, err);
+}
+
+static tarn_status parse(tarn_index *index, tarn_error *err)
+{
+    unsigned char *h = index->map;
+    if (index->map_size < TARIDX_HEADER_SIZE)
+        return tarn__fail_at(err, TARN_ERR_TRUNCATED, index->path, index->map_size,
+                             "too short for an index: %llu bytes",
+                             (unsigned long long)index->map_size);
+    if (memcmp(h, TARIDX_MAGIC, 8) != 0)
+        return tarn__fail_at(err, TARN_ERR_FORMAT, index->path, 0, "not a taridx file");
+    TARN_TRY(check_header(index, h, err));
+    index->chunks = malloc(sizeof *index->chunks);
+    if (!index->chunks) return tarn__fail_memory(err);
+    index->chunks[0] = (tarn__chunk){0, h + index->rows_at};
+    index->n_chunks = 1;
+    return TARN_OK;
+}
+
+/* Takes in the .tarsum, which must be of this very index. */
+static tarn_status load_sums(tarn_index *index, tarn_error *err)
+{
+    tarn_error why;
+    char *path = tarn__sums_path(index->path);
+    if (!path) return tarn__fail_memory(err);
+    tarn_status status = tarn__sums_load(path, &index->sums, &why);
+    if (status == TARN_ERR_NOT_FOUND) {
+        status = TARN_OK;
+    } else if (status != TARN_OK) {
+        if (err) *err = why;
+    } else if (index->sums->n_rows != index->n_rows ||
+               index->sums->index_size != index->map_size ||
+               index->sums->index_head != tarn__crc32c(0, index->map, index->rows_at)) {
+        status = tarn__fail_at(err, TARN_ERR_STALE, path, TARN_NO_OFFSET,
+                               "made for another state of %s, or that is damaged; run "
+                               "tarn index again",
+                               index->path);
+    }
+    free(path);
+    return status;
+}
+
+tarn_status tarn__index_load(const char *path, bool trusting, tarn_index **out,
+                             tarn_error *err)
+{
+    tarn__file file;
+    TARN_TRY(tarn__file_open(&file, path, err));
+    tarn_index *index = calloc(1, sizeof *index);
+    tarn_status status = TARN_OK;
+    if (!index || !(index->path = strdup(path))) {
+        status = tarn__fail_memory(err);
+    } else {
+        tarn__names_init(&index->fields);
+        tarn__names_init(&index->crashes);
+        index->map_size = file.size;
+        index->map = tarn__map(file.fd, file.size);
+        status = !index->map && file.size ? tarn__fail_memory(err) : parse(index, err);
+    }
+    tarn__file_close(&file);
+    if (status == TARN_OK) status = load_sums(index, err);
+    if (status == TARN_OK && !(trusting && index->sums)) status = check_rows(index, err);
+    if (status == TARN_OK)
+        *out = index;
+    else
+        tarn_index_free(index);
+    return status;
+}
+
+tarn_status tarn_index_load(const char *path, tarn_index **out, tarn_error *err)
+{
+    return tarn__index_load(path, false, out, err);
+}
+
+void tarn_index_info_get(const tarn_index *index, tarn_index_info *out)
+{
+    const tarn__sums *sums = index->sums;
+    *out = (tarn_index_info){.rows = index->n_rows,
+                             .samples = index->n_stems,
+                             .fields = (uint32_t)index->fields.count,
+                             .crashes = (uint32_t)index->crashes.count,
+                             .contiguous = index->contiguous,
+                             .has_sums = sums != NULL,
+                             .has_checksums = sums && sums->checksums,
+                             .keys_known = sums != NULL,
+                             .keys = sums ? sums->keys : TARN_KEYS_BASE};
+}
+
+tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *out,
+                           tarn_error *err)
+{
+    if (number >= index->n_rows)
+        return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
+                             "row %llu of %llu", (unsigned long long)number,
+                             (unsigned long long)index->n_rows);
+    return check_row(index, number, out, err);
+}
+
+const char *tarn_index_field(const tarn_index *index, uint32_t number)
+{
+    if (number >= index->fields.count) return NULL;
+    return tarn__names_get(&index->fields, number).data;
+}
+
+const char *tarn_index_crash(const tarn_index *index, uint32_t number)
+{
+    if (number == 0 || number > index->crashes.count) return NULL;
+    return tarn__names_get(&index->crashes, number - 1).data;
+}

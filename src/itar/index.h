@@ -1,0 +1,69 @@
+/* The index as the rest of the library sees it. */
+#ifndef TARN_ITAR_INDEX_H
+#define TARN_ITAR_INDEX_H
+
+#include <tarn/index.h>
+
+#include "base/names.h"
+#include "itar/row.h"
+#include "itar/sums.h"
+
+/* Rows lie in one piece when they were loaded, in one piece per shard when they were
+ * built: joining them would double the memory for nothing. */
+typedef struct tarn__chunk {
+    uint64_t first;
+    unsigned char *rows;
+} tarn__chunk;
+
+struct tarn_index {
+    tarn__chunk *chunks;
+    size_t n_chunks;
+    uint64_t n_rows, n_stems;
+    bool contiguous;
+    tarn__names fields;  /* in id order */
+    tarn__names crashes; /* crash id 1 first */
+    char *path;          /* NULL for one that was built */
+    uint64_t rows_at;    /* offset of the rows in that file */
+    void *map;
+    uint64_t map_size;
+    bool owns_rows;
+    tarn__sums *sums; /* NULL if there are none */
+};
+
+static inline const unsigned char *tarn__chunk_at(const struct tarn_index *index,
+                                                  uint64_t number)
+{
+    size_t low = 0, high = index->n_chunks;
+    while (high - low > 1) {
+        size_t mid = (low + high) / 2;
+        if (index->chunks[mid].first <= number)
+            low = mid;
+        else
+            high = mid;
+    }
+    const tarn__chunk *chunk = &index->chunks[low];
+    return chunk->rows + (number - chunk->first) * TARN__ROW_SIZE;
+}
+
+/* The bytes of a row, which must exist. */
+static inline const unsigned char *tarn__index_at(const struct tarn_index *index,
+                                                  uint64_t number)
+{
+    if (index->n_chunks == 1) return index->chunks[0].rows + number * TARN__ROW_SIZE;
+    return tarn__chunk_at(index, number);
+}
+
+/* Loads. trusting leaves the rows unread if there is a .tarsum that fits: each row is
+ * checked when it is used anyway. */
+TARN_CHECKED tarn_status tarn__index_load(const char *path, bool trusting,
+                                          tarn_index **out, tarn_error *err);
+
+typedef uint64_t (*tarn__hash)(const char *key, size_t len);
+
+/* tarn_index_build with the hash to use, which tests replace to make keys collide. */
+TARN_CHECKED tarn_status tarn__index_build(const char *const *shards, size_t count,
+                                           const tarn_index_options *options,
+                                           tarn__hash hash, tarn_index **out,
+                                           tarn_index_report *report, tarn_error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* From a member's name to its sample key and field. */
+#ifndef TARN_ITAR_KEYS_H
+#define TARN_ITAR_KEYS_H
+
+#include <tarn/index.h>
+
+#include "base/buf.h"
+
+typedef struct tarn__key {
+    const char *stem; /* well-formed UTF-8 */
+    size_t stem_len;
+    const char *field; /* lower case */
+    size_t field_len;
+} tarn__key;
+
+/* Room for keys that are not a plain part of the name. */
+typedef struct tarn__splitter {
+    tarn__buf stem, field;
+} tarn__splitter;
+
+void tarn__splitter_init(tarn__splitter *splitter);
+void tarn__splitter_reset(tarn__splitter *splitter);
+
+/* Splits a name by the rule. TARN_END if the rule says that it is part of no sample;
+ * TARN_ERR_FORMAT if the key or the field has a control character, which the index could
+ * not hold. The key points into name or into the splitter. */
+TARN_CHECKED tarn_status tarn__split(tarn__splitter *splitter, tarn_keys rule,
+                                     const char *name, size_t len, tarn__key *out,
+                                     tarn_error *err);
+
+/* XXH64, seed 0: what an index row holds of a key. */
+uint64_t tarn__key_hash(const char *stem, size_t len);
+
+#endif

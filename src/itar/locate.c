@@ -1,0 +1,227 @@
+/* Checking the header behind a row. Most members say all in their own header. One whose
+ * name or size is in an extended header before it is found by looking back for a header
+ * that ends exactly where the member's own begins. */
+#include "itar/locate.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "tar/header.h"
+#include "tar/pax.h"
+
+typedef struct lookup {
+    const tarn__place *place;
+    tarn__located *out;
+    uint64_t number; /* of the row */
+    uint64_t size;   /* that the headers say */
+} lookup;
+
+void tarn__located_init(tarn__located *l)
+{
+    l->name = NULL;
+    l->name_len = 0;
+    tarn__buf_init(&l->text, TARN_MAX_EXTENDED);
+    tarn__splitter_init(&l->splitter);
+}
+
+void tarn__located_reset(tarn__located *l)
+{
+    tarn__buf_reset(&l->text);
+    tarn__splitter_reset(&l->splitter);
+}
+
+static tarn_status get_block(const lookup *l, uint64_t offset, unsigned char *block,
+                             tarn_error *err)
+{
+    tarn_view view;
+    TARN_TRY(tarn__filecache_view(l->place->files, l->out->row.shard, offset, TARN__BLOCK,
+                                  &view, err));
+    memcpy(block, view.data, TARN__BLOCK);
+    tarn_view_release(&view);
+    return TARN_OK;
+}
+
+/* Whether the key is the one the row stands for: hash, crash number and field. */
+static bool key_fits(const lookup *l, const tarn__key *key)
+{
+    const tarn_row *row = &l->out->row;
+    tarn__name field = tarn__names_get(&l->place->index->fields, row->field);
+    if (field.size != key->field_len || memcmp(field.data, key->field, field.size) != 0 ||
+        l->place->hash(key->stem, key->stem_len) != row->keyhash)
+        return false;
+    if (l->place->index->crashes.count == 0) return row->crash == 0;
+    uint32_t id = tarn__names_find(&l->place->index->crashes, key->stem, key->stem_len);
+    return row->crash == (id == TARN__NAME_NONE ? 0 : id + 1);
+}
+
+/* Whether the name in out, by either rule unless one is known, and the size fit. */
+static bool fits(lookup *l)
+{
+    tarn__located *out = l->out;
+    const tarn__sums *sums = l->place->index->sums;
+    if (l->size != out->row.size) return false;
+    for (int rule = TARN_KEYS_BASE; rule <= TARN_KEYS_PATH; rule++) {
+        if (sums && (int)sums->keys != rule) continue;
+        if (tarn__split(&out->splitter, (tarn_keys)rule, out->name, out->name_len,
+                        &out->key, NULL) == TARN_OK &&
+            key_fits(l, &out->key))
+            return true;
+    }
+    return false;
+}
+
+/* Copies a name that is not plainly in the block: the view it comes from goes away. */
+static tarn_status take_name(tarn__located *out, const char *prefix, size_t prefix_len,
+                             const char *name, size_t len, tarn_error *err)
+{
+    out->text.size = 0;
+    if (prefix_len) {
+        TARN_TRY(tarn__buf_add(&out->text, prefix, prefix_len, err));
+        TARN_TRY(tarn__buf_add(&out->text, "/", 1, err));
+    }
+    TARN_TRY(tarn__buf_add(&out->text, name, len, err));
+    out->name = out->text.data;
+    out->name_len = out->text.size;
+    return TARN_OK;
+}
+
+/* Applies the extended header whose records are the size bytes at offset. */
+static tarn_status apply_extended(lookup *l, tarn__kind kind, uint64_t offset,
+                                  size_t size, tarn_error *err)
+{
+    tarn_view view;
+    tarn__pax pax;
+    TARN_TRY(tarn__filecache_view(l->place->files, l->out->row.shard, offset, size, &view,
+                                  err));
+    const char *text = (const char *)view.data;
+    tarn_status status = TARN_OK;
+    if (kind == TARN__GNU_NAME) {
+        status = take_name(l->out, NULL, 0, text, strnlen(text, size), err);
+    } else if (kind == TARN__PAX) {
+        status = tarn__pax_parse(text, size, &pax, err);
+        if (status == TARN_OK && pax.path)
+            status = take_name(l->out, NULL, 0, pax.path, pax.path_len, err);
+        if (status == TARN_OK && pax.has_size) l->size = pax.size;
+    }
+    tarn_view_release(&view);
+    return status;
+}
+
+/* Looks for an extended header that ends at offset: TARN_END if there is none. *out_at is
+ * where it begins. */
+static tarn_status look_back(lookup *l, uint64_t offset, tarn__header *header,
+                             uint64_t *out_at, tarn_error *err)
+{
+    unsigned char block[TARN__BLOCK];
+    for (uint64_t back = 2 * TARN__BLOCK;
+         back <= offset && back <= TARN_MAX_EXTENDED + TARN__BLOCK; back += TARN__BLOCK) {
+        TARN_TRY(get_block(l, offset - back, block, err));
+        if (!tarn__header_sum_matches(block) ||
+            tarn__header_parse(block, header, NULL) != TARN_OK)
+            continue;
+        uint64_t blocks = (header->size + TARN__BLOCK - 1) / TARN__BLOCK;
+        bool extends = header->kind == TARN__PAX || header->kind == TARN__GNU_NAME ||
+                       header->kind == TARN__GNU_LINK;
+        /* The first header met ends the search: nothing before it touches the member. */
+        if (!extends || (blocks + 1) * TARN__BLOCK != back) return TARN_END;
+        *out_at = offset - back;
+        return TARN_OK;
+    }
+    return TARN_END;
+}
+
+static tarn_status apply_all_extended(lookup *l, tarn_error *err)
+{
+    uint64_t at = l->out->row.offset;
+    tarn__header header;
+    /* At most a long link name and a long name, in either order. */
+    for (int i = 0; i < 2; i++) {
+        tarn_status status = look_back(l, at, &header, &at, err);
+        if (status == TARN_END) return TARN_OK;
+        TARN_TRY(status);
+        TARN_TRY(
+            apply_extended(l, header.kind, at + TARN__BLOCK, (size_t)header.size, err));
+        if (header.kind == TARN__PAX) return TARN_OK;
+    }
+    return TARN_OK;
+}
+
+static tarn_status fail_stale(const lookup *l, tarn_error *err)
+{
+    char shown[200];
+    const tarn_row *row = &l->out->row;
+    const tarn_index *index = l->place->index;
+    return tarn__fail_at(
+        err, TARN_ERR_STALE, tarn__filecache_path(l->place->files, row->shard),
+        row->offset,
+        "row %llu of the index says field %s, %llu bytes, key hash %016llx, but here is "
+        "member %s of %llu bytes: the index is not of this shard; run tarn index again",
+        (unsigned long long)l->number, tarn__names_get(&index->fields, row->field).data,
+        (unsigned long long)row->size, (unsigned long long)row->keyhash,
+        tarn__printable(shown, sizeof shown, l->out->name, l->out->name_len),
+        (unsigned long long)l->size);
+}
+
+static tarn_status parse_block(lookup *l, tarn_error *err)
+{
+    tarn__header header;
+    tarn__located *out = l->out;
+    const char *path = tarn__filecache_path(l->place->files, out->row.shard);
+    tarn_error why;
+    if (tarn__header_parse(out->block, &header, &why) != TARN_OK)
+        return tarn__fail_at(err, TARN_ERR_STALE, path, out->row.offset,
+                             "row %llu of the index points here, but %s; the shard is "
+                             "damaged or the index is not of it",
+                             (unsigned long long)l->number, why.message);
+    if (header.kind != TARN__REGULAR)
+        return tarn__fail_at(err, TARN_ERR_STALE, path, out->row.offset,
+                             "row %llu of the index points here, but this is no regular "
+                             "file (type 0x%02x); run tarn index again",
+                             (unsigned long long)l->number, (unsigned char)header.type);
+    l->size = header.size;
+    out->name = header.name;
+    out->name_len = header.name_len;
+    if (header.prefix_len == 0) return TARN_OK;
+    return take_name(out, header.prefix, header.prefix_len, header.name, header.name_len,
+                     err);
+}
+
+tarn_status tarn__locate_row(const tarn__place *place, uint64_t number,
+                             tarn__located *out, tarn_error *err)
+{
+    size_t shards = tarn__filecache_count(place->files);
+    TARN_TRY(tarn_index_row(place->index, number, &out->row, err));
+    const tarn_row *row = &out->row;
+    if (row->shard >= shards)
+        return tarn__fail_at(err, TARN_ERR_STALE, place->index->path, TARN_NO_OFFSET,
+                             "row %llu is in shard %u, and there are %zu; run tarn index "
+                             "again",
+                             (unsigned long long)number, row->shard, shards);
+    uint64_t size = tarn__filecache_size(place->files, row->shard);
+    if (row->offset + TARN__BLOCK + row->size <= size) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE,
+                         tarn__filecache_path(place->files, row->shard), row->offset,
+                         "row %llu of the index: offset past the shard, which has %llu "
+                         "bytes; run tarn index again",
+                         (unsigned long long)number, (unsigned long long)size);
+}
+
+tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
+                               tarn__located *out, tarn_error *err)
+{
+    lookup l = {.place = place, .out = out, .number = number};
+    TARN_TRY(parse_block(&l, err));
+    if (fits(&l)) return TARN_OK;
+    TARN_TRY(apply_all_extended(&l, err));
+    if (fits(&l)) return TARN_OK;
+    return fail_stale(&l, err);
+}
+
+tarn_status tarn__locate(const tarn__place *place, uint64_t number, tarn__located *out,
+                         tarn_error *err)
+{
+    lookup l = {.place = place, .out = out, .number = number};
+    TARN_TRY(tarn__locate_row(place, number, out, err));
+    TARN_TRY(get_block(&l, out->row.offset, out->block, err));
+    return tarn__locate_check(place, number, out, err);
+}

@@ -1,0 +1,44 @@
+/* The member behind a row. A row says where a header stands and what it should say; this
+ * looks whether it does, so that an index that does not fit its shards gives an error and
+ * never other bytes. */
+#ifndef TARN_ITAR_LOCATE_H
+#define TARN_ITAR_LOCATE_H
+
+#include "io/filecache.h"
+#include "itar/index.h"
+#include "itar/keys.h"
+
+typedef struct tarn__located {
+    tarn_row row;
+    const char *name; /* of the member, as in the archive; points into what follows */
+    size_t name_len;
+    tarn__key key; /* its sample's key and its field */
+    unsigned char block[512];
+    tarn__buf text;
+    tarn__splitter splitter;
+} tarn__located;
+
+/* What rows are looked up in. */
+typedef struct tarn__place {
+    tarn__filecache *files;
+    const tarn_index *index;
+    tarn__hash hash;
+} tarn__place;
+
+void tarn__located_init(tarn__located *located);
+void tarn__located_reset(tarn__located *located);
+
+/* Fetches row number and checks that it lies inside its shard. */
+TARN_CHECKED tarn_status tarn__locate_row(const tarn__place *place, uint64_t number,
+                                          tarn__located *out, tarn_error *err);
+
+/* Checks the header block of the row in out, which the caller has put into out->block:
+ * checksum, type, size, key and field. TARN_ERR_STALE if it is another member's. */
+TARN_CHECKED tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
+                                            tarn__located *out, tarn_error *err);
+
+/* Both, reading the block from the shard. out can be used again and again. */
+TARN_CHECKED tarn_status tarn__locate(const tarn__place *place, uint64_t number,
+                                      tarn__located *out, tarn_error *err);
+
+#endif

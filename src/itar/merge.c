@@ -1,0 +1,411 @@
+/* From scanned shards to one index.
+ *
+ * Runs are sorted by hash. Runs of one hash are one sample if their keys are equal, and
+ * a crash if they are not: the key seen first is number 0, and all others of the fold are
+ * numbered in the order they were first seen, as the format wants it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "io/filecache.h"
+#include "itar/locate.h"
+#include "itar/order.h"
+#include "itar/scan.h"
+
+typedef struct merger {
+    tarn__build *build;
+    tarn_index *index;
+    tarn_index_report *report;
+    tarn__run *runs; /* tag: number among all runs of the fold */
+    size_t n_runs;
+    uint64_t *first_row; /* of each shard */
+    size_t *first_run;
+    /* Runs whose key is not the first of its hash: hash is the key's first row, row the
+     * run's number. */
+    tarn__run *strangers;
+    size_t n_strangers, stranger_capacity;
+    tarn__run *told; /* pairs of rows that collide: hash is the first, row the second */
+    size_t n_told, told_capacity;
+} merger;
+
+static size_t shard_of_run(const merger *m, uint32_t run)
+{
+    size_t low = 0, high = m->build->count;
+    while (high - low > 1) {
+        size_t mid = (low + high) / 2;
+        if (m->first_run[mid] <= run)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static tarn__name key_of_run(const merger *m, uint32_t run)
+{
+    size_t shard = shard_of_run(m, run);
+    return tarn__scan_key(&m->build->scans[shard], run - m->first_run[shard]);
+}
+
+/* Rows of a run, as fold-wide numbers [from, to). */
+static void rows_of_run(const merger *m, uint32_t run, uint64_t *from, uint64_t *to)
+{
+    size_t shard = shard_of_run(m, run), local = run - m->first_run[shard];
+    const tarn__scan *scan = &m->build->scans[shard];
+    *from = m->first_row[shard] + scan->run_rows[local];
+    *to = m->first_row[shard] +
+          (local + 1 < scan->n_runs ? scan->run_rows[local + 1] : scan->n_rows);
+}
+
+static bool names_equal(tarn__name a, tarn__name b)
+{
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+/* --- Fields ---------------------------------------------------------------------- */
+
+static tarn_status merge_fields(merger *m, tarn__scan *scan, tarn_error *err)
+{
+    size_t count = scan->fields.count;
+    uint32_t *map = malloc((count + 1) * sizeof *map);
+    if (!map) return tarn__fail_memory(err);
+    bool same = true;
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        tarn__name name = tarn__names_get(&scan->fields, i);
+        status = tarn__names_add(&m->index->fields, name.data, name.size, &map[i], err);
+        same &= status == TARN_OK && map[i] == i;
+    }
+    if (status == TARN_OK && m->index->fields.count > TARN_MAX_FIELDS)
+        status = tarn__fail(err, TARN_ERR_LIMIT,
+                            "more than %u different fields: an index cannot number them",
+                            TARN_MAX_FIELDS);
+    for (size_t i = 0; status == TARN_OK && !same && i < scan->n_rows; i++) {
+        unsigned char *field = scan->rows + i * TARN__ROW_SIZE + 18;
+        tarn__put16(field, (uint16_t)map[tarn__get16(field)]);
+    }
+    free(map);
+    return status;
+}
+
+/* --- Rows ------------------------------------------------------------------------ */
+
+static void count_shard(merger *m, const tarn__scan *scan)
+{
+    tarn_index_report *r = m->report;
+    r->directories += scan->counts.directories;
+    r->links += scan->counts.links;
+    r->devices += scan->counts.devices;
+    r->damages += scan->counts.damages;
+    r->lost_bytes += scan->counts.lost_bytes;
+    r->unkeyed += scan->unkeyed;
+    r->duplicates += scan->duplicates;
+}
+
+/* The index takes the rows over as one chunk per shard. */
+static tarn_status take_rows(merger *m, tarn_error *err)
+{
+    tarn__build *b = m->build;
+    m->first_row = calloc(b->count + 1, sizeof *m->first_row);
+    m->first_run = calloc(b->count + 1, sizeof *m->first_run);
+    m->index->chunks = calloc(b->count + 1, sizeof *m->index->chunks);
+    if (!m->first_row || !m->first_run || !m->index->chunks)
+        return tarn__fail_memory(err);
+    for (size_t i = 0; i < b->count; i++) {
+        tarn__scan *scan = &b->scans[i];
+        TARN_TRY(merge_fields(m, scan, err));
+        count_shard(m, scan);
+        m->first_row[i] = m->index->n_rows;
+        m->first_run[i] = m->n_runs;
+        m->index->chunks[i] = (tarn__chunk){m->index->n_rows, scan->rows};
+        scan->rows = NULL;
+        m->index->n_chunks = i + 1;
+        m->index->n_rows += scan->n_rows;
+        m->n_runs += scan->n_runs;
+    }
+    if (m->index->n_rows > TARN_MAX_ROWS)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %llu members in one fold",
+                          (unsigned long long)TARN_MAX_ROWS);
+    return TARN_OK;
+}
+
+static tarn_status sort_runs(merger *m, tarn_error *err)
+{
+    m->runs = malloc((m->n_runs + 1) * sizeof *m->runs);
+    if (!m->runs) return tarn__fail_memory(err);
+    size_t n = 0;
+    for (size_t i = 0; i < m->build->count; i++) {
+        const tarn__scan *scan = &m->build->scans[i];
+        const unsigned char *rows = m->index->chunks[i].rows;
+        for (size_t k = 0; k < scan->n_runs; k++, n++) {
+            uint64_t row = scan->run_rows[k];
+            m->runs[n] = (tarn__run){tarn__row_hash(rows + row * TARN__ROW_SIZE),
+                                     (uint32_t)(m->first_row[i] + row), (uint32_t)n};
+        }
+    }
+    tarn__runs_sort(m->runs, m->n_runs);
+    return TARN_OK;
+}
+
+/* --- Crashes --------------------------------------------------------------------- */
+
+typedef struct named_run {
+    tarn__name key;
+    tarn__run run;
+} named_run;
+
+static int compare_named(const void *left, const void *right)
+{
+    const named_run *a = left, *b = right;
+    size_t common = a->key.size < b->key.size ? a->key.size : b->key.size;
+    int by_key = common ? memcmp(a->key.data, b->key.data, common) : 0;
+    if (by_key) return by_key;
+    if (a->key.size != b->key.size) return a->key.size < b->key.size ? -1 : 1;
+    return a->run.row < b->run.row ? -1 : a->run.row > b->run.row;
+}
+
+static tarn_status note_stranger(merger *m, uint32_t first_row, uint32_t run,
+                                 tarn_error *err)
+{
+    TARN_TRY(tarn__grow(&m->strangers, sizeof *m->strangers, m->n_strangers,
+                        &m->stranger_capacity, err));
+    m->strangers[m->n_strangers++] = (tarn__run){first_row, run, 0};
+    return TARN_OK;
+}
+
+/* Sorts the runs of one hash by key; every key but that of the first row is a stranger.
+ */
+static tarn_status part_keys(merger *m, const tarn__run *runs, size_t count,
+                             tarn_error *err)
+{
+    named_run *named = malloc(count * sizeof *named);
+    if (!named) return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++)
+        named[i] = (named_run){key_of_run(m, runs[i].tag), runs[i]};
+    tarn__name first = named[0].key;
+    qsort(named, count, sizeof *named, compare_named);
+    tarn_status status = TARN_OK;
+    uint32_t key_row = 0;
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        if (i == 0 || !names_equal(named[i].key, named[i - 1].key)) {
+            key_row = named[i].run.row;
+            m->index->n_stems++;
+        }
+        if (!names_equal(named[i].key, first))
+            status = note_stranger(m, key_row, named[i].run.tag, err);
+    }
+    free(named);
+    return status;
+}
+
+static tarn_status group_runs(merger *m, tarn_error *err)
+{
+    for (size_t i = 0, j; i < m->n_runs; i = j) {
+        bool one_key = true;
+        for (j = i + 1; j < m->n_runs && m->runs[j].hash == m->runs[i].hash; j++)
+            one_key = one_key && names_equal(key_of_run(m, m->runs[i].tag),
+                                             key_of_run(m, m->runs[j].tag));
+        if (one_key)
+            m->index->n_stems++;
+        else
+            TARN_TRY(part_keys(m, m->runs + i, j - i, err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status number_crashes(merger *m, tarn_error *err)
+{
+    uint32_t id = 0;
+    tarn__runs_sort(m->strangers, m->n_strangers);
+    for (size_t i = 0; i < m->n_strangers; i++) {
+        uint64_t from, to;
+        tarn__name key = key_of_run(m, m->strangers[i].row);
+        TARN_TRY(tarn__names_add(&m->index->crashes, key.data, key.size, &id, err));
+        rows_of_run(m, m->strangers[i].row, &from, &to);
+        for (; from < to; from++) {
+            const unsigned char *row = tarn__index_at(m->index, from);
+            tarn__put32((unsigned char *)(uintptr_t)row + 20, id + 1);
+        }
+    }
+    return TARN_OK;
+}
+
+/* --- Order and contiguity --------------------------------------------------------- */
+
+/* A key that goes on from one shard into the next is one stretch. */
+static uint64_t count_stretches(const merger *m)
+{
+    uint64_t stretches = m->n_runs;
+    const tarn__scan *before = NULL;
+    for (size_t i = 0; i < m->build->count; i++) {
+        const tarn__scan *scan = &m->build->scans[i];
+        if (scan->n_runs == 0) continue;
+        if (before && names_equal(tarn__scan_key(before, before->n_runs - 1),
+                                  tarn__scan_key(scan, 0)))
+            stretches--;
+        before = scan;
+    }
+    return stretches;
+}
+
+/* Two rows of one sample, from different runs, with the same field. */
+static tarn_status find_far_duplicates(merger *m, const uint32_t *order, size_t count,
+                                       tarn_error *err)
+{
+    tarn__run *rows = malloc(count * sizeof *rows);
+    if (!rows) return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char *row = tarn__index_at(m->index, order[i]);
+        uint64_t key = (uint64_t)tarn__row_crash(row) << 16 | tarn__row_field(row);
+        rows[i] = (tarn__run){key, order[i], 0};
+    }
+    tarn__runs_sort(rows, count);
+    tarn_status status = TARN_OK;
+    for (size_t i = 1; status == TARN_OK && i < count; i++) {
+        if (rows[i].hash != rows[i - 1].hash) continue;
+        m->report->duplicates++;
+        if (m->n_told >= TARN__MAX_TOLD) continue;
+        status = tarn__grow(&m->told, sizeof *m->told, m->n_told, &m->told_capacity, err);
+        if (status == TARN_OK)
+            m->told[m->n_told++] = (tarn__run){rows[i - 1].row, rows[i].row, 0};
+    }
+    free(rows);
+    return status;
+}
+
+/* Writes the rows of the sorted runs out; a hash of several runs needs a closer look. */
+static tarn_status fill_order(merger *m, uint32_t *order, tarn_error *err)
+{
+    size_t at = 0;
+    for (size_t i = 0, j; i < m->n_runs; i = j) {
+        size_t from_at = at;
+        uint64_t from, to;
+        for (j = i; j < m->n_runs && m->runs[j].hash == m->runs[i].hash; j++)
+            for (rows_of_run(m, m->runs[j].tag, &from, &to); from < to; from++)
+                order[at++] = (uint32_t)from;
+        if (j - i < 2) continue;
+        TARN_TRY(tarn__order_by_crash(m->index, order + from_at, at - from_at, err));
+        TARN_TRY(find_far_duplicates(m, order + from_at, at - from_at, err));
+    }
+    return TARN_OK;
+}
+
+/* --- Sums ------------------------------------------------------------------------- */
+
+static tarn_status take_checksums(merger *m, tarn__sums *sums, tarn_error *err)
+{
+    sums->checksums = malloc((sums->n_rows + 1) * sizeof *sums->checksums);
+    if (!sums->checksums) return tarn__fail_memory(err);
+    for (size_t i = 0; i < m->build->count; i++) {
+        tarn__scan *scan = &m->build->scans[i];
+        if (scan->n_rows)
+            memcpy(sums->checksums + m->first_row[i], scan->checksums,
+                   scan->n_rows * sizeof *sums->checksums);
+        free(scan->checksums);
+        scan->checksums = NULL;
+    }
+    return TARN_OK;
+}
+
+static tarn_status make_sums(merger *m, tarn_error *err)
+{
+    tarn__build *b = m->build;
+    tarn__sums *sums = m->index->sums = tarn__sums_new();
+    if (!sums) return tarn__fail_memory(err);
+    sums->keys = b->options->keys;
+    sums->n_rows = m->index->n_rows;
+    sums->n_shards = b->count;
+    sums->stamps = malloc((b->count + 1) * sizeof *sums->stamps);
+    sums->order = malloc((sums->n_rows + 1) * sizeof *sums->order);
+    if (!sums->stamps || !sums->order) return tarn__fail_memory(err);
+    for (size_t i = 0; i < b->count; i++) {
+        uint32_t id;
+        const char *slash = strrchr(b->paths[i], '/');
+        const char *name = slash ? slash + 1 : b->paths[i];
+        sums->stamps[i] = b->scans[i].stamp;
+        TARN_TRY(tarn__names_add(&sums->names, name, strlen(name), &id, err));
+        if (id != i)
+            return tarn__fail_at(err, TARN_ERR_USAGE, b->paths[i], TARN_NO_OFFSET,
+                                 "a shard is given twice");
+    }
+    TARN_TRY(fill_order(m, sums->order, err));
+    return b->options->sums ? take_checksums(m, sums, err) : TARN_OK;
+}
+
+/* --- Telling of members that collide ------------------------------------------------ */
+
+static void tell_pair(merger *m, tarn__filecache *files, uint64_t first, uint64_t second)
+{
+    tarn_row a, b;
+    tarn__located one, two;
+    tarn_error what;
+    char shown[2][200];
+    tarn__row_get(tarn__index_at(m->index, first), &a);
+    tarn__row_get(tarn__index_at(m->index, second), &b);
+    tarn__located_init(&one);
+    tarn__located_init(&two);
+    tarn__place place = {files, m->index, m->build->hash};
+    if (tarn__locate(&place, first, &one, NULL) == TARN_OK &&
+        tarn__locate(&place, second, &two, NULL) == TARN_OK) {
+        tarn__error_set(
+            &what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
+            "%s has the same key and field as %s at offset %llu of %s%s",
+            tarn__printable(shown[0], sizeof shown[0], two.name, two.name_len),
+            tarn__printable(shown[1], sizeof shown[1], one.name, one.name_len),
+            (unsigned long long)a.offset, m->build->paths[a.shard],
+            m->build->options->keys == TARN_KEYS_BASE &&
+                    (two.name_len != one.name_len ||
+                     memcmp(two.name, one.name, one.name_len) != 0)
+                ? "; keys made with the path may tell them apart"
+                : "");
+        m->build->options->notice(m->build->options->notice_context, &what);
+    }
+    tarn__located_reset(&one);
+    tarn__located_reset(&two);
+}
+
+static tarn_status tell_duplicates(merger *m, tarn_error *err)
+{
+    tarn__build *b = m->build;
+    tarn__filecache *files;
+    if (m->report->duplicates == 0 || !b->options->notice) return TARN_OK;
+    uint64_t *sizes = malloc((b->count + 1) * sizeof *sizes);
+    if (!sizes) return tarn__fail_memory(err);
+    for (size_t i = 0; i < b->count; i++)
+        sizes[i] = b->scans[i].stamp.size;
+    tarn_status status =
+        tarn__filecache_new(b->paths, sizes, b->count, TARN__IO_READ, &files, err);
+    free(sizes);
+    TARN_TRY(status);
+    size_t told = 0;
+    for (size_t i = 0; i < b->count; i++)
+        for (size_t k = 0; k < b->scans[i].n_duplicate_rows; k++)
+            if (told++ < TARN__MAX_TOLD)
+                tell_pair(m, files, m->first_row[i] + b->scans[i].duplicate_rows[k][0],
+                          m->first_row[i] + b->scans[i].duplicate_rows[k][1]);
+    for (size_t k = 0; k < m->n_told && told++ < TARN__MAX_TOLD; k++)
+        tell_pair(m, files, m->told[k].hash, m->told[k].row);
+    tarn__filecache_free(files);
+    return TARN_OK;
+}
+
+tarn_status tarn__merge(tarn__build *build, tarn_index *index, tarn_index_report *report,
+                        tarn_error *err)
+{
+    merger m = {.build = build, .index = index, .report = report};
+    *report = (tarn_index_report){0};
+    tarn_status status = take_rows(&m, err);
+    if (status == TARN_OK) status = sort_runs(&m, err);
+    if (status == TARN_OK) status = group_runs(&m, err);
+    if (status == TARN_OK) status = number_crashes(&m, err);
+    if (status == TARN_OK)
+        index->contiguous = index->n_rows < 2 || count_stretches(&m) == index->n_stems;
+    if (status == TARN_OK) status = make_sums(&m, err);
+    if (status == TARN_OK) status = tell_duplicates(&m, err);
+    free(m.runs);
+    free(m.strangers);
+    free(m.told);
+    free(m.first_row);
+    free(m.first_run);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* Sorting rows by key. */
+#include "itar/order.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "itar/index.h"
+#include "itar/row.h"
+
+enum { SMALL = 24, BUCKETS = 256 };
+
+static bool run_before(const tarn__run *a, const tarn__run *b)
+{
+    return a->hash != b->hash ? a->hash < b->hash : a->row < b->row;
+}
+
+static void insertion_sort(tarn__run *runs, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        tarn__run r = runs[i];
+        size_t j = i;
+        for (; j > 0 && run_before(&r, &runs[j - 1]); j--)
+            runs[j] = runs[j - 1];
+        runs[j] = r;
+    }
+}
+
+/* Runs are sorted by eight bits of the hash, then each bucket by the next eight; the
+ * rows take over once the hash is used up, so that equal hashes stay linear too. */
+static unsigned digit(const tarn__run *r, int level)
+{
+    return level < 8 ? (unsigned)(r->hash >> (56 - 8 * level)) & 255u
+                     : (r->row >> (24 - 8 * (level - 8))) & 255u;
+}
+
+static void sort_level(tarn__run *runs, size_t count, int level)
+{
+    if (count <= SMALL || level == 12) {
+        insertion_sort(runs, count);
+        return;
+    }
+    size_t head[BUCKETS], tail[BUCKETS] = {0}, at = 0;
+    for (size_t i = 0; i < count; i++)
+        tail[digit(&runs[i], level)]++;
+    for (unsigned b = 0; b < BUCKETS; b++) {
+        head[b] = at;
+        at += tail[b];
+        tail[b] = at;
+    }
+    for (unsigned b = 0; b < BUCKETS; b++)
+        while (head[b] < tail[b]) {
+            tarn__run r = runs[head[b]];
+            unsigned d;
+            while ((d = digit(&r, level)) != b) {
+                tarn__run swap = runs[head[d]];
+                runs[head[d]++] = r;
+                r = swap;
+            }
+            runs[head[b]++] = r;
+        }
+    size_t from = 0;
+    for (unsigned b = 0; b < BUCKETS; b++) {
+        sort_level(runs + from, tail[b] - from, level + 1);
+        from = tail[b];
+    }
+}
+
+void tarn__runs_sort(tarn__run *runs, size_t count)
+{
+    sort_level(runs, count, 0);
+}
+
+tarn_status tarn__order_by_crash(const struct tarn_index *index, uint32_t *order,
+                                 size_t count, tarn_error *err)
+{
+    tarn__run *runs = malloc(count * sizeof *runs);
+    if (!runs) return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t crash = tarn__row_crash(tarn__index_at(index, order[i]));
+        runs[i] = (tarn__run){crash, order[i], 0};
+    }
+    tarn__runs_sort(runs, count);
+    for (size_t i = 0; i < count; i++)
+        order[i] = runs[i].row;
+    free(runs);
+    return TARN_OK;
+}
+
+static size_t count_runs(const struct tarn_index *index)
+{
+    size_t runs = 0;
+    for (uint64_t i = 0; i < index->n_rows; i++)
+        runs += i == 0 || !tarn__row_same_key(tarn__index_at(index, i - 1),
+                                              tarn__index_at(index, i));
+    return runs;
+}
+
+/* Brings the rows of every hash that several keys share into crash order. */
+static tarn_status order_crashes(const struct tarn_index *index, uint32_t *order,
+                                 tarn_error *err)
+{
+    if (index->crashes.count == 0) return TARN_OK;
+    for (size_t i = 0, j; i < index->n_rows; i = j) {
+        uint64_t hash = tarn__row_hash(tarn__index_at(index, order[i]));
+        bool mixed = false;
+        for (j = i; j < index->n_rows; j++) {
+            const unsigned char *row = tarn__index_at(index, order[j]);
+            if (tarn__row_hash(row) != hash) break;
+            mixed |= tarn__row_crash(row) != 0;
+        }
+        if (mixed) TARN_TRY(tarn__order_by_crash(index, order + i, j - i, err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__order_make(const struct tarn_index *index, uint32_t **out,
+                             tarn_error *err)
+{
+    size_t n_runs = count_runs(index), n = 0, at = 0;
+    tarn__run *runs = malloc((n_runs + 1) * sizeof *runs);
+    uint32_t *order = malloc((index->n_rows + 1) * sizeof *order);
+    if (!runs || !order) {
+        free(runs);
+        free(order);
+        return tarn__fail_memory(err);
+    }
+    for (uint64_t i = 0; i < index->n_rows; i++) {
+        const unsigned char *row = tarn__index_at(index, i);
+        if (i > 0 && tarn__row_same_key(tarn__index_at(index, i - 1), row))
+            runs[n - 1].tag++;
+        else
+            runs[n++] = (tarn__run){tarn__row_hash(row), (uint32_t)i, 1};
+    }
+    tarn__runs_sort(runs, n);
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < runs[i].tag; k++)
+            order[at++] = runs[i].row + k;
+    free(runs);
+    tarn_status status = order_crashes(index, order, err);
+    if (status == TARN_OK)
+        *out = order;
+    else
+        free(order);
+    return status;
+}

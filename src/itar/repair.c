@@ -1,0 +1,126 @@
+/* Nothing is thrown away: what is cut off a shard is kept beside it in SHARD.bad, and
+ * checksums that say a payload has changed are never replaced by ones that agree. */
+#include "itar/repair.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "io/publish.h"
+#include "tar/reader.h"
+
+enum { RECORD = 10240 };
+
+static void tell(const tarn__repair *r, const char *path, uint64_t offset,
+                 const char *what)
+{
+    tarn_error done;
+    ++*r->repairs;
+    if (!r->options->repaired) return;
+    tarn__error_set(&done, TARN_OK, path, offset, "%s", what);
+    r->options->repaired(r->options->repaired_context, &done);
+}
+
+/* SHARD.bad, or SHARD.bad.2 and so on if that is taken. */
+static char *bad_path(const char *shard)
+{
+    size_t size = strlen(shard) + 32;
+    char *path = malloc(size);
+    if (!path) return NULL;
+    snprintf(path, size, "%s.bad", shard);
+    for (unsigned i = 2; access(path, F_OK) == 0; i++)
+        snprintf(path, size, "%s.bad.%u", shard, i);
+    return path;
+}
+
+static tarn_status keep_tail(const tarn__file *file, uint64_t from, tarn_error *err)
+{
+    tarn__publish p;
+    if (from >= file->size) return TARN_OK;
+    char *path = bad_path(file->path);
+    if (!path) return tarn__fail_memory(err);
+    tarn_status status = tarn__publish_begin(&p, path, err);
+    free(path);
+    TARN_TRY(status);
+    status = tarn__publish_copy(&p, file->fd, file->path, from, file->size - from, err);
+    if (status == TARN_OK) return tarn__publish_finish(&p, err);
+    tarn__publish_abandon(&p);
+    return status;
+}
+
+/* Zeros up to the next record after at least two zero blocks. */
+static tarn_status write_end(tarn__publish *p, tarn_error *err)
+{
+    static const char zeros[RECORD + 2 * TARN__BLOCK];
+    uint64_t end = (p->written + TARN__BLOCK - 1) / TARN__BLOCK * TARN__BLOCK;
+    end += 2 * TARN__BLOCK;
+    end = (end + RECORD - 1) / RECORD * RECORD;
+    while (p->written < end) {
+        uint64_t left = end - p->written;
+        size_t n = left < sizeof zeros ? (size_t)left : sizeof zeros;
+        TARN_TRY(tarn__publish_write(p, zeros, n, err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status rewrite(const tarn__file *file, uint64_t keep, tarn_error *err)
+{
+    tarn__publish p;
+    struct stat st;
+    TARN_TRY(tarn__publish_begin(&p, file->path, err));
+    /* The new shard is as readable as the old one was; failing that, as files are. */
+    if (fstat(file->fd, &st) != 0 || fchmod(p.fd, st.st_mode & 0777) != 0) errno = 0;
+    tarn_status status = tarn__publish_copy(&p, file->fd, file->path, 0, keep, err);
+    if (status == TARN_OK) status = write_end(&p, err);
+    if (status == TARN_OK) return tarn__publish_finish(&p, err);
+    tarn__publish_abandon(&p);
+    return status;
+}
+
+static tarn_status repair_shard(const tarn__repair *r, const char *path, tarn_error *err)
+{
+    tarn__file file;
+    uint64_t keep, cut;
+    tarn_status status = tarn__tar_find_tear(path, &keep, &cut, err);
+    if (status == TARN_END) return TARN_OK;
+    TARN_TRY(status);
+    TARN_TRY(tarn__file_open(&file, path, err));
+    status = keep_tail(&file, cut, err);
+    if (status == TARN_OK) status = rewrite(&file, keep, err);
+    if (status == TARN_OK)
+        tell(r, path, keep,
+             cut < file.size ? "the torn tail is cut off and kept in a .bad file"
+                             : "the missing end of the archive is added");
+    tarn__file_close(&file);
+    return status;
+}
+
+static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
+{
+    tarn_index *index;
+    tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
+    o.keys = r->keys;
+    o.sums = r->checksums;
+    o.lenient = true;
+    o.threads = r->options->threads;
+    o.progress = r->options->progress;
+    o.progress_context = r->options->progress_context;
+    TARN_TRY(tarn_index_build(r->shards, r->n_shards, &o, &index, NULL, err));
+    tarn_status status = tarn_index_save(index, r->index_path, err);
+    tarn_index_free(index);
+    if (status == TARN_OK) tell(r, r->index_path, TARN_NO_OFFSET, "rebuilt");
+    return status;
+}
+
+tarn_status tarn__repair_fold(const tarn__repair *r, tarn_error *err)
+{
+    if (r->payloads_changed) return TARN_OK;
+    for (size_t i = 0; i < r->n_shards; i++)
+        TARN_TRY(repair_shard(r, r->shards[i], err));
+    return r->index_path ? rebuild_index(r, err) : TARN_OK;
+}

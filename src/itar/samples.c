@@ -1,0 +1,421 @@
+/* Which rows make up a sample: grouping, finding by key, filtering. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "itar/fold.h"
+#include "itar/order.h"
+
+static const unsigned char *row_at(const tarn_fold *f, uint64_t number)
+{
+    return tarn__index_at(f->index, number);
+}
+
+/* --- Order ------------------------------------------------------------------------ */
+
+static tarn_status make_order(tarn_fold *f, tarn_error *err)
+{
+    const tarn__sums *sums = f->index->sums;
+    if (atomic_load(&f->order)) return TARN_OK;
+    if (sums && sums->order) {
+        atomic_store(&f->order, sums->order);
+        return TARN_OK;
+    }
+    TARN_TRY(tarn__order_make(f->index, &f->own_order, err));
+    atomic_store(&f->order, f->own_order);
+    return TARN_OK;
+}
+
+tarn_status tarn__fold_order(tarn_fold *f, const uint32_t **out, tarn_error *err)
+{
+    tarn_status status = TARN_OK;
+    if (!atomic_load(&f->order)) {
+        pthread_mutex_lock(&f->lock);
+        status = make_order(f, err);
+        pthread_mutex_unlock(&f->lock);
+    }
+    *out = atomic_load(&f->order);
+    return status;
+}
+
+/* The order may come from a file: a number in it is a row only after this. */
+static tarn_status order_at(const tarn_fold *f, const uint32_t *order, uint64_t i,
+                            uint32_t *out, tarn_error *err)
+{
+    *out = order[i];
+    if (*out < f->index->n_rows) return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, f->index->sums->path, TARN_NO_OFFSET,
+        "damaged: row %u in the key order, of %llu; run tarn index again", *out,
+        (unsigned long long)f->index->n_rows);
+}
+
+/* --- Grouping --------------------------------------------------------------------- */
+
+static tarn_status fail_count(const tarn_fold *f, uint64_t samples, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_FORMAT, f->index->path, 16,
+                         "%llu samples are counted, but the rows make %llu; run tarn "
+                         "index again",
+                         (unsigned long long)f->index->n_stems,
+                         (unsigned long long)samples);
+}
+
+static tarn_status group_in_file_order(tarn_fold *f, tarn_error *err)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < f->index->n_rows; i++) {
+        if (i && tarn__row_same_key(row_at(f, i - 1), row_at(f, i))) continue;
+        if (n == f->index->n_stems) return fail_count(f, n + 1, err);
+        f->starts[n++] = (uint32_t)i;
+    }
+    if (n != f->index->n_stems) return fail_count(f, n, err);
+    f->starts[n] = (uint32_t)f->index->n_rows;
+    f->n_samples = n;
+    return TARN_OK;
+}
+
+/* Each group as a run: hash is its first row, row its place in the order, tag its size.
+ */
+static tarn_status list_groups(tarn_fold *f, const uint32_t *order, tarn__run *groups,
+                               tarn_error *err)
+{
+    uint64_t n = 0;
+    uint32_t row, before = 0;
+    for (uint64_t i = 0; i < f->index->n_rows; i++) {
+        TARN_TRY(order_at(f, order, i, &row, err));
+        if (i && tarn__row_same_key(row_at(f, before), row_at(f, row))) {
+            groups[n - 1].tag++;
+        } else {
+            if (n == f->index->n_stems) return fail_count(f, n + 1, err);
+            groups[n++] = (tarn__run){row, (uint32_t)i, 1};
+        }
+        before = row;
+    }
+    return n == f->index->n_stems ? TARN_OK : fail_count(f, n, err);
+}
+
+static tarn_status group_by_key(tarn_fold *f, tarn_error *err)
+{
+    uint64_t n = f->index->n_stems, at = 0;
+    TARN_TRY(make_order(f, err));
+    const uint32_t *order = atomic_load(&f->order);
+    if (f->index->sums && order == f->index->sums->order)
+        TARN_TRY(tarn__sums_check_order(f->index->sums, err));
+    tarn__run *groups = malloc((n + 1) * sizeof *groups);
+    f->rows = malloc((f->index->n_rows + 1) * sizeof *f->rows);
+    tarn_status status =
+        !groups || !f->rows ? tarn__fail_memory(err) : list_groups(f, order, groups, err);
+    if (status == TARN_OK && !f->options.by_hash) tarn__runs_sort(groups, n);
+    for (uint64_t i = 0; status == TARN_OK && i < n; i++) {
+        f->starts[i] = (uint32_t)at;
+        for (uint32_t k = 0; k < groups[i].tag; k++)
+            f->rows[at++] = order[groups[i].row + k];
+    }
+    if (status == TARN_OK) {
+        f->starts[n] = (uint32_t)at;
+        f->n_samples = n;
+    }
+    free(groups);
+    return status;
+}
+
+static tarn_status make_groups(tarn_fold *f, tarn_error *err)
+{
+    if (atomic_load(&f->grouped)) return TARN_OK;
+    f->starts = malloc((f->index->n_stems + 1) * sizeof *f->starts);
+    if (!f->starts) return tarn__fail_memory(err);
+    tarn_status status =
+        f->index->contiguous ? group_in_file_order(f, err) : group_by_key(f, err);
+    if (status == TARN_OK) {
+        atomic_store(&f->grouped, true);
+        return TARN_OK;
+    }
+    free(f->starts);
+    free(f->rows);
+    f->starts = f->rows = NULL;
+    return status;
+}
+
+tarn_status tarn__fold_group(tarn_fold *f, tarn_error *err)
+{
+    if (atomic_load(&f->grouped)) return TARN_OK;
+    pthread_mutex_lock(&f->lock);
+    tarn_status status = make_groups(f, err);
+    pthread_mutex_unlock(&f->lock);
+    return status;
+}
+
+tarn_status tarn_fold_sample(tarn_fold *f, uint64_t number, tarn_sample *out,
+                             tarn_error *err)
+{
+    TARN_TRY(tarn__fold_group(f, err));
+    if (number >= f->n_samples)
+        return tarn__fail(err, TARN_ERR_NOT_FOUND, "sample %llu of %llu",
+                          (unsigned long long)number, (unsigned long long)f->n_samples);
+    uint32_t from = f->starts[number];
+    out->count = f->starts[number + 1] - from;
+    out->rows = f->rows ? f->rows + from : NULL;
+    out->first = from;
+    return TARN_OK;
+}
+
+/* --- Finding ---------------------------------------------------------------------- */
+
+/* The first place in the order whose row is not before (hash, crash). */
+static tarn_status bisect(const tarn_fold *f, const uint32_t *order, uint64_t hash,
+                          uint32_t crash, uint64_t *out, tarn_error *err)
+{
+    uint64_t low = 0, high = f->index->n_rows;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        uint32_t row;
+        TARN_TRY(order_at(f, order, mid, &row, err));
+        const unsigned char *p = row_at(f, row);
+        uint64_t h = tarn__row_hash(p);
+        if (h < hash || (h == hash && tarn__row_crash(p) < crash))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *out = low;
+    return TARN_OK;
+}
+
+static tarn_status fail_missing(tarn_fold *f, const char *key, tarn_error *err)
+{
+    char shown[200];
+    const tarn__sums *sums = f->index->sums;
+    /* A damaged order could hide a key that is there. */
+    if (sums && atomic_load(&f->order) == sums->order)
+        TARN_TRY(tarn__sums_check_order(f->index->sums, err));
+    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in fold %s",
+                      tarn__printable(shown, sizeof shown, key, strlen(key)), f->name);
+}
+
+/* The stretch of rows with this hash and crash number, from at on. */
+static tarn_status stretch(const tarn_fold *f, const uint32_t *order, uint64_t at,
+                           uint64_t hash, uint32_t crash, tarn_sample *out,
+                           tarn_error *err)
+{
+    uint64_t end = at;
+    for (; end < f->index->n_rows; end++) {
+        uint32_t row;
+        TARN_TRY(order_at(f, order, end, &row, err));
+        const unsigned char *p = row_at(f, row);
+        if (tarn__row_hash(p) != hash || tarn__row_crash(p) != crash) break;
+    }
+    *out = (tarn_sample){(uint32_t)(end - at), 0, order + at};
+    return TARN_OK;
+}
+
+tarn_status tarn_fold_find(tarn_fold *f, const char *key, tarn_sample *out,
+                           tarn_error *err)
+{
+    const uint32_t *order;
+    uint64_t at;
+    size_t len = strlen(key);
+    TARN_TRY(tarn__fold_order(f, &order, err));
+    uint64_t hash = f->place.hash(key, len);
+    uint32_t id = tarn__names_find(&f->index->crashes, key, len);
+    uint32_t crash = id == TARN__NAME_NONE ? 0 : id + 1;
+    TARN_TRY(bisect(f, order, hash, crash, &at, err));
+    TARN_TRY(stretch(f, order, at, hash, crash, out, err));
+    if (out->count == 0) return fail_missing(f, key, err);
+    tarn__located l;
+    tarn__located_init(&l);
+    tarn_status status = tarn__locate(&f->place, tarn_sample_row(out, 0), &l, err);
+    bool same =
+        status == TARN_OK && l.key.stem_len == len && memcmp(l.key.stem, key, len) == 0;
+    tarn__located_reset(&l);
+    TARN_TRY(status);
+    return same ? TARN_OK : fail_missing(f, key, err);
+}
+
+static tarn_status fail_field(tarn_fold *f, const tarn_sample *s, const char *field,
+                              tarn_error *err)
+{
+    char names[512];
+    size_t used = 0;
+    const tarn__sums *sums = f->index->sums;
+    if (sums && sums->order && s->rows >= sums->order &&
+        s->rows < sums->order + sums->n_rows)
+        TARN_TRY(tarn__sums_check_order(f->index->sums, err));
+    for (uint32_t k = 0; k < s->count; k++) {
+        uint16_t id = tarn__row_field(row_at(f, tarn_sample_row(s, k)));
+        tarn__name name = {"?", 1};
+        if (id < f->index->fields.count) name = tarn__names_get(&f->index->fields, id);
+        if (used + name.size + 3 > sizeof names) break;
+        if (used) names[used++] = ',', names[used++] = ' ';
+        memcpy(names + used, name.data, name.size);
+        used += name.size;
+    }
+    names[used] = '\0';
+    return tarn__fail(err, TARN_ERR_NOT_FOUND, "the sample has no field %s; it has %s",
+                      field, names);
+}
+
+tarn_status tarn_fold_pick(tarn_fold *f, const tarn_sample *s, const char *field,
+                           uint64_t *out_row, tarn_error *err)
+{
+    uint32_t id = tarn__names_find(&f->index->fields, field, strlen(field));
+    uint64_t found = UINT64_MAX;
+    for (uint32_t k = 0; k < s->count; k++) {
+        uint64_t row = tarn_sample_row(s, k);
+        if (tarn__row_field(row_at(f, row)) != id) continue;
+        if (found != UINT64_MAX)
+            return tarn__fail(err, TARN_ERR_AMBIGUOUS,
+                              "two members of the sample are field %s (rows %llu and "
+                              "%llu)",
+                              field, (unsigned long long)found, (unsigned long long)row);
+        found = row;
+    }
+    if (found == UINT64_MAX) return fail_field(f, s, field, err);
+    *out_row = found;
+    return TARN_OK;
+}
+
+/* --- Filters ---------------------------------------------------------------------- */
+
+/* Rebuilds the samples from those rows of each sample that choose accepts; a sample is
+ * kept if accept says so after its rows were offered. */
+typedef struct filter {
+    uint32_t *rows, *starts;
+    uint64_t n_rows, n_samples;
+} filter;
+
+static tarn_status filter_begin(const tarn_fold *f, filter *out, tarn_error *err)
+{
+    uint64_t rows = f->starts[f->n_samples];
+    *out = (filter){malloc((rows + 1) * sizeof *out->rows),
+                    malloc((f->n_samples + 1) * sizeof *out->starts), 0, 0};
+    if (out->rows && out->starts) return TARN_OK;
+    free(out->rows);
+    free(out->starts);
+    return tarn__fail_memory(err);
+}
+
+static void filter_end(tarn_fold *f, filter *made)
+{
+    made->starts[made->n_samples] = (uint32_t)made->n_rows;
+    free(f->rows);
+    free(f->starts);
+    f->rows = made->rows;
+    f->starts = made->starts;
+    f->n_samples = made->n_samples;
+}
+
+static tarn_status number_fields(const tarn_fold *f, const char *const *fields,
+                                 size_t count, uint32_t *wanted, size_t *out_distinct,
+                                 tarn_error *err)
+{
+    *out_distinct = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t id = tarn__names_find(&f->index->fields, fields[i], strlen(fields[i]));
+        if (id == TARN__NAME_NONE)
+            return tarn__fail(err, TARN_ERR_NOT_FOUND, "no field %s in fold %s",
+                              fields[i], f->name);
+        if (wanted[id] == 0) {
+            wanted[id] = 1;
+            ++*out_distinct;
+        }
+    }
+    return TARN_OK;
+}
+
+/* Keeps sample i if it has all wanted fields. seen[id] is the last sample that had it. */
+static tarn_status require_in_sample(tarn_fold *f, uint64_t i, const uint32_t *wanted,
+                                     size_t distinct, uint64_t *seen, filter *made,
+                                     tarn_error *err)
+{
+    tarn_sample s;
+    tarn_row row;
+    TARN_TRY(tarn_fold_sample(f, i, &s, err));
+    size_t have = 0;
+    uint64_t at = made->n_rows;
+    for (uint32_t k = 0; k < s.count; k++) {
+        uint64_t number = tarn_sample_row(&s, k);
+        TARN_TRY(tarn_index_row(f->index, number, &row, err));
+        if (!wanted[row.field]) continue;
+        have += seen[row.field] != i + 1;
+        seen[row.field] = i + 1;
+        made->rows[at++] = (uint32_t)number;
+    }
+    if (have < distinct) return TARN_OK;
+    made->starts[made->n_samples++] = (uint32_t)made->n_rows;
+    made->n_rows = at;
+    return TARN_OK;
+}
+
+tarn_status tarn_fold_require(tarn_fold *f, const char *const *fields, size_t count,
+                              tarn_error *err)
+{
+    filter made = {0};
+    size_t distinct;
+    if (count == 0) return TARN_OK;
+    TARN_TRY(tarn__fold_group(f, err));
+    uint32_t *wanted = calloc(f->index->fields.count + 1, sizeof *wanted);
+    uint64_t *seen = calloc(f->index->fields.count + 1, sizeof *seen);
+    tarn_status status = !wanted || !seen
+                             ? tarn__fail_memory(err)
+                             : number_fields(f, fields, count, wanted, &distinct, err);
+    if (status == TARN_OK) status = filter_begin(f, &made, err);
+    for (uint64_t i = 0; status == TARN_OK && i < f->n_samples; i++)
+        status = require_in_sample(f, i, wanted, distinct, seen, &made, err);
+    free(wanted);
+    free(seen);
+    if (status == TARN_OK) {
+        filter_end(f, &made);
+    } else {
+        free(made.rows);
+        free(made.starts);
+    }
+    return status;
+}
+
+/* Marks the rows of every key. */
+static tarn_status mark_keys(tarn_fold *f, const char *const *keys, size_t count,
+                             bool *found, unsigned char *marks, tarn_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        tarn_sample s;
+        tarn_status status = tarn_fold_find(f, keys[i], &s, err);
+        if (found) found[i] = status == TARN_OK;
+        if (found && status == TARN_ERR_NOT_FOUND) continue;
+        TARN_TRY(status);
+        for (uint32_t k = 0; k < s.count; k++) {
+            uint64_t row = tarn_sample_row(&s, k);
+            marks[row / 8] |= (unsigned char)(1u << (row % 8));
+        }
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn_fold_keep(tarn_fold *f, const char *const *keys, size_t count,
+                           bool *found, tarn_error *err)
+{
+    filter made = {0};
+    TARN_TRY(tarn__fold_group(f, err));
+    unsigned char *marks = calloc(f->index->n_rows / 8 + 1, 1);
+    tarn_status status =
+        marks ? mark_keys(f, keys, count, found, marks, err) : tarn__fail_memory(err);
+    if (status == TARN_OK) status = filter_begin(f, &made, err);
+    for (uint64_t i = 0; status == TARN_OK && i < f->n_samples; i++) {
+        tarn_sample s;
+        status = tarn_fold_sample(f, i, &s, err);
+        if (status != TARN_OK) break;
+        uint64_t first = tarn_sample_row(&s, 0);
+        if (!(marks[first / 8] >> (first % 8) & 1)) continue;
+        made.starts[made.n_samples++] = (uint32_t)made.n_rows;
+        for (uint32_t k = 0; k < s.count; k++)
+            made.rows[made.n_rows++] = (uint32_t)tarn_sample_row(&s, k);
+    }
+    free(marks);
+    if (status == TARN_OK) {
+        filter_end(f, &made);
+    } else {
+        free(made.rows);
+        free(made.starts);
+    }
+    return status;
+}

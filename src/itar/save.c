@@ -1,0 +1,95 @@
+/* Writing an index and its sums. The old .tarsum goes first and the new one comes last,
+ * so that at no moment a .tarsum stands beside an index that is not its own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/error.h"
+#include "io/publish.h"
+#include "itar/index.h"
+#include "itar/taridx.h"
+
+static tarn_status add_names(tarn__buf *out, const tarn__names *names, tarn_error *err)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        tarn__name name = tarn__names_get(names, i);
+        if (i) TARN_TRY(tarn__buf_add(out, "\n", 1, err));
+        TARN_TRY(tarn__buf_add(out, name.data, name.size, err));
+    }
+    return TARN_OK;
+}
+
+/* The header and both name blocks. */
+static tarn_status compose_head(const tarn_index *index, tarn__buf *out, tarn_error *err)
+{
+    unsigned char h[TARIDX_HEADER_SIZE] = {0};
+    TARN_TRY(tarn__buf_add(out, h, sizeof h, err));
+    TARN_TRY(add_names(out, &index->fields, err));
+    uint64_t crash_at = out->size;
+    TARN_TRY(add_names(out, &index->crashes, err));
+    memcpy(h, TARIDX_MAGIC, 8);
+    tarn__put16(h + TARIDX_MAJOR, 1);
+    tarn__put16(h + TARIDX_REC_SIZE, TARN__ROW_SIZE);
+    tarn__put16(h + TARIDX_HDR_SIZE, TARIDX_HEADER_SIZE);
+    tarn__put64(h + TARIDX_N_STEMS, index->n_stems);
+    tarn__put64(h + TARIDX_N_ROWS, index->n_rows);
+    tarn__put32(h + TARIDX_N_EXT, (uint32_t)index->fields.count);
+    tarn__put32(h + TARIDX_N_CRASH, (uint32_t)index->crashes.count);
+    tarn__put64(h + TARIDX_OFF_CRASH, crash_at);
+    tarn__put64(h + TARIDX_OFF_ARR, out->size);
+    h[TARIDX_FLAGS] = index->contiguous ? TARIDX_CONTIGUOUS : 0;
+    memcpy(out->data, h, sizeof h);
+    return TARN_OK;
+}
+
+static size_t chunk_size(const tarn_index *index, size_t chunk)
+{
+    uint64_t end =
+        chunk + 1 < index->n_chunks ? index->chunks[chunk + 1].first : index->n_rows;
+    return (size_t)(end - index->chunks[chunk].first) * TARN__ROW_SIZE;
+}
+
+static tarn_status write_index(const tarn_index *index, const tarn__buf *head,
+                               const char *path, tarn_error *err)
+{
+    tarn__publish p;
+    TARN_TRY(tarn__publish_begin(&p, path, err));
+    tarn_status status = tarn__publish_write(&p, head->data, head->size, err);
+    for (size_t i = 0; status == TARN_OK && i < index->n_chunks; i++)
+        status =
+            tarn__publish_write(&p, index->chunks[i].rows, chunk_size(index, i), err);
+    if (status == TARN_OK) return tarn__publish_finish(&p, err);
+    tarn__publish_abandon(&p);
+    return status;
+}
+
+/* What the .tarsum says about the .taridx beside it. */
+static void bind_sums(const tarn_index *index, const tarn__buf *head)
+{
+    tarn__sums *s = index->sums;
+    s->index_size = head->size + index->n_rows * TARN__ROW_SIZE;
+    s->index_head = tarn__crc32c(0, head->data, head->size);
+    s->index_rows = 0;
+    for (size_t i = 0; i < index->n_chunks; i++)
+        s->index_rows =
+            tarn__crc32c(s->index_rows, index->chunks[i].rows, chunk_size(index, i));
+}
+
+tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
+{
+    tarn__buf head;
+    tarn__buf_init(&head, SIZE_MAX / 2);
+    char *sums_path = tarn__sums_path(path);
+    tarn_status status = sums_path ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK) status = compose_head(index, &head, err);
+    if (status == TARN_OK) status = tarn__unpublish(sums_path, err);
+    if (status == TARN_OK) status = write_index(index, &head, path, err);
+    if (status == TARN_OK && index->sums) {
+        bind_sums(index, &head);
+        status = tarn__sums_save(index->sums, sums_path, err);
+    }
+    tarn__buf_reset(&head);
+    free(sums_path);
+    return status;
+}

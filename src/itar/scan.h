@@ -1,0 +1,62 @@
+/* One shard, scanned: its rows, and what is needed to merge it with the others. */
+#ifndef TARN_ITAR_SCAN_H
+#define TARN_ITAR_SCAN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "itar/index.h"
+#include "itar/keys.h"
+#include "tar/reader.h"
+
+/* A run is a stretch of rows with one key. Its key is kept, once. */
+typedef struct tarn__scan {
+    unsigned char *rows;
+    size_t n_rows, row_capacity;
+    uint32_t *run_rows; /* first row of each run */
+    uint64_t *run_ends; /* end of each run's key in keys */
+    size_t n_runs, run_capacity, end_capacity;
+    tarn__buf keys;
+    tarn__names fields; /* numbered for this shard alone */
+    uint32_t *checksums;
+    size_t checksum_capacity;
+    uint64_t duplicates; /* inside runs */
+    uint32_t (*duplicate_rows)[2];
+    size_t n_duplicate_rows, duplicate_capacity;
+    tarn__stamp stamp;
+    tarn_tar_counts counts;
+    uint64_t unkeyed;
+    tarn_error error;
+} tarn__scan;
+
+/* What all shards of one build share. */
+typedef struct tarn__build {
+    const char *const *paths;
+    const tarn_index_options *options;
+    tarn__hash hash;
+    tarn__scan *scans;
+    size_t count;
+    uint64_t total_bytes;
+    atomic_uint_fast64_t done_bytes;
+    pthread_mutex_t lock; /* callbacks come from one thread at a time */
+} tarn__build;
+
+/* How many colliding members are told by name. */
+#define TARN__MAX_TOLD 100
+
+/* The task for one shard. */
+tarn_status tarn__scan_shard(void *build, size_t number);
+void tarn__scan_reset(tarn__scan *scan);
+
+static inline tarn__name tarn__scan_key(const tarn__scan *scan, size_t run)
+{
+    uint64_t from = run ? scan->run_ends[run - 1] : 0;
+    return (tarn__name){scan->keys.data + from, (size_t)(scan->run_ends[run] - from)};
+}
+
+/* Joins the scans into an index: common field numbers, crash numbers, key order. Takes
+ * the scans' rows and checksums over. */
+TARN_CHECKED tarn_status tarn__merge(tarn__build *build, tarn_index *index,
+                                     tarn_index_report *report, tarn_error *err);
+
+#endif

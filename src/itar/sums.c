@@ -1,0 +1,268 @@
+/* Reading and writing .tarsum files. */
+#include "itar/sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "base/crc.h"
+#include "base/error.h"
+#include "io/file.h"
+#include "io/publish.h"
+
+enum {
+    HEADER_SIZE = 128,
+    STAMP_SIZE = 32,
+    SELF_CRC_AT = 124,
+    HAS_ORDER = 1,
+    HAS_CHECKSUMS = 2,
+    KEYS_PATH = 4,
+    KNOWN_FLAGS = HAS_ORDER | HAS_CHECKSUMS | KEYS_PATH,
+    MAX_NAMES = 64 << 20
+};
+
+static const char magic[8] = "TARSUM";
+
+tarn__sums *tarn__sums_new(void)
+{
+    tarn__sums *s = calloc(1, sizeof *s);
+    if (s) tarn__names_init(&s->names);
+    return s;
+}
+
+void tarn__sums_free(tarn__sums *s)
+{
+    if (!s) return;
+    if (!s->map) {
+        free(s->order);
+        free(s->checksums);
+    }
+    tarn__unmap(s->map, s->map_size);
+    tarn__names_reset(&s->names);
+    free(s->stamps);
+    free(s->path);
+    free(s);
+}
+
+char *tarn__sums_path(const char *index_path)
+{
+    static const char from[] = ".taridx", to[] = ".tarsum";
+    size_t len = strlen(index_path);
+    char *path = malloc(len + sizeof to);
+    if (!path) return NULL;
+    memcpy(path, index_path, len + 1);
+    if (len >= sizeof from - 1 && strcmp(path + len - (sizeof from - 1), from) == 0)
+        len -= sizeof from - 1;
+    memcpy(path + len, to, sizeof to);
+    return path;
+}
+
+/* Everything before the order block: header, stamps, names, zero padding. */
+static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error *err)
+{
+    unsigned char head[HEADER_SIZE] = {0}, stamp[STAMP_SIZE];
+    TARN_TRY(tarn__buf_add(out, head, sizeof head, err));
+    for (size_t i = 0; i < s->n_shards; i++) {
+        memset(stamp, 0, sizeof stamp);
+        tarn__put64(stamp, s->stamps[i].size);
+        tarn__put64(stamp + 8, (uint64_t)s->stamps[i].mtime_ns);
+        tarn__put32(stamp + 16, s->stamps[i].rows);
+        tarn__put32(stamp + 20, s->stamps[i].digest);
+        TARN_TRY(tarn__buf_add(out, stamp, sizeof stamp, err));
+    }
+    uint64_t names_at = out->size;
+    for (size_t i = 0; i < s->n_shards; i++) {
+        tarn__name name = tarn__names_get(&s->names, i);
+        if (i) TARN_TRY(tarn__buf_add(out, "\n", 1, err));
+        TARN_TRY(tarn__buf_add(out, name.data, name.size, err));
+    }
+    uint64_t names_size = out->size - names_at;
+    while (out->size % 8)
+        TARN_TRY(tarn__buf_add(out, "", 1, err));
+    uint64_t block = 4 * s->n_rows, at = out->size;
+    uint64_t order_at = s->order ? at : 0, checksums_at = 0;
+    if (s->order) at += block;
+    if (s->checksums) {
+        checksums_at = at;
+        at += block;
+    }
+    memcpy(head, magic, sizeof magic);
+    tarn__put16(head + 8, 1);
+    tarn__put16(head + 12, HEADER_SIZE);
+    tarn__put16(head + 14, STAMP_SIZE);
+    tarn__put64(head + 16, s->n_rows);
+    tarn__put32(head + 24, (uint32_t)s->n_shards);
+    tarn__put32(head + 28, (s->order ? HAS_ORDER : 0u) |
+                               (s->checksums ? HAS_CHECKSUMS : 0u) |
+                               (s->keys == TARN_KEYS_PATH ? KEYS_PATH : 0u));
+    tarn__put64(head + 32, names_at);
+    tarn__put64(head + 40, names_size);
+    tarn__put64(head + 48, order_at);
+    tarn__put64(head + 56, checksums_at);
+    tarn__put64(head + 64, at);
+    tarn__put64(head + 72, s->index_size);
+    tarn__put32(head + 80, s->index_head);
+    tarn__put32(head + 84, s->index_rows);
+    tarn__put32(head + 88, s->order ? tarn__crc32c(0, s->order, block) : 0);
+    tarn__put32(head + 92, s->checksums ? tarn__crc32c(0, s->checksums, block) : 0);
+    uint32_t self = tarn__crc32c(0, head, SELF_CRC_AT);
+    self = tarn__crc32c(self, out->data + HEADER_SIZE, out->size - HEADER_SIZE);
+    tarn__put32(head + SELF_CRC_AT, self);
+    memcpy(out->data, head, sizeof head);
+    return TARN_OK;
+}
+
+tarn_status tarn__sums_save(const tarn__sums *s, const char *path, tarn_error *err)
+{
+    tarn__buf head;
+    tarn__publish p;
+    tarn__buf_init(&head, MAX_NAMES + TARN_MAX_SHARDS * STAMP_SIZE);
+    tarn_status status = compose_head(s, &head, err);
+    if (status == TARN_OK) status = tarn__publish_begin(&p, path, err);
+    if (status == TARN_OK) {
+        status = tarn__publish_write(&p, head.data, head.size, err);
+        if (status == TARN_OK && s->order)
+            status = tarn__publish_write(&p, s->order, 4 * s->n_rows, err);
+        if (status == TARN_OK && s->checksums)
+            status = tarn__publish_write(&p, s->checksums, 4 * s->n_rows, err);
+        if (status == TARN_OK)
+            status = tarn__publish_finish(&p, err);
+        else
+            tarn__publish_abandon(&p);
+    }
+    tarn__buf_reset(&head);
+    return status;
+}
+
+static tarn_status damaged(const char *path, const char *what, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_FORMAT, path, TARN_NO_OFFSET,
+                         "damaged: %s; delete it, or run tarn index again", what);
+}
+
+static tarn_status split_names(tarn__sums *s, const char *names, size_t size,
+                               tarn_error *err)
+{
+    size_t at = 0;
+    uint32_t id;
+    for (size_t i = 0; i < s->n_shards; i++) {
+        const char *end = at < size ? memchr(names + at, '\n', size - at) : NULL;
+        size_t len = end ? (size_t)(end - names) - at : size - at;
+        if (len == 0 || (!end && i + 1 < s->n_shards))
+            return damaged(s->path, "fewer shard names than shards", err);
+        TARN_TRY(tarn__names_add(&s->names, names + at, len, &id, err));
+        if (id != i) return damaged(s->path, "a shard name twice", err);
+        at += len + (end != NULL);
+    }
+    if (at != size) return damaged(s->path, "more shard names than shards", err);
+    return TARN_OK;
+}
+
+static tarn_status take_stamps(tarn__sums *s, const unsigned char *at, tarn_error *err)
+{
+    uint64_t rows = 0;
+    s->stamps = malloc((s->n_shards + 1) * sizeof *s->stamps);
+    if (!s->stamps) return tarn__fail_memory(err);
+    for (size_t i = 0; i < s->n_shards; i++, at += STAMP_SIZE) {
+        s->stamps[i] = (tarn__stamp){tarn__get64(at), (int64_t)tarn__get64(at + 8),
+                                     tarn__get32(at + 16), tarn__get32(at + 20)};
+        rows += s->stamps[i].rows;
+    }
+    if (rows != s->n_rows) return damaged(s->path, "shards do not add up to rows", err);
+    return TARN_OK;
+}
+
+/* Places and sizes, before anything is looked at behind them. */
+static tarn_status check_layout(const tarn__sums *s, const unsigned char *h,
+                                uint64_t *out_head_end, tarn_error *err)
+{
+    uint64_t names_at = tarn__get64(h + 32), names_size = tarn__get64(h + 40);
+    uint64_t order_at = tarn__get64(h + 48), checksums_at = tarn__get64(h + 56);
+    uint32_t flags = tarn__get32(h + 28);
+    uint64_t at = HEADER_SIZE + (uint64_t)s->n_shards * STAMP_SIZE, block = 4 * s->n_rows;
+    bool good = names_at == at && tarn__add(at, names_size, &at) &&
+                tarn__align_up(at, 8, &at) && at <= s->map_size;
+    *out_head_end = at;
+    if (good && flags & HAS_ORDER) good = order_at == at && tarn__add(at, block, &at);
+    if (good && flags & HAS_CHECKSUMS)
+        good = checksums_at == at && tarn__add(at, block, &at);
+    if (!good || at != s->map_size || tarn__get64(h + 64) != s->map_size)
+        return damaged(s->path, "its parts do not add up to its size", err);
+    return TARN_OK;
+}
+
+static tarn_status parse(tarn__sums *s, tarn_error *err)
+{
+    const unsigned char *h = s->map;
+    uint64_t head_end;
+    if (s->map_size < HEADER_SIZE || memcmp(h, magic, sizeof magic) != 0)
+        return damaged(s->path, "not a tarsum file", err);
+    if (tarn__get16(h + 8) != 1 || tarn__get16(h + 12) != HEADER_SIZE ||
+        tarn__get16(h + 14) != STAMP_SIZE || tarn__get32(h + 28) & ~(uint32_t)KNOWN_FLAGS)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, s->path, TARN_NO_OFFSET,
+                             "a version or feature of tarsum this tarn does not know; "
+                             "update tarn, or run tarn index again");
+    s->n_rows = tarn__get64(h + 16);
+    s->n_shards = tarn__get32(h + 24);
+    if (s->n_rows > TARN_MAX_ROWS || s->n_shards > TARN_MAX_SHARDS)
+        return damaged(s->path, "impossible count", err);
+    TARN_TRY(check_layout(s, h, &head_end, err));
+    uint32_t self = tarn__crc32c(0, h, SELF_CRC_AT);
+    self = tarn__crc32c(self, h + HEADER_SIZE, head_end - HEADER_SIZE);
+    if (self != tarn__get32(h + SELF_CRC_AT))
+        return damaged(s->path, "its own checksum does not match", err);
+    uint32_t flags = tarn__get32(h + 28);
+    unsigned char *base = s->map;
+    s->keys = flags & KEYS_PATH ? TARN_KEYS_PATH : TARN_KEYS_BASE;
+    /* The blocks are aligned: the map is, and their offsets are multiples of 4. */
+    if (flags & HAS_ORDER) s->order = (void *)(base + tarn__get64(h + 48));
+    if (flags & HAS_CHECKSUMS) s->checksums = (void *)(base + tarn__get64(h + 56));
+    s->index_size = tarn__get64(h + 72);
+    s->index_head = tarn__get32(h + 80);
+    s->index_rows = tarn__get32(h + 84);
+    s->order_crc = tarn__get32(h + 88);
+    s->checksums_crc = tarn__get32(h + 92);
+    TARN_TRY(take_stamps(s, h + HEADER_SIZE, err));
+    return split_names(s, (const char *)h + tarn__get64(h + 32), tarn__get64(h + 40),
+                       err);
+}
+
+tarn_status tarn__sums_load(const char *path, tarn__sums **out, tarn_error *err)
+{
+    tarn__file file;
+    TARN_TRY(tarn__file_open(&file, path, err));
+    tarn_status status = TARN_OK;
+    tarn__sums *s = tarn__sums_new();
+    if (!s || !(s->path = strdup(path))) {
+        status = tarn__fail_memory(err);
+    } else {
+        s->map_size = file.size;
+        s->map = tarn__map(file.fd, file.size);
+        status = !s->map && file.size ? tarn__fail_memory(err) : parse(s, err);
+    }
+    tarn__file_close(&file);
+    if (status == TARN_OK)
+        *out = s;
+    else
+        tarn__sums_free(s);
+    return status;
+}
+
+tarn_status tarn__sums_check_order(tarn__sums *s, tarn_error *err)
+{
+    int state = s->path ? atomic_load(&s->order_state) : 1;
+    if (state == 0) {
+        state = tarn__crc32c(0, s->order, 4 * s->n_rows) == s->order_crc ? 1 : 2;
+        atomic_store(&s->order_state, state);
+    }
+    return state == 1 ? TARN_OK : damaged(s->path, "the key order", err);
+}
+
+tarn_status tarn__sums_check_checksums(const tarn__sums *s, tarn_error *err)
+{
+    if (!s->path || !s->checksums ||
+        tarn__crc32c(0, s->checksums, 4 * s->n_rows) == s->checksums_crc)
+        return TARN_OK;
+    return damaged(s->path, "the member checksums", err);
+}

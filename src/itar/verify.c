@@ -1,0 +1,420 @@
+/* Verification: the shards are scanned anew and leniently, and what is on disk is
+ * compared with that. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <tarn/fold.h>
+#include <tarn/verify.h>
+
+#include "base/error.h"
+#include "itar/folder.h"
+#include "itar/index.h"
+#include "itar/keys.h"
+#include "itar/repair.h"
+
+/* Rows that differ are told one by one up to this many; an index of other shards would
+ * drown everything else. */
+#define MAX_ROWS_TOLD 100
+
+typedef struct verifier {
+    const tarn_verify_options *options;
+    tarn_verify_report *report;
+    const char *index_path; /* of the fold at hand; NULL for a single archive */
+    const char *const *shards;
+    size_t n_shards;
+    tarn_index *stored; /* NULL if there is none, or none that can be read */
+    tarn__sums *sums;   /* the stored index's, or read by themselves */
+    tarn__sums *own_sums;
+    tarn_index *fresh;
+    bool has_index, checksums_damaged;
+    uint64_t payload_problems;
+    uint64_t rows_told;
+} verifier;
+
+static void tell(void *context, const tarn_error *what)
+{
+    verifier *v = context;
+    v->report->problems++;
+    if (v->options->problem) v->options->problem(v->options->problem_context, what);
+}
+
+#define TELL(v, code, path, offset, ...)                                                 \
+    do {                                                                                 \
+        tarn_error what_;                                                                \
+        tarn__error_set(&what_, code, path, offset, __VA_ARGS__);                        \
+        tell(v, &what_);                                                                 \
+    } while (0)
+
+/* --- The index on disk ---------------------------------------------------------------
+ */
+
+/* The sums are still worth something when the index is damaged. */
+static void load_sums_alone(verifier *v)
+{
+    char *path = tarn__sums_path(v->index_path);
+    if (path && tarn__sums_load(path, &v->own_sums, NULL) == TARN_OK)
+        v->sums = v->own_sums;
+    free(path);
+}
+
+static tarn_status load_stored(verifier *v, tarn_error *err)
+{
+    tarn_error why;
+    tarn_status status = tarn__index_load(v->index_path, false, &v->stored, &why);
+    v->has_index = status != TARN_ERR_NOT_FOUND;
+    if (status == TARN_ERR_MEMORY && err) *err = why;
+    if (status == TARN_ERR_MEMORY) return status;
+    if (status == TARN_OK) {
+        v->sums = v->stored->sums;
+    } else if (v->has_index) {
+        tell(v, &why);
+        load_sums_alone(v);
+    }
+    if (!v->sums) return TARN_OK;
+    if (tarn__sums_check_order(v->sums, &why) != TARN_OK) tell(v, &why);
+    if (tarn__sums_check_checksums(v->sums, &why) != TARN_OK) {
+        tell(v, &why);
+        v->checksums_damaged = true;
+    }
+    return TARN_OK;
+}
+
+static bool has_checksums(const verifier *v)
+{
+    return v->sums && v->sums->checksums && !v->checksums_damaged;
+}
+
+static tarn_status scan_fresh(verifier *v, tarn_keys keys, bool quiet, tarn_error *err)
+{
+    tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
+    o.keys = keys;
+    o.sums = has_checksums(v);
+    o.lenient = true;
+    o.threads = v->options->threads;
+    if (!quiet) {
+        o.notice = tell;
+        o.notice_context = v;
+    }
+    o.progress = v->options->progress;
+    o.progress_context = v->options->progress_context;
+    return tarn_index_build(v->shards, v->n_shards, &o, &v->fresh, NULL, err);
+}
+
+/* --- Comparing ------------------------------------------------------------------------
+ */
+
+static void compare_stamps(verifier *v)
+{
+    const tarn__sums *old = v->stored->sums, *new = v->fresh->sums;
+    for (size_t i = 0; i < old->n_shards; i++) {
+        tarn__name name = tarn__names_get(&old->names, i);
+        uint32_t k = tarn__names_find(&new->names, name.data, name.size);
+        if (k == TARN__NAME_NONE)
+            TELL(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
+                 "the index has a shard that is not here: %s", name.data);
+        else if (old->stamps[i].size != new->stamps[k].size)
+            TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
+                 "the shard has %llu bytes, but %llu when it was indexed",
+                 (unsigned long long)new->stamps[k].size,
+                 (unsigned long long)old->stamps[i].size);
+        else if (old->stamps[i].digest != new->stamps[k].digest)
+            TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
+                 "its headers are not those that were indexed");
+    }
+    for (size_t k = 0; k < new->n_shards; k++) {
+        tarn__name name = tarn__names_get(&new->names, k);
+        if (tarn__names_find(&old->names, name.data, name.size) == TARN__NAME_NONE)
+            TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
+                 "the index does not know this shard");
+    }
+}
+
+static const char *row_shard(const verifier *v, const tarn_row *row)
+{
+    return row->shard < v->n_shards ? v->shards[row->shard] : v->index_path;
+}
+
+static bool names_differ(tarn__name a, tarn__name b)
+{
+    return a.size != b.size || memcmp(a.data, b.data, a.size) != 0;
+}
+
+/* What differs between two rows of one place, or NULL. */
+static const char *row_difference(const verifier *v, const tarn_row *old,
+                                  const tarn_row *new)
+{
+    if (old->size != new->size) return "size";
+    if (old->keyhash != new->keyhash) return "key";
+    if (names_differ(tarn__names_get(&v->stored->fields, old->field),
+                     tarn__names_get(&v->fresh->fields, new->field)))
+        return "field";
+    if ((old->crash == 0) != (new->crash == 0)) return "crash number";
+    if (old->crash && names_differ(tarn__names_get(&v->stored->crashes, old->crash - 1),
+                                   tarn__names_get(&v->fresh->crashes, new->crash - 1)))
+        return "crash number";
+    return NULL;
+}
+
+static void compare_payload(verifier *v, uint64_t old, uint64_t new, const tarn_row *row)
+{
+    if (!has_checksums(v)) return;
+    uint32_t want = v->sums->checksums[old];
+    uint32_t have = v->fresh->sums->checksums[new];
+    v->report->checksummed++;
+    if (want == have) return;
+    v->payload_problems++;
+    TELL(
+        v, TARN_ERR_CHECKSUM, row_shard(v, row), row->offset,
+        "the payload of row %llu has CRC-32C %08x, and %08x was recorded: its bytes have "
+        "changed",
+        (unsigned long long)old, have, want);
+}
+
+/* Without rows to pair up, their numbers must do. */
+static void compare_payloads(verifier *v)
+{
+    tarn_row row;
+    for (uint64_t i = 0; i < v->fresh->n_rows; i++) {
+        tarn__row_get(tarn__index_at(v->fresh, i), &row);
+        compare_payload(v, i, i, &row);
+    }
+}
+
+static void tell_row(verifier *v, const char *path, uint64_t offset, uint64_t number,
+                     const char *what)
+{
+    if (v->rows_told++ < MAX_ROWS_TOLD)
+        TELL(v, TARN_ERR_STALE, path, offset, "row %llu of the index: %s",
+             (unsigned long long)number, what);
+    else
+        v->report->problems++;
+}
+
+static void compare_pair(verifier *v, uint64_t i, const tarn_row *old, uint64_t k,
+                         const tarn_row *new)
+{
+    char what[64] = "wrong ";
+    const char *difference = row_difference(v, old, new);
+    if (!difference) {
+        compare_payload(v, i, k, old);
+        return;
+    }
+    strncat(what, difference, sizeof what - strlen(what) - 1);
+    tell_row(v, row_shard(v, old), old->offset, i, what);
+}
+
+static int compare_place(const tarn_row *a, const tarn_row *b)
+{
+    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* Both lists are in the order of the shards, so one walk pairs them up. */
+static void compare_rows(verifier *v)
+{
+    uint64_t i = 0, k = 0;
+    tarn_row old = {0}, new = {0};
+    while (i < v->stored->n_rows || k < v->fresh->n_rows) {
+        if (i < v->stored->n_rows) tarn__row_get(tarn__index_at(v->stored, i), &old);
+        if (k < v->fresh->n_rows) tarn__row_get(tarn__index_at(v->fresh, k), &new);
+        int order = i == v->stored->n_rows  ? 1
+                    : k == v->fresh->n_rows ? -1
+                                            : compare_place(&old, &new);
+        if (order < 0) {
+            tell_row(v, row_shard(v, &old), old.offset, i, "no readable member is here");
+            i++;
+        } else if (order > 0) {
+            tell_row(v, row_shard(v, &new), new.offset, i, "it lacks the member here");
+            k++;
+        } else {
+            compare_pair(v, i++, &old, k++, &new);
+        }
+    }
+    if (v->rows_told > MAX_ROWS_TOLD)
+        TELL(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
+             "and %llu more rows that do not fit",
+             (unsigned long long)(v->rows_told - MAX_ROWS_TOLD));
+}
+
+static void compare_counts(verifier *v)
+{
+    if (v->stored->n_stems != v->fresh->n_stems ||
+        v->stored->contiguous != v->fresh->contiguous)
+        TELL(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
+             "the index counts %llu samples%s, and the shards have %llu%s",
+             (unsigned long long)v->stored->n_stems,
+             v->stored->contiguous ? "" : " (not contiguous)",
+             (unsigned long long)v->fresh->n_stems,
+             v->fresh->contiguous ? "" : " (not contiguous)");
+}
+
+/* Without a .tarsum nothing says which rule made the keys. */
+static tarn_status settle_rule(verifier *v, tarn_error *err)
+{
+    tarn_row old, new;
+    if (v->stored->sums || v->stored->n_rows == 0 || v->fresh->n_rows == 0)
+        return TARN_OK;
+    for (uint64_t i = 0; i < v->stored->n_rows && i < v->fresh->n_rows; i++) {
+        tarn__row_get(tarn__index_at(v->stored, i), &old);
+        tarn__row_get(tarn__index_at(v->fresh, i), &new);
+        if (old.offset != new.offset || old.keyhash == new.keyhash) continue;
+        tarn_index *base = v->fresh;
+        tarn_status status = scan_fresh(v, TARN_KEYS_PATH, true, err);
+        if (status == TARN_OK) {
+            bool same = i < v->fresh->n_rows &&
+                        tarn__row_hash(tarn__index_at(v->fresh, i)) == old.keyhash;
+            tarn_index_free(same ? base : v->fresh);
+            if (same) return TARN_OK;
+        }
+        v->fresh = base;
+        return status;
+    }
+    return TARN_OK;
+}
+
+/* --- One fold ------------------------------------------------------------------------
+ */
+
+static tarn_status check_fold(verifier *v, tarn_error *err)
+{
+    if (v->index_path) TARN_TRY(load_stored(v, err));
+    TARN_TRY(scan_fresh(v, v->sums ? v->sums->keys : TARN_KEYS_BASE, false, err));
+    if (v->stored) {
+        TARN_TRY(settle_rule(v, err));
+        if (v->stored->sums) compare_stamps(v);
+        compare_rows(v);
+        compare_counts(v);
+    } else if (has_checksums(v) && v->sums->n_rows == v->fresh->n_rows) {
+        compare_payloads(v);
+    }
+    return TARN_OK;
+}
+
+static void count_fold(verifier *v)
+{
+    v->report->folds++;
+    v->report->shards += v->n_shards;
+    v->report->members += v->fresh->n_rows;
+    v->report->samples += v->fresh->n_stems;
+    v->report->indexed += v->has_index;
+}
+
+static void drop_fold(verifier *v)
+{
+    tarn_index_free(v->stored);
+    tarn_index_free(v->fresh);
+    tarn__sums_free(v->own_sums);
+    v->stored = v->fresh = NULL;
+    v->sums = v->own_sums = NULL;
+}
+
+/* Repairs and looks again, without telling the same things twice. */
+static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
+{
+    tarn_verify_report again = {0};
+    tarn_verify_options quiet = *v->options;
+    quiet.problem = NULL;
+    tarn__repair r = {.index_path = v->has_index ? v->index_path : NULL,
+                      .shards = v->shards,
+                      .n_shards = v->n_shards,
+                      .keys = v->fresh->sums->keys,
+                      .checksums = has_checksums(v),
+                      .payloads_changed = v->payload_problems,
+                      .options = v->options,
+                      .repairs = &v->report->repairs};
+    drop_fold(v);
+    TARN_TRY(tarn__repair_fold(&r, err));
+    verifier second = *v;
+    second.options = &quiet;
+    second.report = &again;
+    second.rows_told = second.payload_problems = 0;
+    tarn_status status = check_fold(&second, err);
+    drop_fold(&second);
+    v->report->remaining += again.problems < problems ? again.problems : problems;
+    return status;
+}
+
+static tarn_status verify_fold(const tarn_verify_options *options,
+                               tarn_verify_report *report, const char *index_path,
+                               const char *const *shards, size_t n_shards,
+                               tarn_error *err)
+{
+    verifier v = {.options = options,
+                  .report = report,
+                  .index_path = index_path,
+                  .shards = shards,
+                  .n_shards = n_shards};
+    uint64_t before = report->problems;
+    tarn_status status = check_fold(&v, err);
+    if (status == TARN_OK) count_fold(&v);
+    uint64_t problems = report->problems - before;
+    if (status == TARN_OK && problems && options->repair)
+        status = repair_fold(&v, problems, err);
+    else
+        report->remaining += problems;
+    drop_fold(&v);
+    return status;
+}
+
+/* --- Any path ------------------------------------------------------------------------
+ */
+
+static tarn_status verify_folder(const char *path, const tarn_verify_options *options,
+                                 tarn_verify_report *report, tarn_error *err)
+{
+    tarn_folder *folder;
+    TARN_TRY(tarn_folder_open(path, &folder, err));
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < tarn_folder_count(folder); i++)
+        status = verify_fold(options, report, tarn_folder_index_path(folder, i),
+                             tarn_folder_shards(folder, i),
+                             tarn_folder_shard_count(folder, i), err);
+    tarn_folder_close(folder);
+    return status;
+}
+
+/* An index whose shards are elsewhere can only be checked by itself. */
+static tarn_status verify_index_alone(const char *path,
+                                      const tarn_verify_options *options,
+                                      tarn_verify_report *report, tarn_error *err)
+{
+    verifier v = {.options = options, .report = report, .index_path = path};
+    TARN_TRY(load_stored(&v, err));
+    report->folds = report->indexed = 1;
+    if (v.stored) {
+        report->members = v.stored->n_rows;
+        report->samples = v.stored->n_stems;
+    }
+    report->remaining = report->problems;
+    drop_fold(&v);
+    return TARN_OK;
+}
+
+static tarn_status verify_taridx(const char *path, const tarn_verify_options *options,
+                                 tarn_verify_report *report, tarn_error *err)
+{
+    tarn_error why;
+    char *spelled;
+    TARN_TRY(tarn__path_of_index(path, &spelled, err));
+    tarn_status status = verify_folder(spelled, options, report, &why);
+    free(spelled);
+    if (status == TARN_ERR_NOT_FOUND && report->folds == 0)
+        return verify_index_alone(path, options, report, err);
+    if (status != TARN_OK && err) *err = why;
+    return status;
+}
+
+tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
+                        tarn_verify_report *report, tarn_error *err)
+{
+    tarn_verify_options defaults = TARN_VERIFY_OPTIONS_INIT;
+    struct stat st;
+    if (!options) options = &defaults;
+    *report = (tarn_verify_report){0};
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
+        return verify_folder(path, options, report, err);
+    if (tarn__is_index_path(path)) return verify_taridx(path, options, report, err);
+    return verify_fold(options, report, NULL, &path, 1, err);
+}
