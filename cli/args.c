@@ -1,0 +1,193 @@
+/* Reading the command line. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static int find_long(const cli_command *c, const char *name, size_t len)
+{
+    for (int i = 0; c->options[i].name; i++)
+        if (strlen(c->options[i].name) == len &&
+            memcmp(c->options[i].name, name, len) == 0)
+            return i;
+    return -1;
+}
+
+static int find_short(const cli_command *c, char letter)
+{
+    for (int i = 0; c->options[i].name; i++)
+        if (c->options[i].letter == letter) return i;
+    return -1;
+}
+
+/* Takes one "--name", "--name=value" or "--name value". */
+static int take_long(const cli_command *c, int argc, char **argv, int *at, cli_args *out)
+{
+    const char *arg = argv[*at] + 2, *equals = strchr(arg, '=');
+    int i = find_long(c, arg, equals ? (size_t)(equals - arg) : strlen(arg));
+    if (i < 0) return cli_usage(c, "no option %s", argv[*at]);
+    if (!c->options[i].value && equals)
+        return cli_usage(c, "--%s takes no value", c->options[i].name);
+    if (!c->options[i].value)
+        out->values[i] = "";
+    else if (equals)
+        out->values[i] = equals + 1;
+    else if (*at + 1 < argc)
+        out->values[i] = argv[++*at];
+    else
+        return cli_usage(c, "--%s needs a value", c->options[i].name);
+    return CLI_OK;
+}
+
+/* Takes "-x", "-xyz", "-o value" or "-ovalue". */
+static int take_short(const cli_command *c, int argc, char **argv, int *at, cli_args *out)
+{
+    for (const char *p = argv[*at] + 1; *p; p++) {
+        int i = find_short(c, *p);
+        if (i < 0) return cli_usage(c, "no option -%c", *p);
+        if (!c->options[i].value) {
+            out->values[i] = "";
+            continue;
+        }
+        if (p[1])
+            out->values[i] = p + 1;
+        else if (*at + 1 < argc)
+            out->values[i] = argv[++*at];
+        else
+            return cli_usage(c, "-%c needs a value", *p);
+        break;
+    }
+    return CLI_OK;
+}
+
+int cli_parse(const cli_command *c, int argc, char **argv, cli_args *out)
+{
+    bool only_words = false;
+    *out = (cli_args){.command = c};
+    out->words = calloc((size_t)argc + 1, sizeof *out->words);
+    if (!out->words) abort();
+    for (int at = 0; at < argc; at++) {
+        const char *arg = argv[at];
+        int status = CLI_OK;
+        if (only_words || arg[0] != '-' || arg[1] == '\0')
+            out->words[out->n_words++] = arg;
+        else if (strcmp(arg, "--") == 0)
+            only_words = true;
+        else if (arg[1] == '-')
+            status = take_long(c, argc, argv, &at, out);
+        else
+            status = take_short(c, argc, argv, &at, out);
+        if (status != CLI_OK) return status;
+    }
+    if (out->n_words < c->min_words) return cli_usage(c, "%s is missing", c->words);
+    if (out->n_words > c->max_words)
+        return cli_usage(c, "%s is one too many", out->words[c->max_words]);
+    return CLI_OK;
+}
+
+const char *cli_value(const cli_args *args, const char *name)
+{
+    int i = find_long(args->command, name, strlen(name));
+    return i < 0 ? NULL : args->values[i];
+}
+
+bool cli_has(const cli_args *args, const char *name)
+{
+    return cli_value(args, name) != NULL;
+}
+
+bool cli_number(const cli_args *args, const char *name, unsigned *out)
+{
+    const char *value = cli_value(args, name);
+    char *end;
+    if (!value) return true;
+    errno = 0;
+    unsigned long n = strtoul(value, &end, 10);
+    if (errno || end == value || *end || value[0] == '-' || n > 1000000) {
+        cli_usage(args->command, "--%s needs a number, not %s", name, value);
+        return false;
+    }
+    *out = (unsigned)n;
+    return true;
+}
+
+bool cli_keys(const cli_args *args, tarn_keys *out)
+{
+    const char *value = cli_value(args, "keys");
+    if (!value) return true;
+    if (strcmp(value, "base") == 0) {
+        *out = TARN_KEYS_BASE;
+    } else if (strcmp(value, "path") == 0) {
+        *out = TARN_KEYS_PATH;
+    } else {
+        cli_usage(args->command, "--keys is base or path, not %s", value);
+        return false;
+    }
+    return true;
+}
+
+static char *read_stream(FILE *in)
+{
+    size_t size = 0, capacity = 1 << 16;
+    char *text = malloc(capacity);
+    while (text) {
+        size += fread(text + size, 1, capacity - size - 1, in);
+        if (size + 1 < capacity) break;
+        char *grown = realloc(text, capacity *= 2);
+        if (!grown) free(text);
+        text = grown;
+    }
+    if (text) text[size] = '\0';
+    return text;
+}
+
+static char *read_file(const char *path)
+{
+    if (strcmp(path, "-") == 0) return read_stream(stdin);
+    FILE *in = fopen(path, "rb");
+    if (!in) {
+        fprintf(stderr, "tarn: %s: cannot open: %s\n", path, strerror(errno));
+        return NULL;
+    }
+    char *text = read_stream(in);
+    fclose(in);
+    return text;
+}
+
+/* Splits text in place. An empty line in a file is no item; a carriage return before the
+ * newline is not part of one. */
+static bool split(cli_list *list, const char *separator, bool lines)
+{
+    size_t capacity = 0;
+    char *at = list->text;
+    while (at && *at) {
+        char *end = strpbrk(at, separator);
+        size_t len = end ? (size_t)(end - at) : strlen(at);
+        if (lines && len && at[len - 1] == '\r') at[len - 1] = '\0';
+        if (list->count == capacity) {
+            capacity = capacity ? capacity * 2 : 64;
+            const char **grown = realloc(list->items, capacity * sizeof *grown);
+            if (!grown) return false;
+            list->items = grown;
+        }
+        if (end) *end = '\0';
+        if (*at) list->items[list->count++] = at;
+        at = end ? end + 1 : NULL;
+    }
+    return true;
+}
+
+bool cli_list_get(const char *value, cli_list *out)
+{
+    bool from_file = value[0] == '@';
+    *out = (cli_list){.text = from_file ? read_file(value + 1) : strdup(value)};
+    return out->text && split(out, from_file ? "\n" : ",", from_file);
+}
+
+void cli_list_free(cli_list *list)
+{
+    free(list->text);
+    free(list->items);
+    *list = (cli_list){0};
+}

@@ -1,0 +1,101 @@
+/* What the subcommands share. A command is described once, in its table; parsing, --help,
+ * the man page and the shell completion are all made from that. */
+#ifndef TARN_CLI_H
+#define TARN_CLI_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <tarn/tarn.h>
+
+enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 16 };
+
+typedef struct cli_option {
+    const char *name;  /* without the dashes; NULL ends the table */
+    char letter;       /* 0 for none */
+    const char *value; /* what it takes, such as "N"; NULL for a switch */
+    const char *help;
+} cli_option;
+
+typedef struct cli_example {
+    const char *command; /* NULL ends the table */
+    const char *meaning;
+} cli_example;
+
+typedef struct cli_args {
+    const struct cli_command *command;
+    const char *values[CLI_MAX_OPTIONS]; /* by place in the table; "" for a switch */
+    const char **words;                  /* what is no option */
+    int n_words;
+} cli_args;
+
+typedef struct cli_command {
+    const char *name;
+    const char *words; /* "PATH KEY [FIELD]" */
+    int min_words, max_words;
+    const char *summary; /* one line */
+    const char *text;    /* paragraphs, an empty line between two */
+    const cli_option *options;
+    const cli_example *examples;
+    int (*run)(const cli_args *args);
+} cli_command;
+
+extern const cli_command *const cli_commands[]; /* NULL-terminated */
+extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
+    cli_help;
+
+/* help.c */
+int cli_show_help(const cli_command *command);
+int cli_show_overview(FILE *out);
+
+/* args.c: the value of an option by name, NULL if it was not given. */
+const char *cli_value(const cli_args *args, const char *name);
+bool cli_has(const cli_args *args, const char *name);
+int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
+bool cli_number(const cli_args *args, const char *name, unsigned *out);
+bool cli_keys(const cli_args *args, tarn_keys *out);
+
+/* A list: "a,b,c", or "@FILE" with one on each line ("@-" is standard input). */
+typedef struct cli_list {
+    char *text;
+    const char **items;
+    size_t count;
+} cli_list;
+bool cli_list_get(const char *value, cli_list *out);
+void cli_list_free(cli_list *list);
+
+/* report.c: errors and warnings on standard error. */
+int cli_usage(const cli_command *command, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+int cli_fail(const tarn_error *err);                  /* prints; the exit status for it */
+void cli_warn(void *context, const tarn_error *what); /* a tarn_notice */
+int cli_finish(void); /* flushes standard output; the exit status */
+
+/* progress.c: a bar on standard error when that is a terminal. */
+typedef struct cli_progress {
+    const char *what;
+    double began, shown;
+    bool active;
+} cli_progress;
+void cli_progress_begin(cli_progress *p, const char *what, bool wanted);
+int cli_progress_step(void *progress, uint64_t done, uint64_t total); /* tarn_progress */
+void cli_progress_end(cli_progress *p);
+void cli_catch_interrupt(void);
+
+/* json.c: one value after the other, commas where they belong. */
+typedef struct cli_json {
+    FILE *out;
+    bool comma;
+} cli_json;
+void cli_json_open(cli_json *j, const char *key, char bracket);
+void cli_json_close(cli_json *j, char bracket);
+void cli_json_text(cli_json *j, const char *key, const char *value);
+void cli_json_number(cli_json *j, const char *key, uint64_t value);
+void cli_json_bool(cli_json *j, const char *key, bool value);
+void cli_json_line(cli_json *j);
+
+/* open.c: a fold for reading, with the options that say how. */
+int cli_open(const cli_args *args, const char *path, tarn_fold **out);
+int cli_filter(const cli_args *args, tarn_fold *fold); /* --samples, --fields */
+
+#endif

@@ -1,0 +1,61 @@
+/* tarn extract: members to files. */
+#include "cli.h"
+
+static int run(const cli_args *args)
+{
+    tarn_error err;
+    tarn_fold *fold;
+    cli_progress progress;
+    tarn_extract_options o = TARN_EXTRACT_OPTIONS_INIT;
+    const char *folder = cli_value(args, "output");
+    uint64_t files;
+    if (!folder) return cli_usage(args->command, "-o DIR is missing");
+    int status = cli_open(args, args->words[0], &fold);
+    if (status != CLI_OK) return status;
+    status = cli_filter(args, fold);
+    if (status == CLI_OK) {
+        cli_progress_begin(&progress, "extracting", !cli_has(args, "quiet"));
+        o.overwrite = cli_has(args, "overwrite");
+        o.progress = cli_progress_step;
+        o.progress_context = &progress;
+        tarn_status done = tarn_fold_extract(fold, folder, &o, &files, &err);
+        cli_progress_end(&progress);
+        if (done != TARN_OK) status = cli_fail(&err);
+        printf("%llu files in %s\n", (unsigned long long)files, folder);
+    }
+    tarn_fold_close(fold);
+    return status;
+}
+
+static const cli_option options[] = {
+    {"output", 'o', "DIR", "the folder to extract into; it is made if need be"},
+    {"samples", 's', "LIST", "only these keys: a,b,c or @FILE with one on each line"},
+    {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
+    {"overwrite", 0, NULL, "replace files that are there"},
+    {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
+    {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
+    {"lenient", 0, NULL, "pass over damage in a .tar, with a warning"},
+    {"quiet", 'q', NULL, "no progress bar"},
+    {NULL, 0, NULL, NULL}};
+
+static const cli_example examples[] = {
+    {"tarn extract data/birds:train -o birds", "every sample of a fold"},
+    {"tarn extract data/birds:train -o some --samples kiwi_07,emu_01 --fields jpg",
+     "two pictures"},
+    {NULL, NULL}};
+
+const cli_command cli_extract = {
+    .name = "extract",
+    .words = "PATH",
+    .min_words = 1,
+    .max_words = 1,
+    .summary = "write members as files",
+    .text =
+        "Writes regular files only, under the names they have in the archive, with mode "
+        "0644. Nothing is ever written outside the folder: a name with .. in it is an "
+        "error, leading slashes are dropped, and symbolic links on the way are not "
+        "followed. A file that is there already is an error unless --overwrite is given.",
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,110 @@
+/* tarn get: one sample's bytes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+
+static int write_out(const char *path, const tarn_view *view)
+{
+    FILE *out = path && strcmp(path, "-") != 0 ? fopen(path, "wb") : stdout;
+    if (!out || fwrite(view->data, 1, view->size, out) != view->size ||
+        (out != stdout && fclose(out) != 0)) {
+        fprintf(stderr, "tarn: %s: cannot write: %s\n", path ? path : "standard output",
+                strerror(errno));
+        return CLI_DATA;
+    }
+    return CLI_OK;
+}
+
+static int get_field(tarn_fold *fold, uint64_t row, const char *path)
+{
+    tarn_error err;
+    tarn_view view;
+    if (tarn_fold_view(fold, row, &view, &err) != TARN_OK) return cli_fail(&err);
+    int status = write_out(path, &view);
+    tarn_view_release(&view);
+    return status;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* All fields into a folder, under their own names. */
+static int get_all(tarn_fold *fold, const char *key, const char *folder)
+{
+    tarn_error err;
+    uint64_t files;
+    if (tarn_fold_keep(fold, &key, 1, NULL, &err) != TARN_OK ||
+        tarn_fold_extract(fold, folder, NULL, &files, &err) != TARN_OK)
+        return cli_fail(&err);
+    return CLI_OK;
+}
+
+static int several(const tarn_fold *fold, const tarn_sample *s, const char *key)
+{
+    tarn_row row;
+    fprintf(stderr, "tarn: %s has %u fields; name one, or give a folder with -o:", key,
+            s->count);
+    for (uint32_t k = 0; k < s->count; k++)
+        if (tarn_index_row(tarn_fold_index(fold), tarn_sample_row(s, k), &row, NULL) ==
+            TARN_OK)
+            fprintf(stderr, " %s", tarn_index_field(tarn_fold_index(fold), row.field));
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+static int get(tarn_fold *fold, const char *key, const char *field, const char *output)
+{
+    tarn_error err;
+    tarn_sample s;
+    uint64_t row;
+    if (tarn_fold_find(fold, key, &s, &err) != TARN_OK) return cli_fail(&err);
+    if (!field && is_folder(output)) return get_all(fold, key, output);
+    if (!field && s.count > 1) return several(fold, &s, key);
+    row = tarn_sample_row(&s, 0);
+    if (field && tarn_fold_pick(fold, &s, field, &row, &err) != TARN_OK)
+        return cli_fail(&err);
+    return get_field(fold, row, output);
+}
+
+static int run(const cli_args *args)
+{
+    tarn_fold *fold;
+    int status = cli_open(args, args->words[0], &fold);
+    if (status != CLI_OK) return status;
+    status = get(fold, args->words[1], args->n_words > 2 ? args->words[2] : NULL,
+                 cli_value(args, "output"));
+    tarn_fold_close(fold);
+    return status;
+}
+
+static const cli_option options[] = {
+    {"output", 'o', "FILE", "write there instead of standard output, or into a folder"},
+    {"check", 0, NULL, "compare the bytes with the checksum in the .tarsum"},
+    {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
+    {"lenient", 0, NULL, "pass over damage in a .tar, with a warning"},
+    {NULL, 0, NULL, NULL}};
+
+static const cli_example examples[] = {
+    {"tarn get data/birds:train kiwi_07 jpg > kiwi.jpg", "one field"},
+    {"tarn get data/birds:train kiwi_07 -o here/", "all fields, as files in a folder"},
+    {NULL, NULL}};
+
+const cli_command cli_get = {
+    .name = "get",
+    .words = "PATH KEY [FIELD]",
+    .min_words = 2,
+    .max_words = 3,
+    .summary = "write the bytes of one sample's field",
+    .text = "With a .tarsum the key is found by bisection, so this takes no longer than "
+            "opening the files, however many samples there are. The header in the shard "
+            "is compared with the index before any byte is written.",
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

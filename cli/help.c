@@ -1,0 +1,235 @@
+/* tarn help, and what else is made from the commands' tables: man pages, completion. */
+#include <ctype.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const char what_path[] = "PATH is a folder of shards (DIR, or DIR:FOLD for one of "
+                                "its folds), one FILE.tar, or "
+                                "(for info, ls and verify) one FILE.taridx.";
+
+static const char exit_status[] =
+    "0: done. 1: the data is at fault, or something was not found. 2: wrong usage. 130: "
+    "stopped by an interrupt.";
+
+/* Prints text in lines of up to 80, each after indent blanks; an empty line in the text
+ * stays one. */
+static void put_wrapped(FILE *out, const char *text, int indent)
+{
+    int column = 0;
+    while (*text) {
+        if (*text == '\n') {
+            fputs(text[1] == '\n' ? "\n\n" : "\n", out);
+            text += text[1] == '\n' ? 2 : 1;
+            column = 0;
+            continue;
+        }
+        int len = (int)strcspn(text, " \n");
+        if (column && column + 1 + len > 80) {
+            fputc('\n', out);
+            column = 0;
+        }
+        column += fprintf(out, "%*s%.*s", column ? 1 : indent, "", len, text);
+        text += len;
+        while (*text == ' ')
+            text++;
+    }
+    fputc('\n', out);
+}
+
+static void put_option(const cli_option *o)
+{
+    char left[64];
+    int n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
+                      : snprintf(left, sizeof left, "    --%s", o->name);
+    if (o->value) snprintf(left + n, sizeof left - (size_t)n, " %s", o->value);
+    printf("  %-24s %s\n", left, o->help);
+}
+
+int cli_show_help(const cli_command *c)
+{
+    printf("tarn %s: %s\n\nUsage: tarn %s%s %s\n\n", c->name, c->summary, c->name,
+           c->options[0].name ? " [options]" : "", c->words);
+    put_wrapped(stdout, c->text, 0);
+    if (c->options[0].name) printf("\nOptions:\n");
+    for (const cli_option *o = c->options; o->name; o++)
+        put_option(o);
+    printf("\nExamples:\n");
+    for (const cli_example *e = c->examples; e->command; e++)
+        printf("  %s\n      %s\n", e->command, e->meaning);
+    return cli_finish();
+}
+
+int cli_show_overview(FILE *out)
+{
+    fprintf(out,
+            "tarn %s: training data in tar shards, by key and by position\n\n"
+            "Usage: tarn SUBCOMMAND [options] PATH ...\n\n",
+            tarn_version());
+    for (int i = 0; cli_commands[i]; i++)
+        fprintf(out, "  %-9s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    fputc('\n', out);
+    put_wrapped(out, what_path, 0);
+    fprintf(out, "\ntarn SUBCOMMAND --help shows options and examples. Exit status:\n");
+    put_wrapped(out, exit_status, 0);
+    return out == stdout ? cli_finish() : CLI_OK;
+}
+
+/* --- man pages -------------------------------------------------------------------- */
+
+/* Text for troff: a dash is a dash, a line does not begin with a dot. */
+static void put_roff(const char *text)
+{
+    bool line_begins = true;
+    for (; *text; text++) {
+        if (line_begins && (*text == '.' || *text == '\'')) fputs("\\&", stdout);
+        line_begins = *text == '\n';
+        if (*text == '\n' && text[1] == '\n') {
+            fputs("\n.PP\n", stdout);
+            text++;
+        } else if (*text == '-') {
+            fputs("\\-", stdout);
+        } else if (*text == '\\') {
+            fputs("\\e", stdout);
+        } else {
+            fputc(*text, stdout);
+        }
+    }
+    fputc('\n', stdout);
+}
+
+static void put_title(const char *name)
+{
+    printf(".TH ");
+    for (const char *p = name; *p; p++)
+        putchar(toupper((unsigned char)*p));
+    printf(" 1 \"\" \"tarn %s\" \"User Commands\"\n", tarn_version());
+}
+
+static void put_man_option(const cli_option *o)
+{
+    printf(".TP\n");
+    if (o->letter) printf("\\fB\\-%c\\fR, ", o->letter);
+    printf("\\fB\\-\\-%s\\fR", o->name);
+    if (o->value) printf(" \\fI%s\\fR", o->value);
+    putchar('\n');
+    put_roff(o->help);
+}
+
+static void put_man_command(const cli_command *c)
+{
+    char title[64];
+    snprintf(title, sizeof title, "tarn-%s", c->name);
+    put_title(title);
+    printf(".SH NAME\ntarn\\-%s \\- %s\n", c->name, c->summary);
+    printf(".SH SYNOPSIS\n\\fBtarn %s\\fR [\\fIoptions\\fR] ", c->name);
+    put_roff(c->words);
+    printf(".SH DESCRIPTION\n");
+    put_roff(c->text);
+    if (c->options[0].name) printf(".SH OPTIONS\n");
+    for (const cli_option *o = c->options; o->name; o++)
+        put_man_option(o);
+    printf(".SH EXAMPLES\n");
+    for (const cli_example *e = c->examples; e->command; e++) {
+        printf(".TP\n\\fB");
+        for (const char *p = e->command; *p; p++)
+            fputs(*p == '-' ? "\\-" : *p == '\\' ? "\\e" : (char[]){*p, 0}, stdout);
+        printf("\\fR\n");
+        put_roff(e->meaning);
+    }
+    printf(".SH EXIT STATUS\n");
+    put_roff(exit_status);
+    printf(".SH SEE ALSO\n.BR tarn (1)\n");
+}
+
+static void put_man_overview(void)
+{
+    put_title("tarn");
+    printf(".SH NAME\ntarn \\- training data in tar shards, by key and by position\n"
+           ".SH SYNOPSIS\n\\fBtarn\\fR \\fIsubcommand\\fR [\\fIoptions\\fR] "
+           "\\fIpath\\fR ...\n.SH SUBCOMMANDS\n");
+    for (int i = 0; cli_commands[i]; i++) {
+        printf(".TP\n.BR tarn\\-%s (1)\n", cli_commands[i]->name);
+        put_roff(cli_commands[i]->summary);
+    }
+    printf(".SH PATHS\n");
+    put_roff(what_path);
+    printf(".SH EXIT STATUS\n");
+    put_roff(exit_status);
+}
+
+/* --- completion -------------------------------------------------------------------- */
+
+static void put_completion(void)
+{
+    printf("# bash completion for tarn, made by: tarn help --bash\n"
+           "_tarn()\n{\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} options=\"\"\n"
+           "    if ((COMP_CWORD == 1)); then\n"
+           "        COMPREPLY=($(compgen -W \"");
+    for (int i = 0; cli_commands[i]; i++)
+        printf("%s ", cli_commands[i]->name);
+    printf("--help --version\" -- \"$word\"))\n        return\n    fi\n"
+           "    case ${COMP_WORDS[1]} in\n");
+    for (int i = 0; cli_commands[i]; i++) {
+        printf("    %s) options=\"--help", cli_commands[i]->name);
+        for (const cli_option *o = cli_commands[i]->options; o->name; o++)
+            printf(" --%s", o->name);
+        printf("\" ;;\n");
+    }
+    printf("    esac\n"
+           "    if [[ $word == -* ]]; then\n"
+           "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+           "    else\n"
+           "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+           "    fi\n}\n"
+           "complete -o filenames -F _tarn tarn\n");
+}
+
+static const cli_command *find(const char *name)
+{
+    for (int i = 0; cli_commands[i]; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0) return cli_commands[i];
+    return NULL;
+}
+
+static int run(const cli_args *args)
+{
+    if (cli_has(args, "bash")) {
+        put_completion();
+        return CLI_OK;
+    }
+    const cli_command *about = args->n_words ? find(args->words[0]) : NULL;
+    if (args->n_words && !about)
+        return cli_usage(args->command, "no subcommand %s", args->words[0]);
+    if (cli_has(args, "man")) {
+        if (about)
+            put_man_command(about);
+        else
+            put_man_overview();
+        return CLI_OK;
+    }
+    return about ? cli_show_help(about) : cli_show_overview(stdout);
+}
+
+static const cli_option options[] = {
+    {"man", 0, NULL, "print the manual page instead, as troff"},
+    {"bash", 0, NULL, "print the completion script for bash"},
+    {NULL, 0, NULL, NULL}};
+
+static const cli_example examples[] = {
+    {"tarn help index", "options and examples of tarn index"},
+    {"tarn help --bash > ~/.local/share/bash-completion/completions/tarn",
+     "complete subcommands and options in bash"},
+    {NULL, NULL}};
+
+const cli_command cli_help = {
+    .name = "help",
+    .words = "[SUBCOMMAND]",
+    .max_words = 1,
+    .summary = "say what the subcommands do",
+    .text = "Without a subcommand, lists them all.",
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

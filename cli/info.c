@@ -1,0 +1,246 @@
+/* tarn info: what is in it. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+
+typedef struct tally {
+    uint64_t count, bytes, min, max;
+} tally;
+
+typedef struct summary {
+    tarn_index_info index;
+    tally *fields;
+    tally *shards;
+    size_t n_shards;
+    tally all;
+} summary;
+
+static void add(tally *t, uint64_t size)
+{
+    if (t->count == 0 || size < t->min) t->min = size;
+    if (size > t->max) t->max = size;
+    t->count++;
+    t->bytes += size;
+}
+
+static tarn_status summarise(const tarn_index *index, size_t n_shards, summary *out,
+                             tarn_error *err)
+{
+    tarn_row row;
+    tarn_index_info_get(index, &out->index);
+    out->n_shards = n_shards;
+    out->fields = calloc(out->index.fields + 1u, sizeof *out->fields);
+    out->shards = calloc(TARN_MAX_SHARDS, sizeof *out->shards);
+    if (!out->fields || !out->shards) abort();
+    for (uint64_t i = 0; i < out->index.rows; i++) {
+        TARN_TRY(tarn_index_row(index, i, &row, err));
+        add(&out->fields[row.field], row.size);
+        add(&out->shards[row.shard], row.size);
+        add(&out->all, row.size);
+        if (row.shard >= out->n_shards) out->n_shards = row.shard + 1u;
+    }
+    return TARN_OK;
+}
+
+static const char *shard_name(const tarn_fold *fold, uint32_t shard)
+{
+    const char *path = fold ? tarn_fold_shard_path(fold, shard) : NULL;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "?";
+}
+
+static void show_json(cli_json *j, const char *name, const char *index_path,
+                      const tarn_fold *fold, const tarn_index *index, const summary *s)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "fold", name);
+    cli_json_text(j, "index", index_path);
+    cli_json_number(j, "samples", s->index.samples);
+    cli_json_number(j, "members", s->index.rows);
+    cli_json_number(j, "bytes", s->all.bytes);
+    cli_json_bool(j, "contiguous", s->index.contiguous);
+    cli_json_number(j, "crashes", s->index.crashes);
+    cli_json_bool(j, "sums", s->index.has_sums && index_path);
+    cli_json_bool(j, "checksums", s->index.has_checksums && index_path);
+    cli_json_text(j, "keys",
+                  !s->index.keys_known              ? NULL
+                  : s->index.keys == TARN_KEYS_PATH ? "path"
+                                                    : "base");
+    cli_json_open(j, "fields", '[');
+    for (uint32_t i = 0; i < s->index.fields; i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", tarn_index_field(index, i));
+        cli_json_number(j, "count", s->fields[i].count);
+        cli_json_number(j, "bytes", s->fields[i].bytes);
+        cli_json_number(j, "min", s->fields[i].min);
+        cli_json_number(j, "max", s->fields[i].max);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+    cli_json_open(j, "shards", '[');
+    for (uint32_t i = 0; i < s->n_shards; i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", fold ? shard_name(fold, i) : NULL);
+        cli_json_number(j, "members", s->shards[i].count);
+        cli_json_number(j, "bytes", s->shards[i].bytes);
+        if (fold) cli_json_number(j, "size", tarn_fold_shard_size(fold, i));
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+static void show_index(const char *index_path, const summary *s)
+{
+    if (!index_path) {
+        printf("  index     none; scanned\n");
+        return;
+    }
+    printf("  index     %s, %s\n", index_path,
+           s->index.contiguous ? "samples contiguous" : "samples not contiguous");
+    if (!s->index.has_sums)
+        printf("  sums      none\n");
+    else
+        printf("  sums      shard stamps, key order%s; keys by %s\n",
+               s->index.has_checksums ? ", member checksums" : "",
+               s->index.keys == TARN_KEYS_PATH ? "path" : "base name");
+}
+
+static void show(const char *name, const char *index_path, const tarn_fold *fold,
+                 const tarn_index *index, const summary *s)
+{
+    printf("%s: %llu samples, %llu members, %llu bytes in %zu shards\n", name,
+           (unsigned long long)s->index.samples, (unsigned long long)s->index.rows,
+           (unsigned long long)s->all.bytes, s->n_shards);
+    show_index(index_path, s);
+    if (s->index.crashes)
+        printf("  crashes   %u keys whose hash another key has\n", s->index.crashes);
+    printf("  %-20s %12s %16s %12s %12s %12s\n", "field", "members", "bytes", "smallest",
+           "mean", "largest");
+    for (uint32_t i = 0; i < s->index.fields; i++) {
+        const tally *t = &s->fields[i];
+        printf("  %-20s %12llu %16llu %12llu %12llu %12llu\n",
+               tarn_index_field(index, i)[0] ? tarn_index_field(index, i) : "(none)",
+               (unsigned long long)t->count, (unsigned long long)t->bytes,
+               (unsigned long long)t->min,
+               (unsigned long long)(t->count ? t->bytes / t->count : 0),
+               (unsigned long long)t->max);
+    }
+    printf("  %-20s %12s %16s %12s\n", "shard", "members", "bytes", "file size");
+    for (uint32_t i = 0; i < s->n_shards; i++)
+        printf("  %-20s %12llu %16llu %12llu\n", shard_name(fold, i),
+               (unsigned long long)s->shards[i].count,
+               (unsigned long long)s->shards[i].bytes,
+               (unsigned long long)(fold ? tarn_fold_shard_size(fold, i) : 0));
+}
+
+static int describe(const char *name, const char *index_path, const tarn_fold *fold,
+                    const tarn_index *index, cli_json *json)
+{
+    tarn_error err;
+    summary s = {0};
+    size_t n_shards = 0;
+    while (fold && tarn_fold_shard_path(fold, (uint32_t)n_shards))
+        n_shards++;
+    int status = CLI_OK;
+    if (summarise(index, n_shards, &s, &err) != TARN_OK)
+        status = cli_fail(&err);
+    else if (json->out)
+        show_json(json, name, index_path, fold, index, &s);
+    else
+        show(name, index_path, fold, index, &s);
+    free(s.fields);
+    free(s.shards);
+    return status;
+}
+
+static int describe_fold(const cli_args *args, const char *path, cli_json *json)
+{
+    tarn_fold *fold;
+    int status = cli_open(args, path, &fold);
+    if (status != CLI_OK) return status;
+    status = describe(tarn_fold_name(fold), tarn_fold_index_path(fold), fold,
+                      tarn_fold_index(fold), json);
+    tarn_fold_close(fold);
+    return status;
+}
+
+static int describe_folder(const cli_args *args, const tarn_folder *folder,
+                           const char *path, cli_json *json)
+{
+    int result = CLI_OK;
+    for (size_t i = 0; i < tarn_folder_count(folder); i++) {
+        char *one;
+        if (asprintf(&one, "%s:%s", path, tarn_folder_fold(folder, i)) < 0) abort();
+        int status = describe_fold(args, one, json);
+        if (status != CLI_OK) result = status;
+        free(one);
+    }
+    return result;
+}
+
+/* An index whose shards are elsewhere still says a good deal. */
+static int describe_taridx(const char *path, cli_json *json)
+{
+    tarn_error err;
+    tarn_index *index;
+    if (tarn_index_load(path, &index, &err) != TARN_OK) return cli_fail(&err);
+    const char *slash = strrchr(path, '/');
+    int status = describe(slash ? slash + 1 : path, path, NULL, index, json);
+    tarn_index_free(index);
+    return status;
+}
+
+static int run(const cli_args *args)
+{
+    const char *path = args->words[0];
+    cli_json json = {.out = cli_has(args, "json") ? stdout : NULL};
+    tarn_folder *folder;
+    struct stat st;
+    int status;
+    if (json.out) cli_json_open(&json, NULL, '[');
+    bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    size_t len = strlen(path);
+    if (is_file && len > 7 && strcmp(path + len - 7, ".taridx") == 0) {
+        status = describe_taridx(path, &json);
+    } else if (!is_file && stat(path, &st) == 0 &&
+               tarn_folder_open(path, &folder, NULL) == TARN_OK) {
+        status = describe_folder(args, folder, path, &json);
+        tarn_folder_close(folder);
+    } else {
+        status = describe_fold(args, path, &json);
+    }
+    if (json.out) {
+        cli_json_close(&json, ']');
+        cli_json_line(&json);
+    }
+    return status;
+}
+
+static const cli_option options[] = {
+    {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
+    {"lenient", 0, NULL, "pass over damage in a .tar, with a warning"},
+    {"json", 0, NULL, "print an array of folds as JSON"},
+    {NULL, 0, NULL, NULL}};
+
+static const cli_example examples[] = {
+    {"tarn info data/birds", "all folds: samples, sizes of each field, shards"},
+    {"tarn info --json data/birds:train", "one fold, for a program to read"},
+    {"tarn info shard.tar", "one archive, scanned"},
+    {NULL, NULL}};
+
+const cli_command cli_info = {
+    .name = "info",
+    .words = "PATH",
+    .min_words = 1,
+    .max_words = 1,
+    .summary = "say what is in a folder, fold, archive or index",
+    .text = "Counts samples and members, and gives the number of members and the sizes "
+            "of each field, and the shards. With an index this takes one pass over the "
+            "index; without one the shards are scanned.",
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,53 @@
+/* tarn: finds the subcommand and runs it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+const cli_command *const cli_commands[] = {&cli_index,   &cli_info,   &cli_ls,   &cli_get,
+                                           &cli_extract, &cli_verify, &cli_help, NULL};
+
+static const cli_command *find(const char *name)
+{
+    for (int i = 0; cli_commands[i]; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0) return cli_commands[i];
+    return NULL;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+    return false;
+}
+
+static int run(const cli_command *command, int argc, char **argv)
+{
+    cli_args args;
+    if (wants_help(argc, argv)) return cli_show_help(command);
+    int status = cli_parse(command, argc, argv, &args);
+    if (status == CLI_OK) {
+        cli_catch_interrupt();
+        status = command->run(&args);
+    }
+    free(args.words);
+    int finished = cli_finish();
+    return status != CLI_OK ? status : finished;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        cli_show_overview(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("tarn %s\n", tarn_version());
+        return cli_finish();
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return cli_show_overview(stdout);
+    const cli_command *command = find(argv[1]);
+    if (!command) return cli_usage(NULL, "no subcommand %s", argv[1]);
+    return run(command, argc - 2, argv + 2);
+}

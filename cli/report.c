@@ -1,0 +1,40 @@
+/* Errors, warnings, and the end of the output. */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli.h"
+
+int cli_usage(const cli_command *command, const char *fmt, ...)
+{
+    va_list args;
+    fprintf(stderr, "tarn%s%s: ", command ? " " : "", command ? command->name : "");
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fprintf(stderr, "\nTry: tarn%s%s --help\n", command ? " " : "",
+            command ? command->name : "");
+    return CLI_USAGE;
+}
+
+int cli_fail(const tarn_error *err)
+{
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    fprintf(stderr, "tarn: %s\n", tarn_error_text(err, text, sizeof text));
+    if (err->code == TARN_ERR_CANCELLED) return 130;
+    return err->code == TARN_ERR_USAGE ? CLI_USAGE : CLI_DATA;
+}
+
+void cli_warn(void *context, const tarn_error *what)
+{
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    (void)context;
+    fprintf(stderr, "tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
+}
+
+int cli_finish(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;
+    fprintf(stderr, "tarn: cannot write to standard output: %s\n", strerror(errno));
+    return CLI_DATA;
+}

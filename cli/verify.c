@@ -1,0 +1,124 @@
+/* tarn verify: every check, all problems. */
+#include "cli.h"
+
+typedef struct watcher {
+    cli_progress progress;
+    cli_json json;
+} watcher;
+
+static void on_problem(void *context, const tarn_error *what)
+{
+    watcher *w = context;
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    cli_progress_end(&w->progress);
+    if (!w->json.out) {
+        printf("%s\n", tarn_error_text(what, text, sizeof text));
+        return;
+    }
+    cli_json_open(&w->json, NULL, '{');
+    cli_json_text(&w->json, "path", what->path);
+    if (what->offset != TARN_NO_OFFSET) cli_json_number(&w->json, "offset", what->offset);
+    cli_json_text(&w->json, "kind", tarn_status_name(what->code));
+    cli_json_text(&w->json, "message", what->message);
+    cli_json_close(&w->json, '}');
+}
+
+static void on_repair(void *context, const tarn_error *what)
+{
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    (void)context;
+    fprintf(stderr, "repaired: %s\n", tarn_error_text(what, text, sizeof text));
+}
+
+static void show(const tarn_verify_report *r)
+{
+    printf("%llu samples, %llu members in %llu shards: ", (unsigned long long)r->samples,
+           (unsigned long long)r->members, (unsigned long long)r->shards);
+    if (r->problems == 0)
+        printf("all good");
+    else
+        printf("%llu problems", (unsigned long long)r->problems);
+    if (r->repairs) printf(", %llu left after repair", (unsigned long long)r->remaining);
+    if (r->indexed < r->folds)
+        printf("; no index");
+    else
+        printf("; %llu payloads checked", (unsigned long long)r->checksummed);
+    putchar('\n');
+}
+
+static void show_json(cli_json *j, const tarn_verify_report *r)
+{
+    cli_json_close(j, ']');
+    cli_json_number(j, "folds", r->folds);
+    cli_json_number(j, "indexed", r->indexed);
+    cli_json_number(j, "shards", r->shards);
+    cli_json_number(j, "samples", r->samples);
+    cli_json_number(j, "members", r->members);
+    cli_json_number(j, "checksummed", r->checksummed);
+    cli_json_number(j, "problem_count", r->problems);
+    cli_json_number(j, "repairs", r->repairs);
+    cli_json_number(j, "remaining", r->remaining);
+    cli_json_close(j, '}');
+    cli_json_line(j);
+}
+
+static int run(const cli_args *args)
+{
+    tarn_error err;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
+    tarn_verify_report report;
+    watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
+    o.repair = cli_has(args, "repair");
+    o.problem = on_problem;
+    o.problem_context = &w;
+    o.repaired = on_repair;
+    o.progress = cli_progress_step;
+    o.progress_context = &w.progress;
+    cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
+    if (w.json.out) {
+        cli_json_open(&w.json, NULL, '{');
+        cli_json_open(&w.json, "problems", '[');
+    }
+    tarn_status status = tarn_verify(args->words[0], &o, &report, &err);
+    cli_progress_end(&w.progress);
+    if (w.json.out)
+        show_json(&w.json, &report);
+    else if (status == TARN_OK)
+        show(&report);
+    if (status != TARN_OK) return cli_fail(&err);
+    return report.remaining ? CLI_DATA : CLI_OK;
+}
+
+static const cli_option options[] = {
+    {"repair", 0, NULL, "rebuild index and sums; cut torn tails off into SHARD.bad"},
+    {"threads", 'j', "N", "shards checked at once (default: all cores)"},
+    {"json", 0, NULL, "print the problems and the counts as JSON"},
+    {"quiet", 'q', NULL, "no progress bar"},
+    {NULL, 0, NULL, NULL}};
+
+static const cli_example examples[] = {
+    {"tarn verify data/birds", "all folds of a folder"},
+    {"tarn verify --repair data/birds:train", "after a crash of whatever wrote it"},
+    {"tarn verify shard.tar", "one archive"},
+    {NULL, NULL}};
+
+const cli_command cli_verify = {
+    .name = "verify",
+    .words = "PATH",
+    .min_words = 1,
+    .max_words = 1,
+    .summary = "check headers, index and checksums; repair",
+    .text =
+        "Scans every shard and compares what is there with the index and the .tarsum: "
+        "headers, ends of archives, each row, shard sizes, and each payload that has a "
+        "checksum (tarn index --sums). Every problem is listed with file, offset and "
+        "reason; the exit status is 1 if there is one.\n\n"
+        "--repair rebuilds the index and the sums, and gives a shard that was cut short "
+        "a proper end: what cannot be read is moved to SHARD.bad, never thrown away. A "
+        "fold with payloads that fail their checksum is left as it is, because new "
+        "checksums would hide the damage.",
+    .options = options,
+    .examples = examples,
+    .run = run,
+};
