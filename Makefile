@@ -1,0 +1,54 @@
+# The front door. Every target does its own set-up, so each works as the first command.
+#
+#   make          the tool, at build/tarn
+#   make demo     a tour with real data made on the spot
+#   make test     all tests: plain and with sanitizers
+#   make bench    the benchmarks (makes several GB of data under bench/data)
+#   make fuzz     every fuzz target for FUZZ_SECONDS each (default 60)
+#   make format   clang-format over all sources
+#   make install  into PREFIX (default /usr/local)
+#   make clean
+
+FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
+MESON = meson
+
+all: setup-build
+	@test -f build/build.ninja || $(MESON) setup build --buildtype=release >/dev/null
+	@ninja -C build
+
+setup-build:
+	@scripts/setup.sh build
+
+setup-test:
+	@scripts/setup.sh build test
+
+setup-bench:
+	@scripts/setup.sh build bench
+
+demo: all
+	@scripts/demo.sh
+
+test: setup-test
+	@scripts/test.sh format plain asan tsan install
+
+valgrind: setup-test
+	@scripts/test.sh valgrind
+
+bench: setup-bench all
+	@bench/run.py
+
+fuzz: setup-test
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+format: setup-test
+	@scripts/format.sh
+
+install: all
+	@$(MESON) configure build -Dprefix=$(PREFIX)
+	@$(MESON) install -C build
+
+clean:
+	rm -rf build build-*
+
+.PHONY: all setup-build setup-test setup-bench demo test valgrind bench fuzz format install clean

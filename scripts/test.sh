@@ -1,0 +1,53 @@
+#!/bin/sh
+# Runs the tests in the flavours named, and ends with one line over all of them.
+#   format    clang-format finds nothing to change
+#   plain     warnings are errors; all suites
+#   asan      AddressSanitizer and UndefinedBehaviorSanitizer; all suites
+#   tsan      ThreadSanitizer; the suites that use threads
+#   valgrind  unit tests under memcheck
+#   install   installs into a scratch folder and builds against that with pkg-config
+set -eu
+cd "$(dirname "$0")/.."
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT INT TERM
+
+# A build folder of another checkout or compiler is of no use.
+configure() {
+    dir=$1
+    shift
+    [ -f "$dir/build.ninja" ] || meson setup "$dir" "$@" >"$dir.log" 2>&1 ||
+        { cat "$dir.log" >&2; exit 1; }
+    rm -f "$dir.log"
+    ninja -C "$dir" >"$log.build" 2>&1 || { cat "$log.build" >&2; exit 1; }
+    rm -f "$log.build"
+}
+
+for flavour in "$@"; do
+    echo "--- $flavour"
+    case $flavour in
+    format)
+        tests/run.py --log "$log" --name format -- scripts/format.sh --check ;;
+    plain)
+        configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+        tests/run.py --log "$log" --build build-plain ;;
+    asan)
+        CC=clang-14 configure build-asan --werror --buildtype=debug -Doptimization=1 \
+            -Db_sanitize=address,undefined -Db_lundef=false -Dtests=true
+        ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
+            UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+            tests/run.py --log "$log" --build build-asan ;;
+    tsan)
+        CC=clang-14 configure build-tsan --werror --buildtype=debug -Doptimization=1 \
+            -Db_sanitize=thread -Db_lundef=false -Dtests=true
+        TSAN_OPTIONS=halt_on_error=1 tests/run.py --log "$log" --build build-tsan \
+            --only unit ;;
+    valgrind)
+        configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+        tests/run.py --log "$log" --build build-plain --only unit --wrap \
+            "valgrind -q --error-exitcode=9 --leak-check=full" ;;
+    install)
+        tests/run.py --log "$log" --name install -- tests/install.sh ;;
+    *) echo "test.sh: no flavour $flavour" >&2; exit 2 ;;
+    esac || true
+done
+tests/run.py --log "$log" --total

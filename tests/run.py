@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Runs test suites and counts what they say.
+
+A suite is a program that prints TAP lines (ok / not ok / ok # SKIP why). Results are added
+to a log, so that several runs (flavours) end in one total.
+
+  run.py --log FILE --build DIR [--only unit|cli|interop|fuzz] [--wrap CMD]
+  run.py --log FILE --name NAME -- COMMAND...     one test: passes if COMMAND exits 0
+  run.py --log FILE --total                       prints "N passed, N failed, N skipped"
+"""
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINE = re.compile(r"^\s*(not ok|ok)\b\s*\d*\s*-?\s*(.*)$")
+
+
+def record(log, outcome, name):
+    with open(log, "a", encoding="utf-8") as f:
+        f.write(f"{outcome}\t{name}\n")
+
+
+def run_suite(log, name, command, env):
+    """Runs one TAP program; a program that dies or says nothing is a failure of its own."""
+    began = time.time()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+                          cwd=ROOT, text=True, errors="replace")
+    passed = failed = skipped = 0
+    for line in done.stdout.splitlines():
+        match = LINE.match(line)
+        if not match:
+            continue
+        what, title = match.groups()
+        if what == "ok" and "# skip" in title.lower():
+            skipped += 1
+            record(log, "skipped", f"{name}: {title}")
+            print(f"  skipped: {name}: {title}")
+        elif what == "ok":
+            passed += 1
+            record(log, "passed", f"{name}: {title}")
+        else:
+            failed += 1
+            record(log, "failed", f"{name}: {title}")
+    if done.returncode and not failed:
+        failed += 1
+        record(log, "failed", f"{name}: exited with {done.returncode}")
+    if passed + failed + skipped == 0:
+        failed += 1
+        record(log, "failed", f"{name}: ran no test")
+    print(f"  {name}: {passed} passed, {failed} failed, {skipped} skipped "
+          f"({time.time() - began:.1f} s)")
+    if failed:
+        print(done.stdout[-20000:])
+    sys.stdout.flush()
+
+
+def suites(build, only, wrap):
+    wrap = shlex.split(wrap) if wrap else []
+    if only in (None, "unit"):
+        for program in sorted((build / "tests").glob("test_*")):
+            if program.is_file() and os.access(program, os.X_OK):
+                yield program.name, [*wrap, str(program)]
+    if only in (None, "fuzz"):
+        for program in sorted((build / "tests").glob("replay_*")):
+            if program.is_file() and os.access(program, os.X_OK):
+                target = program.name.removeprefix("replay_")
+                yield program.name, [*wrap, str(program), str(ROOT / "fuzz" / "corpus" / target)]
+    if only in (None, "cli"):
+        yield "cli", [sys.executable, str(ROOT / "tests/cli/run.py")]
+    if only in (None, "interop"):
+        for script in sorted((ROOT / "tests/interop").glob("test_*.py")):
+            yield f"interop/{script.stem}", [sys.executable, str(script)]
+
+
+def total(log):
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    failures = []
+    for line in pathlib.Path(log).read_text(encoding="utf-8").splitlines():
+        outcome, name = line.split("\t", 1)
+        counts[outcome] += 1
+        if outcome == "failed":
+            failures.append(name)
+    for name in failures:
+        print(f"FAILED: {name}")
+    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--log", required=True)
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--only")
+    parser.add_argument("--wrap")
+    parser.add_argument("--name")
+    parser.add_argument("--total", action="store_true")
+    parser.add_argument("command", nargs="*")
+    args = parser.parse_args()
+    if args.total:
+        return total(args.log)
+    if args.name:
+        done = subprocess.run(args.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              cwd=ROOT, text=True, errors="replace")
+        record(args.log, "failed" if done.returncode else "passed", args.name)
+        print(f"  {args.name}: {'failed' if done.returncode else 'passed'}")
+        if done.returncode:
+            print(done.stdout[-20000:])
+        return 0
+    build = args.build.resolve()
+    env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", TARN=str(build / "tarn"),
+               TARN_BUILD=str(build), TARN_DATA=str(ROOT / "tests/data"))
+    for name, command in suites(build, args.only, args.wrap):
+        run_suite(args.log, name, command, env)
+    return 0
+
+
+sys.exit(main())
