@@ -249,20 +249,24 @@ static uint64_t count_stretches(const merger *m)
 }
 
 /* Two rows of one sample, from different runs, with the same field. */
-static tarn_status find_far_duplicates(merger *m, const uint32_t *order, size_t count,
-                                       tarn_error *err)
+static tarn_status find_far_duplicates(merger *m, const tarn__run *runs, size_t count,
+                                       size_t n_rows, tarn_error *err)
 {
-    tarn__run *rows = malloc(count * sizeof *rows);
+    tarn__run *rows = malloc(n_rows * sizeof *rows);
     if (!rows) return tarn__fail_memory(err);
+    size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        const unsigned char *row = tarn__index_at(m->index, order[i]);
-        uint64_t key = (uint64_t)tarn__row_crash(row) << 16 | tarn__row_field(row);
-        rows[i] = (tarn__run){key, order[i], 0};
+        uint64_t from, to;
+        for (rows_of_run(m, runs[i].tag, &from, &to); from < to; from++) {
+            const unsigned char *row = tarn__index_at(m->index, from);
+            uint64_t key = (uint64_t)tarn__row_crash(row) << 16 | tarn__row_field(row);
+            rows[n++] = (tarn__run){key, (uint32_t)from, runs[i].tag};
+        }
     }
-    tarn__runs_sort(rows, count);
+    tarn__runs_sort(rows, n);
     tarn_status status = TARN_OK;
-    for (size_t i = 1; status == TARN_OK && i < count; i++) {
-        if (rows[i].hash != rows[i - 1].hash) continue;
+    for (size_t i = 1; status == TARN_OK && i < n; i++) {
+        if (rows[i].hash != rows[i - 1].hash || rows[i].tag == rows[i - 1].tag) continue;
         m->report->duplicates++;
         if (m->n_told >= TARN__MAX_TOLD) continue;
         status = tarn__grow(&m->told, sizeof *m->told, m->n_told, &m->told_capacity, err);
@@ -285,7 +289,7 @@ static tarn_status fill_order(merger *m, uint32_t *order, tarn_error *err)
                 order[at++] = (uint32_t)from;
         if (j - i < 2) continue;
         TARN_TRY(tarn__order_by_crash(m->index, order + from_at, at - from_at, err));
-        TARN_TRY(find_far_duplicates(m, order + from_at, at - from_at, err));
+        TARN_TRY(find_far_duplicates(m, m->runs + i, j - i, at - from_at, err));
     }
     return TARN_OK;
 }

@@ -1,0 +1,175 @@
+/* Archives, scratch folders and checks for the unit tests. */
+#include "support.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static size_t last_header;
+
+static unsigned char *grow(tarball *t, size_t more)
+{
+    t->data = realloc(t->data, t->size + more);
+    assert_non_null(t->data);
+    memset(t->data + t->size, 0, more);
+    t->size += more;
+    return t->data + t->size - more;
+}
+
+void tarball_reset(tarball *t)
+{
+    free(t->data);
+    *t = (tarball){0};
+}
+
+void tarball_sum(unsigned char *header)
+{
+    unsigned sum = 0;
+    memset(header + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += header[i];
+    snprintf((char *)header + 148, 8, "%06o", sum);
+    header[155] = ' ';
+}
+
+void tarball_header(tarball *t, const char *name, char type, uint64_t size)
+{
+    unsigned char *h = grow(t, 512);
+    last_header = t->size - 512;
+    size_t len = strlen(name);
+    memcpy(h, name, len < 100 ? len : 100);
+    memcpy(h + 100, "0000644\0000000000\0000000000", 24);
+    snprintf((char *)h + 124, 12, "%011llo", (unsigned long long)size);
+    memcpy(h + 136, "00000000000", 12);
+    h[156] = (unsigned char)type;
+    memcpy(h + 257, "ustar\00000", 8);
+    tarball_sum(h);
+}
+
+unsigned char *tarball_last(tarball *t)
+{
+    return t->data + last_header;
+}
+
+void tarball_payload(tarball *t, const void *data, size_t size)
+{
+    unsigned char *p = grow(t, (size + 511) / 512 * 512);
+    if (size) memcpy(p, data, size);
+}
+
+void tarball_file(tarball *t, const char *name, const char *text)
+{
+    tarball_header(t, name, '0', strlen(text));
+    tarball_payload(t, text, strlen(text));
+}
+
+void tarball_extended(tarball *t, char type, const void *data, size_t size)
+{
+    tarball_header(t, type == 'x' || type == 'g' ? "pax" : "././@LongLink", type, size);
+    tarball_payload(t, data, size);
+}
+
+void tarball_pax(tarball *t, char type, const char *key, const char *value)
+{
+    char record[4096];
+    size_t body = strlen(key) + strlen(value) + 3, len = body + 1;
+    while (len != body + (size_t)snprintf(NULL, 0, "%zu", len))
+        len = body + (size_t)snprintf(NULL, 0, "%zu", len);
+    snprintf(record, sizeof record, "%zu %s=%s\n", len, key, value);
+    tarball_extended(t, type, record, len);
+}
+
+void tarball_end(tarball *t)
+{
+    grow(t, 1024);
+}
+
+static char folder[] = "/tmp/tarn-test-XXXXXX";
+static bool made;
+
+const char *scratch(void)
+{
+    if (!made) assert_non_null(mkdtemp(folder));
+    made = true;
+    return folder;
+}
+
+const char *scratch_path(const char *name)
+{
+    static char paths[4][512];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch(), name);
+    return path;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+int scratch_remove(void **state)
+{
+    (void)state;
+    if (made) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return 0;
+}
+
+void write_file(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+unsigned char *read_file(const char *path, size_t *out_size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) print_error("cannot open %s: %s\n", path, strerror(errno));
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *out_size = (size_t)ftell(f);
+    rewind(f);
+    unsigned char *data = malloc(*out_size + 1);
+    assert_int_equal(fread(data, 1, *out_size, f), *out_size);
+    fclose(f);
+    return data;
+}
+
+void save_tar(const tarball *t, const char *path)
+{
+    write_file(path, t->data, t->size);
+}
+
+const char *data_path(const char *name)
+{
+    static char paths[4][512];
+    static int next;
+    const char *root = getenv("TARN_DATA");
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", root ? root : "tests/data", name);
+    return path;
+}
+
+void check_ok(tarn_status status, const tarn_error *err, const char *file, int line)
+{
+    char text[2200];
+    if (status == TARN_OK) return;
+    print_error("%s:%d: %s: %s\n", file, line, tarn_status_name(status),
+                status == TARN_END ? "" : tarn_error_text(err, text, sizeof text));
+    fail();
+}
+
+void check_failed(tarn_status want, tarn_status got, const tarn_error *err,
+                  const char *part, const char *file, int line)
+{
+    char text[2200] = "";
+    if (got != TARN_OK && got != TARN_END) tarn_error_text(err, text, sizeof text);
+    if (got == want && err->code == want && strstr(text, part)) return;
+    print_error("%s:%d: %s (%s), and %s with \"%s\" was expected\n", file, line,
+                tarn_status_name(got), text, tarn_status_name(want), part);
+    fail();
+}

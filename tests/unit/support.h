@@ -1,0 +1,63 @@
+/* What the unit tests share: cmocka in the right order, archives made block by block, and
+ * scratch folders that go away. */
+#ifndef TARN_TESTS_SUPPORT_H
+#define TARN_TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tarn/tarn.h>
+
+/* An archive in memory. All functions below append to it. */
+typedef struct tarball {
+    unsigned char *data;
+    size_t size;
+} tarball;
+
+void tarball_reset(tarball *t);
+
+/* A ustar header with a right checksum; the payload is up to the caller. */
+void tarball_header(tarball *t, const char *name, char type, uint64_t size);
+/* Puts the checksum of the last header right after it was changed. */
+void tarball_sum(unsigned char *header);
+void tarball_payload(tarball *t, const void *data, size_t size);
+void tarball_file(tarball *t, const char *name, const char *text);
+/* An extended header: type 'x', 'g', 'L' or 'K' with its data. */
+void tarball_extended(tarball *t, char type, const void *data, size_t size);
+void tarball_pax(tarball *t, char type, const char *key, const char *value);
+void tarball_end(tarball *t);
+/* The last header block that was appended. */
+unsigned char *tarball_last(tarball *t);
+
+/* A scratch folder, and paths in it. scratch() makes it on first use. */
+const char *scratch(void);
+const char *scratch_path(const char *name); /* valid until the fourth next call */
+int scratch_remove(void **state);           /* a group teardown */
+
+void write_file(const char *path, const void *data, size_t size);
+unsigned char *read_file(const char *path, size_t *out_size);
+void save_tar(const tarball *t, const char *path);
+
+/* "tests/data/..." */
+const char *data_path(const char *name);
+
+/* Fails the test with the library's message unless the status is TARN_OK. */
+void check_ok(tarn_status status, const tarn_error *err, const char *file, int line);
+#define OK(expr) check_ok((expr), &err, __FILE__, __LINE__)
+
+/* Checks a failure's code and that its text has a part. */
+void check_failed(tarn_status want, tarn_status got, const tarn_error *err,
+                  const char *part, const char *file, int line);
+#define FAILS(code, part, expr)                                                          \
+    check_failed((code), (expr), &err, (part), __FILE__, __LINE__)
+
+#endif

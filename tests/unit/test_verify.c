@@ -1,0 +1,243 @@
+/* Verification finds what was broken, and repair mends what can be mended. */
+#include "support.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static tarn_error err;
+static char told[8000];
+static unsigned n_told;
+
+static void add_told(void *context, const tarn_error *what)
+{
+    char text[2200];
+    (void)context;
+    n_told++;
+    tarn_error_text(what, text, sizeof text);
+    strncat(told, text, sizeof told - strlen(told) - 2);
+    strcat(told, "\n");
+}
+
+static tarn_verify_report verify(const char *path, bool repair)
+{
+    tarn_verify_report report;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
+    o.problem = add_told;
+    o.repair = repair;
+    told[0] = '\0';
+    n_told = 0;
+    OK(tarn_verify(path, &o, &report, &err));
+    assert_int_equal(report.problems, n_told);
+    return report;
+}
+
+/* One fold of two shards with checksums; *out_size is the size of each shard. */
+static const char *make_fold(const char *name, size_t *out_size)
+{
+    static char folder[512];
+    const char *paths[2];
+    char stored[2][600], index_path[600];
+    tarn_index *index;
+    tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
+    snprintf(folder, sizeof folder, "%s", scratch_path(name));
+    mkdir(folder, 0755);
+    for (int i = 0; i < 2; i++) {
+        tarball t = {0};
+        for (int k = 0; k < 4; k++) {
+            char member[32];
+            snprintf(member, sizeof member, "s%d%d.txt", i, k);
+            tarball_file(&t, member, "some text");
+        }
+        tarball_end(&t);
+        snprintf(stored[i], sizeof stored[i], "%s/f_%d.tar", folder, i);
+        save_tar(&t, stored[i]);
+        paths[i] = stored[i];
+        *out_size = t.size;
+        tarball_reset(&t);
+    }
+    o.sums = true;
+    OK(tarn_index_build(paths, 2, &o, &index, NULL, &err));
+    snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
+    OK(tarn_index_save(index, index_path, &err));
+    tarn_index_free(index);
+    return folder;
+}
+
+static void flip(const char *path, off_t at)
+{
+    unsigned char byte;
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 0x10;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void a_good_fold_has_no_problem(void **state)
+{
+    (void)state;
+    size_t size;
+    tarn_verify_report r = verify(make_fold("good", &size), false);
+    assert_int_equal(r.problems, 0);
+    assert_int_equal(r.members, 8);
+    assert_int_equal(r.shards, 2);
+    assert_int_equal(r.checksummed, 8);
+    assert_int_equal(r.indexed, 1);
+    r = verify(data_path("01_basic"), false);
+    assert_int_equal(r.problems, 0);
+    assert_int_equal(r.folds, 2);
+    assert_int_equal(r.checksummed, 0);
+}
+
+static void every_problem_is_listed(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("many", &size);
+    flip(scratch_path("many/f_0.tar"), 512 + 3);        /* a payload */
+    flip(scratch_path("many/f_0.tar"), 2048 + 512 + 3); /* another */
+    flip(scratch_path("many/f_1.tar"), 1024);           /* a header */
+    tarn_verify_report r = verify(folder, false);
+    assert_non_null(strstr(told, "f_0.tar: offset 0: the payload of row 0"));
+    assert_non_null(strstr(told, "f_0.tar: offset 2048: the payload of row 2"));
+    assert_non_null(strstr(told, "f_1.tar: offset 1024: header checksum"));
+    assert_non_null(strstr(told, "row 5 of the index: no readable member is here"));
+    assert_non_null(strstr(told, "headers are not those that were indexed"));
+    assert_true(r.problems >= 5);
+    assert_int_equal(r.remaining, r.problems);
+}
+
+static void repair_leaves_a_fold_with_changed_payloads_alone(void **state)
+{
+    (void)state;
+    size_t size, before_size, after_size;
+    const char *folder = make_fold("changed", &size);
+    flip(scratch_path("changed/f_0.tar"), 512 + 3);
+    unsigned char *before = read_file(scratch_path("changed/f.tarsum"), &before_size);
+    tarn_verify_report r = verify(folder, true);
+    unsigned char *after = read_file(scratch_path("changed/f.tarsum"), &after_size);
+    assert_int_equal(r.remaining, 1);
+    assert_int_equal(r.repairs, 0);
+    assert_int_equal(before_size, after_size);
+    assert_memory_equal(before, after, before_size);
+    free(before);
+    free(after);
+}
+
+static void repair_cuts_a_torn_tail_off_and_keeps_it(void **state)
+{
+    (void)state;
+    size_t size, bad_size;
+    const char *folder = make_fold("torn", &size);
+    assert_int_equal(truncate(scratch_path("torn/f_1.tar"), 3 * 1024 + 512 + 4), 0);
+    tarn_verify_report r = verify(folder, true);
+    assert_true(r.problems > 0);
+    assert_int_equal(r.remaining, 0);
+    assert_int_equal(r.repairs, 2);
+    unsigned char *bad = read_file(scratch_path("torn/f_1.tar.bad"), &bad_size);
+    assert_int_equal(bad_size, 512 + 4);
+    assert_string_equal((char *)bad, "s13.txt");
+    free(bad);
+    r = verify(folder, false);
+    assert_int_equal(r.problems, 0);
+    assert_int_equal(r.members, 7);
+    assert_int_equal(r.checksummed, 7);
+}
+
+static void repair_adds_a_missing_end(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("endless", &size);
+    assert_int_equal(truncate(scratch_path("endless/f_0.tar"), 4 * 1024), 0);
+    tarn_verify_report r = verify(folder, true);
+    assert_int_equal(r.remaining, 0);
+    assert_int_not_equal(access(scratch_path("endless/f_0.tar.bad"), F_OK), 0);
+    assert_int_equal(verify(folder, false).members, 8);
+}
+
+static void repair_rebuilds_a_damaged_index_with_its_checksums(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("rebuilt", &size);
+    flip(scratch_path("rebuilt/f.taridx"), 0);
+    tarn_verify_report r = verify(folder, true);
+    assert_non_null(strstr(told, "not a taridx file"));
+    assert_int_equal(r.remaining, 0);
+    r = verify(folder, false);
+    assert_int_equal(r.problems, 0);
+    assert_int_equal(r.checksummed, 8);
+}
+
+static void damage_in_the_middle_is_reported_and_remains(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("middle", &size);
+    flip(scratch_path("middle/f_0.tar"), 1024);
+    tarn_verify_report r = verify(folder, true);
+    assert_true(r.remaining > 0);
+    r = verify(folder, false);
+    assert_int_equal(r.problems, 1); /* the index fits what can be read now */
+    assert_int_equal(r.members, 7);
+}
+
+static void bytes_behind_the_end_are_cut_off_and_kept(void **state)
+{
+    (void)state;
+    size_t size, bad_size;
+    const char *folder = make_fold("behind", &size);
+    int fd = open(scratch_path("behind/f_0.tar"), O_WRONLY | O_APPEND);
+    assert_int_equal(write(fd, "garbage", 7), 7);
+    close(fd);
+    tarn_verify_report r = verify(folder, true);
+    assert_int_equal(r.remaining, 0);
+    unsigned char *bad = read_file(scratch_path("behind/f_0.tar.bad"), &bad_size);
+    assert_memory_equal(bad, "garbage", 7);
+    free(bad);
+    assert_int_equal(verify(folder, false).problems, 0);
+}
+
+static void a_single_archive_can_be_verified(void **state)
+{
+    (void)state;
+    tarn_verify_report r = verify(data_path("06_tar_oddities/v7.tar"), false);
+    assert_int_equal(r.problems, 0);
+    assert_int_equal(r.indexed, 0);
+    r = verify(data_path("06_tar_oddities/truncated_payload.tar"), false);
+    assert_int_equal(r.problems, 1);
+    FAILS(TARN_ERR_NOT_FOUND, "cannot open", tarn_verify("/nowhere", NULL, &r, &err));
+}
+
+static void an_index_without_its_shards_is_checked_by_itself(void **state)
+{
+    (void)state;
+    size_t size;
+    unsigned char *data = read_file(data_path("01_basic/train.taridx"), &size);
+    mkdir(scratch_path("alone"), 0755);
+    write_file(scratch_path("alone/train.taridx"), data, size);
+    assert_int_equal(verify(scratch_path("alone/train.taridx"), false).members, 210);
+    data[16] ^= 1;
+    write_file(scratch_path("alone/train.taridx"), data, size);
+    assert_int_equal(verify(scratch_path("alone/train.taridx"), false).problems, 1);
+    free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_fold_has_no_problem),
+        cmocka_unit_test(every_problem_is_listed),
+        cmocka_unit_test(repair_leaves_a_fold_with_changed_payloads_alone),
+        cmocka_unit_test(repair_cuts_a_torn_tail_off_and_keeps_it),
+        cmocka_unit_test(repair_adds_a_missing_end),
+        cmocka_unit_test(repair_rebuilds_a_damaged_index_with_its_checksums),
+        cmocka_unit_test(damage_in_the_middle_is_reported_and_remains),
+        cmocka_unit_test(bytes_behind_the_end_are_cut_off_and_kept),
+        cmocka_unit_test(a_single_archive_can_be_verified),
+        cmocka_unit_test(an_index_without_its_shards_is_checked_by_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
