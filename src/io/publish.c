@@ -118,7 +118,13 @@ tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char *path,
     return len ? copy_by_buffer(p, fd, path, offset, len, err) : TARN_OK;
 }
 
-tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err)
+void tarn__publish_hurry(const tarn__publish *p)
+{
+    /* Advice only: whatever goes wrong shows when the file is synced. */
+    (void)sync_file_range(p->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
+static tarn_status sync_file(tarn__publish *p, tarn_error *err)
 {
     int fd = p->fd;
     p->fd = -1;
@@ -132,7 +138,7 @@ tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err)
 
 tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
 {
-    if (p->fd >= 0) TARN_TRY(tarn__publish_sync(p, err));
+    TARN_TRY(sync_file(p, err));
     if (rename(p->temporary, p->final) != 0) {
         tarn_status status =
             tarn__fail_errno(err, p->final, errno, "cannot rename %s", p->temporary);

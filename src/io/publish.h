@@ -23,11 +23,11 @@ TARN_CHECKED tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char
                                             uint64_t offset, uint64_t len,
                                             tarn_error *err);
 
-/* Makes the bytes durable while the name is still the temporary one. */
-TARN_CHECKED tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err);
+/* Lets the disk begin with what was written so far; finish then waits less. */
+void tarn__publish_hurry(const tarn__publish *p);
 
-/* Gives the file its name, replacing what had it. Syncs first unless that was done.
- * After a failure nothing is left and the handle is closed. */
+/* Syncs the file and gives it its name, replacing what had it. After a failure nothing is
+ * left and the handle is closed. */
 TARN_CHECKED tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err);
 
 /* Leaves nothing behind. Harmless after finish. */

@@ -5,32 +5,51 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 
-#define NEAR_FETCH   (256u << 10) /* where the places asked for lie close together */
-#define FAR_FETCH    2048u        /* where they do not: a header and a small neighbour */
+#define NEAR_FETCH   (1024u << 10) /* where the places asked for lie close together */
+#define FAR_FETCH    1536u         /* where they do not: a header and a small neighbour */
 #define ALL_FETCH    (1u << 20)
 #define DIRECT_FETCH (4u << 20)
 #define DIRECT_ALIGN 4096u
 #define FAR_DISTANCE (12u << 10) /* mean distance at which small reads win */
 #define MAX_GET      (2u << 20)
 #define MAP_STRIDE   (64u << 20) /* between two checks of a mapped file's length */
+#define TRIAL        64u         /* misses by which reading and mapping are compared */
 /* Past this distance even a cold file is cheaper to hop through than to stream. */
 #define DIRECT_DISTANCE (512u << 10)
 
+/* How places far apart are fetched. */
+enum { UNDECIDED, TRY_READ, TRY_MAP, BY_READ, BY_MAP };
+
+static void release(tarn__window *w)
+{
+    if (w->shared)
+        munmap(w->buffer, w->capacity);
+    else
+        free(w->buffer);
+    w->buffer = NULL;
+    w->capacity = 0;
+}
+
+/* A direct read into private memory that a fork made copy-on-write could land in the
+ * other process, so direct reads get shared memory. All else comes from malloc, which
+ * hands the same pages out again for the next shard. */
 static tarn_status reserve(tarn__window *w, size_t capacity, tarn_error *err)
 {
     if (w->capacity >= capacity) return TARN_OK;
-    /* Shared, not private: a direct read into memory that a fork made copy-on-write
-     * could land in the other process. */
-    void *buffer =
-        mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (buffer == MAP_FAILED) return tarn__fail_memory(err);
-    if (w->buffer) munmap(w->buffer, w->capacity);
+    release(w);
+    w->shared = w->direct_fd >= 0;
+    void *buffer = w->shared ? mmap(NULL, capacity, PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+                             : malloc(capacity);
+    if (!buffer || buffer == MAP_FAILED) return tarn__fail_memory(err);
     w->buffer = buffer;
     w->capacity = capacity;
     w->data = buffer;
@@ -57,16 +76,15 @@ tarn_status tarn__window_open(tarn__window *w, const tarn__file *file,
         try_direct(w);
     } else if (!w->hop && tarn__is_local(file->fd)) {
         w->map = tarn__map(file->fd, file->size);
-        w->data = w->map;
     }
-    return w->map ? TARN_OK : reserve(w, w->fetch + MAX_GET, err);
+    return w->map ? TARN_OK : reserve(w, w->fetch, err);
 }
 
 void tarn__window_close(tarn__window *w)
 {
     if (w->direct_fd >= 0) close(w->direct_fd);
     if (w->map) tarn__unmap(w->map, w->file->size);
-    if (w->buffer) munmap(w->buffer, w->capacity);
+    release(w);
     *w = (tarn__window){.direct_fd = -1};
 }
 
@@ -81,41 +99,105 @@ static tarn_status extend_map(tarn__window *w, uint64_t offset, size_t len,
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, w->file->path, offset,
                              "the file became shorter while it was read");
     uint64_t end = offset + len;
+    w->data = w->map;
+    w->start = 0;
     w->end = w->file->size - end < MAP_STRIDE ? w->file->size : end + MAP_STRIDE;
     return TARN_OK;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void drop_map(tarn__window *w)
+{
+    tarn__unmap(w->map, w->file->size);
+    w->map = NULL;
+    w->data = w->buffer;
+    w->start = w->end = 0;
+}
+
+static void begin_trial(tarn__window *w, unsigned way)
+{
+    w->way = way;
+    w->tried = 0;
+    w->began = now();
+}
+
+/* One more miss far from the last: first so many by reading, then as many by mapping,
+ * then whatever took less time. */
+static void choose_way(tarn__window *w)
+{
+    if (w->way == UNDECIDED) {
+        if (tarn__is_local(w->file->fd))
+            begin_trial(w, TRY_READ);
+        else
+            w->way = BY_READ;
+    } else if (w->way <= TRY_MAP && ++w->tried == TRIAL) {
+        double took = now() - w->began;
+        if (w->way == TRY_READ) {
+            w->read_time = took;
+            w->map = tarn__map(w->file->fd, w->file->size);
+            begin_trial(w, w->map ? TRY_MAP : BY_READ);
+        } else {
+            w->way = took < w->read_time ? BY_MAP : BY_READ;
+            if (w->way == BY_READ) drop_map(w);
+        }
+    }
+}
+
+static void stop_direct(tarn__window *w)
+{
+    close(w->direct_fd);
+    w->direct_fd = -1;
+    w->way = BY_READ;
 }
 
 /* Learns from the distance since the last miss whether to read much or little. */
 static void adapt(tarn__window *w, uint64_t offset)
 {
     uint64_t apart = offset > w->last ? (offset - w->last) / (w->gets ? w->gets : 1) : 0;
+    w->spread = w->spread ? (7 * w->spread + apart) / 8 : apart;
     if (w->direct_fd >= 0) {
-        if (w->gets < 64 && apart > DIRECT_DISTANCE && w->last) {
-            close(w->direct_fd);
-            w->direct_fd = -1;
-            w->fetch = FAR_FETCH;
-        }
-    } else if (w->last || w->gets) {
-        w->fetch = apart > FAR_DISTANCE ? FAR_FETCH : NEAR_FETCH;
+        if (w->spread > DIRECT_DISTANCE) stop_direct(w);
+    } else if (w->spread > FAR_DISTANCE) {
+        w->fetch = FAR_FETCH;
+        choose_way(w);
+    } else {
+        w->fetch = NEAR_FETCH;
+        if (w->map) drop_map(w);
+        if (w->way != BY_READ) w->way = UNDECIDED;
     }
     w->last = offset;
     w->gets = 0;
+}
+
+/* A look at one place of the map, so that a trial sees every miss. */
+static tarn_status peek_map(tarn__window *w, uint64_t offset, size_t len)
+{
+    uint64_t left = w->file->size - offset;
+    size_t want = w->fetch > len ? w->fetch : len;
+    w->data = (const unsigned char *)w->map + offset;
+    w->start = offset;
+    w->end = offset + (want < left ? want : left);
+    return TARN_OK;
 }
 
 static tarn_status fetch_direct(tarn__window *w, uint64_t offset, size_t len,
                                 tarn_error *err)
 {
     uint64_t from = offset & ~(uint64_t)(DIRECT_ALIGN - 1);
-    size_t want = len + (size_t)(offset - from) > DIRECT_FETCH ? DIRECT_FETCH + MAX_GET
-                                                               : DIRECT_FETCH;
+    size_t want = DIRECT_FETCH;
     ssize_t n;
     do
         n = pread(w->direct_fd, w->buffer, want, (off_t)from);
     while (n < 0 && errno == EINTR);
     if (n < 0 || from + (uint64_t)n < offset + len) {
         /* Refused, or short for whatever reason: the ordinary way decides. */
-        close(w->direct_fd);
-        w->direct_fd = -1;
+        stop_direct(w);
         w->fetch = w->hop ? NEAR_FETCH : ALL_FETCH;
         return tarn__window_fetch(w, offset, len, err);
     }
@@ -131,10 +213,12 @@ tarn_status tarn__window_fetch(tarn__window *w, uint64_t offset, size_t len,
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, w->file->path, offset,
                              "%zu bytes should be here, but the file has %llu bytes", len,
                              (unsigned long long)w->file->size);
-    if (w->map) return extend_map(w, offset, len, err);
     if (w->hop) adapt(w, offset);
+    if (w->map && w->way == TRY_MAP) return peek_map(w, offset, len);
+    if (w->map) return extend_map(w, offset, len, err);
     if (w->direct_fd >= 0) return fetch_direct(w, offset, len, err);
     size_t want = w->fetch > len ? w->fetch : len;
+    TARN_TRY(reserve(w, want, err));
     if (want > w->file->size - offset) want = (size_t)(w->file->size - offset);
     w->start = w->end = 0;
     TARN_TRY(tarn__read_exact(w->file->fd, w->file->path, w->buffer, want, offset, err));

@@ -1,10 +1,11 @@
 /* A window that slides forward over a file: whoever walks a file from front to back asks
  * it for a few bytes at an offset and gets a pointer.
  *
- * How the bytes are fetched depends on what was measured to be fastest: large reads where
- * the places asked for lie close together, one small read each where they lie far apart,
- * direct streaming past the page cache where the file is not in it, and a map where every
- * byte of a cached local file is wanted. */
+ * How the bytes are fetched depends on what is fastest: large reads where the places
+ * asked for lie close together, direct streaming past the page cache where the file is
+ * not in it, a map where every byte of a cached local file is wanted. Where the places
+ * lie far apart, a small read each or a map: which of the two wins depends on how the
+ * file came into the page cache, so both are tried and timed. */
 #ifndef TARN_IO_WINDOW_H
 #define TARN_IO_WINDOW_H
 
@@ -21,12 +22,17 @@ typedef struct tarn__window {
     const tarn__file *file;
     unsigned char *buffer;
     size_t capacity;
+    bool shared; /* the buffer is */
     void *map;
-    int direct_fd; /* -1 unless streaming past the page cache */
-    size_t fetch;  /* bytes to read at a miss */
-    uint64_t last; /* the previous miss, to learn how far apart they are */
-    uint64_t gets; /* calls answered since then */
+    int direct_fd;   /* -1 unless streaming past the page cache */
+    size_t fetch;    /* bytes to read at a miss */
+    uint64_t last;   /* the previous miss, to learn how far apart places are */
+    uint64_t gets;   /* calls answered since then */
+    uint64_t spread; /* how far apart they are, as a moving mean */
     bool hop;
+    unsigned way;   /* for places far apart: see window.c */
+    unsigned tried; /* misses in the trial under way */
+    double began, read_time;
 } tarn__window;
 
 TARN_CHECKED tarn_status tarn__window_open(tarn__window *window, const tarn__file *file,

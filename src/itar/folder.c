@@ -180,7 +180,7 @@ static int compare_folds(const void *left, const void *right)
 
 static tarn_status sort_all(tarn_folder *f, tarn_error *err)
 {
-    qsort(f->folds, f->count, sizeof *f->folds, compare_folds);
+    if (f->count) qsort(f->folds, f->count, sizeof *f->folds, compare_folds);
     for (size_t i = 0; i < f->count; i++) {
         fold *one = &f->folds[i];
         qsort(one->shards, one->count, sizeof *one->shards, compare_shards);

@@ -8,6 +8,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/utf8.h"
 
@@ -30,6 +35,65 @@ uint64_t tarn__key_hash(const char *stem, size_t len)
 {
     return XXH64(stem, len, 0);
 }
+
+/* Where a name has what: bit i stands for byte i. */
+typedef struct marks {
+    uint64_t slash, dot, control, high, upper;
+} marks;
+
+enum { MARKED = 64 }; /* bytes that marks can stand for */
+
+#if defined(__SSE2__)
+/* The last n bytes (1 to 16) of text, which has len, in the low bytes; zeros above. No
+ * byte outside text is touched. */
+static __m128i load_last(const char *text, size_t len, size_t n)
+{
+    const char *end = text + len;
+    unsigned shift = (unsigned)(8 - (n & 7)) * 8;
+    if (n == 16) return _mm_loadu_si128((const __m128i *)(const void *)(end - 16));
+    if (n > 8)
+        return _mm_set_epi64x((long long)(tarn__get64(end - 8) >> shift),
+                              (long long)tarn__get64(end - n));
+    if (n == 8) return _mm_cvtsi64_si128((long long)tarn__get64(end - 8));
+    if (len >= 8) return _mm_cvtsi64_si128((long long)(tarn__get64(end - 8) >> shift));
+    uint64_t bytes = 0;
+    memcpy(&bytes, end - n, n);
+    return _mm_cvtsi64_si128((long long)bytes);
+}
+
+static uint64_t bits(__m128i compared)
+{
+    return (uint64_t)(unsigned)_mm_movemask_epi8(compared);
+}
+
+static bool mark(const char *text, size_t len, marks *out)
+{
+    *out = (marks){0};
+    if (len > MARKED) return false;
+    for (size_t i = 0; i < len; i += 16) {
+        size_t n = len - i < 16 ? len - i : 16;
+        __m128i v = load_last(text, i + n, n);
+        __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1f)), v);
+        __m128i between =
+            _mm_max_epu8(_mm_min_epu8(v, _mm_set1_epi8('Z')), _mm_set1_epi8('A'));
+        __m128i del = _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f));
+        out->slash |= bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('/'))) << i;
+        out->dot |= bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('.'))) << i;
+        out->control |= bits(_mm_or_si128(low, del)) << i;
+        out->high |= bits(v) << i;
+        out->upper |= bits(_mm_cmpeq_epi8(between, v)) << i;
+    }
+    /* The zeros behind a short name look like control characters. */
+    if (len < MARKED) out->control &= (UINT64_C(1) << len) - 1;
+    return true;
+}
+#else
+static bool mark(const char *text, size_t len, marks *out)
+{
+    (void)text, (void)len, (void)out;
+    return false;
+}
+#endif
 
 /* What a part of a name contains. */
 enum { HAS_CONTROL = 1, HAS_HIGH = 2, HAS_UPPER = 4 };
@@ -89,9 +153,27 @@ static bool is_metadata(const char *name, size_t len)
     return top >= 4 && memcmp(name, "__", 2) == 0 && memcmp(name + top - 2, "__", 2) == 0;
 }
 
+/* Most names are short and plain, and the marks show it: then all that is left to do is
+ * to find the two places. */
+static bool split_plain(tarn_keys rule, const char *name, size_t len, tarn__key *out)
+{
+    marks m;
+    if (rule != TARN_KEYS_BASE || !mark(name, len, &m)) return false;
+    if (m.control || m.high || m.upper) return false;
+    size_t base = m.slash ? 64 - (size_t)__builtin_clzll(m.slash) : 0;
+    uint64_t dots = base < MARKED ? m.dot & ~UINT64_C(0) << base : 0;
+    size_t dot = dots ? (size_t)__builtin_ctzll(dots) : len;
+    out->stem = name + base;
+    out->stem_len = dot - base;
+    out->field = name + dot + (dots != 0);
+    out->field_len = len - dot - (dots != 0);
+    return true;
+}
+
 tarn_status tarn__split(tarn__splitter *s, tarn_keys rule, const char *name, size_t len,
                         tarn__key *out, tarn_error *err)
 {
+    if (split_plain(rule, name, len, out)) return TARN_OK;
     const char *slash = memrchr(name, '/', len);
     const char *base = slash ? slash + 1 : name;
     size_t base_len = len - (size_t)(base - name);

@@ -16,24 +16,23 @@ typedef struct merger {
     tarn__build *build;
     tarn_index *index;
     tarn_index_report *report;
-    tarn__run *runs; /* tag: number among all runs of the fold */
+    tarn__run *runs; /* tag: how many rows */
     size_t n_runs;
     uint64_t *first_row; /* of each shard */
-    size_t *first_run;
     /* Runs whose key is not the first of its hash: hash is the key's first row, row the
-     * run's number. */
+     * run's own, tag how many. */
     tarn__run *strangers;
     size_t n_strangers, stranger_capacity;
     tarn__run *told; /* pairs of rows that collide: hash is the first, row the second */
     size_t n_told, told_capacity;
 } merger;
 
-static size_t shard_of_run(const merger *m, uint32_t run)
+static size_t shard_of_row(const merger *m, uint64_t row)
 {
     size_t low = 0, high = m->build->count;
     while (high - low > 1) {
         size_t mid = (low + high) / 2;
-        if (m->first_run[mid] <= run)
+        if (m->first_row[mid] <= row)
             low = mid;
         else
             high = mid;
@@ -41,20 +40,21 @@ static size_t shard_of_run(const merger *m, uint32_t run)
     return low;
 }
 
-static tarn__name key_of_run(const merger *m, uint32_t run)
+/* The key of the run that begins with a row. Runs seldom need it, so that it is searched
+ * for, not stored. */
+static tarn__name key_at_row(const merger *m, uint64_t row)
 {
-    size_t shard = shard_of_run(m, run);
-    return tarn__scan_key(&m->build->scans[shard], run - m->first_run[shard]);
-}
-
-/* Rows of a run, as fold-wide numbers [from, to). */
-static void rows_of_run(const merger *m, uint32_t run, uint64_t *from, uint64_t *to)
-{
-    size_t shard = shard_of_run(m, run), local = run - m->first_run[shard];
+    size_t shard = shard_of_row(m, row);
     const tarn__scan *scan = &m->build->scans[shard];
-    *from = m->first_row[shard] + scan->run_rows[local];
-    *to = m->first_row[shard] +
-          (local + 1 < scan->n_runs ? scan->run_rows[local + 1] : scan->n_rows);
+    size_t low = 0, high = scan->n_runs;
+    while (high - low > 1) {
+        size_t mid = (low + high) / 2;
+        if (m->first_row[shard] + scan->run_rows[mid] <= row)
+            low = mid;
+        else
+            high = mid;
+    }
+    return tarn__scan_key(scan, low);
 }
 
 static bool names_equal(tarn__name a, tarn__name b)
@@ -107,16 +107,13 @@ static tarn_status take_rows(merger *m, tarn_error *err)
 {
     tarn__build *b = m->build;
     m->first_row = calloc(b->count + 1, sizeof *m->first_row);
-    m->first_run = calloc(b->count + 1, sizeof *m->first_run);
     m->index->chunks = calloc(b->count + 1, sizeof *m->index->chunks);
-    if (!m->first_row || !m->first_run || !m->index->chunks)
-        return tarn__fail_memory(err);
+    if (!m->first_row || !m->index->chunks) return tarn__fail_memory(err);
     for (size_t i = 0; i < b->count; i++) {
         tarn__scan *scan = &b->scans[i];
         TARN_TRY(merge_fields(m, scan, err));
         count_shard(m, scan);
         m->first_row[i] = m->index->n_rows;
-        m->first_run[i] = m->n_runs;
         m->index->chunks[i] = (tarn__chunk){m->index->n_rows, scan->rows};
         scan->rows = NULL;
         m->index->n_chunks = i + 1;
@@ -137,10 +134,12 @@ static tarn_status sort_runs(merger *m, tarn_error *err)
     for (size_t i = 0; i < m->build->count; i++) {
         const tarn__scan *scan = &m->build->scans[i];
         const unsigned char *rows = m->index->chunks[i].rows;
-        for (size_t k = 0; k < scan->n_runs; k++, n++) {
+        for (size_t k = 0; k < scan->n_runs; k++) {
             uint64_t row = scan->run_rows[k];
-            m->runs[n] = (tarn__run){tarn__row_hash(rows + row * TARN__ROW_SIZE),
-                                     (uint32_t)(m->first_row[i] + row), (uint32_t)n};
+            uint64_t end = k + 1 < scan->n_runs ? scan->run_rows[k + 1] : scan->n_rows;
+            m->runs[n++] =
+                (tarn__run){tarn__row_hash(rows + row * TARN__ROW_SIZE),
+                            (uint32_t)(m->first_row[i] + row), (uint32_t)(end - row)};
         }
     }
     tarn__runs_sort(m->runs, m->n_runs);
@@ -164,12 +163,12 @@ static int compare_named(const void *left, const void *right)
     return a->run.row < b->run.row ? -1 : a->run.row > b->run.row;
 }
 
-static tarn_status note_stranger(merger *m, uint32_t first_row, uint32_t run,
+static tarn_status note_stranger(merger *m, uint32_t first_row, const tarn__run *run,
                                  tarn_error *err)
 {
     TARN_TRY(tarn__grow(&m->strangers, sizeof *m->strangers, m->n_strangers,
                         &m->stranger_capacity, err));
-    m->strangers[m->n_strangers++] = (tarn__run){first_row, run, 0};
+    m->strangers[m->n_strangers++] = (tarn__run){first_row, run->row, run->tag};
     return TARN_OK;
 }
 
@@ -181,7 +180,7 @@ static tarn_status part_keys(merger *m, const tarn__run *runs, size_t count,
     named_run *named = malloc(count * sizeof *named);
     if (!named) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++)
-        named[i] = (named_run){key_of_run(m, runs[i].tag), runs[i]};
+        named[i] = (named_run){key_at_row(m, runs[i].row), runs[i]};
     tarn__name first = named[0].key;
     qsort(named, count, sizeof *named, compare_named);
     tarn_status status = TARN_OK;
@@ -192,7 +191,7 @@ static tarn_status part_keys(merger *m, const tarn__run *runs, size_t count,
             m->index->n_stems++;
         }
         if (!names_equal(named[i].key, first))
-            status = note_stranger(m, key_row, named[i].run.tag, err);
+            status = note_stranger(m, key_row, &named[i].run, err);
     }
     free(named);
     return status;
@@ -203,8 +202,8 @@ static tarn_status group_runs(merger *m, tarn_error *err)
     for (size_t i = 0, j; i < m->n_runs; i = j) {
         bool one_key = true;
         for (j = i + 1; j < m->n_runs && m->runs[j].hash == m->runs[i].hash; j++)
-            one_key = one_key && names_equal(key_of_run(m, m->runs[i].tag),
-                                             key_of_run(m, m->runs[j].tag));
+            one_key = one_key && names_equal(key_at_row(m, m->runs[i].row),
+                                             key_at_row(m, m->runs[j].row));
         if (one_key)
             m->index->n_stems++;
         else
@@ -218,12 +217,11 @@ static tarn_status number_crashes(merger *m, tarn_error *err)
     uint32_t id = 0;
     tarn__runs_sort(m->strangers, m->n_strangers);
     for (size_t i = 0; i < m->n_strangers; i++) {
-        uint64_t from, to;
-        tarn__name key = key_of_run(m, m->strangers[i].row);
+        const tarn__run *run = &m->strangers[i];
+        tarn__name key = key_at_row(m, run->row);
         TARN_TRY(tarn__names_add(&m->index->crashes, key.data, key.size, &id, err));
-        rows_of_run(m, m->strangers[i].row, &from, &to);
-        for (; from < to; from++) {
-            const unsigned char *row = tarn__index_at(m->index, from);
+        for (uint32_t k = 0; k < run->tag; k++) {
+            const unsigned char *row = tarn__index_at(m->index, run->row + k);
             tarn__put32((unsigned char *)(uintptr_t)row + 20, id + 1);
         }
     }
@@ -256,11 +254,10 @@ static tarn_status find_far_duplicates(merger *m, const tarn__run *runs, size_t 
     if (!rows) return tarn__fail_memory(err);
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        uint64_t from, to;
-        for (rows_of_run(m, runs[i].tag, &from, &to); from < to; from++) {
-            const unsigned char *row = tarn__index_at(m->index, from);
+        for (uint32_t k = 0; k < runs[i].tag; k++) {
+            const unsigned char *row = tarn__index_at(m->index, runs[i].row + k);
             uint64_t key = (uint64_t)tarn__row_crash(row) << 16 | tarn__row_field(row);
-            rows[n++] = (tarn__run){key, (uint32_t)from, runs[i].tag};
+            rows[n++] = (tarn__run){key, runs[i].row + k, runs[i].row};
         }
     }
     tarn__runs_sort(rows, n);
@@ -283,10 +280,9 @@ static tarn_status fill_order(merger *m, uint32_t *order, tarn_error *err)
     size_t at = 0;
     for (size_t i = 0, j; i < m->n_runs; i = j) {
         size_t from_at = at;
-        uint64_t from, to;
         for (j = i; j < m->n_runs && m->runs[j].hash == m->runs[i].hash; j++)
-            for (rows_of_run(m, m->runs[j].tag, &from, &to); from < to; from++)
-                order[at++] = (uint32_t)from;
+            for (uint32_t k = 0; k < m->runs[j].tag; k++)
+                order[at++] = m->runs[j].row + k;
         if (j - i < 2) continue;
         TARN_TRY(tarn__order_by_crash(m->index, order + from_at, at - from_at, err));
         TARN_TRY(find_far_duplicates(m, m->runs + i, j - i, at - from_at, err));
@@ -410,6 +406,5 @@ tarn_status tarn__merge(tarn__build *build, tarn_index *index, tarn_index_report
     free(m.strangers);
     free(m.told);
     free(m.first_row);
-    free(m.first_run);
     return status;
 }

@@ -50,18 +50,14 @@ static size_t chunk_size(const tarn_index *index, size_t chunk)
     return (size_t)(end - index->chunks[chunk].first) * TARN__ROW_SIZE;
 }
 
-static tarn_status write_index(const tarn_index *index, const tarn__buf *head,
-                               const char *path, tarn_error *err)
+static tarn_status write_rows(const tarn_index *index, tarn__publish *p, tarn_error *err)
 {
-    tarn__publish p;
-    TARN_TRY(tarn__publish_begin(&p, path, err));
-    tarn_status status = tarn__publish_write(&p, head->data, head->size, err);
-    for (size_t i = 0; status == TARN_OK && i < index->n_chunks; i++)
-        status =
-            tarn__publish_write(&p, index->chunks[i].rows, chunk_size(index, i), err);
-    if (status == TARN_OK) return tarn__publish_finish(&p, err);
-    tarn__publish_abandon(&p);
-    return status;
+    for (size_t i = 0; i < index->n_chunks; i++) {
+        TARN_TRY(
+            tarn__publish_write(p, index->chunks[i].rows, chunk_size(index, i), err));
+        tarn__publish_hurry(p);
+    }
+    return TARN_OK;
 }
 
 /* What the .tarsum says about the .taridx beside it. */
@@ -76,20 +72,38 @@ static void bind_sums(const tarn_index *index, const tarn__buf *head)
             tarn__crc32c(s->index_rows, index->chunks[i].rows, chunk_size(index, i));
 }
 
-tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
+/* Both files are written before the first is waited for. */
+static tarn_status write_both(const tarn_index *index, tarn__publish *rows,
+                              tarn__publish *sums, tarn_error *err)
 {
     tarn__buf head;
     tarn__buf_init(&head, SIZE_MAX / 2);
-    char *sums_path = tarn__sums_path(path);
-    tarn_status status = sums_path ? TARN_OK : tarn__fail_memory(err);
-    if (status == TARN_OK) status = compose_head(index, &head, err);
-    if (status == TARN_OK) status = tarn__unpublish(sums_path, err);
-    if (status == TARN_OK) status = write_index(index, &head, path, err);
+    tarn_status status = compose_head(index, &head, err);
+    if (status == TARN_OK) status = tarn__publish_write(rows, head.data, head.size, err);
+    if (status == TARN_OK) status = write_rows(index, rows, err);
     if (status == TARN_OK && index->sums) {
         bind_sums(index, &head);
-        status = tarn__sums_save(index->sums, sums_path, err);
+        status = tarn__sums_write(index->sums, sums, err);
+        tarn__publish_hurry(sums);
     }
     tarn__buf_reset(&head);
+    return status;
+}
+
+tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
+{
+    tarn__publish rows = {.fd = -1}, sums = {.fd = -1};
+    char *sums_path = tarn__sums_path(path);
+    tarn_status status = sums_path ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK) status = tarn__publish_begin(&rows, path, err);
+    if (status == TARN_OK && index->sums)
+        status = tarn__publish_begin(&sums, sums_path, err);
+    if (status == TARN_OK) status = write_both(index, &rows, &sums, err);
+    if (status == TARN_OK) status = tarn__unpublish(sums_path, err);
+    if (status == TARN_OK) status = tarn__publish_finish(&rows, err);
+    if (status == TARN_OK && index->sums) status = tarn__publish_finish(&sums, err);
+    tarn__publish_abandon(&rows);
+    tarn__publish_abandon(&sums);
     free(sums_path);
     return status;
 }

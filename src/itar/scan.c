@@ -227,11 +227,10 @@ tarn_status tarn__scan_shard(void *context, size_t number)
     tarn__splitter_init(&s.splitter);
     tarn__window_use use = build->options->sums ? TARN__WINDOW_ALL : TARN__WINDOW_HOP;
     TARN_TRY(tarn__tar_open(&s.tar, build->paths[number], &options, use, err));
-    s.tar.digesting = true;
     tarn_status status = scan_members(&s, err);
     if (status == TARN_OK) status = report_progress(&s, s.tar.file.size, err);
     scan->stamp = (tarn__stamp){s.tar.file.size, s.tar.file.mtime_ns,
-                                (uint32_t)scan->n_rows, s.tar.digest};
+                                (uint32_t)scan->n_rows, (uint32_t)(s.tar.digest >> 32)};
     scan->counts = s.tar.counts;
     tarn__tar_close(&s.tar);
     tarn__splitter_reset(&s.splitter);

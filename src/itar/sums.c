@@ -113,24 +113,16 @@ static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error 
     return TARN_OK;
 }
 
-tarn_status tarn__sums_save(const tarn__sums *s, const char *path, tarn_error *err)
+tarn_status tarn__sums_write(const tarn__sums *s, tarn__publish *p, tarn_error *err)
 {
     tarn__buf head;
-    tarn__publish p;
     tarn__buf_init(&head, MAX_NAMES + TARN_MAX_SHARDS * STAMP_SIZE);
     tarn_status status = compose_head(s, &head, err);
-    if (status == TARN_OK) status = tarn__publish_begin(&p, path, err);
-    if (status == TARN_OK) {
-        status = tarn__publish_write(&p, head.data, head.size, err);
-        if (status == TARN_OK && s->order)
-            status = tarn__publish_write(&p, s->order, 4 * s->n_rows, err);
-        if (status == TARN_OK && s->checksums)
-            status = tarn__publish_write(&p, s->checksums, 4 * s->n_rows, err);
-        if (status == TARN_OK)
-            status = tarn__publish_finish(&p, err);
-        else
-            tarn__publish_abandon(&p);
-    }
+    if (status == TARN_OK) status = tarn__publish_write(p, head.data, head.size, err);
+    if (status == TARN_OK && s->order)
+        status = tarn__publish_write(p, s->order, 4 * s->n_rows, err);
+    if (status == TARN_OK && s->checksums)
+        status = tarn__publish_write(p, s->checksums, 4 * s->n_rows, err);
     tarn__buf_reset(&head);
     return status;
 }

@@ -9,11 +9,13 @@
 
 #include "base/names.h"
 
+struct tarn__publish;
+
 typedef struct tarn__stamp {
     uint64_t size;
     int64_t mtime_ns;
     uint32_t rows;
-    uint32_t digest; /* CRC-32C over all header blocks, extended headers included */
+    uint32_t digest; /* of all its headers */
 } tarn__stamp;
 
 typedef struct tarn__sums {
@@ -44,8 +46,9 @@ char *tarn__sums_path(const char *index_path);
 TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,
                                          tarn_error *err);
 
-TARN_CHECKED tarn_status tarn__sums_save(const tarn__sums *sums, const char *path,
-                                         tarn_error *err);
+/* Writes everything to a file that the caller publishes. */
+TARN_CHECKED tarn_status tarn__sums_write(const tarn__sums *sums, struct tarn__publish *p,
+                                          tarn_error *err);
 
 /* Whether the key order is the one that was written. A key that was not found counts as
  * missing only after this. */

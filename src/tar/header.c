@@ -61,10 +61,14 @@ static bool is_blank(const unsigned char *field, size_t len)
     return true;
 }
 
-static unsigned unsigned_sum(const unsigned char *block)
-{
+/* The checksum counts its own field as eight blanks. */
 #if defined(__SSE2__)
-    __m128i zero = _mm_setzero_si128(), a = zero, b = zero;
+static unsigned expected_sum(const unsigned char *block)
+{
+    const __m128i zero = _mm_setzero_si128();
+    __m128i own = _mm_loadl_epi64((const __m128i *)(const void *)(block + SUM_AT));
+    __m128i a = _mm_set_epi64x(0, ' ' * SUM_LEN), b = zero;
+    a = _mm_sub_epi64(a, _mm_sad_epu8(own, zero));
     for (size_t i = 0; i < TARN__BLOCK; i += 32) {
         const __m128i *p = (const __m128i *)(const void *)(block + i);
         a = _mm_add_epi64(a, _mm_sad_epu8(_mm_loadu_si128(p), zero));
@@ -73,22 +77,16 @@ static unsigned unsigned_sum(const unsigned char *block)
     a = _mm_add_epi64(a, b);
     a = _mm_add_epi64(a, _mm_unpackhi_epi64(a, a));
     return (unsigned)_mm_cvtsi128_si32(a);
-#else
-    unsigned sum = 0;
-    for (size_t i = 0; i < TARN__BLOCK; i++)
-        sum += block[i];
-    return sum;
-#endif
 }
-
-/* The checksum counts its own field as eight blanks. */
+#else
 static unsigned expected_sum(const unsigned char *block)
 {
-    unsigned sum = unsigned_sum(block) + ' ' * SUM_LEN;
-    for (size_t i = 0; i < SUM_LEN; i++)
-        sum -= block[SUM_AT + i];
+    unsigned sum = ' ' * SUM_LEN;
+    for (size_t i = 0; i < TARN__BLOCK; i++)
+        if (i < SUM_AT || i >= SUM_AT + SUM_LEN) sum += block[i];
     return sum;
 }
+#endif
 
 /* Some old programs added the bytes up as signed chars. */
 static unsigned expected_signed_sum(const unsigned char *block)
@@ -118,28 +116,57 @@ bool tarn__header_has_magic(const unsigned char *block)
 }
 
 #if defined(__SSE2__)
-/* Digits in mode, uid, gid, size, mtime up to their last byte and in the first six of the
- * checksum, as bits from byte 100 on. */
-#define USUAL_DIGITS                                                                     \
-    (UINT64_C(0x7f) | UINT64_C(0x7f) << 8 | UINT64_C(0x7f) << 16 |                       \
-     UINT64_C(0x7ff) << 24 | UINT64_C(0x7ff) << 36 | UINT64_C(0x3f) << 48)
-#define FIELD_BITS ((UINT64_C(1) << 56) - 1)
+/* D: a digit, E: the NUL or blank that ends a field. Masking a byte with F8 leaves 30 of
+ * a digit alone, masking with DF leaves 0 of an end alone. */
+#define D_MASK       0xf8
+#define E_MASK       0xdf
+#define D_LEFT       0x30
+#define E_LEFT       0x00
+#define SEVEN(D, E)  D, D, D, D, D, D, D, E
+#define ELEVEN(D, E) D, D, D, D, D, D, D, D, D, D, D, E
+#define NUMBERS(D, E)                                                                    \
+    {                                                                                    \
+        SEVEN(D, E), SEVEN(D, E), SEVEN(D, E), ELEVEN(D, E), ELEVEN(D, E), D, D, D, D,   \
+            D, D, E, E                                                                   \
+    }
 
+enum { NUMBERS_LEN = SUM_AT + SUM_LEN - MODE_AT }; /* mode to checksum */
+
+static __m128i load(const unsigned char *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+/* Whether mode, owner, group, size, time and checksum are digits up to their last byte
+ * (the checksum up to its last two), and the device numbers are zero or not there. */
 static bool has_usual_numbers(const unsigned char *block)
 {
-    const __m128i high = _mm_set1_epi8((char)0xf8), zero = _mm_set1_epi8('0');
-    const __m128i nul = _mm_setzero_si128(), blank = _mm_set1_epi8(' ');
-    uint64_t digits = 0, ends = 0;
+    static const unsigned char mask[NUMBERS_LEN] = NUMBERS(D_MASK, E_MASK);
+    static const unsigned char left[NUMBERS_LEN] = NUMBERS(D_LEFT, E_LEFT);
+    /* Four vectors; the last overlaps the third. */
+    static const unsigned char at[4] = {0, 16, 32, NUMBERS_LEN - 16};
+    __m128i device = load(block + MAJOR_AT), zero = _mm_setzero_si128();
+    const __m128i digits = load((const unsigned char *)"0000000\0"
+                                                       "0000000\0");
+    __m128i good =
+        _mm_or_si128(_mm_cmpeq_epi8(device, zero), _mm_cmpeq_epi8(device, digits));
     for (int i = 0; i < 4; i++) {
-        __m128i v =
-            _mm_loadu_si128((const __m128i *)(const void *)(block + MODE_AT + 16 * i));
-        __m128i d = _mm_cmpeq_epi8(_mm_and_si128(v, high), zero);
-        __m128i e = _mm_or_si128(_mm_cmpeq_epi8(v, nul), _mm_cmpeq_epi8(v, blank));
-        digits |= (uint64_t)(unsigned)_mm_movemask_epi8(d) << (16 * i);
-        ends |= (uint64_t)(unsigned)_mm_movemask_epi8(e) << (16 * i);
+        __m128i v = _mm_and_si128(load(block + MODE_AT + at[i]), load(mask + at[i]));
+        good = _mm_and_si128(good, _mm_cmpeq_epi8(v, load(left + at[i])));
     }
-    return (digits & FIELD_BITS) == USUAL_DIGITS &&
-           ((digits | ends) & FIELD_BITS) == FIELD_BITS;
+    return _mm_movemask_epi8(good) == 0xffff;
+}
+
+/* The length of the text in a field of at least 16 bytes that need not end in NUL. */
+static size_t text_length(const unsigned char *field, size_t len)
+{
+    const __m128i zero = _mm_setzero_si128();
+    for (size_t i = 0; i + 16 <= len; i += 16) {
+        int nuls = _mm_movemask_epi8(_mm_cmpeq_epi8(load(field + i), zero));
+        if (nuls) return i + (size_t)__builtin_ctz((unsigned)nuls);
+    }
+    int nuls = _mm_movemask_epi8(_mm_cmpeq_epi8(load(field + len - 16), zero));
+    return nuls ? len - 16 + (size_t)__builtin_ctz((unsigned)nuls) : len;
 }
 #else
 static bool has_usual_numbers(const unsigned char *block)
@@ -147,22 +174,34 @@ static bool has_usual_numbers(const unsigned char *block)
     (void)block;
     return false;
 }
+
+static size_t text_length(const unsigned char *field, size_t len)
+{
+    const unsigned char *nul = memchr(field, 0, len);
+    return nul ? (size_t)(nul - field) : len;
+}
 #endif
 
-/* Both device fields zero, written as NULs or as digits. */
-static bool has_usual_device(const unsigned char *block)
+/* Eight octal digits at once, the first in the lowest byte: pairs, fours, all. */
+static uint64_t octal8(uint64_t digits)
 {
-    uint64_t major = tarn__get64(block + MAJOR_AT), minor = tarn__get64(block + MINOR_AT);
-    uint64_t zeros = tarn__get64("0000000");
-    return major == minor && (major == 0 || major == zeros);
+    digits &= UINT64_C(0x0707070707070707);
+    digits = (digits << 3 | digits >> 8) & UINT64_C(0x003f003f003f003f);
+    digits = (digits << 6 | digits >> 16) & UINT64_C(0x00000fff00000fff);
+    return (digits << 12 | digits >> 32) & UINT64_C(0xffffff);
 }
 
-static uint64_t octal(const unsigned char *digits, int count)
+/* The size and the checksum of a header whose numbers have the usual shape. */
+static uint64_t usual_size(const unsigned char *block)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < count; i++)
-        value = value << 3 | (digits[i] & 7u);
-    return value;
+    const unsigned char *d = block + SIZE_AT;
+    uint64_t high = (d[0] & 7u) << 6 | (d[1] & 7u) << 3 | (d[2] & 7u);
+    return high << 24 | octal8(tarn__get64(d + 3));
+}
+
+static uint64_t usual_sum(const unsigned char *block)
+{
+    return octal8(tarn__get64(block + SUM_AT) << 16);
 }
 
 /* Fields this library makes nothing of still decide whether every program can read the
@@ -201,9 +240,9 @@ static tarn_status parse_numbers(const unsigned char *block, uint64_t *out_size,
                                  tarn_error *err)
 {
     uint64_t sum;
-    if (has_usual_numbers(block) && has_usual_device(block)) {
-        *out_size = octal(block + SIZE_AT, SIZE_LEN - 1);
-        sum = octal(block + SUM_AT, 6);
+    if (has_usual_numbers(block)) {
+        *out_size = usual_size(block);
+        sum = usual_sum(block);
     } else {
         if (is_blank(block + SUM_AT, SUM_LEN) ||
             !tarn__header_number(block + SUM_AT, SUM_LEN, &sum))
@@ -220,12 +259,6 @@ mismatch:
     return tarn__fail(err, TARN_ERR_FORMAT,
                       "header checksum does not match (stored %06llo, computed %06o)",
                       (unsigned long long)sum, expected_sum(block));
-}
-
-static size_t text_length(const unsigned char *field, size_t len)
-{
-    const unsigned char *nul = memchr(field, 0, len);
-    return nul ? (size_t)(nul - field) : len;
 }
 
 static tarn_status parse_name(const unsigned char *block, tarn__header *out,
@@ -292,7 +325,8 @@ tarn_status tarn__header_parse(const unsigned char *block, tarn__header *out,
 {
     TARN_TRY(parse_numbers(block, &out->size, err));
     out->type = (char)block[TYPE_AT];
-    TARN_TRY(kind_of(out->type, &out->kind, err));
+    out->kind = TARN__REGULAR;
+    if (out->type != '0') TARN_TRY(kind_of(out->type, &out->kind, err));
     return parse_name(block, out, err);
 }
 

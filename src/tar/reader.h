@@ -42,8 +42,7 @@ struct tarn_tar {
     uint64_t torn_at;    /* lenient: from here on nothing could be read, or NO_OFFSET */
     uint64_t cut_at;     /* and what lies behind this is what no archive should have */
     uint64_t trusted_to; /* lenient: headers before this offset were walked already */
-    bool digesting;
-    uint32_t digest; /* CRC-32C over every header block and extended header so far */
+    uint64_t digest;     /* of all headers so far */
 };
 
 /* Opens for reading headers only, or every byte (use). */

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Installs into a scratch folder and uses what is there as a stranger would: headers alone
+# and as C++, exported symbols against the headers, an example by pkg-config, the manual.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT INT TERM
+prefix=$scratch/prefix
+
+meson setup "$scratch/build" "$root" --prefix="$prefix" --libdir=lib --buildtype=release \
+    >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+meson install -C "$scratch/build" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+
+echo "headers compile alone, as C17 and as C++"
+for header in "$prefix"/include/tarn/*.h; do
+    printf '#include <tarn/%s>\n' "$(basename "$header")" >"$scratch/alone.c"
+    cp "$scratch/alone.c" "$scratch/alone.cc"
+    cc -std=c17 -pedantic -Wall -Wextra -Werror -I"$prefix/include" -c "$scratch/alone.c" \
+        -o "$scratch/alone.o"
+    c++ -std=c++17 -Wall -Wextra -Werror -I"$prefix/include" -c "$scratch/alone.cc" \
+        -o "$scratch/alone.o"
+done
+
+echo "the library exports what the headers declare, and nothing else"
+cat "$prefix"/include/tarn/*.h | tr '\n' ' ' | grep -o 'TARN_API [^;]*;' |
+    grep -o 'tarn_[a-z0-9_]*(' | tr -d '(' | sort -u >"$scratch/declared"
+nm -D --defined-only "$prefix/lib/libtarn.so" | awk '{ print $3 }' | sort -u \
+    >"$scratch/exported"
+test -s "$scratch/declared"
+diff "$scratch/declared" "$scratch/exported"
+
+echo "the example builds against the installed library and runs"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+# shellcheck disable=SC2046
+cc -Wall -Wextra -Werror "$root/examples/first_bytes.c" $(pkg-config --cflags --libs tarn) \
+    -o "$scratch/first_bytes"
+cp -r "$root/tests/data/09a_writer_maxfiles" "$scratch/data"
+"$scratch/first_bytes" "$scratch/data" txt >"$scratch/out"
+test "$(wc -l <"$scratch/out")" = 10
+
+echo "the tool, its manual pages and its completion are installed and in order"
+"$prefix/bin/tarn" --version | grep -q "^tarn [0-9]"
+for page in "$prefix"/share/man/man1/tarn*.1; do
+    if mandoc -T lint -W warning "$page" | grep -v 'missing date'; then exit 1; fi
+done
+test "$(ls "$prefix"/share/man/man1/tarn*.1 | wc -l)" = 8
+bash -n "$prefix/share/bash-completion/completions/tarn.bash"
+bash -c "source '$prefix/share/bash-completion/completions/tarn.bash'
+    COMP_WORDS=(tarn in) COMP_CWORD=1; _tarn; [ \"\${COMPREPLY[*]}\" = 'index info' ]
+    COMP_WORDS=(tarn verify --rep) COMP_CWORD=2; _tarn; [ \"\${COMPREPLY[*]}\" = '--repair' ]"
