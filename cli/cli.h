@@ -69,6 +69,8 @@ int cli_usage(const cli_command *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int cli_fail(const tarn_error *err);                  /* prints; the exit status for it */
 void cli_warn(void *context, const tarn_error *what); /* a tarn_notice */
+/* "1 shard", "2 shards": a few can be used in one printf. */
+const char *cli_count(uint64_t n, const char *what);
 int cli_finish(void); /* flushes standard output; the exit status */
 
 /* progress.c: a bar on standard error when that is a terminal. */

@@ -21,7 +21,7 @@ static int run(const cli_args *args)
         tarn_status done = tarn_fold_extract(fold, folder, &o, &files, &err);
         cli_progress_end(&progress);
         if (done != TARN_OK) status = cli_fail(&err);
-        printf("%llu files in %s\n", (unsigned long long)files, folder);
+        printf("%s in %s\n", cli_count(files, "file"), folder);
     }
     tarn_fold_close(fold);
     return status;

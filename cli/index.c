@@ -8,24 +8,24 @@ static void show(const char *fold, const char *path, const tarn_index *index,
 {
     tarn_index_info i;
     tarn_index_info_get(index, &i);
-    printf("%s: %llu samples, %llu members, %u fields in %zu shards -> %s\n", fold,
-           (unsigned long long)i.samples, (unsigned long long)i.rows, i.fields, shards,
-           path);
+    printf("%s: %s, %s, %s in %s -> %s\n", fold, cli_count(i.samples, "sample"),
+           cli_count(i.rows, "member"), cli_count(i.fields, "field"),
+           cli_count(shards, "shard"), path);
     if (!i.contiguous)
         printf("%s: the members of some samples do not stand together\n", fold);
     if (r->directories || r->links || r->devices)
-        printf("%s: passed over %llu directories, %llu links, %llu devices\n", fold,
-               (unsigned long long)r->directories, (unsigned long long)r->links,
-               (unsigned long long)r->devices);
+        printf("%s: passed over %llu directories, %s, %s\n", fold,
+               (unsigned long long)r->directories, cli_count(r->links, "link"),
+               cli_count(r->devices, "device"));
     if (r->unkeyed)
-        printf("%s: passed over %llu members without key or field\n", fold,
-               (unsigned long long)r->unkeyed);
+        printf("%s: passed over %s without key or field\n", fold,
+               cli_count(r->unkeyed, "member"));
     if (r->duplicates)
-        printf("%s: %llu members have the key and field of another\n", fold,
-               (unsigned long long)r->duplicates);
+        printf("%s: %s with the key and field of another\n", fold,
+               cli_count(r->duplicates, "member"));
     if (r->damages)
-        printf("%s: passed over damage in %llu places, %llu bytes\n", fold,
-               (unsigned long long)r->damages, (unsigned long long)r->lost_bytes);
+        printf("%s: passed over damage in %s, %s\n", fold, cli_count(r->damages, "place"),
+               cli_count(r->lost_bytes, "byte"));
 }
 
 static void show_json(cli_json *j, const char *fold, const char *path,

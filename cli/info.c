@@ -111,9 +111,9 @@ static void show_index(const char *index_path, const summary *s)
 static void show(const char *name, const char *index_path, const tarn_fold *fold,
                  const tarn_index *index, const summary *s)
 {
-    printf("%s: %llu samples, %llu members, %llu bytes in %zu shards\n", name,
-           (unsigned long long)s->index.samples, (unsigned long long)s->index.rows,
-           (unsigned long long)s->all.bytes, s->n_shards);
+    printf("%s: %s, %s, %s in %s\n", name, cli_count(s->index.samples, "sample"),
+           cli_count(s->index.rows, "member"), cli_count(s->all.bytes, "byte"),
+           cli_count(s->n_shards, "shard"));
     show_index(index_path, s);
     if (s->index.crashes)
         printf("  crashes   %u keys whose hash another key has\n", s->index.crashes);

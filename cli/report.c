@@ -32,6 +32,16 @@ void cli_warn(void *context, const tarn_error *what)
     fprintf(stderr, "tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
 }
 
+const char *cli_count(uint64_t n, const char *what)
+{
+    static char texts[8][64];
+    static unsigned next;
+    char *text = texts[next++ % 8];
+    snprintf(text, sizeof texts[0], "%llu %s%s", (unsigned long long)n, what,
+             n == 1 ? "" : "s");
+    return text;
+}
+
 int cli_finish(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;

@@ -30,19 +30,17 @@ static void on_repair(void *context, const tarn_error *what)
     fprintf(stderr, "repaired: %s\n", tarn_error_text(what, text, sizeof text));
 }
 
-static void show(const tarn_verify_report *r)
+static void show(const tarn_verify_report *r, bool repair)
 {
-    printf("%llu samples, %llu members in %llu shards: ", (unsigned long long)r->samples,
-           (unsigned long long)r->members, (unsigned long long)r->shards);
-    if (r->problems == 0)
-        printf("all good");
-    else
-        printf("%llu problems", (unsigned long long)r->problems);
-    if (r->repairs) printf(", %llu left after repair", (unsigned long long)r->remaining);
+    printf("%s, %s in %s: %s", cli_count(r->samples, "sample"),
+           cli_count(r->members, "member"), cli_count(r->shards, "shard"),
+           r->problems ? cli_count(r->problems, "problem") : "all good");
+    if (repair && r->problems)
+        printf(", %llu left after repair", (unsigned long long)r->remaining);
     if (r->indexed < r->folds)
         printf("; no index");
     else
-        printf("; %llu payloads checked", (unsigned long long)r->checksummed);
+        printf("; %s checked", cli_count(r->checksummed, "payload"));
     putchar('\n');
 }
 
@@ -85,7 +83,7 @@ static int run(const cli_args *args)
     if (w.json.out)
         show_json(&w.json, &report);
     else if (status == TARN_OK)
-        show(&report);
+        show(&report, o.repair);
     if (status != TARN_OK) return cli_fail(&err);
     return report.remaining ? CLI_DATA : CLI_OK;
 }

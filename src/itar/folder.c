@@ -154,12 +154,6 @@ static tarn_status add_shard(tarn_folder *f, const char *name, const char *only,
     s.suffix_at = strlen(s.path) - strlen(name) + suffix_in_name;
     if (suffix_len && suffix_in_name) s.separator = name[suffix_in_name - 1];
     target->shards[target->count++] = s;
-    if (target->count > 1 && s.separator != target->shards[0].separator)
-        return tarn__fail_at(
-            err, TARN_ERR_AMBIGUOUS, f->path, TARN_NO_OFFSET,
-            "the shards of fold %s are named in two ways, such as %s and "
-            "%s; keep one",
-            target->name, strrchr(target->shards[0].path, '/') + 1, name);
     return TARN_OK;
 }
 
@@ -170,12 +164,27 @@ static int compare_shards(const void *left, const void *right)
     int order =
         common ? memcmp(a->path + a->suffix_at, b->path + b->suffix_at, common) : 0;
     if (order) return order;
-    return a->suffix_len < b->suffix_len ? -1 : a->suffix_len > b->suffix_len;
+    if (a->suffix_len != b->suffix_len) return a->suffix_len < b->suffix_len ? -1 : 1;
+    return strcmp(a->path, b->path);
 }
 
 static int compare_folds(const void *left, const void *right)
 {
     return strcmp(((const fold *)left)->name, ((const fold *)right)->name);
+}
+
+/* Two ways of naming in one fold would make its order depend on chance. */
+static tarn_status check_separators(const tarn_folder *f, const fold *one,
+                                    tarn_error *err)
+{
+    for (size_t k = 1; k < one->count; k++)
+        if (one->shards[k].separator != one->shards[0].separator)
+            return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, f->path, TARN_NO_OFFSET,
+                                 "the shards of fold %s are named in two ways, such as %s "
+                                 "and %s; keep one",
+                                 one->name, strrchr(one->paths[0], '/') + 1,
+                                 strrchr(one->paths[k], '/') + 1);
+    return TARN_OK;
 }
 
 static tarn_status sort_all(tarn_folder *f, tarn_error *err)
@@ -188,6 +197,7 @@ static tarn_status sort_all(tarn_folder *f, tarn_error *err)
         if (!one->paths) return tarn__fail_memory(err);
         for (size_t k = 0; k < one->count; k++)
             one->paths[k] = one->shards[k].path;
+        TARN_TRY(check_separators(f, one, err));
     }
     return TARN_OK;
 }

@@ -356,7 +356,7 @@ static void tell_pair(merger *m, tarn__filecache *files, uint64_t first, uint64_
             m->build->options->keys == TARN_KEYS_BASE &&
                     (two.name_len != one.name_len ||
                      memcmp(two.name, one.name, one.name_len) != 0)
-                ? "; keys made with the path may tell them apart"
+                ? "; keys that keep the folder (--keys path) tell them apart"
                 : "");
         m->build->options->notice(m->build->options->notice_context, &what);
     }

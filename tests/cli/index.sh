@@ -1,0 +1,23 @@
+# Indexing writes what the reference wrote, says what it passed over, and leaves no
+# temporary file behind.
+cp -r "$DATA/01_basic" basic
+cp basic/train.taridx reference
+rm basic/*.taridx
+"$TARN" index basic
+cmp reference basic/train.taridx && echo same as the reference
+ls -A basic | grep -v json
+"$TARN" index --json --sums basic:val
+"$TARN" index -j 1 basic:nowhere; echo "exit $?"
+"$TARN" index nowhere; echo "exit $?"
+mkdir empty; "$TARN" index empty; echo "exit $?"
+mkdir odd; cp "$DATA/06_tar_oddities/dirs_links.tar" odd/x_0.tar
+"$TARN" index odd
+cp "$DATA/06_tar_oddities/truncated_payload.tar" odd/x_1.tar
+"$TARN" index odd; echo "exit $?"
+"$TARN" index --lenient odd; echo "exit $?"
+mkdir both; mkdir both/a both/b
+echo 1 > both/a/x.txt; echo 2 > both/b/x.txt
+tar -C both -cf both/t_0.tar a/x.txt b/x.txt
+"$TARN" index both
+"$TARN" index --keys path both
+"$TARN" ls both

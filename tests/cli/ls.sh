@@ -1,0 +1,20 @@
+# Listing: samples, members, keys, JSON, filters; without an index; an index alone.
+cp -r "$DATA/01_basic" basic
+"$TARN" ls basic:train | head -n 4
+"$TARN" ls -l basic:train | head -n 3
+"$TARN" ls -1 basic:train | tail -n 2
+"$TARN" ls -0 basic:train | tr '\0' '|' | head -c 24; echo
+"$TARN" ls --json --samples train-00003 basic:train
+"$TARN" ls --fields npy,cls --samples train-00003,train-00004 basic:train
+printf 'train-00009\r\n\ntrain-00001\n' > list
+"$TARN" ls -1 --samples @list basic:train
+"$TARN" ls --samples nobody basic:train; echo "exit $?"
+"$TARN" ls --fields gif basic:train; echo "exit $?"
+"$TARN" ls basic; echo "exit $?"
+rm basic/train.taridx
+"$TARN" ls basic:train 2>&1 | head -n 2
+mkdir alone; cp basic/val.taridx alone
+"$TARN" ls alone/val.taridx | head -n 2
+"$TARN" ls "$DATA/03_noncontiguous" | head -n 3
+"$TARN" ls "$DATA/06_tar_oddities/garbage.tar"; echo "exit $?"
+"$TARN" ls basic:val > /dev/full; echo "exit $?"

@@ -1,0 +1,18 @@
+# Wrong usage is exit 2 with a hint; help is exit 0.
+try() { "$TARN" "$@"; echo "exit $?"; }
+try nonsense
+try index
+try index a b
+try ls --nonsense x
+try ls --samples
+try index --threads many "$DATA/01_basic"
+try ls --keys sideways "$DATA/01_basic:train"
+try ls --json=yes x
+try help nonsense
+"$TARN" --version | sed 's/[0-9.]*$//'; echo "exit $?"
+"$TARN" 2>&1 | head -n 1 | sed 's/[0-9.]*:/VERSION:/'
+"$TARN" help | grep -c '^  [a-z]'
+for c in index info ls get extract verify help; do
+    "$TARN" "$c" --help | grep -q '^Examples:' && echo "$c has examples"
+    "$TARN" help "$c" | cmp - <("$TARN" "$c" -h) && echo "$c --help is help $c"
+done
