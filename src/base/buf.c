@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -56,4 +57,16 @@ tarn_status tarn__grow(void *items, size_t item_size, size_t count, size_t *capa
     memcpy(items, &grown, sizeof grown);
     *capacity = next;
     return TARN_OK;
+}
+
+void *tarn__big_alloc(size_t size)
+{
+    const size_t huge = 2u << 20;
+    if (size < huge) return malloc(size ? size : 1);
+    if (size > SIZE_MAX - huge) return NULL;
+    size = (size + huge - 1) & ~(huge - 1);
+    void *data = aligned_alloc(huge, size);
+    /* Advice only: small pages do as well. */
+    if (data) (void)madvise(data, size, MADV_HUGEPAGE);
+    return data;
 }

@@ -24,4 +24,8 @@ TARN_CHECKED tarn_status tarn__buf_add(tarn__buf *buf, const void *data, size_t 
 TARN_CHECKED tarn_status tarn__grow(void *items, size_t item_size, size_t count,
                                     size_t *capacity, tarn_error *err);
 
+/* Memory for a large array, on huge pages where the system gives them: touching fresh
+ * memory 4 KB at a time costs as much as filling it. free() gives it back. */
+void *tarn__big_alloc(size_t size);
+
 #endif

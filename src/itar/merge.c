@@ -128,7 +128,7 @@ static tarn_status take_rows(merger *m, tarn_error *err)
 
 static tarn_status sort_runs(merger *m, tarn_error *err)
 {
-    m->runs = malloc((m->n_runs + 1) * sizeof *m->runs);
+    m->runs = tarn__big_alloc((m->n_runs + 1) * sizeof *m->runs);
     if (!m->runs) return tarn__fail_memory(err);
     size_t n = 0;
     for (size_t i = 0; i < m->build->count; i++) {
@@ -316,7 +316,7 @@ static tarn_status make_sums(merger *m, tarn_error *err)
     sums->n_rows = m->index->n_rows;
     sums->n_shards = b->count;
     sums->stamps = malloc((b->count + 1) * sizeof *sums->stamps);
-    sums->order = malloc((sums->n_rows + 1) * sizeof *sums->order);
+    sums->order = tarn__big_alloc((sums->n_rows + 1) * sizeof *sums->order);
     if (!sums->stamps || !sums->order) return tarn__fail_memory(err);
     for (size_t i = 0; i < b->count; i++) {
         uint32_t id;

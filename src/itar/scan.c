@@ -13,6 +13,8 @@
 #define PROGRESS_STEP (16u << 20)
 /* Fields guessed from the one before; more than these are looked up in the table. */
 enum { GUESSES = 64 };
+/* Rows from which the number of rows of the shard is estimated. */
+enum { ENOUGH_ROWS = 1024 };
 
 typedef struct scanner {
     tarn__build *build;
@@ -153,6 +155,25 @@ static tarn_status add_checksum(scanner *s, uint64_t at, uint64_t left, tarn_err
     return TARN_OK;
 }
 
+/* Once some rows are there, they tell how many there will be, and the room for all of
+ * them is taken at once. */
+static tarn_status reserve_rows(scanner *s, tarn_error *err)
+{
+    tarn__scan *scan = s->scan;
+    if (scan->n_rows == ENOUGH_ROWS) {
+        uint64_t mean = s->tar.at / ENOUGH_ROWS;
+        size_t expected = (size_t)(s->tar.file.size / mean / 32 * 33) + ENOUGH_ROWS;
+        unsigned char *rows = tarn__big_alloc(expected * TARN__ROW_SIZE);
+        if (!rows) return tarn__fail_memory(err);
+        memcpy(rows, scan->rows, scan->n_rows * TARN__ROW_SIZE);
+        free(scan->rows);
+        scan->rows = rows;
+        scan->row_capacity = expected;
+    }
+    return tarn__grow(&scan->rows, TARN__ROW_SIZE, scan->n_rows, &scan->row_capacity,
+                      err);
+}
+
 static tarn_status add_member(scanner *s, const tarn__member *m, tarn_error *err)
 {
     tarn__scan *scan = s->scan;
@@ -165,8 +186,8 @@ static tarn_status add_member(scanner *s, const tarn__member *m, tarn_error *err
     if (scan->n_rows >= TARN_MAX_ROWS)
         return tarn__fail(err, TARN_ERR_LIMIT, "more than %llu members",
                           (unsigned long long)TARN_MAX_ROWS);
-    TARN_TRY(
-        tarn__grow(&scan->rows, TARN__ROW_SIZE, scan->n_rows, &scan->row_capacity, err));
+    if (scan->n_rows == ENOUGH_ROWS || scan->n_rows == scan->row_capacity)
+        TARN_TRY(reserve_rows(s, err));
     if (!continues_run(scan, &key)) TARN_TRY(begin_run(s, &key, err));
     TARN_TRY(number_field(s, &key, &field, err));
     TARN_TRY(check_duplicate(s, field, err));
