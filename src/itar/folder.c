@@ -179,11 +179,12 @@ static tarn_status check_separators(const tarn_folder *f, const fold *one,
 {
     for (size_t k = 1; k < one->count; k++)
         if (one->shards[k].separator != one->shards[0].separator)
-            return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, f->path, TARN_NO_OFFSET,
-                                 "the shards of fold %s are named in two ways, such as %s "
-                                 "and %s; keep one",
-                                 one->name, strrchr(one->paths[0], '/') + 1,
-                                 strrchr(one->paths[k], '/') + 1);
+            return tarn__fail_at(
+                err, TARN_ERR_AMBIGUOUS, f->path, TARN_NO_OFFSET,
+                "the shards of fold %s are named in two ways, such as %s "
+                "and %s; keep one",
+                one->name, strrchr(one->paths[0], '/') + 1,
+                strrchr(one->paths[k], '/') + 1);
     return TARN_OK;
 }
 

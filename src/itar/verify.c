@@ -168,7 +168,7 @@ static void compare_payload(verifier *v, uint64_t old, uint64_t new, const tarn_
     TELL(
         v, TARN_ERR_CHECKSUM, row_shard(v, row), row->offset,
         "the payload of row %llu has CRC-32C %08x, and %08x was recorded: its bytes have "
-         "changed; restore the shard from a copy",
+        "changed; restore the shard from a copy",
         (unsigned long long)old, have, want);
 }
 

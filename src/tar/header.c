@@ -29,29 +29,60 @@ enum {
     MAJOR_AT = 329,
     MINOR_AT = 337,
     PREFIX_AT = 345,
-    PREFIX_LEN = 155
+    PREFIX_LEN = 155,
+    SPARSE_AT = 386, /* the sparse map and real size of old GNU headers */
+    SPARSE_LEN = 495 - SPARSE_AT
 };
 
-bool tarn__header_number(const unsigned char *field, size_t len, uint64_t *out)
+static bool parse_octal(const unsigned char *field, size_t len, uint64_t *out)
 {
     uint64_t value = 0;
     size_t i = 0;
-    if (field[0] == 0x80) {
-        for (i = 1; i < len; i++) {
-            if (value >> 55) return false;
-            value = value << 8 | field[i];
-        }
-        *out = value;
-        return true;
-    }
     while (i < len && field[i] == ' ')
         i++;
+    /* Nothing but blanks, not even a NUL, is no number to GNU tar. */
+    if (i == len) return false;
     for (; i < len && field[i] >= '0' && field[i] <= '7'; i++)
         value = value << 3 | (uint64_t)(field[i] - '0');
     for (; i < len; i++)
         if (field[i] != ' ' && field[i] != 0) return false;
     *out = value;
     return true;
+}
+
+static bool parse_base256(const unsigned char *field, size_t len, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (size_t i = 1; i < len; i++) {
+        if (value >> 55) return false;
+        value = value << 8 | field[i];
+    }
+    *out = value;
+    return true;
+}
+
+bool tarn__header_number(const unsigned char *field, size_t len, uint64_t *out)
+{
+    return field[0] == 0x80 ? parse_base256(field, len, out)
+                            : parse_octal(field, len, out);
+}
+
+int64_t tarn__header_time(const unsigned char *block)
+{
+    const unsigned char *field = block + MTIME_AT;
+    uint64_t value = 0;
+    if (field[0] == 0xff) { /* before 1970: two's complement in the low eight bytes */
+        for (size_t i = SIZE_LEN - 8; i < SIZE_LEN; i++)
+            value = value << 8 | field[i];
+        return (int64_t)value;
+    }
+    return tarn__header_number(field, SIZE_LEN, &value) ? (int64_t)value : 0;
+}
+
+uint32_t tarn__header_mode(const unsigned char *block)
+{
+    uint64_t value;
+    return tarn__header_number(block + MODE_AT, SHORT_LEN, &value) ? value & 07777 : 0;
 }
 
 static bool is_blank(const unsigned char *field, size_t len)
@@ -106,7 +137,7 @@ bool tarn__header_sum_matches(const unsigned char *block)
 {
     uint64_t stored;
     return !is_blank(block + SUM_AT, SUM_LEN) &&
-           tarn__header_number(block + SUM_AT, SUM_LEN, &stored) && sum_is(block, stored);
+           parse_octal(block + SUM_AT, SUM_LEN, &stored) && sum_is(block, stored);
 }
 
 bool tarn__header_has_magic(const unsigned char *block)
@@ -205,12 +236,12 @@ static uint64_t usual_sum(const unsigned char *block)
 }
 
 /* Fields this library makes nothing of still decide whether every program can read the
- * header. A negative base-256 time or owner is fine with all of them. */
-static bool is_tolerable(const unsigned char *field, size_t len)
+ * header. A time before 1970 (base-256, negative) is fine with all of them. */
+static bool is_tolerable(const unsigned char *field, size_t len, bool may_be_negative)
 {
     uint64_t ignored;
-    return field[0] == 0xff || field[0] == 0x80 ||
-           tarn__header_number(field, len, &ignored);
+    if (field[0] == 0xff) return may_be_negative;
+    return field[0] == 0x80 || tarn__header_number(field, len, &ignored);
 }
 
 static tarn_status check_fields(const unsigned char *block, tarn_error *err)
@@ -221,10 +252,15 @@ static tarn_status check_fields(const unsigned char *block, tarn_error *err)
     } fields[] = {{"mode", MODE_AT, SHORT_LEN},    {"owner", UID_AT, SHORT_LEN},
                   {"group", GID_AT, SHORT_LEN},    {"time", MTIME_AT, SIZE_LEN},
                   {"device", MAJOR_AT, SHORT_LEN}, {"device", MINOR_AT, SHORT_LEN}};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (!is_tolerable(block + fields[i].at, fields[i].len))
+    bool is_device = block[TYPE_AT] == '3' || block[TYPE_AT] == '4';
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const unsigned char *field = block + fields[i].at;
+        if (fields[i].at >= MAJOR_AT && !is_device && is_blank(field, SHORT_LEN))
+            continue;
+        if (!is_tolerable(field, fields[i].len, fields[i].at == MTIME_AT))
             return tarn__fail(err, TARN_ERR_FORMAT, "the %s field is not a number",
                               fields[i].name);
+    }
     return TARN_OK;
 }
 
@@ -245,7 +281,7 @@ static tarn_status parse_numbers(const unsigned char *block, uint64_t *out_size,
         sum = usual_sum(block);
     } else {
         if (is_blank(block + SUM_AT, SUM_LEN) ||
-            !tarn__header_number(block + SUM_AT, SUM_LEN, &sum))
+            !parse_octal(block + SUM_AT, SUM_LEN, &sum))
             return tarn__fail(err, TARN_ERR_FORMAT,
                               "not a tar header: its checksum field is not a number");
         if (!sum_is(block, sum)) goto mismatch;
@@ -268,13 +304,19 @@ static tarn_status parse_name(const unsigned char *block, tarn__header *out,
     out->name_len = text_length(block + NAME_AT, NAME_LEN);
     out->prefix = (const char *)block + PREFIX_AT;
     out->prefix_len = 0;
-    if (block[PREFIX_AT] == 0) return TARN_OK;
-    if (memcmp(block + MAGIC_AT, "ustar\0", 6) != 0)
+    if (memcmp(block + MAGIC_AT, "ustar  ", 8) == 0 &&
+        tarn__zero_span(block + SPARSE_AT, SPARSE_LEN) < SPARSE_LEN)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "bytes in the prefix field without the ustar magic: tar "
-                          "programs disagree about this member's name");
+                          "sparse fields in a member of another type: tar programs "
+                          "disagree about its bytes");
+    if (block[PREFIX_AT] == 0) return TARN_OK;
     out->prefix_len = text_length(block + PREFIX_AT, PREFIX_LEN);
-    return TARN_OK;
+    if (memcmp(block + MAGIC_AT, "ustar\0", 6) == 0 && out->name_len > 0 &&
+        block[PREFIX_AT + out->prefix_len - 1] != '/')
+        return TARN_OK;
+    return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                      "a prefix without the ustar magic or a name, or one that ends in a "
+                      "slash: tar programs disagree about this member's name");
 }
 
 static tarn_status kind_of(char type, tarn__kind *out, tarn_error *err)

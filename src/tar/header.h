@@ -36,6 +36,10 @@ bool tarn__header_sum_matches(const unsigned char *block);
 
 bool tarn__header_has_magic(const unsigned char *block);
 
+/* Time and mode, 0 where they cannot be read. */
+int64_t tarn__header_time(const unsigned char *block);
+uint32_t tarn__header_mode(const unsigned char *block);
+
 /* A number field: octal, or base-256 with the first byte 0x80. False if malformed. */
 bool tarn__header_number(const unsigned char *field, size_t len, uint64_t *out);
 

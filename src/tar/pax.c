@@ -10,6 +10,9 @@ typedef struct record {
     size_t key_len, value_len;
 } record;
 
+/* What the strictest of the tar programs accepts. */
+enum { MAX_RECORD = 999999, MAX_DIGITS = 20 };
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -32,11 +35,14 @@ static tarn_status next_record(const char *at, size_t left, record *out, size_t 
                                tarn_error *err)
 {
     size_t length = 0, i = 0;
-    while (i < left && is_digit(at[i]) && length <= TARN_MAX_EXTENDED)
+    while (i < left && is_digit(at[i]) && i < MAX_DIGITS && length <= MAX_RECORD)
         length = length * 10 + (size_t)(at[i++] - '0');
     if (i == 0 || i == left || at[i] != ' ')
         return tarn__fail(err, TARN_ERR_FORMAT,
                           "malformed pax record: it does not begin with a length");
+    if (length > MAX_RECORD)
+        return tarn__fail(err, TARN_ERR_LIMIT, "a pax record of more than %d bytes",
+                          MAX_RECORD);
     if (length > left || length < i + 4 || at[length - 1] != '\n')
         return tarn__fail(err, TARN_ERR_FORMAT,
                           "malformed pax record: its length %zu is wrong", length);
@@ -45,6 +51,10 @@ static tarn_status next_record(const char *at, size_t left, record *out, size_t 
     if (!equals || equals == out->key)
         return tarn__fail(err, TARN_ERR_FORMAT, "malformed pax record: no key");
     out->key_len = (size_t)(equals - out->key);
+    if (out->key[0] == ' ' || out->key[0] == '\t' || memchr(out->key, 0, out->key_len))
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "malformed pax record: a key that begins with a blank or has a "
+                          "NUL inside");
     out->value = equals + 1;
     out->value_len = (size_t)(at + length - 1 - out->value);
     *out_len = length;
@@ -70,7 +80,8 @@ static tarn_status take_size(const record *r, tarn__pax *out, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status take_mtime(const record *r, tarn__pax *out, tarn_error *err)
+/* Seconds with an optional fraction. */
+static bool parse_time(const record *r, int64_t *out, uint32_t *out_ns)
 {
     size_t i = 0, digits = 0;
     int64_t seconds = 0;
@@ -80,18 +91,40 @@ static tarn_status take_mtime(const record *r, tarn__pax *out, tarn_error *err)
         seconds = seconds * 10 + (r->value[i] - '0');
         digits++;
     }
+    if (digits == 0) return false;
     if (i < r->value_len && r->value[i] == '.')
         for (i++; i < r->value_len && is_digit(r->value[i]); i++) {
             ns += unit * (uint32_t)(r->value[i] - '0');
             unit /= 10;
-            digits++;
         }
-    if (i < r->value_len || digits == 0)
-        return tarn__fail(err, TARN_ERR_FORMAT, "the pax mtime is not a number");
-    out->has_mtime = true;
-    out->mtime = negative ? -seconds : seconds;
-    out->mtime_ns = negative ? 0 : ns;
+    *out = negative ? -seconds : seconds;
+    *out_ns = negative ? 0 : ns;
+    return i == r->value_len;
+}
+
+static tarn_status take_time(const record *r, tarn__pax *out, tarn_error *err)
+{
+    int64_t seconds;
+    uint32_t ns;
+    if (!parse_time(r, &seconds, &ns))
+        return tarn__fail(err, TARN_ERR_FORMAT, "the pax %.*s is not a number",
+                          (int)r->key_len, r->key);
+    if (key_is(r, "mtime")) {
+        out->has_mtime = true;
+        out->mtime = seconds;
+        out->mtime_ns = ns;
+    }
     return TARN_OK;
+}
+
+static tarn_status check_owner(const record *r, tarn_error *err)
+{
+    bool good = r->value_len > 0;
+    for (size_t i = 0; i < r->value_len; i++)
+        good = good && is_digit(r->value[i]);
+    if (good) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_FORMAT, "the pax %.*s is not a number",
+                      (int)r->key_len, r->key);
 }
 
 static tarn_status take_path(const record *r, tarn__pax *out, tarn_error *err)
@@ -119,6 +152,26 @@ static tarn_status check_charset(const record *r, tarn_error *err)
     return tarn__fail(err, TARN_ERR_UNSUPPORTED, "a pax hdrcharset nobody knows");
 }
 
+static bool says_sparse(const record *r)
+{
+    return key_starts(r, "GNU.sparse.") || key_is(r, "SCHILY.realsize") ||
+           key_is(r, "SUN.holesdata");
+}
+
+static tarn_status take_record(const record *r, tarn__pax *out, tarn_error *err)
+{
+    if (key_is(r, "mtime") || key_is(r, "atime") || key_is(r, "ctime"))
+        return take_time(r, out, err);
+    if (key_is(r, "path")) return take_path(r, out, err);
+    if (key_is(r, "size")) return take_size(r, out, err);
+    if (key_is(r, "uid") || key_is(r, "gid")) return check_owner(r, err);
+    if (key_is(r, "hdrcharset")) return check_charset(r, err);
+    if (!says_sparse(r)) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                      "sparse member: its bytes are not stored as they are; pack it "
+                      "without --sparse");
+}
+
 tarn_status tarn__pax_parse(const char *records, size_t len, tarn__pax *out,
                             tarn_error *err)
 {
@@ -128,18 +181,7 @@ tarn_status tarn__pax_parse(const char *records, size_t len, tarn__pax *out,
         record r;
         TARN_TRY(next_record(records + at, len - at, &r, &step, err));
         at += step;
-        if (key_is(&r, "mtime"))
-            TARN_TRY(take_mtime(&r, out, err));
-        else if (key_is(&r, "path"))
-            TARN_TRY(take_path(&r, out, err));
-        else if (key_is(&r, "size"))
-            TARN_TRY(take_size(&r, out, err));
-        else if (key_is(&r, "hdrcharset"))
-            TARN_TRY(check_charset(&r, err));
-        else if (key_starts(&r, "GNU.sparse.") || key_is(&r, "SCHILY.realsize"))
-            return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                              "sparse member: its bytes are not stored as they are; pack "
-                              "it without --sparse");
+        TARN_TRY(take_record(&r, out, err));
     }
     return TARN_OK;
 }

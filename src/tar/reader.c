@@ -117,6 +117,12 @@ static tarn_status get_extended(tarn_tar *tar, const tarn__header *header,
         return fail(tar, err, TARN_ERR_TRUNCATED,
                     "the file ends inside an extended header");
     TARN_TRY(tarn__window_get(&tar->window, tar->at, whole, &data, err));
+    /* Some programs read records or a name on into the padding. */
+    size_t used = TARN__BLOCK + (size_t)header->size;
+    if (tarn__zero_span(data + used, whole - used) < whole - used)
+        return fail(tar, err, TARN_ERR_UNSUPPORTED,
+                    "bytes in the padding of an extended header: tar programs disagree "
+                    "about what it says");
     digest_header(tar, data);
     tar->digest = mix(tar->digest, tarn__crc32c(0, data + TARN__BLOCK, header->size));
     *out = (const char *)data + TARN__BLOCK;
@@ -230,22 +236,37 @@ static tarn_status join_name(tarn_tar *tar, const tarn__header *header, tarn__me
     return fail(tar, err, TARN_ERR_FORMAT, "a member without a name");
 }
 
-/* A name that ends in a slash means a directory to some programs and not to others. */
-static tarn_status settle_kind(const tarn_tar *tar, tarn__member *m, tarn_error *err)
+static bool ends_in_slash(const char *name, size_t len)
 {
-    if (m->kind == TARN__REGULAR && m->name[m->name_len - 1] == '/') {
-        if (m->type != '\0')
+    return len > 0 && name[len - 1] == '/';
+}
+
+/* A name that ends in a slash means a directory to some programs and not to others; with
+ * the old type it does to all, if the header's own name and the final one agree. */
+static tarn_status settle_kind(const tarn_tar *tar, const tarn__header *header,
+                               tarn__member *m, tarn_error *err)
+{
+    bool slash = ends_in_slash(m->name, m->name_len);
+    if (m->kind == TARN__REGULAR) {
+        bool own_slash = ends_in_slash(header->name, header->name_len);
+        size_t slashes = 0;
+        while (slashes < m->name_len && m->name[slashes] == '/')
+            slashes++;
+        if (m->type == '\0' ? slash != own_slash || slashes == m->name_len : slash)
             return fail(tar, err, TARN_ERR_UNSUPPORTED,
                         "a regular file whose name ends in a slash: tar programs "
                         "disagree about it");
-        m->kind = TARN__DIRECTORY;
-        m->type = '5';
+        if (slash) {
+            m->kind = TARN__DIRECTORY;
+            m->type = '5';
+        } else {
+            m->type = '0';
+        }
     }
-    if (m->kind != TARN__REGULAR && m->size)
+    if (m->kind != TARN__REGULAR && (m->size || header->size))
         return fail(tar, err, TARN_ERR_UNSUPPORTED,
                     "a directory, link or device with a size: tar programs disagree "
                     "about where the next member begins");
-    if (m->kind == TARN__REGULAR) m->type = '0';
     return TARN_OK;
 }
 
@@ -269,7 +290,7 @@ static tarn_status take_member(tarn_tar *tar, const tarn__header *header,
     out->offset = tar->at;
     out->size = tar->extended.has_size ? tar->extended.size : header->size;
     TARN_TRY(join_name(tar, header, out, err));
-    TARN_TRY(settle_kind(tar, out, err));
+    TARN_TRY(settle_kind(tar, header, out, err));
     uint64_t room = tar->file.size - (tar->at + TARN__BLOCK);
     if (out->size > room) {
         char shown[160];
@@ -301,13 +322,16 @@ tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
 {
     tar->extended = (tarn__extended){0};
     tar->group = tar->at;
+    bool after_global = false;
     for (;;) {
         const unsigned char *block;
         tarn__header header;
         tarn_status status = get_block(tar, &block, err);
-        if (status == TARN_END && tar->at != tar->group)
+        if (status == TARN_END && (tar->at != tar->group || after_global)) {
+            tar->ended = false;
             return tarn__fail_at(err, TARN_ERR_FORMAT, tar->file.path, tar->group,
                                  "an extended header without a member");
+        }
         TARN_TRY(status);
         status = tarn__header_parse(block, &header, err);
         if (status != TARN_OK) {
@@ -320,7 +344,8 @@ tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
         }
         TARN_TRY(take_extended(tar, &header, err));
         /* A global header stands alone: what follows is a group of its own. */
-        if (header.kind == TARN__PAX_GLOBAL) tar->group = tar->at;
+        after_global = header.kind == TARN__PAX_GLOBAL;
+        if (after_global) tar->group = tar->at;
     }
 }
 
@@ -365,9 +390,8 @@ void tarn_tar_close(tarn_tar *tar)
 
 static void fill_times(tarn_tar *tar, tarn_member *out, const unsigned char *block)
 {
-    uint64_t value;
-    out->mode = tarn__header_number(block + 100, 8, &value) ? (uint32_t)value & 07777 : 0;
-    out->mtime = tarn__header_number(block + 136, 12, &value) ? (int64_t)value : 0;
+    out->mode = tarn__header_mode(block);
+    out->mtime = tarn__header_time(block);
     out->mtime_ns = 0;
     if (tar->extended.has_mtime) {
         out->mtime = tar->extended.mtime;

@@ -141,7 +141,8 @@ class Generator:
         right = self.random.random() < 0.85 and not 148 <= where < 156
         if right:
             blocks[at][:] = summed(bytes(blocks[at]))
-        self.story.append(f"block {at}: byte {where} = {value}, sum {'' if right else 'not '}right")
+        self.story.append(f"block {at}: byte {where} = {value}, "
+                          f"sum {'' if right else 'not '}right")
 
     def edit_text(self, blocks):
         """The body of an extended header, and most of the time its size."""
@@ -155,13 +156,15 @@ class Generator:
         choice = r.randrange(5)
         if choice == 0 and text:
             where = r.randrange(len(text))
-            text = text[:where] + r.choice((b"\0", b" ", b"=", b"\n", b"9", b"/")) + text[where + 1:]
+            new = r.choice((b"\0", b" ", b"=", b"\n", b"9", b"/"))
+            text = text[:where] + new + text[where + 1:]
         elif choice == 1:
-            key = r.choice((b"path", b"size", b"size", b"mtime", b"linkpath", b"hdrcharset", b"uid",
+            key = r.choice((b"path", b"size", b"size", b"mtime", b"linkpath", b"hdrcharset",
                             b" path", b"\tsize", b"path ", b"GNU.sparse.name", b"atime",
-                            b"SCHILY.realsize", b"gid", b"ctime", b"SUN.holesdata", b"uname"))
-            value = r.choice((b"0", b"512", b"1024", b"p.txt", b"", b"-1", b"BINARY", b"1.5", b".5",
-                              b"a\0b", b"p/", b"0 512 1024", b"\xff\xfe"))
+                            b"SCHILY.realsize", b"uid", b"gid", b"ctime", b"SUN.holesdata",
+                            b"uname"))
+            value = r.choice((b"0", b"512", b"1024", b"p.txt", b"", b"-1", b"BINARY", b"1.5",
+                              b".5", b"a\0b", b"p/", b"0 512 1024", b"\xff\xfe"))
             text += record(key, value)
         elif choice == 2:
             text = re.sub(rb"\d+ ", lambda m: b"%d " % (int(m[0]) + r.choice((-1, 1))), text, 1)

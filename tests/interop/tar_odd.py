@@ -166,7 +166,8 @@ def odd_order():
             "x x, size and path": [size, x, a], "x g": [x, g, a], "g x": [g, x, a],
             "x g with a path": [x, pax_global((b"path", b"g.txt")), a], "g x g": [g, x, g, a],
             "L x": [l1, x, a], "L x with a comment": [l1, note, a], "x L": [x, l1, a],
-            "x with a comment, L": [note, l1, a], "L L": [l1, l2, a], "K": [k, a], "K K": [k, k, a],
+            "x with a comment, L": [note, l1, a], "L L": [l1, l2, a], "K": [k, a],
+            "K K": [k, k, a],
             "L K": [l1, k, a], "K L": [k, l1, a], "L K L": [l1, k, l2, a], "K x": [k, x, a],
             "x K": [x, k, a], "g L": [g, l1, a], "L g": [l1, g, a],
             "L for a directory": [l1, header(b"d/", type=b"5")],
@@ -248,11 +249,13 @@ def odd_order():
     for title, last in {"x": x, "L": l1, "K": k, "g": g}.items():
         yield f"headers: {title} and no member", {
             "end": a + last + END, "no end": a + last, "cut": a + last[:600],
-            "nothing else": last + END, "zero block, then a member": a + last + bytes(BLOCK) + B + END}
+            "nothing else": last + END,
+            "zero block, then a member": a + last + bytes(BLOCK) + B + END}
 
 
 NUMBERS = {
-    "blank": b" " * 12, "blanks and NUL": b"    ", "NUL and blanks": b"\0    ", "NULs": bytes(12), "no digits, then NUL": b"\0" + b"0" * 10,
+    "blank": b" " * 12, "blanks and NUL": b"    ", "NUL and blanks": b"\0    ",
+    "NULs": bytes(12), "NUL, then zeros": b"\0" + b"0" * 10,
     "NUL first": b"\0" + b"6".rjust(10, b"0"), "junk": b"junk", "junk behind": b"00000000006x",
     "junk after NUL": b"0000006\0junk", "digits after NUL": b"0000006\x00777",
     "digits after a blank": b"000006 7", "underscore": b"00_6", "minus": b"-0000000006",
@@ -350,13 +353,17 @@ def odd_names():
     for title, name in {
             "empty": b"", "a blank": b" ", "a dot": b".", "two dots": b"..", "a slash": b"/",
             "dot slash": b"./", "absolute": b"/a.txt", "climbing": b"../a.txt",
-            "two slashes": b"x//a.txt", "newline": b"a\nb.txt", "newline in a folder": b"x\ny/a.txt",
+            "two slashes": b"x//a.txt", "newline": b"a\nb.txt",
+            "newline in a folder": b"x\ny/a.txt",
             "tab in a folder": b"x\ty/a.txt", "escape in a folder": b"\x1b[1m/a.txt",
-            "DEL in a folder": b"\x7f/a.txt", "backslash": b"a\\b.txt", "backslash n": b"a\\nb.txt",
+            "DEL in a folder": b"\x7f/a.txt", "backslash": b"a\\b.txt",
+            "backslash n": b"a\\nb.txt",
             "backslash octal": b"\\101.txt", "quotes": b"\"'a\".txt", "blanks around": b" a.txt ",
-            "arrow": b"a -> b.txt", "link to": b"a link to b.txt", "looks like an option": b"-x.txt",
+            "arrow": b"a -> b.txt", "link to": b"a link to b.txt",
+            "looks like an option": b"-x.txt",
             "looks like a listing": b"-rw-r--r-- 0/0 3 1970-01-01 00:00:00 z.txt",
             "not UTF-8": b"\xff.txt", "half a character": b"a\xc3.txt", "UTF-8": "é.txt".encode(),
+            "line separator": "a\u2028b.txt".encode(), "next line": "a\x85b.txt".encode(),
             "BOM": b"\xef\xbb\xbfa.txt", "100 bytes": b"n" * 96 + b".txt",
             "99 bytes": b"n" * 95 + b".txt", "bytes after NUL": b"a.txt\0junk",
             "NUL first": b"\0a.txt", "dots only": b"...", "no field": b"a.", "hidden": b".a",
@@ -416,7 +423,8 @@ def odd_ends():
     for title, data in {
             "empty file": b"", "one byte": b"\0", "100 zeros": bytes(100), "511 zeros": bytes(511),
             "512 zeros": bytes(512), "513 zeros": bytes(513), "1024 zeros": bytes(1024),
-            "text": b"this is no tar\n" * 100, "no end": a + b, "one zero block": a + b + bytes(512),
+            "text": b"this is no tar\n" * 100, "no end": a + b,
+            "one zero block": a + b + bytes(512),
             "half a zero block": a + b + bytes(256), "511 zeros at the end": a + b + bytes(511),
             "a zero block and a half": a + b + bytes(768), "a byte more": whole + b"\0",
             "100 zeros more": whole + bytes(100), "3 blocks and 1 byte": whole + bytes(513),
@@ -437,7 +445,7 @@ def odd_ends():
             "cut in the end": whole[:2800], "padding not zero": (
                 header(size=6) + b"hello\n" + b"x" * 506 + b + END),
             "last padding missing": a + header(b"b.txt", 5) + b"tiny\n",
-            "last padding missing, zeros short of it": a + header(b"b.txt", 5) + b"tiny\n" + bytes(9),
+            "last padding short": a + header(b"b.txt", 5) + b"tiny\n" + bytes(9),
             "a size that reaches exactly the end": a + header(b"b.txt", 1024) + bytes(1024),
             "a size that takes in the end": a + header(b"b.txt", 1536) + bytes(512) + END,
             "a size one byte too large": a + header(b"b.txt", 1025) + bytes(1024),

@@ -20,7 +20,6 @@ import concurrent.futures
 import io
 import os
 import pathlib
-import re
 import shutil
 import stat
 import subprocess
@@ -251,9 +250,8 @@ def make_device(info):
 
 def ordinary_by_hand():
     a = member()
-    commit = ("comment", b"8fe15ad" * 5 + b"0abcd")
-    git = pax_global((b"comment", commit[1]), mtime=b"14532601234")
-    yield "git archive", by_hand(git + a + B + END, b"a.txt", b"b.txt")
+    commit = pax_global((b"comment", b"0123456789" * 4), mtime=b"14532601234")
+    yield "the global comment of git archive", by_hand(archive(commit, a), b"a.txt", b"b.txt")
     yield "one zero block at the end", by_hand(a + bytes(BLOCK), b"a.txt")
     yield "zeros up to a record of 10240 bytes", by_hand((a + END).ljust(10240, b"\0"), b"a.txt")
     yield "100 blocks of zeros", by_hand(a + bytes(100 * BLOCK), b"a.txt")
@@ -418,8 +416,7 @@ def features():
         yield f"bsdtar {kind}: holes read", ["bsdtar", "--no-read-sparse", "--format", kind]
     for kind in ("gnu", "posix"):
         yield f"GNU tar {kind}: label", ["tar", f"--format={kind}", "--label=name"]
-        yield f"GNU tar {kind}: incremental", ["tar", f"--format={kind}", "-g", "/dev/null"]
-        yield f"GNU tar {kind}: access times", ["tar", f"--format={kind}", "--atime-preserve"]
+        yield f"GNU tar {kind}: incremental", ["tar", f"--format={kind}", "--incremental"]
 
 
 ACCEPTED = []
@@ -472,7 +469,7 @@ def run_one(check, keep, number):
         saved = []
         try:
             return check(pathlib.Path(scratch), saved)
-        except Broken as e:
+        except (Broken, Refused) as e:
             for path in saved if keep else ():
                 shutil.copy(path, keep / f"{number}-{path.name}")
             return str(e)
