@@ -98,6 +98,8 @@ void cli_json_line(cli_json *j);
 
 /* open.c: a fold for reading, with the options that say how. */
 int cli_open(const cli_args *args, const char *path, tarn_fold **out);
+/* Whether path is a .taridx whose shards are not beside it. */
+bool cli_is_lone_index(const char *path);
 int cli_filter(const cli_args *args, tarn_fold *fold); /* --samples, --fields */
 
 #endif

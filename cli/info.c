@@ -202,8 +202,7 @@ static int run(const cli_args *args)
     int status;
     if (json.out) cli_json_open(&json, NULL, '[');
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
-    size_t len = strlen(path);
-    if (is_file && len > 7 && strcmp(path + len - 7, ".taridx") == 0) {
+    if (cli_is_lone_index(path)) {
         status = describe_taridx(path, &json);
     } else if (!is_file && stat(path, &st) == 0 &&
                tarn_folder_open(path, &folder, NULL) == TARN_OK) {

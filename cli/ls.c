@@ -117,18 +117,6 @@ static int list_index(const char *path, bool json)
     return CLI_OK;
 }
 
-static bool is_lone_index(const char *path)
-{
-    size_t len = strlen(path);
-    tarn_fold *fold;
-    tarn_error err;
-    if (len <= 7 || strcmp(path + len - 7, ".taridx") != 0) return false;
-    tarn_status status = tarn_fold_open(path, NULL, &fold, &err);
-    if (status == TARN_OK) tarn_fold_close(fold);
-    /* The folder is there, but no shard of this fold. */
-    return status == TARN_ERR_NOT_FOUND && strstr(err.message, "no shard") != NULL;
-}
-
 static int run(const cli_args *args)
 {
     tarn_error err;
@@ -136,7 +124,7 @@ static int run(const cli_args *args)
                  .null = cli_has(args, "null"),
                  .members = cli_has(args, "members")};
     if (cli_has(args, "json")) l.json.out = stdout;
-    if (is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
+    if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
     int status = cli_open(args, args->words[0], &l.fold);
     if (status != CLI_OK) return status;
     l.index = tarn_fold_index(l.fold);

@@ -1,5 +1,7 @@
 /* Opening a fold the way most commands do. */
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -31,6 +33,19 @@ int cli_open(const cli_args *args, const char *path, tarn_fold **out)
     if (status != TARN_OK) return cli_fail(&err);
     if (!tarn_fold_index_path(*out)) note_scan(*out, path);
     return CLI_OK;
+}
+
+bool cli_is_lone_index(const char *path)
+{
+    static const char ending[] = ".taridx";
+    size_t len = strlen(path), n = sizeof ending - 1;
+    tarn_fold *fold;
+    if (len <= n || strcmp(path + len - n, ending) != 0 || access(path, F_OK) != 0)
+        return false;
+    /* The index is there, so what was not found are its shards. */
+    tarn_status status = tarn_fold_open(path, NULL, &fold, NULL);
+    if (status == TARN_OK) tarn_fold_close(fold);
+    return status == TARN_ERR_NOT_FOUND;
 }
 
 static int keep_samples(tarn_fold *fold, const char *value)

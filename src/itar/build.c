@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "itar/scan.h"
 
@@ -56,12 +57,10 @@ tarn_status tarn__index_build(const char *const *shards, size_t count,
                               tarn_index **out, tarn_index_report *report,
                               tarn_error *err)
 {
-    tarn_index_options defaults = TARN_INDEX_OPTIONS_INIT;
+    TARN__OPTIONS(tarn_index_options, taken, TARN_INDEX_OPTIONS_INIT, options, err);
     tarn_index_report ignored;
-    tarn__build build = {.paths = shards,
-                         .options = options ? options : &defaults,
-                         .hash = hash,
-                         .count = count};
+    tarn__build build = {
+        .paths = shards, .options = &taken, .hash = hash, .count = count};
     TARN_TRY(check_names(shards, count, err));
     build.total_bytes = total_size(shards, count);
     pthread_mutex_init(&build.lock, NULL);

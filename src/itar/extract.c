@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "io/beneath.h"
 #include "itar/fold.h"
 
@@ -62,10 +63,9 @@ tarn_status tarn_fold_extract(tarn_fold *fold, const char *folder,
                               const tarn_extract_options *options, uint64_t *out_files,
                               tarn_error *err)
 {
-    tarn_extract_options defaults = TARN_EXTRACT_OPTIONS_INIT;
-    extraction x = {
-        .fold = fold, .options = options ? options : &defaults, .folder = folder};
     *out_files = 0;
+    TARN__OPTIONS(tarn_extract_options, taken, TARN_EXTRACT_OPTIONS_INIT, options, err);
+    extraction x = {.fold = fold, .options = &taken, .folder = folder};
     TARN_TRY(tarn__fold_group(fold, err));
     TARN_TRY(tarn__open_folder(folder, &x.root, err));
     tarn_status status = extract_all(&x, err);

@@ -8,6 +8,7 @@
 
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "itar/folder.h"
 
 /* --- Opening --------------------------------------------------------------------- */
@@ -183,9 +184,10 @@ static tarn_status open_any(tarn_fold *f, const char *path, tarn_error *err)
 tarn_status tarn_fold_open(const char *path, const tarn_fold_options *options,
                            tarn_fold **out, tarn_error *err)
 {
+    TARN__OPTIONS(tarn_fold_options, taken, TARN_FOLD_OPTIONS_INIT, options, err);
     tarn_fold *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
-    f->options = options ? *options : (tarn_fold_options)TARN_FOLD_OPTIONS_INIT;
+    f->options = taken;
     pthread_mutex_init(&f->lock, NULL);
     tarn_status status = open_any(f, path, err);
     if (status == TARN_OK)

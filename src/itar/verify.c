@@ -9,6 +9,7 @@
 #include <tarn/verify.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "itar/folder.h"
 #include "itar/index.h"
 #include "itar/keys.h"
@@ -409,12 +410,11 @@ static tarn_status verify_taridx(const char *path, const tarn_verify_options *op
 tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
                         tarn_verify_report *report, tarn_error *err)
 {
-    tarn_verify_options defaults = TARN_VERIFY_OPTIONS_INIT;
     struct stat st;
-    if (!options) options = &defaults;
     *report = (tarn_verify_report){0};
+    TARN__OPTIONS(tarn_verify_options, taken, TARN_VERIFY_OPTIONS_INIT, options, err);
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
-        return verify_folder(path, options, report, err);
-    if (tarn__is_index_path(path)) return verify_taridx(path, options, report, err);
-    return verify_fold(options, report, NULL, &path, 1, err);
+        return verify_folder(path, &taken, report, err);
+    if (tarn__is_index_path(path)) return verify_taridx(path, &taken, report, err);
+    return verify_fold(&taken, report, NULL, &path, 1, err);
 }

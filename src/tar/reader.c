@@ -9,13 +9,13 @@
 #include "base/checked.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/options.h"
 
 tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
                            const tarn_tar_options *options, tarn__window_use use,
                            tarn_error *err)
 {
-    *tar = (tarn_tar){.options = TARN_TAR_OPTIONS_INIT, .torn_at = TARN_NO_OFFSET};
-    if (options) tar->options = *options;
+    *tar = (tarn_tar){.options = *options, .torn_at = TARN_NO_OFFSET};
     tarn__buf_init(&tar->path, TARN_MAX_EXTENDED);
     tarn__buf_init(&tar->joined, TARN__BLOCK);
     TARN_TRY(tarn__file_open(&tar->file, path, err));
@@ -371,9 +371,10 @@ tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
 tarn_status tarn_tar_open(const char *path, const tarn_tar_options *options,
                           tarn_tar **out, tarn_error *err)
 {
+    TARN__OPTIONS(tarn_tar_options, taken, TARN_TAR_OPTIONS_INIT, options, err);
     tarn_tar *tar = malloc(sizeof *tar);
     if (!tar) return tarn__fail_memory(err);
-    tarn_status status = tarn__tar_open(tar, path, options, TARN__WINDOW_HOP, err);
+    tarn_status status = tarn__tar_open(tar, path, &taken, TARN__WINDOW_HOP, err);
     if (status == TARN_OK)
         *out = tar;
     else
