@@ -28,6 +28,7 @@ typedef struct member {
 typedef struct golden {
     char folder[256], path[300];
     char file[4][300]; /* shard 0, shard 1, index, sums */
+    int fd[4];         /* to damage them */
     unsigned char *bytes[4];
     size_t size[4];
     member members[MAX_MEMBERS];
@@ -136,14 +137,19 @@ static void publish(golden *g, const char *name, const tarball *shard,
     OK(tarn_index_build(shards, 2, &o, &index, NULL, &err));
     OK(tarn_index_save(index, g->file[INDEX], &err));
     tarn_index_free(index);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         g->bytes[i] = read_file(g->file[i], &g->size[i]);
+        g->fd[i] = open(g->file[i], O_WRONLY | O_CLOEXEC);
+        assert_true(g->fd[i] >= 0);
+    }
 }
 
 static void drop(golden *g)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         free(g->bytes[i]);
+        close(g->fd[i]);
+    }
 }
 
 static void finish(golden *g, const char *name, tarball *shard)
@@ -264,10 +270,7 @@ static void conclude(const sweep *s)
 
 static void put(const golden *g, int file, uint64_t at, const void *data, size_t size)
 {
-    int fd = open(g->file[file], O_WRONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, data, size, (off_t)at), size);
-    close(fd);
+    assert_int_equal(pwrite(g->fd[file], data, size, (off_t)at), size);
 }
 
 static void flip(const golden *g, int file, uint64_t at, unsigned bit)
@@ -283,12 +286,12 @@ static void restore(const golden *g, int file, uint64_t at)
 
 static void restore_all(const golden *g, int file)
 {
-    write_file(g->file[file], g->bytes[file], g->size[file]);
+    put(g, file, 0, g->bytes[file], g->size[file]);
 }
 
 static void cut(const golden *g, int file, uint64_t size)
 {
-    assert_int_equal(truncate(g->file[file], (off_t)size), 0);
+    assert_int_equal(ftruncate(g->fd[file], (off_t)size), 0);
 }
 
 /* --- Reading everything
@@ -533,8 +536,8 @@ static size_t row_at(const golden *g, uint64_t at)
 }
 
 /* The rows around the damage, mapped, for every case; everything, read, for one bit of
- * each byte. The folder of a long name stands in no header with a checksum, and the index
- * does not hold it: only verification can tell that it changed. */
+ * every fourth byte. The folder of a long name stands in no header with a checksum, and
+ * the index does not hold it: only verification can tell that it changed. */
 static void flipped_shard_bit_is_noticed_or_harmless(void **state)
 {
     golden g;
@@ -553,7 +556,7 @@ static void flipped_shard_bit_is_noticed_or_harmless(void **state)
                      (unsigned long long)at);
             flip(&g, SHARD, at, bit);
             judge(&s, check_bytes(&g, mapped, row ? row - 1 : 0, row + 3));
-            if (bit == at % 8) judge(&s, check_open(&g, read));
+            if (bit == at % 8 && at % 4 == 0) judge(&s, check_open(&g, read));
             restore(&g, SHARD, at);
         }
     }
