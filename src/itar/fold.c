@@ -289,6 +289,7 @@ static tarn_status check_sum(const tarn_fold *f, uint64_t number, const tarn_row
                              const void *data, size_t size, tarn_error *err)
 {
     if (!f->options.check) return TARN_OK;
+    TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_CHECKSUMS, number, err));
     uint32_t want = f->index->sums->checksums[number];
     uint32_t have = tarn__crc32c(0, data, size);
     if (have == want) return TARN_OK;

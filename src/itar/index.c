@@ -65,8 +65,10 @@ static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row 
                              tarn_error *err)
 {
     const char *what = NULL;
+    const unsigned char *bytes;
     uint64_t end;
-    tarn__row_get(tarn__index_at(index, number), row);
+    TARN_TRY(tarn__index_use(index, number, &bytes, err));
+    tarn__row_get(bytes, row);
     if (row->field >= index->fields.count)
         what = "a field number past the last field";
     else if (row->crash > index->crashes.count)
@@ -82,12 +84,24 @@ static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row 
         "row %llu has %s; run tarn index again", (unsigned long long)number, what);
 }
 
+/* Rows are in the order of the members, so one never begins before the last has ended.
+ * This finds an offset that points into another member, at an archive in the archive. */
 static tarn_status check_rows(const tarn_index *index, tarn_error *err)
 {
-    uint64_t runs = 0;
+    uint64_t runs = 0, end = 0;
+    uint16_t shard = 0;
     for (uint64_t i = 0; i < index->n_rows; i++) {
         tarn_row row;
         TARN_TRY(check_row(index, i, &row, err));
+        if (row.shard != shard) end = 0;
+        if (row.offset < end || row.shard < shard)
+            return tarn__fail_at(
+                err, TARN_ERR_FORMAT, index->path, index->rows_at + i * TARN__ROW_SIZE,
+                "row %llu begins before the row before it has ended; run "
+                "tarn index again",
+                (unsigned long long)i);
+        end = row.offset + 512 + row.size;
+        shard = row.shard;
         runs += i == 0 || !tarn__row_same_key(tarn__index_at(index, i - 1),
                                               tarn__index_at(index, i));
     }
@@ -182,6 +196,8 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
                                "tarn index again",
                                index->path);
     }
+    if (status == TARN_OK && index->sums)
+        index->sums->data[TARN__PART_ROWS] = index->chunks[0].rows;
     free(path);
     return status;
 }

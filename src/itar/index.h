@@ -53,6 +53,17 @@ static inline const unsigned char *tarn__index_at(const struct tarn_index *index
     return tarn__chunk_at(index, number);
 }
 
+/* The same, after making sure that it is the row that was written. */
+TARN_CHECKED static inline tarn_status tarn__index_use(const struct tarn_index *index,
+                                                       uint64_t number,
+                                                       const unsigned char **out,
+                                                       tarn_error *err)
+{
+    TARN_TRY(tarn__sums_check(index->sums, TARN__PART_ROWS, number, err));
+    *out = tarn__index_at(index, number);
+    return TARN_OK;
+}
+
 /* Loads. trusting leaves the rows unread if there is a .tarsum that fits: each row is
  * checked when it is used anyway. */
 TARN_CHECKED tarn_status tarn__index_load(const char *path, bool trusting,

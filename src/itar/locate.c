@@ -1,6 +1,7 @@
-/* Checking the header behind a row. Most members say all in their own header. One whose
- * name or size is in an extended header before it is found by looking back for a header
- * that ends exactly where the member's own begins. */
+/* Checking the header behind a row. Most members say all in their own header, and follow
+ * the member of the row before at once. Where there is a gap between the two, extended
+ * headers may stand in it that give the name or the size: they are found by looking back
+ * for a header that ends exactly where the member's own begins. */
 #include "itar/locate.h"
 
 #include <string.h>
@@ -8,6 +9,9 @@
 #include "base/error.h"
 #include "tar/header.h"
 #include "tar/pax.h"
+
+/* Extended headers are looked for this far back: a long name and a long link name. */
+#define MAX_LOOK (2 * (TARN_MAX_EXTENDED + TARN__BLOCK))
 
 typedef struct lookup {
     const tarn__place *place;
@@ -85,37 +89,25 @@ static tarn_status take_name(tarn__located *out, const char *prefix, size_t pref
     return TARN_OK;
 }
 
-/* Applies the extended header whose records are the size bytes at offset. */
-static tarn_status apply_extended(lookup *l, tarn__kind kind, uint64_t offset,
+/* Applies an extended header whose records are the size bytes at text. */
+static tarn_status apply_extended(lookup *l, tarn__kind kind, const char *text,
                                   size_t size, tarn_error *err)
 {
-    tarn_view view;
     tarn__pax pax;
-    TARN_TRY(tarn__filecache_view(l->place->files, l->out->row.shard, offset, size, &view,
-                                  err));
-    const char *text = (const char *)view.data;
-    tarn_status status = TARN_OK;
-    if (kind == TARN__GNU_NAME) {
-        status = take_name(l->out, NULL, 0, text, strnlen(text, size), err);
-    } else if (kind == TARN__PAX) {
-        status = tarn__pax_parse(text, size, &pax, err);
-        if (status == TARN_OK && pax.path)
-            status = take_name(l->out, NULL, 0, pax.path, pax.path_len, err);
-        if (status == TARN_OK && pax.has_size) l->size = pax.size;
-    }
-    tarn_view_release(&view);
-    return status;
+    if (kind == TARN__GNU_NAME)
+        return take_name(l->out, NULL, 0, text, strnlen(text, size), err);
+    if (kind != TARN__PAX) return TARN_OK;
+    TARN_TRY(tarn__pax_parse(text, size, &pax, err));
+    if (pax.has_size) l->size = pax.size;
+    return pax.path ? take_name(l->out, NULL, 0, pax.path, pax.path_len, err) : TARN_OK;
 }
 
-/* Looks for an extended header that ends at offset: TARN_END if there is none. *out_at is
- * where it begins. */
-static tarn_status look_back(lookup *l, uint64_t offset, tarn__header *header,
-                             uint64_t *out_at, tarn_error *err)
+/* The extended header that ends where data, len bytes, ends: how many bytes it takes, or
+ * 0 if there is none. */
+static size_t look_back(const unsigned char *data, size_t len, tarn__header *header)
 {
-    unsigned char block[TARN__BLOCK];
-    for (uint64_t back = 2 * TARN__BLOCK;
-         back <= offset && back <= TARN_MAX_EXTENDED + TARN__BLOCK; back += TARN__BLOCK) {
-        TARN_TRY(get_block(l, offset - back, block, err));
+    for (size_t back = 2 * TARN__BLOCK; back <= len; back += TARN__BLOCK) {
+        const unsigned char *block = data + len - back;
         if (!tarn__header_sum_matches(block) ||
             tarn__header_parse(block, header, NULL) != TARN_OK)
             continue;
@@ -123,27 +115,67 @@ static tarn_status look_back(lookup *l, uint64_t offset, tarn__header *header,
         bool extends = header->kind == TARN__PAX || header->kind == TARN__GNU_NAME ||
                        header->kind == TARN__GNU_LINK;
         /* The first header met ends the search: nothing before it touches the member. */
-        if (!extends || (blocks + 1) * TARN__BLOCK != back) return TARN_END;
-        *out_at = offset - back;
-        return TARN_OK;
+        return extends && (blocks + 1) * TARN__BLOCK == back ? back : 0;
     }
-    return TARN_END;
+    return 0;
 }
 
-static tarn_status apply_all_extended(lookup *l, tarn_error *err)
+static tarn_status apply_all(lookup *l, const unsigned char *data, size_t len,
+                             tarn_error *err)
 {
-    uint64_t at = l->out->row.offset;
     tarn__header header;
     /* At most a long link name and a long name, in either order. */
     for (int i = 0; i < 2; i++) {
-        tarn_status status = look_back(l, at, &header, &at, err);
-        if (status == TARN_END) return TARN_OK;
-        TARN_TRY(status);
-        TARN_TRY(
-            apply_extended(l, header.kind, at + TARN__BLOCK, (size_t)header.size, err));
+        size_t taken = look_back(data, len, &header);
+        if (taken == 0) return TARN_OK;
+        const char *text = (const char *)data + len - taken + TARN__BLOCK;
+        TARN_TRY(apply_extended(l, header.kind, text, (size_t)header.size, err));
         if (header.kind == TARN__PAX) return TARN_OK;
+        len -= taken;
     }
     return TARN_OK;
+}
+
+/* Whether the row before says the truth about its size. With sums it does; without, its
+ * header must say the same. */
+static bool is_true_size(const lookup *l, const tarn_row *before)
+{
+    unsigned char block[TARN__BLOCK];
+    tarn__header header;
+    return l->place->index->sums ||
+           (get_block(l, before->offset, block, NULL) == TARN_OK &&
+            tarn__header_parse(block, &header, NULL) == TARN_OK &&
+            header.size == before->size);
+}
+
+/* Bytes between the member of the row before and this one's header. */
+static tarn_status measure_gap(const lookup *l, uint64_t *out, tarn_error *err)
+{
+    tarn_row before;
+    const tarn_row *row = &l->out->row;
+    *out = row->offset;
+    if (l->number == 0) return TARN_OK;
+    TARN_TRY(tarn_index_row(l->place->index, l->number - 1, &before, err));
+    if (before.shard != row->shard || !is_true_size(l, &before)) return TARN_OK;
+    uint64_t end = before.offset + TARN__BLOCK + before.size;
+    end = (end + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1);
+    *out = row->offset > end ? row->offset - end : 0;
+    return TARN_OK;
+}
+
+static tarn_status look_into_gap(lookup *l, tarn_error *err)
+{
+    tarn_view view;
+    uint64_t gap;
+    TARN_TRY(measure_gap(l, &gap, err));
+    if (gap < 2 * TARN__BLOCK) return TARN_OK;
+    if (gap > MAX_LOOK) gap = MAX_LOOK;
+    const tarn_row *row = &l->out->row;
+    TARN_TRY(tarn__filecache_view(l->place->files, row->shard, row->offset - gap,
+                                  (size_t)gap, &view, err));
+    tarn_status status = apply_all(l, view.data, (size_t)gap, err);
+    tarn_view_release(&view);
+    return status;
 }
 
 static tarn_status fail_stale(const lookup *l, tarn_error *err)
@@ -211,8 +243,7 @@ tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
 {
     lookup l = {.place = place, .out = out, .number = number};
     TARN_TRY(parse_block(&l, err));
-    if (fits(&l)) return TARN_OK;
-    TARN_TRY(apply_all_extended(&l, err));
+    TARN_TRY(look_into_gap(&l, err));
     if (fits(&l)) return TARN_OK;
     return fail_stale(&l, err);
 }

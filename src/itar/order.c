@@ -113,9 +113,26 @@ static tarn_status order_crashes(const struct tarn_index *index, uint32_t *order
     return TARN_OK;
 }
 
+/* The keys must be as many as the index counts: a row with a damaged hash would be missed
+ * by its sample otherwise. */
+static tarn_status check_samples(const struct tarn_index *index, const uint32_t *order,
+                                 tarn_error *err)
+{
+    uint64_t samples = 0;
+    for (uint64_t i = 0; i < index->n_rows; i++)
+        samples += i == 0 || !tarn__row_same_key(tarn__index_at(index, order[i - 1]),
+                                                 tarn__index_at(index, order[i]));
+    if (samples == index->n_stems) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_FORMAT, index->path, 16,
+                         "%llu samples are counted, but the rows make %llu; run tarn "
+                         "index again",
+                         (unsigned long long)index->n_stems, (unsigned long long)samples);
+}
+
 tarn_status tarn__order_make(const struct tarn_index *index, uint32_t **out,
                              tarn_error *err)
 {
+    TARN_TRY(tarn__sums_check_all(index->sums, TARN__PART_ROWS, err));
     size_t n_runs = count_runs(index), n = 0, at = 0;
     tarn__run *runs = malloc((n_runs + 1) * sizeof *runs);
     uint32_t *order = malloc((index->n_rows + 1) * sizeof *order);
@@ -137,6 +154,7 @@ tarn_status tarn__order_make(const struct tarn_index *index, uint32_t **out,
             order[at++] = runs[i].row + k;
     free(runs);
     tarn_status status = order_crashes(index, order, err);
+    if (status == TARN_OK) status = check_samples(index, order, err);
     if (status == TARN_OK)
         *out = order;
     else

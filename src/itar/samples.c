@@ -38,10 +38,17 @@ tarn_status tarn__fold_order(tarn_fold *f, const uint32_t **out, tarn_error *err
     return status;
 }
 
+static bool order_is_stored(const tarn_fold *f, const uint32_t *order)
+{
+    return f->index->sums && order == f->index->sums->order;
+}
+
 /* The order may come from a file: a number in it is a row only after this. */
 static tarn_status order_at(const tarn_fold *f, const uint32_t *order, uint64_t i,
                             uint32_t *out, tarn_error *err)
 {
+    if (order_is_stored(f, order))
+        TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_ORDER, i, err));
     *out = order[i];
     if (*out < f->index->n_rows) return TARN_OK;
     return tarn__fail_at(
@@ -64,6 +71,7 @@ static tarn_status fail_count(const tarn_fold *f, uint64_t samples, tarn_error *
 static tarn_status group_in_file_order(tarn_fold *f, tarn_error *err)
 {
     uint64_t n = 0;
+    TARN_TRY(tarn__sums_check_all(f->index->sums, TARN__PART_ROWS, err));
     for (uint64_t i = 0; i < f->index->n_rows; i++) {
         if (i && tarn__row_same_key(row_at(f, i - 1), row_at(f, i))) continue;
         if (n == f->index->n_stems) return fail_count(f, n + 1, err);
@@ -82,6 +90,7 @@ static tarn_status list_groups(tarn_fold *f, const uint32_t *order, tarn__run *g
 {
     uint64_t n = 0;
     uint32_t row, before = 0;
+    TARN_TRY(tarn__sums_check_all(f->index->sums, TARN__PART_ROWS, err));
     for (uint64_t i = 0; i < f->index->n_rows; i++) {
         TARN_TRY(order_at(f, order, i, &row, err));
         if (i && tarn__row_same_key(row_at(f, before), row_at(f, row))) {
@@ -100,8 +109,6 @@ static tarn_status group_by_key(tarn_fold *f, tarn_error *err)
     uint64_t n = f->index->n_stems, at = 0;
     TARN_TRY(make_order(f, err));
     const uint32_t *order = atomic_load(&f->order);
-    if (f->index->sums && order == f->index->sums->order)
-        TARN_TRY(tarn__sums_check_order(f->index->sums, err));
     tarn__run *groups = malloc((n + 1) * sizeof *groups);
     f->rows = malloc((f->index->n_rows + 1) * sizeof *f->rows);
     tarn_status status =
@@ -171,7 +178,8 @@ static tarn_status bisect(const tarn_fold *f, const uint32_t *order, uint64_t ha
         uint64_t mid = low + (high - low) / 2;
         uint32_t row;
         TARN_TRY(order_at(f, order, mid, &row, err));
-        const unsigned char *p = row_at(f, row);
+        const unsigned char *p;
+        TARN_TRY(tarn__index_use(f->index, row, &p, err));
         uint64_t h = tarn__row_hash(p);
         if (h < hash || (h == hash && tarn__row_crash(p) < crash))
             low = mid + 1;
@@ -185,10 +193,6 @@ static tarn_status bisect(const tarn_fold *f, const uint32_t *order, uint64_t ha
 static tarn_status fail_missing(tarn_fold *f, const char *key, tarn_error *err)
 {
     char shown[200];
-    const tarn__sums *sums = f->index->sums;
-    /* A damaged order could hide a key that is there. */
-    if (sums && atomic_load(&f->order) == sums->order)
-        TARN_TRY(tarn__sums_check_order(f->index->sums, err));
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in fold %s",
                       tarn__printable(shown, sizeof shown, key, strlen(key)), f->name);
 }
@@ -202,7 +206,8 @@ static tarn_status stretch(const tarn_fold *f, const uint32_t *order, uint64_t a
     for (; end < f->index->n_rows; end++) {
         uint32_t row;
         TARN_TRY(order_at(f, order, end, &row, err));
-        const unsigned char *p = row_at(f, row);
+        const unsigned char *p;
+        TARN_TRY(tarn__index_use(f->index, row, &p, err));
         if (tarn__row_hash(p) != hash || tarn__row_crash(p) != crash) break;
     }
     *out = (tarn_sample){(uint32_t)(end - at), 0, order + at};
@@ -237,10 +242,6 @@ static tarn_status fail_field(tarn_fold *f, const tarn_sample *s, const char *fi
 {
     char names[512];
     size_t used = 0;
-    const tarn__sums *sums = f->index->sums;
-    if (sums && sums->order && s->rows >= sums->order &&
-        s->rows < sums->order + sums->n_rows)
-        TARN_TRY(tarn__sums_check_order(f->index->sums, err));
     for (uint32_t k = 0; k < s->count; k++) {
         uint16_t id = tarn__row_field(row_at(f, tarn_sample_row(s, k)));
         tarn__name name = {"?", 1};
@@ -262,7 +263,9 @@ tarn_status tarn_fold_pick(tarn_fold *f, const tarn_sample *s, const char *field
     uint64_t found = UINT64_MAX;
     for (uint32_t k = 0; k < s->count; k++) {
         uint64_t row = tarn_sample_row(s, k);
-        if (tarn__row_field(row_at(f, row)) != id) continue;
+        const unsigned char *p;
+        TARN_TRY(tarn__index_use(f->index, row, &p, err));
+        if (tarn__row_field(p) != id) continue;
         if (found != UINT64_MAX)
             return tarn__fail(err, TARN_ERR_AMBIGUOUS,
                               "two members of the sample are field %s (rows %llu and "

@@ -60,16 +60,58 @@ static tarn_status write_rows(const tarn_index *index, tarn__publish *p, tarn_er
     return TARN_OK;
 }
 
-/* What the .tarsum says about the .taridx beside it. */
-static void bind_sums(const tarn_index *index, const tarn__buf *head)
+/* CRCs of a part, page by page, into out; pages may begin in one piece and end in the
+ * next. Carry a page over by keeping its CRC and how much of it was seen. */
+typedef struct pager {
+    uint32_t *out;
+    uint32_t crc;
+    size_t seen;
+} pager;
+
+static void add_to_pages(pager *p, const unsigned char *data, size_t len)
+{
+    enum { PAGE = 4096 };
+    while (len) {
+        size_t n = len < PAGE - p->seen ? len : PAGE - p->seen;
+        p->crc = tarn__crc32c(p->crc, data, n);
+        p->seen += n;
+        data += n;
+        len -= n;
+        if (p->seen == PAGE) {
+            *p->out++ = p->crc;
+            p->crc = 0;
+            p->seen = 0;
+        }
+    }
+}
+
+static void end_pages(pager *p)
+{
+    if (p->seen) *p->out++ = p->crc;
+    p->crc = 0;
+    p->seen = 0;
+}
+
+/* What the .tarsum says about the .taridx beside it and about its own parts. */
+static tarn_status bind_sums(const tarn_index *index, const tarn__buf *head,
+                             tarn_error *err)
 {
     tarn__sums *s = index->sums;
+    uint32_t *pages = malloc((tarn__sums_pages(s) + 1) * sizeof *pages);
+    if (!pages) return tarn__fail_memory(err);
+    pager p = {.out = pages};
+    for (size_t i = 0; i < index->n_chunks; i++)
+        add_to_pages(&p, index->chunks[i].rows, chunk_size(index, i));
+    end_pages(&p);
+    if (s->order) add_to_pages(&p, (const void *)s->order, 4 * s->n_rows);
+    end_pages(&p);
+    if (s->checksums) add_to_pages(&p, (const void *)s->checksums, 4 * s->n_rows);
+    end_pages(&p);
+    free(s->pages);
+    s->pages = pages;
     s->index_size = head->size + index->n_rows * TARN__ROW_SIZE;
     s->index_head = tarn__crc32c(0, head->data, head->size);
-    s->index_rows = 0;
-    for (size_t i = 0; i < index->n_chunks; i++)
-        s->index_rows =
-            tarn__crc32c(s->index_rows, index->chunks[i].rows, chunk_size(index, i));
+    return TARN_OK;
 }
 
 /* Both files are written before the first is waited for. */
@@ -82,8 +124,8 @@ static tarn_status write_both(const tarn_index *index, tarn__publish *rows,
     if (status == TARN_OK) status = tarn__publish_write(rows, head.data, head.size, err);
     if (status == TARN_OK) status = write_rows(index, rows, err);
     if (status == TARN_OK && index->sums) {
-        bind_sums(index, &head);
-        status = tarn__sums_write(index->sums, sums, err);
+        status = bind_sums(index, &head, err);
+        if (status == TARN_OK) status = tarn__sums_write(index->sums, sums, err);
         tarn__publish_hurry(sums);
     }
     tarn__buf_reset(&head);
@@ -92,6 +134,9 @@ static tarn_status write_both(const tarn_index *index, tarn__publish *rows,
 
 tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
 {
+    if (index->path)
+        return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
+                             "only an index that was built can be saved");
     tarn__publish rows = {.fd = -1}, sums = {.fd = -1};
     char *sums_path = tarn__sums_path(path);
     tarn_status status = sums_path ? TARN_OK : tarn__fail_memory(err);

@@ -19,8 +19,12 @@ enum {
     HAS_CHECKSUMS = 2,
     KEYS_PATH = 4,
     KNOWN_FLAGS = HAS_ORDER | HAS_CHECKSUMS | KEYS_PATH,
+    PAGE = 4096,
     MAX_NAMES = 64 << 20
 };
+
+/* Bytes of one element of a part. */
+static const size_t element[TARN__PARTS] = {32, 4, 4};
 
 static const char magic[8] = "TARSUM";
 
@@ -38,6 +42,8 @@ void tarn__sums_free(tarn__sums *s)
         free(s->order);
         free(s->checksums);
     }
+    if (!s->map) free(s->pages);
+    free(s->checked);
     tarn__unmap(s->map, s->map_size);
     tarn__names_reset(&s->names);
     free(s->stamps);
@@ -56,6 +62,21 @@ char *tarn__sums_path(const char *index_path)
         len -= sizeof from - 1;
     memcpy(path + len, to, sizeof to);
     return path;
+}
+
+uint64_t tarn__sums_page_count(const tarn__sums *s, tarn__part part)
+{
+    if (part == TARN__PART_ORDER && !s->order) return 0;
+    if (part == TARN__PART_CHECKSUMS && !s->checksums) return 0;
+    return (s->n_rows * element[part] + PAGE - 1) / PAGE;
+}
+
+uint64_t tarn__sums_pages(const tarn__sums *s)
+{
+    uint64_t pages = 0;
+    for (int part = 0; part < TARN__PARTS; part++)
+        pages += tarn__sums_page_count(s, (tarn__part)part);
+    return pages;
 }
 
 /* Everything before the order block: header, stamps, names, zero padding. */
@@ -80,6 +101,8 @@ static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error 
     uint64_t names_size = out->size - names_at;
     while (out->size % 8)
         TARN_TRY(tarn__buf_add(out, "", 1, err));
+    uint64_t pages_at = out->size, n_pages = tarn__sums_pages(s);
+    TARN_TRY(tarn__buf_add(out, s->pages, n_pages * sizeof *s->pages, err));
     uint64_t block = 4 * s->n_rows, at = out->size;
     uint64_t order_at = s->order ? at : 0, checksums_at = 0;
     if (s->order) at += block;
@@ -98,14 +121,12 @@ static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error 
                                (s->keys == TARN_KEYS_PATH ? KEYS_PATH : 0u));
     tarn__put64(head + 32, names_at);
     tarn__put64(head + 40, names_size);
-    tarn__put64(head + 48, order_at);
-    tarn__put64(head + 56, checksums_at);
-    tarn__put64(head + 64, at);
-    tarn__put64(head + 72, s->index_size);
-    tarn__put32(head + 80, s->index_head);
-    tarn__put32(head + 84, s->index_rows);
-    tarn__put32(head + 88, s->order ? tarn__crc32c(0, s->order, block) : 0);
-    tarn__put32(head + 92, s->checksums ? tarn__crc32c(0, s->checksums, block) : 0);
+    tarn__put64(head + 48, pages_at);
+    tarn__put64(head + 56, order_at);
+    tarn__put64(head + 64, checksums_at);
+    tarn__put64(head + 72, at);
+    tarn__put64(head + 80, s->index_size);
+    tarn__put32(head + 88, s->index_head);
     uint32_t self = tarn__crc32c(0, head, SELF_CRC_AT);
     self = tarn__crc32c(self, out->data + HEADER_SIZE, out->size - HEADER_SIZE);
     tarn__put32(head + SELF_CRC_AT, self);
@@ -116,7 +137,7 @@ static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error 
 tarn_status tarn__sums_write(const tarn__sums *s, tarn__publish *p, tarn_error *err)
 {
     tarn__buf head;
-    tarn__buf_init(&head, MAX_NAMES + TARN_MAX_SHARDS * STAMP_SIZE);
+    tarn__buf_init(&head, SIZE_MAX / 2);
     tarn_status status = compose_head(s, &head, err);
     if (status == TARN_OK) status = tarn__publish_write(p, head.data, head.size, err);
     if (status == TARN_OK && s->order)
@@ -169,19 +190,41 @@ static tarn_status take_stamps(tarn__sums *s, const unsigned char *at, tarn_erro
 static tarn_status check_layout(const tarn__sums *s, const unsigned char *h,
                                 uint64_t *out_head_end, tarn_error *err)
 {
-    uint64_t names_at = tarn__get64(h + 32), names_size = tarn__get64(h + 40);
-    uint64_t order_at = tarn__get64(h + 48), checksums_at = tarn__get64(h + 56);
     uint32_t flags = tarn__get32(h + 28);
-    uint64_t at = HEADER_SIZE + (uint64_t)s->n_shards * STAMP_SIZE, block = 4 * s->n_rows;
-    bool good = names_at == at && tarn__add(at, names_size, &at) &&
-                tarn__align_up(at, 8, &at) && at <= s->map_size;
+    uint64_t block = 4 * s->n_rows;
+    uint64_t pages = (32 * s->n_rows + PAGE - 1) / PAGE;
+    if (flags & HAS_ORDER) pages += (block + PAGE - 1) / PAGE;
+    if (flags & HAS_CHECKSUMS) pages += (block + PAGE - 1) / PAGE;
+    uint64_t at = HEADER_SIZE + (uint64_t)s->n_shards * STAMP_SIZE;
+    bool good = tarn__get64(h + 32) == at && tarn__add(at, tarn__get64(h + 40), &at) &&
+                tarn__align_up(at, 8, &at) && tarn__get64(h + 48) == at &&
+                tarn__add(at, 4 * pages, &at) && at <= s->map_size;
     *out_head_end = at;
-    if (good && flags & HAS_ORDER) good = order_at == at && tarn__add(at, block, &at);
+    if (good && flags & HAS_ORDER)
+        good = tarn__get64(h + 56) == at && tarn__add(at, block, &at);
     if (good && flags & HAS_CHECKSUMS)
-        good = checksums_at == at && tarn__add(at, block, &at);
-    if (!good || at != s->map_size || tarn__get64(h + 64) != s->map_size)
+        good = tarn__get64(h + 64) == at && tarn__add(at, block, &at);
+    if (!good || at != s->map_size || tarn__get64(h + 72) != s->map_size)
         return damaged(s->path, "its parts do not add up to its size", err);
     return TARN_OK;
+}
+
+/* Where everything is, once it is known to be there. The parts are aligned: the map is,
+ * and their offsets are multiples of 4. */
+static tarn_status take_parts(tarn__sums *s, const unsigned char *h, tarn_error *err)
+{
+    uint32_t flags = tarn__get32(h + 28);
+    unsigned char *base = s->map;
+    s->keys = flags & KEYS_PATH ? TARN_KEYS_PATH : TARN_KEYS_BASE;
+    s->pages = (void *)(base + tarn__get64(h + 48));
+    if (flags & HAS_ORDER) s->order = (void *)(base + tarn__get64(h + 56));
+    if (flags & HAS_CHECKSUMS) s->checksums = (void *)(base + tarn__get64(h + 64));
+    s->data[TARN__PART_ORDER] = s->order;
+    s->data[TARN__PART_CHECKSUMS] = s->checksums;
+    s->index_size = tarn__get64(h + 80);
+    s->index_head = tarn__get32(h + 88);
+    s->checked = calloc(tarn__sums_pages(s) + 1, sizeof *s->checked);
+    return s->checked ? TARN_OK : tarn__fail_memory(err);
 }
 
 static tarn_status parse(tarn__sums *s, tarn_error *err)
@@ -204,17 +247,7 @@ static tarn_status parse(tarn__sums *s, tarn_error *err)
     self = tarn__crc32c(self, h + HEADER_SIZE, head_end - HEADER_SIZE);
     if (self != tarn__get32(h + SELF_CRC_AT))
         return damaged(s->path, "its own checksum does not match", err);
-    uint32_t flags = tarn__get32(h + 28);
-    unsigned char *base = s->map;
-    s->keys = flags & KEYS_PATH ? TARN_KEYS_PATH : TARN_KEYS_BASE;
-    /* The blocks are aligned: the map is, and their offsets are multiples of 4. */
-    if (flags & HAS_ORDER) s->order = (void *)(base + tarn__get64(h + 48));
-    if (flags & HAS_CHECKSUMS) s->checksums = (void *)(base + tarn__get64(h + 56));
-    s->index_size = tarn__get64(h + 72);
-    s->index_head = tarn__get32(h + 80);
-    s->index_rows = tarn__get32(h + 84);
-    s->order_crc = tarn__get32(h + 88);
-    s->checksums_crc = tarn__get32(h + 92);
+    TARN_TRY(take_parts(s, h, err));
     TARN_TRY(take_stamps(s, h + HEADER_SIZE, err));
     return split_names(s, (const char *)h + tarn__get64(h + 32), tarn__get64(h + 40),
                        err);
@@ -241,20 +274,32 @@ tarn_status tarn__sums_load(const char *path, tarn__sums **out, tarn_error *err)
     return status;
 }
 
-tarn_status tarn__sums_check_order(tarn__sums *s, tarn_error *err)
+tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
+                                  tarn_error *err)
 {
-    int state = s->path ? atomic_load(&s->order_state) : 1;
-    if (state == 0) {
-        state = tarn__crc32c(0, s->order, 4 * s->n_rows) == s->order_crc ? 1 : 2;
-        atomic_store(&s->order_state, state);
-    }
-    return state == 1 ? TARN_OK : damaged(s->path, "the key order", err);
+    static const char *const names[TARN__PARTS] = {
+        "the rows of its index", "the key order", "the member checksums"};
+    uint64_t number = page;
+    for (int before = 0; before < (int)part; before++)
+        number += tarn__sums_page_count(s, (tarn__part)before);
+    if (atomic_load_explicit(&s->checked[number], memory_order_relaxed)) return TARN_OK;
+    uint64_t size = s->n_rows * element[part], at = page * PAGE;
+    const unsigned char *data = s->data[part];
+    size_t len = size - at < PAGE ? (size_t)(size - at) : PAGE;
+    if (tarn__crc32c(0, data + at, len) != s->pages[number])
+        return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
+                             "%s: damaged in page %llu, or changed since; run tarn index "
+                             "again",
+                             names[part], (unsigned long long)page);
+    atomic_store_explicit(&s->checked[number], 1, memory_order_relaxed);
+    return TARN_OK;
 }
 
-tarn_status tarn__sums_check_checksums(const tarn__sums *s, tarn_error *err)
+tarn_status tarn__sums_check_all(tarn__sums *s, tarn__part part, tarn_error *err)
 {
-    if (!s->path || !s->checksums ||
-        tarn__crc32c(0, s->checksums, 4 * s->n_rows) == s->checksums_crc)
-        return TARN_OK;
-    return damaged(s->path, "the member checksums", err);
+    if (!s || !s->checked) return TARN_OK;
+    uint64_t pages = tarn__sums_page_count(s, part);
+    for (uint64_t i = 0; i < pages; i++)
+        TARN_TRY(tarn__sums_check_page(s, part, i, err));
+    return TARN_OK;
 }

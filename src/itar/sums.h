@@ -18,6 +18,14 @@ typedef struct tarn__stamp {
     uint32_t digest; /* of all its headers */
 } tarn__stamp;
 
+/* The three large parts that are checked a page (4 KB) at a time, when they are used. */
+typedef enum tarn__part {
+    TARN__PART_ROWS, /* of the .taridx */
+    TARN__PART_ORDER,
+    TARN__PART_CHECKSUMS,
+    TARN__PARTS
+} tarn__part;
+
 typedef struct tarn__sums {
     tarn_keys keys;
     uint64_t n_rows;
@@ -27,10 +35,11 @@ typedef struct tarn__sums {
     uint32_t *order;   /* NULL if not there */
     uint32_t *checksums;
     uint64_t index_size;
-    uint32_t index_head, index_rows; /* CRC-32C of the .taridx before and from its rows */
-    uint32_t order_crc, checksums_crc;
-    atomic_int order_state; /* 0 unchecked, 1 good, 2 damaged */
-    char *path;             /* NULL if built */
+    uint32_t index_head; /* CRC-32C of the .taridx before its rows */
+    uint32_t *pages;     /* CRC-32C of each page of each part, one after the other */
+    const void *data[TARN__PARTS]; /* where the parts are; rows are set by the index */
+    atomic_uchar *checked;         /* pages found good; NULL for sums that were built */
+    char *path;                    /* NULL if built */
     void *map;
     uint64_t map_size;
 } tarn__sums;
@@ -41,19 +50,34 @@ void tarn__sums_free(tarn__sums *sums);
 /* "<fold>.tarsum" for "<fold>.taridx". The caller frees it. */
 char *tarn__sums_path(const char *index_path);
 
-/* Loads a .tarsum and checks all of it but the two large blocks, which are checked when
- * they matter. TARN_ERR_NOT_FOUND if there is none. */
+/* Loads a .tarsum and checks all of it but the pages. TARN_ERR_NOT_FOUND if there is
+ * none. */
 TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,
                                          tarn_error *err);
 
-/* Writes everything to a file that the caller publishes. */
+/* Writes everything to a file that the caller publishes. pages must be there. */
 TARN_CHECKED tarn_status tarn__sums_write(const tarn__sums *sums, struct tarn__publish *p,
                                           tarn_error *err);
 
-/* Whether the key order is the one that was written. A key that was not found counts as
- * missing only after this. */
-TARN_CHECKED tarn_status tarn__sums_check_order(tarn__sums *sums, tarn_error *err);
-TARN_CHECKED tarn_status tarn__sums_check_checksums(const tarn__sums *sums,
-                                                    tarn_error *err);
+/* Pages of one part, and of all. */
+uint64_t tarn__sums_page_count(const tarn__sums *sums, tarn__part part);
+uint64_t tarn__sums_pages(const tarn__sums *sums);
+
+TARN_CHECKED tarn_status tarn__sums_check_page(tarn__sums *sums, tarn__part part,
+                                               uint64_t page, tarn_error *err);
+
+/* Before element number of a part is used (a row, or four bytes of the other two): its
+ * page must be the one that was written. Looked at once. */
+TARN_CHECKED static inline tarn_status tarn__sums_check(tarn__sums *sums, tarn__part part,
+                                                        uint64_t number, tarn_error *err)
+{
+    if (!sums || !sums->checked) return TARN_OK;
+    return tarn__sums_check_page(sums, part, number >> (part == TARN__PART_ROWS ? 7 : 10),
+                                 err);
+}
+
+/* All pages of a part. */
+TARN_CHECKED tarn_status tarn__sums_check_all(tarn__sums *sums, tarn__part part,
+                                              tarn_error *err);
 
 #endif

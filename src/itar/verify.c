@@ -74,8 +74,8 @@ static tarn_status load_stored(verifier *v, tarn_error *err)
         load_sums_alone(v);
     }
     if (!v->sums) return TARN_OK;
-    if (tarn__sums_check_order(v->sums, &why) != TARN_OK) tell(v, &why);
-    if (tarn__sums_check_checksums(v->sums, &why) != TARN_OK) {
+    if (tarn__sums_check_all(v->sums, TARN__PART_ORDER, &why) != TARN_OK) tell(v, &why);
+    if (tarn__sums_check_all(v->sums, TARN__PART_CHECKSUMS, &why) != TARN_OK) {
         tell(v, &why);
         v->checksums_damaged = true;
     }

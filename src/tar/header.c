@@ -140,12 +140,6 @@ bool tarn__header_sum_matches(const unsigned char *block)
            parse_octal(block + SUM_AT, SUM_LEN, &stored) && sum_is(block, stored);
 }
 
-bool tarn__header_has_magic(const unsigned char *block)
-{
-    return memcmp(block + MAGIC_AT, "ustar\0", 6) == 0 ||
-           memcmp(block + MAGIC_AT, "ustar  ", 8) == 0;
-}
-
 #if defined(__SSE2__)
 /* D: a digit, E: the NUL or blank that ends a field. Masking a byte with F8 leaves 30 of
  * a digit alone, masking with DF leaves 0 of an end alone. */

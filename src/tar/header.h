@@ -34,8 +34,6 @@ TARN_CHECKED tarn_status tarn__header_parse(const unsigned char *block, tarn__he
 /* Whether the stored checksum is the block's. Nothing else is looked at. */
 bool tarn__header_sum_matches(const unsigned char *block);
 
-bool tarn__header_has_magic(const unsigned char *block);
-
 /* Time and mode, 0 where they cannot be read. */
 int64_t tarn__header_time(const unsigned char *block);
 uint32_t tarn__header_mode(const unsigned char *block);

@@ -1,14 +1,19 @@
-/* Lenient reading. After damage, the next block that looks like a header may be one
- * inside the payload of the damaged member (an archive in an archive), and a true header
- * may have lost the extended header that names it. Neither may become a member:
+/* Lenient reading. After a damaged header nobody knows for sure where the next one is:
+ * the size field may be what is damaged, and what looks like a header may lie in the
+ * payload of the damaged member (an archive in an archive). A member must never be
+ * invented, so two guesses are made, and only what both agree on is taken:
  *
- * - a candidate is taken only if the chain of headers from it leads to the end of the
- *   file or to more damage. The chain inside a nested archive leads to that archive's
- *   end, with more bytes behind it, and is passed over whole;
- * - a first member that comes without an extended header of its own, where one may have
- *   been lost, is passed over too.
+ *   A  where the size field of the damaged header points;
+ *   B  the first block behind it that looks like a header. A whole archive in between,
+ *      with its end and more bytes behind that, is passed over first.
  *
- * Each stretch of the file is walked once to be trusted and once to be read. */
+ * Each guess begins a chain of headers. If A and B are the same, that is the place; if
+ * they differ, the first header that is on both chains is; if A points at nothing, B has
+ * to do. But a B right behind the damaged header may be the inside of a payload, and then
+ * A may be too: its whole chain is passed over.
+ *
+ * A true header may also have lost the extended header that names it. The first member
+ * after damage is passed over where that may be so. */
 #include "tar/reader.h"
 
 #include <string.h>
@@ -16,82 +21,165 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-/* Whether a header stands at offset, and how it chains on. */
-static bool peek(tarn_tar *tar, uint64_t offset, bool need_magic, tarn__header *out,
-                 uint64_t *out_next)
+/* Steps that may be spent on finding where two chains meet, for a whole archive: a file
+ * made to need more gets less back. */
+#define MEETING_STEPS (1u << 20)
+
+static const unsigned char *block_at(tarn_tar *tar, uint64_t offset)
 {
     const unsigned char *block;
-    uint64_t end;
     if (!tarn__range_in(offset, TARN__BLOCK, tar->file.size) ||
         tarn__window_get(&tar->window, offset, TARN__BLOCK, &block, NULL) != TARN_OK)
-        return false;
-    if (need_magic && !tarn__header_has_magic(block)) return false;
-    if (tarn__header_parse(block, out, NULL) != TARN_OK) return false;
+        return NULL;
+    return block;
+}
+
+/* Whether a header stands at offset, and how it chains on by its own size. */
+static bool peek(tarn_tar *tar, uint64_t offset, tarn__header *out, uint64_t *out_next)
+{
+    uint64_t end;
+    const unsigned char *block = block_at(tar, offset);
+    if (!block || tarn__header_parse(block, out, NULL) != TARN_OK) return false;
     if (!tarn__add(offset + TARN__BLOCK, out->size, &end) || end > tar->file.size)
         return false;
     *out_next = tarn__member_end(offset, out->size);
     return true;
 }
 
-static bool is_zero_at(tarn_tar *tar, uint64_t offset)
-{
-    const unsigned char *block;
-    return tarn__range_in(offset, TARN__BLOCK, tar->file.size) &&
-           tarn__window_get(&tar->window, offset, TARN__BLOCK, &block, NULL) == TARN_OK &&
-           tarn__block_is_zero(block);
-}
-
-/* Follows the chain of headers from offset. True if it ends with the file or at damage;
- * false, with *out_end set behind it, if it is a whole archive with more behind it. */
-static bool walk(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
+static bool is_header(tarn_tar *tar, uint64_t offset)
 {
     tarn__header header;
-    uint64_t next, rest;
-    /* A member after a pax header may have a size of 0 in its own header. */
-    uint64_t pax_size = 0;
+    uint64_t next;
+    return peek(tar, offset, &header, &next);
+}
+
+/* The size that the pax header at offset, header->size bytes of records, sets. */
+static bool peek_pax_size(tarn_tar *tar, uint64_t offset, const tarn__header *header,
+                          uint64_t *out)
+{
+    const unsigned char *data;
+    tarn__pax pax;
+    size_t size = (size_t)header->size;
+    if (header->size > TARN_MAX_EXTENDED ||
+        tarn__window_get(&tar->window, offset + TARN__BLOCK, size, &data, NULL) !=
+            TARN_OK ||
+        tarn__pax_parse((const char *)data, size, &pax, NULL) != TARN_OK)
+        return false;
+    *out = pax.size;
+    return pax.has_size;
+}
+
+/* One step along a chain: over a member with its extended headers. False at its end. */
+static bool step(tarn_tar *tar, uint64_t *offset)
+{
+    tarn__header header;
+    uint64_t next, end, pax_size = 0, at = *offset;
     bool has_pax_size = false;
-    while (peek(tar, offset, false, &header, &next)) {
-        if (header.kind == TARN__PAX && header.size <= TARN_MAX_EXTENDED) {
-            const unsigned char *data;
-            tarn__pax pax;
-            if (tarn__window_get(&tar->window, offset + TARN__BLOCK, (size_t)header.size,
-                                 &data, NULL) != TARN_OK ||
-                tarn__pax_parse((const char *)data, (size_t)header.size, &pax, NULL) !=
-                    TARN_OK)
-                break;
-            has_pax_size = pax.has_size;
-            pax_size = pax.size;
-        } else if (header.kind < TARN__PAX) {
-            if (has_pax_size && header.kind == TARN__REGULAR) {
-                if (!tarn__add(offset + TARN__BLOCK, pax_size, &rest) ||
-                    rest > tar->file.size)
-                    break;
-                next = tarn__member_end(offset, pax_size);
-            }
-            has_pax_size = false;
-        }
-        offset = next;
+    for (;;) {
+        if (!peek(tar, at, &header, &next)) return false;
+        if (header.kind < TARN__PAX) break;
+        if (header.kind == TARN__PAX)
+            has_pax_size = peek_pax_size(tar, at, &header, &pax_size);
+        at = next;
     }
+    if (has_pax_size && header.kind == TARN__REGULAR) {
+        if (!tarn__add(at + TARN__BLOCK, pax_size, &end) || end > tar->file.size)
+            return false;
+        next = tarn__member_end(at, pax_size);
+    }
+    *offset = next;
+    return true;
+}
+
+/* Follows a chain to its end. True if that is the end of the file or more damage; false,
+ * with *out_end behind it, if it is a whole archive with more behind it. */
+static bool walk(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
+{
+    uint64_t rest;
+    while (step(tar, &offset))
+        continue;
     *out_end = offset;
-    if (!is_zero_at(tar, offset)) return true;
+    const unsigned char *block = block_at(tar, offset);
+    if (!block || !tarn__block_is_zero(block)) return true;
     if (tarn__tar_skip_zeros(tar, offset, &rest, NULL) != TARN_OK) return true;
     *out_end = rest & ~(uint64_t)(TARN__BLOCK - 1);
     return rest == tar->file.size;
 }
 
-/* The size the damaged header at offset claims, if that can be read. */
-static bool claimed_next(tarn_tar *tar, uint64_t offset, uint64_t *out)
+/* --- The two guesses --------------------------------------------------------------- */
+
+/* Guess A: TARN_OK with the offset of a header, TARN_END if the archive's end is there,
+ * anything else if nothing is. */
+static tarn_status guess_by_size(tarn_tar *tar, uint64_t damage, uint64_t *out)
+{
+    uint64_t size, end, rest;
+    const unsigned char *block = block_at(tar, damage);
+    if (!block || !tarn__header_number(block + 124, 12, &size) ||
+        size >= TARN_MAX_MEMBER_SIZE || !tarn__add(damage + TARN__BLOCK, size, &end) ||
+        end > tar->file.size)
+        return TARN_ERR_NOT_FOUND;
+    *out = tarn__member_end(damage, size);
+    if (is_header(tar, *out)) return TARN_OK;
+    block = block_at(tar, *out);
+    bool ends = block && tarn__block_is_zero(block) &&
+                tarn__tar_skip_zeros(tar, *out, &rest, NULL) == TARN_OK &&
+                rest == tar->file.size;
+    return ends ? TARN_END : TARN_ERR_NOT_FOUND;
+}
+
+/* Guess B, from an offset on. */
+static bool guess_by_look(tarn_tar *tar, uint64_t from, uint64_t *out)
 {
     const unsigned char *block;
-    uint64_t size, end;
-    if (!tarn__range_in(offset, TARN__BLOCK, tar->file.size) ||
-        tarn__window_get(&tar->window, offset, TARN__BLOCK, &block, NULL) != TARN_OK ||
-        !tarn__header_number(block + 124, 12, &size) || size >= TARN_MAX_MEMBER_SIZE ||
-        !tarn__add(offset + TARN__BLOCK, size, &end) || end > tar->file.size)
-        return false;
-    *out = tarn__member_end(offset, size);
-    return true;
+    uint64_t end;
+    while ((block = block_at(tar, from))) {
+        if (!tarn__header_sum_matches(block) || !is_header(tar, from)) {
+            from += TARN__BLOCK;
+        } else if (walk(tar, from, &end)) {
+            *out = from;
+            return true;
+        } else {
+            from = end > from ? end : from + TARN__BLOCK;
+        }
+    }
+    return false;
 }
+
+/* The first header on both chains. */
+static bool meet(tarn_tar *tar, uint64_t a, uint64_t b, uint64_t *out)
+{
+    while (a != b) {
+        if (tar->meeting_steps++ >= MEETING_STEPS) return false;
+        if (!step(tar, a < b ? &a : &b)) return false;
+    }
+    *out = a;
+    return is_header(tar, a);
+}
+
+static bool is_intact(tarn_tar *tar, uint64_t offset)
+{
+    const unsigned char *block = block_at(tar, offset);
+    return block && tarn__header_sum_matches(block);
+}
+
+/* Where reading can go on for sure: at a header, or at the archive's end. */
+static bool next_place(tarn_tar *tar, uint64_t damage, uint64_t *out)
+{
+    uint64_t a = 0, b, end;
+    tarn_status by_size = guess_by_size(tar, damage, &a);
+    *out = a;
+    if (by_size == TARN_END) return true;
+    /* An intact header says the truth about its size, even one that is refused. */
+    if (is_intact(tar, damage)) return by_size == TARN_OK;
+    if (!guess_by_look(tar, damage + TARN__BLOCK, &b)) return false;
+    if (b == damage + TARN__BLOCK) /* look again behind whatever ends this chain */
+        return walk(tar, b, &end) && guess_by_look(tar, end + TARN__BLOCK, out);
+    *out = b;
+    return by_size != TARN_OK || a == b || meet(tar, a, b, out);
+}
+
+/* --- Names that may be lost ----------------------------------------------------------
+ */
 
 /* Whether what lies between the damage and a header reads like the records or the long
  * name of an extended header. */
@@ -130,38 +218,8 @@ static void tell_doubt(const tarn_tar *tar, uint64_t offset)
     tell(tar, &what);
 }
 
-/* The next header at or after from that the chain test trusts. */
-static bool find_trusted(tarn_tar *tar, uint64_t from, uint64_t *out)
-{
-    tarn__header header;
-    uint64_t next, end;
-    while (tarn__range_in(from, TARN__BLOCK, tar->file.size)) {
-        if (!peek(tar, from, true, &header, &next)) {
-            from += TARN__BLOCK;
-            continue;
-        }
-        if (from < tar->trusted_to || walk(tar, from, &end)) {
-            if (from >= tar->trusted_to) tar->trusted_to = end;
-            *out = from;
-            return true;
-        }
-        from = end > from ? end : from + TARN__BLOCK;
-    }
-    return false;
-}
-
-static bool next_header(tarn_tar *tar, uint64_t damage, uint64_t *out)
-{
-    tarn__header header;
-    uint64_t claimed, next, end;
-    if (claimed_next(tar, damage, &claimed) &&
-        peek(tar, claimed, false, &header, &next) && walk(tar, claimed, &end)) {
-        if (end > tar->trusted_to) tar->trusted_to = end;
-        *out = claimed;
-        return true;
-    }
-    return find_trusted(tar, damage + TARN__BLOCK, out);
-}
+/* --- Going on ------------------------------------------------------------------------
+ */
 
 static void lose(tarn_tar *tar, uint64_t from, uint64_t to)
 {
@@ -169,30 +227,61 @@ static void lose(tarn_tar *tar, uint64_t from, uint64_t to)
     tar->counts.lost_bytes += to - from;
 }
 
-tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why, tarn_error *err)
+static bool ends_in_zeros(tarn_tar *tar)
 {
-    (void)err;
-    tarn__header header;
-    uint64_t damage = tar->at, found, next;
-    if (damage < tar->file.size && is_zero_at(tar, damage) &&
-        tarn__tar_skip_zeros(tar, damage, &found, NULL) == TARN_OK)
-        damage = found & ~(uint64_t)(TARN__BLOCK - 1);
-    tell(tar, why);
-    bool after_end = damage != tar->at;
-    bool there =
-        after_end ? find_trusted(tar, damage, &found) : next_header(tar, damage, &found);
-    if (!there) {
-        tar->torn_at = after_end ? tar->at : tar->group;
-        tar->cut_at = after_end ? damage : tar->group;
-        lose(tar, damage < tar->file.size ? damage : tar->file.size, tar->file.size);
-        tar->at = tar->file.size;
-        tar->ended = true;
-        return TARN_END;
-    }
-    if (found != damage) lose(tar, damage, found);
+    uint64_t size = tar->file.size & ~(uint64_t)(TARN__BLOCK - 1);
+    const unsigned char *block = size ? block_at(tar, size - TARN__BLOCK) : NULL;
+    return block && tarn__block_is_zero(block);
+}
+
+static tarn_status give_up(tarn_tar *tar, uint64_t from)
+{
+    lose(tar, from < tar->file.size ? from : tar->file.size, tar->file.size);
+    tar->at = tar->file.size;
+    tar->ended = true;
+    return TARN_END;
+}
+
+/* The archive is torn: whole up to keep, and of no use from cut on. */
+static tarn_status give_up_torn(tarn_tar *tar, uint64_t keep, uint64_t cut)
+{
+    tar->torn_at = keep < tar->file.size ? keep : tar->file.size;
+    tar->cut_at = cut < tar->file.size ? cut : tar->file.size;
+    return give_up(tar, cut);
+}
+
+/* Behind the end of the archive: a header that follows the zeros at once begins another
+ * archive; anything else is looked through. */
+static tarn_status go_on_behind_end(tarn_tar *tar, uint64_t rest)
+{
+    uint64_t found, behind = rest & ~(uint64_t)(TARN__BLOCK - 1);
+    if (rest == tar->file.size) return give_up(tar, rest);
+    if (is_header(tar, behind))
+        found = behind;
+    else if (!guess_by_look(tar, behind, &found))
+        return give_up_torn(tar, tar->at, behind);
+    lose(tar, behind, found);
     tar->at = found;
-    if (!after_end && peek(tar, found, false, &header, &next) &&
-        is_doubtful(tar, damage, found, &header)) {
+    return TARN_OK;
+}
+
+tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why)
+{
+    tarn__header header;
+    uint64_t damage = tar->at, found, next, rest;
+    const unsigned char *block = block_at(tar, damage);
+    tell(tar, why);
+    if (block && tarn__block_is_zero(block) && damage == tar->group &&
+        tarn__tar_skip_zeros(tar, damage, &rest, NULL) == TARN_OK)
+        return go_on_behind_end(tar, rest);
+    if (!next_place(tar, damage, &found)) {
+        if (why->code == TARN_ERR_TRUNCATED || !ends_in_zeros(tar))
+            return give_up_torn(tar, tar->group, tar->group);
+        return give_up(tar, tar->group);
+    }
+    lose(tar, tar->group, found);
+    tar->at = found;
+    if (peek(tar, found, &header, &next) && is_doubtful(tar, damage, found, &header)) {
         tell_doubt(tar, found);
         lose(tar, found, next);
         tar->at = next;
@@ -213,8 +302,8 @@ tarn_status tarn__tar_find_tear(const char *path, uint64_t *out_keep, uint64_t *
         status = tarn__tar_next(&tar, &member, err);
     while (status == TARN_OK);
     if (status == TARN_END && tar.torn_at != TARN_NO_OFFSET) {
-        *out_keep = tar.torn_at < tar.file.size ? tar.torn_at : tar.file.size;
-        *out_cut = tar.cut_at < tar.file.size ? tar.cut_at : tar.file.size;
+        *out_keep = tar.torn_at;
+        *out_cut = tar.cut_at;
         status = TARN_OK;
     }
     tarn__tar_close(&tar);

@@ -1,0 +1,303 @@
+/* An index and its sums, in front of shards that never change: whatever the two files
+ * say, bytes that are given out are those of the member they are said to be.
+ *
+ * The input is 4 bytes, an index, and the sums if any bytes are left: the low 24 bits of
+ * the little-endian number are the length of the index, the other 8 are options. */
+#include "common.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tarn/fold.h>
+#include <tarn/verify.h>
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "shard.h"
+
+enum { MIX = 1, CHECKED = 2, READ = 4, BY_HASH = 8, VERIFY = 16, FILTER = 32 };
+
+static char folder[256];
+static const char *fold_name;
+static unsigned first_shard, last_shard;
+
+/* --- The folder ------------------------------------------------------------------- */
+
+static void remove_folder(void)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.') unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir) closedir(dir);
+    rmdir(folder);
+}
+
+static void put_file(const char *name, const char *ending, const void *data, size_t size)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    CHECK(write(fd, data, size) == (ssize_t)size);
+    close(fd);
+}
+
+static void drop_file(const char *name, const char *ending)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
+    unlink(path);
+}
+
+static void make_folder(void)
+{
+    static shard_bytes shard;
+    if (folder[0]) return;
+    const char *parent = getenv("TMPDIR");
+    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(folder, sizeof folder, "%s/tarn-fuzz-XXXXXX", parent);
+    CHECK(mkdtemp(folder));
+    atexit(remove_folder);
+    for (unsigned i = 0; i < SHARDS; i++) {
+        make_shard(i, &shard);
+        CHECK(tarn__crc32c(0, shard.data, shard.size) == shard_crcs[i]);
+        put_file(shard_names[i], "", shard.data, shard.size);
+    }
+}
+
+/* --- The index by itself ---------------------------------------------------------- */
+
+static void walk_index(void)
+{
+    char path[512];
+    tarn_index *index;
+    tarn_index_info info;
+    tarn_error err;
+    snprintf(path, sizeof path, "%s/%s.taridx", folder, fold_name);
+    if (tarn_index_load(path, &index, &err) != TARN_OK) {
+        CHECK(err.code > TARN_END && err.path[0] && err.message[0]);
+        return;
+    }
+    tarn_index_info_get(index, &info);
+    CHECK(info.samples <= info.rows);
+    for (uint64_t i = 0; i < info.rows; i++) {
+        tarn_row row;
+        CHECK(tarn_index_row(index, i, &row, &err) == TARN_OK);
+        CHECK(tarn_index_field(index, row.field) && row.crash <= info.crashes);
+        CHECK((tarn_index_crash(index, row.crash) != NULL) == (row.crash > 0));
+        CHECK(row.offset % 512 == 0);
+    }
+    CHECK(!tarn_index_field(index, info.fields));
+    CHECK(!tarn_index_crash(index, info.crashes + 1));
+    tarn_index_free(index);
+}
+
+/* --- Rows and samples ------------------------------------------------------------- */
+
+static int is_letter(const unsigned char *data, size_t size, unsigned char letter)
+{
+    for (size_t i = 0; i < size; i++)
+        if (data[i] != letter) return 0;
+    return 1;
+}
+
+static const truth *truth_at(const tarn_row *row)
+{
+    for (size_t i = 0; i < MEMBERS; i++)
+        if (members[i].shard == first_shard + row->shard &&
+            members[i].offset == row->offset)
+            return &members[i];
+    return NULL;
+}
+
+static const truth *truth_of(const char *key, const char *field)
+{
+    for (size_t i = 0; i < MEMBERS; i++)
+        if (members[i].shard >= first_shard && members[i].shard < last_shard &&
+            strcmp(members[i].key, key) == 0 && strcmp(members[i].field, field) == 0)
+            return &members[i];
+    return NULL;
+}
+
+/* The member a row gives out, or NULL if it gives an error. */
+static const truth *check_row(tarn_fold *fold, uint64_t number)
+{
+    tarn_row row;
+    tarn_view view;
+    tarn_text key = {0}, name = {0};
+    unsigned char copy[1024];
+    uint64_t size;
+    tarn_status status = tarn_fold_view(fold, number, &view, NULL);
+    CHECK((tarn_fold_read(fold, number, copy, sizeof copy, &size, NULL) == TARN_OK) ==
+          (status == TARN_OK));
+    if (status != TARN_OK) return NULL;
+    CHECK(tarn_index_row(tarn_fold_index(fold), number, &row, NULL) == TARN_OK);
+    const truth *m = truth_at(&row);
+    CHECK(m && view.size == m->size && is_letter(view.data, view.size, m->letter));
+    CHECK(size == m->size && is_letter(copy, size, m->letter));
+    tarn_view_release(&view);
+    CHECK(tarn_fold_names(fold, number, &key, &name, NULL) == TARN_OK);
+    CHECK(strcmp(key.data, m->key) == 0 && strcmp(name.data, m->name) == 0);
+    CHECK(strcmp(tarn_index_field(tarn_fold_index(fold), row.field), m->field) == 0);
+    tarn_text_reset(&key);
+    tarn_text_reset(&name);
+    return m;
+}
+
+/* All rows of a sample that can be read have one key. */
+static void check_sample(tarn_fold *fold, const tarn_sample *s, const char *key)
+{
+    CHECK(s->count > 0);
+    for (uint32_t k = 0; k < s->count && k < 64; k++) {
+        const truth *m = check_row(fold, tarn_sample_row(s, k));
+        if (!m) continue;
+        if (!key) key = m->key;
+        CHECK(strcmp(key, m->key) == 0);
+    }
+}
+
+static void check_key(tarn_fold *fold, const char *key, const char *field)
+{
+    tarn_sample s;
+    uint64_t row;
+    if (tarn_fold_find(fold, key, &s, NULL) != TARN_OK) return;
+    check_sample(fold, &s, key);
+    if (tarn_fold_pick(fold, &s, field, &row, NULL) != TARN_OK) return;
+    const truth *m = check_row(fold, row);
+    CHECK(!m || m == truth_of(key, field));
+}
+
+static void check_filters(tarn_fold *fold)
+{
+    const char *fields[] = {"txt", "cls"}, *keys[] = {"a", "m", TWIN_TWO, "absent"};
+    bool found[4];
+    tarn_sample s;
+    tarn_fold_info info;
+    if (tarn_fold_require(fold, fields, 2, NULL) != TARN_OK ||
+        tarn_fold_keep(fold, keys, 4, found, NULL) != TARN_OK)
+        return;
+    CHECK(!found[3]);
+    CHECK(tarn_fold_info_get(fold, &info, NULL) == TARN_OK);
+    for (uint64_t i = 0; i < info.samples; i++) {
+        CHECK(tarn_fold_sample(fold, i, &s, NULL) == TARN_OK);
+        check_sample(fold, &s, NULL);
+    }
+}
+
+/* Returns how many members could be read by position. */
+static uint64_t check_positions(tarn_fold *fold, const tarn_fold_info *info)
+{
+    uint64_t rows = 0, good = 0;
+    tarn_sample s;
+    for (uint64_t i = 0; i < info->samples; i++) {
+        CHECK(tarn_fold_sample(fold, i, &s, NULL) == TARN_OK);
+        if (i < 32) check_sample(fold, &s, NULL);
+        for (uint32_t k = 0; k < s.count && i < 32; k++)
+            good += check_row(fold, tarn_sample_row(&s, k)) != NULL;
+        rows += s.count;
+    }
+    CHECK(rows == info->index.rows && info->samples == info->index.samples);
+    CHECK(tarn_fold_sample(fold, info->samples, &s, NULL) == TARN_ERR_NOT_FOUND);
+    return good;
+}
+
+/* --- The fold --------------------------------------------------------------------- */
+
+static uint64_t count_truth(void)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < MEMBERS; i++)
+        n += members[i].shard >= first_shard && members[i].shard < last_shard;
+    return n;
+}
+
+static void check_fold(const char *path, unsigned options, bool verified)
+{
+    tarn_fold *fold;
+    tarn_fold_info info;
+    tarn_error err;
+    uint64_t good = 0;
+    tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
+    o.check = options & CHECKED;
+    o.by_hash = options & BY_HASH;
+    if (options & READ) o.io = TARN_IO_READ;
+    tarn_status status = tarn_fold_open(path, &o, &fold, &err);
+    if (status == TARN_OK) {
+        if (tarn_fold_info_get(fold, &info, NULL) == TARN_OK)
+            good = check_positions(fold, &info);
+        for (size_t i = 0; i < MEMBERS; i++)
+            check_key(fold, members[i].key, members[i].field);
+        check_key(fold, "absent", "txt");
+        if (options & FILTER) check_filters(fold);
+        tarn_fold_close(fold);
+    }
+    if (verified && !(options & CHECKED)) CHECK(good == count_truth());
+}
+
+/* Whether verification finds nothing to say against an index that is there. */
+static bool verify(const char *path)
+{
+    tarn_verify_report report = {0};
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
+    o.threads = 1;
+    CHECK(tarn_verify(path, &o, &report, NULL) == TARN_OK);
+    CHECK(report.folds == 1 && report.members == count_truth());
+    return report.indexed && report.problems == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[512];
+    if (size < 4) return 0;
+    uint32_t word = tarn__get32(data);
+    unsigned options = word >> 24;
+    size_t len = word & 0xffffff;
+    if (len > size - 4) len = size - 4;
+    make_folder();
+    fold_name = options & MIX ? "mix" : "train";
+    first_shard = options & MIX ? TRAIN_SHARDS : 0;
+    last_shard = options & MIX ? SHARDS : TRAIN_SHARDS;
+    put_file(fold_name, ".taridx", data + 4, len);
+    if (len < size - 4)
+        put_file(fold_name, ".tarsum", data + 4 + len, size - 4 - len);
+    else
+        drop_file(fold_name, ".tarsum");
+    snprintf(path, sizeof path, "%s:%s", folder, fold_name);
+    walk_index();
+    check_fold(path, options, options & VERIFY && verify(path));
+    return 0;
+}
+
+/* --- Mutation --------------------------------------------------------------------- */
+
+/* Makes the CRCs of a .tarsum right, so that what is behind them is reached. */
+static void fix_sums(const uint8_t *index, size_t index_size, uint8_t *sums, size_t size)
+{
+    if (size < 128 || index_size < 64) return;
+    uint64_t rows_at = tarn__get64(index + 48), block = 4 * tarn__get64(sums + 16);
+    uint64_t order_at = tarn__get64(sums + 48), sums_at = tarn__get64(sums + 56);
+    uint64_t end = (tarn__get64(sums + 32) + tarn__get64(sums + 40) + 7) & ~UINT64_C(7);
+    if (rows_at > index_size || end < 128 || end > size) return;
+    tarn__put64(sums + 64, size);
+    tarn__put64(sums + 72, index_size);
+    tarn__put32(sums + 80, tarn__crc32c(0, index, rows_at));
+    tarn__put32(sums + 84, tarn__crc32c(0, index + rows_at, index_size - rows_at));
+    if (order_at <= size && block <= size - order_at)
+        tarn__put32(sums + 88, tarn__crc32c(0, sums + order_at, block));
+    if (sums_at <= size && block <= size - sums_at)
+        tarn__put32(sums + 92, tarn__crc32c(0, sums + sums_at, block));
+    uint32_t self = tarn__crc32c(0, sums, 124);
+    tarn__put32(sums + 124, tarn__crc32c(self, sums + 128, end - 128));
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
+{
+    size = LLVMFuzzerMutate(data, size, max);
+    if (size < 4 || seed % 4 == 0) return size;
+    size_t len = tarn__get32(data) & 0xffffff;
+    if (len < size - 4) fix_sums(data + 4, len, data + 4 + len, size - 4 - len);
+    return size;
+}

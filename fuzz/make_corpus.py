@@ -1,0 +1,452 @@
+#!/usr/bin/env python3
+"""Makes the seed files of the fuzz corpus, the same bytes every time.
+
+  make_corpus.py            writes fuzz/corpus/*/ (files it does not know are left alone)
+  make_corpus.py --shards DIR   writes the shards and indexes of fuzz_taridx.c into DIR,
+                                to look at them with tarn
+
+Indexes and sums are composed here by hand, from docs/formats, and not by the library.
+"""
+import pathlib
+import struct
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent
+CORPUS = ROOT / "corpus"
+DATA = ROOT.parent / "tests" / "data"
+END = bytes(1024)
+
+# --- Archives ------------------------------------------------------------------------
+
+
+def pad(data):
+    return data + bytes(-len(data) % 512)
+
+
+def block(name=b"a.txt", size=0, kind=b"0", magic=b"ustar\00000", prefix=b"", mode=b"0000644\0",
+          size_field=None, mtime=b"00000000000\0", link=b"", signed=False, checksum=None):
+    """One header block."""
+    field = size_field if size_field is not None else b"%011o\0" % size
+    head = (name[:100].ljust(100, b"\0") + mode + b"0000000\0" * 2 + field + mtime + b" " * 8 +
+            kind + link.ljust(100, b"\0") + magic.ljust(8, b"\0"))
+    head = head.ljust(345, b"\0") + prefix.ljust(155, b"\0")
+    head = head.ljust(512, b"\0")
+    total = sum(b - 256 if signed and b > 127 else b for b in head)
+    stored = checksum if checksum is not None else b"%06o\0 " % total
+    return head[:148] + stored + head[156:]
+
+
+def member(name=b"a.txt", data=b"alpha\n", **more):
+    return block(name, len(data), **more) + pad(data)
+
+
+def record(key, value):
+    body = b" " + key + b"=" + value + b"\n"
+    length = len(body) + 1
+    while len(b"%d" % length) + len(body) != length:
+        length += 1
+    return b"%d" % length + body
+
+
+def pax(*records, kind=b"x"):
+    data = b"".join(record(k, v) for k, v in records)
+    return block(b"pax", len(data), kind) + pad(data)
+
+
+def gnu(text, kind=b"L"):
+    return block(b"././@LongLink", len(text) + 1, kind, magic=b"ustar  \0") + pad(text + b"\0")
+
+
+LONG = b"long/" * 25 + b"name.txt"
+A, B = member(), member(b"b.cls", b"1")
+NESTED = member(b"in.txt", b"inner\n") + END
+
+
+def archives():
+    yield "empty_file", b""
+    yield "empty_archive", END
+    yield "v7", member(magic=b"") + member(b"dir/", b"", magic=b"", kind=b"\0") + END
+    yield "v7_type_nul", member(magic=b"", kind=b"\0") + END
+    yield "ustar", A + B + END
+    yield "ustar_prefix", member(b"c.txt", b"x", prefix=b"some/folder") + END
+    yield "ustar_name_100", member(b"n" * 96 + b".txt", b"x") + END
+    yield "prefix_without_magic", member(magic=b"", prefix=b"p") + END
+    yield "gnu_magic", member(magic=b"ustar  \0") + END
+    yield "contiguous_type_7", member(kind=b"7") + END
+    yield "pax_path", A + pax((b"path", LONG)) + member(LONG, b"x") + B + END
+    yield "pax_path_folder_only", (pax((b"path", "é/a.txt".encode())) + member(b"?/a.txt") +
+                                   END)
+    yield "pax_size", pax((b"size", b"600")) + block() + pad(b"p" * 600) + B + END
+    yield "pax_size_smaller", pax((b"size", b"6")) + member(data=b"q" * 600) + END
+    yield "pax_size_key_fits", pax((b"size", b"512")) + block(b"a.txt", 0) + b"s" * 512 + END
+    yield "pax_mtime", pax((b"mtime", b"1700000000.123456789")) + A + END
+    yield "pax_mtime_negative", pax((b"mtime", b"-1.5")) + A + END
+    yield "pax_twice_one_key", pax((b"path", b"x.txt"), (b"path", b"y.txt")) + A + END
+    yield "pax_nul_in_path", pax((b"path", b"x\0y.txt")) + A + END
+    yield "pax_malformed", block(b"pax", 5, b"x") + pad(b"9 a=b") + A + END
+    yield "pax_without_member", A + pax((b"path", b"x.txt")) + END
+    yield "pax_two_headers", pax((b"path", b"x.txt")) * 2 + A + END
+    yield "pax_empty", block(b"pax", 0, b"x") + A + END
+    yield "pax_charset", pax((b"hdrcharset", b"BINARY"), (b"path", b"\xff.txt")) + A + END
+    yield "pax_sparse", pax((b"GNU.sparse.major", b"1")) + A + END
+    yield "pax_header_in_records", (pax((b"comment", bytes(490 - 20) + block(b"pax", 20, b"x") +
+                                         b"c" * 500), (b"path", b"z.txt")) + A + END)
+    yield "global", pax((b"comment", b"hello"), kind=b"g") + A + END
+    yield "global_mtime", pax((b"mtime", b"5"), kind=b"g") + A + END
+    yield "global_size", pax((b"size", b"6"), kind=b"g") + A + END
+    yield "global_between", pax((b"path", b"x.txt")) + pax((b"a", b"b"), kind=b"g") + A + END
+    yield "gnu_name", gnu(LONG) + member(LONG, b"x") + B + END
+    yield "gnu_name_and_link", gnu(LONG, b"K") + gnu(LONG) + member(LONG, b"x") + END
+    yield "gnu_link", gnu(LONG, b"K") + block(b"l", 0, b"2", link=LONG[:100]) + A + END
+    yield "gnu_name_and_pax", gnu(LONG) + pax((b"path", b"x.txt")) + A + END
+    yield "gnu_name_with_nul", gnu(b"x\0y") + A + END
+    yield "base256", block(size_field=b"\x80" + (6).to_bytes(11, "big")) + pad(b"alpha\n") + END
+    yield "base256_negative", block(size_field=b"\xff" * 12) + pad(b"alpha\n") + END
+    yield "base256_huge", block(size_field=b"\x80" + b"\x7f" * 11) + END
+    yield "base256_mtime", member(mtime=b"\xff" * 12) + END
+    yield "size_blanks", block(size_field=b"         6 \0") + pad(b"alpha\n") + END
+    yield "size_not_octal", block(size_field=b"00000000_06\0") + pad(b"alpha\n") + END
+    yield "size_12_digits", block(size_field=b"000000000006") + pad(b"alpha\n") + END
+    yield "sparse", block(b"s.bin", 0, b"S", magic=b"ustar  \0") + END
+    yield "unknown_type", block(b"s.bin", 0, b"Z") + A + END
+    yield "links", block(b"h", 0, b"1", link=b"a.txt") + block(b"s", 0, b"2", link=b"a") + A + END
+    yield "link_with_size", member(b"s", b"x", kind=b"2", link=b"a.txt") + A + END
+    yield "folders", block(b"dir/", 0, b"5") + member(b"dir/a.txt") + END
+    yield "folder_with_size", member(b"dir/", b"x", kind=b"5") + A + END
+    yield "file_with_slash", member(b"dir/", b"x") + A + END
+    yield "devices", b"".join(block(b"d" + k, 0, k) for k in (b"3", b"4", b"6")) + A + END
+    yield "lone_zero_block", A + bytes(512) + B + END
+    yield "zero_blocks_then_member", A + END + B + END
+    yield "trailing_garbage", A + END + b"garbage"
+    yield "trailing_zeros", A + END + bytes(777)
+    yield "no_end", A + B
+    yield "one_zero_block", A + bytes(512)
+    yield "truncated_header", A + B[:300]
+    yield "truncated_payload", A + member(data=b"x" * 600)[:700]
+    yield "truncated_padding", A + B[:514]
+    yield "truncated_pax", A + pax((b"path", LONG))[:600]
+    yield "bad_checksum", member(checksum=b"000001\0 ") + B + END
+    yield "bad_checksum_alone", member(checksum=b"000001\0 ") + END
+    yield "blank_checksum", member(checksum=b" " * 8) + B + END
+    yield "signed_checksum", member(b"\xe9.txt", signed=True) + END
+    yield "high_bytes", member(b"\xe9\xff.TXT") + member("É.ÉΣ".encode()) + END
+    yield "damage_before_pax_member", (A + block(b"pax", 20, b"x", checksum=b"000001\0 ") +
+                                       pad(record(b"path", b"longer.txt")) + member(b"lo") + END)
+    yield "damage_before_cut_padding", (block(b"pax", 0, b"x", size_field=b"0000000zzzz\0") +
+                                        pad(record(b"path", b"y.txt")) + A[:600])
+    yield "nested", member(b"n.tar", NESTED) + B + END
+    yield "nested_damaged", member(b"n.tar", NESTED, checksum=b"000001\0 ") + B + END
+    yield "nested_damaged_size", (block(b"n.tar", 1, checksum=b"000001\0 ") + NESTED + B + END)
+    yield "nested_last_damaged", A + member(b"n.tar", NESTED, checksum=b"000001\0 ") + END
+    yield "nested_truncated", A + member(b"n.tar", NESTED * 2)[:1600]
+    yield "nested_without_end", (A + block(b"n.tar", 1024, checksum=b"000001\0 ",
+                                           size_field=b"0000000zzzz\0") + NESTED[:1024] + B + END)
+    yield "duplicates", A + member(data=b"other\n") + END
+    yield "same_base_name", A + member(b"dir/a.txt", b"other\n") + END
+    yield "control_character", member(b"a\nb.txt") + B + END
+    yield "upper_case", member(b"A.JPG") + member(b"B.Seg.PNG") + END
+    yield "no_dot", member(b"README") + member(b".hidden") + member(b"__meta__") + END
+    yield "empty_key_first", member(b".hidden") + member(b"x.txt") + END
+    yield "dot_slash", member(b"./a.txt") + member(b"./b.txt") + END
+    yield "empty_name", member(b"") + B + END
+    yield "not_tar", b"this is no archive\n" * 30
+
+
+# --- Hashes ---------------------------------------------------------------------------
+
+MASK = (1 << 64) - 1
+P1, P2, P3 = 11400714785074694791, 14029467366897019727, 1609587929392839161
+P4, P5 = 9650029242287828579, 2870177450012600261
+
+
+def rotl(x, r):
+    return (x << r | x >> (64 - r)) & MASK
+
+
+def lane(acc, word):
+    return rotl((acc + word * P2) & MASK, 31) * P1 & MASK
+
+
+def xxh64(data):
+    n, at = len(data), 0
+    h = P5
+    if n >= 32:
+        v = [(P1 + P2) & MASK, P2, 0, -P1 & MASK]
+        for at in range(0, n - 31, 32):
+            v = [lane(a, w) for a, w in zip(v, struct.unpack_from("<4Q", data, at))]
+        at += 32
+        h = sum(rotl(a, r) for a, r in zip(v, (1, 7, 12, 18))) & MASK
+        for a in v:
+            h = ((h ^ lane(0, a)) * P1 + P4) & MASK
+    h = (h + n) & MASK
+    for at in range(at, n - 7, 8):
+        h = (rotl(h ^ lane(0, struct.unpack_from("<Q", data, at)[0]), 27) * P1 + P4) & MASK
+    at = n - n % 8
+    if n - at >= 4:
+        word = struct.unpack_from("<I", data, at)[0]
+        h = (rotl(h ^ (word * P1 & MASK), 23) * P2 + P3) & MASK
+        at += 4
+    for byte in data[at:]:
+        h = rotl(h ^ (byte * P5 & MASK), 11) * P1 & MASK
+    h = (h ^ h >> 33) * P2 & MASK
+    h = (h ^ h >> 29) * P3 & MASK
+    return h ^ h >> 32
+
+
+def crc32c(data, crc=0):
+    crc ^= 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+# --- The shards of shard.h --------------------------------------------------------------
+
+REST = "_" * 24
+ONE = "twin_one" + REST + "twin_one" + REST
+TWO = "ezbdywnd" + REST + "rQ#FS-y!" + REST
+PLAIN, PAX_PATH, GNU_NAME, PAX_SIZE = range(4)
+MEMBERS = [
+    (0, "a", "txt", "a.txt", PLAIN, b"A", 6),
+    (0, "a", "cls", "a.cls", PLAIN, b"B", 1),
+    (0, "b", "jpg", "dir/b.JPG", PLAIN, b"C", 600),
+    (0, "c", "seg.png", "d" * 100 + "/c.seg.png", PAX_PATH, b"D", 10),
+    (0, "d", "txt", "g" * 100 + "/d.txt", GNU_NAME, b"E", 512),
+    (0, ONE, "txt", ONE + ".txt", PLAIN, b"F", 3),
+    (0, TWO, "txt", TWO + ".txt", PLAIN, b"G", 3),
+    (0, "p", "bin", "p.bin", PAX_SIZE, b"H", 512),
+    (1, "e", "txt", "e.txt", PLAIN, b"I", 0),
+    (1, "f", "txt", "f.txt", PLAIN, b"J", 6),
+    (1, "f", "cls", "f.cls", PLAIN, b"K", 1),
+    (2, "m", "txt", "m.txt", PLAIN, b"L", 4),
+    (2, "n", "txt", "n.txt", PLAIN, b"M", 4),
+    (2, "m", "cls", "m.cls", PLAIN, b"N", 1),
+    (2, TWO, "txt", TWO + ".txt", PLAIN, b"O", 3),
+    (2, ONE, "txt", ONE + ".txt", PLAIN, b"P", 3),
+    (2, "n", "cls", "n.cls", PLAIN, b"Q", 1),
+    (2, TWO, "cls", TWO + ".cls", PLAIN, b"R", 1),
+]
+FOLDS = {"train": {"train_0.tar": 0, "train_1.tar": 1}, "mix": {"mix_0.tar": 2}}
+CRCS = (0xc0de8066, 0x03c6ea26, 0x506dfdcc)
+
+
+def mix(digest, word):
+    return (rotl(digest, 5) ^ word) * 0x9e3779b97f4a7c15 & MASK
+
+
+def mix_header(digest, head):
+    """A header block, with the records behind it if it is an extended one."""
+    digest = mix(digest, struct.unpack_from("<Q", head, 136)[0])
+    digest = mix(digest, struct.unpack_from("<Q", head, 148)[0])
+    if len(head) == 512:
+        return digest
+    return mix(digest, crc32c(head[512:512 + int(head[124:135], 8)]))
+
+
+def shard(number):
+    """The bytes of a shard, its header digest, and (member, offset) of each member."""
+    data, digest, places = b"", 0, []
+    for m in MEMBERS:
+        if m[0] != number:
+            continue
+        name, how, letter, size = m[3].encode(), m[4], m[5], m[6]
+        before = b""
+        if how == PAX_PATH:
+            before = pax((b"path", name))
+        elif how == PAX_SIZE:
+            before = pax((b"size", b"512"))
+        elif how == GNU_NAME:
+            before = (block(b"././@LongLink", len(name) + 1, b"L") + pad(name + b"\0"))
+        head = block(name, 0 if how == PAX_SIZE else size)
+        places.append((m, len(data) + len(before)))
+        data += before + head + pad(letter * size)
+        digest = mix_header(mix_header(digest, before) if before else digest, head)
+    return data + END, digest >> 32, places
+
+
+SHARDS = [shard(i) for i in range(3)]
+
+
+# --- Indexes ----------------------------------------------------------------------------
+
+
+class Fold:
+    """The rows of a fold, to be changed before they are composed into files."""
+
+    def __init__(self, name):
+        self.shards = FOLDS[name]
+        self.fields, self.crashes, self.rows = [], [], []
+        first, keys, runs = {}, [], 0
+        for at, number in enumerate(self.shards.values()):
+            for m, offset in SHARDS[number][2]:
+                key, field, size = m[1], m[2], m[6]
+                hashed = xxh64(key.encode())
+                if first.setdefault(hashed, key) != key and key not in self.crashes:
+                    self.crashes.append(key)
+                if field not in self.fields:
+                    self.fields.append(field)
+                runs += not keys or keys[-1] != key
+                keys.append(key)
+                crash = self.crashes.index(key) + 1 if key in self.crashes else 0
+                self.rows.append([at, offset, size, self.fields.index(field), crash, hashed])
+        self.stems = len(set(keys))
+        self.contiguous = runs == self.stems
+        self.payloads = [m[5] * m[6] for n in self.shards.values() for m, _ in SHARDS[n][2]]
+
+    def head(self):
+        fields = "\n".join(self.fields).encode()
+        crashes = "\n".join(self.crashes).encode()
+        at = 64 + len(fields)
+        return struct.pack("<8s4HQQIIQQB7x", b"TARIDX", 1, 0, 32, 64, self.stems, len(self.rows),
+                           len(self.fields), len(self.crashes), at, at + len(crashes),
+                           self.contiguous) + fields + crashes
+
+    def index(self):
+        return self.head() + self.packed_rows()
+
+    def packed_rows(self):
+        return b"".join(struct.pack("<HQQHIQ", *row) for row in self.rows)
+
+    def sums(self, order=True, checksums=True, rank=None):
+        n = len(self.rows)
+        rank = rank or sorted(range(n), key=lambda i: (self.rows[i][5], self.rows[i][4], i))
+        ordered = struct.pack(f"<{n}I", *rank) if order else b""
+        checks = struct.pack(f"<{n}I", *map(crc32c, self.payloads)) if checksums else b""
+        stamps = b"".join(
+            struct.pack("<QqII8x", len(SHARDS[number][0]), 0,
+                        sum(row[0] == i for row in self.rows), SHARDS[number][1])
+            for i, number in enumerate(self.shards.values()))
+        names = "\n".join(self.shards).encode()
+        rest = stamps + names
+        rest += bytes(-len(rest) % 8)
+        at = 128 + len(rest)
+        index = self.index()
+        head = struct.pack("<8s4HQIIQQQQQQIIII", b"TARSUM", 1, 0, 128, 32, n, len(self.shards),
+                           order | checksums << 1, 128 + len(stamps), len(names),
+                           at if order else 0, at + len(ordered) if checksums else 0,
+                           at + len(ordered) + len(checks), len(index), crc32c(self.head()),
+                           crc32c(self.packed_rows()), crc32c(ordered) if order else 0,
+                           crc32c(checks) if checksums else 0).ljust(124, b"\0")
+        return head + struct.pack("<I", crc32c(head + rest)) + rest + ordered + checks
+
+
+MIX, CHECKED, READ, BY_HASH, VERIFY, FILTER = 1, 2, 4, 8, 16, 32
+
+
+def seed(options, index, sums=b""):
+    return struct.pack("<I", len(index) | options << 24) + index + sums
+
+
+def indexes():
+    train, mix = Fold("train"), Fold("mix")
+    yield "train", seed(VERIFY | FILTER, train.index())
+    yield "train_sums", seed(VERIFY | FILTER, train.index(), train.sums())
+    yield "train_sums_checked", seed(CHECKED, train.index(), train.sums())
+    yield "train_sums_without_checksums", seed(VERIFY, train.index(),
+                                               train.sums(checksums=False))
+    yield "train_sums_without_order", seed(VERIFY, train.index(), train.sums(order=False))
+    yield "train_by_hash", seed(BY_HASH | READ, train.index())
+    yield "mix", seed(MIX | VERIFY | FILTER, mix.index())
+    yield "mix_sums", seed(MIX | VERIFY | FILTER, mix.index(), mix.sums())
+    yield "mix_sums_checked", seed(MIX | CHECKED | READ, mix.index(), mix.sums())
+    yield "mix_by_hash", seed(MIX | BY_HASH, mix.index(), mix.sums(checksums=False))
+    yield "mix_sums_with_another_order", seed(MIX | VERIFY, mix.index(),
+                                              mix.sums(rank=[1, 5, 0, 165, 3, 6, 4]))
+    yield "mix_sums_in_row_order", seed(MIX | VERIFY | FILTER, mix.index(),
+                                        mix.sums(rank=list(range(7))))
+    yield "sums_of_another_fold", seed(0, train.index(), mix.sums())
+    yield "truncated", seed(VERIFY, train.index()[:-7])
+    yield "truncated_sums", seed(VERIFY, train.index(), train.sums()[:-7])
+    yield "empty", b""
+
+    none = Fold("train")
+    none.rows, none.fields, none.crashes, none.stems, none.payloads = [], [], [], 0, []
+    yield "no_rows", seed(VERIFY, none.index(), none.sums())
+
+    empty = Fold("train")
+    empty.fields[1] = ""
+    yield "empty_field_name", seed(VERIFY, empty.index())
+
+    # Rows that fit a member's own header, but not what the extended header before it says.
+    short = Fold("train")
+    short.rows[7][2] = 0
+    yield "size_of_own_header", seed(0, short.index())
+    # The same, behind a row whose size hides that extended header.
+    short.rows[6][2] = 1027
+    yield "size_of_own_header_hidden", seed(0, short.index())
+    named = Fold("train")
+    named.fields.append("")
+    named.rows[3][3] = len(named.fields) - 1
+    named.rows[3][5] = xxh64(b"d" * 100)
+    yield "name_of_own_header", seed(0, named.index())
+
+    twice = Fold("mix")
+    twice.rows[2] = list(twice.rows[0])
+    yield "row_twice", seed(MIX | FILTER, twice.index())
+    for name in ("02_multidot", "03_noncontiguous", "04a_crash_weakhash", "05_empty_ext",
+                 "05_zero_length", "09a_writer_maxfiles"):
+        yield "real_" + name, seed(VERIFY, (DATA / name / "train.taridx").read_bytes())
+
+
+# --- Headers and names --------------------------------------------------------------------
+
+
+def headers():
+    for name, data in archives():
+        if name in ("v7", "ustar", "ustar_prefix", "base256", "base256_mtime", "size_blanks",
+                    "signed_checksum", "sparse", "links", "devices", "bad_checksum",
+                    "gnu_name", "size_not_octal"):
+            yield name, data[:512]
+    yield "pax_all", block(b"pax", 60, b"x") + b"".join(
+        record(k, v) for k, v in ((b"path", b"a.txt"), (b"size", b"42"), (b"mtime", b"-1.25"),
+                                  (b"hdrcharset", b"BINARY"), (b"comment", b"x=y\nz")))
+    yield "pax_records_only", record(b"path", b"x" * 120) + record(b"mtime", b"1.0000000001")
+    yield "pax_length_wrong", b"99 path=a\n"
+    yield "pax_no_key", b"6 =ab\n"
+    yield "pax_size_too_large", record(b"size", b"9" * 19)
+
+
+def names():
+    texts = ["", "a.txt", "dir/sub/x.cls.txt", "README", ".hidden", "a.", "a..b", "a/.b", "a/",
+             "/a.b", "__meta__", "__meta__/x.y", "X.JPG", "é.ÀÉ", "x.ΟΔΟΣ", "x.Σ", "x.İI",
+             "x.ẞß", "a\nb.txt", "a\x7f.b", "train_0001.tar", "train-0001.tar", "train.0001.tar",
+             "0001.tar", "train.tar", "_0.tar", "train_a.tar", "a_b_7.tar", ".tar", "x.tar.gz",
+             "back\\slash", "tab\there", "𝔘𝔫𝔦.𐐀", "x.\u0345Σ\u0345a", "x.aΣ\u00adb"]
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode()
+    raw = [b"\xff\xfe.\xc0\x80", b"\xe2\x82.\xe2\x82", b"\xed\xa0\x80.x", b"\xf4\x90\x80\x80",
+           b"x.\xf0\x9f\x98", b"\xc3.\xc3", b"n" * 300 + b"." + b"F" * 300]
+    for i, text in enumerate(raw):
+        yield f"raw_{i:02}", text
+
+
+def write_corpus():
+    for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
+                          ("taridx", indexes())):
+        folder = CORPUS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in seeds:
+            (folder / name).write_bytes(data)
+
+
+def write_shards(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, shards in FOLDS.items():
+        for file, number in shards.items():
+            (folder / file).write_bytes(SHARDS[number][0])
+        (folder / f"{name}.taridx").write_bytes(Fold(name).index())
+        (folder / f"{name}.tarsum").write_bytes(Fold(name).sums())
+
+
+def main():
+    assert tuple(crc32c(s[0]) for s in SHARDS) == CRCS, [hex(crc32c(s[0])) for s in SHARDS]
+    if len(sys.argv) == 3 and sys.argv[1] == "--shards":
+        write_shards(pathlib.Path(sys.argv[2]))
+    else:
+        write_corpus()
+
+
+if __name__ == "__main__":
+    main()
