@@ -245,6 +245,8 @@ tarn_status tarn__scan_shard(void *context, size_t number)
     options.notice_context = build;
     tarn__names_init(&scan->fields);
     tarn__buf_init(&scan->keys, SIZE_MAX / 2);
+    /* Never NULL, even while all keys are empty. */
+    TARN_TRY(tarn__buf_reserve(&scan->keys, 64, err));
     tarn__splitter_init(&s.splitter);
     tarn__window_use use = build->options->sums ? TARN__WINDOW_ALL : TARN__WINDOW_HOP;
     TARN_TRY(tarn__tar_open(&s.tar, build->paths[number], &options, use, err));
