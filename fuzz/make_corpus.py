@@ -100,6 +100,8 @@ def archives():
     yield "gnu_link", gnu(LONG, b"K") + block(b"l", 0, b"2", link=LONG[:100]) + A + END
     yield "gnu_name_and_pax", gnu(LONG) + pax((b"path", b"x.txt")) + A + END
     yield "gnu_name_with_nul", gnu(b"x\0y") + A + END
+    yield "gnu_name_dirty_padding", gnu(b"x.txt")[:-1] + b"!" + A + B + END
+    yield "pax_dirty_padding", pax((b"path", b"x.txt"))[:-1] + b"!" + A + B + END
     yield "base256", block(size_field=b"\x80" + (6).to_bytes(11, "big")) + pad(b"alpha\n") + END
     yield "base256_negative", block(size_field=b"\xff" * 12) + pad(b"alpha\n") + END
     yield "base256_huge", block(size_field=b"\x80" + b"\x7f" * 11) + END

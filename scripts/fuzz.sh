@@ -46,7 +46,8 @@ for target in "$@"; do
     for file in "$scratch/$target/found"/*; do
         [ -f "$file" ] || continue
         found=$((found + 1))
-        cp "$file" "$corpus/crash-$(sha1sum <"$file" | cut -c1-16)"
+        find "$corpus" -type f -exec cmp -s {} "$file" \; -print | grep -q . ||
+            cp "$file" "$corpus/crash-$(sha1sum <"$file" | cut -c1-16)"
     done
     echo "$target: ${runs:-0} executions, ${rate:-0} per second, $found findings"
     if [ $good = 0 ]; then

@@ -202,8 +202,8 @@ static tarn_status take_extended(tarn_tar *tar, const tarn__header *header,
 {
     const char *text;
     tarn__header h = *header; /* its name points into the window, its numbers do not */
-    TARN_TRY(get_extended(tar, &h, &text, err));
     tar->saw_extended = true;
+    TARN_TRY(get_extended(tar, &h, &text, err));
     tarn_status status = h.kind == TARN__PAX          ? take_pax(tar, &h, text, err)
                          : h.kind == TARN__PAX_GLOBAL ? take_global(tar, &h, text, err)
                                                       : take_gnu(tar, &h, text, err);
