@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 enum {
@@ -92,32 +92,51 @@ static bool is_blank(const unsigned char *field, size_t len)
     return true;
 }
 
-/* The checksum counts its own field as eight blanks. */
-#if defined(__SSE2__)
-static unsigned expected_sum(const unsigned char *block)
+/* Sums of the block's bytes, its own checksum field included. */
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2")))
+
+AVX2 static __m256i sad32(const unsigned char *p)
 {
-    const __m128i zero = _mm_setzero_si128();
-    __m128i own = _mm_loadl_epi64((const __m128i *)(const void *)(block + SUM_AT));
-    __m128i a = _mm_set_epi64x(0, ' ' * SUM_LEN), b = zero;
-    a = _mm_sub_epi64(a, _mm_sad_epu8(own, zero));
-    for (size_t i = 0; i < TARN__BLOCK; i += 32) {
-        const __m128i *p = (const __m128i *)(const void *)(block + i);
-        a = _mm_add_epi64(a, _mm_sad_epu8(_mm_loadu_si128(p), zero));
-        b = _mm_add_epi64(b, _mm_sad_epu8(_mm_loadu_si128(p + 1), zero));
-    }
-    a = _mm_add_epi64(a, b);
-    a = _mm_add_epi64(a, _mm_unpackhi_epi64(a, a));
-    return (unsigned)_mm_cvtsi128_si32(a);
+    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm256_sad_epu8(v, _mm256_setzero_si256());
 }
-#else
-static unsigned expected_sum(const unsigned char *block)
+
+AVX2 static unsigned sum_avx2(const unsigned char *block)
 {
-    unsigned sum = ' ' * SUM_LEN;
-    for (size_t i = 0; i < TARN__BLOCK; i++)
-        if (i < SUM_AT || i >= SUM_AT + SUM_LEN) sum += block[i];
-    return sum;
+    __m256i a = _mm256_setzero_si256(), b = a;
+    for (size_t i = 0; i < TARN__BLOCK; i += 128) {
+        a = _mm256_add_epi64(a,
+                             _mm256_add_epi64(sad32(block + i), sad32(block + i + 32)));
+        b = _mm256_add_epi64(
+            b, _mm256_add_epi64(sad32(block + i + 64), sad32(block + i + 96)));
+    }
+    a = _mm256_add_epi64(a, b);
+    __m128i c = _mm_add_epi64(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    c = _mm_add_epi64(c, _mm_unpackhi_epi64(c, c));
+    return (unsigned)_mm_cvtsi128_si32(c);
 }
 #endif
+
+static unsigned sum_bytes(const unsigned char *block)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) return sum_avx2(block);
+#endif
+    unsigned sum = 0;
+    for (size_t i = 0; i < TARN__BLOCK; i++)
+        sum += block[i];
+    return sum;
+}
+
+/* The checksum counts its own field as eight blanks. */
+static unsigned expected_sum(const unsigned char *block)
+{
+    uint64_t own = tarn__get64(block + SUM_AT), even = own & UINT64_C(0x00ff00ff00ff00ff);
+    uint64_t odd = own >> 8 & UINT64_C(0x00ff00ff00ff00ff);
+    own = (even + odd) * UINT64_C(0x0001000100010001) >> 48; /* its eight bytes summed */
+    return sum_bytes(block) - (unsigned)own + ' ' * SUM_LEN;
+}
 
 /* Some old programs added the bytes up as signed chars. */
 static unsigned expected_signed_sum(const unsigned char *block)
@@ -369,8 +388,10 @@ tarn_status tarn__header_parse(const unsigned char *block, tarn__header *out,
 size_t tarn__zero_span(const unsigned char *data, size_t len)
 {
     size_t i = 0;
-    while (i + 8 <= len && tarn__get64(data + i) == 0)
-        i += 8;
+    while (i + 32 <= len &&
+           (tarn__get64(data + i) | tarn__get64(data + i + 8) |
+            tarn__get64(data + i + 16) | tarn__get64(data + i + 24)) == 0)
+        i += 32;
     while (i < len && data[i] == 0)
         i++;
     return i;

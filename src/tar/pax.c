@@ -47,14 +47,17 @@ static tarn_status next_record(const char *at, size_t left, record *out, size_t 
         return tarn__fail(err, TARN_ERR_FORMAT,
                           "malformed pax record: its length %zu is wrong", length);
     out->key = at + i + 1;
-    const char *equals = memchr(out->key, '=', length - i - 2);
-    if (!equals || equals == out->key)
-        return tarn__fail(err, TARN_ERR_FORMAT, "malformed pax record: no key");
-    out->key_len = (size_t)(equals - out->key);
-    if (out->key[0] == ' ' || out->key[0] == '\t' || memchr(out->key, 0, out->key_len))
+    size_t most = length - i - 2, key_len = 0;
+    while (key_len < most && out->key[key_len] != '=' && out->key[key_len] != 0)
+        key_len++;
+    if (key_len == 0 || key_len == most || out->key[key_len] != '=')
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "malformed pax record: a key that begins with a blank or has a "
-                          "NUL inside");
+                          "malformed pax record: no key, or one with a NUL inside");
+    if (out->key[0] == ' ' || out->key[0] == '\t')
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "malformed pax record: a key that begins with a blank");
+    out->key_len = key_len;
+    const char *equals = out->key + key_len;
     out->value = equals + 1;
     out->value_len = (size_t)(at + length - 1 - out->value);
     *out_len = length;
