@@ -2,7 +2,7 @@
 """Measures tarn next to GNU tar, bsdtar and Python on data sets made on the spot.
 
   index   list of the members of cached shards, written as an index, against tar tf
-  cold    the same with the shards out of the page cache
+  cold    the same with the shards out of the page cache, and what the disk gives at most
   memory  peak memory of indexing, for each member
   lookup  one field by key in ten million rows, against opening and mapping the same files
   verify  checksums of every byte, against cat and Python's zlib.crc32
@@ -133,7 +133,10 @@ class Bench:
                 evict(data.shards)
                 left.append(resident(data.shards))
 
+            direct = [["dd", f"if={shard}", "of=/dev/null", "bs=4M", "iflag=direct",
+                       "status=none"] for shard in data.shards]
             contestants = [*tars(data, chill),
+                           Contestant("dd, direct 4 MB", fixed(*direct), chill),
                            self.indexer(data, 2, target=COLD_TARGET, before=chill)]
             take_turns(contestants, self.args.rounds, prime=False)
             self.heading("index, cold", data)

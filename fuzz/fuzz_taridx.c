@@ -273,24 +273,37 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* --- Mutation --------------------------------------------------------------------- */
 
+/* Writes the CRCs of a part's pages; returns the place behind them, or NULL. */
+static uint8_t *fix_pages(uint8_t *at, const uint8_t *end, const uint8_t *part,
+                          size_t size)
+{
+    for (size_t done = 0; at && done < size; done += 4096, at += 4) {
+        if (end - at < 4) return NULL;
+        size_t len = size - done < 4096 ? size - done : 4096;
+        tarn__put32(at, tarn__crc32c(0, part + done, len));
+    }
+    return at;
+}
+
 /* Makes the CRCs of a .tarsum right, so that what is behind them is reached. */
 static void fix_sums(const uint8_t *index, size_t index_size, uint8_t *sums, size_t size)
 {
     if (size < 128 || index_size < 64) return;
+    uint8_t *end = sums + size;
     uint64_t rows_at = tarn__get64(index + 48), block = 4 * tarn__get64(sums + 16);
-    uint64_t order_at = tarn__get64(sums + 48), sums_at = tarn__get64(sums + 56);
-    uint64_t end = (tarn__get64(sums + 32) + tarn__get64(sums + 40) + 7) & ~UINT64_C(7);
-    if (rows_at > index_size || end < 128 || end > size) return;
-    tarn__put64(sums + 64, size);
-    tarn__put64(sums + 72, index_size);
-    tarn__put32(sums + 80, tarn__crc32c(0, index, rows_at));
-    tarn__put32(sums + 84, tarn__crc32c(0, index + rows_at, index_size - rows_at));
-    if (order_at <= size && block <= size - order_at)
-        tarn__put32(sums + 88, tarn__crc32c(0, sums + order_at, block));
-    if (sums_at <= size && block <= size - sums_at)
-        tarn__put32(sums + 92, tarn__crc32c(0, sums + sums_at, block));
+    uint64_t pages = tarn__get64(sums + 48),
+             places[2] = {tarn__get64(sums + 56), tarn__get64(sums + 64)};
+    if (rows_at > index_size || pages < 128 || pages > size) return;
+    tarn__put64(sums + 72, size);
+    tarn__put64(sums + 80, index_size);
+    tarn__put32(sums + 88, tarn__crc32c(0, index, rows_at));
+    uint8_t *at = fix_pages(sums + pages, end, index + rows_at, index_size - rows_at);
+    for (int i = 0; i < 2; i++)
+        if (places[i] && places[i] <= size && block <= size - places[i])
+            at = fix_pages(at, end, sums + places[i], block);
+    if (!at) return;
     uint32_t self = tarn__crc32c(0, sums, 124);
-    tarn__put32(sums + 124, tarn__crc32c(self, sums + 128, end - 128));
+    tarn__put32(sums + 124, tarn__crc32c(self, sums + 128, (size_t)(at - sums) - 128));
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Makes the seed files of the fuzz corpus, the same bytes every time.
 
-  make_corpus.py            writes fuzz/corpus/*/ (files it does not know are left alone)
-  make_corpus.py --shards DIR   writes the shards and indexes of fuzz_taridx.c into DIR,
-                                to look at them with tarn
+  make_corpus.py                writes fuzz/corpus/*/ (files it does not know are left alone)
+  make_corpus.py --check TARN   exits 1 unless the corpus is what it would write, and the
+                                command TARN finds nothing wrong with the sound indexes
 
 Indexes and sums are composed here by hand, from docs/formats, and not by the library.
 """
 import pathlib
 import struct
+import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent
 CORPUS = ROOT / "corpus"
@@ -84,6 +86,7 @@ def archives():
     yield "pax_twice_one_key", pax((b"path", b"x.txt"), (b"path", b"y.txt")) + A + END
     yield "pax_nul_in_path", pax((b"path", b"x\0y.txt")) + A + END
     yield "pax_malformed", block(b"pax", 5, b"x") + pad(b"9 a=b") + A + END
+    yield "pax_malformed_and_cut_padding", block(b"pax", 5, b"x") + pad(b"9 a=b") + A[:600]
     yield "pax_without_member", A + pax((b"path", b"x.txt")) + END
     yield "pax_two_headers", pax((b"path", b"x.txt")) * 2 + A + END
     yield "pax_empty", block(b"pax", 0, b"x") + A + END
@@ -321,16 +324,17 @@ class Fold:
                         sum(row[0] == i for row in self.rows), SHARDS[number][1])
             for i, number in enumerate(self.shards.values()))
         names = "\n".join(self.shards).encode()
-        rest = stamps + names
-        rest += bytes(-len(rest) % 8)
+        pages_at = 128 + len(stamps + names) + -len(stamps + names) % 8
+        rest = (stamps + names).ljust(pages_at - 128, b"\0")
+        for part in (self.packed_rows(), ordered, checks):
+            for page in range(0, len(part), 4096):
+                rest += struct.pack("<I", crc32c(part[page:page + 4096]))
         at = 128 + len(rest)
-        index = self.index()
-        head = struct.pack("<8s4HQIIQQQQQQIIII", b"TARSUM", 1, 0, 128, 32, n, len(self.shards),
-                           order | checksums << 1, 128 + len(stamps), len(names),
+        head = struct.pack("<8s4HQIIQQQQQQQI", b"TARSUM", 1, 0, 128, 32, n, len(self.shards),
+                           order | checksums << 1, 128 + len(stamps), len(names), pages_at,
                            at if order else 0, at + len(ordered) if checksums else 0,
-                           at + len(ordered) + len(checks), len(index), crc32c(self.head()),
-                           crc32c(self.packed_rows()), crc32c(ordered) if order else 0,
-                           crc32c(checks) if checksums else 0).ljust(124, b"\0")
+                           at + len(ordered) + len(checks), len(self.index()),
+                           crc32c(self.head())).ljust(124, b"\0")
         return head + struct.pack("<I", crc32c(head + rest)) + rest + ordered + checks
 
 
@@ -424,17 +428,15 @@ def names():
         yield f"raw_{i:02}", text
 
 
-def write_corpus():
+def corpus():
+    """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes())):
-        folder = CORPUS / target
-        folder.mkdir(parents=True, exist_ok=True)
         for name, data in seeds:
-            (folder / name).write_bytes(data)
+            yield CORPUS / target / name, data
 
 
 def write_shards(folder):
-    folder.mkdir(parents=True, exist_ok=True)
     for name, shards in FOLDS.items():
         for file, number in shards.items():
             (folder / file).write_bytes(SHARDS[number][0])
@@ -442,13 +444,26 @@ def write_shards(folder):
         (folder / f"{name}.tarsum").write_bytes(Fold(name).sums())
 
 
+def check(tarn):
+    old = [str(path) for path, data in corpus()
+           if not path.exists() or path.read_bytes() != data]
+    for path in old:
+        print(f"{path} is not what make_corpus.py writes", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        write_shards(pathlib.Path(folder))
+        verified = subprocess.run([tarn, "verify", folder], check=False).returncode == 0
+    return 0 if verified and not old else 1
+
+
 def main():
     assert tuple(crc32c(s[0]) for s in SHARDS) == CRCS, [hex(crc32c(s[0])) for s in SHARDS]
-    if len(sys.argv) == 3 and sys.argv[1] == "--shards":
-        write_shards(pathlib.Path(sys.argv[2]))
-    else:
-        write_corpus()
+    if len(sys.argv) == 3 and sys.argv[1] == "--check":
+        return check(sys.argv[2])
+    for path, data in corpus():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,7 +5,7 @@ set -eu
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev"
 test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev valgrind \
 python3 libarchive-tools mandoc binutils"
-bench="python3 python3-pil python3-numpy libarchive-tools"
+bench="python3 libarchive-tools util-linux time"
 
 wanted=""
 for group in "$@"; do

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -131,19 +130,21 @@ bool tarn__is_local(int fd)
     return false;
 }
 
+/* Asked with mincore, because even a read that must not wait starts readahead, and that
+ * would compete with the direct reads that follow. The map is never touched. */
 bool tarn__is_cached(const tarn__file *file)
 {
-    enum { PROBES = 16 };
+    enum { PROBES = 16, PAGE = 4096 };
     unsigned cached = 0;
+    unsigned char *map = tarn__map(file->fd, file->size);
+    if (!map) return true;
     for (unsigned i = 0; i < PROBES; i++) {
-        char byte;
-        struct iovec one = {&byte, 1};
-        off_t at = (off_t)(file->size / PROBES * i);
-        ssize_t n = preadv2(file->fd, &one, 1, at, RWF_NOWAIT);
-        if (n < 0 && errno == EAGAIN) continue;
-        if (n < 0) return true;
-        cached++;
+        unsigned char resident = 1;
+        uint64_t at = file->size / PROBES * i & ~(uint64_t)(PAGE - 1);
+        if (mincore(map + at, 1, &resident) != 0) resident = 1;
+        cached += resident & 1;
     }
+    tarn__unmap(map, file->size);
     return cached >= PROBES / 2;
 }
 

@@ -734,6 +734,101 @@ static void damage_beside_sums_is_not_called_missing(void **state)
     conclude(&s);
 }
 
+/* --- Pages ------------------------------------------------------------------------ */
+
+/* Sums are checked a page at a time: 128 rows, or 1024 places in the order. These many
+ * samples of two members have both borders inside. */
+enum { MANY = 520, ROW_BORDER = 128, ORDER_BORDER = 1024 };
+
+static void make_many(golden *g)
+{
+    tarball t = {0}, other = {0};
+    char name[32];
+    *g = (golden){0};
+    for (unsigned i = 0; i < 2 * MANY; i++) {
+        snprintf(name, sizeof name, "s%03u.%s", i / 2, i % 2 ? "cls" : "txt");
+        tarball_file(&t, name, name);
+    }
+    tarball_end(&t);
+    tarball_end(&other);
+    publish(g, "many", &t, &other);
+    tarball_reset(&t);
+    tarball_reset(&other);
+}
+
+/* A sample has its two rows, and they hold their own names; or there is an error. */
+static bool is_one_of_many(tarn_fold *fold, unsigned number, const tarn_sample *s)
+{
+    char name[32];
+    tarn_view view;
+    bool good = s->count == 2;
+    for (uint32_t k = 0; good && k < 2; k++) {
+        uint64_t row = tarn_sample_row(s, k);
+        snprintf(name, sizeof name, "s%03u.%s", number, k ? "cls" : "txt");
+        good = row == 2 * number + k;
+        if (!good || tarn_fold_view(fold, row, &view, NULL) != TARN_OK) continue;
+        good = view.size == strlen(name) && memcmp(view.data, name, view.size) == 0;
+        tarn_view_release(&view);
+    }
+    return good;
+}
+
+static const char *check_some_of_many(const golden *g, bool check)
+{
+    static const unsigned numbers[] = {0, 62, 63, 64, 65, 255, 511, 512, 513, MANY - 1};
+    const char *why = NULL;
+    char key[16];
+    tarn_sample s;
+    tarn_fold_info info;
+    tarn_fold *fold = open_fold(g, check, TARN_IO_AUTO);
+    for (size_t i = 0; fold && i < sizeof numbers / sizeof numbers[0]; i++) {
+        snprintf(key, sizeof key, "s%03u", numbers[i]);
+        tarn_status status = tarn_fold_find(fold, key, &s, NULL);
+        if (status == TARN_ERR_NOT_FOUND) why = "a key is called missing";
+        if (status == TARN_OK && !is_one_of_many(fold, numbers[i], &s))
+            why = "another sample, by key";
+        if (tarn_fold_sample(fold, numbers[i], &s, NULL) == TARN_OK &&
+            !is_one_of_many(fold, numbers[i], &s))
+            why = "another sample, by position";
+    }
+    if (fold && tarn_fold_info_get(fold, &info, NULL) == TARN_OK && info.samples != MANY)
+        why = "another number of samples";
+    tarn_fold_close(fold);
+    return why;
+}
+
+static void flip_many(sweep *s, const golden *g, int file, uint64_t from, uint64_t to)
+{
+    for (uint64_t at = from; at < to; at++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            snprintf(s->what, sizeof s->what, "bit %u of byte %llu of file %d", bit,
+                     (unsigned long long)at, file);
+            flip(g, file, at, bit);
+            judge(s, check_some_of_many(g, file == SUMS));
+            restore(g, file, at);
+        }
+}
+
+/* Rows, key order and checksums on both sides of the border between two pages. */
+static void flipped_bit_beside_the_border_of_a_page_is_noticed(void **state)
+{
+    golden g;
+    sweep s = {0};
+    (void)state;
+    make_many(&g);
+    assert_null(check_some_of_many(&g, true));
+    uint64_t rows = g.size[INDEX] - 32 * 2 * MANY;
+    uint64_t checksums = g.size[SUMS] - 4 * 2 * MANY, order = checksums - 4 * 2 * MANY;
+    flip_many(&s, &g, INDEX, rows + 32 * (ROW_BORDER - 2), rows + 32 * (ROW_BORDER + 2));
+    flip_many(&s, &g, SUMS, order + 4 * (ORDER_BORDER - 2),
+              order + 4 * (ORDER_BORDER + 2));
+    flip_many(&s, &g, SUMS, checksums + 4 * (ORDER_BORDER - 2),
+              checksums + 4 * (ORDER_BORDER + 2));
+    flip_many(&s, &g, SUMS, order - 48, order);
+    drop(&g);
+    conclude(&s);
+}
+
 /* --- Verification ----------------------------------------------------------------- */
 
 static const char *check_verify(const golden *g)
@@ -954,6 +1049,7 @@ int main(void)
         cmocka_unit_test(cut_sums_is_noticed_or_harmless),
         cmocka_unit_test(extreme_number_in_sums_is_noticed_or_harmless),
         cmocka_unit_test(damage_beside_sums_is_not_called_missing),
+        cmocka_unit_test(flipped_bit_beside_the_border_of_a_page_is_noticed),
         cmocka_unit_test(verification_finds_flipped_bits),
         cmocka_unit_test(lenient_reading_of_flipped_headers_invents_nothing),
         cmocka_unit_test(lenient_reading_of_flipped_sizes_invents_nothing),
