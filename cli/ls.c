@@ -1,5 +1,6 @@
 /* tarn ls: the samples, one by one. */
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -8,12 +9,22 @@ typedef struct listing {
     const tarn_index *index;
     tarn_text key;
     cli_json json;
-    bool names, null, members;
+    bool names, null, members, terminal;
 } listing;
+
+/* A program gets the key as it is; a terminal gets nothing it would obey. */
+static void put_key(const listing *l)
+{
+    char shown[1024];
+    if (l->terminal && !l->null)
+        fputs(tarn_printable(shown, sizeof shown, l->key.data, l->key.size), stdout);
+    else
+        fwrite(l->key.data, 1, l->key.size, stdout);
+}
 
 static void show_sample(listing *l, const tarn_sample *s, const tarn_row *rows)
 {
-    fwrite(l->key.data, 1, l->key.size, stdout);
+    put_key(l);
     if (l->names || l->null) {
         putchar(l->null ? '\0' : '\n');
         return;
@@ -32,11 +43,13 @@ static const char *base_name(const char *path)
 
 static void show_members(listing *l, const tarn_sample *s, const tarn_row *rows)
 {
-    for (uint32_t k = 0; k < s->count; k++)
-        printf("%s\t%llu\t%llu\t%s\t%s\n",
+    for (uint32_t k = 0; k < s->count; k++) {
+        printf("%s\t%llu\t%llu\t",
                base_name(tarn_fold_shard_path(l->fold, rows[k].shard)),
-               (unsigned long long)rows[k].offset, (unsigned long long)rows[k].size,
-               l->key.data, tarn_index_field(l->index, rows[k].field));
+               (unsigned long long)rows[k].offset, (unsigned long long)rows[k].size);
+        put_key(l);
+        printf("\t%s\n", tarn_index_field(l->index, rows[k].field));
+    }
 }
 
 static void show_json(listing *l, const tarn_sample *s, const tarn_row *rows)
@@ -122,7 +135,8 @@ static int run(const cli_args *args)
     tarn_error err;
     listing l = {.names = cli_has(args, "names"),
                  .null = cli_has(args, "null"),
-                 .members = cli_has(args, "members")};
+                 .members = cli_has(args, "members"),
+                 .terminal = isatty(STDOUT_FILENO)};
     if (cli_has(args, "json")) l.json.out = stdout;
     if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
     int status = cli_open(args, args->words[0], &l.fold);

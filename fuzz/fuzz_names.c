@@ -131,7 +131,7 @@ static void try_printable(const char *name, size_t len, size_t room)
 {
     char *out = malloc(room);
     CHECK(out);
-    CHECK(tarn__printable(out, room, name, len) == out);
+    CHECK(tarn_printable(out, room, name, len) == out);
     size_t shown = strnlen(out, room);
     CHECK(shown < room && !has_control(out, shown) && tarn__utf8_is_valid(out, shown));
     if (room >= 4 * len + 5) CHECK(shown >= len);

@@ -92,7 +92,7 @@ def archives():
     yield "pax_empty", block(b"pax", 0, b"x") + A + END
     yield "pax_charset", pax((b"hdrcharset", b"BINARY"), (b"path", b"\xff.txt")) + A + END
     yield "pax_sparse", pax((b"GNU.sparse.major", b"1")) + A + END
-    yield "pax_header_in_records", (pax((b"comment", bytes(490 - 20) + block(b"pax", 20, b"x") +
+    yield "pax_header_in_records", (pax((b"comment", bytes(499) + block(b"pax", 20, b"x") +
                                          b"c" * 500), (b"path", b"z.txt")) + A + END)
     yield "global", pax((b"comment", b"hello"), kind=b"g") + A + END
     yield "global_mtime", pax((b"mtime", b"5"), kind=b"g") + A + END

@@ -72,6 +72,11 @@ TARN_API const char *tarn_status_name(tarn_status status);
  * Returns buf. */
 TARN_API char *tarn_error_text(const tarn_error *err, char *buf, size_t size);
 
+/* A name from a file, as it may be shown on a terminal: control characters, backslashes,
+ * marks that turn text around and bytes that are not UTF-8 become \\xNN. Cut to fit, with
+ * "..."; always NUL-terminated. Returns out. */
+TARN_API char *tarn_printable(char *out, size_t size, const char *name, size_t len);
+
 /* Passes a failure up: returns from the calling function unless expr is TARN_OK. */
 #define TARN_TRY(expr)                                                                   \
     do {                                                                                 \

@@ -123,21 +123,34 @@ char *tarn_error_text(const tarn_error *err, char *buf, size_t size)
     return buf;
 }
 
-char *tarn__printable(char *out, size_t size, const char *name, size_t len)
+/* Characters that terminals obey or that turn the text around: C1 controls, and the
+ * marks, embeddings and isolates of bidirectional text. */
+static bool is_tricky(const char *s, size_t len)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    if (len == 2) return u[0] == 0xc2 && u[1] < 0xa0;
+    if (len != 3 || u[0] != 0xe2) return false;
+    return (u[1] == 0x80 &&
+            (u[2] == 0x8e || u[2] == 0x8f || (u[2] >= 0xa8 && u[2] <= 0xae))) ||
+           (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9);
+}
+
+char *tarn_printable(char *out, size_t size, const char *name, size_t len)
 {
     static const char hex[] = "0123456789abcdef";
     size_t used = 0, i = 0;
-    while (i < len) {
+    while (i < len && size >= 8) {
         unsigned char c = (unsigned char)name[i];
         size_t take = c < 0x80 ? 1 : tarn__utf8_valid_length(name + i, len - i);
-        bool plain = take > 1 || (c >= 0x20 && c < 0x7f && c != '\\');
-        size_t need = plain && take ? take : 4;
+        bool plain = take > 1 ? !is_tricky(name + i, take)
+                              : take == 1 && c >= 0x20 && c < 0x7f && c != '\\';
+        size_t need = plain ? take : 4;
         if (used + need + 4 > size) {
             memcpy(out + used, "...", 3);
             used += 3;
             break;
         }
-        if (plain && take) {
+        if (plain) {
             memcpy(out + used, name + i, take);
         } else {
             out[used] = '\\';
@@ -149,6 +162,6 @@ char *tarn__printable(char *out, size_t size, const char *name, size_t len)
         used += need;
         i += take;
     }
-    out[used] = '\0';
+    if (size) out[used] = '\0';
     return out;
 }

@@ -37,8 +37,4 @@ static inline tarn_status tarn__fail_memory(tarn_error *err)
 /* Says where a failure that was reported without a place happened. */
 void tarn__error_place(tarn_error *err, const char *path, uint64_t offset);
 
-/* A name as it may be shown: control bytes, backslashes and bytes that are not UTF-8
- * become \xNN; longer than size is cut with "...". Returns out. */
-char *tarn__printable(char *out, size_t size, const char *name, size_t len);
-
 #endif

@@ -24,14 +24,14 @@ static tarn_status refuse(const target *t, tarn_status code, const char *what,
     char shown[300];
     return tarn__fail_at(err, code, t->root_path, TARN_NO_OFFSET,
                          "member %s is not extracted: %s",
-                         tarn__printable(shown, sizeof shown, t->name, t->len), what);
+                         tarn_printable(shown, sizeof shown, t->name, t->len), what);
 }
 
 static tarn_status fail_system(const target *t, int e, const char *what, tarn_error *err)
 {
     char shown[300];
     return tarn__fail_errno(err, t->root_path, e, "cannot %s for member %s", what,
-                            tarn__printable(shown, sizeof shown, t->name, t->len));
+                            tarn_printable(shown, sizeof shown, t->name, t->len));
 }
 
 /* Takes the next step of a name into step; false at the end. */

@@ -77,7 +77,8 @@ tarn_status tarn__window_open(tarn__window *w, const tarn__file *file,
     } else if (!w->hop && tarn__is_local(file->fd)) {
         w->map = tarn__map(file->fd, file->size);
     }
-    return w->map ? TARN_OK : reserve(w, w->fetch, err);
+    if (w->map || w->direct_fd < 0) return TARN_OK;
+    return reserve(w, w->fetch, err);
 }
 
 void tarn__window_close(tarn__window *w)
@@ -218,8 +219,8 @@ tarn_status tarn__window_fetch(tarn__window *w, uint64_t offset, size_t len,
     if (w->map) return extend_map(w, offset, len, err);
     if (w->direct_fd >= 0) return fetch_direct(w, offset, len, err);
     size_t want = w->fetch > len ? w->fetch : len;
-    TARN_TRY(reserve(w, want, err));
     if (want > w->file->size - offset) want = (size_t)(w->file->size - offset);
+    TARN_TRY(reserve(w, want, err));
     w->start = w->end = 0;
     TARN_TRY(tarn__read_exact(w->file->fd, w->file->path, w->buffer, want, offset, err));
     w->start = offset;

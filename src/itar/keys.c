@@ -16,8 +16,10 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-/* Replacing a malformed byte triples it; lower-casing grows by half at most. */
-#define MAX_KEY (5u * TARN_MAX_NAME)
+/* Replacing a malformed byte triples it; lower-casing makes half as much again at most,
+ * and both stand in one buffer. */
+#define GROWTH  8u
+#define MAX_KEY (GROWTH * TARN_MAX_NAME)
 
 void tarn__splitter_init(tarn__splitter *s)
 {
@@ -126,7 +128,7 @@ static tarn_status lower(tarn__splitter *s, tarn__key *key, unsigned has, tarn_e
     out->size = 0;
     /* Cleaned and lowered text one behind the other: the first is read while the second
      * is written, so room is made before either. */
-    TARN_TRY(tarn__buf_reserve(out, MAX_KEY, err));
+    TARN_TRY(tarn__buf_reserve(out, GROWTH * key->field_len, err));
     TARN_TRY(tarn__utf8_clean(out, key->field, key->field_len, err));
     size_t cleaned = out->size;
     TARN_TRY(tarn__utf8_lower(out, out->data, cleaned, err));
@@ -142,7 +144,7 @@ static tarn_status refuse_control(const char *name, size_t len, const char *part
     return tarn__fail(err, TARN_ERR_FORMAT,
                       "member %s: its %s has a control character, which an index cannot "
                       "hold",
-                      tarn__printable(shown, sizeof shown, name, len), part);
+                      tarn_printable(shown, sizeof shown, name, len), part);
 }
 
 /* __name__ or __name__/... at the top are WebDataset's own. */

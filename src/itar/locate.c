@@ -1,7 +1,7 @@
 /* Checking the header behind a row. Most members say all in their own header, and follow
  * the member of the row before at once. Where there is a gap between the two, extended
- * headers may stand in it that give the name or the size: they are found by looking back
- * for a header that ends exactly where the member's own begins. */
+ * headers may stand in it that give the name or the size: the gap is walked through as a
+ * reader of the archive would. */
 #include "itar/locate.h"
 
 #include <string.h>
@@ -102,36 +102,89 @@ static tarn_status apply_extended(lookup *l, tarn__kind kind, const char *text,
     return pax.path ? take_name(l->out, NULL, 0, pax.path, pax.path_len, err) : TARN_OK;
 }
 
-/* The extended header that ends where data, len bytes, ends: how many bytes it takes, or
- * 0 if there is none. */
-static size_t look_back(const unsigned char *data, size_t len, tarn__header *header)
+/* Extended headers met on the way through a gap, until a member uses them up. */
+typedef struct pending {
+    const unsigned char *header[2];
+    unsigned count;
+    uint64_t pax_size;
+    bool has_pax_size;
+} pending;
+
+static bool extends_member(tarn__kind kind)
 {
-    for (size_t back = 2 * TARN__BLOCK; back <= len; back += TARN__BLOCK) {
+    return kind == TARN__PAX || kind == TARN__GNU_NAME || kind == TARN__GNU_LINK;
+}
+
+/* One header of a gap: remembers an extended one, skips a member that is no row. */
+static bool pass_header(const unsigned char *data, size_t len, size_t *at, pending *p)
+{
+    tarn__header header;
+    tarn__pax pax;
+    if (tarn__header_parse(data + *at, &header, NULL) != TARN_OK) return false;
+    uint64_t size = header.size;
+    if (extends_member(header.kind)) {
+        if (p->count == 2) return false;
+        p->header[p->count++] = data + *at;
+    } else {
+        if (header.kind == TARN__REGULAR && p->has_pax_size) size = p->pax_size;
+        *p = (pending){0};
+    }
+    uint64_t room = len - *at - TARN__BLOCK;
+    uint64_t padded = (size + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1);
+    if (size > room || padded > room) return false;
+    if (header.kind == TARN__PAX &&
+        tarn__pax_parse((const char *)data + *at + TARN__BLOCK, (size_t)size, &pax,
+                        NULL) == TARN_OK) {
+        p->has_pax_size = pax.has_size;
+        p->pax_size = pax.size;
+    }
+    *at += TARN__BLOCK + (size_t)padded;
+    return true;
+}
+
+/* Through the gap from its front, header by header, as a reader goes. */
+static bool walk_gap(const unsigned char *data, size_t len, pending *out)
+{
+    size_t at = 0;
+    *out = (pending){0};
+    while (at < len)
+        if (!pass_header(data, len, &at, out)) return false;
+    return true;
+}
+
+/* From its end, where the front cannot be read: damage that a lenient reader passed over
+ * may be in the gap. */
+static void look_back(const unsigned char *data, size_t len, pending *out)
+{
+    tarn__header header;
+    *out = (pending){0};
+    for (size_t back = 2 * TARN__BLOCK; back <= len && out->count < 2;
+         back += TARN__BLOCK) {
         const unsigned char *block = data + len - back;
         if (!tarn__header_sum_matches(block) ||
-            tarn__header_parse(block, header, NULL) != TARN_OK)
+            tarn__header_parse(block, &header, NULL) != TARN_OK ||
+            !extends_member(header.kind))
             continue;
-        uint64_t blocks = (header->size + TARN__BLOCK - 1) / TARN__BLOCK;
-        bool extends = header->kind == TARN__PAX || header->kind == TARN__GNU_NAME ||
-                       header->kind == TARN__GNU_LINK;
-        /* The first header met ends the search: nothing before it touches the member. */
-        return extends && (blocks + 1) * TARN__BLOCK == back ? back : 0;
+        uint64_t blocks = (header.size + TARN__BLOCK - 1) / TARN__BLOCK;
+        if ((blocks + 1) * TARN__BLOCK != back) continue;
+        out->header[out->count++] = block;
+        if (header.kind == TARN__PAX) return;
+        len -= back;
+        back = TARN__BLOCK;
     }
-    return 0;
 }
 
 static tarn_status apply_all(lookup *l, const unsigned char *data, size_t len,
-                             tarn_error *err)
+                             bool from_front, tarn_error *err)
 {
     tarn__header header;
-    /* At most a long link name and a long name, in either order. */
-    for (int i = 0; i < 2; i++) {
-        size_t taken = look_back(data, len, &header);
-        if (taken == 0) return TARN_OK;
-        const char *text = (const char *)data + len - taken + TARN__BLOCK;
-        TARN_TRY(apply_extended(l, header.kind, text, (size_t)header.size, err));
-        if (header.kind == TARN__PAX) return TARN_OK;
-        len -= taken;
+    pending found;
+    if (!from_front || !walk_gap(data, len, &found)) look_back(data, len, &found);
+    for (unsigned i = 0; i < found.count; i++) {
+        TARN_TRY(tarn__header_parse(found.header[i], &header, err));
+        TARN_TRY(apply_extended(l, header.kind,
+                                (const char *)found.header[i] + TARN__BLOCK,
+                                (size_t)header.size, err));
     }
     return TARN_OK;
 }
@@ -169,11 +222,12 @@ static tarn_status look_into_gap(lookup *l, tarn_error *err)
     uint64_t gap;
     TARN_TRY(measure_gap(l, &gap, err));
     if (gap < 2 * TARN__BLOCK) return TARN_OK;
-    if (gap > MAX_LOOK) gap = MAX_LOOK;
+    bool whole = gap <= MAX_LOOK;
+    if (!whole) gap = MAX_LOOK;
     const tarn_row *row = &l->out->row;
     TARN_TRY(tarn__filecache_view(l->place->files, row->shard, row->offset - gap,
                                   (size_t)gap, &view, err));
-    tarn_status status = apply_all(l, view.data, (size_t)gap, err);
+    tarn_status status = apply_all(l, view.data, (size_t)gap, whole, err);
     tarn_view_release(&view);
     return status;
 }
@@ -190,7 +244,7 @@ static tarn_status fail_stale(const lookup *l, tarn_error *err)
         "member %s of %llu bytes: the index is not of this shard; run tarn index again",
         (unsigned long long)l->number, tarn__names_get(&index->fields, row->field).data,
         (unsigned long long)row->size, (unsigned long long)row->keyhash,
-        tarn__printable(shown, sizeof shown, l->out->name, l->out->name_len),
+        tarn_printable(shown, sizeof shown, l->out->name, l->out->name_len),
         (unsigned long long)l->size);
 }
 

@@ -347,17 +347,16 @@ static void tell_pair(merger *m, tarn__filecache *files, uint64_t first, uint64_
     tarn__place place = {files, m->index, m->build->hash};
     if (tarn__locate(&place, first, &one, NULL) == TARN_OK &&
         tarn__locate(&place, second, &two, NULL) == TARN_OK) {
-        tarn__error_set(
-            &what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
-            "%s has the same key and field as %s at offset %llu of %s%s",
-            tarn__printable(shown[0], sizeof shown[0], two.name, two.name_len),
-            tarn__printable(shown[1], sizeof shown[1], one.name, one.name_len),
-            (unsigned long long)a.offset, m->build->paths[a.shard],
-            m->build->options->keys == TARN_KEYS_BASE &&
-                    (two.name_len != one.name_len ||
-                     memcmp(two.name, one.name, one.name_len) != 0)
-                ? "; keys that keep the folder (--keys path) tell them apart"
-                : "");
+        tarn__error_set(&what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
+                        "%s has the same key and field as %s at offset %llu of %s%s",
+                        tarn_printable(shown[0], sizeof shown[0], two.name, two.name_len),
+                        tarn_printable(shown[1], sizeof shown[1], one.name, one.name_len),
+                        (unsigned long long)a.offset, m->build->paths[a.shard],
+                        m->build->options->keys == TARN_KEYS_BASE &&
+                                (two.name_len != one.name_len ||
+                                 memcmp(two.name, one.name, one.name_len) != 0)
+                            ? "; keys that keep the folder (--keys path) tell them apart"
+                            : "");
         m->build->options->notice(m->build->options->notice_context, &what);
     }
     tarn__located_reset(&one);

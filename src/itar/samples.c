@@ -194,7 +194,7 @@ static tarn_status fail_missing(tarn_fold *f, const char *key, tarn_error *err)
 {
     char shown[200];
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in fold %s",
-                      tarn__printable(shown, sizeof shown, key, strlen(key)), f->name);
+                      tarn_printable(shown, sizeof shown, key, strlen(key)), f->name);
 }
 
 /* The stretch of rows with this hash and crash number, from at on. */

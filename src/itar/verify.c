@@ -251,6 +251,17 @@ static void compare_counts(verifier *v)
              v->fresh->contiguous ? "" : " (not contiguous)");
 }
 
+/* The pages may be as they were written and the order still be wrong. */
+static void compare_order(verifier *v)
+{
+    const tarn__sums *old = v->stored->sums, *new = v->fresh->sums;
+    if (v->rows_told || !old || !old->order || v->stored->n_rows != v->fresh->n_rows)
+        return;
+    if (memcmp(old->order, new->order, 4 * old->n_rows) != 0)
+        TELL(v, TARN_ERR_STALE, old->path, TARN_NO_OFFSET,
+             "its key order is not that of the index");
+}
+
 /* Without a .tarsum nothing says which rule made the keys. */
 static tarn_status settle_rule(verifier *v, tarn_error *err)
 {
@@ -286,6 +297,7 @@ static tarn_status check_fold(verifier *v, tarn_error *err)
         TARN_TRY(settle_rule(v, err));
         if (v->stored->sums) compare_stamps(v);
         compare_rows(v);
+        compare_order(v);
         compare_counts(v);
     } else if (has_checksums(v) && v->sums->n_rows == v->fresh->n_rows) {
         compare_payloads(v);

@@ -280,7 +280,7 @@ static tarn_status check_fields(const unsigned char *block, tarn_error *err)
 static tarn_status fail_size(const unsigned char *block, tarn_error *err)
 {
     char shown[64];
-    tarn__printable(shown, sizeof shown, (const char *)block + SIZE_AT, SIZE_LEN);
+    tarn_printable(shown, sizeof shown, (const char *)block + SIZE_AT, SIZE_LEN);
     return tarn__fail(err, TARN_ERR_FORMAT, "the size field is no acceptable number: %s",
                       shown);
 }

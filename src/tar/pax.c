@@ -76,7 +76,7 @@ static tarn_status take_size(const record *r, tarn__pax *out, tarn_error *err)
         char shown[64];
         return tarn__fail(err, TARN_ERR_FORMAT,
                           "the pax size is no acceptable number: %s",
-                          tarn__printable(shown, sizeof shown, r->value, r->value_len));
+                          tarn_printable(shown, sizeof shown, r->value, r->value_len));
     }
     out->has_size = true;
     out->size = value;

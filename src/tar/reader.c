@@ -297,7 +297,7 @@ static tarn_status take_member(tarn_tar *tar, const tarn__header *header,
         return tarn__fail_at(
             err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
             "the file ends inside member %s: %llu bytes are missing",
-            tarn__printable(shown, sizeof shown, out->name, out->name_len),
+            tarn_printable(shown, sizeof shown, out->name, out->name_len),
             (unsigned long long)(out->size - room));
     }
     tar->at = tarn__member_end(tar->at, out->size);

@@ -168,11 +168,11 @@ static void printable_escapes_what_a_terminal_would_obey(void **state)
 {
     (void)state;
     char out[64];
-    assert_string_equal(tarn__printable(out, sizeof out, "a\n\x1b[31m\\", 8),
+    assert_string_equal(tarn_printable(out, sizeof out, "a\n\x1b[31m\\", 8),
                         "a\\x0a\\x1b[31m\\x5c");
-    assert_string_equal(tarn__printable(out, sizeof out, "\xff\xc3\xa9", 3),
+    assert_string_equal(tarn_printable(out, sizeof out, "\xff\xc3\xa9", 3),
                         "\\xff\xc3\xa9");
-    assert_string_equal(tarn__printable(out, 12, "0123456789abcdef", 16), "01234567...");
+    assert_string_equal(tarn_printable(out, 12, "0123456789abcdef", 16), "01234567...");
 }
 
 typedef struct loop_state {
