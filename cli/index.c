@@ -61,18 +61,15 @@ static tarn_status index_fold(const tarn_folder *folder, size_t i,
     tarn_index_report report;
     const char *path = tarn_folder_index_path(folder, i);
     size_t shards = tarn_folder_shard_count(folder, i);
-    TARN_TRY(
-        tarn_index_build(tarn_folder_shards(folder, i), shards, o, &index, &report, err));
-    tarn_status status = tarn_index_save(index, path, err);
-    if (status == TARN_OK) {
-        cli_progress_end(o->progress_context);
-        if (json->out)
-            show_json(json, tarn_folder_fold(folder, i), path, index, shards, &report);
-        else
-            show(tarn_folder_fold(folder, i), path, index, shards, &report);
-    }
+    TARN_TRY(tarn_index_create(tarn_folder_shards(folder, i), shards, o, path, &index,
+                               &report, err));
+    cli_progress_end(o->progress_context);
+    if (json->out)
+        show_json(json, tarn_folder_fold(folder, i), path, index, shards, &report);
+    else
+        show(tarn_folder_fold(folder, i), path, index, shards, &report);
     tarn_index_free(index);
-    return status;
+    return TARN_OK;
 }
 
 static int run(const cli_args *args)

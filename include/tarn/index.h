@@ -81,6 +81,12 @@ TARN_API TARN_CHECKED tarn_status tarn_index_build(
 TARN_API TARN_CHECKED tarn_status tarn_index_save(const tarn_index *index,
                                                   const char *path, tarn_error *err);
 
+/* Builds and saves in one go, with less memory: rows go to the disk while other shards
+ * are still being scanned. *out, which may be NULL, is the index as it was saved. */
+TARN_API TARN_CHECKED tarn_status tarn_index_create(
+    const char *const *shards, size_t count, const tarn_index_options *options,
+    const char *path, tarn_index **out, tarn_index_report *report, tarn_error *err);
+
 /* Loads an index and checks every field of every row. Without the shards, offsets are
  * checked only for what no shard could have; tarn_fold_open compares them with the
  * shards. */

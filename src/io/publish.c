@@ -56,7 +56,7 @@ tarn_status tarn__publish_begin(tarn__publish *p, const char *path, tarn_error *
         tarn__publish_abandon(p);
         return tarn__fail_memory(err);
     }
-    p->fd = open(p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    p->fd = open(p->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (p->fd >= 0) return TARN_OK;
     tarn_status status = tarn__fail_errno(err, p->temporary, errno, "cannot create");
     free(p->temporary);
@@ -81,6 +81,21 @@ tarn_status tarn__publish_write(tarn__publish *p, const void *data, size_t len,
         at += n;
         len -= (size_t)n;
         p->written += (uint64_t)n;
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__publish_write_at(tarn__publish *p, const void *data, size_t len,
+                                   uint64_t offset, tarn_error *err)
+{
+    const char *at = data;
+    while (len) {
+        ssize_t n = pwrite(p->fd, at, len, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return tarn__fail_errno(err, p->temporary, errno, "cannot write");
+        at += n;
+        offset += (uint64_t)n;
+        len -= (size_t)n;
     }
     return TARN_OK;
 }

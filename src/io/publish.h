@@ -18,6 +18,11 @@ TARN_CHECKED tarn_status tarn__publish_begin(tarn__publish *p, const char *path,
 TARN_CHECKED tarn_status tarn__publish_write(tarn__publish *p, const void *data,
                                              size_t len, tarn_error *err);
 
+/* Writes over bytes that were written already. */
+TARN_CHECKED tarn_status tarn__publish_write_at(tarn__publish *p, const void *data,
+                                                size_t len, uint64_t offset,
+                                                tarn_error *err);
+
 /* Appends len bytes at offset of another file, in the kernel where it can. */
 TARN_CHECKED tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char *path,
                                             uint64_t offset, uint64_t len,

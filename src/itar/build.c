@@ -52,30 +52,55 @@ static tarn_index *new_index(void)
     return index;
 }
 
+/* The rows are in the stream's map now, which is the index's from here on. */
+static void take_map(tarn__build *build)
+{
+    if (!build->stream.file) return;
+    build->index->owns_rows = false;
+    build->index->map = build->stream.map;
+    build->index->map_size = build->stream.map_size;
+    build->index->rows_at = build->stream.rows_at;
+    build->stream.map = NULL;
+}
+
+static tarn_status build_index(tarn__build *build, tarn_index_report *report,
+                               tarn_error *err)
+{
+    TARN_TRY(scan_all(build, err));
+    TARN_TRY(tarn__stream_attach(build, err));
+    tarn_status status = tarn__merge(build, build->index, report, err);
+    take_map(build);
+    return status;
+}
+
 tarn_status tarn__index_build(const char *const *shards, size_t count,
                               const tarn_index_options *options, tarn__hash hash,
-                              tarn_index **out, tarn_index_report *report,
-                              tarn_error *err)
+                              struct tarn__publish *file, tarn_index **out,
+                              tarn_index_report *report, tarn_error *err)
 {
     TARN__OPTIONS(tarn_index_options, taken, TARN_INDEX_OPTIONS_INIT, options, err);
     tarn_index_report ignored;
-    tarn__build build = {
-        .paths = shards, .options = &taken, .hash = hash, .count = count};
+    tarn__build build = {.paths = shards,
+                         .options = &taken,
+                         .hash = hash,
+                         .count = count,
+                         .stream = {.file = file}};
     TARN_TRY(check_names(shards, count, err));
     build.total_bytes = total_size(shards, count);
     pthread_mutex_init(&build.lock, NULL);
-    tarn_index *index = new_index();
-    tarn_status status = index ? scan_all(&build, err) : tarn__fail_memory(err);
-    if (status == TARN_OK)
-        status = tarn__merge(&build, index, report ? report : &ignored, err);
+    build.index = new_index();
+    tarn_status status = build.index
+                             ? build_index(&build, report ? report : &ignored, err)
+                             : tarn__fail_memory(err);
     for (size_t i = 0; build.scans && i < count; i++)
         tarn__scan_reset(&build.scans[i]);
     free(build.scans);
+    tarn__stream_reset(&build.stream);
     pthread_mutex_destroy(&build.lock);
     if (status == TARN_OK)
-        *out = index;
+        *out = build.index;
     else
-        tarn_index_free(index);
+        tarn_index_free(build.index);
     return status;
 }
 
@@ -83,5 +108,6 @@ tarn_status tarn_index_build(const char *const *shards, size_t count,
                              const tarn_index_options *options, tarn_index **out,
                              tarn_index_report *report, tarn_error *err)
 {
-    return tarn__index_build(shards, count, options, tarn__key_hash, out, report, err);
+    return tarn__index_build(shards, count, options, tarn__key_hash, NULL, out, report,
+                             err);
 }

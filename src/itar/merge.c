@@ -64,7 +64,7 @@ static bool names_equal(tarn__name a, tarn__name b)
 
 /* --- Fields ---------------------------------------------------------------------- */
 
-static tarn_status merge_fields(merger *m, tarn__scan *scan, tarn_error *err)
+tarn_status tarn__merge_fields(tarn_index *index, tarn__scan *scan, tarn_error *err)
 {
     size_t count = scan->fields.count;
     uint32_t *map = malloc((count + 1) * sizeof *map);
@@ -73,10 +73,10 @@ static tarn_status merge_fields(merger *m, tarn__scan *scan, tarn_error *err)
     tarn_status status = TARN_OK;
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         tarn__name name = tarn__names_get(&scan->fields, i);
-        status = tarn__names_add(&m->index->fields, name.data, name.size, &map[i], err);
+        status = tarn__names_add(&index->fields, name.data, name.size, &map[i], err);
         same &= status == TARN_OK && map[i] == i;
     }
-    if (status == TARN_OK && m->index->fields.count > TARN_MAX_FIELDS)
+    if (status == TARN_OK && index->fields.count > TARN_MAX_FIELDS)
         status = tarn__fail(err, TARN_ERR_LIMIT,
                             "more than %u different fields: an index cannot number them",
                             TARN_MAX_FIELDS);
@@ -102,6 +102,21 @@ static void count_shard(merger *m, const tarn__scan *scan)
     r->duplicates += scan->duplicates;
 }
 
+/* The rows of a shard that begins with row number first. */
+static tarn_status rows_of_shard(merger *m, tarn__scan *scan, uint64_t first,
+                                 unsigned char **out, tarn_error *err)
+{
+    const tarn__stream *stream = &m->build->stream;
+    if (stream->file) {
+        *out = stream->map + stream->rows_at + first * TARN__ROW_SIZE;
+        return TARN_OK;
+    }
+    TARN_TRY(tarn__merge_fields(m->index, scan, err));
+    *out = scan->rows;
+    scan->rows = NULL;
+    return TARN_OK;
+}
+
 /* The index takes the rows over as one chunk per shard. */
 static tarn_status take_rows(merger *m, tarn_error *err)
 {
@@ -111,11 +126,11 @@ static tarn_status take_rows(merger *m, tarn_error *err)
     if (!m->first_row || !m->index->chunks) return tarn__fail_memory(err);
     for (size_t i = 0; i < b->count; i++) {
         tarn__scan *scan = &b->scans[i];
-        TARN_TRY(merge_fields(m, scan, err));
+        unsigned char *rows;
+        TARN_TRY(rows_of_shard(m, scan, m->index->n_rows, &rows, err));
         count_shard(m, scan);
         m->first_row[i] = m->index->n_rows;
-        m->index->chunks[i] = (tarn__chunk){m->index->n_rows, scan->rows};
-        scan->rows = NULL;
+        m->index->chunks[i] = (tarn__chunk){m->index->n_rows, rows};
         m->index->n_chunks = i + 1;
         m->index->n_rows += scan->n_rows;
         m->n_runs += scan->n_runs;
@@ -133,13 +148,12 @@ static tarn_status sort_runs(merger *m, tarn_error *err)
     size_t n = 0;
     for (size_t i = 0; i < m->build->count; i++) {
         const tarn__scan *scan = &m->build->scans[i];
-        const unsigned char *rows = m->index->chunks[i].rows;
         for (size_t k = 0; k < scan->n_runs; k++) {
             uint64_t row = scan->run_rows[k];
             uint64_t end = k + 1 < scan->n_runs ? scan->run_rows[k + 1] : scan->n_rows;
             m->runs[n++] =
-                (tarn__run){tarn__row_hash(rows + row * TARN__ROW_SIZE),
-                            (uint32_t)(m->first_row[i] + row), (uint32_t)(end - row)};
+                (tarn__run){scan->run_hashes[k], (uint32_t)(m->first_row[i] + row),
+                            (uint32_t)(end - row)};
         }
     }
     tarn__runs_sort(m->runs, m->n_runs);
@@ -312,6 +326,8 @@ static tarn_status make_sums(merger *m, tarn_error *err)
     tarn__build *b = m->build;
     tarn__sums *sums = m->index->sums = tarn__sums_new();
     if (!sums) return tarn__fail_memory(err);
+    sums->row_pages = b->stream.pager;
+    b->stream.pager = (tarn__pager){0};
     sums->keys = b->options->keys;
     sums->n_rows = m->index->n_rows;
     sums->n_shards = b->count;

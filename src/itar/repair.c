@@ -102,7 +102,6 @@ static tarn_status repair_shard(const tarn__repair *r, const char *path, tarn_er
 
 static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
 {
-    tarn_index *index;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.keys = r->keys;
     o.sums = r->checksums;
@@ -110,11 +109,10 @@ static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
     o.threads = r->options->threads;
     o.progress = r->options->progress;
     o.progress_context = r->options->progress_context;
-    TARN_TRY(tarn_index_build(r->shards, r->n_shards, &o, &index, NULL, err));
-    tarn_status status = tarn_index_save(index, r->index_path, err);
-    tarn_index_free(index);
-    if (status == TARN_OK) tell(r, r->index_path, TARN_NO_OFFSET, "rebuilt");
-    return status;
+    TARN_TRY(
+        tarn_index_create(r->shards, r->n_shards, &o, r->index_path, NULL, NULL, err));
+    tell(r, r->index_path, TARN_NO_OFFSET, "rebuilt");
+    return TARN_OK;
 }
 
 tarn_status tarn__repair_fold(const tarn__repair *r, tarn_error *err)

@@ -6,8 +6,10 @@
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "io/file.h"
 #include "io/publish.h"
 #include "itar/index.h"
+#include "itar/keys.h"
 #include "itar/taridx.h"
 
 static tarn_status add_names(tarn__buf *out, const tarn__names *names, tarn_error *err)
@@ -60,36 +62,25 @@ static tarn_status write_rows(const tarn_index *index, tarn__publish *p, tarn_er
     return TARN_OK;
 }
 
-/* CRCs of a part, page by page, into out; pages may begin in one piece and end in the
- * next. Carry a page over by keeping its CRC and how much of it was seen. */
-typedef struct pager {
-    uint32_t *out;
-    uint32_t crc;
-    size_t seen;
-} pager;
-
-static void add_to_pages(pager *p, const unsigned char *data, size_t len)
+static tarn_status page_rows(const tarn_index *index, tarn__pager *p, tarn_error *err)
 {
-    enum { PAGE = 4096 };
-    while (len) {
-        size_t n = len < PAGE - p->seen ? len : PAGE - p->seen;
-        p->crc = tarn__crc32c(p->crc, data, n);
-        p->seen += n;
-        data += n;
-        len -= n;
-        if (p->seen == PAGE) {
-            *p->out++ = p->crc;
-            p->crc = 0;
-            p->seen = 0;
-        }
-    }
+    for (size_t i = 0; i < index->n_chunks; i++)
+        TARN_TRY(tarn__pager_add(p, index->chunks[i].rows, chunk_size(index, i), err));
+    return tarn__pager_end(p, err);
 }
 
-static void end_pages(pager *p)
+/* Rows that were streamed were paged on the way, and only crash numbers change them. */
+static tarn_status page_all(const tarn_index *index, tarn__pager *p, tarn_error *err)
 {
-    if (p->seen) *p->out++ = p->crc;
-    p->crc = 0;
-    p->seen = 0;
+    const tarn__sums *s = index->sums;
+    if (p->count == 0 || index->crashes.count) {
+        p->count = 0;
+        TARN_TRY(page_rows(index, p, err));
+    }
+    if (s->order) TARN_TRY(tarn__pager_add(p, s->order, 4 * s->n_rows, err));
+    TARN_TRY(tarn__pager_end(p, err));
+    if (s->checksums) TARN_TRY(tarn__pager_add(p, s->checksums, 4 * s->n_rows, err));
+    return tarn__pager_end(p, err);
 }
 
 /* What the .tarsum says about the .taridx beside it and about its own parts. */
@@ -97,32 +88,51 @@ static tarn_status bind_sums(const tarn_index *index, const tarn__buf *head,
                              tarn_error *err)
 {
     tarn__sums *s = index->sums;
-    uint32_t *pages = malloc((tarn__sums_pages(s) + 1) * sizeof *pages);
-    if (!pages) return tarn__fail_memory(err);
-    pager p = {.out = pages};
-    for (size_t i = 0; i < index->n_chunks; i++)
-        add_to_pages(&p, index->chunks[i].rows, chunk_size(index, i));
-    end_pages(&p);
-    if (s->order) add_to_pages(&p, (const void *)s->order, 4 * s->n_rows);
-    end_pages(&p);
-    if (s->checksums) add_to_pages(&p, (const void *)s->checksums, 4 * s->n_rows);
-    end_pages(&p);
+    tarn__pager p = s->row_pages;
+    s->row_pages = (tarn__pager){0};
+    tarn_status status = page_all(index, &p, err);
     free(s->pages);
-    s->pages = pages;
+    s->pages = p.pages;
     s->index_size = head->size + index->n_rows * TARN__ROW_SIZE;
     s->index_head = tarn__crc32c(0, head->data, head->size);
+    return status;
+}
+
+/* Puts the header in front of rows that were streamed. If more names came than there is
+ * room for, the rows move to a new file. */
+static tarn_status write_front(const tarn_index *index, const tarn__buf *head,
+                               const char *path, tarn__publish *rows, tarn_error *err)
+{
+    if (head->size == index->rows_at)
+        return tarn__publish_write_at(rows, head->data, head->size, 0, err);
+    tarn__publish moved;
+    TARN_TRY(tarn__publish_begin(&moved, path, err));
+    tarn_status status = tarn__publish_write(&moved, head->data, head->size, err);
+    if (status == TARN_OK)
+        status = tarn__publish_copy(&moved, rows->fd, rows->temporary, index->rows_at,
+                                    index->n_rows * TARN__ROW_SIZE, err);
+    if (status != TARN_OK) {
+        tarn__publish_abandon(&moved);
+        return status;
+    }
+    tarn__publish_abandon(rows);
+    *rows = moved;
     return TARN_OK;
 }
 
 /* Both files are written before the first is waited for. */
-static tarn_status write_both(const tarn_index *index, tarn__publish *rows,
-                              tarn__publish *sums, tarn_error *err)
+static tarn_status write_both(const tarn_index *index, const char *path,
+                              tarn__publish *rows, tarn__publish *sums, tarn_error *err)
 {
     tarn__buf head;
     tarn__buf_init(&head, SIZE_MAX / 2);
     tarn_status status = compose_head(index, &head, err);
-    if (status == TARN_OK) status = tarn__publish_write(rows, head.data, head.size, err);
-    if (status == TARN_OK) status = write_rows(index, rows, err);
+    if (status == TARN_OK && index->map) {
+        status = write_front(index, &head, path, rows, err);
+    } else if (status == TARN_OK) {
+        status = tarn__publish_write(rows, head.data, head.size, err);
+        if (status == TARN_OK) status = write_rows(index, rows, err);
+    }
     if (status == TARN_OK && index->sums) {
         status = bind_sums(index, &head, err);
         if (status == TARN_OK) status = tarn__sums_write(index->sums, sums, err);
@@ -132,23 +142,62 @@ static tarn_status write_both(const tarn_index *index, tarn__publish *rows,
     return status;
 }
 
-tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
+/* Publishes an index whose rows are in memory, or in rows already. */
+static tarn_status publish(const tarn_index *index, const char *path, tarn__publish *rows,
+                           tarn_error *err)
 {
-    if (index->path)
-        return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
-                             "only an index that was built can be saved");
-    tarn__publish rows = {.fd = -1}, sums = {.fd = -1};
+    tarn__publish sums = {.fd = -1};
     char *sums_path = tarn__sums_path(path);
     tarn_status status = sums_path ? TARN_OK : tarn__fail_memory(err);
-    if (status == TARN_OK) status = tarn__publish_begin(&rows, path, err);
     if (status == TARN_OK && index->sums)
         status = tarn__publish_begin(&sums, sums_path, err);
-    if (status == TARN_OK) status = write_both(index, &rows, &sums, err);
+    if (status == TARN_OK) status = write_both(index, path, rows, &sums, err);
     if (status == TARN_OK) status = tarn__unpublish(sums_path, err);
-    if (status == TARN_OK) status = tarn__publish_finish(&rows, err);
+    if (status == TARN_OK) status = tarn__publish_finish(rows, err);
     if (status == TARN_OK && index->sums) status = tarn__publish_finish(&sums, err);
-    tarn__publish_abandon(&rows);
     tarn__publish_abandon(&sums);
     free(sums_path);
     return status;
+}
+
+tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
+{
+    tarn__publish rows;
+    if (index->path || index->map)
+        return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
+                             "only an index that was built in memory can be saved");
+    TARN_TRY(tarn__publish_begin(&rows, path, err));
+    tarn_status status = publish(index, path, &rows, err);
+    tarn__publish_abandon(&rows);
+    return status;
+}
+
+tarn_status tarn__index_create(const char *const *shards, size_t count,
+                               const tarn_index_options *options, tarn__hash hash,
+                               const char *path, tarn_index **out,
+                               tarn_index_report *report, tarn_error *err)
+{
+    tarn__publish rows;
+    tarn_index *index = NULL;
+    TARN_TRY(tarn__publish_begin(&rows, path, err));
+    /* A file that cannot be mapped gets its rows in the end. */
+    tarn__publish *stream = tarn__is_local(rows.fd) ? &rows : NULL;
+    tarn_status status =
+        tarn__index_build(shards, count, options, hash, stream, &index, report, err);
+    if (status == TARN_OK) status = publish(index, path, &rows, err);
+    tarn__publish_abandon(&rows);
+    if (status == TARN_OK && out)
+        *out = index;
+    else
+        tarn_index_free(index);
+    return status;
+}
+
+tarn_status tarn_index_create(const char *const *shards, size_t count,
+                              const tarn_index_options *options, const char *path,
+                              tarn_index **out, tarn_index_report *report,
+                              tarn_error *err)
+{
+    return tarn__index_create(shards, count, options, tarn__key_hash, path, out, report,
+                              err);
 }

@@ -34,6 +34,7 @@ void tarn__scan_reset(tarn__scan *s)
     free(s->rows);
     free(s->run_rows);
     free(s->run_ends);
+    free(s->run_hashes);
     free(s->checksums);
     free(s->duplicate_rows);
     tarn__buf_reset(&s->keys);
@@ -78,10 +79,13 @@ static tarn_status begin_run(scanner *s, const tarn__key *key, tarn_error *err)
                         &scan->run_capacity, err));
     TARN_TRY(tarn__grow(&scan->run_ends, sizeof *scan->run_ends, scan->n_runs,
                         &scan->end_capacity, err));
+    TARN_TRY(tarn__grow(&scan->run_hashes, sizeof *scan->run_hashes, scan->n_runs,
+                        &scan->hash_capacity, err));
     TARN_TRY(tarn__buf_add(&scan->keys, key->stem, key->stem_len, err));
+    s->hash = s->build->hash(key->stem, key->stem_len);
+    scan->run_hashes[scan->n_runs] = s->hash;
     scan->run_rows[scan->n_runs] = (uint32_t)scan->n_rows;
     scan->run_ends[scan->n_runs++] = scan->keys.size;
-    s->hash = s->build->hash(key->stem, key->stem_len);
     s->fields_seen = 0;
     return TARN_OK;
 }
@@ -163,12 +167,14 @@ static tarn_status reserve_rows(scanner *s, tarn_error *err)
     if (scan->n_rows == ENOUGH_ROWS) {
         uint64_t mean = s->tar.at / ENOUGH_ROWS;
         size_t expected = (size_t)(s->tar.file.size / mean / 32 * 33) + ENOUGH_ROWS;
-        unsigned char *rows = tarn__big_alloc(expected * TARN__ROW_SIZE);
-        if (!rows) return tarn__fail_memory(err);
-        memcpy(rows, scan->rows, scan->n_rows * TARN__ROW_SIZE);
+        tarn__spare fresh;
+        if (!tarn__stream_spare(s->build, expected, &fresh))
+            fresh = (tarn__spare){tarn__big_alloc(expected * TARN__ROW_SIZE), expected};
+        if (!fresh.rows) return tarn__fail_memory(err);
+        memcpy(fresh.rows, scan->rows, scan->n_rows * TARN__ROW_SIZE);
         free(scan->rows);
-        scan->rows = rows;
-        scan->row_capacity = expected;
+        scan->rows = fresh.rows;
+        scan->row_capacity = fresh.capacity;
     }
     return tarn__grow(&scan->rows, TARN__ROW_SIZE, scan->n_rows, &scan->row_capacity,
                       err);
@@ -257,5 +263,5 @@ tarn_status tarn__scan_shard(void *context, size_t number)
     scan->counts = s.tar.counts;
     tarn__tar_close(&s.tar);
     tarn__splitter_reset(&s.splitter);
-    return status;
+    return status == TARN_OK ? tarn__stream_shard(build, number, err) : status;
 }

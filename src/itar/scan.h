@@ -15,7 +15,8 @@ typedef struct tarn__scan {
     size_t n_rows, row_capacity;
     uint32_t *run_rows; /* first row of each run */
     uint64_t *run_ends; /* end of each run's key in keys */
-    size_t n_runs, run_capacity, end_capacity;
+    uint64_t *run_hashes;
+    size_t n_runs, run_capacity, end_capacity, hash_capacity;
     tarn__buf keys;
     tarn__names fields; /* numbered for this shard alone */
     uint32_t *checksums;
@@ -26,8 +27,27 @@ typedef struct tarn__scan {
     tarn__stamp stamp;
     tarn_tar_counts counts;
     uint64_t unkeyed;
+    bool done; /* scanned, and waiting to be streamed */
     tarn_error error;
 } tarn__scan;
+
+/* A row array that a shard is done with and the next can use. */
+typedef struct tarn__spare {
+    unsigned char *rows;
+    size_t capacity;
+} tarn__spare;
+
+/* Where rows go when they are streamed: see stream.c. */
+typedef struct tarn__stream {
+    struct tarn__publish *file; /* NULL: rows stay in memory */
+    uint64_t rows_at;           /* in the file, if no more names come */
+    size_t shards;              /* written so far */
+    tarn__pager pager;          /* page CRCs of what was written */
+    tarn__spare spares[8];
+    size_t n_spares;
+    unsigned char *map;
+    uint64_t map_size;
+} tarn__stream;
 
 /* What all shards of one build share. */
 typedef struct tarn__build {
@@ -36,6 +56,8 @@ typedef struct tarn__build {
     tarn__hash hash;
     tarn__scan *scans;
     size_t count;
+    tarn_index *index; /* that is being built */
+    tarn__stream stream;
     uint64_t total_bytes;
     atomic_uint_fast64_t done_bytes;
     pthread_mutex_t lock; /* callbacks come from one thread at a time */
@@ -53,6 +75,20 @@ static inline tarn__name tarn__scan_key(const tarn__scan *scan, size_t run)
     uint64_t from = run ? scan->run_ends[run - 1] : 0;
     return (tarn__name){scan->keys.data + from, (size_t)(scan->run_ends[run] - from)};
 }
+
+/* Gives a shard's fields their numbers in the index, and its rows those numbers. Shards
+ * must come in order. */
+TARN_CHECKED tarn_status tarn__merge_fields(tarn_index *index, tarn__scan *scan,
+                                            tarn_error *err);
+
+/* Writes the rows of a scanned shard, and of those that waited for it. */
+TARN_CHECKED tarn_status tarn__stream_shard(tarn__build *build, size_t number,
+                                            tarn_error *err);
+/* A row array for at least capacity rows that is no longer used, if there is one. */
+bool tarn__stream_spare(tarn__build *build, size_t capacity, tarn__spare *out);
+/* Maps what was written, so that rows are found as if they were in memory. */
+TARN_CHECKED tarn_status tarn__stream_attach(tarn__build *build, tarn_error *err);
+void tarn__stream_reset(tarn__stream *stream);
 
 /* Joins the scans into an index: common field numbers, crash numbers, key order. Takes
  * the scans' rows and checksums over. */

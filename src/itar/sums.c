@@ -43,6 +43,7 @@ void tarn__sums_free(tarn__sums *s)
         free(s->checksums);
     }
     if (!s->map) free(s->pages);
+    free(s->row_pages.pages);
     free(s->checked);
     tarn__unmap(s->map, s->map_size);
     tarn__names_reset(&s->names);
@@ -62,6 +63,30 @@ char *tarn__sums_path(const char *index_path)
         len -= sizeof from - 1;
     memcpy(path + len, to, sizeof to);
     return path;
+}
+
+tarn_status tarn__pager_end(tarn__pager *p, tarn_error *err)
+{
+    if (p->seen == 0) return TARN_OK;
+    TARN_TRY(tarn__grow(&p->pages, sizeof *p->pages, p->count, &p->capacity, err));
+    p->pages[p->count++] = p->crc;
+    p->crc = 0;
+    p->seen = 0;
+    return TARN_OK;
+}
+
+tarn_status tarn__pager_add(tarn__pager *p, const void *data, size_t len, tarn_error *err)
+{
+    const unsigned char *at = data;
+    while (len) {
+        size_t n = len < PAGE - p->seen ? len : PAGE - p->seen;
+        p->crc = tarn__crc32c(p->crc, at, n);
+        p->seen += n;
+        at += n;
+        len -= n;
+        if (p->seen == PAGE) TARN_TRY(tarn__pager_end(p, err));
+    }
+    return TARN_OK;
 }
 
 uint64_t tarn__sums_page_count(const tarn__sums *s, tarn__part part)

@@ -26,6 +26,14 @@ typedef enum tarn__part {
     TARN__PARTS
 } tarn__part;
 
+/* CRCs of a part, page by page, however it is cut up when it is added. */
+typedef struct tarn__pager {
+    uint32_t *pages;
+    size_t count, capacity;
+    uint32_t crc; /* of the page that is not full yet */
+    size_t seen;
+} tarn__pager;
+
 typedef struct tarn__sums {
     tarn_keys keys;
     uint64_t n_rows;
@@ -38,6 +46,7 @@ typedef struct tarn__sums {
     uint32_t index_head; /* CRC-32C of the .taridx before its rows */
     uint32_t *pages;     /* CRC-32C of each page of each part, one after the other */
     const void *data[TARN__PARTS]; /* where the parts are; rows are set by the index */
+    tarn__pager row_pages;         /* of rows that were streamed, until they are bound */
     atomic_uchar *checked;         /* pages found good; NULL for sums that were built */
     char *path;                    /* NULL if built */
     void *map;
@@ -58,6 +67,11 @@ TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,
 /* Writes everything to a file that the caller publishes. pages must be there. */
 TARN_CHECKED tarn_status tarn__sums_write(const tarn__sums *sums, struct tarn__publish *p,
                                           tarn_error *err);
+
+TARN_CHECKED tarn_status tarn__pager_add(tarn__pager *pager, const void *data, size_t len,
+                                         tarn_error *err);
+/* Ends the part: what comes next begins a page. */
+TARN_CHECKED tarn_status tarn__pager_end(tarn__pager *pager, tarn_error *err);
 
 /* Pages of one part, and of all. */
 uint64_t tarn__sums_page_count(const tarn__sums *sums, tarn__part part);

@@ -1,0 +1,110 @@
+/* Rows that go to the index file while other shards are still being scanned. Their memory
+ * is used again for the next shard, and the disk is busy meanwhile.
+ *
+ * Rows stand behind the names of the fields, of which more may still come. They are
+ * written where they belong if none does, which is nearly always so; otherwise save.c
+ * moves them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "io/publish.h"
+#include "itar/scan.h"
+#include "itar/taridx.h"
+
+/* Row arrays smaller than this are not worth keeping. */
+enum { MIN_SPARE = 1 << 14 };
+
+/* Leaves room for the header and the names known so far. */
+static tarn_status begin_rows(tarn__build *b, tarn_error *err)
+{
+    uint64_t size = TARIDX_HEADER_SIZE;
+    for (size_t i = 0; i < b->index->fields.count; i++)
+        size += tarn__names_get(&b->index->fields, i).size + (i > 0);
+    b->stream.rows_at = size;
+    void *zeros = calloc(1, (size_t)size);
+    if (!zeros) return tarn__fail_memory(err);
+    tarn_status status = tarn__publish_write(b->stream.file, zeros, (size_t)size, err);
+    free(zeros);
+    return status;
+}
+
+static void keep_spare(tarn__stream *s, tarn__scan *scan)
+{
+    size_t max = sizeof s->spares / sizeof s->spares[0];
+    if (scan->row_capacity >= MIN_SPARE && s->n_spares < max)
+        s->spares[s->n_spares++] = (tarn__spare){scan->rows, scan->row_capacity};
+    else
+        free(scan->rows);
+    scan->rows = NULL;
+    scan->row_capacity = 0;
+}
+
+static tarn_status write_shard(tarn__build *b, tarn__scan *scan, tarn_error *err)
+{
+    TARN_TRY(tarn__merge_fields(b->index, scan, err));
+    if (b->stream.shards == 0) TARN_TRY(begin_rows(b, err));
+    size_t size = scan->n_rows * TARN__ROW_SIZE;
+    TARN_TRY(tarn__publish_write(b->stream.file, scan->rows, size, err));
+    TARN_TRY(tarn__pager_add(&b->stream.pager, scan->rows, size, err));
+    tarn__publish_hurry(b->stream.file);
+    keep_spare(&b->stream, scan);
+    return TARN_OK;
+}
+
+tarn_status tarn__stream_shard(tarn__build *b, size_t number, tarn_error *err)
+{
+    if (!b->stream.file) return TARN_OK;
+    tarn_status status = TARN_OK;
+    pthread_mutex_lock(&b->lock);
+    b->scans[number].done = true;
+    while (status == TARN_OK && b->stream.shards < b->count &&
+           b->scans[b->stream.shards].done) {
+        status = write_shard(b, &b->scans[b->stream.shards], err);
+        b->stream.shards++;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return status;
+}
+
+bool tarn__stream_spare(tarn__build *b, size_t capacity, tarn__spare *out)
+{
+    tarn__stream *s = &b->stream;
+    bool found = false;
+    pthread_mutex_lock(&b->lock);
+    for (size_t i = 0; !found && i < s->n_spares; i++)
+        if (s->spares[i].capacity >= capacity) {
+            *out = s->spares[i];
+            s->spares[i] = s->spares[--s->n_spares];
+            found = true;
+        }
+    pthread_mutex_unlock(&b->lock);
+    return found;
+}
+
+tarn_status tarn__stream_attach(tarn__build *b, tarn_error *err)
+{
+    tarn__stream *s = &b->stream;
+    if (!s->file) return TARN_OK;
+    if (s->shards == 0) TARN_TRY(begin_rows(b, err));
+    TARN_TRY(tarn__pager_end(&s->pager, err));
+    s->map_size = s->file->written;
+    /* Shared and writable: crash numbers are set in place. */
+    void *map = mmap(NULL, (size_t)s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     s->file->fd, 0);
+    if (map == MAP_FAILED)
+        return tarn__fail_errno(err, s->file->temporary, errno, "cannot map");
+    s->map = map;
+    return TARN_OK;
+}
+
+void tarn__stream_reset(tarn__stream *s)
+{
+    while (s->n_spares > 0)
+        free(s->spares[--s->n_spares].rows);
+    if (s->map) munmap(s->map, (size_t)s->map_size);
+    s->map = NULL;
+    free(s->pager.pages);
+    s->pager = (tarn__pager){0};
+}
