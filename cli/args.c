@@ -139,6 +139,9 @@ static char *read_stream(FILE *in)
         text = grown;
     }
     if (text) text[size] = '\0';
+    /* What tarn ls -0 writes can be read back. */
+    for (size_t i = 0; text && i < size; i++)
+        if (text[i] == '\0') text[i] = '\n';
     return text;
 }
 
@@ -176,6 +179,12 @@ static bool split(cli_list *list, const char *separator, bool lines)
         at = end ? end + 1 : NULL;
     }
     return true;
+}
+
+void cli_lower(char *text)
+{
+    for (; *text; text++)
+        if (*text >= 'A' && *text <= 'Z') *text = (char)(*text - 'A' + 'a');
 }
 
 bool cli_list_get(const char *value, cli_list *out)

@@ -61,6 +61,7 @@ typedef struct cli_list {
     const char **items;
     size_t count;
 } cli_list;
+void cli_lower(char *text); /* fields are stored in lower case */
 bool cli_list_get(const char *value, cli_list *out);
 void cli_list_free(cli_list *list);
 

@@ -29,12 +29,12 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"output", 'o', "DIR", "the folder to extract into; it is made if need be"},
-    {"samples", 's', "LIST", "only these keys: a,b,c or @FILE with one on each line"},
+    {"samples", 's', "LIST", "only these keys, in the fold's order: a,b or @FILE"},
     {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
     {"overwrite", 0, NULL, "replace files that are there"},
     {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
     {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
-    {"lenient", 0, NULL, "pass over damage in a .tar, with a warning"},
+    {"lenient", 0, NULL, "where there is no index: pass over damage"},
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};
 
@@ -54,7 +54,9 @@ const cli_command cli_extract = {
         "Writes regular files only, under the names they have in the archive, with mode "
         "0644. Nothing is ever written outside the folder: a name with .. in it is an "
         "error, leading slashes are dropped, and symbolic links on the way are not "
-        "followed. A file that is there already is an error unless --overwrite is given.",
+        "followed. A file that is there already is an error unless --overwrite is "
+        "given.\n\n"
+        "@FILE holds one key on each line, or each ended by a NUL; @- is standard input.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -28,18 +28,23 @@ static int get_field(tarn_fold *fold, uint64_t row, const char *path)
     return status;
 }
 
+/* A folder that is there, or a name that says it is to be one. */
 static bool is_folder(const char *path)
 {
     struct stat st;
+    size_t len = path ? strlen(path) : 0;
+    if (len && path[len - 1] == '/') return true;
     return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* All fields into a folder, under their own names. */
-static int get_all(tarn_fold *fold, const char *key, const char *folder)
+/* One field, or all, into a folder under their own names. */
+static int get_files(tarn_fold *fold, const char *key, const char *field,
+                     const char *folder)
 {
     tarn_error err;
     uint64_t files;
     if (tarn_fold_keep(fold, &key, 1, NULL, &err) != TARN_OK ||
+        (field && tarn_fold_require(fold, &field, 1, &err) != TARN_OK) ||
         tarn_fold_extract(fold, folder, NULL, &files, &err) != TARN_OK)
         return cli_fail(&err);
     return CLI_OK;
@@ -64,21 +69,24 @@ static int get(tarn_fold *fold, const char *key, const char *field, const char *
     tarn_sample s;
     uint64_t row;
     if (tarn_fold_find(fold, key, &s, &err) != TARN_OK) return cli_fail(&err);
-    if (!field && is_folder(output)) return get_all(fold, key, output);
-    if (!field && s.count > 1) return several(fold, &s, key);
+    if (!field && s.count > 1 && !is_folder(output)) return several(fold, &s, key);
     row = tarn_sample_row(&s, 0);
     if (field && tarn_fold_pick(fold, &s, field, &row, &err) != TARN_OK)
         return cli_fail(&err);
-    return get_field(fold, row, output);
+    return is_folder(output) ? get_files(fold, key, field, output)
+                             : get_field(fold, row, output);
 }
 
 static int run(const cli_args *args)
 {
     tarn_fold *fold;
+    char *field = NULL;
     int status = cli_open(args, args->words[0], &fold);
     if (status != CLI_OK) return status;
-    status = get(fold, args->words[1], args->n_words > 2 ? args->words[2] : NULL,
-                 cli_value(args, "output"));
+    if (args->n_words > 2 && !(field = strdup(args->words[2]))) abort();
+    if (field) cli_lower(field);
+    status = get(fold, args->words[1], field, cli_value(args, "output"));
+    free(field);
     tarn_fold_close(fold);
     return status;
 }
@@ -87,7 +95,7 @@ static const cli_option options[] = {
     {"output", 'o', "FILE", "write there instead of standard output, or into a folder"},
     {"check", 0, NULL, "compare the bytes with the checksum in the .tarsum"},
     {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
-    {"lenient", 0, NULL, "pass over damage in a .tar, with a warning"},
+    {"lenient", 0, NULL, "where there is no index: pass over damage"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {

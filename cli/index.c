@@ -14,9 +14,8 @@ static void show(const char *fold, const char *path, const tarn_index *index,
     if (!i.contiguous)
         printf("%s: the members of some samples do not stand together\n", fold);
     if (r->directories || r->links || r->devices)
-        printf("%s: passed over %llu directories, %s, %s\n", fold,
-               (unsigned long long)r->directories, cli_count(r->links, "link"),
-               cli_count(r->devices, "device"));
+        printf("%s: passed over %s, %s, %s\n", fold, cli_count(r->directories, "folder"),
+               cli_count(r->links, "link"), cli_count(r->devices, "device"));
     if (r->unkeyed)
         printf("%s: passed over %s without key or field\n", fold,
                cli_count(r->unkeyed, "member"));
@@ -53,6 +52,23 @@ static void show_json(cli_json *j, const char *fold, const char *path,
     cli_json_close(j, '}');
 }
 
+/* An index made anew has keys by the same rule, unless told otherwise. That it had
+ * checksums is only said: to make them again is to accept every byte as it is now. */
+static void inherit(const cli_args *args, const char *path, tarn_index_options *o)
+{
+    tarn_index *old;
+    tarn_index_info info;
+    if (tarn_index_load(path, &old, NULL) != TARN_OK) return;
+    tarn_index_info_get(old, &info);
+    tarn_index_free(old);
+    if (info.keys_known && !cli_has(args, "keys")) o->keys = info.keys;
+    if (info.has_checksums && !o->sums)
+        fprintf(stderr,
+                "tarn: warning: %s: it had member checksums, and will have none; "
+                "--sums makes them\n",
+                path);
+}
+
 static tarn_status index_fold(const tarn_folder *folder, size_t i,
                               const tarn_index_options *o, cli_json *json,
                               tarn_error *err)
@@ -86,12 +102,18 @@ static int run(const cli_args *args)
         return CLI_USAGE;
     if (tarn_folder_open(args->words[0], &folder, &err) != TARN_OK) return cli_fail(&err);
     int result = CLI_OK;
+    if (tarn_folder_compressed(folder))
+        fprintf(stderr, "tarn: warning: %s: %s passed over; decompress them first\n",
+                args->words[0],
+                cli_count(tarn_folder_compressed(folder), "compressed archive"));
     cli_progress_begin(&progress, "indexing", !cli_has(args, "quiet"));
     o.progress = cli_progress_step;
     o.progress_context = &progress;
     if (json.out) cli_json_open(&json, NULL, '[');
     for (size_t i = 0; i < tarn_folder_count(folder); i++) {
-        tarn_status status = index_fold(folder, i, &o, &json, &err);
+        tarn_index_options one = o;
+        inherit(args, tarn_folder_index_path(folder, i), &one);
+        tarn_status status = index_fold(folder, i, &one, &json, &err);
         cli_progress_end(&progress);
         if (status != TARN_OK) result = cli_fail(&err);
         if (status == TARN_ERR_CANCELLED) break;
@@ -106,7 +128,8 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"sums", 0, NULL, "read every byte and keep a CRC-32C of each member"},
-    {"keys", 0, "RULE", "base: a/b/x.jpg is sample x (default); path: sample a/b/x"},
+    {"keys", 0, "RULE",
+     "base: a/b/x.jpg is sample x (default); path: a/b/x, as WebDataset"},
     {"lenient", 0, NULL, "pass over damage, with a warning, instead of failing"},
     {"threads", 'j', "N", "shards scanned at once (default: all cores)"},
     {"json", 0, NULL, "print the result as JSON"},

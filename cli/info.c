@@ -177,6 +177,7 @@ static int describe_folder(const cli_args *args, const tarn_folder *folder,
         int status = describe_fold(args, one, json);
         if (status != CLI_OK) result = status;
         free(one);
+        if (status == CLI_USAGE) break;
     }
     return result;
 }
@@ -220,7 +221,7 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
-    {"lenient", 0, NULL, "pass over damage in a .tar, with a warning"},
+    {"lenient", 0, NULL, "where there is no index: pass over damage"},
     {"json", 0, NULL, "print an array of folds as JSON"},
     {NULL, 0, NULL, NULL}};
 

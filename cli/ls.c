@@ -156,10 +156,10 @@ static const cli_option options[] = {
     {"members", 'l', NULL, "one line per member: shard, offset, size, key, field"},
     {"names", '1', NULL, "keys only, one on each line"},
     {"null", '0', NULL, "keys only, each ended by a NUL"},
-    {"samples", 's', "LIST", "only these keys: a,b,c or @FILE with one on each line"},
+    {"samples", 's', "LIST", "only these keys, in the fold's order: a,b or @FILE"},
     {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
     {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
-    {"lenient", 0, NULL, "pass over damage in a .tar, with a warning"},
+    {"lenient", 0, NULL, "where there is no index: pass over damage"},
     {"json", 0, NULL, "one JSON object per sample and line"},
     {NULL, 0, NULL, NULL}};
 
@@ -176,7 +176,9 @@ const cli_command cli_ls = {
     .max_words = 1,
     .summary = "list samples and their fields",
     .text = "Samples come in the order of their first member. Keys are read from the "
-            "shards, and each is compared with the index on the way.",
+            "shards, and each is compared with the index on the way.\n\n"
+            "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
+            "input.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -69,6 +69,8 @@ static int require_fields(tarn_fold *fold, const char *value)
     cli_list list;
     int status = CLI_DATA;
     if (cli_list_get(value, &list)) {
+        for (size_t i = 0; i < list.count; i++)
+            cli_lower((char *)(uintptr_t)list.items[i]);
         if (tarn_fold_require(fold, list.items, list.count, &err) == TARN_OK)
             status = CLI_OK;
         else

@@ -26,8 +26,9 @@ static void on_problem(void *context, const tarn_error *what)
 static void on_repair(void *context, const tarn_error *what)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    (void)context;
-    fprintf(stderr, "repaired: %s\n", tarn_error_text(what, text, sizeof text));
+    watcher *w = context;
+    fprintf(w->json.out ? stderr : stdout, "repaired: %s\n",
+            tarn_error_text(what, text, sizeof text));
 }
 
 static void show(const tarn_verify_report *r, bool repair)
@@ -44,9 +45,11 @@ static void show(const tarn_verify_report *r, bool repair)
     putchar('\n');
 }
 
-static void show_json(cli_json *j, const tarn_verify_report *r)
+static void show_json(cli_json *j, const tarn_verify_report *r, const tarn_error *failed)
 {
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     cli_json_close(j, ']');
+    if (failed) cli_json_text(j, "error", tarn_error_text(failed, text, sizeof text));
     cli_json_number(j, "folds", r->folds);
     cli_json_number(j, "indexed", r->indexed);
     cli_json_number(j, "shards", r->shards);
@@ -71,6 +74,7 @@ static int run(const cli_args *args)
     o.problem = on_problem;
     o.problem_context = &w;
     o.repaired = on_repair;
+    o.repaired_context = &w;
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
     cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
@@ -81,7 +85,7 @@ static int run(const cli_args *args)
     tarn_status status = tarn_verify(args->words[0], &o, &report, &err);
     cli_progress_end(&w.progress);
     if (w.json.out)
-        show_json(&w.json, &report);
+        show_json(&w.json, &report, status == TARN_OK ? NULL : &err);
     else if (status == TARN_OK)
         show(&report, o.repair);
     if (status != TARN_OK) return cli_fail(&err);
@@ -112,10 +116,12 @@ const cli_command cli_verify = {
         "headers, ends of archives, each row, shard sizes, and each payload that has a "
         "checksum (tarn index --sums). Every problem is listed with file, offset and "
         "reason; the exit status is 1 if there is one.\n\n"
-        "--repair rebuilds the index and the sums, and gives a shard that was cut short "
-        "a proper end: what cannot be read is moved to SHARD.bad, never thrown away. A "
-        "fold with payloads that fail their checksum is left as it is, because new "
-        "checksums would hide the damage.",
+        "--repair rebuilds the index and the sums if there are any, and gives a shard "
+        "that "
+        "was cut short a proper end: what cannot be read is moved to SHARD.bad, never "
+        "thrown away. A fold that lacks a shard, or with payloads that fail their "
+        "checksum, is left as it is, because a new index would hide the damage; tarn "
+        "index accepts things as they are. Members that collide cannot be repaired.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -7,7 +7,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 cd "$work"
 
-step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
+bold=""; plain=""
+if [ -t 1 ]; then bold=$(printf '\033[1m'); plain=$(printf '\033[0m'); fi
+step() { printf '\n%s$ %s%s\n' "$bold" "$*" "$plain"; }
 run() { step "$*"; "$@"; }
 
 echo "Three shards of a small WebDataset, made with tar:"

@@ -38,7 +38,8 @@ typedef struct tarn_folder tarn_folder;
 
 /* Lists the folds of a folder: path is "DIR", or "DIR:FOLD" for one of them. A shard's
  * name says its fold: train_0007.tar, train-0007.tar and train.0007.tar are shard 0007 of
- * fold train, 0007.tar is one of fold data, and train.tar is all of fold train. Shards
+ * fold train (so is train-0007-of-0100.tar), 0007.tar is one of fold data, and train.tar
+ * is all of fold train. Shards
  * are sorted by the text of their suffix. TARN_ERR_NOT_FOUND if there is no such folder
  * or fold, or no shard at all. */
 TARN_API TARN_CHECKED tarn_status tarn_folder_open(const char *path, tarn_folder **out,
@@ -47,6 +48,8 @@ TARN_API void tarn_folder_close(tarn_folder *folder);
 
 /* All strings are borrowed until the folder is closed. Numbers past the end give NULL. */
 TARN_API size_t tarn_folder_count(const tarn_folder *folder);
+/* Compressed archives that were passed over: they have no random access. */
+TARN_API size_t tarn_folder_compressed(const tarn_folder *folder);
 TARN_API const char *tarn_folder_fold(const tarn_folder *folder, size_t fold);
 TARN_API const char *tarn_folder_index_path(const tarn_folder *folder, size_t fold);
 TARN_API size_t tarn_folder_shard_count(const tarn_folder *folder, size_t fold);

@@ -25,7 +25,7 @@ tarn_status tarn__file_open(tarn__file *file, const char *path, tarn_error *err)
     }
     if (!S_ISREG(st.st_mode)) {
         close(fd);
-        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET,
                              "not a regular file");
     }
     file->path = strdup(path);

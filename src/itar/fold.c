@@ -98,9 +98,7 @@ static tarn_status get_index(tarn_fold *f, const char *index_path,
             return status;
         }
     }
-    tarn_index_options options = f->options.index;
-    options.sums = f->options.check;
-    return tarn_index_build(paths, count, &options, &f->index, &f->report, err);
+    return tarn_index_build(paths, count, &f->options.index, &f->index, &f->report, err);
 }
 
 static tarn_status attach(tarn_fold *f, const char *index_path, const char *const *paths,
@@ -114,8 +112,9 @@ static tarn_status attach(tarn_fold *f, const char *index_path, const char *cons
         status = f->index->sums ? check_stamps(f, paths, sizes, count, err)
                                 : check_ranges(f, paths, sizes, count, err);
     if (status == TARN_OK && f->options.check &&
-        !(f->index->sums && f->index->sums->checksums))
-        status = tarn__fail_at(err, TARN_ERR_USAGE, index_path, TARN_NO_OFFSET,
+        !(f->index->path && f->index->sums && f->index->sums->checksums))
+        status = tarn__fail_at(err, TARN_ERR_NOT_FOUND,
+                               index_path ? index_path : paths[0], TARN_NO_OFFSET,
                                "no member checksums to check against; tarn index --sums "
                                "makes them");
     if (status == TARN_OK)

@@ -34,6 +34,7 @@ struct tarn_folder {
     char *path;
     fold *folds;
     size_t count, capacity;
+    size_t compressed;
 };
 
 static bool all_digits(const char *s, size_t len)
@@ -53,6 +54,15 @@ bool tarn__shard_name(const char *name, const char **fold_name, size_t *fold_len
     size_t digits = 0;
     while (digits < len && all_digits(name + len - digits - 1, 1))
         digits++;
+    /* name-00007-of-00100: the number is what stands before "-of-". */
+    size_t tail = digits;
+    if (digits && len > digits + 4 && memcmp(name + len - digits - 4, "-of-", 4) == 0) {
+        size_t before = 0;
+        while (digits + 4 + before < len &&
+               all_digits(name + len - digits - 5 - before, 1))
+            before++;
+        if (before) tail = digits + 4 + before;
+    }
     const char *under = memrchr(name, '_', len);
     *fold_name = name;
     if (digits == len) {
@@ -60,10 +70,10 @@ bool tarn__shard_name(const char *name, const char **fold_name, size_t *fold_len
         *fold_len = sizeof nameless - 1;
         *suffix = name;
         *suffix_len = len;
-    } else if (digits && len - digits > 1 && strchr("_-.", name[len - digits - 1])) {
-        *fold_len = len - digits - 1;
-        *suffix = name + len - digits;
-        *suffix_len = digits;
+    } else if (tail && len - tail > 1 && strchr("_-.", name[len - tail - 1])) {
+        *fold_len = len - tail - 1;
+        *suffix = name + len - tail;
+        *suffix_len = tail;
     } else if (under && under > name && under + 1 < name + len) {
         *fold_len = (size_t)(under - name);
         *suffix = under + 1;
@@ -203,14 +213,32 @@ static tarn_status sort_all(tarn_folder *f, tarn_error *err)
     return TARN_OK;
 }
 
+/* Archives that would be shards if they were not compressed. */
+static bool is_compressed(const char *name)
+{
+    static const char *const endings[] = {".tar.gz", ".tgz",     ".tar.bz2", ".tar.xz",
+                                          ".txz",    ".tar.zst", ".tar.lz4"};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t n = strlen(endings[i]);
+        if (len > n && strcmp(name + len - n, endings[i]) == 0) return true;
+    }
+    return false;
+}
+
 static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
 {
     DIR *dir = opendir(f->path);
+    if (!dir && errno == ENOTDIR)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+                             "not a folder of shards");
     if (!dir) return tarn__fail_errno(err, f->path, errno, "cannot open the folder");
     tarn_status status = TARN_OK;
     struct dirent *entry;
-    while (status == TARN_OK && (errno = 0, entry = readdir(dir)))
+    while (status == TARN_OK && (errno = 0, entry = readdir(dir))) {
+        f->compressed += is_compressed(entry->d_name);
         status = add_shard(f, entry->d_name, only, err);
+    }
     if (status == TARN_OK && errno)
         status = tarn__fail_errno(err, f->path, errno, "cannot list the folder");
     closedir(dir);
@@ -261,6 +289,11 @@ void tarn_folder_close(tarn_folder *f)
 size_t tarn_folder_count(const tarn_folder *f)
 {
     return f->count;
+}
+
+size_t tarn_folder_compressed(const tarn_folder *f)
+{
+    return f->compressed;
 }
 
 const char *tarn_folder_fold(const tarn_folder *f, size_t i)

@@ -38,18 +38,23 @@ static char *bad_path(const char *shard)
     return path;
 }
 
-static tarn_status keep_tail(const tarn__file *file, uint64_t from, tarn_error *err)
+/* Tells where the tail went. */
+static tarn_status keep_tail(const tarn__repair *r, const tarn__file *file, uint64_t from,
+                             tarn_error *err)
 {
     tarn__publish p;
     if (from >= file->size) return TARN_OK;
     char *path = bad_path(file->path);
     if (!path) return tarn__fail_memory(err);
     tarn_status status = tarn__publish_begin(&p, path, err);
+    if (status == TARN_OK) {
+        status =
+            tarn__publish_copy(&p, file->fd, file->path, from, file->size - from, err);
+        if (status == TARN_OK) status = tarn__publish_finish(&p, err);
+        tarn__publish_abandon(&p);
+    }
+    if (status == TARN_OK) tell(r, path, TARN_NO_OFFSET, "the torn tail is kept here");
     free(path);
-    TARN_TRY(status);
-    status = tarn__publish_copy(&p, file->fd, file->path, from, file->size - from, err);
-    if (status == TARN_OK) return tarn__publish_finish(&p, err);
-    tarn__publish_abandon(&p);
     return status;
 }
 
@@ -90,11 +95,11 @@ static tarn_status repair_shard(const tarn__repair *r, const char *path, tarn_er
     if (status == TARN_END) return TARN_OK;
     TARN_TRY(status);
     TARN_TRY(tarn__file_open(&file, path, err));
-    status = keep_tail(&file, cut, err);
+    status = keep_tail(r, &file, cut, err);
     if (status == TARN_OK) status = rewrite(&file, keep, err);
     if (status == TARN_OK)
         tell(r, path, keep,
-             cut < file.size ? "the torn tail is cut off and kept in a .bad file"
+             cut < file.size ? "the torn tail is cut off"
                              : "the missing end of the archive is added");
     tarn__file_close(&file);
     return status;
@@ -117,7 +122,7 @@ static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
 
 tarn_status tarn__repair_fold(const tarn__repair *r, tarn_error *err)
 {
-    if (r->payloads_changed) return TARN_OK;
+    if (r->keep_index) return TARN_OK;
     for (size_t i = 0; i < r->n_shards; i++)
         TARN_TRY(repair_shard(r, r->shards[i], err));
     return r->index_path ? rebuild_index(r, err) : TARN_OK;

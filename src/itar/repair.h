@@ -9,8 +9,9 @@ typedef struct tarn__repair {
     const char *const *shards;
     size_t n_shards;
     tarn_keys keys;
-    bool checksums;            /* the old sums had them */
-    uint64_t payloads_changed; /* members that fail them: then they stay */
+    bool checksums;  /* the old sums had them */
+    bool keep_index; /* payloads have changed or shards are missing: an index made anew
+                        would make that look right */
     const tarn_verify_options *options;
     uint64_t *repairs; /* counted up */
 } tarn__repair;

@@ -30,6 +30,9 @@ typedef struct verifier {
     tarn__sums *own_sums;
     tarn_index *fresh;
     bool has_index, checksums_damaged;
+    bool shards_missing; /* that the index has */
+    uint32_t *shard_map; /* stored shard number to the one it has now, or NO_SHARD */
+    bool *shard_known;   /* shards that the index has, by their number now */
     uint64_t payload_problems;
     uint64_t rows_told;
 } verifier;
@@ -106,16 +109,40 @@ static tarn_status scan_fresh(verifier *v, tarn_keys keys, bool quiet, tarn_erro
 /* --- Comparing ------------------------------------------------------------------------
  */
 
+#define NO_SHARD UINT32_MAX
+
+/* Which shard of the index is which now: by name where the sums have names, by number
+ * otherwise. Both lists are sorted, so the order stays. */
+static tarn_status map_shards(verifier *v, tarn_error *err)
+{
+    const tarn__sums *old = v->stored->sums;
+    v->shard_map = malloc(TARN_MAX_SHARDS * sizeof *v->shard_map);
+    v->shard_known = calloc(v->n_shards + 1, sizeof *v->shard_known);
+    if (!v->shard_map || !v->shard_known) return tarn__fail_memory(err);
+    for (uint32_t i = 0; i < TARN_MAX_SHARDS; i++) {
+        uint32_t now = old || i >= v->n_shards ? NO_SHARD : i;
+        if (old && i < old->n_shards) {
+            tarn__name name = tarn__names_get(&old->names, i);
+            now = tarn__names_find(&v->fresh->sums->names, name.data, name.size);
+        }
+        v->shard_map[i] = now;
+        if (now != NO_SHARD) v->shard_known[now] = true;
+    }
+    return TARN_OK;
+}
+
 static void compare_stamps(verifier *v)
 {
     const tarn__sums *old = v->stored->sums, *new = v->fresh->sums;
     for (size_t i = 0; i < old->n_shards; i++) {
         tarn__name name = tarn__names_get(&old->names, i);
-        uint32_t k = tarn__names_find(&new->names, name.data, name.size);
-        if (k == TARN__NAME_NONE)
+        uint32_t k = v->shard_map[i];
+        if (k == NO_SHARD) {
+            v->shards_missing = true;
             TELL(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
-                 "the index has a shard that is not here: %s", name.data);
-        else if (old->stamps[i].size != new->stamps[k].size)
+                 "the index has a shard that is not here: %s (%u members)", name.data,
+                 old->stamps[i].rows);
+        } else if (old->stamps[i].size != new->stamps[k].size)
             TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
                  "the shard has %llu bytes, but %llu when it was indexed",
                  (unsigned long long)new->stamps[k].size,
@@ -125,10 +152,9 @@ static void compare_stamps(verifier *v)
                  "its headers are not those that were indexed");
     }
     for (size_t k = 0; k < new->n_shards; k++) {
-        tarn__name name = tarn__names_get(&new->names, k);
-        if (tarn__names_find(&old->names, name.data, name.size) == TARN__NAME_NONE)
+        if (!v->shard_known[k])
             TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
-                 "the index does not know this shard");
+                 "the index does not know this shard (%u members)", new->stamps[k].rows);
     }
 }
 
@@ -212,17 +238,43 @@ static int compare_place(const tarn_row *a, const tarn_row *b)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
+/* The next stored row at or after *i whose shard is here, with the shard's number now. A
+ * shard without sums that is not here is told row by row. */
+static bool next_stored(verifier *v, uint64_t *i, tarn_row *out)
+{
+    for (; *i < v->stored->n_rows; ++*i) {
+        tarn__row_get(tarn__index_at(v->stored, *i), out);
+        uint32_t now = v->shard_map[out->shard];
+        if (now != NO_SHARD) {
+            out->shard = (uint16_t)now;
+            return true;
+        }
+        if (!v->stored->sums) {
+            v->shards_missing = true;
+            tell_row(v, v->index_path, TARN_NO_OFFSET, *i, "its shard is not here");
+        }
+    }
+    return false;
+}
+
+static bool next_fresh(const verifier *v, uint64_t *k, tarn_row *out)
+{
+    for (; *k < v->fresh->n_rows; ++*k) {
+        tarn__row_get(tarn__index_at(v->fresh, *k), out);
+        if (v->shard_known[out->shard]) return true;
+    }
+    return false;
+}
+
 /* Both lists are in the order of the shards, so one walk pairs them up. */
 static void compare_rows(verifier *v)
 {
     uint64_t i = 0, k = 0;
     tarn_row old = {0}, new = {0};
-    while (i < v->stored->n_rows || k < v->fresh->n_rows) {
-        if (i < v->stored->n_rows) tarn__row_get(tarn__index_at(v->stored, i), &old);
-        if (k < v->fresh->n_rows) tarn__row_get(tarn__index_at(v->fresh, k), &new);
-        int order = i == v->stored->n_rows  ? 1
-                    : k == v->fresh->n_rows ? -1
-                                            : compare_place(&old, &new);
+    for (;;) {
+        bool has_old = next_stored(v, &i, &old), has_new = next_fresh(v, &k, &new);
+        if (!has_old && !has_new) break;
+        int order = !has_old ? 1 : !has_new ? -1 : compare_place(&old, &new);
         if (order < 0) {
             tell_row(v, row_shard(v, &old), old.offset, i, "no readable member is here");
             i++;
@@ -295,6 +347,7 @@ static tarn_status check_fold(verifier *v, tarn_error *err)
     TARN_TRY(scan_fresh(v, v->sums ? v->sums->keys : TARN_KEYS_BASE, false, err));
     if (v->stored) {
         TARN_TRY(settle_rule(v, err));
+        TARN_TRY(map_shards(v, err));
         if (v->stored->sums) compare_stamps(v);
         compare_rows(v);
         compare_order(v);
@@ -319,6 +372,10 @@ static void drop_fold(verifier *v)
     tarn_index_free(v->stored);
     tarn_index_free(v->fresh);
     tarn__sums_free(v->own_sums);
+    free(v->shard_map);
+    free(v->shard_known);
+    v->shard_map = NULL;
+    v->shard_known = NULL;
     v->stored = v->fresh = NULL;
     v->sums = v->own_sums = NULL;
 }
@@ -334,7 +391,7 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
                       .n_shards = v->n_shards,
                       .keys = v->fresh->sums->keys,
                       .checksums = has_checksums(v),
-                      .payloads_changed = v->payload_problems,
+                      .keep_index = v->payload_problems || v->shards_missing,
                       .options = v->options,
                       .repairs = &v->report->repairs};
     drop_fold(v);

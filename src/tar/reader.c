@@ -11,6 +11,33 @@
 #include "base/error.h"
 #include "base/options.h"
 
+/* A compressed archive has no header anywhere, not even for a lenient reader. */
+static tarn_status check_compression(const tarn__file *file, tarn_error *err)
+{
+    static const struct {
+        const char *name, *magic;
+        size_t len;
+    } known[] = {{"gzip", "\x1f\x8b", 2},
+                 {"bzip2", "BZh", 3},
+                 {"xz",
+                  "\xfd"
+                  "7zXZ",
+                  5},
+                 {"zstd", "\x28\xb5\x2f\xfd", 4},
+                 {"lz4", "\x04\x22\x4d\x18", 4}};
+    unsigned char head[TARN__BLOCK];
+    size_t got;
+    TARN_TRY(tarn__read_at(file->fd, file->path, head, sizeof head, 0, &got, err));
+    if (got == sizeof head && tarn__header_sum_matches(head)) return TARN_OK;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (got >= known[i].len && memcmp(head, known[i].magic, known[i].len) == 0)
+            return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, file->path, 0,
+                                 "compressed with %s, so it has no random access: "
+                                 "decompress it first",
+                                 known[i].name);
+    return TARN_OK;
+}
+
 tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
                            const tarn_tar_options *options, tarn__window_use use,
                            tarn_error *err)
@@ -19,7 +46,8 @@ tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
     tarn__buf_init(&tar->path, TARN_MAX_EXTENDED);
     tarn__buf_init(&tar->joined, TARN__BLOCK);
     TARN_TRY(tarn__file_open(&tar->file, path, err));
-    tarn_status status = tarn__window_open(&tar->window, &tar->file, use, err);
+    tarn_status status = check_compression(&tar->file, err);
+    if (status == TARN_OK) status = tarn__window_open(&tar->window, &tar->file, use, err);
     if (status != TARN_OK) tarn__file_close(&tar->file);
     return status;
 }

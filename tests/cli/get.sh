@@ -13,3 +13,7 @@ mkdir out; "$TARN" get data "$key" -o out && ls out
 "$TARN" index -q --sums data
 "$TARN" get --check data "$key" txt | cmp - one && echo checked
 "$TARN" get "$DATA/06_tar_oddities/pax_longname.tar" "$(printf 'q%.0s' $(seq 120))" cls; echo
+"$TARN" get data "$key" -o fresh/ && ls fresh
+"$TARN" get data "$key" TXT -o fresh/; echo "exit $?"
+rm fresh/*; "$TARN" get data "$key" TXT -o fresh && ls fresh
+"$TARN" get --check data/train_0000.tar "$key" txt; echo "exit $?"

@@ -21,3 +21,8 @@ tar -C both -cf both/t_0.tar a/x.txt b/x.txt
 "$TARN" index both
 "$TARN" index --keys path both
 "$TARN" ls both
+"$TARN" index both
+"$TARN" index -q --sums basic:val > /dev/null; "$TARN" index -q basic:val
+mkdir gz; tar -C both -czf gz/g_0.tar a/x.txt
+"$TARN" index --lenient gz; echo "exit $?"
+"$TARN" index gz/g_0.tar; echo "exit $?"

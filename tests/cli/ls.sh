@@ -18,3 +18,5 @@ mkdir alone; cp basic/val.taridx alone
 "$TARN" ls "$DATA/03_noncontiguous" | head -n 3
 "$TARN" ls "$DATA/06_tar_oddities/garbage.tar"; echo "exit $?"
 "$TARN" ls basic:val > /dev/full; echo "exit $?"
+"$TARN" ls -0 basic:val | head -z -n 2 > keys; "$TARN" ls -1 -s @keys basic:val
+"$TARN" ls -1 -s @- basic:val < keys

@@ -134,7 +134,7 @@ static void repair_cuts_a_torn_tail_off_and_keeps_it(void **state)
     tarn_verify_report r = verify(folder, true);
     assert_true(r.problems > 0);
     assert_int_equal(r.remaining, 0);
-    assert_int_equal(r.repairs, 2);
+    assert_int_equal(r.repairs, 3); /* the tail kept, the shard cut, the index rebuilt */
     unsigned char *bad = read_file(scratch_path("torn/f_1.tar.bad"), &bad_size);
     assert_int_equal(bad_size, 512 + 4);
     assert_string_equal((char *)bad, "s13.txt");
@@ -143,6 +143,27 @@ static void repair_cuts_a_torn_tail_off_and_keeps_it(void **state)
     assert_int_equal(r.problems, 0);
     assert_int_equal(r.members, 7);
     assert_int_equal(r.checksummed, 7);
+}
+
+/* Shard numbers shift when one is missing: payloads must still be checked by name, and
+ * neither problem may be made to look right. */
+static void a_missing_shard_does_not_hide_changed_payloads(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("shifted", &size);
+    rename(scratch_path("shifted/f_0.tar"), scratch_path("shifted/away"));
+    tarn_verify_report r = verify(folder, true);
+    assert_int_equal(r.checksummed, 4);
+    assert_non_null(strstr(told, "a shard that is not here: f_0.tar (4 members)"));
+    assert_null(strstr(told, "f_1.tar"));
+    assert_int_equal(r.repairs, 0);
+    flip(scratch_path("shifted/f_1.tar"), 512 + 3);
+    verify(folder, true);
+    assert_non_null(strstr(told, "f_1.tar: offset 0: the payload of row 4"));
+    rename(scratch_path("shifted/away"), scratch_path("shifted/f_0.tar"));
+    r = verify(folder, false);
+    assert_int_equal(r.problems, 1);
 }
 
 static void repair_adds_a_missing_end(void **state)
@@ -232,6 +253,7 @@ int main(void)
         cmocka_unit_test(every_problem_is_listed),
         cmocka_unit_test(repair_leaves_a_fold_with_changed_payloads_alone),
         cmocka_unit_test(repair_cuts_a_torn_tail_off_and_keeps_it),
+        cmocka_unit_test(a_missing_shard_does_not_hide_changed_payloads),
         cmocka_unit_test(repair_adds_a_missing_end),
         cmocka_unit_test(repair_rebuilds_a_damaged_index_with_its_checksums),
         cmocka_unit_test(damage_in_the_middle_is_reported_and_remains),
