@@ -79,29 +79,32 @@ tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
                          len);
 }
 
-tarn_status tarn__read_whole(const char *path, size_t max, char **out, size_t *out_size,
-                             tarn_error *err)
+tarn_status tarn__contents_open(tarn__contents *c, const char *path, tarn_error *err)
 {
     tarn__file file;
+    *c = (tarn__contents){0};
     TARN_TRY(tarn__file_open(&file, path, err));
     tarn_status status = TARN_OK;
-    char *data = NULL;
-    if (file.size > max) {
-        status = tarn__fail_at(err, TARN_ERR_LIMIT, path, TARN_NO_OFFSET,
-                               "larger than %zu bytes", max);
-    } else if (!(data = malloc(file.size ? file.size : 1))) {
+    c->size = file.size;
+    void *map = tarn__is_local(file.fd) ? tarn__map(file.fd, file.size) : NULL;
+    c->mapped = map != NULL;
+    c->data = map ? map : malloc(file.size ? (size_t)file.size : 1);
+    if (!c->data)
         status = tarn__fail_memory(err);
-    } else {
-        status = tarn__read_exact(file.fd, path, data, file.size, 0, err);
-    }
-    if (status == TARN_OK) {
-        *out = data;
-        *out_size = file.size;
-    } else {
-        free(data);
-    }
+    else if (!c->mapped)
+        status = tarn__read_exact(file.fd, path, c->data, (size_t)file.size, 0, err);
     tarn__file_close(&file);
+    if (status != TARN_OK) tarn__contents_close(c);
     return status;
+}
+
+void tarn__contents_close(tarn__contents *c)
+{
+    if (c->mapped)
+        tarn__unmap(c->data, c->size);
+    else
+        free(c->data);
+    *c = (tarn__contents){0};
 }
 
 bool tarn__is_local(int fd)

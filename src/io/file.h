@@ -26,10 +26,16 @@ TARN_CHECKED tarn_status tarn__read_at(int fd, const char *path, void *buf, size
 TARN_CHECKED tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
                                           uint64_t offset, tarn_error *err);
 
-/* Reads a whole small file. TARN_ERR_LIMIT if it is larger than max. *out is the
- * caller's to free. */
-TARN_CHECKED tarn_status tarn__read_whole(const char *path, size_t max, char **out,
-                                          size_t *out_size, tarn_error *err);
+/* A whole file for reading: mapped where that is safe, in memory elsewhere. */
+typedef struct tarn__contents {
+    unsigned char *data;
+    uint64_t size;
+    bool mapped;
+} tarn__contents;
+
+TARN_CHECKED tarn_status tarn__contents_open(tarn__contents *contents, const char *path,
+                                             tarn_error *err);
+void tarn__contents_close(tarn__contents *contents);
 
 /* Whether files behind fd may be mapped: true for local file systems that are known.
  * Elsewhere a map can kill the process when the server or another client fails. */

@@ -1,37 +1,74 @@
 /* Atomic publication. */
 #include "io/publish.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "io/file.h"
 
-/* Both threads of one process and processes on one folder need names of their own. */
+/* Processes in two containers may have the same number, so chance has a part in it. */
 static char *temporary_name(const char *path)
 {
     static atomic_uint counter;
     const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
-    size_t size = strlen(path) + 48;
+    size_t size = strlen(path) + 64;
+    unsigned chance = 0;
     char *name = malloc(size);
     if (!name) return NULL;
-    snprintf(name, size, "%.*s.%s.tmp-%ld-%u", (int)folder, path, path + folder,
-             (long)getpid(), atomic_fetch_add(&counter, 1));
+    if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0) chance = 0;
+    snprintf(name, size, "%.*s.%s.tmp-%ld-%u-%08x", (int)folder, path, path + folder,
+             (long)getpid(), atomic_fetch_add(&counter, 1), chance);
     return name;
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == path ? strdup("/")
+           : slash       ? strndup(path, (size_t)(slash - path))
+                         : strdup(".");
+}
+
+/* Removes a temporary file that nobody has locked. */
+static void sweep_one(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
+    close(fd);
+}
+
+/* What killed writers of the same target left behind. */
+static void sweep(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t len = strlen(base);
+    char *folder = folder_of(path);
+    DIR *dir = folder ? opendir(folder) : NULL;
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (name[0] == '.' && strncmp(name + 1, base, len) == 0 &&
+            strncmp(name + 1 + len, ".tmp-", 5) == 0)
+            sweep_one(dirfd(dir), name);
+    }
+    if (dir) closedir(dir);
+    free(folder);
 }
 
 static tarn_status sync_folder(const char *path, tarn_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == path ? strdup("/")
-                   : slash       ? strndup(path, (size_t)(slash - path))
-                                 : strdup(".");
+    char *folder = folder_of(path);
     if (!folder) return tarn__fail_memory(err);
     tarn_status status = TARN_OK;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -50,6 +87,7 @@ static tarn_status sync_folder(const char *path, tarn_error *err)
 tarn_status tarn__publish_begin(tarn__publish *p, const char *path, tarn_error *err)
 {
     *p = (tarn__publish){.fd = -1};
+    sweep(path);
     p->final = strdup(path);
     p->temporary = p->final ? temporary_name(path) : NULL;
     if (!p->temporary) {
@@ -57,7 +95,11 @@ tarn_status tarn__publish_begin(tarn__publish *p, const char *path, tarn_error *
         return tarn__fail_memory(err);
     }
     p->fd = open(p->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (p->fd >= 0) return TARN_OK;
+    if (p->fd >= 0) {
+        /* Where files cannot be locked, none is swept either. */
+        (void)flock(p->fd, LOCK_EX | LOCK_NB);
+        return TARN_OK;
+    }
     tarn_status status = tarn__fail_errno(err, p->temporary, errno, "cannot create");
     free(p->temporary);
     p->temporary = NULL;
@@ -139,21 +181,17 @@ void tarn__publish_hurry(const tarn__publish *p)
     (void)sync_file_range(p->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
+/* The descriptor stays open, and with it the lock, until the file has its name. */
 static tarn_status sync_file(tarn__publish *p, tarn_error *err)
 {
-    int fd = p->fd;
-    p->fd = -1;
-    int failed = fsync(fd) != 0 ? errno : 0;
-    if (close(fd) != 0 && !failed) failed = errno;
-    if (!failed) return TARN_OK;
-    tarn_status status = tarn__fail_errno(err, p->temporary, failed, "cannot sync");
+    if (fsync(p->fd) == 0) return TARN_OK;
+    tarn_status status = tarn__fail_errno(err, p->temporary, errno, "cannot sync");
     tarn__publish_abandon(p);
     return status;
 }
 
-tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
+static tarn_status take_name(tarn__publish *p, tarn_error *err)
 {
-    TARN_TRY(sync_file(p, err));
     if (rename(p->temporary, p->final) != 0) {
         tarn_status status =
             tarn__fail_errno(err, p->final, errno, "cannot rename %s", p->temporary);
@@ -162,8 +200,41 @@ tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
     }
     free(p->temporary);
     p->temporary = NULL;
+    return TARN_OK;
+}
+
+tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
+{
+    TARN_TRY(sync_file(p, err));
+    TARN_TRY(take_name(p, err));
     tarn_status status = sync_folder(p->final, err);
     tarn__publish_abandon(p);
+    return status;
+}
+
+static tarn_status swap_names(tarn__publish *first, tarn__publish *second,
+                              const char *second_path, tarn_error *err)
+{
+    if (unlink(second_path) != 0 && errno != ENOENT)
+        return tarn__fail_errno(err, second_path, errno, "cannot remove");
+    TARN_TRY(take_name(first, err));
+    if (second) TARN_TRY(take_name(second, err));
+    return sync_folder(first->final, err);
+}
+
+tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
+                               const char *second_path, tarn_error *err)
+{
+    TARN_TRY(sync_file(first, err));
+    if (second) TARN_TRY(sync_file(second, err));
+    char *folder = folder_of(first->final);
+    if (!folder) return tarn__fail_memory(err);
+    int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    /* Where folders cannot be locked, two writers at once are on their own. */
+    if (lock >= 0) (void)flock(lock, LOCK_EX);
+    tarn_status status = swap_names(first, second, second_path, err);
+    if (lock >= 0) close(lock);
     return status;
 }
 
@@ -174,11 +245,4 @@ void tarn__publish_abandon(tarn__publish *p)
     free(p->temporary);
     free(p->final);
     *p = (tarn__publish){.fd = -1};
-}
-
-tarn_status tarn__unpublish(const char *path, tarn_error *err)
-{
-    if (unlink(path) == 0) return sync_folder(path, err);
-    if (errno == ENOENT) return TARN_OK;
-    return tarn__fail_errno(err, path, errno, "cannot remove");
 }

@@ -1,6 +1,7 @@
 /* Files that appear whole or not at all: written under a temporary name in the same
  * folder, synced, renamed, and the folder synced. A failed sync fails the file: it is
- * removed, never synced again. */
+ * removed, never synced again. A temporary file is locked while its writer lives; those
+ * that a killed writer left are removed by the next one with the same target. */
 #ifndef TARN_IO_PUBLISH_H
 #define TARN_IO_PUBLISH_H
 
@@ -35,10 +36,15 @@ void tarn__publish_hurry(const tarn__publish *p);
  * left and the handle is closed. */
 TARN_CHECKED tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err);
 
+/* Publishes two files that belong together. Both are on the disk before the first name
+ * changes; then the old second goes, the first takes its place, and the new second comes,
+ * with the folder locked against others who do the same. So a reader, or a crash at any
+ * moment, finds a pair that belongs together or the first file alone. second may be NULL:
+ * then second_path is only removed. */
+TARN_CHECKED tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
+                                            const char *second_path, tarn_error *err);
+
 /* Leaves nothing behind. Harmless after finish. */
 void tarn__publish_abandon(tarn__publish *p);
-
-/* Removes a file (one that is not there is no failure) and syncs its folder. */
-TARN_CHECKED tarn_status tarn__unpublish(const char *path, tarn_error *err);
 
 #endif

@@ -36,6 +36,8 @@ static void release(tarn__window *w)
         free(w->buffer);
     w->buffer = NULL;
     w->capacity = 0;
+    w->data = NULL;
+    w->start = w->end = 0;
 }
 
 /* A direct read into private memory that a fork made copy-on-write could land in the
@@ -78,7 +80,9 @@ tarn_status tarn__window_open(tarn__window *w, const tarn__file *file,
         w->map = tarn__map(file->fd, file->size);
     }
     if (w->map || w->direct_fd < 0) return TARN_OK;
-    return reserve(w, w->fetch, err);
+    tarn_status status = reserve(w, w->fetch, err);
+    if (status != TARN_OK) tarn__window_close(w);
+    return status;
 }
 
 void tarn__window_close(tarn__window *w)

@@ -57,8 +57,8 @@ static void take_map(tarn__build *build)
 {
     if (!build->stream.file) return;
     build->index->owns_rows = false;
-    build->index->map = build->stream.map;
-    build->index->map_size = build->stream.map_size;
+    build->index->contents =
+        (tarn__contents){build->stream.map, build->stream.map_size, true};
     build->index->rows_at = build->stream.rows_at;
     build->stream.map = NULL;
 }

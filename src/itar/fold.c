@@ -34,8 +34,10 @@ static const char *base_name(const char *path)
 static tarn_status stale(const tarn_fold *f, tarn_error *err, const char *what,
                          const char *shard)
 {
+    char shown[300];
     return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
-                         "%s %s; run tarn index again", what, shard);
+                         "%s %s; run tarn index again", what,
+                         tarn_printable(shown, sizeof shown, shard, strlen(shard)));
 }
 
 /* With a .tarsum, the shards must be those it lists: names, then sizes. */
@@ -88,7 +90,8 @@ static tarn_status get_index(tarn_fold *f, const char *index_path,
 {
     tarn_error why;
     if (index_path) {
-        tarn_status status = tarn__index_load(index_path, true, &f->index, &why);
+        tarn_status status =
+            tarn__index_load(index_path, TARN__LOAD_TRUSTING, &f->index, &why);
         if (status == TARN_OK) return TARN_OK;
         if (status != TARN_ERR_NOT_FOUND || !f->options.scan) {
             if (err) *err = why;

@@ -19,7 +19,7 @@ void tarn_index_free(tarn_index *index)
     free(index->chunks);
     tarn__names_reset(&index->fields);
     tarn__names_reset(&index->crashes);
-    tarn__unmap(index->map, index->map_size);
+    tarn__contents_close(&index->contents);
     tarn__sums_free(index->sums);
     free(index->path);
     free(index);
@@ -37,7 +37,7 @@ static tarn_status bad(const tarn_index *index, uint64_t offset, tarn_error *err
 static tarn_status split_block(const tarn_index *index, uint64_t at, uint64_t size,
                                uint32_t count, tarn__names *out, tarn_error *err)
 {
-    const char *text = (const char *)index->map + at;
+    const char *text = (const char *)index->contents.data + at;
     size_t used = 0;
     uint32_t id;
     if (count == 0 && size) return bad(index, at, err, "names where none were counted");
@@ -118,7 +118,7 @@ static tarn_status check_rows(const tarn_index *index, tarn_error *err)
 static tarn_status check_header(tarn_index *index, const unsigned char *h,
                                 tarn_error *err)
 {
-    uint64_t size = index->map_size, rows_size;
+    uint64_t size = index->contents.size, rows_size;
     uint64_t crash_at = tarn__get64(h + TARIDX_OFF_CRASH);
     if (tarn__get16(h + TARIDX_MAJOR) != 1)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, index->path, TARIDX_MAJOR,
@@ -162,11 +162,11 @@ static tarn_status check_header(tarn_index *index, const unsigned char *h,
 
 static tarn_status parse(tarn_index *index, tarn_error *err)
 {
-    unsigned char *h = index->map;
-    if (index->map_size < TARIDX_HEADER_SIZE)
-        return tarn__fail_at(err, TARN_ERR_TRUNCATED, index->path, index->map_size,
+    unsigned char *h = index->contents.data;
+    if (index->contents.size < TARIDX_HEADER_SIZE)
+        return tarn__fail_at(err, TARN_ERR_TRUNCATED, index->path, index->contents.size,
                              "too short for an index: %llu bytes",
-                             (unsigned long long)index->map_size);
+                             (unsigned long long)index->contents.size);
     if (memcmp(h, TARIDX_MAGIC, 8) != 0)
         return tarn__fail_at(err, TARN_ERR_FORMAT, index->path, 0, "not a taridx file");
     TARN_TRY(check_header(index, h, err));
@@ -189,8 +189,9 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
     } else if (status != TARN_OK) {
         if (err) *err = why;
     } else if (index->sums->n_rows != index->n_rows ||
-               index->sums->index_size != index->map_size ||
-               index->sums->index_head != tarn__crc32c(0, index->map, index->rows_at)) {
+               index->sums->index_size != index->contents.size ||
+               index->sums->index_head !=
+                   tarn__crc32c(0, index->contents.data, index->rows_at)) {
         status = tarn__fail_at(err, TARN_ERR_STALE, path, TARN_NO_OFFSET,
                                "made for another state of %s, or that is damaged; run "
                                "tarn index again",
@@ -202,25 +203,20 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
     return status;
 }
 
-tarn_status tarn__index_load(const char *path, bool trusting, tarn_index **out,
+static tarn_status load_once(const char *path, tarn__load how, tarn_index **out,
                              tarn_error *err)
 {
-    tarn__file file;
-    TARN_TRY(tarn__file_open(&file, path, err));
     tarn_index *index = calloc(1, sizeof *index);
-    tarn_status status = TARN_OK;
-    if (!index || !(index->path = strdup(path))) {
+    if (!index) return tarn__fail_memory(err);
+    tarn__names_init(&index->fields);
+    tarn__names_init(&index->crashes);
+    tarn_status status = tarn__contents_open(&index->contents, path, err);
+    if (status == TARN_OK && !(index->path = strdup(path)))
         status = tarn__fail_memory(err);
-    } else {
-        tarn__names_init(&index->fields);
-        tarn__names_init(&index->crashes);
-        index->map_size = file.size;
-        index->map = tarn__map(file.fd, file.size);
-        status = !index->map && file.size ? tarn__fail_memory(err) : parse(index, err);
-    }
-    tarn__file_close(&file);
-    if (status == TARN_OK) status = load_sums(index, err);
-    if (status == TARN_OK && !(trusting && index->sums)) status = check_rows(index, err);
+    if (status == TARN_OK) status = parse(index, err);
+    if (status == TARN_OK && how != TARN__LOAD_ALONE) status = load_sums(index, err);
+    if (status == TARN_OK && !(how == TARN__LOAD_TRUSTING && index->sums))
+        status = check_rows(index, err);
     if (status == TARN_OK)
         *out = index;
     else
@@ -228,9 +224,17 @@ tarn_status tarn__index_load(const char *path, bool trusting, tarn_index **out,
     return status;
 }
 
+tarn_status tarn__index_load(const char *path, tarn__load how, tarn_index **out,
+                             tarn_error *err)
+{
+    tarn_status status = load_once(path, how, out, err);
+    /* Both files may have been replaced between the two looks. */
+    return status == TARN_ERR_STALE ? load_once(path, how, out, err) : status;
+}
+
 tarn_status tarn_index_load(const char *path, tarn_index **out, tarn_error *err)
 {
-    return tarn__index_load(path, false, out, err);
+    return tarn__index_load(path, TARN__LOAD_CHECKED, out, err);
 }
 
 void tarn_index_info_get(const tarn_index *index, tarn_index_info *out)

@@ -20,12 +20,11 @@ struct tarn_index {
     size_t n_chunks;
     uint64_t n_rows, n_stems;
     bool contiguous;
-    tarn__names fields;  /* in id order */
-    tarn__names crashes; /* crash id 1 first */
-    char *path;          /* NULL for one that was built */
-    uint64_t rows_at;    /* offset of the rows in that file */
-    void *map;
-    uint64_t map_size;
+    tarn__names fields;      /* in id order */
+    tarn__names crashes;     /* crash id 1 first */
+    char *path;              /* NULL for one that was built */
+    uint64_t rows_at;        /* offset of the rows in that file */
+    tarn__contents contents; /* of the file; nothing for one that was built in memory */
     bool owns_rows;
     tarn__sums *sums; /* NULL if there are none */
 };
@@ -64,9 +63,14 @@ TARN_CHECKED static inline tarn_status tarn__index_use(const struct tarn_index *
     return TARN_OK;
 }
 
-/* Loads. trusting leaves the rows unread if there is a .tarsum that fits: each row is
- * checked when it is used anyway. */
-TARN_CHECKED tarn_status tarn__index_load(const char *path, bool trusting,
+typedef enum tarn__load {
+    TARN__LOAD_CHECKED,  /* every row is looked at */
+    TARN__LOAD_TRUSTING, /* not if there is a .tarsum that fits: then rows are checked
+                            when they are used */
+    TARN__LOAD_ALONE     /* the .tarsum is not looked at */
+} tarn__load;
+
+TARN_CHECKED tarn_status tarn__index_load(const char *path, tarn__load how,
                                           tarn_index **out, tarn_error *err);
 
 typedef uint64_t (*tarn__hash)(const char *key, size_t len);

@@ -295,6 +295,7 @@ static tarn_status filter_begin(const tarn_fold *f, filter *out, tarn_error *err
     if (out->rows && out->starts) return TARN_OK;
     free(out->rows);
     free(out->starts);
+    *out = (filter){0};
     return tarn__fail_memory(err);
 }
 

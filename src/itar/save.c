@@ -73,28 +73,29 @@ static tarn_status page_rows(const tarn_index *index, tarn__pager *p, tarn_error
 static tarn_status page_all(const tarn_index *index, tarn__pager *p, tarn_error *err)
 {
     const tarn__sums *s = index->sums;
-    if (p->count == 0 || index->crashes.count) {
-        p->count = 0;
+    if (s->row_pages.count && !index->crashes.count)
+        TARN_TRY(tarn__pager_take(p, &s->row_pages, err));
+    else
         TARN_TRY(page_rows(index, p, err));
-    }
     if (s->order) TARN_TRY(tarn__pager_add(p, s->order, 4 * s->n_rows, err));
     TARN_TRY(tarn__pager_end(p, err));
     if (s->checksums) TARN_TRY(tarn__pager_add(p, s->checksums, 4 * s->n_rows, err));
     return tarn__pager_end(p, err);
 }
 
-/* What the .tarsum says about the .taridx beside it and about its own parts. */
-static tarn_status bind_sums(const tarn_index *index, const tarn__buf *head,
-                             tarn_error *err)
+/* Writes the sums with what they say about the .taridx beside them and about their own
+ * parts. The index itself stays as it is: other threads may be reading it. */
+static tarn_status write_sums(const tarn_index *index, const tarn__buf *head,
+                              tarn__publish *file, tarn_error *err)
 {
-    tarn__sums *s = index->sums;
-    tarn__pager p = s->row_pages;
-    s->row_pages = (tarn__pager){0};
+    tarn__sums bound = *index->sums;
+    tarn__pager p = {0};
     tarn_status status = page_all(index, &p, err);
-    free(s->pages);
-    s->pages = p.pages;
-    s->index_size = head->size + index->n_rows * TARN__ROW_SIZE;
-    s->index_head = tarn__crc32c(0, head->data, head->size);
+    bound.pages = p.pages;
+    bound.index_size = head->size + index->n_rows * TARN__ROW_SIZE;
+    bound.index_head = tarn__crc32c(0, head->data, head->size);
+    if (status == TARN_OK) status = tarn__sums_write(&bound, file, err);
+    free(p.pages);
     return status;
 }
 
@@ -127,15 +128,14 @@ static tarn_status write_both(const tarn_index *index, const char *path,
     tarn__buf head;
     tarn__buf_init(&head, SIZE_MAX / 2);
     tarn_status status = compose_head(index, &head, err);
-    if (status == TARN_OK && index->map) {
+    if (status == TARN_OK && index->contents.data) {
         status = write_front(index, &head, path, rows, err);
     } else if (status == TARN_OK) {
         status = tarn__publish_write(rows, head.data, head.size, err);
         if (status == TARN_OK) status = write_rows(index, rows, err);
     }
     if (status == TARN_OK && index->sums) {
-        status = bind_sums(index, &head, err);
-        if (status == TARN_OK) status = tarn__sums_write(index->sums, sums, err);
+        status = write_sums(index, &head, sums, err);
         tarn__publish_hurry(sums);
     }
     tarn__buf_reset(&head);
@@ -152,9 +152,8 @@ static tarn_status publish(const tarn_index *index, const char *path, tarn__publ
     if (status == TARN_OK && index->sums)
         status = tarn__publish_begin(&sums, sums_path, err);
     if (status == TARN_OK) status = write_both(index, path, rows, &sums, err);
-    if (status == TARN_OK) status = tarn__unpublish(sums_path, err);
-    if (status == TARN_OK) status = tarn__publish_finish(rows, err);
-    if (status == TARN_OK && index->sums) status = tarn__publish_finish(&sums, err);
+    if (status == TARN_OK)
+        status = tarn__publish_pair(rows, index->sums ? &sums : NULL, sums_path, err);
     tarn__publish_abandon(&sums);
     free(sums_path);
     return status;
@@ -163,7 +162,7 @@ static tarn_status publish(const tarn_index *index, const char *path, tarn__publ
 tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
 {
     tarn__publish rows;
-    if (index->path || index->map)
+    if (index->path || index->contents.data)
         return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
                              "only an index that was built in memory can be saved");
     TARN_TRY(tarn__publish_begin(&rows, path, err));

@@ -154,6 +154,7 @@ static tarn_status add_checksum(scanner *s, uint64_t at, uint64_t left, tarn_err
         crc = tarn__crc32c(crc, data, len);
         at += len;
         left -= len;
+        if (at - s->reported >= PROGRESS_STEP) TARN_TRY(report_progress(s, at, err));
     }
     scan->checksums[scan->n_rows] = crc;
     return TARN_OK;

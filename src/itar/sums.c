@@ -19,8 +19,7 @@ enum {
     HAS_CHECKSUMS = 2,
     KEYS_PATH = 4,
     KNOWN_FLAGS = HAS_ORDER | HAS_CHECKSUMS | KEYS_PATH,
-    PAGE = 4096,
-    MAX_NAMES = 64 << 20
+    PAGE = 4096
 };
 
 /* Bytes of one element of a part. */
@@ -38,14 +37,14 @@ tarn__sums *tarn__sums_new(void)
 void tarn__sums_free(tarn__sums *s)
 {
     if (!s) return;
-    if (!s->map) {
+    if (!s->contents.data) {
         free(s->order);
         free(s->checksums);
     }
-    if (!s->map) free(s->pages);
+    if (!s->contents.data) free(s->pages);
     free(s->row_pages.pages);
     free(s->checked);
-    tarn__unmap(s->map, s->map_size);
+    tarn__contents_close(&s->contents);
     tarn__names_reset(&s->names);
     free(s->stamps);
     free(s->path);
@@ -72,6 +71,16 @@ tarn_status tarn__pager_end(tarn__pager *p, tarn_error *err)
     p->pages[p->count++] = p->crc;
     p->crc = 0;
     p->seen = 0;
+    return TARN_OK;
+}
+
+tarn_status tarn__pager_take(tarn__pager *p, const tarn__pager *from, tarn_error *err)
+{
+    p->pages = malloc((from->count + 1) * sizeof *p->pages);
+    if (!p->pages) return tarn__fail_memory(err);
+    memcpy(p->pages, from->pages, from->count * sizeof *p->pages);
+    p->count = from->count;
+    p->capacity = from->count + 1;
     return TARN_OK;
 }
 
@@ -223,13 +232,13 @@ static tarn_status check_layout(const tarn__sums *s, const unsigned char *h,
     uint64_t at = HEADER_SIZE + (uint64_t)s->n_shards * STAMP_SIZE;
     bool good = tarn__get64(h + 32) == at && tarn__add(at, tarn__get64(h + 40), &at) &&
                 tarn__align_up(at, 8, &at) && tarn__get64(h + 48) == at &&
-                tarn__add(at, 4 * pages, &at) && at <= s->map_size;
+                tarn__add(at, 4 * pages, &at) && at <= s->contents.size;
     *out_head_end = at;
     if (good && flags & HAS_ORDER)
         good = tarn__get64(h + 56) == at && tarn__add(at, block, &at);
     if (good && flags & HAS_CHECKSUMS)
         good = tarn__get64(h + 64) == at && tarn__add(at, block, &at);
-    if (!good || at != s->map_size || tarn__get64(h + 72) != s->map_size)
+    if (!good || at != s->contents.size || tarn__get64(h + 72) != s->contents.size)
         return damaged(s->path, "its parts do not add up to its size", err);
     return TARN_OK;
 }
@@ -239,7 +248,7 @@ static tarn_status check_layout(const tarn__sums *s, const unsigned char *h,
 static tarn_status take_parts(tarn__sums *s, const unsigned char *h, tarn_error *err)
 {
     uint32_t flags = tarn__get32(h + 28);
-    unsigned char *base = s->map;
+    unsigned char *base = s->contents.data;
     s->keys = flags & KEYS_PATH ? TARN_KEYS_PATH : TARN_KEYS_BASE;
     s->pages = (void *)(base + tarn__get64(h + 48));
     if (flags & HAS_ORDER) s->order = (void *)(base + tarn__get64(h + 56));
@@ -254,9 +263,9 @@ static tarn_status take_parts(tarn__sums *s, const unsigned char *h, tarn_error 
 
 static tarn_status parse(tarn__sums *s, tarn_error *err)
 {
-    const unsigned char *h = s->map;
+    const unsigned char *h = s->contents.data;
     uint64_t head_end;
-    if (s->map_size < HEADER_SIZE || memcmp(h, magic, sizeof magic) != 0)
+    if (s->contents.size < HEADER_SIZE || memcmp(h, magic, sizeof magic) != 0)
         return damaged(s->path, "not a tarsum file", err);
     if (tarn__get16(h + 8) != 1 || tarn__get16(h + 12) != HEADER_SIZE ||
         tarn__get16(h + 14) != STAMP_SIZE || tarn__get32(h + 28) & ~(uint32_t)KNOWN_FLAGS)
@@ -280,18 +289,11 @@ static tarn_status parse(tarn__sums *s, tarn_error *err)
 
 tarn_status tarn__sums_load(const char *path, tarn__sums **out, tarn_error *err)
 {
-    tarn__file file;
-    TARN_TRY(tarn__file_open(&file, path, err));
-    tarn_status status = TARN_OK;
     tarn__sums *s = tarn__sums_new();
-    if (!s || !(s->path = strdup(path))) {
-        status = tarn__fail_memory(err);
-    } else {
-        s->map_size = file.size;
-        s->map = tarn__map(file.fd, file.size);
-        status = !s->map && file.size ? tarn__fail_memory(err) : parse(s, err);
-    }
-    tarn__file_close(&file);
+    if (!s) return tarn__fail_memory(err);
+    tarn_status status = tarn__contents_open(&s->contents, path, err);
+    if (status == TARN_OK && !(s->path = strdup(path))) status = tarn__fail_memory(err);
+    if (status == TARN_OK) status = parse(s, err);
     if (status == TARN_OK)
         *out = s;
     else

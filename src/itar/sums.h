@@ -8,6 +8,7 @@
 #include <tarn/index.h>
 
 #include "base/names.h"
+#include "io/file.h"
 
 struct tarn__publish;
 
@@ -49,8 +50,7 @@ typedef struct tarn__sums {
     tarn__pager row_pages;         /* of rows that were streamed, until they are bound */
     atomic_uchar *checked;         /* pages found good; NULL for sums that were built */
     char *path;                    /* NULL if built */
-    void *map;
-    uint64_t map_size;
+    tarn__contents contents;       /* of the file; nothing if built */
 } tarn__sums;
 
 tarn__sums *tarn__sums_new(void);
@@ -70,6 +70,9 @@ TARN_CHECKED tarn_status tarn__sums_write(const tarn__sums *sums, struct tarn__p
 
 TARN_CHECKED tarn_status tarn__pager_add(tarn__pager *pager, const void *data, size_t len,
                                          tarn_error *err);
+/* The pages of another pager, which must have ended, as they are. */
+TARN_CHECKED tarn_status tarn__pager_take(tarn__pager *pager, const tarn__pager *from,
+                                          tarn_error *err);
 /* Ends the part: what comes next begins a page. */
 TARN_CHECKED tarn_status tarn__pager_end(tarn__pager *pager, tarn_error *err);
 

@@ -392,7 +392,7 @@ tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
             if (tar->options.lenient && err) *err = why;
             return status;
         }
-        TARN_TRY(tarn__tar_recover(tar, &why));
+        TARN_TRY(tarn__tar_recover(tar, &why, err));
     }
 }
 

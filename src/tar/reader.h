@@ -42,6 +42,7 @@ struct tarn_tar {
     uint64_t torn_at; /* lenient: from here on nothing could be read, or NO_OFFSET */
     uint64_t cut_at;  /* and what lies behind this is what no archive should have */
     unsigned meeting_steps; /* lenient: see recover.c */
+    tarn_error trouble;     /* lenient: a read that failed while looking around */
     uint64_t digest;        /* of all headers so far */
 };
 
@@ -61,7 +62,8 @@ TARN_CHECKED tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out,
 
 /* Lenient mode: tells what is wrong at tar->at and moves on to the next header that can
  * be trusted. TARN_END if there is none. */
-TARN_CHECKED tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why);
+TARN_CHECKED tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why,
+                                           tarn_error *err);
 
 /* Where a shard's torn tail begins: everything before *out_keep is whole members, and the
  * bytes from *out_cut on are of no use. TARN_END if the archive ends as it should. */

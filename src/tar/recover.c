@@ -25,13 +25,32 @@
  * made to need more gets less back. */
 #define MEETING_STEPS (1u << 20)
 
+/* Bytes that are inside the file, or NULL. A read that fails is remembered: what cannot
+ * be read is not damage, and nothing may be concluded from it. */
+static const unsigned char *bytes_at(tarn_tar *tar, uint64_t offset, size_t len)
+{
+    const unsigned char *data;
+    if (!tarn__range_in(offset, len, tar->file.size)) return NULL;
+    tarn_error why;
+    if (tarn__window_get(&tar->window, offset, len, &data, &why) == TARN_OK) return data;
+    if (tar->trouble.code == TARN_OK) tar->trouble = why;
+    return NULL;
+}
+
 static const unsigned char *block_at(tarn_tar *tar, uint64_t offset)
 {
-    const unsigned char *block;
-    if (!tarn__range_in(offset, TARN__BLOCK, tar->file.size) ||
-        tarn__window_get(&tar->window, offset, TARN__BLOCK, &block, NULL) != TARN_OK)
-        return NULL;
-    return block;
+    return bytes_at(tar, offset, TARN__BLOCK);
+}
+
+/* Where the zeros from offset on end. */
+static uint64_t zeros_end(tarn_tar *tar, uint64_t offset)
+{
+    uint64_t rest = offset;
+    tarn_error why;
+    if (tarn__tar_skip_zeros(tar, offset, &rest, &why) != TARN_OK &&
+        tar->trouble.code == TARN_OK)
+        tar->trouble = why;
+    return rest;
 }
 
 /* Whether a header stands at offset, and how it chains on by its own size. */
@@ -57,13 +76,11 @@ static bool is_header(tarn_tar *tar, uint64_t offset)
 static bool peek_pax_size(tarn_tar *tar, uint64_t offset, const tarn__header *header,
                           uint64_t *out)
 {
-    const unsigned char *data;
     tarn__pax pax;
     size_t size = (size_t)header->size;
-    if (header->size > TARN_MAX_EXTENDED ||
-        tarn__window_get(&tar->window, offset + TARN__BLOCK, size, &data, NULL) !=
-            TARN_OK ||
-        tarn__pax_parse((const char *)data, size, &pax, NULL) != TARN_OK)
+    if (header->size > TARN_MAX_EXTENDED) return false;
+    const unsigned char *data = bytes_at(tar, offset + TARN__BLOCK, size);
+    if (!data || tarn__pax_parse((const char *)data, size, &pax, NULL) != TARN_OK)
         return false;
     *out = pax.size;
     return pax.has_size;
@@ -95,13 +112,12 @@ static bool step(tarn_tar *tar, uint64_t *offset)
  * with *out_end behind it, if it is a whole archive with more behind it. */
 static bool walk(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
 {
-    uint64_t rest;
     while (step(tar, &offset))
         continue;
     *out_end = offset;
     const unsigned char *block = block_at(tar, offset);
     if (!block || !tarn__block_is_zero(block)) return true;
-    if (tarn__tar_skip_zeros(tar, offset, &rest, NULL) != TARN_OK) return true;
+    uint64_t rest = zeros_end(tar, offset);
     *out_end = rest & ~(uint64_t)(TARN__BLOCK - 1);
     return rest == tar->file.size;
 }
@@ -112,7 +128,7 @@ static bool walk(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
  * anything else if nothing is. */
 static tarn_status guess_by_size(tarn_tar *tar, uint64_t damage, uint64_t *out)
 {
-    uint64_t size, end, rest;
+    uint64_t size, end;
     const unsigned char *block = block_at(tar, damage);
     if (!block || !tarn__header_number(block + 124, 12, &size) ||
         size >= TARN_MAX_MEMBER_SIZE || !tarn__add(damage + TARN__BLOCK, size, &end) ||
@@ -121,9 +137,8 @@ static tarn_status guess_by_size(tarn_tar *tar, uint64_t damage, uint64_t *out)
     *out = tarn__member_end(damage, size);
     if (is_header(tar, *out)) return TARN_OK;
     block = block_at(tar, *out);
-    bool ends = block && tarn__block_is_zero(block) &&
-                tarn__tar_skip_zeros(tar, *out, &rest, NULL) == TARN_OK &&
-                rest == tar->file.size;
+    bool ends =
+        block && tarn__block_is_zero(block) && zeros_end(tar, *out) == tar->file.size;
     return ends ? TARN_END : TARN_ERR_NOT_FOUND;
 }
 
@@ -185,11 +200,11 @@ static bool next_place(tarn_tar *tar, uint64_t damage, uint64_t *out)
  * name of an extended header. */
 static bool looks_extended(tarn_tar *tar, uint64_t damage, uint64_t header)
 {
-    const unsigned char *data;
     uint64_t from = damage + TARN__BLOCK;
     if (header <= from || header - from > TARN_MAX_EXTENDED) return false;
     size_t len = (size_t)(header - from);
-    if (tarn__window_get(&tar->window, from, len, &data, NULL) != TARN_OK) return false;
+    const unsigned char *data = bytes_at(tar, from, len);
+    if (!data) return false;
     size_t text = strnlen((const char *)data, len);
     tarn__pax pax;
     if (text > 0 && tarn__pax_parse((const char *)data, text, &pax, NULL) == TARN_OK)
@@ -266,15 +281,13 @@ static tarn_status go_on_behind_end(tarn_tar *tar, uint64_t rest)
     return TARN_OK;
 }
 
-tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why)
+static tarn_status go_on(tarn_tar *tar, const tarn_error *why)
 {
     tarn__header header;
-    uint64_t damage = tar->at, found, next, rest;
+    uint64_t damage = tar->at, found, next;
     const unsigned char *block = block_at(tar, damage);
-    tell(tar, why);
-    if (block && tarn__block_is_zero(block) && damage == tar->group &&
-        tarn__tar_skip_zeros(tar, damage, &rest, NULL) == TARN_OK)
-        return go_on_behind_end(tar, rest);
+    if (block && tarn__block_is_zero(block) && damage == tar->group)
+        return go_on_behind_end(tar, zeros_end(tar, damage));
     if (!next_place(tar, damage, &found)) {
         if (why->code == TARN_ERR_TRUNCATED || !ends_in_zeros(tar))
             return give_up_torn(tar, tar->group, tar->group);
@@ -288,6 +301,15 @@ tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why)
         tar->at = next;
     }
     return TARN_OK;
+}
+
+tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why, tarn_error *err)
+{
+    tell(tar, why);
+    tarn_status status = go_on(tar, why);
+    if (tar->trouble.code == TARN_OK) return status;
+    if (err) *err = tar->trouble;
+    return tar->trouble.code;
 }
 
 tarn_status tarn__tar_find_tear(const char *path, uint64_t *out_keep, uint64_t *out_cut,
