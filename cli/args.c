@@ -154,6 +154,11 @@ static char *read_file(const char *path)
         return NULL;
     }
     char *text = read_stream(in);
+    if (ferror(in)) {
+        fprintf(stderr, "tarn: %s: cannot read: %s\n", path, strerror(errno));
+        free(text);
+        text = NULL;
+    }
     fclose(in);
     return text;
 }

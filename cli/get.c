@@ -3,18 +3,45 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
 
+static int fail_write(const char *path)
+{
+    fprintf(stderr, "tarn: %s: cannot write: %s\n", path, strerror(errno));
+    return CLI_DATA;
+}
+
+/* Under another name first: the bytes may come from the very file that is replaced. */
+static int replace_file(const char *path, const tarn_view *view)
+{
+    char *temporary;
+    mode_t mask = umask(0);
+    umask(mask);
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) abort();
+    int fd = mkstemp(temporary);
+    FILE *out = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    bool good = out && fwrite(view->data, 1, view->size, out) == view->size;
+    if (out && fchmod(fd, 0666 & ~mask) != 0) good = false;
+    if (out && fclose(out) != 0) good = false;
+    good = good && rename(temporary, path) == 0;
+    int status = good ? CLI_OK : fail_write(path);
+    if (!good && fd >= 0) unlink(temporary);
+    free(temporary);
+    return status;
+}
+
 static int write_out(const char *path, const tarn_view *view)
 {
-    FILE *out = path && strcmp(path, "-") != 0 ? fopen(path, "wb") : stdout;
+    struct stat st;
+    bool to_stdout = !path || strcmp(path, "-") == 0;
+    if (!to_stdout && (stat(path, &st) != 0 || S_ISREG(st.st_mode)))
+        return replace_file(path, view);
+    FILE *out = to_stdout ? stdout : fopen(path, "wb"); /* a device or a pipe */
     if (!out || fwrite(view->data, 1, view->size, out) != view->size ||
-        (out != stdout && fclose(out) != 0)) {
-        fprintf(stderr, "tarn: %s: cannot write: %s\n", path ? path : "standard output",
-                strerror(errno));
-        return CLI_DATA;
-    }
+        (!to_stdout && fclose(out) != 0))
+        return fail_write(to_stdout ? "standard output" : path);
     return CLI_OK;
 }
 

@@ -181,7 +181,6 @@ static int check_fold(const list *l, tarn_keys keys, bool lenient,
     tarn_fold_info info;
     tarn_error err;
     tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
-    o.check = true;
     o.index.keys = keys;
     o.index.lenient = lenient;
     o.index.threads = 1;

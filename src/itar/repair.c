@@ -79,7 +79,9 @@ static tarn_status rewrite(const tarn__file *file, uint64_t keep, tarn_error *er
     struct stat st;
     TARN_TRY(tarn__publish_begin(&p, file->path, err));
     /* The new shard is as readable as the old one was; failing that, as files are. */
-    if (fstat(file->fd, &st) != 0 || fchmod(p.fd, st.st_mode & 0777) != 0) errno = 0;
+    if (fstat(file->fd, &st) != 0 || fchown(p.fd, st.st_uid, st.st_gid) != 0 ||
+        fchmod(p.fd, st.st_mode & 0777) != 0)
+        errno = 0;
     tarn_status status = tarn__publish_copy(&p, file->fd, file->path, 0, keep, err);
     if (status == TARN_OK) status = write_end(&p, err);
     if (status == TARN_OK) return tarn__publish_finish(&p, err);
@@ -87,14 +89,29 @@ static tarn_status rewrite(const tarn__file *file, uint64_t keep, tarn_error *er
     return status;
 }
 
-static tarn_status repair_shard(const tarn__repair *r, const char *path, tarn_error *err)
+/* Whether the file is still what was looked at. */
+static tarn_status check_unchanged(const tarn__file *file, tarn_error *err)
+{
+    struct stat st;
+    if (fstat(file->fd, &st) == 0 && (uint64_t)st.st_size == file->size &&
+        (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == file->mtime_ns)
+        return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, file->path, TARN_NO_OFFSET,
+                         "somebody is writing to it; it is left as it is");
+}
+
+static tarn_status repair_file(const tarn__repair *r, const char *path, tarn_error *err)
 {
     tarn__file file;
     uint64_t keep, cut;
-    tarn_status status = tarn__tar_find_tear(path, &keep, &cut, err);
-    if (status == TARN_END) return TARN_OK;
-    TARN_TRY(status);
     TARN_TRY(tarn__file_open(&file, path, err));
+    tarn_status status = tarn__tar_find_tear(path, &keep, &cut, err);
+    if (status == TARN_OK) status = check_unchanged(&file, err);
+    /* What begins with no member at all is no torn archive, but something else. */
+    if (status != TARN_OK || (keep == 0 && file.size > 0)) {
+        tarn__file_close(&file);
+        return status == TARN_END ? TARN_OK : status;
+    }
     status = keep_tail(r, &file, cut, err);
     if (status == TARN_OK) status = rewrite(&file, keep, err);
     if (status == TARN_OK)
@@ -116,8 +133,22 @@ static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
     o.progress_context = r->options->progress_context;
     TARN_TRY(
         tarn_index_create(r->shards, r->n_shards, &o, r->index_path, NULL, NULL, err));
-    tell(r, r->index_path, TARN_NO_OFFSET, "rebuilt");
+    tell(r, r->index_path, TARN_NO_OFFSET,
+         r->checksums_lost ? "rebuilt, without the member checksums, which were damaged"
+                           : "rebuilt");
     return TARN_OK;
+}
+
+/* The file itself is repaired, not a link to it. */
+static tarn_status repair_shard(const tarn__repair *r, const char *path, tarn_error *err)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && !S_ISLNK(st.st_mode)) return repair_file(r, path, err);
+    char *real = realpath(path, NULL);
+    if (!real) return tarn__fail_errno(err, path, errno, "cannot resolve");
+    tarn_status status = repair_file(r, real, err);
+    free(real);
+    return status;
 }
 
 tarn_status tarn__repair_fold(const tarn__repair *r, tarn_error *err)

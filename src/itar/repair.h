@@ -9,7 +9,8 @@ typedef struct tarn__repair {
     const char *const *shards;
     size_t n_shards;
     tarn_keys keys;
-    bool checksums;  /* the old sums had them */
+    bool checksums;      /* the old sums had them */
+    bool checksums_lost; /* they had, but they are damaged */
     bool keep_index; /* payloads have changed or shards are missing: an index made anew
                         would make that look right */
     const tarn_verify_options *options;

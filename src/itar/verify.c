@@ -13,11 +13,14 @@
 #include "itar/folder.h"
 #include "itar/index.h"
 #include "itar/keys.h"
+#include "itar/locate.h"
 #include "itar/repair.h"
 
 /* Rows that differ are told one by one up to this many; an index of other shards would
  * drown everything else. */
 #define MAX_ROWS_TOLD 100
+/* Members looked at to find the rule that made the keys. */
+#define MAX_ROWS_TRIED 100000
 
 typedef struct verifier {
     const tarn_verify_options *options;
@@ -54,27 +57,34 @@ static void tell(void *context, const tarn_error *what)
 /* --- The index on disk ---------------------------------------------------------------
  */
 
-/* The sums are still worth something when the index is damaged. */
-static void load_sums_alone(verifier *v)
+/* The sums are still worth something when the index is damaged, and the other way
+ * round. */
+static void load_apart(verifier *v)
 {
     char *path = tarn__sums_path(v->index_path);
     if (path && tarn__sums_load(path, &v->own_sums, NULL) == TARN_OK)
         v->sums = v->own_sums;
+    else if (tarn__index_load(v->index_path, TARN__LOAD_ALONE, &v->stored, NULL) !=
+             TARN_OK)
+        v->stored = NULL;
     free(path);
 }
 
 static tarn_status load_stored(verifier *v, tarn_error *err)
 {
     tarn_error why;
-    tarn_status status = tarn__index_load(v->index_path, false, &v->stored, &why);
+    tarn_status status =
+        tarn__index_load(v->index_path, TARN__LOAD_CHECKED, &v->stored, &why);
     v->has_index = status != TARN_ERR_NOT_FOUND;
-    if (status == TARN_ERR_MEMORY && err) *err = why;
-    if (status == TARN_ERR_MEMORY) return status;
+    if (status == TARN_ERR_MEMORY || status == TARN_ERR_IO) {
+        if (err) *err = why;
+        return status;
+    }
     if (status == TARN_OK) {
         v->sums = v->stored->sums;
     } else if (v->has_index) {
         tell(v, &why);
-        load_sums_alone(v);
+        load_apart(v);
     }
     if (!v->sums) return TARN_OK;
     if (tarn__sums_check_all(v->sums, TARN__PART_ORDER, &why) != TARN_OK) tell(v, &why);
@@ -90,17 +100,15 @@ static bool has_checksums(const verifier *v)
     return v->sums && v->sums->checksums && !v->checksums_damaged;
 }
 
-static tarn_status scan_fresh(verifier *v, tarn_keys keys, bool quiet, tarn_error *err)
+static tarn_status scan_fresh(verifier *v, tarn_keys keys, tarn_error *err)
 {
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.keys = keys;
     o.sums = has_checksums(v);
     o.lenient = true;
     o.threads = v->options->threads;
-    if (!quiet) {
-        o.notice = tell;
-        o.notice_context = v;
-    }
+    o.notice = tell;
+    o.notice_context = v;
     o.progress = v->options->progress;
     o.progress_context = v->options->progress_context;
     return tarn_index_build(v->shards, v->n_shards, &o, &v->fresh, NULL, err);
@@ -314,27 +322,53 @@ static void compare_order(verifier *v)
              "its key order is not that of the index");
 }
 
-/* Without a .tarsum nothing says which rule made the keys. */
-static tarn_status settle_rule(verifier *v, tarn_error *err)
+/* Whether a name gives the stored hash by a rule. */
+static bool rule_fits(tarn__splitter *splitter, tarn_keys rule, const tarn__located *l)
 {
-    tarn_row old, new;
-    if (v->stored->sums || v->stored->n_rows == 0 || v->fresh->n_rows == 0)
-        return TARN_OK;
-    for (uint64_t i = 0; i < v->stored->n_rows && i < v->fresh->n_rows; i++) {
-        tarn__row_get(tarn__index_at(v->stored, i), &old);
-        tarn__row_get(tarn__index_at(v->fresh, i), &new);
-        if (old.offset != new.offset || old.keyhash == new.keyhash) continue;
-        tarn_index *base = v->fresh;
-        tarn_status status = scan_fresh(v, TARN_KEYS_PATH, true, err);
-        if (status == TARN_OK) {
-            bool same = i < v->fresh->n_rows &&
-                        tarn__row_hash(tarn__index_at(v->fresh, i)) == old.keyhash;
-            tarn_index_free(same ? base : v->fresh);
-            if (same) return TARN_OK;
-        }
-        v->fresh = base;
-        return status;
+    tarn__key key;
+    return tarn__split(splitter, rule, l->name, l->name_len, &key, NULL) == TARN_OK &&
+           tarn__key_hash(key.stem, key.stem_len) == l->row.keyhash;
+}
+
+/* Without a .tarsum nothing says which rule made the keys: the first member that only one
+ * of them fits does. */
+static tarn_keys find_rule(const verifier *v, tarn__filecache *files)
+{
+    tarn__place place = {files, v->stored, tarn__key_hash};
+    tarn__located l;
+    tarn__splitter splitter;
+    tarn_keys rule = TARN_KEYS_BASE;
+    tarn__located_init(&l);
+    tarn__splitter_init(&splitter);
+    for (uint64_t i = 0; i < v->stored->n_rows && i < MAX_ROWS_TRIED; i++) {
+        if (tarn__locate(&place, i, &l, NULL) != TARN_OK) continue;
+        bool base = rule_fits(&splitter, TARN_KEYS_BASE, &l);
+        bool path = rule_fits(&splitter, TARN_KEYS_PATH, &l);
+        if (base == path) continue;
+        rule = path ? TARN_KEYS_PATH : TARN_KEYS_BASE;
+        break;
     }
+    tarn__splitter_reset(&splitter);
+    tarn__located_reset(&l);
+    return rule;
+}
+
+static tarn_status settle_rule(const verifier *v, tarn_keys *out, tarn_error *err)
+{
+    tarn__filecache *files;
+    struct stat st;
+    *out = v->sums ? v->sums->keys : TARN_KEYS_BASE;
+    if (v->sums || !v->stored) return TARN_OK;
+    uint64_t *sizes = calloc(v->n_shards + 1, sizeof *sizes);
+    if (!sizes) return tarn__fail_memory(err);
+    for (size_t i = 0; i < v->n_shards; i++)
+        if (stat(v->shards[i], &st) == 0) sizes[i] = (uint64_t)st.st_size;
+    tarn_status status =
+        tarn__filecache_new(v->shards, sizes, v->n_shards, TARN__IO_READ, &files, err);
+    free(sizes);
+    TARN_TRY(status);
+    *out = find_rule(v, files);
+    tarn__filecache_free(files);
     return TARN_OK;
 }
 
@@ -344,9 +378,10 @@ static tarn_status settle_rule(verifier *v, tarn_error *err)
 static tarn_status check_fold(verifier *v, tarn_error *err)
 {
     if (v->index_path) TARN_TRY(load_stored(v, err));
-    TARN_TRY(scan_fresh(v, v->sums ? v->sums->keys : TARN_KEYS_BASE, false, err));
+    tarn_keys keys;
+    TARN_TRY(settle_rule(v, &keys, err));
+    TARN_TRY(scan_fresh(v, keys, err));
     if (v->stored) {
-        TARN_TRY(settle_rule(v, err));
         TARN_TRY(map_shards(v, err));
         if (v->stored->sums) compare_stamps(v);
         compare_rows(v);
@@ -391,6 +426,7 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
                       .n_shards = v->n_shards,
                       .keys = v->fresh->sums->keys,
                       .checksums = has_checksums(v),
+                      .checksums_lost = v->checksums_damaged,
                       .keep_index = v->payload_problems || v->shards_missing,
                       .options = v->options,
                       .repairs = &v->report->repairs};
@@ -431,16 +467,34 @@ static tarn_status verify_fold(const tarn_verify_options *options,
 /* --- Any path ------------------------------------------------------------------------
  */
 
+/* What ends the check of one fold does not end that of the others. */
+static tarn_status pass_failure(const tarn_verify_options *options,
+                                tarn_verify_report *report, tarn_status status,
+                                const tarn_error *why, tarn_error *err)
+{
+    if (status == TARN_OK || status == TARN_ERR_CANCELLED || status == TARN_ERR_MEMORY) {
+        if (status != TARN_OK && err) *err = *why;
+        return status;
+    }
+    report->problems++;
+    report->remaining++;
+    if (options->problem) options->problem(options->problem_context, why);
+    return TARN_OK;
+}
+
 static tarn_status verify_folder(const char *path, const tarn_verify_options *options,
                                  tarn_verify_report *report, tarn_error *err)
 {
     tarn_folder *folder;
     TARN_TRY(tarn_folder_open(path, &folder, err));
     tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < tarn_folder_count(folder); i++)
+    for (size_t i = 0; status == TARN_OK && i < tarn_folder_count(folder); i++) {
+        tarn_error why;
         status = verify_fold(options, report, tarn_folder_index_path(folder, i),
                              tarn_folder_shards(folder, i),
-                             tarn_folder_shard_count(folder, i), err);
+                             tarn_folder_shard_count(folder, i), &why);
+        status = pass_failure(options, report, status, &why, err);
+    }
     tarn_folder_close(folder);
     return status;
 }
@@ -485,5 +539,7 @@ tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
         return verify_folder(path, &taken, report, err);
     if (tarn__is_index_path(path)) return verify_taridx(path, &taken, report, err);
-    return verify_fold(&taken, report, NULL, &path, 1, err);
+    tarn_error why;
+    tarn_status status = verify_fold(&taken, report, NULL, &path, 1, &why);
+    return pass_failure(&taken, report, status, &why, err);
 }

@@ -17,3 +17,5 @@ rm basic/val_0001.tar
 "$TARN" ls basic:val; echo "exit $?"
 "$TARN" verify "$DATA/06_tar_oddities/bad_checksum.tar"; echo "exit $?"
 "$TARN" verify nowhere; echo "exit $?"
+gzip -c basic/train_0000.tar > zipped.tar
+"$TARN" verify --repair zipped.tar; echo "exit $?"

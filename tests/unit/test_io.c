@@ -1,6 +1,7 @@
 /* Positional reads, windows, the file cache, publication, files beneath a folder. */
 #include "support.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -249,6 +250,33 @@ static void abandoned_file_leaves_nothing(void **state)
           tarn__publish_begin(&p, scratch_path("no/such/folder"), &err));
 }
 
+static unsigned count_temporaries(void)
+{
+    unsigned n = 0;
+    DIR *dir = opendir(scratch());
+    struct dirent *entry;
+    while ((entry = readdir(dir)))
+        n += strncmp(entry->d_name, ".swept.tmp-", 11) == 0;
+    closedir(dir);
+    return n;
+}
+
+/* A file that a killed writer left is removed by the next one; one in use is not. */
+static void left_over_temporaries_are_swept(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("swept");
+    tarn__publish one, two;
+    write_file(scratch_path(".swept.tmp-1-0-00000000"), "left", 4);
+    OK(tarn__publish_begin(&one, path, &err));
+    assert_int_equal(count_temporaries(), 1);
+    OK(tarn__publish_begin(&two, path, &err));
+    assert_int_equal(count_temporaries(), 2);
+    OK(tarn__publish_finish(&two, &err));
+    tarn__publish_abandon(&one);
+    assert_int_equal(count_temporaries(), 0);
+}
+
 static tarn_status put(int root, const char *name)
 {
     return tarn__write_beneath(root, "root", name, strlen(name), false, "x", 1, &err);
@@ -294,6 +322,7 @@ int main(void)
         cmocka_unit_test(threads_share_few_descriptors),
         cmocka_unit_test(published_file_appears_whole_or_not_at_all),
         cmocka_unit_test(abandoned_file_leaves_nothing),
+        cmocka_unit_test(left_over_temporaries_are_swept),
         cmocka_unit_test(nothing_is_written_outside_the_folder),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

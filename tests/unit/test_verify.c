@@ -192,6 +192,51 @@ static void repair_rebuilds_a_damaged_index_with_its_checksums(void **state)
     assert_int_equal(r.checksummed, 8);
 }
 
+/* A damaged .tarsum must not make repair forget by which rule the keys were made. */
+static void repair_keeps_the_key_rule_without_sums(void **state)
+{
+    (void)state;
+    tarball t = {0};
+    tarn_index *index;
+    tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
+    mkdir(scratch_path("rule"), 0755);
+    const char *path = scratch_path("rule/r_0.tar");
+    tarball_file(&t, "README", "no key by the path rule");
+    tarball_file(&t, "d1/x.txt", "one");
+    tarball_file(&t, "d2/x.txt", "two");
+    tarball_end(&t);
+    save_tar(&t, path);
+    o.keys = TARN_KEYS_PATH;
+    OK(tarn_index_create(&path, 1, &o, scratch_path("rule/r.taridx"), NULL, NULL, &err));
+    flip(scratch_path("rule/r.tarsum"), 100);
+    tarn_verify_report r = verify(scratch_path("rule"), true);
+    assert_int_equal(r.problems, 1);
+    assert_int_equal(r.remaining, 0);
+    OK(tarn_index_load(scratch_path("rule/r.taridx"), &index, &err));
+    tarn_index_info info;
+    tarn_index_info_get(index, &info);
+    assert_int_equal(info.keys, TARN_KEYS_PATH);
+    assert_int_equal(info.samples, 2);
+    tarn_index_free(index);
+    tarball_reset(&t);
+}
+
+static void repair_never_empties_a_file_that_is_no_archive(void **state)
+{
+    (void)state;
+    size_t size, after;
+    const char *folder = make_fold("other", &size);
+    unsigned char *noise = malloc(9000);
+    for (int i = 0; i < 9000; i++)
+        noise[i] = (unsigned char)(i * 7 + 3);
+    write_file(scratch_path("other/f_1.tar"), noise, 9000);
+    tarn_verify_report r = verify(folder, true);
+    assert_true(r.remaining > 0);
+    free(read_file(scratch_path("other/f_1.tar"), &after));
+    assert_int_equal(after, 9000);
+    free(noise);
+}
+
 static void damage_in_the_middle_is_reported_and_remains(void **state)
 {
     (void)state;
@@ -256,6 +301,8 @@ int main(void)
         cmocka_unit_test(a_missing_shard_does_not_hide_changed_payloads),
         cmocka_unit_test(repair_adds_a_missing_end),
         cmocka_unit_test(repair_rebuilds_a_damaged_index_with_its_checksums),
+        cmocka_unit_test(repair_keeps_the_key_rule_without_sums),
+        cmocka_unit_test(repair_never_empties_a_file_that_is_no_archive),
         cmocka_unit_test(damage_in_the_middle_is_reported_and_remains),
         cmocka_unit_test(bytes_behind_the_end_are_cut_off_and_kept),
         cmocka_unit_test(a_single_archive_can_be_verified),
