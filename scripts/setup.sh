@@ -4,7 +4,7 @@ set -eu
 
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev"
 test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev valgrind \
-python3 libarchive-tools mandoc binutils"
+python3 libarchive-tools mandoc binutils strace"
 bench="python3 libarchive-tools util-linux time"
 
 wanted=""

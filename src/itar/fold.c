@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <tarn/tar.h>
+
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -63,9 +65,24 @@ static tarn_status check_stamps(const tarn_fold *f, const char *const *paths,
     return TARN_OK;
 }
 
-/* Without one, every row must lie inside a shard that is there. */
+/* A shard that has members but no row came after the index was made. */
+static tarn_status check_rowless(const tarn_fold *f, const char *path, tarn_error *err)
+{
+    tarn_tar *tar;
+    tarn_member member;
+    TARN_TRY(tarn_tar_open(path, NULL, &tar, err));
+    tarn_status status = tarn_tar_next(tar, &member, err);
+    tarn_tar_close(tar);
+    if (status == TARN_END) return TARN_OK;
+    TARN_TRY(status);
+    return stale(f, err, "the index does not know shard", base_name(path));
+}
+
+/* Without one, every row must lie inside a shard that is there, and every shard with
+ * members must have a row. */
 static tarn_status check_ranges(const tarn_fold *f, const char *const *paths,
-                                const uint64_t *sizes, size_t count, tarn_error *err)
+                                const uint64_t *sizes, size_t count, bool *has_row,
+                                tarn_error *err)
 {
     for (uint64_t i = 0; i < f->index->n_rows; i++) {
         tarn_row row;
@@ -81,7 +98,10 @@ static tarn_status check_ranges(const tarn_fold *f, const char *const *paths,
                 "row %llu of the index: offset past the shard, which has "
                 "%llu bytes; run tarn index again",
                 (unsigned long long)i, (unsigned long long)sizes[row.shard]);
+        has_row[row.shard] = true;
     }
+    for (size_t i = 0; i < count; i++)
+        if (!has_row[i]) TARN_TRY(check_rowless(f, paths[i], err));
     return TARN_OK;
 }
 
@@ -108,12 +128,13 @@ static tarn_status attach(tarn_fold *f, const char *index_path, const char *cons
                           size_t count, tarn_error *err)
 {
     uint64_t *sizes = malloc((count + 1) * sizeof *sizes);
-    if (!sizes) return tarn__fail_memory(err);
-    tarn_status status = get_index(f, index_path, paths, count, err);
+    bool *has_row = calloc(count + 1, sizeof *has_row);
+    tarn_status status = sizes && has_row ? get_index(f, index_path, paths, count, err)
+                                          : tarn__fail_memory(err);
     if (status == TARN_OK) status = stat_sizes(paths, count, sizes, err);
     if (status == TARN_OK)
         status = f->index->sums ? check_stamps(f, paths, sizes, count, err)
-                                : check_ranges(f, paths, sizes, count, err);
+                                : check_ranges(f, paths, sizes, count, has_row, err);
     if (status == TARN_OK && f->options.check &&
         !(f->index->path && f->index->sums && f->index->sums->checksums))
         status = tarn__fail_at(err, TARN_ERR_NOT_FOUND,
@@ -124,6 +145,7 @@ static tarn_status attach(tarn_fold *f, const char *index_path, const char *cons
         status = tarn__filecache_new(paths, sizes, count,
                                      (tarn__filecache_io)f->options.io, &f->files, err);
     free(sizes);
+    free(has_row);
     f->place = (tarn__place){f->files, f->index, tarn__key_hash};
     return status;
 }

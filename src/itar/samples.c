@@ -299,14 +299,21 @@ static tarn_status filter_begin(const tarn_fold *f, filter *out, tarn_error *err
     return tarn__fail_memory(err);
 }
 
-static void filter_end(tarn_fold *f, filter *made)
+/* Puts the new samples in place, or drops them after a failure. */
+static tarn_status filter_end(tarn_fold *f, filter *made, tarn_status status)
 {
+    if (status != TARN_OK) {
+        free(made->rows);
+        free(made->starts);
+        return status;
+    }
     made->starts[made->n_samples] = (uint32_t)made->n_rows;
     free(f->rows);
     free(f->starts);
     f->rows = made->rows;
     f->starts = made->starts;
     f->n_samples = made->n_samples;
+    return TARN_OK;
 }
 
 static tarn_status number_fields(const tarn_fold *f, const char *const *fields,
@@ -368,13 +375,7 @@ tarn_status tarn_fold_require(tarn_fold *f, const char *const *fields, size_t co
         status = require_in_sample(f, i, wanted, distinct, seen, &made, err);
     free(wanted);
     free(seen);
-    if (status == TARN_OK) {
-        filter_end(f, &made);
-    } else {
-        free(made.rows);
-        free(made.starts);
-    }
-    return status;
+    return filter_end(f, &made, status);
 }
 
 /* Marks the rows of every key. */
@@ -415,11 +416,5 @@ tarn_status tarn_fold_keep(tarn_fold *f, const char *const *keys, size_t count,
             made.rows[made.n_rows++] = (uint32_t)tarn_sample_row(&s, k);
     }
     free(marks);
-    if (status == TARN_OK) {
-        filter_end(f, &made);
-    } else {
-        free(made.rows);
-        free(made.starts);
-    }
-    return status;
+    return filter_end(f, &made, status);
 }

@@ -230,6 +230,18 @@ static void renamed_missing_and_changed_shards_are_refused(void **state)
     unlink(scratch_path("stale/f.tarsum"));
     FAILS(TARN_ERR_STALE, "row 12 is in shard 2, and there are 2",
           tarn_fold_open(folder, NULL, &fold, &err));
+    folder = make_folder("late", 2);
+    make_index(folder, false);
+    unlink(scratch_path("late/f.tarsum"));
+    tarn_fold_close(open_fold(folder, NULL));
+    tarball t = {0};
+    tarball_end(&t);
+    save_tar(&t, scratch_path("late/f_2.tar")); /* no members: nothing is missing */
+    tarn_fold_close(open_fold(folder, NULL));
+    make_folder("late", 3);
+    FAILS(TARN_ERR_STALE, "does not know shard f_2.tar",
+          tarn_fold_open(folder, NULL, &fold, &err));
+    tarball_reset(&t);
 }
 
 static void an_index_of_other_shards_never_gives_their_bytes(void **state)
