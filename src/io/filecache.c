@@ -1,8 +1,9 @@
-/* Descriptors are pinned while in use. A slot's pin count is -1 while its file is closed,
- * and only a slot nobody pins (0) can go back to -1, so a reader needs one compare-and-
- * swap to use an open file and the lock only to open one. Maps are kept until the cache
- * is freed: views are borrowed, and nothing may pull a map from under them. Past
- * TARN_MAX_SHARD_MAPS files are read instead. */
+/* Descriptors are pinned while in use, unless there are enough for all files: many threads
+ * on one large shard would otherwise fight over its count. A slot's pin count is -1 while
+ * its file is closed, and only a slot nobody pins (0) can go back to -1, so a reader needs
+ * one compare-and-swap to use an open file and the lock only to open one. Maps are kept
+ * until the cache is freed: views are borrowed, and nothing may pull a map from under
+ * them. Past TARN_MAX_SHARD_MAPS files are read instead. */
 #include "io/filecache.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@ struct tarn__filecache {
     slot *slots;
     size_t count;
     tarn__filecache_io io;
+    bool roomy; /* all files can stay open: nothing is evicted, nothing need be pinned */
     pthread_mutex_t lock; /* opening, closing, mapping; guards what follows */
     size_t open, max_open;
     size_t maps;
@@ -59,6 +61,7 @@ tarn_status tarn__filecache_new(const char *const *paths, const uint64_t *sizes,
     c->slots = calloc(count ? count : 1, sizeof *c->slots);
     c->io = io;
     c->max_open = descriptor_budget();
+    c->roomy = count <= c->max_open;
     bool complete = c->slots != NULL;
     for (size_t i = 0; complete && i < count; i++) {
         c->slots[i].path = strdup(paths[i]);
@@ -93,6 +96,7 @@ void tarn__filecache_free(tarn__filecache *c)
 /* Closes one file nobody uses, sparing those used since the hand last passed. */
 static bool evict_one(tarn__filecache *c)
 {
+    if (c->roomy) return false;
     for (size_t step = 0; step < 2 * c->count; step++) {
         slot *s = &c->slots[c->hand];
         c->hand = (c->hand + 1) % c->count;
@@ -145,9 +149,10 @@ static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
     return status;
 }
 
-static bool pin_open(slot *s)
+static bool pin_open(const tarn__filecache *c, slot *s)
 {
     int pins = atomic_load(&s->pins);
+    if (c->roomy) return pins != CLOSED;
     while (pins != CLOSED)
         if (atomic_compare_exchange_weak(&s->pins, &pins, pins + 1)) {
             if (!atomic_load_explicit(&s->used, memory_order_relaxed))
@@ -159,16 +164,16 @@ static bool pin_open(slot *s)
 
 static tarn_status pin(tarn__filecache *c, slot *s, tarn_error *err)
 {
-    if (pin_open(s)) return TARN_OK;
+    if (pin_open(c, s)) return TARN_OK;
     pthread_mutex_lock(&c->lock);
-    tarn_status status = pin_open(s) ? TARN_OK : open_slot(c, s, err);
+    tarn_status status = pin_open(c, s) ? TARN_OK : open_slot(c, s, err);
     pthread_mutex_unlock(&c->lock);
     return status;
 }
 
-static void unpin(slot *s)
+static void unpin(const tarn__filecache *c, slot *s)
 {
-    atomic_fetch_sub(&s->pins, 1);
+    if (!c->roomy) atomic_fetch_sub(&s->pins, 1);
 }
 
 /* The map of a pinned slot, or NULL if it is to be read. */
@@ -234,7 +239,7 @@ tarn_status tarn__filecache_view(tarn__filecache *c, size_t number, uint64_t off
     } else {
         status = copy_view(s, offset, len, out, err);
     }
-    unpin(s);
+    unpin(c, s);
     return status;
 }
 
@@ -245,7 +250,7 @@ tarn_status tarn__filecache_read(tarn__filecache *c, size_t number, uint64_t off
     TARN_TRY(check_range(s, offset, len, err));
     TARN_TRY(pin(c, s, err));
     tarn_status status = tarn__read_exact(s->fd, s->path, buf, len, offset, err);
-    unpin(s);
+    unpin(c, s);
     return status;
 }
 
