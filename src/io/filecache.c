@@ -1,9 +1,9 @@
-/* Descriptors are pinned while in use, unless there are enough for all files: many threads
- * on one large shard would otherwise fight over its count. A slot's pin count is -1 while
- * its file is closed, and only a slot nobody pins (0) can go back to -1, so a reader needs
- * one compare-and-swap to use an open file and the lock only to open one. Maps are kept
- * until the cache is freed: views are borrowed, and nothing may pull a map from under
- * them. Past TARN_MAX_SHARD_MAPS files are read instead. */
+/* Descriptors are pinned while in use, unless there are enough for all files: many
+ * threads on one large shard would otherwise fight over its count. A slot's pin count is
+ * -1 while its file is closed, and only a slot nobody pins (0) can go back to -1, so a
+ * reader needs one compare-and-swap to use an open file and the lock only to open one.
+ * Maps are kept until the cache is freed: views are borrowed, and nothing may pull a map
+ * from under them. Past TARN_MAX_SHARD_MAPS files are read instead. */
 #include "io/filecache.h"
 
 #include <errno.h>
