@@ -5,6 +5,9 @@
  * its last parameter. The pointer may be NULL; otherwise the struct is filled when, and
  * only when, the status is neither TARN_OK nor TARN_END. The library never prints,
  * exits, aborts or installs signal handlers.
+ *
+ * Until version 1.0 structs may grow with a release: compile against the headers of the
+ * library you link with. Option structs carry their size, and old ones are understood.
  */
 #ifndef TARN_BASE_H
 #define TARN_BASE_H
@@ -59,7 +62,7 @@ typedef enum tarn_status {
 
 typedef struct tarn_error {
     tarn_status code;
-    int sys_errno;                        /* 0 unless code is TARN_ERR_IO */
+    int sys_errno;                        /* of the system call that failed, or 0 */
     uint64_t offset;                      /* in the file; TARN_NO_OFFSET if none */
     char path[TARN_ERROR_PATH_MAX];       /* "" if no file is concerned */
     char message[TARN_ERROR_MESSAGE_MAX]; /* what was found, expected, and to do next */

@@ -71,8 +71,9 @@ typedef struct tarn_fold_options {
     tarn_io io;
     bool check;   /* compare each payload with its checksum when it is read */
     bool scan;    /* without an index on disk, make one in memory */
-    bool by_hash; /* samples in the order of their key hashes, as the reference's
-                     enforce_contiguous has them, instead of first appearance */
+    bool by_hash; /* samples that do not stand together in the order of their key hashes,
+                     as the reference's enforce_contiguous has them, instead of first
+                     appearance */
     tarn_index_options index; /* how to scan; a single .tar is always scanned */
 } tarn_fold_options;
 
