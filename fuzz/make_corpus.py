@@ -155,6 +155,8 @@ def archives():
     yield "dot_slash", member(b"./a.txt") + member(b"./b.txt") + END
     yield "empty_name", member(b"") + B + END
     yield "not_tar", b"this is no archive\n" * 30
+    yield "compressed_xz", b"\xfd7zXZ\0" + bytes(600)
+    yield "compressed_gzip", b"\x1f\x8b\x08" + bytes(20)
 
 
 # --- Hashes ---------------------------------------------------------------------------
