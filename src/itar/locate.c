@@ -123,7 +123,9 @@ static bool pass_header(const unsigned char *data, size_t len, size_t *at, pendi
     if (tarn__header_parse(data + *at, &header, NULL) != TARN_OK) return false;
     uint64_t size = header.size;
     if (extends_member(header.kind)) {
-        if (p->count == 2) return false;
+        /* Two for one member are refused by a strict reader: the front is not in order.
+         */
+        if (p->count == 2 || (header.kind == TARN__PAX && p->count)) return false;
         p->header[p->count++] = data + *at;
     } else {
         if (header.kind == TARN__REGULAR && p->has_pax_size) size = p->pax_size;
@@ -132,9 +134,9 @@ static bool pass_header(const unsigned char *data, size_t len, size_t *at, pendi
     uint64_t room = len - *at - TARN__BLOCK;
     uint64_t padded = (size + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1);
     if (size > room || padded > room) return false;
-    if (header.kind == TARN__PAX &&
-        tarn__pax_parse((const char *)data + *at + TARN__BLOCK, (size_t)size, &pax,
-                        NULL) == TARN_OK) {
+    if (header.kind == TARN__PAX) {
+        const char *records = (const char *)data + *at + TARN__BLOCK;
+        if (tarn__pax_parse(records, (size_t)size, &pax, NULL) != TARN_OK) return false;
         p->has_pax_size = pax.has_size;
         p->pax_size = pax.size;
     }
