@@ -88,7 +88,7 @@ def archives():
     yield "pax_malformed", block(b"pax", 5, b"x") + pad(b"9 a=b") + A + END
     yield "pax_malformed_and_cut_padding", block(b"pax", 5, b"x") + pad(b"9 a=b") + A[:600]
     yield "pax_malformed_before_pax", (block(b"pax", 5, b"x") + pad(b"9 a=b") +
-                                       pax(record(b"path", b"x.txt")) + A + END)
+                                       pax((b"path", b"x.txt")) + A + END)
     yield "pax_without_member", A + pax((b"path", b"x.txt")) + END
     yield "pax_two_headers", pax((b"path", b"x.txt")) * 2 + A + END
     yield "pax_empty", block(b"pax", 0, b"x") + A + END
