@@ -6,6 +6,7 @@
   memory  peak memory of indexing, for each member
   lookup  one field by key in ten million rows, against opening and mapping the same files
   verify  checksums of every byte, against cat and Python's zlib.crc32
+  ways    the bare ways of getting at headers that tarn's window chooses from
 
 Contestants take turns and medians count. Ratios are what to look at: absolute numbers of a
 virtual machine change from hour to hour. tarn writes its index to disk and syncs it in each
@@ -174,7 +175,7 @@ class Bench:
         files = [*large.folder.glob("train.tar*"), *large.shards]
         read_all(files)
         contestants = [
-            Contestant(OPEN_MAP, fixed([build_open_map(), *files])),
+            Contestant(OPEN_MAP, fixed([build("open_map"), *files])),
             Contestant("tarn --version", fixed([self.args.tarn, "--version"])),
             self.getter(small),
             self.getter(large, target="about 1x"),
@@ -183,6 +184,22 @@ class Bench:
         self.heading("lookup by random key, whole process", large)
         self.report.table("lookup", large.name, contestants, 1, "lookups/s", OPEN_MAP,
                           inverse=True)
+
+    def ways(self):
+        states = [("by a sequential read", warm_in_order),
+                  ("as a Python writer leaves it", warm_as_written)]
+        for name, ways in (("d1", (("read", 1 << 20), ("read", 256 << 10), ("map", 0))),
+                           ("d2", (("hop", 1536), ("map", 0)))):
+            data = self.data(name)
+            for state, prepare in states:
+                prepare(data.shards)
+                contestants = [Contestant(f"{way} {size or ''}".strip(),
+                                          fixed([build("ways"), way, size, *data.shards]))
+                               for way, size in ways]
+                take_turns(contestants, self.args.rounds)
+                self.heading(f"ways, cached {state}", data)
+                self.report.table(f"ways, {state}", name, contestants, data.members,
+                                  "members/s", contestants[0].name)
 
     def getter(self, data, target=""):
         rng = random.Random(7)
@@ -227,14 +244,15 @@ def eviction(left):
     return f"bytes of shards left in the page cache before a pass: at most {max(left):,}"
 
 
-def build_open_map():
-    program, source = DATA / "open_map", HERE / "open_map.c"
+def build(name):
+    """A C program of this folder, compiled if need be."""
+    program, source = DATA / name, HERE / f"{name}.c"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         run([os.environ.get("CC", "cc"), "-O2", "-o", program, source])
     return program
 
 
-BENCHES = ("index", "cold", "memory", "lookup", "verify")
+BENCHES = ("index", "cold", "memory", "lookup", "verify", "ways")
 
 
 def parse():

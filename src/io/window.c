@@ -41,16 +41,19 @@ static void release(tarn__window *w)
 }
 
 /* A direct read into private memory that a fork made copy-on-write could land in the
- * other process, so direct reads get shared memory. All else comes from malloc, which
- * hands the same pages out again for the next shard. */
+ * other process, so direct reads get shared memory. All else comes from the heap, which
+ * hands the same pages out again for the next shard; aligned, because the kernel copies
+ * to aligned memory nearly twice as fast. */
 static tarn_status reserve(tarn__window *w, size_t capacity, tarn_error *err)
 {
     if (w->capacity >= capacity) return TARN_OK;
     release(w);
     w->shared = w->direct_fd >= 0;
-    void *buffer = w->shared ? mmap(NULL, capacity, PROT_READ | PROT_WRITE,
-                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0)
-                             : malloc(capacity);
+    void *buffer = w->shared
+                       ? mmap(NULL, capacity, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+                       : aligned_alloc(DIRECT_ALIGN, (capacity + DIRECT_ALIGN - 1) &
+                                                         ~(size_t)(DIRECT_ALIGN - 1));
     if (!buffer || buffer == MAP_FAILED) return tarn__fail_memory(err);
     w->buffer = buffer;
     w->capacity = capacity;
