@@ -18,6 +18,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = ROOT / ".venv/bin/python"  # has the real packages the interop tests run against
 LINE = re.compile(r"^\s*(not ok|ok)\b\s*\d*\s*-?\s*(.*)$")
 
 
@@ -73,16 +74,16 @@ def suites(build, only, wrap):
                 target = program.name.removeprefix("replay_")
                 yield program.name, [*wrap, str(program), str(ROOT / "fuzz" / "corpus" / target)]
     if only in (None, "cli"):
-        yield "cli", [sys.executable, str(ROOT / "tests/cli/run.py")]
+        yield "cli", [str(PYTHON), str(ROOT / "tests/cli/run.py")]
     if only in (None, "interop"):
         for script in sorted((ROOT / "tests/interop").glob("test_*.py")):
-            yield f"interop/{script.stem}", [sys.executable, str(script)]
+            yield f"interop/{script.stem}", [str(PYTHON), str(script)]
     if only in (None, "faults"):
         for script in sorted((ROOT / "tests/faults").glob("test_*.py")):
-            yield f"faults/{script.stem}", [sys.executable, str(script)]
+            yield f"faults/{script.stem}", [str(PYTHON), str(script)]
     if only in (None, "docs"):
         for script in sorted((ROOT / "tests/docs").glob("test_*.py")):
-            yield f"docs/{script.stem}", [sys.executable, str(script)]
+            yield f"docs/{script.stem}", [str(PYTHON), str(script)]
 
 
 def total(log):
