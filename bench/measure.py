@@ -19,12 +19,13 @@ READ_SIZE = 8 << 20
 PYTHON_WRITE_SIZE = 10240
 
 
-def run(argv):
-    """Runs one command with its output thrown away; seconds from start to end."""
+def run(argv, output="/dev/null"):
+    """Runs one command, its output added to a file; seconds from start to end."""
     argv = [str(a) for a in argv]
-    to_null = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    to_file = [(os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o666)]
     start = time.perf_counter()
-    pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=to_null)
+    pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=to_file)
     _, status = os.waitpid(pid, 0)
     seconds = time.perf_counter() - start
     if status != 0:
@@ -101,18 +102,19 @@ class Contestant:
 
     commands gives the command lines of a pass, which run one after the other; before runs
     untimed ahead of each pass; a slow one takes part in the first round only; target is
-    what its ratio should reach, in words.
+    what its ratio should reach, in words. What it prints goes to output.
     """
     name: str
     commands: Callable[[], list]
     before: Callable[[], None] = lambda: None
     slow: bool = False
     target: str = ""
+    output: str = "/dev/null"
     times: list = dataclasses.field(default_factory=list)
 
     def once(self):
         self.before()
-        return sum(run(argv) for argv in self.commands())
+        return sum(run(argv, self.output) for argv in self.commands())
 
     @property
     def median(self):

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "io/filecache.h"
 #include "itar/locate.h"
 #include "itar/order.h"
@@ -156,7 +157,7 @@ static tarn_status sort_runs(merger *m, tarn_error *err)
                             (uint32_t)(end - row)};
         }
     }
-    tarn__runs_sort(m->runs, m->n_runs);
+    tarn__runs_sort(m->runs, m->n_runs, tarn__thread_count(m->build->options->threads));
     return TARN_OK;
 }
 
@@ -229,7 +230,7 @@ static tarn_status group_runs(merger *m, tarn_error *err)
 static tarn_status number_crashes(merger *m, tarn_error *err)
 {
     uint32_t id = 0;
-    tarn__runs_sort(m->strangers, m->n_strangers);
+    tarn__runs_sort(m->strangers, m->n_strangers, 1);
     for (size_t i = 0; i < m->n_strangers; i++) {
         const tarn__run *run = &m->strangers[i];
         tarn__name key = key_at_row(m, run->row);
@@ -274,7 +275,7 @@ static tarn_status find_far_duplicates(merger *m, const tarn__run *runs, size_t 
             rows[n++] = (tarn__run){key, runs[i].row + k, runs[i].row};
         }
     }
-    tarn__runs_sort(rows, n);
+    tarn__runs_sort(rows, n, 1);
     tarn_status status = TARN_OK;
     for (size_t i = 1; status == TARN_OK && i < n; i++) {
         if (rows[i].hash != rows[i - 1].hash || rows[i].tag == rows[i - 1].tag) continue;

@@ -2,12 +2,14 @@
 #include "itar/order.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "itar/index.h"
 #include "itar/row.h"
 
-enum { SMALL = 24, BUCKETS = 256 };
+enum { SMALL = 24, BUCKETS = 256, WORTH_THREADS = 1 << 15 };
 
 static bool run_before(const tarn__run *a, const tarn__run *b)
 {
@@ -33,13 +35,11 @@ static unsigned digit(const tarn__run *r, int level)
                      : (r->row >> (24 - 8 * (level - 8))) & 255u;
 }
 
-static void sort_level(tarn__run *runs, size_t count, int level)
+/* Brings the runs into the buckets of one level; tail[b] is where bucket b ends. */
+static void deal(tarn__run *runs, size_t count, int level, size_t tail[BUCKETS])
 {
-    if (count <= SMALL || level == 12) {
-        insertion_sort(runs, count);
-        return;
-    }
-    size_t head[BUCKETS], tail[BUCKETS] = {0}, at = 0;
+    size_t head[BUCKETS], at = 0;
+    memset(tail, 0, BUCKETS * sizeof *tail);
     for (size_t i = 0; i < count; i++)
         tail[digit(&runs[i], level)]++;
     for (unsigned b = 0; b < BUCKETS; b++) {
@@ -58,16 +58,45 @@ static void sort_level(tarn__run *runs, size_t count, int level)
             }
             runs[head[b]++] = r;
         }
-    size_t from = 0;
+}
+
+static void sort_level(tarn__run *runs, size_t count, int level)
+{
+    if (count <= SMALL || level == 12) {
+        insertion_sort(runs, count);
+        return;
+    }
+    size_t tail[BUCKETS], from = 0;
+    deal(runs, count, level, tail);
     for (unsigned b = 0; b < BUCKETS; b++) {
         sort_level(runs + from, tail[b] - from, level + 1);
         from = tail[b];
     }
 }
 
-void tarn__runs_sort(tarn__run *runs, size_t count)
+typedef struct dealt {
+    tarn__run *runs;
+    size_t tail[BUCKETS];
+} dealt;
+
+static tarn_status sort_bucket(void *context, size_t number)
 {
-    sort_level(runs, count, 0);
+    dealt *d = context;
+    size_t from = number ? d->tail[number - 1] : 0;
+    sort_level(d->runs + from, d->tail[number] - from, 1);
+    return TARN_OK;
+}
+
+void tarn__runs_sort(tarn__run *runs, size_t count, unsigned threads)
+{
+    size_t failed;
+    if (threads < 2 || count < WORTH_THREADS) {
+        sort_level(runs, count, 0);
+        return;
+    }
+    dealt d = {.runs = runs};
+    deal(runs, count, 0, d.tail);
+    (void)!tarn__parallel(threads, BUCKETS, sort_bucket, &d, &failed);
 }
 
 tarn_status tarn__order_by_crash(const struct tarn_index *index, uint32_t *order,
@@ -79,7 +108,7 @@ tarn_status tarn__order_by_crash(const struct tarn_index *index, uint32_t *order
         uint32_t crash = tarn__row_crash(tarn__index_at(index, order[i]));
         runs[i] = (tarn__run){crash, order[i], 0};
     }
-    tarn__runs_sort(runs, count);
+    tarn__runs_sort(runs, count, 1);
     for (size_t i = 0; i < count; i++)
         order[i] = runs[i].row;
     free(runs);
@@ -148,7 +177,7 @@ tarn_status tarn__order_make(const struct tarn_index *index, uint32_t **out,
         else
             runs[n++] = (tarn__run){tarn__row_hash(row), (uint32_t)i, 1};
     }
-    tarn__runs_sort(runs, n);
+    tarn__runs_sort(runs, n, 1);
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < runs[i].tag; k++)
             order[at++] = runs[i].row + k;

@@ -12,7 +12,7 @@ typedef struct tarn__run {
 } tarn__run;
 
 /* Sorts by (hash, row) in place, in linear time for any hashes. */
-void tarn__runs_sort(tarn__run *runs, size_t count);
+void tarn__runs_sort(tarn__run *runs, size_t count, unsigned threads);
 
 struct tarn_index;
 

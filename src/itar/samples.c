@@ -113,7 +113,7 @@ static tarn_status group_by_key(tarn_fold *f, tarn_error *err)
     f->rows = malloc((f->index->n_rows + 1) * sizeof *f->rows);
     tarn_status status =
         !groups || !f->rows ? tarn__fail_memory(err) : list_groups(f, order, groups, err);
-    if (status == TARN_OK && !f->options.by_hash) tarn__runs_sort(groups, n);
+    if (status == TARN_OK && !f->options.by_hash) tarn__runs_sort(groups, n, 1);
     for (uint64_t i = 0; status == TARN_OK && i < n; i++) {
         f->starts[i] = (uint32_t)at;
         for (uint32_t k = 0; k < groups[i].tag; k++)
