@@ -39,17 +39,19 @@ typedef struct tarn_source_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_filter filter;
     bool allow_pipe;        /* run pipe: commands in a shell */
-    uint64_t max_expansion; /* refuse data that expands by more than this factor */
+    uint64_t max_expansion; /* refuse data that expands by more than this factor, the
+                             * first 64 MiB not counted; 0: no limit */
     uint64_t max_size;      /* and more than this many bytes after expansion */
     unsigned connect_seconds;
     unsigned stall_seconds; /* without a byte */
     unsigned retries;       /* after the first attempt; each goes on at the failed byte */
+    uint64_t max_memory;    /* that a decoder may take for its window */
 } tarn_source_options;
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
     {                                                                                    \
         sizeof(tarn_source_options), TARN_FILTER_AUTO, false, 1000, UINT64_MAX, 30, 60,  \
-            5                                                                            \
+            5, UINT64_C(1) << 30                                                         \
     }
 
 TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,
@@ -58,7 +60,8 @@ TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,
 
 /* Reads len bytes; *out_got is less only where the data end. Whatever makes the data
  * incomplete (a lost connection, a command that failed, a compressed stream that is cut)
- * is an error, not an end. */
+ * is an error, not an end: whoever stops before the end never hears of it. After an error
+ * *out_got bytes are good, and every further read fails the same way. */
 TARN_API TARN_CHECKED tarn_status tarn_source_read(tarn_source *source, void *buf,
                                                    size_t len, size_t *out_got,
                                                    tarn_error *err);

@@ -7,6 +7,7 @@
 #include <tarn/base.h>
 #include <tarn/fold.h>
 #include <tarn/index.h>
+#include <tarn/source.h>
 #include <tarn/tar.h>
 #include <tarn/verify.h>
 

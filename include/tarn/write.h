@@ -1,0 +1,178 @@
+/* tarn/write.h: samples into tar shards.
+ *
+ * Three writers, each on top of the one before:
+ *   tarn_tar_writer    one archive, to a file or any other sink
+ *   tarn_shard_writer  archives that roll over: x_000000.tar, x_000001.tar, ...
+ *   tarn_fold_writer   a fold: <fold>_0000.tar ..., <fold>.taridx and <fold>.tarsum
+ *
+ *     tarn_fold_writer *train;
+ *     if (tarn_fold_writer_open("birds", "train", NULL, &train, &err) != TARN_OK) ...
+ *     tarn_field fields[] = {{"jpg", jpg, jpg_size}, {"cls", "3", 1}};
+ *     if (tarn_fold_writer_add(train, "kiwi_07", fields, 2, &err) != TARN_OK) ...
+ *     if (tarn_fold_writer_finish(train, &err) != TARN_OK) ...
+ *
+ * Nothing has its final name before it is complete: `finish` publishes, `abandon` leaves
+ * nothing behind, and both close the handle whatever the outcome. A sample is written
+ * whole or not at all: after an error of add the writer goes on as if the call had not
+ * been made, unless the disk (or whatever takes the bytes) failed; then every further
+ * call fails, and only abandon is left.
+ *
+ * A writer belongs to one thread at a time.
+ */
+#ifndef TARN_WRITE_H
+#define TARN_WRITE_H
+
+#include <tarn/base.h>
+#include <tarn/source.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One field of a sample that is to be written: NAME in "key.NAME". */
+typedef struct tarn_field {
+    const char *name;
+    const void *data;
+    size_t size;
+} tarn_field;
+
+/* --- One archive -------------------------------------------------------------------- */
+
+typedef struct tarn_tar_writer tarn_tar_writer;
+
+typedef enum tarn_name_style {
+    /* ASCII names of at most 100 bytes in the header, all others in a pax header before
+     * it: the bytes of Python's tarfile, and so of WebDataset with an integer mtime. */
+    TARN_NAMES_PAX = 0,
+    /* Every name in the header as it is; longer than 100 bytes is an error. Readers that
+     * know nothing of pax need this, the reference's for one. */
+    TARN_NAMES_PLAIN = 1
+} tarn_name_style;
+
+typedef enum tarn_name_rules {
+    /* Refuse names that would not come back as the same key and field: a dot in the key's
+     * base name, an empty part, a slash in a field, "." or ".." as a folder, a leading
+     * slash, control characters, fields that begin with "_", and two fields that are the
+     * same in lower case. */
+    TARN_RULES_STRICT = 0,
+    TARN_RULES_NONE = 1 /* names as they are; still no NUL, and none of them empty */
+} tarn_name_rules;
+
+/* The time in SOURCE_DATE_EPOCH, or 1970 where that is not set: the same input gives the
+ * same bytes. */
+#define TARN_MTIME_DEFAULT INT64_MIN
+
+typedef struct tarn_tar_writer_options {
+    size_t size; /* of this struct; set by the initialiser */
+    tarn_name_style names;
+    tarn_name_rules rules;
+    bool keep_order; /* of the fields; false: sorted by code point, as WebDataset does */
+    int64_t mtime;
+    const char *user, *group; /* NULL: "bigdata", as in WebDataset */
+    uint32_t uid, gid;
+    uint32_t mode;
+    tarn_sink_options sink; /* compression, overwriting, waiting for the disk */
+} tarn_tar_writer_options;
+
+#define TARN_TAR_WRITER_OPTIONS_INIT                                                     \
+    {                                                                                    \
+        sizeof(tarn_tar_writer_options), TARN_NAMES_PAX, TARN_RULES_STRICT, false,       \
+            TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT           \
+    }
+
+/* Begins an archive at a URL (see source.h). options may be NULL. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_writer_open(
+    const char *url, const tarn_tar_writer_options *options, tarn_tar_writer **out,
+    tarn_error *err);
+
+/* Adds a sample: one member "key.field" for each field. *out_payload, which may be NULL,
+ * gets the bytes of all fields. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_writer_add(tarn_tar_writer *writer,
+                                                      const char *key,
+                                                      const tarn_field *fields,
+                                                      size_t count, uint64_t *out_payload,
+                                                      tarn_error *err);
+
+/* Adds one member of any name. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_writer_member(tarn_tar_writer *writer,
+                                                         const char *name,
+                                                         const void *data, size_t size,
+                                                         tarn_error *err);
+
+/* Bytes of the archive so far, before compression and without its end. */
+TARN_API uint64_t tarn_tar_writer_size(const tarn_tar_writer *writer);
+
+TARN_API TARN_CHECKED tarn_status tarn_tar_writer_finish(tarn_tar_writer *writer,
+                                                         tarn_error *err);
+TARN_API void tarn_tar_writer_abandon(tarn_tar_writer *writer);
+
+/* --- Archives that roll over --------------------------------------------------------- */
+
+typedef struct tarn_shard_writer tarn_shard_writer;
+
+/* When a shard is full. A sample never straddles two shards. */
+typedef enum tarn_roll {
+    /* The file, its headers, padding and end counted, never grows past max_size; a sample
+     * that does not fit into a shard of its own is an error. */
+    TARN_ROLL_FILE = 0,
+    /* WebDataset's: before a sample, if the payloads so far reach max_size. */
+    TARN_ROLL_PAYLOAD = 1,
+    /* The reference's: before a sample, if the archive so far reaches max_size. */
+    TARN_ROLL_ARCHIVE = 2
+} tarn_roll;
+
+/* Called after each finished shard. Return non-zero to stop: the call that finished it
+ * then fails with TARN_ERR_CANCELLED. */
+typedef int (*tarn_shard_hook)(void *context, const char *url, uint64_t samples,
+                               uint64_t bytes);
+
+typedef struct tarn_shard_writer_options {
+    size_t size; /* of this struct; set by the initialiser */
+    uint64_t start;
+    uint64_t max_count; /* samples; 0: no limit */
+    uint64_t max_size;  /* bytes; 0: no limit */
+    tarn_roll roll;
+    tarn_shard_hook hook;
+    void *hook_context;
+    tarn_tar_writer_options tar;
+} tarn_shard_writer_options;
+
+#define TARN_SHARD_WRITER_OPTIONS_INIT                                                   \
+    {                                                                                    \
+        sizeof(tarn_shard_writer_options), 0, 100000, UINT64_C(3000000000),              \
+            TARN_ROLL_FILE, NULL, NULL, TARN_TAR_WRITER_OPTIONS_INIT                     \
+    }
+
+/* pattern is a URL with one %d or %0Nd, which becomes the shard's number; "%%" is a
+ * percent sign. The first sample opens the first shard. */
+TARN_API TARN_CHECKED tarn_status tarn_shard_writer_open(
+    const char *pattern, const tarn_shard_writer_options *options,
+    tarn_shard_writer **out, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_shard_writer_add(tarn_shard_writer *writer,
+                                                        const char *key,
+                                                        const tarn_field *fields,
+                                                        size_t count, tarn_error *err);
+
+/* Ends the shard at hand; the next sample opens another. */
+TARN_API TARN_CHECKED tarn_status tarn_shard_writer_next(tarn_shard_writer *writer,
+                                                         tarn_error *err);
+
+typedef struct tarn_written {
+    uint64_t samples, members;
+    uint64_t payload; /* bytes of all fields */
+    uint64_t bytes;   /* of all archives, before compression */
+    uint64_t shards;
+} tarn_written;
+
+TARN_API void tarn_shard_writer_written(const tarn_shard_writer *writer,
+                                        tarn_written *out);
+
+/* Shards that were finished keep their names, also when the writer is abandoned. */
+TARN_API TARN_CHECKED tarn_status tarn_shard_writer_finish(tarn_shard_writer *writer,
+                                                           tarn_error *err);
+TARN_API void tarn_shard_writer_abandon(tarn_shard_writer *writer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

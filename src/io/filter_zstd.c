@@ -1,0 +1,118 @@
+/* Zstandard. Frames that carry no data (skippable ones, as pzstd writes) are passed over.
+ */
+#include <stdlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "io/filter.h"
+
+static const char *const suffixes[] = {".zst", ".tzst", ".zstd", NULL};
+
+static tarn__match match(const unsigned char *data, size_t size)
+{
+    tarn__match frame = tarn__magic(data, size, "\x28\xb5\x2f\xfd", 4);
+    if (frame != TARN__MATCH_NO || size == 0) return frame;
+    if ((data[0] & 0xf0) != 0x50) return TARN__MATCH_NO;
+    return tarn__magic(data + 1, size - 1, "\x2a\x4d\x18", 3);
+}
+
+/* The largest window, as a power of two, that stays within the memory allowed. */
+static int window_log(uint64_t max_memory)
+{
+    ZSTD_bounds bounds = ZSTD_dParam_getBounds(ZSTD_d_windowLogMax);
+    int log = bounds.lowerBound;
+    while (log < bounds.upperBound && max_memory >> (log + 1))
+        log++;
+    return log;
+}
+
+static tarn_status decoder_new(void **out, uint64_t max_memory, tarn_error *err)
+{
+    ZSTD_DCtx *d = ZSTD_createDCtx();
+    if (!d) return tarn__fail_memory(err);
+    ZSTD_DCtx_setParameter(d, ZSTD_d_windowLogMax, window_log(max_memory));
+    *out = d;
+    return TARN_OK;
+}
+
+static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_error *err)
+{
+    ZSTD_inBuffer in = {flow->in, flow->in_size, 0};
+    ZSTD_outBuffer out = {flow->out, flow->out_size, 0};
+    size_t code = ZSTD_decompressStream(state, &out, &in);
+    flow->in += in.pos;
+    flow->in_size -= in.pos;
+    flow->out += out.pos;
+    flow->out_size -= out.pos;
+    *out_end = code == 0;
+    if (!ZSTD_isError(code)) return TARN_OK;
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
+        return tarn__fail_memory(err);
+    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "unpacking this zstd data needs more memory than max_memory "
+                          "allows");
+    return tarn__fail(err, TARN_ERR_FORMAT, "damaged zstd data (%s)",
+                      ZSTD_getErrorName(code));
+}
+
+static tarn_status decode_next(void *state, tarn_error *err)
+{
+    ZSTD_DCtx_reset(state, ZSTD_reset_session_only);
+    return TARN_OK;
+}
+
+static void decoder_free(void *state)
+{
+    ZSTD_freeDCtx(state);
+}
+
+static tarn_status encoder_new(void **out, int level, tarn_error *err)
+{
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    if (!c) return tarn__fail_memory(err);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+    *out = c;
+    return TARN_OK;
+}
+
+static tarn_status encode(void *state, tarn__flow *flow, bool last, bool *out_end,
+                          tarn_error *err)
+{
+    ZSTD_inBuffer in = {flow->in, flow->in_size, 0};
+    ZSTD_outBuffer out = {flow->out, flow->out_size, 0};
+    size_t left =
+        ZSTD_compressStream2(state, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+    flow->in += in.pos;
+    flow->in_size -= in.pos;
+    flow->out += out.pos;
+    flow->out_size -= out.pos;
+    *out_end = last && left == 0;
+    if (!ZSTD_isError(left)) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_IO, "zstd failed (%s)", ZSTD_getErrorName(left));
+}
+
+static void encoder_free(void *state)
+{
+    ZSTD_freeCCtx(state);
+}
+
+const tarn__filter tarn__filter_zstd = {
+    .id = TARN_FILTER_ZSTD,
+    .name = "zstd",
+    .suffixes = suffixes,
+    .match = match,
+    .decoder_new = decoder_new,
+    .decode = decode,
+    .decode_next = decode_next,
+    .decoder_free = decoder_free,
+    .level_min = 1,
+    .level_max = 22,
+    .level_default = 3,
+    .encoder_new = encoder_new,
+    .encode = encode,
+    .encoder_free = encoder_free,
+};

@@ -1,0 +1,32 @@
+/* What every source is underneath: raw bytes that come in order, and an end that is only
+ * told when the data are known to be complete. Knows nothing of filters.
+ *
+ * An implementation puts a tarn__input first in its own struct. */
+#ifndef TARN_IO_INPUT_H
+#define TARN_IO_INPUT_H
+
+#include <tarn/source.h>
+
+typedef struct tarn__input tarn__input;
+
+typedef struct tarn__input_ops {
+    /* At least one byte, or none at the end. A loss that could be repaired was. */
+    tarn_status (*read)(tarn__input *in, void *buf, size_t len, size_t *out_got,
+                        tarn_error *err);
+    void (*close)(tarn__input *in);
+} tarn__input_ops;
+
+struct tarn__input {
+    const tarn__input_ops *ops;
+    char *shown; /* the URL as errors show it, without secrets; freed by the owner */
+};
+
+/* Each opens what stands behind one scheme; url is whole, scheme included. The caller
+ * fills in shown before the call, and it is for messages only. */
+typedef tarn_status tarn__input_open(const char *url, const char *shown,
+                                     const tarn_source_options *options,
+                                     tarn__input **out, tarn_error *err);
+
+tarn__input_open tarn__stdin_open, tarn__file_input_open, tarn__file_url_open;
+
+#endif

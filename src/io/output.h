@@ -1,0 +1,32 @@
+/* What every sink is underneath: raw bytes go in, and appear under their name at finish
+ * or not at all. Knows nothing of filters.
+ *
+ * An implementation puts a tarn__output first in its own struct. */
+#ifndef TARN_IO_OUTPUT_H
+#define TARN_IO_OUTPUT_H
+
+#include <tarn/source.h>
+
+typedef struct tarn__output tarn__output;
+
+typedef struct tarn__output_ops {
+    tarn_status (*write)(tarn__output *out, const void *data, size_t len,
+                         tarn_error *err);
+    /* Both free the output. After a failed finish nothing is left. */
+    tarn_status (*finish)(tarn__output *out, tarn_error *err);
+    void (*abandon)(tarn__output *out);
+} tarn__output_ops;
+
+struct tarn__output {
+    const tarn__output_ops *ops;
+    char *shown; /* the URL as errors show it, without secrets; freed by the owner */
+};
+
+/* Each opens what stands behind one scheme; url is whole, scheme included. */
+typedef tarn_status tarn__output_open(const char *url, const char *shown,
+                                      const tarn_sink_options *options,
+                                      tarn__output **out, tarn_error *err);
+
+tarn__output_open tarn__stdout_open, tarn__file_output_open, tarn__file_url_create;
+
+#endif

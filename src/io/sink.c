@@ -1,0 +1,175 @@
+/* Sinks: the scheme chooses an output, suffix or option a filter, and this file carries
+ * bytes through one into the other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "io/filter.h"
+#include "io/output.h"
+#include "io/url.h"
+
+enum { BUFFER = 256 << 10 };
+
+struct tarn_sink {
+    tarn__output *output;
+    const tarn__filter *filter; /* NULL: the bytes as they are */
+    void *encoder;
+    unsigned char *buffer;
+    tarn_status failed; /* a sink that failed cannot be finished */
+    tarn_error error;
+};
+
+static const struct scheme {
+    const char *name;
+    tarn__output_open *open;
+} schemes[] = {
+    {"file", tarn__file_url_create},
+};
+
+static tarn__output_open *find_scheme(const char *url)
+{
+    if (strcmp(url, "-") == 0) return tarn__stdout_open;
+    if (!tarn__url_scheme(url)) return tarn__file_output_open;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (tarn__url_scheme_is(url, schemes[i].name)) return schemes[i].open;
+    return NULL;
+}
+
+static tarn_status choose_filter(tarn_sink *sink, const char *url,
+                                 const tarn_sink_options *options, tarn_error *err)
+{
+    if ((unsigned)options->filter > TARN_FILTER_ZSTD)
+        return tarn__fail(err, TARN_ERR_USAGE, "no filter has the number %d",
+                          (int)options->filter);
+    bool by_name =
+        options->filter == TARN_FILTER_AUTO && !tarn__url_scheme_is(url, "pipe");
+    const tarn__filter *filter =
+        by_name ? tarn__filter_by_suffix(url, tarn__url_name_length(url))
+                : tarn__filter_by_id(options->filter);
+    if (!filter) return TARN_OK;
+    if (!filter->encode)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "%s is read but not written; use xz, or zstd", filter->name);
+    int level = options->level ? options->level : filter->level_default;
+    if (level < filter->level_min || level > filter->level_max)
+        return tarn__fail(err, TARN_ERR_USAGE, "%s has the levels %d to %d, not %d",
+                          filter->name, filter->level_min, filter->level_max, level);
+    sink->buffer = malloc(BUFFER);
+    if (!sink->buffer) return tarn__fail_memory(err);
+    TARN_TRY(filter->encoder_new(&sink->encoder, level, err));
+    sink->filter = filter;
+    return TARN_OK;
+}
+
+static tarn_status open_output(tarn_sink *sink, const char *url, char *shown,
+                               const tarn_sink_options *options, tarn_error *err)
+{
+    tarn__output_open *open = find_scheme(url);
+    if (!open)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
+                             "this kind of URL cannot be written; known are paths, -, "
+                             "file:, http://, https://, s3:// and pipe:");
+    TARN_TRY(open(url, shown, options, &sink->output, err));
+    sink->output->shown = shown;
+    return TARN_OK;
+}
+
+/* Frees all but the output, which finish and abandon take with them. */
+static void drop(tarn_sink *sink)
+{
+    if (sink->encoder) sink->filter->encoder_free(sink->encoder);
+    free(sink->buffer);
+    free(sink);
+}
+
+tarn_status tarn_sink_open(const char *url, const tarn_sink_options *options,
+                           tarn_sink **out, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_sink_options, o, TARN_SINK_OPTIONS_INIT, options, err);
+    *out = NULL;
+    if (!url[0]) return tarn__fail(err, TARN_ERR_USAGE, "the URL is empty");
+    if (strlen(url) > TARN__MAX_URL)
+        return tarn__fail(err, TARN_ERR_LIMIT, "a URL of more than %u bytes",
+                          TARN__MAX_URL);
+    tarn_sink *sink = calloc(1, sizeof *sink);
+    char *shown = tarn__url_shown(url);
+    if (!sink || !shown) {
+        free(sink);
+        free(shown);
+        return tarn__fail_memory(err);
+    }
+    tarn_status status = choose_filter(sink, url, &o, err);
+    if (status != TARN_OK)
+        tarn__error_place(err, shown, TARN_NO_OFFSET);
+    else
+        status = open_output(sink, url, shown, &o, err);
+    if (status != TARN_OK) {
+        free(shown);
+        drop(sink);
+        return status;
+    }
+    *out = sink;
+    return TARN_OK;
+}
+
+/* Runs the encoder until it has taken all, and with last has given all. */
+static tarn_status encode(tarn_sink *sink, const void *data, size_t len, bool last,
+                          tarn_error *err)
+{
+    tarn__flow flow = {data, len, NULL, 0};
+    bool ended = false;
+    while (flow.in_size || (last && !ended)) {
+        flow.out = sink->buffer;
+        flow.out_size = BUFFER;
+        TARN_TRY(sink->filter->encode(sink->encoder, &flow, last, &ended, err));
+        size_t made = BUFFER - flow.out_size;
+        if (made)
+            TARN_TRY(sink->output->ops->write(sink->output, sink->buffer, made, err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status remember(tarn_sink *sink, tarn_status status, tarn_error *err)
+{
+    sink->failed = status;
+    if (status != TARN_OK && err) *err = sink->error;
+    return status;
+}
+
+tarn_status tarn_sink_write(tarn_sink *sink, const void *data, size_t len,
+                            tarn_error *err)
+{
+    tarn_status status = sink->failed;
+    if (status == TARN_OK && len)
+        status = sink->filter
+                     ? encode(sink, data, len, false, &sink->error)
+                     : sink->output->ops->write(sink->output, data, len, &sink->error);
+    return remember(sink, status, err);
+}
+
+tarn_status tarn_sink_finish(tarn_sink *sink, tarn_error *err)
+{
+    tarn_status status = sink->failed;
+    if (status == TARN_OK && sink->filter)
+        status = encode(sink, "", 0, true, &sink->error);
+    if (status != TARN_OK) {
+        (void)remember(sink, status, err);
+        tarn_sink_abandon(sink);
+        return status;
+    }
+    char *shown = sink->output->shown;
+    status = sink->output->ops->finish(sink->output, err);
+    free(shown);
+    drop(sink);
+    return status;
+}
+
+void tarn_sink_abandon(tarn_sink *sink)
+{
+    if (!sink) return;
+    char *shown = sink->output->shown;
+    sink->output->ops->abandon(sink->output);
+    free(shown);
+    drop(sink);
+}

@@ -1,0 +1,147 @@
+/* Schemes, percent signs, and what is shown. */
+#include "io/url.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+
+static bool is_alpha(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+size_t tarn__url_scheme(const char *url)
+{
+    size_t n = 0;
+    if (!is_alpha(url[0])) return 0;
+    while (is_alpha(url[n]) || is_digit(url[n]) || (url[n] && strchr("+.-", url[n])))
+        n++;
+    if (url[n] != ':') return 0;
+    if (strncmp(url + n, "://", 3) == 0) return n;
+    if (n == 4 && (strncasecmp(url, "file", 4) == 0 || strncasecmp(url, "pipe", 4) == 0))
+        return n;
+    return 0;
+}
+
+bool tarn__url_scheme_is(const char *url, const char *scheme)
+{
+    size_t n = tarn__url_scheme(url);
+    return n && n == strlen(scheme) && strncasecmp(url, scheme, n) == 0;
+}
+
+static bool has_query(const char *url)
+{
+    return tarn__url_scheme_is(url, "http") || tarn__url_scheme_is(url, "https");
+}
+
+/* A command's first word says enough, unless it is a variable that may be a secret. */
+static size_t command_shown(const char *command)
+{
+    size_t n = strcspn(command, " \t\n;|&<>()$`\"'");
+    return memchr(command, '=', n) ? 0 : n;
+}
+
+char *tarn__url_shown(const char *url)
+{
+    size_t scheme = tarn__url_scheme(url), len = strlen(url), from = 0;
+    const char *tail = "";
+    if (tarn__url_scheme_is(url, "pipe")) {
+        size_t shown = scheme + 1 + command_shown(url + scheme + 1);
+        if (shown < len) tail = "...";
+        len = shown;
+    } else if (scheme && strncmp(url + scheme, "://", 3) == 0) {
+        size_t host = scheme + 3, end = host + strcspn(url + host, "/?#");
+        for (size_t i = host; i < end; i++)
+            if (url[i] == '@') from = i + 1;
+        size_t query = strcspn(url, "?");
+        if (has_query(url) && query < len) {
+            len = query;
+            tail = "?...";
+        }
+    }
+    size_t size = 4 * len + 16;
+    char *out = malloc(size);
+    if (!out) return NULL;
+    size_t used = 0;
+    if (from) {
+        used = scheme + 3;
+        memcpy(out, url, used);
+        if (from > len) from = len;
+    }
+    tarn_printable(out + used, size - used - 8, url + from, len - from);
+    strcat(out, tail);
+    return out;
+}
+
+static int hex_value(char c)
+{
+    if (is_digit(c)) return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+tarn_status tarn__url_decode(tarn__buf *out, const char *text, size_t len,
+                             tarn_error *err)
+{
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (c == '%') {
+            int high = len - i > 2 ? hex_value(text[i + 1]) : -1;
+            int low = len - i > 2 ? hex_value(text[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return tarn__fail(err, TARN_ERR_USAGE,
+                                  "a %% in a URL must be followed by two hex digits; "
+                                  "write %%25 for the sign itself");
+            c = (char)(high << 4 | low);
+            if (c == '\0')
+                return tarn__fail(err, TARN_ERR_USAGE, "a URL cannot contain %%00");
+            i += 2;
+        }
+        TARN_TRY(tarn__buf_add(out, &c, 1, err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__url_encode(tarn__buf *out, const char *text, size_t len,
+                             bool keep_slashes, tarn_error *err)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        char coded[3] = {'%', hex[c >> 4], hex[c & 15]};
+        bool plain = is_alpha((char)c) || is_digit((char)c) || c == '-' || c == '.' ||
+                     c == '_' || c == '~' || (c == '/' && keep_slashes);
+        TARN_TRY(tarn__buf_add(out, plain ? &text[i] : coded, plain ? 1 : 3, err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__url_file_path(tarn__buf *out, const char *url, tarn_error *err)
+{
+    const char *path = url + strlen("file:");
+    if (strncmp(path, "//", 2) == 0) {
+        path += 2;
+        if (strncasecmp(path, "localhost/", 10) == 0) path += 9;
+        if (path[0] != '/')
+            return tarn__fail(err, TARN_ERR_USAGE,
+                              "a file: URL names a file of this machine: "
+                              "file:///absolute/path or file:relative/path");
+    }
+    TARN_TRY(tarn__url_decode(out, path, strlen(path), err));
+    TARN_TRY(tarn__buf_add(out, "", 1, err));
+    if (out->size == 1) return tarn__fail(err, TARN_ERR_USAGE, "the URL names no file");
+    return TARN_OK;
+}
+
+size_t tarn__url_name_length(const char *url)
+{
+    return has_query(url) ? strcspn(url, "?#") : strlen(url);
+}
