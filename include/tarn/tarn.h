@@ -10,5 +10,6 @@
 #include <tarn/source.h>
 #include <tarn/tar.h>
 #include <tarn/verify.h>
+#include <tarn/write.h>
 
 #endif

@@ -81,9 +81,9 @@ typedef struct tarn_tar_writer_options {
     }
 
 /* Begins an archive at a URL (see source.h). options may be NULL. */
-TARN_API TARN_CHECKED tarn_status tarn_tar_writer_open(
-    const char *url, const tarn_tar_writer_options *options, tarn_tar_writer **out,
-    tarn_error *err);
+TARN_API TARN_CHECKED tarn_status
+tarn_tar_writer_open(const char *url, const tarn_tar_writer_options *options,
+                     tarn_tar_writer **out, tarn_error *err);
 
 /* Adds a sample: one member "key.field" for each field. *out_payload, which may be NULL,
  * gets the bytes of all fields. */
@@ -106,7 +106,8 @@ TARN_API TARN_CHECKED tarn_status tarn_tar_writer_finish(tarn_tar_writer *writer
                                                          tarn_error *err);
 TARN_API void tarn_tar_writer_abandon(tarn_tar_writer *writer);
 
-/* --- Archives that roll over --------------------------------------------------------- */
+/* --- Archives that roll over ---------------------------------------------------------
+ */
 
 typedef struct tarn_shard_writer tarn_shard_writer;
 
@@ -145,9 +146,9 @@ typedef struct tarn_shard_writer_options {
 
 /* pattern is a URL with one %d or %0Nd, which becomes the shard's number; "%%" is a
  * percent sign. The first sample opens the first shard. */
-TARN_API TARN_CHECKED tarn_status tarn_shard_writer_open(
-    const char *pattern, const tarn_shard_writer_options *options,
-    tarn_shard_writer **out, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status
+tarn_shard_writer_open(const char *pattern, const tarn_shard_writer_options *options,
+                       tarn_shard_writer **out, tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_shard_writer_add(tarn_shard_writer *writer,
                                                         const char *key,
                                                         const tarn_field *fields,

@@ -38,13 +38,15 @@ static bool set_direct(int fd, bool on)
            fcntl(fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
-tarn_status tarn__out_file(tarn__out *out, const char *path, bool sync, tarn_error *err)
+tarn_status tarn__out_file(tarn__out *out, const char *path,
+                           const tarn_sink_options *options, tarn_error *err)
 {
     begin(out);
     TARN_TRY(take_buffer(out, err));
     TARN_TRY(tarn__publish_begin(&out->file, path, err));
-    out->sync = sync;
-    out->direct = sync && set_direct(out->file.fd, true);
+    out->file.no_sync = options->no_sync;
+    out->file.keep_existing = !options->overwrite;
+    out->direct = !options->no_sync && set_direct(out->file.fd, true);
     return TARN_OK;
 }
 
@@ -66,8 +68,8 @@ static void allocate_ahead(tarn__out *out, uint64_t end)
                      : out->allocated > MOST_AHEAD ? MOST_AHEAD
                                                    : out->allocated;
     uint64_t to = end + ahead;
-    if (fallocate(out->file.fd, 0, (off_t)out->allocated,
-                  (off_t)(to - out->allocated)) != 0) {
+    if (fallocate(out->file.fd, 0, (off_t)out->allocated, (off_t)(to - out->allocated)) !=
+        0) {
         out->no_space_ahead = true;
         return;
     }
@@ -184,8 +186,7 @@ static tarn_status finish_file(tarn__out *out, int64_t *out_mtime_ns, tarn_error
             return tarn__fail_errno(err, out->file.temporary, errno, "cannot stat");
         *out_mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
     }
-    return out->sync ? tarn__publish_finish(&out->file, err)
-                     : tarn__publish_unsynced(&out->file, err);
+    return tarn__publish_finish(&out->file, err);
 }
 
 static tarn_status finish_sink(tarn__out *out, tarn_error *err)
@@ -200,8 +201,7 @@ tarn_status tarn__out_finish(tarn__out *out, int64_t *out_mtime_ns, tarn_error *
 {
     tarn_status status = tarn__out_flush(out, err);
     if (status == TARN_OK)
-        status =
-            out->sink ? finish_sink(out, err) : finish_file(out, out_mtime_ns, err);
+        status = out->sink ? finish_sink(out, err) : finish_file(out, out_mtime_ns, err);
     tarn__out_abandon(out);
     return status;
 }

@@ -17,7 +17,7 @@ typedef struct tarn__out {
     uint64_t flushed; /* bytes that left the buffer */
     tarn__publish file;
     tarn_sink *sink; /* NULL: file */
-    bool direct, sync;
+    bool direct;
     bool no_space_ahead; /* the file system cannot allocate ahead */
     uint64_t allocated;
 } tarn__out;
@@ -25,10 +25,12 @@ typedef struct tarn__out {
 /* What is asked of the room in the buffer at once, at most. */
 #define TARN__OUT_ROOM (64u << 10)
 
-/* Begins a file that will have the name path, or a sink (taken over, also on failure).
+/* Begins a file that will have the name path (of the options, overwrite and no_sync
+ * count), or a sink (taken over, also on failure).
  * Zero-initialise out before the first use; its buffer is kept for the next file until
  * reset. */
-TARN_CHECKED tarn_status tarn__out_file(tarn__out *out, const char *path, bool sync,
+TARN_CHECKED tarn_status tarn__out_file(tarn__out *out, const char *path,
+                                        const tarn_sink_options *options,
                                         tarn_error *err);
 TARN_CHECKED tarn_status tarn__out_sink(tarn__out *out, tarn_sink *sink, tarn_error *err);
 

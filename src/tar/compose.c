@@ -103,7 +103,8 @@ static tarn_status add_number(tarn__buf *out, const char *key, long long value,
     return add_record(out, key, text, (size_t)len, err);
 }
 
-/* --- What all members share ---------------------------------------------------------- */
+/* --- What all members share ----------------------------------------------------------
+ */
 
 static tarn_status take_owner(tarn__composer *c, size_t field, const char *key,
                               const char *name, tarn_error *err)
@@ -161,8 +162,9 @@ static tarn_status take_options(tarn__composer *c, const tarn_tar_writer_options
     put_octal(c->ready + MODE, 7, o->mode & 07777u);
     put_octal(c->ready + MTIME, DIGITS, fits_octal(mtime) ? (uint64_t)mtime : 0);
     c->ready[TYPE] = '0';
-    memcpy(c->ready + MAGIC, "ustar\0"
-                             "00",
+    memcpy(c->ready + MAGIC,
+           "ustar\0"
+           "00",
            8);
     TARN_TRY(take_owner(c, UNAME, "uname", o->user ? o->user : "bigdata", err));
     TARN_TRY(take_owner(c, GNAME, "gname", o->group ? o->group : "bigdata", err));
@@ -196,7 +198,8 @@ void tarn__composer_reset(tarn__composer *c)
     tarn__buf_reset(&c->records);
 }
 
-/* --- One member ---------------------------------------------------------------------- */
+/* --- One member ----------------------------------------------------------------------
+ */
 
 static tarn_status check_plain(const char *name, size_t len, uint64_t size,
                                tarn_error *err)
@@ -254,8 +257,7 @@ static tarn_status collect(tarn__composer *c, const char *name, size_t len, uint
         TARN_TRY(add_record(&c->records, "path", name, len, err));
     size_t split = before_mtime(c);
     TARN_TRY(tarn__buf_add(&c->records, c->constant.data, split, err));
-    if (size > OCTAL_MAX)
-        TARN_TRY(add_number(&c->records, "size", (long long)size, err));
+    if (size > OCTAL_MAX) TARN_TRY(add_number(&c->records, "size", (long long)size, err));
     return tarn__buf_add(&c->records, c->constant.data + split, c->constant.size - split,
                          err);
 }
@@ -267,7 +269,7 @@ tarn_status tarn__compose_size(tarn__composer *c, const char *name, size_t len,
     TARN_TRY(collect(c, name, len, size, err));
     *out = TARN__BLOCK;
     if (c->records.size)
-        *out += TARN__BLOCK + c->records.size + tarn__padding(c->records.size);
+        *out += TARN__BLOCK + c->records.size + tarn__block_padding(c->records.size);
     return TARN_OK;
 }
 
@@ -290,7 +292,7 @@ static tarn_status write_records(tarn__composer *c, tarn__out *out, tarn_error *
                                  tarn__crc32c(0, r->data, r->size));
     TARN_TRY(tarn__out_write(out, block, sizeof block, err));
     TARN_TRY(tarn__out_write(out, r->data, r->size, err));
-    return tarn__out_zeros(out, tarn__padding(r->size), err);
+    return tarn__out_zeros(out, tarn__block_padding(r->size), err);
 }
 
 tarn_status tarn__compose(tarn__composer *c, const char *name, size_t len, uint64_t size,

@@ -43,7 +43,7 @@ static inline uint64_t tarn__end_size(uint64_t at)
     return (end + TARN__RECORD - 1) / TARN__RECORD * TARN__RECORD - at;
 }
 
-static inline uint64_t tarn__padding(uint64_t size)
+static inline uint64_t tarn__block_padding(uint64_t size)
 {
     return -size & (TARN__BLOCK - 1);
 }

@@ -7,9 +7,9 @@
 
 #include "base/bytes.h"
 #include "base/checked.h"
-#include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "tar/digest.h"
 
 /* A compressed archive has no header anywhere, not even for a lenient reader. */
 static tarn_status check_compression(const tarn__file *file, tarn_error *err)
@@ -117,20 +117,6 @@ static tarn_status get_block(tarn_tar *tar, const unsigned char **out, tarn_erro
                          (unsigned long long)(size - tar->at));
 }
 
-/* What makes two archives with the same members different is when they were written and
- * by whom: the time and checksum fields of a header show it, the latter by summing up all
- * the rest. docs/formats/tarsum.md defines this. */
-static uint64_t mix(uint64_t digest, uint64_t word)
-{
-    return ((digest << 5 | digest >> 59) ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static void digest_header(tarn_tar *tar, const unsigned char *block)
-{
-    tar->digest =
-        mix(mix(tar->digest, tarn__get64(block + 136)), tarn__get64(block + 148));
-}
-
 /* Fetches an extended header with its records; moves past it. */
 static tarn_status get_extended(tarn_tar *tar, const tarn__header *header,
                                 const char **out, tarn_error *err)
@@ -151,8 +137,7 @@ static tarn_status get_extended(tarn_tar *tar, const tarn__header *header,
         return fail(tar, err, TARN_ERR_UNSUPPORTED,
                     "bytes in the padding of an extended header: tar programs disagree "
                     "about what it says");
-    digest_header(tar, data);
-    tar->digest = mix(tar->digest, tarn__crc32c(0, data + TARN__BLOCK, header->size));
+    tar->digest = tarn__digest_extended(tar->digest, data, header->size);
     *out = (const char *)data + TARN__BLOCK;
     return TARN_OK;
 }
@@ -367,7 +352,7 @@ tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
             return status;
         }
         if (header.kind < TARN__PAX) {
-            digest_header(tar, block);
+            tar->digest = tarn__digest_header(tar->digest, block);
             return take_member(tar, &header, out, err);
         }
         TARN_TRY(take_extended(tar, &header, err));

@@ -1,0 +1,16 @@
+/* Which keys and fields may be written: those that every reader gets back as they were.
+ */
+#ifndef TARN_TAR_RULES_H
+#define TARN_TAR_RULES_H
+
+#include <tarn/write.h>
+
+TARN_CHECKED tarn_status tarn__check_key(tarn_name_rules rules, const char *key,
+                                         size_t len, tarn_error *err);
+
+/* Also that no two are the same in lower case. */
+TARN_CHECKED tarn_status tarn__check_fields(tarn_name_rules rules, const char *key,
+                                            const tarn_field *fields, size_t count,
+                                            tarn_error *err);
+
+#endif

@@ -1,0 +1,152 @@
+/* Archives that roll over. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "tar/pattern.h"
+#include "tar/writer.h"
+
+struct tarn_shard_writer {
+    tarn__archive archive;
+    tarn_shard_writer_options options;
+    tarn__sample_plan plan;
+    tarn__pattern pattern;
+    tarn__buf url; /* of the shard at hand */
+    uint64_t number;
+    bool open;
+    uint64_t samples, payload; /* in the shard at hand */
+    tarn_written written;
+};
+
+tarn_status tarn_shard_writer_open(const char *pattern,
+                                   const tarn_shard_writer_options *options,
+                                   tarn_shard_writer **out, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_shard_writer_options, taken, TARN_SHARD_WRITER_OPTIONS_INIT,
+                  options, err);
+    tarn_shard_writer *w = calloc(1, sizeof *w);
+    if (!w) return tarn__fail_memory(err);
+    w->options = taken;
+    w->number = taken.start;
+    tarn__buf_init(&w->url, SIZE_MAX / 2);
+    tarn_status status = tarn__pattern_take(&w->pattern, pattern, err);
+    if (status == TARN_OK) status = tarn__archive_init(&w->archive, &w->options.tar, err);
+    if (status != TARN_OK) {
+        tarn_shard_writer_abandon(w);
+        return status;
+    }
+    *out = w;
+    return TARN_OK;
+}
+
+bool tarn__shard_is_full(const tarn__roll_state *s, uint64_t sample_bytes)
+{
+    if (s->samples == 0) return false;
+    if (s->max_count && s->samples >= s->max_count) return true;
+    if (!s->max_size) return false;
+    switch (s->roll) {
+    case TARN_ROLL_PAYLOAD:
+        return s->payload >= s->max_size;
+    case TARN_ROLL_ARCHIVE:
+        return s->bytes >= s->max_size;
+    default:
+        break;
+    }
+    uint64_t end = s->bytes + sample_bytes;
+    return end + tarn__end_size(end) > s->max_size;
+}
+
+tarn_status tarn__check_sample_fits(tarn_roll roll, uint64_t max_size,
+                                    uint64_t sample_bytes, const char *key,
+                                    tarn_error *err)
+{
+    char shown[120];
+    uint64_t whole = sample_bytes + tarn__end_size(sample_bytes);
+    if (roll != TARN_ROLL_FILE || !max_size || whole <= max_size) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_LIMIT,
+                      "sample %s needs a shard of %" PRIu64 " bytes for itself, and the "
+                      "largest allowed is %" PRIu64,
+                      tarn_printable(shown, sizeof shown, key, strlen(key)), whole,
+                      max_size);
+}
+
+static tarn_status begin_shard(tarn_shard_writer *w, tarn_error *err)
+{
+    TARN_TRY(tarn__pattern_fill(&w->pattern, w->number, &w->url, err));
+    TARN_TRY(tarn__archive_begin(&w->archive, w->url.data, &w->options.tar.sink, err));
+    w->number++;
+    w->open = true;
+    w->samples = w->payload = 0;
+    return TARN_OK;
+}
+
+static tarn_status end_shard(tarn_shard_writer *w, tarn_error *err)
+{
+    uint64_t bytes = tarn__out_size(&w->archive.out);
+    bytes += tarn__end_size(bytes);
+    w->open = false;
+    tarn_status status = tarn__archive_finish(&w->archive, NULL, err);
+    if (status != TARN_OK) {
+        w->archive.broken = true;
+        return status;
+    }
+    w->written.shards++;
+    w->written.bytes += bytes;
+    if (w->options.hook &&
+        w->options.hook(w->options.hook_context, w->url.data, w->samples, bytes))
+        return tarn__fail_at(err, TARN_ERR_CANCELLED, w->url.data, TARN_NO_OFFSET,
+                             "stopped by the caller after this shard");
+    return TARN_OK;
+}
+
+tarn_status tarn_shard_writer_add(tarn_shard_writer *w, const char *key,
+                                  const tarn_field *fields, size_t count, tarn_error *err)
+{
+    const tarn_shard_writer_options *o = &w->options;
+    TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &o->tar, key, fields, count, err));
+    TARN_TRY(tarn__check_sample_fits(o->roll, o->max_size, w->plan.bytes, key, err));
+    tarn__roll_state state = {o->roll,    o->max_count, o->max_size,
+                              w->samples, w->payload,   tarn__out_size(&w->archive.out)};
+    if (w->open && tarn__shard_is_full(&state, w->plan.bytes))
+        TARN_TRY(end_shard(w, err));
+    if (!w->open) TARN_TRY(begin_shard(w, err));
+    TARN_TRY(tarn__write_sample(&w->archive, &w->plan, key, fields, count, err));
+    w->samples++;
+    w->payload += w->plan.payload;
+    w->written.samples++;
+    w->written.members += count;
+    w->written.payload += w->plan.payload;
+    return TARN_OK;
+}
+
+tarn_status tarn_shard_writer_next(tarn_shard_writer *w, tarn_error *err)
+{
+    TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    return w->open ? end_shard(w, err) : TARN_OK;
+}
+
+void tarn_shard_writer_written(const tarn_shard_writer *w, tarn_written *out)
+{
+    *out = w->written;
+}
+
+tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_error *err)
+{
+    tarn_status status = tarn_shard_writer_next(w, err);
+    tarn_shard_writer_abandon(w);
+    return status;
+}
+
+void tarn_shard_writer_abandon(tarn_shard_writer *w)
+{
+    if (!w) return;
+    tarn__archive_reset(&w->archive);
+    tarn__pattern_reset(&w->pattern);
+    tarn__buf_reset(&w->url);
+    free(w->plan.order);
+    free(w);
+}

@@ -1,0 +1,97 @@
+/* An archive being written, as the writers of samples see it: members in, bytes out. */
+#ifndef TARN_TAR_WRITER_H
+#define TARN_TAR_WRITER_H
+
+#include <tarn/write.h>
+
+#include "tar/compose.h"
+
+typedef struct tarn__archive {
+    tarn__out out; /* its buffer serves one archive after the other */
+    tarn__composer composer;
+    tarn__buf name;
+    bool broken; /* bytes were lost on the way out: nothing more can be added */
+} tarn__archive;
+
+TARN_CHECKED tarn_status tarn__archive_init(tarn__archive *archive,
+                                            const tarn_tar_writer_options *options,
+                                            tarn_error *err);
+void tarn__archive_reset(tarn__archive *archive);
+
+/* Begins an archive at a URL. Plain local files are written the fast way. */
+TARN_CHECKED tarn_status tarn__archive_begin(tarn__archive *archive, const char *url,
+                                             const tarn_sink_options *options,
+                                             tarn_error *err);
+
+/* "key.field" as a member's name, in archive->name. */
+TARN_CHECKED tarn_status tarn__archive_name(tarn__archive *archive, const char *key,
+                                            size_t key_len, const char *field,
+                                            tarn_error *err);
+
+/* Bytes that the member archive->name would add. */
+TARN_CHECKED tarn_status tarn__archive_cost(tarn__archive *archive, uint64_t size,
+                                            uint64_t *out, tarn_error *err);
+
+/* Adds the member archive->name. *out_offset is where its own header is. */
+TARN_CHECKED tarn_status tarn__archive_member(tarn__archive *archive, const void *data,
+                                              size_t size, uint64_t *out_offset,
+                                              tarn_error *err);
+
+/* The same in steps: the header, then size bytes by archive_bytes, then the padding. */
+TARN_CHECKED tarn_status tarn__archive_header(tarn__archive *archive, uint64_t size,
+                                              uint64_t *out_offset, tarn_error *err);
+TARN_CHECKED tarn_status tarn__archive_bytes(tarn__archive *archive, const void *data,
+                                             size_t size, tarn_error *err);
+TARN_CHECKED tarn_status tarn__archive_pad(tarn__archive *archive, uint64_t size,
+                                           tarn_error *err);
+
+/* Writes the end and publishes. *out_mtime_ns may be NULL. */
+TARN_CHECKED tarn_status tarn__archive_finish(tarn__archive *archive,
+                                              int64_t *out_mtime_ns, tarn_error *err);
+
+/* Fails if bytes were lost before. */
+TARN_CHECKED tarn_status tarn__check_unbroken(const tarn__archive *archive,
+                                              tarn_error *err);
+
+/* The numbers of the fields in the order of their members: by code point, or as given. */
+void tarn__order_fields(const tarn_field *fields, size_t count, bool keep,
+                        uint32_t *order);
+
+/* What writing a sample would take, known before its first byte is written. */
+typedef struct tarn__sample_plan {
+    size_t key_len;
+    uint64_t bytes;   /* in the archive */
+    uint64_t payload; /* of all fields */
+    uint32_t *order;  /* of the fields */
+    size_t capacity;
+} tarn__sample_plan;
+
+/* Checks everything about a sample that can be checked. */
+TARN_CHECKED tarn_status tarn__plan_sample(tarn__sample_plan *plan,
+                                           tarn__archive *archive,
+                                           const tarn_tar_writer_options *options,
+                                           const char *key, const tarn_field *fields,
+                                           size_t count, tarn_error *err);
+
+/* Writes a sample that was planned. */
+TARN_CHECKED tarn_status tarn__write_sample(tarn__archive *archive,
+                                            const tarn__sample_plan *plan,
+                                            const char *key, const tarn_field *fields,
+                                            size_t count, tarn_error *err);
+
+/* How full a shard is, and when that is enough. */
+typedef struct tarn__roll_state {
+    tarn_roll roll;
+    uint64_t max_count, max_size;
+    uint64_t samples, payload, bytes; /* so far */
+} tarn__roll_state;
+
+/* Whether a sample that adds sample_bytes belongs into the next shard. */
+bool tarn__shard_is_full(const tarn__roll_state *state, uint64_t sample_bytes);
+
+/* Fails if not even a shard of its own could hold it. */
+TARN_CHECKED tarn_status tarn__check_sample_fits(tarn_roll roll, uint64_t max_size,
+                                                 uint64_t sample_bytes, const char *key,
+                                                 tarn_error *err);
+
+#endif
