@@ -7,7 +7,7 @@
  *
  *     tarn_fold_writer *train;
  *     if (tarn_fold_writer_open("birds", "train", NULL, &train, &err) != TARN_OK) ...
- *     tarn_field fields[] = {{"jpg", jpg, jpg_size}, {"cls", "3", 1}};
+ *     tarn_field fields[] = {{"jpg", jpg, jpg_size, NULL}, {"cls", "3", 1, NULL}};
  *     if (tarn_fold_writer_add(train, "kiwi_07", fields, 2, &err) != TARN_OK) ...
  *     if (tarn_fold_writer_finish(train, &err) != TARN_OK) ...
  *
@@ -29,11 +29,15 @@
 extern "C" {
 #endif
 
-/* One field of a sample that is to be written: NAME in "key.NAME". */
+/* One field of a sample that is to be written: NAME in "key.NAME". The bytes are data, or
+ * those of a local file, which is read while it is written: then data and size are 0, and
+ * a file that cannot be read to the end, or that changes its size meanwhile, is an error
+ * that leaves no trace of the sample. */
 typedef struct tarn_field {
     const char *name;
     const void *data;
     size_t size;
+    const char *path; /* NULL: data */
 } tarn_field;
 
 /* --- One archive -------------------------------------------------------------------- */
@@ -172,6 +176,73 @@ TARN_API void tarn_shard_writer_written(const tarn_shard_writer *writer,
 TARN_API TARN_CHECKED tarn_status tarn_shard_writer_finish(tarn_shard_writer *writer,
                                                            tarn_error *err);
 TARN_API void tarn_shard_writer_abandon(tarn_shard_writer *writer);
+
+/* --- A fold --------------------------------------------------------------------------
+ *
+ * Until finish, the folder holds finished shards under hidden names only. A reader, or a
+ * crash at any moment, finds the fold as it was or as it will be. What a killed writer
+ * finished is kept: resume goes on behind it. */
+
+typedef struct tarn_fold_writer tarn_fold_writer;
+
+typedef struct tarn_fold_writer_options {
+    size_t size; /* of this struct; set by the initialiser */
+    /* At most one of these. None: the fold must not be there yet. */
+    bool append;        /* new shards behind those of the fold */
+    bool resume;        /* the same, and behind what an interrupted writer finished */
+    bool overwrite;     /* the new fold takes the place of the old one at finish */
+    uint64_t start;     /* number of the first shard of a new fold */
+    unsigned digits;    /* of shard numbers; they must sort as text */
+    uint64_t max_count; /* samples in a shard; 0: no limit */
+    uint64_t max_size;  /* bytes; 0: no limit */
+    tarn_roll roll;
+    unsigned threads; /* for looking through shards that are there; 0: all cores */
+    tarn_tar_writer_options tar; /* of its sink options, only no_sync counts */
+} tarn_fold_writer_options;
+
+#define TARN_FOLD_WRITER_OPTIONS_INIT                                                    \
+    {                                                                                    \
+        sizeof(tarn_fold_writer_options), false, false, false, 0, 4, 100000,             \
+            UINT64_C(3000000000), TARN_ROLL_FILE, 0,                                     \
+        {                                                                                \
+            sizeof(tarn_tar_writer_options), TARN_NAMES_PLAIN, TARN_RULES_STRICT, false, \
+                TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT       \
+        }                                                                                \
+    }
+
+/* Begins to write fold "fold" in a folder, which is made if it is not there. The name of
+ * a fold has no "_", "/", "\\" or dot. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_writer_open(
+    const char *folder, const char *fold, const tarn_fold_writer_options *options,
+    tarn_fold_writer **out, tarn_error *err);
+
+/* Adds a sample. Its key has no slash, backslash or dot and is new to the fold; names of
+ * fields are written in lower case, without a leading dot; "key.field" has at most 100
+ * bytes. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_writer_add(tarn_fold_writer *writer,
+                                                       const char *key,
+                                                       const tarn_field *fields,
+                                                       size_t count, tarn_error *err);
+
+/* Whether the fold, as it will be, has a sample with this key. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_writer_has(tarn_fold_writer *writer,
+                                                       const char *key, bool *out,
+                                                       tarn_error *err);
+
+/* What this writer wrote; what it found is not counted. */
+TARN_API void tarn_fold_writer_written(const tarn_fold_writer *writer, tarn_written *out);
+
+/* Writes the index and publishes all. After a failure the finished shards are kept for
+ * resume. Without any sample, nothing is published. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_writer_finish(tarn_fold_writer *writer,
+                                                          tarn_error *err);
+
+/* Stops, and keeps the finished shards for resume; *out_shards, which may be NULL, says
+ * how many there are. */
+TARN_API void tarn_fold_writer_suspend(tarn_fold_writer *writer, uint64_t *out_shards);
+
+/* Stops, and leaves nothing of what was not published: also not what was resumed. */
+TARN_API void tarn_fold_writer_abandon(tarn_fold_writer *writer);
 
 #ifdef __cplusplus
 }

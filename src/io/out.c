@@ -116,6 +116,15 @@ tarn_status tarn__out_room(tarn__out *out, size_t len, unsigned char **room,
     return TARN_OK;
 }
 
+tarn_status tarn__out_space(tarn__out *out, unsigned char **space, size_t *out_len,
+                            tarn_error *err)
+{
+    if (out->used == CAPACITY) TARN_TRY(tarn__out_flush(out, err));
+    *space = out->buffer + out->used;
+    *out_len = CAPACITY - out->used;
+    return TARN_OK;
+}
+
 tarn_status tarn__out_write(tarn__out *out, const void *data, size_t len, tarn_error *err)
 {
     const unsigned char *at = data;

@@ -41,6 +41,9 @@ TARN_CHECKED tarn_status tarn__out_flush(tarn__out *out, tarn_error *err);
  * adds its length to out->used. */
 TARN_CHECKED tarn_status tarn__out_room(tarn__out *out, size_t len, unsigned char **room,
                                         tarn_error *err);
+/* All the room there is, at least one byte. */
+TARN_CHECKED tarn_status tarn__out_space(tarn__out *out, unsigned char **space,
+                                         size_t *out_len, tarn_error *err);
 TARN_CHECKED tarn_status tarn__out_write(tarn__out *out, const void *data, size_t len,
                                          tarn_error *err);
 TARN_CHECKED tarn_status tarn__out_zeros(tarn__out *out, size_t len, tarn_error *err);

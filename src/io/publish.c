@@ -66,7 +66,7 @@ static void sweep(const char *path)
     free(folder);
 }
 
-static tarn_status sync_folder(const char *path, tarn_error *err)
+tarn_status tarn__sync_folder(const char *path, tarn_error *err)
 {
     char *folder = folder_of(path);
     if (!folder) return tarn__fail_memory(err);
@@ -217,7 +217,7 @@ tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
 {
     if (!p->no_sync) TARN_TRY(sync_file(p, err));
     TARN_TRY(take_name(p, err));
-    tarn_status status = p->no_sync ? TARN_OK : sync_folder(p->final, err);
+    tarn_status status = p->no_sync ? TARN_OK : tarn__sync_folder(p->final, err);
     tarn__publish_abandon(p);
     return status;
 }
@@ -229,14 +229,14 @@ static tarn_status swap_names(tarn__publish *first, tarn__publish *second,
         return tarn__fail_errno(err, second_path, errno, "cannot remove");
     TARN_TRY(take_name(first, err));
     if (second) TARN_TRY(take_name(second, err));
-    return sync_folder(first->final, err);
+    return first->no_sync ? TARN_OK : tarn__sync_folder(first->final, err);
 }
 
 tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
                                const char *second_path, tarn_error *err)
 {
-    TARN_TRY(sync_file(first, err));
-    if (second) TARN_TRY(sync_file(second, err));
+    if (!first->no_sync) TARN_TRY(sync_file(first, err));
+    if (second && !second->no_sync) TARN_TRY(sync_file(second, err));
     char *folder = folder_of(first->final);
     if (!folder) return tarn__fail_memory(err);
     int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

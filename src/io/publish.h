@@ -49,4 +49,7 @@ TARN_CHECKED tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish 
 /* Leaves nothing behind. Harmless after finish. */
 void tarn__publish_abandon(tarn__publish *p);
 
+/* Syncs the folder that path is in: the names in it are on the disk then. */
+TARN_CHECKED tarn_status tarn__sync_folder(const char *path, tarn_error *err);
+
 #endif

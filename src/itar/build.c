@@ -42,7 +42,7 @@ static tarn_status scan_all(tarn__build *build, tarn_error *err)
     return status;
 }
 
-static tarn_index *new_index(void)
+tarn_index *tarn__index_new(void)
 {
     tarn_index *index = calloc(1, sizeof *index);
     if (!index) return NULL;
@@ -88,7 +88,7 @@ tarn_status tarn__index_build(const char *const *shards, size_t count,
     TARN_TRY(check_names(shards, count, err));
     build.total_bytes = total_size(shards, count);
     pthread_mutex_init(&build.lock, NULL);
-    build.index = new_index();
+    build.index = tarn__index_new();
     tarn_status status = build.index
                              ? build_index(&build, report ? report : &ignored, err)
                              : tarn__fail_memory(err);

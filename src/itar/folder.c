@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "itar/commit.h"
 
 static const char tar_ending[] = ".tar", index_ending[] = ".taridx";
 static const char nameless[] = "data"; /* the fold of shards that are only a number */
@@ -35,7 +36,18 @@ struct tarn_folder {
     fold *folds;
     size_t count, capacity;
     size_t compressed;
+    bool unfinished; /* there is a journal */
 };
+
+static void free_fold(fold *one)
+{
+    for (size_t k = 0; k < one->count; k++)
+        free(one->shards[k].path);
+    free(one->shards);
+    free(one->paths);
+    free(one->name);
+    free(one->index_path);
+}
 
 static bool all_digits(const char *s, size_t len)
 {
@@ -226,6 +238,51 @@ static bool is_compressed(const char *name)
     return false;
 }
 
+static bool is_journal(const char *name)
+{
+    size_t len = strlen(name), ending = sizeof TARN__JOURNAL_ENDING - 1;
+    return name[0] == '.' && len > ending + 1 &&
+           strcmp(name + len - ending, TARN__JOURNAL_ENDING) == 0;
+}
+
+/* Shards of a fold that a writer was about to add are not there yet. */
+static void hide(fold *one, const char *journal_path)
+{
+    tarn__names hidden;
+    size_t kept = 0;
+    tarn__names_init(&hidden);
+    tarn__journal_load(journal_path, one->index_path, &hidden, &hidden);
+    for (size_t i = 0; i < one->count; i++) {
+        const char *name = strrchr(one->shards[i].path, '/') + 1;
+        if (tarn__names_find(&hidden, name, strlen(name)) == TARN__NAME_NONE)
+            one->shards[kept++] = one->shards[i];
+        else
+            free(one->shards[i].path);
+    }
+    one->count = kept;
+    tarn__names_reset(&hidden);
+}
+
+static tarn_status hide_unfinished(tarn_folder *f, tarn_error *err)
+{
+    if (!f->unfinished) return TARN_OK;
+    size_t kept = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        fold *one = &f->folds[i];
+        char *path = NULL;
+        if (asprintf(&path, "%s/.%s%s", f->path, one->name, TARN__JOURNAL_ENDING) < 0)
+            return tarn__fail_memory(err);
+        hide(one, path);
+        free(path);
+        if (one->count)
+            f->folds[kept++] = *one;
+        else
+            free_fold(one);
+    }
+    f->count = kept;
+    return TARN_OK;
+}
+
 static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
 {
     DIR *dir = opendir(f->path);
@@ -237,6 +294,7 @@ static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
     struct dirent *entry;
     while (status == TARN_OK && (errno = 0, entry = readdir(dir))) {
         f->compressed += is_compressed(entry->d_name);
+        f->unfinished |= is_journal(entry->d_name);
         status = add_shard(f, entry->d_name, only, err);
     }
     if (status == TARN_OK && errno)
@@ -247,6 +305,11 @@ static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
 
 static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error *err)
 {
+    if (f->unfinished)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+                             "writing%s%s was interrupted here when it was almost done; "
+                             "resume it",
+                             only ? " fold " : " a fold", only ? only : "");
     if (only)
         return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
                              "no shard of fold %s here", only);
@@ -261,6 +324,7 @@ tarn_status tarn_folder_open(const char *path, tarn_folder **out, tarn_error *er
     if (!f) return tarn__fail_memory(err);
     tarn_status status = tarn__path_split(path, &f->path, &only, err);
     if (status == TARN_OK) status = list(f, only, err);
+    if (status == TARN_OK) status = hide_unfinished(f, err);
     if (status == TARN_OK) status = sort_all(f, err);
     if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
     if (status == TARN_OK)
@@ -273,14 +337,8 @@ tarn_status tarn_folder_open(const char *path, tarn_folder **out, tarn_error *er
 void tarn_folder_close(tarn_folder *f)
 {
     if (!f) return;
-    for (size_t i = 0; i < f->count; i++) {
-        for (size_t k = 0; k < f->folds[i].count; k++)
-            free(f->folds[i].shards[k].path);
-        free(f->folds[i].shards);
-        free(f->folds[i].paths);
-        free(f->folds[i].name);
-        free(f->folds[i].index_path);
-    }
+    for (size_t i = 0; i < f->count; i++)
+        free_fold(&f->folds[i]);
     free(f->folds);
     free(f->path);
     free(f);

@@ -63,6 +63,14 @@ TARN_CHECKED static inline tarn_status tarn__index_use(const struct tarn_index *
     return TARN_OK;
 }
 
+/* An empty index, to be filled. NULL when memory is out. */
+struct tarn_index *tarn__index_new(void);
+
+/* tarn_index_save, without waiting for the disk if so asked. */
+TARN_CHECKED tarn_status tarn__index_save(const struct tarn_index *index,
+                                          const char *path, bool no_sync,
+                                          tarn_error *err);
+
 typedef enum tarn__load {
     TARN__LOAD_CHECKED,  /* every row is looked at */
     TARN__LOAD_TRUSTING, /* not if there is a .tarsum that fits: then rows are checked

@@ -151,6 +151,7 @@ static tarn_status publish(const tarn_index *index, const char *path, tarn__publ
     tarn_status status = sums_path ? TARN_OK : tarn__fail_memory(err);
     if (status == TARN_OK && index->sums)
         status = tarn__publish_begin(&sums, sums_path, err);
+    sums.no_sync = rows->no_sync;
     if (status == TARN_OK) status = write_both(index, path, rows, &sums, err);
     if (status == TARN_OK)
         status = tarn__publish_pair(rows, index->sums ? &sums : NULL, sums_path, err);
@@ -161,11 +162,18 @@ static tarn_status publish(const tarn_index *index, const char *path, tarn__publ
 
 tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
 {
+    return tarn__index_save(index, path, false, err);
+}
+
+tarn_status tarn__index_save(const tarn_index *index, const char *path, bool no_sync,
+                             tarn_error *err)
+{
     tarn__publish rows;
     if (index->path || index->contents.data)
         return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
                              "only an index that was built in memory can be saved");
     TARN_TRY(tarn__publish_begin(&rows, path, err));
+    rows.no_sync = no_sync;
     tarn_status status = publish(index, path, &rows, err);
     tarn__publish_abandon(&rows);
     return status;

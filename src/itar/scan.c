@@ -29,6 +29,14 @@ typedef struct scanner {
     uint64_t reported;       /* bytes given to the progress callback */
 } scanner;
 
+tarn_status tarn__scan_init(tarn__scan *s, tarn_error *err)
+{
+    tarn__names_init(&s->fields);
+    tarn__buf_init(&s->keys, SIZE_MAX / 2);
+    /* Never NULL, even while all keys are empty. */
+    return tarn__buf_reserve(&s->keys, 64, err);
+}
+
 void tarn__scan_reset(tarn__scan *s)
 {
     free(s->rows);
@@ -72,22 +80,27 @@ static bool continues_run(const tarn__scan *scan, const tarn__key *key)
     return last.size == key->stem_len && memcmp(last.data, key->stem, last.size) == 0;
 }
 
-static tarn_status begin_run(scanner *s, const tarn__key *key, tarn_error *err)
+tarn_status tarn__scan_begin_run(tarn__scan *scan, const char *key, size_t len,
+                                 uint64_t hash, tarn_error *err)
 {
-    tarn__scan *scan = s->scan;
     TARN_TRY(tarn__grow(&scan->run_rows, sizeof *scan->run_rows, scan->n_runs,
                         &scan->run_capacity, err));
     TARN_TRY(tarn__grow(&scan->run_ends, sizeof *scan->run_ends, scan->n_runs,
                         &scan->end_capacity, err));
     TARN_TRY(tarn__grow(&scan->run_hashes, sizeof *scan->run_hashes, scan->n_runs,
                         &scan->hash_capacity, err));
-    TARN_TRY(tarn__buf_add(&scan->keys, key->stem, key->stem_len, err));
-    s->hash = s->build->hash(key->stem, key->stem_len);
-    scan->run_hashes[scan->n_runs] = s->hash;
+    TARN_TRY(tarn__buf_add(&scan->keys, key, len, err));
+    scan->run_hashes[scan->n_runs] = hash;
     scan->run_rows[scan->n_runs] = (uint32_t)scan->n_rows;
     scan->run_ends[scan->n_runs++] = scan->keys.size;
-    s->fields_seen = 0;
     return TARN_OK;
+}
+
+static tarn_status begin_run(scanner *s, const tarn__key *key, tarn_error *err)
+{
+    s->hash = s->build->hash(key->stem, key->stem_len);
+    s->fields_seen = 0;
+    return tarn__scan_begin_run(s->scan, key->stem, key->stem_len, s->hash, err);
 }
 
 static tarn_status number_field(scanner *s, const tarn__key *key, uint32_t *out,
@@ -250,10 +263,7 @@ tarn_status tarn__scan_shard(void *context, size_t number)
     options.lenient = build->options->lenient;
     options.notice = tell;
     options.notice_context = build;
-    tarn__names_init(&scan->fields);
-    tarn__buf_init(&scan->keys, SIZE_MAX / 2);
-    /* Never NULL, even while all keys are empty. */
-    TARN_TRY(tarn__buf_reserve(&scan->keys, 64, err));
+    TARN_TRY(tarn__scan_init(scan, err));
     tarn__splitter_init(&s.splitter);
     tarn__window_use use = build->options->sums ? TARN__WINDOW_ALL : TARN__WINDOW_HOP;
     TARN_TRY(tarn__tar_open(&s.tar, build->paths[number], &options, use, err));

@@ -70,6 +70,11 @@ typedef struct tarn__build {
 tarn_status tarn__scan_shard(void *build, size_t number);
 void tarn__scan_reset(tarn__scan *scan);
 
+/* A scan that is filled by who writes the shard: a run, then its rows. */
+TARN_CHECKED tarn_status tarn__scan_init(tarn__scan *scan, tarn_error *err);
+TARN_CHECKED tarn_status tarn__scan_begin_run(tarn__scan *scan, const char *key,
+                                              size_t len, uint64_t hash, tarn_error *err);
+
 static inline tarn__name tarn__scan_key(const tarn__scan *scan, size_t run)
 {
     uint64_t from = run ? scan->run_ends[run - 1] : 0;

@@ -147,6 +147,6 @@ void tarn_shard_writer_abandon(tarn_shard_writer *w)
     tarn__archive_reset(&w->archive);
     tarn__pattern_reset(&w->pattern);
     tarn__buf_reset(&w->url);
-    free(w->plan.order);
+    free(w->plan.members);
     free(w);
 }

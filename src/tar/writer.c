@@ -1,10 +1,15 @@
 /* Writing one archive. */
 #include "tar/writer.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/checked.h"
+#include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "io/filter.h"
@@ -68,37 +73,26 @@ tarn_status tarn__archive_cost(tarn__archive *a, uint64_t size, uint64_t *out,
     return TARN_OK;
 }
 
-/* From here on bytes may have gone out that cannot be called back. */
+/* What fails while bytes go out leaves a hole that nothing can be put behind. */
 static tarn_status broken_if(tarn__archive *a, tarn_status status)
 {
     if (status != TARN_OK) a->broken = true;
     return status;
 }
 
-tarn_status tarn__archive_header(tarn__archive *a, uint64_t size, uint64_t *out_offset,
-                                 tarn_error *err)
+static tarn_status put_member(tarn__archive *a, const void *data, size_t size,
+                              uint64_t *out_offset, tarn_error *err)
 {
-    return broken_if(a, tarn__compose(&a->composer, a->name.data, a->name.size, size,
-                                      &a->out, out_offset, err));
-}
-
-tarn_status tarn__archive_bytes(tarn__archive *a, const void *data, size_t size,
-                                tarn_error *err)
-{
-    return broken_if(a, tarn__out_write(&a->out, data, size, err));
-}
-
-tarn_status tarn__archive_pad(tarn__archive *a, uint64_t size, tarn_error *err)
-{
-    return broken_if(a, tarn__out_zeros(&a->out, tarn__block_padding(size), err));
+    TARN_TRY(tarn__compose(&a->composer, a->name.data, a->name.size, size, &a->out,
+                           out_offset, err));
+    TARN_TRY(tarn__out_write(&a->out, data, size, err));
+    return tarn__out_zeros(&a->out, tarn__block_padding(size), err);
 }
 
 tarn_status tarn__archive_member(tarn__archive *a, const void *data, size_t size,
                                  uint64_t *out_offset, tarn_error *err)
 {
-    TARN_TRY(tarn__archive_header(a, size, out_offset, err));
-    TARN_TRY(tarn__archive_bytes(a, data, size, err));
-    return tarn__archive_pad(a, size, err);
+    return broken_if(a, put_member(a, data, size, out_offset, err));
 }
 
 tarn_status tarn__archive_finish(tarn__archive *a, int64_t *out_mtime_ns, tarn_error *err)
@@ -115,30 +109,105 @@ tarn_status tarn__archive_finish(tarn__archive *a, int64_t *out_mtime_ns, tarn_e
     return tarn__out_finish(&a->out, out_mtime_ns, err);
 }
 
+/* --- Files that become members -------------------------------------------------------
+ */
+
+static tarn_status stat_file(const char *path, uint64_t *out_size, tarn_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
+    if (!S_ISREG(st.st_mode))
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET,
+                             "not a regular file");
+    *out_size = (uint64_t)st.st_size;
+    return TARN_OK;
+}
+
+/* Reads exactly size bytes of fd into the archive. */
+static tarn_status copy_bytes(tarn__archive *a, int fd, const char *path, uint64_t size,
+                              uint32_t *crc, tarn_error *err)
+{
+    for (uint64_t left = size; left;) {
+        unsigned char *space;
+        size_t len;
+        TARN_TRY(broken_if(a, tarn__out_space(&a->out, &space, &len, err)));
+        if (len > left) len = (size_t)left;
+        ssize_t got = read(fd, space, len);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return tarn__fail_errno(err, path, errno, "cannot read");
+        if (got == 0)
+            return tarn__fail_at(err, TARN_ERR_TRUNCATED, path, size - left,
+                                 "the file became shorter while it was read");
+        *crc = tarn__crc32c(*crc, space, (size_t)got);
+        a->out.used += (size_t)got;
+        left -= (uint64_t)got;
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_end(int fd, const char *path, uint64_t size, tarn_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
+    if ((uint64_t)st.st_size == size) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, path, size,
+                         "the file changed its size while it was read");
+}
+
+static tarn_status copy_file(tarn__archive *a, const char *path, tarn__planned *m,
+                             tarn_error *err)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return tarn__fail_errno(err, path, errno, "cannot open");
+    tarn_status status = copy_bytes(a, fd, path, m->size, &m->crc, err);
+    if (status == TARN_OK) status = check_end(fd, path, m->size, err);
+    close(fd);
+    return status;
+}
+
 /* --- Samples -------------------------------------------------------------------------
  */
 
-/* As bytes, which for UTF-8 is by code point. */
-static int compare_fields(const void *left, const void *right, void *fields)
+/* By name as bytes, which for UTF-8 is by code point. */
+static int compare_members(const void *left, const void *right, void *fields)
 {
+    const tarn__planned *a = left, *b = right;
     const tarn_field *f = fields;
-    return strcmp(f[*(const uint32_t *)left].name, f[*(const uint32_t *)right].name);
+    return strcmp(f[a->field].name, f[b->field].name);
 }
 
-void tarn__order_fields(const tarn_field *fields, size_t count, bool keep,
-                        uint32_t *order)
+static void sort_members(tarn__planned *members, const tarn_field *fields, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        order[i] = (uint32_t)i;
-    if (!keep && count > 1)
-        qsort_r(order, count, sizeof *order, compare_fields, (void *)(uintptr_t)fields);
+    enum { FEW = 8 };
+    if (count > FEW) {
+        qsort_r(members, count, sizeof *members, compare_members,
+                (void *)(uintptr_t)fields);
+        return;
+    }
+    for (size_t i = 1; i < count; i++)
+        for (size_t k = i; k && strcmp(fields[members[k].field].name,
+                                       fields[members[k - 1].field].name) < 0;
+             k--) {
+            tarn__planned swap = members[k];
+            members[k] = members[k - 1];
+            members[k - 1] = swap;
+        }
 }
 
-struct tarn_tar_writer {
-    tarn__archive archive;
-    tarn_tar_writer_options options;
-    tarn__sample_plan plan;
-};
+static tarn_status plan_field(tarn__sample_plan *plan, tarn__archive *a, const char *key,
+                              const tarn_field *field, tarn__planned *member,
+                              tarn_error *err)
+{
+    uint64_t cost;
+    member->size = field->size;
+    if (field->path) TARN_TRY(stat_file(field->path, &member->size, err));
+    TARN_TRY(tarn__archive_name(a, key, plan->key_len, field->name, err));
+    TARN_TRY(tarn__archive_cost(a, member->size, &cost, err));
+    if (!tarn__add(plan->bytes, cost, &plan->bytes))
+        return tarn__fail(err, TARN_ERR_LIMIT, "a sample of more than 2^64 bytes");
+    plan->payload += member->size;
+    return TARN_OK;
+}
 
 tarn_status tarn__plan_sample(tarn__sample_plan *plan, tarn__archive *a,
                               const tarn_tar_writer_options *options, const char *key,
@@ -149,31 +218,60 @@ tarn_status tarn__plan_sample(tarn__sample_plan *plan, tarn__archive *a,
     TARN_TRY(tarn__check_key(options->rules, key, plan->key_len, err));
     TARN_TRY(tarn__check_fields(options->rules, key, fields, count, err));
     while (plan->capacity < count)
-        TARN_TRY(tarn__grow(&plan->order, sizeof *plan->order, plan->capacity,
+        TARN_TRY(tarn__grow(&plan->members, sizeof *plan->members, plan->capacity,
                             &plan->capacity, err));
-    tarn__order_fields(fields, count, options->keep_order, plan->order);
     for (size_t i = 0; i < count; i++) {
-        uint64_t cost;
-        TARN_TRY(tarn__archive_name(a, key, plan->key_len, fields[i].name, err));
-        TARN_TRY(tarn__archive_cost(a, fields[i].size, &cost, err));
-        plan->bytes += cost;
-        plan->payload += fields[i].size;
+        plan->members[i] = (tarn__planned){.field = (uint32_t)i};
+        TARN_TRY(plan_field(plan, a, key, &fields[i], &plan->members[i], err));
+    }
+    if (!options->keep_order) sort_members(plan->members, fields, count);
+    return TARN_OK;
+}
+
+static tarn_status write_field(tarn__archive *a, const tarn_field *field,
+                               tarn__planned *m, tarn_error *err)
+{
+    if (!field->path) {
+        m->crc = tarn__crc32c(0, field->data, field->size);
+        return tarn__archive_member(a, field->data, field->size, &m->offset, err);
+    }
+    m->crc = 0;
+    TARN_TRY(broken_if(a, tarn__compose(&a->composer, a->name.data, a->name.size, m->size,
+                                        &a->out, &m->offset, err)));
+    TARN_TRY(copy_file(a, field->path, m, err));
+    return broken_if(a, tarn__out_zeros(&a->out, tarn__block_padding(m->size), err));
+}
+
+static tarn_status write_fields(tarn__archive *a, tarn__sample_plan *plan,
+                                const char *key, const tarn_field *fields, size_t count,
+                                tarn_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        tarn__planned *m = &plan->members[i];
+        const tarn_field *f = &fields[m->field];
+        TARN_TRY(tarn__archive_name(a, key, plan->key_len, f->name, err));
+        TARN_TRY(write_field(a, f, m, err));
     }
     return TARN_OK;
 }
 
-tarn_status tarn__write_sample(tarn__archive *a, const tarn__sample_plan *plan,
-                               const char *key, const tarn_field *fields, size_t count,
-                               tarn_error *err)
+tarn_status tarn__write_sample(tarn__archive *a, tarn__sample_plan *plan, const char *key,
+                               const tarn_field *fields, size_t count, tarn_error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        const tarn_field *f = &fields[plan->order[i]];
-        uint64_t offset;
-        TARN_TRY(tarn__archive_name(a, key, plan->key_len, f->name, err));
-        TARN_TRY(tarn__archive_member(a, f->data, f->size, &offset, err));
-    }
-    return TARN_OK;
+    uint64_t size = tarn__out_size(&a->out), digest = a->composer.digest;
+    tarn_status status = write_fields(a, plan, key, fields, count, err);
+    if (status == TARN_OK || a->broken) return status;
+    /* A file that could not be read: what was written of the sample goes back. */
+    a->composer.digest = digest;
+    if (tarn__out_rewind(&a->out, size, NULL) != TARN_OK) a->broken = true;
+    return status;
 }
+
+struct tarn_tar_writer {
+    tarn__archive archive;
+    tarn_tar_writer_options options;
+    tarn__sample_plan plan;
+};
 
 tarn_status tarn__check_unbroken(const tarn__archive *a, tarn_error *err)
 {
@@ -240,6 +338,6 @@ void tarn_tar_writer_abandon(tarn_tar_writer *w)
 {
     if (!w) return;
     tarn__archive_reset(&w->archive);
-    free(w->plan.order);
+    free(w->plan.members);
     free(w);
 }

@@ -37,14 +37,6 @@ TARN_CHECKED tarn_status tarn__archive_member(tarn__archive *archive, const void
                                               size_t size, uint64_t *out_offset,
                                               tarn_error *err);
 
-/* The same in steps: the header, then size bytes by archive_bytes, then the padding. */
-TARN_CHECKED tarn_status tarn__archive_header(tarn__archive *archive, uint64_t size,
-                                              uint64_t *out_offset, tarn_error *err);
-TARN_CHECKED tarn_status tarn__archive_bytes(tarn__archive *archive, const void *data,
-                                             size_t size, tarn_error *err);
-TARN_CHECKED tarn_status tarn__archive_pad(tarn__archive *archive, uint64_t size,
-                                           tarn_error *err);
-
 /* Writes the end and publishes. *out_mtime_ns may be NULL. */
 TARN_CHECKED tarn_status tarn__archive_finish(tarn__archive *archive,
                                               int64_t *out_mtime_ns, tarn_error *err);
@@ -53,31 +45,36 @@ TARN_CHECKED tarn_status tarn__archive_finish(tarn__archive *archive,
 TARN_CHECKED tarn_status tarn__check_unbroken(const tarn__archive *archive,
                                               tarn_error *err);
 
-/* The numbers of the fields in the order of their members: by code point, or as given. */
-void tarn__order_fields(const tarn_field *fields, size_t count, bool keep,
-                        uint32_t *order);
+/* One member of a sample: known before it is written, and after. */
+typedef struct tarn__planned {
+    uint32_t field; /* its number in the caller's array */
+    uint32_t crc;   /* CRC-32C of the payload */
+    uint64_t size;
+    uint64_t offset; /* of its own header */
+} tarn__planned;
 
-/* What writing a sample would take, known before its first byte is written. */
+/* What writing a sample takes. */
 typedef struct tarn__sample_plan {
     size_t key_len;
-    uint64_t bytes;   /* in the archive */
-    uint64_t payload; /* of all fields */
-    uint32_t *order;  /* of the fields */
+    uint64_t bytes;         /* in the archive */
+    uint64_t payload;       /* of all fields */
+    tarn__planned *members; /* in the order they are written */
     size_t capacity;
 } tarn__sample_plan;
 
-/* Checks everything about a sample that can be checked. */
+/* Checks everything about a sample that can be checked before it is written. */
 TARN_CHECKED tarn_status tarn__plan_sample(tarn__sample_plan *plan,
                                            tarn__archive *archive,
                                            const tarn_tar_writer_options *options,
                                            const char *key, const tarn_field *fields,
                                            size_t count, tarn_error *err);
 
-/* Writes a sample that was planned. */
+/* Writes a sample that was planned, and fills in offsets and CRCs. Whatever fails, the
+ * archive is as it was, or broken. */
 TARN_CHECKED tarn_status tarn__write_sample(tarn__archive *archive,
-                                            const tarn__sample_plan *plan,
-                                            const char *key, const tarn_field *fields,
-                                            size_t count, tarn_error *err);
+                                            tarn__sample_plan *plan, const char *key,
+                                            const tarn_field *fields, size_t count,
+                                            tarn_error *err);
 
 /* How full a shard is, and when that is enough. */
 typedef struct tarn__roll_state {

@@ -4,7 +4,8 @@
  *
  * Standard input is a row of samples: a count of fields, the key, then name and data of
  * each field; numbers are 32-bit little-endian, and text has its length in front. A count
- * of 0xffffffff abandons the writer. Prints what was written, or the error. */
+ * of 0xffffffff abandons the writer, one of 0xfffffffe suspends it. With "skip", samples
+ * that a fold has already are passed over. Prints what was written, or the error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 enum { MAX_FIELDS = 4096 };
 #define ABANDON 0xffffffffu
+#define SUSPEND 0xfffffffeu
 
 static char *texts[2 * MAX_FIELDS + 2];
 static size_t n_texts;
@@ -55,11 +57,11 @@ static int read_sample(char **key, tarn_field *fields, uint32_t *count)
     while (n_texts)
         free(texts[--n_texts]);
     if (!read_number(count)) return 0;
-    if (*count == ABANDON) return 1;
+    if (*count == ABANDON || *count == SUSPEND) return 1;
     if (*count > MAX_FIELDS) stop("too many fields");
     *key = read_text(&ignored);
     for (uint32_t i = 0; i < *count; i++) {
-        fields[i].name = read_text(&ignored);
+        fields[i] = (tarn_field){.name = read_text(&ignored)};
         fields[i].data = read_text(&fields[i].size);
     }
     return 1;
@@ -146,11 +148,56 @@ static int write_shards(const char *pattern, char **settings, int count)
     return tarn_shard_writer_finish(w, &err) == TARN_OK ? 0 : fail(&err);
 }
 
+static void set_fold(tarn_fold_writer_options *o, const char *name, const char *value)
+{
+    set_tar(&o->tar, name, value);
+    if (strcmp(name, "append") == 0) o->append = true;
+    if (strcmp(name, "resume") == 0) o->resume = true;
+    if (strcmp(name, "overwrite") == 0) o->overwrite = true;
+    if (strcmp(name, "max_count") == 0) o->max_count = (uint64_t)atoll(value);
+    if (strcmp(name, "max_size") == 0) o->max_size = (uint64_t)atoll(value);
+    if (strcmp(name, "start") == 0) o->start = (uint64_t)atoll(value);
+    if (strcmp(name, "digits") == 0) o->digits = (unsigned)atoi(value);
+    if (strcmp(name, "roll") == 0) o->roll = (tarn_roll)atoi(value);
+}
+
+static int write_fold(const char *folder, const char *fold, char **settings, int count)
+{
+    tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
+    tarn_fold_writer *w;
+    tarn_error err;
+    tarn_field fields[MAX_FIELDS];
+    char *key = NULL;
+    uint32_t n;
+    bool skip = false;
+    for (int i = 0; i < count; i++) {
+        char *value = split_setting(settings[i]);
+        set_fold(&o, settings[i], value);
+        if (strcmp(settings[i], "skip") == 0) skip = true;
+    }
+    if (tarn_fold_writer_open(folder, fold, &o, &w, &err) != TARN_OK) return fail(&err);
+    while (read_sample(&key, fields, &n)) {
+        bool there = false;
+        if (n == ABANDON || n == SUSPEND) {
+            if (n == ABANDON) tarn_fold_writer_abandon(w);
+            if (n == SUSPEND) tarn_fold_writer_suspend(w, NULL);
+            return 0;
+        }
+        if (skip && tarn_fold_writer_has(w, key, &there, &err) != TARN_OK) fail(&err);
+        if (!there && tarn_fold_writer_add(w, key, fields, n, &err) != TARN_OK)
+            fail(&err);
+    }
+    return tarn_fold_writer_finish(w, &err) == TARN_OK ? 0 : fail(&err);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc >= 4 && strcmp(argv[1], "fold") == 0)
+        return write_fold(argv[2], argv[3], argv + 4, argc - 4);
     if (argc >= 3 && strcmp(argv[1], "tar") == 0)
         return write_tar(argv[2], argv + 3, argc - 3);
     if (argc >= 3 && strcmp(argv[1], "shards") == 0)
         return write_shards(argv[2], argv + 3, argc - 3);
-    stop("usage: write_samples tar URL | shards PATTERN  [name=value ...]");
+    stop("usage: write_samples tar URL | shards PATTERN | fold DIR FOLD  [name=value "
+         "...]");
 }

@@ -1,0 +1,242 @@
+/* What a writer finds: the fold as it is, and finished shards of an interrupted writer.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/pool.h"
+#include "itar/fold.h"
+#include "itar/folder.h"
+#include "itar/writer.h"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* --- Looking through shards ------------------------------------------------------------
+ */
+
+typedef struct range {
+    tarn_fold_writer *writer;
+    size_t from;
+} range;
+
+static tarn_status scan_task(void *context, size_t number)
+{
+    range *r = context;
+    return tarn__scan_shard(&r->writer->build, r->from + number);
+}
+
+/* Scans the shards from a number on; every byte of them with sums. */
+static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_error *err)
+{
+    size_t failed;
+    range r = {w, from};
+    w->scanning.sums = sums;
+    unsigned threads = tarn__thread_count(w->options.threads);
+    tarn_status status =
+        tarn__parallel(threads, w->n_shards - from, scan_task, &r, &failed);
+    if (status != TARN_OK && err) *err = w->build.scans[from + failed].error;
+    return status;
+}
+
+/* The checksums that the fold has, for the scans of its shards. */
+static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
+{
+    const tarn__sums *sums = tarn_fold_index(w->base)->sums;
+    uint64_t at = 0;
+    if (!sums || !sums->checksums) {
+        w->scanning.sums = false;
+        return TARN_OK;
+    }
+    for (size_t i = 0; i < w->n_base; i++) {
+        tarn__scan *scan = &w->build.scans[i];
+        if (sums->stamps[i].rows != scan->n_rows ||
+            sums->stamps[i].digest != scan->stamp.digest)
+            return tarn__fail_at(err, TARN_ERR_STALE, w->build.paths[i], TARN_NO_OFFSET,
+                                 "the shard is not the one that was indexed; run tarn "
+                                 "index again");
+        scan->checksums = malloc((scan->n_rows + 1) * sizeof *scan->checksums);
+        if (!scan->checksums) return tarn__fail_memory(err);
+        for (size_t k = 0; k < scan->n_rows; k++, at++) {
+            TARN_TRY(tarn__sums_check(tarn_fold_index(w->base)->sums,
+                                      TARN__PART_CHECKSUMS, at, err));
+            scan->checksums[k] = sums->checksums[at];
+        }
+    }
+    return TARN_OK;
+}
+
+/* --- The numbers of the next shards
+ * ------------------------------------------------------
+ */
+
+static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error *err)
+{
+    const char *fold, *suffix;
+    size_t fold_len, len;
+    char *end;
+    if (!tarn__shard_name(last, &fold, &fold_len, &suffix, &len) || len == 0 ||
+        len > 18 || strspn(suffix, "0123456789") != len)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.folder, TARN_NO_OFFSET,
+                             "shard %s has no number that the next one could follow",
+                             last);
+    free(w->prefix);
+    w->prefix = strndup(last, (size_t)(suffix - last));
+    if (!w->prefix) return tarn__fail_memory(err);
+    w->digits = (unsigned)len;
+    w->number = strtoull(suffix, &end, 10) + 1;
+    return TARN_OK;
+}
+
+/* --- The fold as it is
+ * -------------------------------------------------------------------
+ */
+
+/* The shards of the fold, or none. */
+static tarn_status list_fold(const tarn_fold_writer *w, tarn_folder **out,
+                             tarn_error *err)
+{
+    char *path;
+    tarn_error ignored;
+    if (asprintf(&path, "%s:%s", w->stage.folder, w->stage.fold) < 0)
+        return tarn__fail_memory(err);
+    *out = NULL;
+    tarn_status status = tarn_folder_open(path, out, &ignored);
+    free(path);
+    if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (err) *err = ignored;
+    return status;
+}
+
+static tarn_status open_base(tarn_fold_writer *w, tarn_error *err)
+{
+    char *path;
+    if (asprintf(&path, "%s:%s", w->stage.folder, w->stage.fold) < 0)
+        return tarn__fail_memory(err);
+    tarn_status status = tarn_fold_open(path, NULL, &w->base, err);
+    free(path);
+    return status;
+}
+
+static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
+                             tarn_error *err)
+{
+    size_t count = tarn_folder_shard_count(folder, 0);
+    const char *const *paths = tarn_folder_shards(folder, 0);
+    TARN_TRY(open_base(w, err));
+    tarn_index_info info;
+    tarn_index_info_get(tarn_fold_index(w->base), &info);
+    if (info.keys_known && info.keys != TARN_KEYS_BASE)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.index_path,
+                             TARN_NO_OFFSET,
+                             "the fold has keys with folders; only flat ones are added");
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(tarn__writer_add_shard(w, strdup(base_name(paths[i])), strdup(paths[i]),
+                                        err));
+    w->n_base = count;
+    TARN_TRY(scan_from(w, 0, false, err));
+    w->scanning.sums = true;
+    TARN_TRY(take_checksums(w, err));
+    return number_from(w, w->names[count - 1], err);
+}
+
+/* --- Finished shards -------------------------------------------------------------------
+ */
+
+static tarn_status take_keys(tarn_fold_writer *w, const tarn__scan *scan,
+                             const char *path, tarn_error *err)
+{
+    for (size_t i = 0; i < scan->n_runs; i++) {
+        tarn__name key = tarn__scan_key(scan, i);
+        uint32_t id;
+        size_t before = w->keys.count;
+        TARN_TRY(tarn__names_add(&w->keys, key.data, key.size, &id, err));
+        if (w->keys.count == before)
+            return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
+                                 "a key is there twice; these shards were not left by a "
+                                 "writer, remove them");
+    }
+    return TARN_OK;
+}
+
+static tarn_status take_finished(tarn_fold_writer *w, const tarn__names *left,
+                                 tarn_error *err)
+{
+    size_t from = w->n_shards;
+    bool sums = w->scanning.sums;
+    for (size_t i = 0; i < left->count; i++) {
+        const char *name = tarn__names_get(left, i).data;
+        TARN_TRY(tarn__writer_add_shard(w, strdup(name),
+                                        tarn__stage_find(&w->stage, name), err));
+    }
+    if (w->n_shards == from) return TARN_OK;
+    TARN_TRY(scan_from(w, from, true, err));
+    w->scanning.sums = sums;
+    for (size_t i = from; i < w->n_shards; i++)
+        TARN_TRY(take_keys(w, &w->build.scans[i], w->build.paths[i], err));
+    return number_from(w, w->names[w->n_shards - 1], err);
+}
+
+/* --- What becomes of it
+ * ------------------------------------------------------------------
+ */
+
+static tarn_status refuse_leftovers(const tarn_fold_writer *w, size_t count,
+                                    tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
+                         "an interrupted writer left %zu finished shard%s of fold %s: "
+                         "resume it, or overwrite to begin again",
+                         count, count == 1 ? "" : "s", w->stage.fold);
+}
+
+/* Nothing goes before the new fold is complete, but what was never published. */
+static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_folder *folder,
+                                    const tarn__names *left, tarn_error *err)
+{
+    const char **names = calloc(left->count + 1, sizeof *names);
+    if (!names) return tarn__fail_memory(err);
+    for (size_t i = 0; i < left->count; i++)
+        names[i] = tarn__names_get(left, i).data;
+    tarn_status status = tarn__stage_discard(&w->stage, names, left->count, err);
+    free(names);
+    for (size_t i = 0;
+         status == TARN_OK && folder && i < tarn_folder_shard_count(folder, 0); i++) {
+        const char *name = base_name(tarn_folder_shards(folder, 0)[i]);
+        uint32_t id;
+        status = tarn__names_add(&w->stage.going, name, strlen(name), &id, err);
+    }
+    return status;
+}
+
+static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
+                          const tarn__names *left, tarn_error *err)
+{
+    const tarn_fold_writer_options *o = &w->options;
+    if (o->overwrite) return plan_replacement(w, folder, left, err);
+    if (left->count && !o->resume) return refuse_leftovers(w, left->count, err);
+    if (folder && !o->append && !o->resume)
+        return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
+                             "fold %s is there already, with %zu shards: append to it, "
+                             "or overwrite it",
+                             w->stage.fold, tarn_folder_shard_count(folder, 0));
+    if (folder) TARN_TRY(take_base(w, folder, err));
+    return take_finished(w, left, err);
+}
+
+tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
+{
+    tarn__names left;
+    tarn_folder *folder = NULL;
+    tarn__names_init(&left);
+    tarn_status status = tarn__stage_leftovers(&w->stage, &left, err);
+    if (status == TARN_OK) status = list_fold(w, &folder, err);
+    if (status == TARN_OK) status = decide(w, folder, &left, err);
+    tarn_folder_close(folder);
+    tarn__names_reset(&left);
+    return status;
+}

@@ -1,0 +1,442 @@
+/* Writing a fold: samples into shards, and a scan of each shard kept on the way, so that
+ * at the end the index is made as if the shards had been scanned. */
+#include "itar/writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "base/utf8.h"
+#include "itar/keys.h"
+
+/* --- Shards, known by name and scan ----------------------------------------------------
+ */
+
+tarn_status tarn__writer_add_shard(tarn_fold_writer *w, char *name, char *path,
+                                   tarn_error *err)
+{
+    tarn__build *b = &w->build;
+    tarn_status status = name && path ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK && w->n_shards >= TARN_MAX_SHARDS)
+        status = tarn__fail(err, TARN_ERR_LIMIT, "more than %u shards in one fold",
+                            TARN_MAX_SHARDS);
+    if (status == TARN_OK)
+        status =
+            tarn__grow(&w->names, sizeof *w->names, w->n_shards, &w->name_capacity, err);
+    if (status == TARN_OK)
+        status =
+            tarn__grow(&b->paths, sizeof *b->paths, w->n_shards, &w->path_capacity, err);
+    if (status == TARN_OK)
+        status =
+            tarn__grow(&b->scans, sizeof *b->scans, w->n_shards, &w->scan_capacity, err);
+    if (status != TARN_OK) {
+        free(name);
+        free(path);
+        return status;
+    }
+    w->names[w->n_shards] = name;
+    ((const char **)(uintptr_t)b->paths)[w->n_shards] = path;
+    b->scans[w->n_shards] = (tarn__scan){0};
+    b->count = ++w->n_shards;
+    return TARN_OK;
+}
+
+void tarn__writer_drop_shard(tarn_fold_writer *w)
+{
+    size_t last = --w->n_shards;
+    w->build.count = last;
+    tarn__scan_reset(&w->build.scans[last]);
+    free(w->names[last]);
+    free((void *)(uintptr_t)w->build.paths[last]);
+}
+
+/* --- Opening ---------------------------------------------------------------------------
+ */
+
+static tarn_status check_fold_name(const char *fold, tarn_error *err)
+{
+    char shown[120];
+    size_t len = strlen(fold);
+    bool good = len > 0 && len < 128 && !strpbrk(fold, "_/\\.");
+    for (size_t i = 0; i < len; i++)
+        good = good && (unsigned char)fold[i] >= 0x20;
+    if (good && tarn__utf8_is_valid(fold, len)) return TARN_OK;
+    return tarn__fail(
+        err, TARN_ERR_USAGE,
+        "%s cannot be the name of a fold: readers take it from the names of "
+        "the shards, so it has no _, /, \\ or dot",
+        tarn_printable(shown, sizeof shown, fold, len));
+}
+
+static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *err)
+{
+    if (o->append + o->resume + o->overwrite > 1)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "append, resume and overwrite exclude each other");
+    if (o->digits < 1 || o->digits > 9)
+        return tarn__fail(err, TARN_ERR_USAGE, "shard numbers have 1 to 9 digits, not %u",
+                          o->digits);
+    return TARN_OK;
+}
+
+static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fold,
+                         tarn_error *err)
+{
+    static const tarn_index_options scanning = TARN_INDEX_OPTIONS_INIT;
+    w->scanning = scanning;
+    w->scanning.sums = true;
+    w->build.options = &w->scanning;
+    w->build.hash = tarn__key_hash;
+    pthread_mutex_init(&w->build.lock, NULL);
+    tarn__names_init(&w->keys);
+    tarn__buf_init(&w->lower, SIZE_MAX / 2);
+    w->stage.lock = -1;
+    TARN_TRY(check_options(&w->options, err));
+    TARN_TRY(check_fold_name(fold, err));
+    w->number = w->options.start;
+    w->digits = w->options.digits;
+    if (asprintf(&w->prefix, "%s_", fold) < 0) return tarn__fail_memory(err);
+    TARN_TRY(tarn__archive_init(&w->archive, &w->options.tar, err));
+    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, err));
+    return tarn__writer_found(w, err);
+}
+
+static void close_writer(tarn_fold_writer *w)
+{
+    tarn__archive_reset(&w->archive);
+    while (w->n_shards)
+        tarn__writer_drop_shard(w);
+    free(w->names);
+    free((void *)(uintptr_t)w->build.paths);
+    free(w->build.scans);
+    pthread_mutex_destroy(&w->build.lock);
+    tarn_fold_close(w->base);
+    tarn__names_reset(&w->keys);
+    tarn__buf_reset(&w->lower);
+    tarn__stage_close(&w->stage);
+    free(w->prefix);
+    free(w->fields);
+    free(w->guesses);
+    free(w->plan.members);
+    free(w);
+}
+
+tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
+                                  const tarn_fold_writer_options *options,
+                                  tarn_fold_writer **out, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_fold_writer_options, taken, TARN_FOLD_WRITER_OPTIONS_INIT, options,
+                  err);
+    tarn_fold_writer *w = calloc(1, sizeof *w);
+    if (!w) return tarn__fail_memory(err);
+    w->options = taken;
+    tarn_status status = begin(w, folder, fold, err);
+    if (status == TARN_OK)
+        *out = w;
+    else
+        close_writer(w);
+    return status;
+}
+
+/* --- The shard at hand
+ * ------------------------------------------------------------------ */
+
+static tarn_status name_shard(const tarn_fold_writer *w, char **out, tarn_error *err)
+{
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%0*" PRIu64, (int)w->digits, w->number);
+    if (len > (int)w->digits)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, w->stage.folder, TARN_NO_OFFSET,
+                             "shard number %" PRIu64
+                             " has more than %u digits, and would "
+                             "not be sorted behind the others; write with more digits or "
+                             "larger shards",
+                             w->number, w->digits);
+    if (asprintf(out, "%s%s.tar", w->prefix, digits) < 0) return tarn__fail_memory(err);
+    return TARN_OK;
+}
+
+static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
+{
+    char *name;
+    TARN_TRY(name_shard(w, &name, err));
+    char *part = tarn__stage_part(&w->stage, name);
+    TARN_TRY(tarn__writer_add_shard(w, name, part, err));
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    sink.no_sync = w->options.tar.sink.no_sync;
+    sink.overwrite = true;
+    sink.filter = TARN_FILTER_NONE;
+    tarn_status status = tarn__scan_init(&w->build.scans[w->n_shards - 1], err);
+    if (status == TARN_OK) status = tarn__archive_begin(&w->archive, part, &sink, err);
+    if (status != TARN_OK) {
+        tarn__writer_drop_shard(w);
+        return status;
+    }
+    w->number++;
+    w->open = true;
+    w->samples = w->payload = 0;
+    return TARN_OK;
+}
+
+static tarn_status end_shard(tarn_fold_writer *w, tarn_error *err)
+{
+    tarn__scan *scan = &w->build.scans[w->n_shards - 1];
+    uint64_t size = tarn__out_size(&w->archive.out);
+    size += tarn__end_size(size);
+    w->open = false;
+    tarn_status status = tarn__archive_finish(&w->archive, &scan->stamp.mtime_ns, err);
+    if (status != TARN_OK) {
+        tarn__writer_drop_shard(w);
+        w->archive.broken = true;
+        return status;
+    }
+    scan->stamp.size = size;
+    scan->stamp.rows = (uint32_t)scan->n_rows;
+    scan->stamp.digest = (uint32_t)(w->archive.composer.digest >> 32);
+    w->written.shards++;
+    w->written.bytes += size;
+    return TARN_OK;
+}
+
+/* --- Samples
+ * ---------------------------------------------------------------------------- */
+
+static tarn_status check_key(const char *key, tarn_error *err)
+{
+    char shown[120];
+    size_t len = strlen(key);
+    const char *wrong = NULL;
+    if (strpbrk(key, "/\\"))
+        wrong = "has a slash or backslash: keys of a fold are flat";
+    else if (!tarn__utf8_is_valid(key, len))
+        wrong = "is not UTF-8";
+    if (!wrong) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE, "the key %s %s",
+                      tarn_printable(shown, sizeof shown, key, len), wrong);
+}
+
+static bool is_plain(const char *name)
+{
+    if (name[0] == '.') return false;
+    for (; *name; name++)
+        if ((unsigned char)*name >= 0x80 || (*name >= 'A' && *name <= 'Z')) return false;
+    return true;
+}
+
+/* Names without their leading dot and in lower case, in w->lower one after the other.
+ * They are pointed at once all are there, because the buffer moves. */
+static tarn_status lower_names(tarn_fold_writer *w, const tarn_field *given, size_t count,
+                               tarn_error *err)
+{
+    w->lower.size = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = given[i].name + (given[i].name[0] == '.');
+        if (!tarn__utf8_is_valid(name, strlen(name)))
+            return tarn__fail(err, TARN_ERR_USAGE, "the name of a field is not UTF-8");
+        TARN_TRY(tarn__utf8_lower(&w->lower, name, strlen(name), err));
+        TARN_TRY(tarn__buf_add(&w->lower, "", 1, err));
+    }
+    const char *at = w->lower.data;
+    for (size_t i = 0; i < count; i++) {
+        w->fields[i].name = at;
+        at += strlen(at) + 1;
+    }
+    return TARN_OK;
+}
+
+static tarn_status take_fields(tarn_fold_writer *w, const tarn_field *given, size_t count,
+                               const tarn_field **out, tarn_error *err)
+{
+    bool plain = true;
+    for (size_t i = 0; i < count; i++)
+        plain = plain && is_plain(given[i].name);
+    *out = given;
+    if (plain) return TARN_OK;
+    while (w->field_capacity < count)
+        TARN_TRY(tarn__grow(&w->fields, sizeof *w->fields, w->field_capacity,
+                            &w->field_capacity, err));
+    memcpy(w->fields, given, count * sizeof *given);
+    *out = w->fields;
+    return lower_names(w, given, count, err);
+}
+
+tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
+                                 tarn_error *err)
+{
+    tarn_sample ignored;
+    tarn_error why;
+    *out = tarn__names_find(&w->keys, key, strlen(key)) != TARN__NAME_NONE;
+    if (*out || !w->base) return TARN_OK;
+    tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
+    *out = status == TARN_OK;
+    if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (err) *err = why;
+    return status;
+}
+
+static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *err)
+{
+    bool there;
+    char shown[120];
+    TARN_TRY(tarn_fold_writer_has(w, key, &there, err));
+    if (!there) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_EXISTS, "the key %s is there already",
+                      tarn_printable(shown, sizeof shown, key, strlen(key)));
+}
+
+static tarn_status number_field(tarn_fold_writer *w, tarn__scan *scan, const char *name,
+                                size_t position, uint32_t *out, tarn_error *err)
+{
+    size_t len = strlen(name);
+    while (w->guess_capacity <= position) {
+        size_t before = w->guess_capacity;
+        TARN_TRY(
+            tarn__grow(&w->guesses, sizeof *w->guesses, before, &w->guess_capacity, err));
+        memset(w->guesses + before, 0, (w->guess_capacity - before) * sizeof *w->guesses);
+    }
+    uint32_t *guess = &w->guesses[position];
+    if (*guess < scan->fields.count) {
+        tarn__name known = tarn__names_get(&scan->fields, *guess);
+        if (known.size == len && memcmp(known.data, name, len) == 0) {
+            *out = *guess;
+            return TARN_OK;
+        }
+    }
+    TARN_TRY(tarn__names_add(&scan->fields, name, len, out, err));
+    *guess = *out;
+    return TARN_OK;
+}
+
+/* The sample is in the archive: its rows go into the scan. */
+static tarn_status add_rows(tarn_fold_writer *w, const char *key,
+                            const tarn_field *fields, size_t count, tarn_error *err)
+{
+    tarn__scan *scan = &w->build.scans[w->n_shards - 1];
+    uint32_t id;
+    uint64_t hash = tarn__key_hash(key, w->plan.key_len);
+    TARN_TRY(tarn__names_add(&w->keys, key, w->plan.key_len, &id, err));
+    TARN_TRY(tarn__scan_begin_run(scan, key, w->plan.key_len, hash, err));
+    for (size_t i = 0; i < count; i++) {
+        const tarn__planned *m = &w->plan.members[i];
+        TARN_TRY(number_field(w, scan, fields[m->field].name, i, &id, err));
+        TARN_TRY(tarn__grow(&scan->rows, TARN__ROW_SIZE, scan->n_rows,
+                            &scan->row_capacity, err));
+        TARN_TRY(tarn__grow(&scan->checksums, sizeof *scan->checksums, scan->n_rows,
+                            &scan->checksum_capacity, err));
+        tarn_row row = {.offset = m->offset,
+                        .size = m->size,
+                        .keyhash = hash,
+                        .shard = (uint16_t)(w->n_shards - 1),
+                        .field = (uint16_t)id};
+        tarn__row_put(scan->rows + scan->n_rows * TARN__ROW_SIZE, &row);
+        scan->checksums[scan->n_rows++] = m->crc;
+    }
+    return TARN_OK;
+}
+
+static tarn_status open_shard(tarn_fold_writer *w, const char *key, tarn_error *err)
+{
+    const tarn_fold_writer_options *o = &w->options;
+    TARN_TRY(tarn__check_sample_fits(o->roll, o->max_size, w->plan.bytes, key, err));
+    tarn__roll_state state = {o->roll,    o->max_count, o->max_size,
+                              w->samples, w->payload,   tarn__out_size(&w->archive.out)};
+    if (w->open && tarn__shard_is_full(&state, w->plan.bytes))
+        TARN_TRY(end_shard(w, err));
+    return w->open ? TARN_OK : begin_shard(w, err);
+}
+
+tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
+                                 const tarn_field *given, size_t count, tarn_error *err)
+{
+    const tarn_field *fields;
+    TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    TARN_TRY(check_key(key, err));
+    TARN_TRY(take_fields(w, given, count, &fields, err));
+    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &w->options.tar, key, fields, count,
+                               err));
+    TARN_TRY(check_new(w, key, err));
+    TARN_TRY(open_shard(w, key, err));
+    TARN_TRY(tarn__write_sample(&w->archive, &w->plan, key, fields, count, err));
+    tarn_status status = add_rows(w, key, fields, count, err);
+    if (status != TARN_OK) {
+        w->archive.broken = true;
+        return status;
+    }
+    w->samples++;
+    w->payload += w->plan.payload;
+    w->written.samples++;
+    w->written.members += count;
+    w->written.payload += w->plan.payload;
+    return TARN_OK;
+}
+
+void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out)
+{
+    *out = w->written;
+}
+
+/* --- The end
+ * ------------------------------------------------------------------------------
+ */
+
+/* Makes the index of all shards. From here on the shards go by their names to be. */
+static tarn_status make_index(tarn_fold_writer *w, tarn_index **out, tarn_error *err)
+{
+    tarn_index_report ignored;
+    *out = w->build.index = tarn__index_new();
+    if (!*out) return tarn__fail_memory(err);
+    for (size_t i = w->n_base; i < w->n_shards; i++) {
+        char *path = tarn__stage_path(&w->stage, w->names[i]);
+        if (!path) return tarn__fail_memory(err);
+        free((void *)(uintptr_t)w->build.paths[i]);
+        ((const char **)(uintptr_t)w->build.paths)[i] = path;
+    }
+    return tarn__merge(&w->build, *out, &ignored, err);
+}
+
+/* See commit.h for the order of things. */
+static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *err)
+{
+    bool no_sync = w->options.tar.sink.no_sync;
+    const char *const *names = (const char *const *)w->names + w->n_base;
+    size_t count = w->n_shards - w->n_base;
+    TARN_TRY(tarn__stage_announce(&w->stage, names, count, no_sync, err));
+    TARN_TRY(tarn__stage_clear(&w->stage, err));
+    TARN_TRY(tarn__stage_name(&w->stage, names, count, no_sync, err));
+    TARN_TRY(tarn__index_save(index, w->stage.index_path, no_sync, err));
+    return tarn__stage_done(&w->stage, err);
+}
+
+tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_error *err)
+{
+    tarn_index *index = NULL;
+    tarn_status status = tarn__check_unbroken(&w->archive, err);
+    if (status == TARN_OK && w->open) status = end_shard(w, err);
+    if (status == TARN_OK && w->n_shards > w->n_base) {
+        status = make_index(w, &index, err);
+        if (status == TARN_OK) status = commit(w, index, err);
+    }
+    tarn_index_free(index);
+    close_writer(w);
+    return status;
+}
+
+void tarn_fold_writer_suspend(tarn_fold_writer *w, uint64_t *out_shards)
+{
+    if (!w) return;
+    if (w->open) tarn__writer_drop_shard(w);
+    if (out_shards) *out_shards = w->n_shards - w->n_base;
+    close_writer(w);
+}
+
+void tarn_fold_writer_abandon(tarn_fold_writer *w)
+{
+    if (!w) return;
+    if (w->open) tarn__writer_drop_shard(w);
+    (void)!tarn__stage_discard(&w->stage, (const char *const *)w->names + w->n_base,
+                               w->n_shards - w->n_base, NULL);
+    close_writer(w);
+}
