@@ -24,6 +24,9 @@ typedef struct tarn__names {
 void tarn__names_init(tarn__names *names);
 void tarn__names_reset(tarn__names *names);
 
+/* The hash itself, for tables of another make. The same only within a process. */
+uint64_t tarn__names_hash(const char *name, size_t len);
+
 /* The number of a name, or TARN__NAME_NONE. */
 uint32_t tarn__names_find(const tarn__names *names, const char *name, size_t len);
 

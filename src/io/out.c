@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/flusher.h"
 
 enum {
     ALIGN = 4096, /* of direct writes: position, length and memory */
@@ -27,8 +28,10 @@ static tarn_status take_buffer(tarn__out *out, tarn_error *err)
 
 static void begin(tarn__out *out)
 {
-    unsigned char *buffer = out->buffer;
-    *out = (tarn__out){.buffer = buffer, .file = {.fd = -1}};
+    *out = (tarn__out){.buffer = out->buffer,
+                       .other = out->other,
+                       .flusher = out->flusher,
+                       .file = {.fd = -1}};
 }
 
 static bool set_direct(int fd, bool on)
@@ -76,25 +79,77 @@ static void allocate_ahead(tarn__out *out, uint64_t end)
     out->allocated = to;
 }
 
-static tarn_status write_file(tarn__out *out, size_t len, tarn_error *err)
+/* Some file systems take the flag and refuse the write. */
+static bool give_up_direct(tarn__out *out, const tarn_error *why)
 {
-    tarn_status status =
-        tarn__publish_write_at(&out->file, out->buffer, len, out->flushed, err);
-    if (status == TARN_OK || !out->direct || errno != EINVAL) return status;
-    /* Some file systems take the flag and refuse the write. */
+    if (!out->direct || why->sys_errno != EINVAL) return false;
     out->direct = false;
-    set_direct(out->file.fd, false);
-    return tarn__publish_write_at(&out->file, out->buffer, len, out->flushed, err);
+    return set_direct(out->file.fd, false);
 }
 
-static tarn_status flush(tarn__out *out, size_t len, tarn_error *err)
+static tarn_status write_file(tarn__out *out, const void *data, size_t len, uint64_t at,
+                              tarn_error *err)
 {
-    if (out->sink) {
-        TARN_TRY(tarn_sink_write(out->sink, out->buffer, len, err));
+    tarn_error why;
+    tarn_status status = tarn__publish_write_at(&out->file, data, len, at, &why);
+    if (status != TARN_OK && give_up_direct(out, &why))
+        status = tarn__publish_write_at(&out->file, data, len, at, &why);
+    if (status != TARN_OK && err) *err = why;
+    return status;
+}
+
+/* Waits for the thread. */
+static tarn_status settle(tarn__out *out, tarn_error *err)
+{
+    tarn_error why;
+    if (!out->writing) return TARN_OK;
+    size_t len = out->writing;
+    out->writing = 0;
+    tarn_status status = tarn__flusher_wait(out->flusher, &why);
+    if (status != TARN_OK && give_up_direct(out, &why))
+        return write_file(out, out->other, len, out->flushed - len, err);
+    if (status != TARN_OK && err) *err = why;
+    return status;
+}
+
+/* Whether there is a thread and a buffer for it. */
+static bool take_thread(tarn__out *out)
+{
+    if (!out->flusher) out->flusher = tarn__flusher_new();
+    if (!out->other) out->other = aligned_alloc(ALIGN, CAPACITY);
+    return out->flusher && out->other;
+}
+
+static void swap_buffers(tarn__out *out)
+{
+    unsigned char *full = out->buffer;
+    out->buffer = out->other;
+    out->other = full;
+}
+
+static tarn_status flush_file(tarn__out *out, tarn_error *err)
+{
+    allocate_ahead(out, out->flushed + FLUSH);
+    TARN_TRY(settle(out, err));
+    size_t rest = out->used - FLUSH;
+    if (take_thread(out)) {
+        swap_buffers(out);
+        tarn__flusher_begin(out->flusher, out->file.fd, out->file.temporary, out->other,
+                            FLUSH, out->flushed);
+        out->writing = FLUSH;
+        memcpy(out->buffer, out->other + FLUSH, rest);
     } else {
-        allocate_ahead(out, out->flushed + len);
-        TARN_TRY(write_file(out, len, err));
+        TARN_TRY(write_file(out, out->buffer, FLUSH, out->flushed, err));
+        memmove(out->buffer, out->buffer + FLUSH, rest);
     }
+    out->flushed += FLUSH;
+    out->used = rest;
+    return TARN_OK;
+}
+
+static tarn_status flush_sink(tarn__out *out, size_t len, tarn_error *err)
+{
+    TARN_TRY(tarn_sink_write(out->sink, out->buffer, len, err));
     out->flushed += len;
     out->used -= len;
     memmove(out->buffer, out->buffer + len, out->used);
@@ -104,7 +159,7 @@ static tarn_status flush(tarn__out *out, size_t len, tarn_error *err)
 tarn_status tarn__out_flush(tarn__out *out, tarn_error *err)
 {
     while (out->used >= FLUSH)
-        TARN_TRY(flush(out, FLUSH, err));
+        TARN_TRY(out->sink ? flush_sink(out, FLUSH, err) : flush_file(out, err));
     return TARN_OK;
 }
 
@@ -163,6 +218,7 @@ tarn_status tarn__out_rewind(tarn__out *out, uint64_t size, tarn_error *err)
         return tarn__fail(err, TARN_ERR_IO,
                           "what was sent already cannot be taken back; the output is "
                           "given up");
+    TARN_TRY(settle(out, err));
     /* The last block that stays, if not whole, is written again with what follows it. */
     uint64_t from = size & ~(uint64_t)(ALIGN - 1);
     if (size > from)
@@ -176,10 +232,11 @@ tarn_status tarn__out_rewind(tarn__out *out, uint64_t size, tarn_error *err)
 /* The rest is written as whole blocks, and the file cut to its length. */
 static tarn_status complete_file(tarn__out *out, tarn_error *err)
 {
+    TARN_TRY(settle(out, err));
     uint64_t size = tarn__out_size(out);
     size_t len = (out->used + ALIGN - 1) / ALIGN * ALIGN;
     memset(out->buffer + out->used, 0, len - out->used);
-    if (len) TARN_TRY(write_file(out, len, err));
+    if (len) TARN_TRY(write_file(out, out->buffer, len, out->flushed, err));
     if (ftruncate(out->file.fd, (off_t)size) != 0)
         return tarn__fail_errno(err, out->file.temporary, errno, "cannot set the length");
     out->file.written = size;
@@ -200,7 +257,7 @@ static tarn_status finish_file(tarn__out *out, int64_t *out_mtime_ns, tarn_error
 
 static tarn_status finish_sink(tarn__out *out, tarn_error *err)
 {
-    if (out->used) TARN_TRY(flush(out, out->used, err));
+    if (out->used) TARN_TRY(flush_sink(out, out->used, err));
     tarn_sink *sink = out->sink;
     out->sink = NULL;
     return tarn_sink_finish(sink, err);
@@ -217,6 +274,7 @@ tarn_status tarn__out_finish(tarn__out *out, int64_t *out_mtime_ns, tarn_error *
 
 void tarn__out_abandon(tarn__out *out)
 {
+    (void)!settle(out, NULL);
     if (out->sink) tarn_sink_abandon(out->sink);
     if (out->file.final) tarn__publish_abandon(&out->file);
     begin(out);
@@ -225,6 +283,8 @@ void tarn__out_abandon(tarn__out *out)
 void tarn__out_reset(tarn__out *out)
 {
     tarn__out_abandon(out);
+    tarn__flusher_free(out->flusher);
     free(out->buffer);
-    out->buffer = NULL;
+    free(out->other);
+    *out = (tarn__out){.file = {.fd = -1}};
 }

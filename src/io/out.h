@@ -3,7 +3,8 @@
  *
  * Files get their space ahead of the data, so that a full disk is known early, and where
  * they have to be durable they are written past the page cache: copying into it and
- * writing it back costs more than half of the disk's speed. */
+ * writing it back costs more than half of the disk's speed. From the first full buffer on
+ * a thread writes it while the next one is filled. */
 #ifndef TARN_IO_OUT_H
 #define TARN_IO_OUT_H
 
@@ -12,9 +13,11 @@
 #include "io/publish.h"
 
 typedef struct tarn__out {
-    unsigned char *buffer;
+    unsigned char *buffer, *other; /* being filled, and being written */
+    struct tarn__flusher *flusher;
+    size_t writing; /* bytes of the other buffer on their way to the file */
     size_t used;
-    uint64_t flushed; /* bytes that left the buffer */
+    uint64_t flushed; /* bytes that left the buffer for the file or sink */
     tarn__publish file;
     tarn_sink *sink; /* NULL: file */
     bool direct;
@@ -65,7 +68,7 @@ TARN_CHECKED tarn_status tarn__out_finish(tarn__out *out, int64_t *out_mtime_ns,
 /* Leaves nothing behind. Harmless after finish. */
 void tarn__out_abandon(tarn__out *out);
 
-/* Abandons, and frees the buffer. */
+/* Abandons, and frees buffers and thread. */
 void tarn__out_reset(tarn__out *out);
 
 #endif

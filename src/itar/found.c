@@ -147,18 +147,18 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
 /* --- Finished shards -------------------------------------------------------------------
  */
 
-static tarn_status take_keys(tarn_fold_writer *w, const tarn__scan *scan,
-                             const char *path, tarn_error *err)
+static tarn_status take_keys(tarn_fold_writer *w, size_t shard, tarn_error *err)
 {
+    const tarn__scan *scans = w->build.scans + w->n_base, *scan = &w->build.scans[shard];
+    TARN_TRY(tarn__keyset_next_scan(&w->keys, err));
     for (size_t i = 0; i < scan->n_runs; i++) {
         tarn__name key = tarn__scan_key(scan, i);
-        uint32_t id;
-        size_t before = w->keys.count;
-        TARN_TRY(tarn__names_add(&w->keys, key.data, key.size, &id, err));
-        if (w->keys.count == before)
-            return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
+        if (tarn__keyset_has(&w->keys, scans, key.data, key.size))
+            return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, w->build.paths[shard],
+                                 TARN_NO_OFFSET,
                                  "a key is there twice; these shards were not left by a "
                                  "writer, remove them");
+        TARN_TRY(tarn__keyset_add(&w->keys, scans, key.data, key.size, err));
     }
     return TARN_OK;
 }
@@ -177,7 +177,7 @@ static tarn_status take_finished(tarn_fold_writer *w, const tarn__names *left,
     TARN_TRY(scan_from(w, from, true, err));
     w->scanning.sums = sums;
     for (size_t i = from; i < w->n_shards; i++)
-        TARN_TRY(take_keys(w, &w->build.scans[i], w->build.paths[i], err));
+        TARN_TRY(take_keys(w, i, err));
     return number_from(w, w->names[w->n_shards - 1], err);
 }
 

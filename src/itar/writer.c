@@ -91,7 +91,6 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->build.options = &w->scanning;
     w->build.hash = tarn__key_hash;
     pthread_mutex_init(&w->build.lock, NULL);
-    tarn__names_init(&w->keys);
     tarn__buf_init(&w->lower, SIZE_MAX / 2);
     w->stage.lock = -1;
     TARN_TRY(check_options(&w->options, err));
@@ -114,7 +113,7 @@ static void close_writer(tarn_fold_writer *w)
     free(w->build.scans);
     pthread_mutex_destroy(&w->build.lock);
     tarn_fold_close(w->base);
-    tarn__names_reset(&w->keys);
+    tarn__keyset_reset(&w->keys);
     tarn__buf_reset(&w->lower);
     tarn__stage_close(&w->stage);
     free(w->prefix);
@@ -170,6 +169,7 @@ static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
     sink.overwrite = true;
     sink.filter = TARN_FILTER_NONE;
     tarn_status status = tarn__scan_init(&w->build.scans[w->n_shards - 1], err);
+    if (status == TARN_OK) status = tarn__keyset_next_scan(&w->keys, err);
     if (status == TARN_OK) status = tarn__archive_begin(&w->archive, part, &sink, err);
     if (status != TARN_OK) {
         tarn__writer_drop_shard(w);
@@ -263,12 +263,18 @@ static tarn_status take_fields(tarn_fold_writer *w, const tarn_field *given, siz
     return lower_names(w, given, count, err);
 }
 
+/* The scans whose keys the set knows. */
+static const tarn__scan *own_scans(const tarn_fold_writer *w)
+{
+    return w->n_shards ? w->build.scans + w->n_base : NULL;
+}
+
 tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
                                  tarn_error *err)
 {
     tarn_sample ignored;
     tarn_error why;
-    *out = tarn__names_find(&w->keys, key, strlen(key)) != TARN__NAME_NONE;
+    *out = tarn__keyset_has(&w->keys, own_scans(w), key, strlen(key));
     if (*out || !w->base) return TARN_OK;
     tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
     *out = status == TARN_OK;
@@ -317,7 +323,7 @@ static tarn_status add_rows(tarn_fold_writer *w, const char *key,
     tarn__scan *scan = &w->build.scans[w->n_shards - 1];
     uint32_t id;
     uint64_t hash = tarn__key_hash(key, w->plan.key_len);
-    TARN_TRY(tarn__names_add(&w->keys, key, w->plan.key_len, &id, err));
+    TARN_TRY(tarn__keyset_add(&w->keys, own_scans(w), key, w->plan.key_len, err));
     TARN_TRY(tarn__scan_begin_run(scan, key, w->plan.key_len, hash, err));
     for (size_t i = 0; i < count; i++) {
         const tarn__planned *m = &w->plan.members[i];
@@ -436,7 +442,8 @@ void tarn_fold_writer_abandon(tarn_fold_writer *w)
 {
     if (!w) return;
     if (w->open) tarn__writer_drop_shard(w);
-    (void)!tarn__stage_discard(&w->stage, (const char *const *)w->names + w->n_base,
-                               w->n_shards - w->n_base, NULL);
+    if (w->n_shards)
+        (void)!tarn__stage_discard(&w->stage, (const char *const *)w->names + w->n_base,
+                                   w->n_shards - w->n_base, NULL);
     close_writer(w);
 }

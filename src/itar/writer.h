@@ -7,6 +7,7 @@
 #include <tarn/write.h>
 
 #include "itar/commit.h"
+#include "itar/keyset.h"
 #include "itar/scan.h"
 #include "tar/writer.h"
 
@@ -19,11 +20,11 @@ struct tarn_fold_writer {
     tarn__build build; /* its paths are where the shards are now */
     char **names;      /* file names of all shards */
     size_t n_shards, name_capacity, path_capacity, scan_capacity;
-    size_t n_base;    /* shards of the fold as it is, which come first */
-    tarn_fold *base;  /* NULL for a new fold */
-    tarn__names keys; /* of all samples but those of base */
-    char *prefix;     /* of shard names, up to the number */
-    uint64_t number;  /* of the next shard */
+    size_t n_base;     /* shards of the fold as it is, which come first */
+    tarn_fold *base;   /* NULL for a new fold */
+    tarn__keyset keys; /* of all samples but those of base */
+    char *prefix;      /* of shard names, up to the number */
+    uint64_t number;   /* of the next shard */
     unsigned digits;
     bool open;                 /* a shard is, the last of n_shards */
     uint64_t samples, payload; /* in it */

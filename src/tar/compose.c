@@ -255,11 +255,11 @@ static tarn_status collect(tarn__composer *c, const char *name, size_t len, uint
         TARN_TRY(tarn__buf_add(&c->records, BINARY, BINARY_LEN, err));
     if (!ascii || len > NAME_SIZE)
         TARN_TRY(add_record(&c->records, "path", name, len, err));
-    size_t split = before_mtime(c);
-    TARN_TRY(tarn__buf_add(&c->records, c->constant.data, split, err));
+    size_t split = before_mtime(c), rest = c->constant.size - split;
+    if (split) TARN_TRY(tarn__buf_add(&c->records, c->constant.data, split, err));
     if (size > OCTAL_MAX) TARN_TRY(add_number(&c->records, "size", (long long)size, err));
-    return tarn__buf_add(&c->records, c->constant.data + split, c->constant.size - split,
-                         err);
+    return rest ? tarn__buf_add(&c->records, c->constant.data + split, rest, err)
+                : TARN_OK;
 }
 
 tarn_status tarn__compose_size(tarn__composer *c, const char *name, size_t len,

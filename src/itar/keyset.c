@@ -1,0 +1,94 @@
+/* A hash table of keys that lie elsewhere. */
+#include "itar/keyset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+#define TAG(hash) ((hash)&0xffffffff00000000u)
+
+void tarn__keyset_reset(tarn__keyset *set)
+{
+    free(set->slots);
+    free(set->first_run);
+    *set = (tarn__keyset){0};
+}
+
+tarn_status tarn__keyset_next_scan(tarn__keyset *set, tarn_error *err)
+{
+    TARN_TRY(tarn__grow(&set->first_run, sizeof *set->first_run, set->n_scans,
+                        &set->capacity, err));
+    set->first_run[set->n_scans++] = set->count;
+    return TARN_OK;
+}
+
+static tarn__name key_of(const tarn__keyset *set, const tarn__scan *scans,
+                         uint32_t number)
+{
+    size_t low = 0, high = set->n_scans;
+    while (high - low > 1) {
+        size_t mid = (low + high) / 2;
+        if (set->first_run[mid] <= number)
+            low = mid;
+        else
+            high = mid;
+    }
+    return tarn__scan_key(&scans[low], number - set->first_run[low]);
+}
+
+static bool is_key(const tarn__keyset *set, const tarn__scan *scans, uint64_t slot,
+                   const char *key, size_t len)
+{
+    tarn__name name = key_of(set, scans, (uint32_t)slot - 1);
+    return name.size == len && memcmp(name.data, key, len) == 0;
+}
+
+bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const char *key,
+                      size_t len)
+{
+    if (!set->count) return false;
+    uint64_t hash = tarn__names_hash(key, len);
+    size_t mask = set->slot_count - 1;
+    for (size_t at = (size_t)hash & mask; set->slots[at]; at = (at + 1) & mask)
+        if (TAG(set->slots[at]) == TAG(hash) &&
+            is_key(set, scans, set->slots[at], key, len))
+            return true;
+    return false;
+}
+
+static void put(uint64_t *slots, size_t slot_count, uint64_t hash, uint32_t number)
+{
+    size_t at = (size_t)hash & (slot_count - 1);
+    while (slots[at])
+        at = (at + 1) & (slot_count - 1);
+    slots[at] = TAG(hash) | (number + 1);
+}
+
+/* At most half of the slots are in use. */
+static tarn_status make_room(tarn__keyset *set, const tarn__scan *scans, tarn_error *err)
+{
+    if (set->count >= UINT32_MAX - 1)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %u samples", UINT32_MAX - 1);
+    if (set->count < set->slot_count / 2) return TARN_OK;
+    size_t next = set->slot_count ? set->slot_count * 2 : 1024;
+    uint64_t *slots = calloc(next, sizeof *slots);
+    if (!slots) return tarn__fail_memory(err);
+    for (uint32_t i = 0; i < set->count; i++) {
+        tarn__name key = key_of(set, scans, i);
+        put(slots, next, tarn__names_hash(key.data, key.size), i);
+    }
+    free(set->slots);
+    set->slots = slots;
+    set->slot_count = next;
+    return TARN_OK;
+}
+
+tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans, const char *key,
+                             size_t len, tarn_error *err)
+{
+    TARN_TRY(make_room(set, scans, err));
+    put(set->slots, set->slot_count, tarn__names_hash(key, len), set->count++);
+    return TARN_OK;
+}

@@ -1,0 +1,31 @@
+/* The keys of all samples written so far, to refuse one that comes again. The scans hold
+ * the keys; this is a table over them of 16 to 32 bytes per key, so that a fold of many
+ * millions of samples can be written. Positions come from a keyed hash: nobody can
+ * prepare keys that crowd it. */
+#ifndef TARN_ITAR_KEYSET_H
+#define TARN_ITAR_KEYSET_H
+
+#include "itar/scan.h"
+
+typedef struct tarn__keyset {
+    uint64_t *slots; /* upper half: of the hash; lower half: number + 1, 0 if empty */
+    size_t slot_count;
+    uint32_t count;      /* keys in the scans that are closed, and in the last one */
+    uint32_t *first_run; /* number of the first key of each scan */
+    size_t n_scans, capacity;
+} tarn__keyset;
+
+void tarn__keyset_reset(tarn__keyset *set);
+
+/* Begins with the runs of the next scan, which is scans[n_scans]. */
+TARN_CHECKED tarn_status tarn__keyset_next_scan(tarn__keyset *set, tarn_error *err);
+
+/* Whether a key is there. */
+bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const char *key,
+                      size_t len);
+
+/* Adds the key of the next run of the last scan, which must not be there yet. */
+TARN_CHECKED tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans,
+                                          const char *key, size_t len, tarn_error *err);
+
+#endif
