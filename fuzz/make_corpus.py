@@ -432,10 +432,22 @@ def names():
         yield f"raw_{i:02}", text
 
 
+def json_texts():
+    texts = ["", "null", "[true, false, NaN, Infinity, -Infinity]", '"\\u0000\\ud83d\\ude00\\ud800"',
+             '{"a": 1, "b": {"c": [1.5e300, -0, 1e400]}, "\\u00e9": "\\"\\\\\\/\\b\\f\\n\\r\\t"}',
+             '{"a":1,"b":[{}],"a":{"x":1,"x":2}}', "9" * 60, "0.1", "5e-324", "[[[[[]]]]]",
+             '{"k0":0,"k1":1,"k2":2,"k3":3,"k4":4,"k5":5,"k6":6,"k7":7,"k8":8,"k3":9}',
+             "[1,", '{"a":', '"open', "01", "é", '"é😀\x7f"', "[" * 600, '[1 ,\n\t2\r]']
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode()
+    yield "not_utf8", b'"\xed\xa0\x80"'
+    yield "nul", b"1\0"
+
+
 def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
-                          ("taridx", indexes())):
+                          ("taridx", indexes()), ("json", json_texts())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

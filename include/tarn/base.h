@@ -128,6 +128,9 @@ typedef void (*tarn_notice)(void *context, const tarn_error *what);
 #define TARN_MAX_EXTENDED    (1u << 20) /* bytes in one pax or GNU header */
 #define TARN_MAX_SHARD_MAPS  4096u      /* maps one fold keeps */
 #define TARN_MAX_SHARD_FILES 256u       /* descriptors one fold keeps */
+#define TARN_MAX_JSON_BYTES  (256u << 20)
+#define TARN_MAX_JSON_DEPTH  512u        /* objects and lists inside each other */
+#define TARN_MAX_JSON_VALUES (16u << 20) /* in one text, keys counted */
 
 #ifdef __cplusplus
 }

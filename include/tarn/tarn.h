@@ -4,6 +4,7 @@
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
+#include <tarn/array.h>
 #include <tarn/base.h>
 #include <tarn/fold.h>
 #include <tarn/index.h>

@@ -118,6 +118,9 @@ char *tarn_error_text(const tarn_error *err, char *buf, size_t size)
                  (unsigned long long)err->offset, err->message);
     else if (err->path[0])
         snprintf(buf, size, "%s: %s", err->path, err->message);
+    else if (err->offset != TARN_NO_OFFSET)
+        snprintf(buf, size, "offset %llu: %s", (unsigned long long)err->offset,
+                 err->message);
     else
         snprintf(buf, size, "%s", err->message);
     return buf;

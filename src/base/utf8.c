@@ -81,7 +81,7 @@ tarn_status tarn__utf8_clean(tarn__buf *out, const char *s, size_t len, tarn_err
     return TARN_OK;
 }
 
-static uint32_t decode(const char *text, size_t *out_len)
+uint32_t tarn__utf8_decode(const char *text, size_t *out_len)
 {
     const unsigned char *s = (const unsigned char *)text;
     if (s[0] < 0x80) return *out_len = 1, s[0];
@@ -93,7 +93,7 @@ static uint32_t decode(const char *text, size_t *out_len)
            (s[3] & 0x3fu);
 }
 
-static size_t encode(uint32_t c, char out[4])
+size_t tarn__utf8_encode(uint32_t c, char out[4])
 {
     if (c < 0x80) {
         out[0] = (char)c;
@@ -157,14 +157,14 @@ static bool sigma_is_final(const char *s, size_t at, size_t len)
         do
             i--;
         while (((unsigned char)s[i] & 0xc0) == 0x80);
-        c = decode(s + i, &n);
+        c = tarn__utf8_decode(s + i, &n);
         if (in_ranges(case_ignorable, COUNT(case_ignorable), c)) continue;
         if (!in_ranges(cased, COUNT(cased), c)) return false;
         cased_before = true;
     }
     if (!cased_before) return false;
     for (i = at + 2; i < len; i += n) {
-        c = decode(s + i, &n);
+        c = tarn__utf8_decode(s + i, &n);
         if (in_ranges(case_ignorable, COUNT(case_ignorable), c)) continue;
         return !in_ranges(cased, COUNT(cased), c);
     }
@@ -176,7 +176,7 @@ tarn_status tarn__utf8_lower(tarn__buf *out, const char *s, size_t len, tarn_err
     size_t n;
     for (size_t i = 0; i < len; i += n) {
         char low[4];
-        uint32_t c = decode(s + i, &n);
+        uint32_t c = tarn__utf8_decode(s + i, &n);
         if (c == CAPITAL_I_DOT) {
             TARN_TRY(tarn__buf_add(out, "i\xcc\x87", 3, err));
             continue;
@@ -185,7 +185,7 @@ tarn_status tarn__utf8_lower(tarn__buf *out, const char *s, size_t len, tarn_err
             c = sigma_is_final(s, i, len) ? FINAL_SIGMA : SMALL_SIGMA;
         else
             c = lower_code(c);
-        TARN_TRY(tarn__buf_add(out, low, encode(c, low), err));
+        TARN_TRY(tarn__buf_add(out, low, tarn__utf8_encode(c, low), err));
     }
     return TARN_OK;
 }

@@ -10,6 +10,13 @@ size_t tarn__utf8_valid_length(const char *s, size_t len);
 
 bool tarn__utf8_is_valid(const char *s, size_t len);
 
+/* The code point of the well-formed sequence at s, and its length. */
+uint32_t tarn__utf8_decode(const char *s, size_t *out_len);
+
+/* Writes a code point; for a surrogate, the bytes UTF-8 would have for it if it allowed
+ * surrogates. Returns the length. */
+size_t tarn__utf8_encode(uint32_t code, char out[4]);
+
 /* Appends s to out with one U+FFFD for each maximal malformed part. */
 TARN_CHECKED tarn_status tarn__utf8_clean(tarn__buf *out, const char *s, size_t len,
                                           tarn_error *err);

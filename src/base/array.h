@@ -1,0 +1,19 @@
+/* What the library does with arrays beyond the public header: gathering elements that lie
+ * anywhere into a packed block. */
+#ifndef TARN_BASE_ARRAY_H
+#define TARN_BASE_ARRAY_H
+
+#include <tarn/array.h>
+
+/* Copies the elements to out, which has room for tarn_array_bytes, the last index fastest
+ * (or the first, with fortran), each as it is. */
+void tarn__array_pack(const tarn_array *array, bool fortran, void *out);
+
+/* Whether the elements lie one after the other, the first index fastest. */
+bool tarn__array_is_fortran(const tarn_array *array);
+
+/* Reverses the bytes of each number: of each half for complex, of each character for U.
+ */
+void tarn__swap_bytes(void *data, tarn_dtype dtype, uint64_t count);
+
+#endif

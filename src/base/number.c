@@ -1,0 +1,156 @@
+/* Shortest round-trip text of doubles. The digits come from the C library, which rounds
+ * correctly at any length; what is decided here is how many are needed. */
+#include "base/number.h"
+
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_DIGITS 17 /* always enough for a double */
+#define SURE_DIGITS 15 /* a decimal of so many always survives the way there and back */
+
+static locale_t plain;
+static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+double tarn__double_parse(const char *text)
+{
+    pthread_once(&plain_once, make_plain);
+    return plain ? strtod_l(text, NULL, plain) : strtod(text, NULL);
+}
+
+typedef struct decimal {
+    char digits[MOST_DIGITS + 1]; /* no point; the first stands before it */
+    int count;
+    int exponent;
+} decimal;
+
+static double decimal_value(const decimal *d)
+{
+    char text[TARN__DOUBLE_MAX];
+    snprintf(text, sizeof text, "%se%d", d->digits, d->exponent - (d->count - 1));
+    return tarn__double_parse(text);
+}
+
+/* value, positive and finite, rounded to so many digits. Whatever the locale puts between
+ * them is passed over. */
+static void round_to(double value, int digits, decimal *out)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    const char *p = text;
+    for (out->count = 0; *p && *p != 'e'; p++)
+        if (*p >= '0' && *p <= '9' && out->count < MOST_DIGITS)
+            out->digits[out->count++] = *p;
+    out->digits[out->count] = '\0';
+    out->exponent = *p ? atoi(p + 1) : 0;
+}
+
+/* The next larger decimal of the same length. */
+static void step_up(decimal *d)
+{
+    int i = d->count - 1;
+    while (i >= 0 && d->digits[i] == '9')
+        d->digits[i--] = '0';
+    if (i >= 0) {
+        d->digits[i]++;
+        return;
+    }
+    d->digits[0] = '1';
+    d->exponent++;
+}
+
+/* Above a power of two doubles stand twice as far apart as below it, so the nearest
+ * decimal may belong to the neighbour below while one above still reads back as the
+ * value. */
+static bool reads_back(double value, decimal *d)
+{
+    int exponent;
+    if (decimal_value(d) == value) return true;
+    if (frexp(value, &exponent) != 0.5) return false;
+    step_up(d);
+    return decimal_value(d) == value;
+}
+
+static void shortest(double value, decimal *d)
+{
+    /* Subnormal numbers have fewer digits to be sure of. */
+    int digits = value < 2.2250738585072014e-308 ? 1 : SURE_DIGITS;
+    for (; digits <= MOST_DIGITS; digits++) {
+        round_to(value, digits, d);
+        if (reads_back(value, d)) break;
+    }
+    while (d->count > 1 && d->digits[d->count - 1] == '0')
+        d->digits[--d->count] = '\0';
+}
+
+static size_t put(char *out, size_t at, const char *from, int count)
+{
+    memcpy(out + at, from, (size_t)count);
+    return at + (size_t)count;
+}
+
+static size_t put_zeros(char *out, size_t at, int count)
+{
+    memset(out + at, '0', (size_t)count);
+    return at + (size_t)count;
+}
+
+/* Digits with a point somewhere among, before or behind them. */
+static size_t put_plain(const decimal *d, char *out, size_t at)
+{
+    int before = d->exponent + 1;
+    if (before <= 0) {
+        at = put(out, at, "0.", 2);
+        at = put_zeros(out, at, -before);
+        return put(out, at, d->digits, d->count);
+    }
+    if (before >= d->count) {
+        at = put(out, at, d->digits, d->count);
+        at = put_zeros(out, at, before - d->count);
+        return put(out, at, ".0", 2);
+    }
+    at = put(out, at, d->digits, before);
+    at = put(out, at, ".", 1);
+    return put(out, at, d->digits + before, d->count - before);
+}
+
+static size_t put_scientific(const decimal *d, char *out, size_t at)
+{
+    at = put(out, at, d->digits, 1);
+    if (d->count > 1) {
+        at = put(out, at, ".", 1);
+        at = put(out, at, d->digits + 1, d->count - 1);
+    }
+    return at + (size_t)snprintf(out + at, TARN__DOUBLE_MAX - at, "e%c%02d",
+                                 d->exponent < 0 ? '-' : '+', abs(d->exponent));
+}
+
+static size_t put_word(char *out, const char *word)
+{
+    memcpy(out, word, strlen(word) + 1);
+    return strlen(word);
+}
+
+size_t tarn__double_text(double value, char *out)
+{
+    decimal d;
+    size_t at = 0;
+    if (isnan(value)) return put_word(out, "NaN");
+    if (isinf(value)) return put_word(out, value < 0 ? "-Infinity" : "Infinity");
+    if (signbit(value)) at = put(out, 0, "-", 1);
+    if (value == 0) return at + put_word(out + at, "0.0");
+    shortest(fabs(value), &d);
+    at = d.exponent < -4 || d.exponent >= 16 ? put_scientific(&d, out, at)
+                                             : put_plain(&d, out, at);
+    out[at] = '\0';
+    return at;
+}

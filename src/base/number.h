@@ -1,0 +1,18 @@
+/* Doubles as text and back, the same whatever the locale is. */
+#ifndef TARN_BASE_NUMBER_H
+#define TARN_BASE_NUMBER_H
+
+#include <stddef.h>
+
+#define TARN__DOUBLE_MAX 32
+
+/* The shortest text that reads back as value, written as Python's repr does (0.1, 1.0,
+ * 1e-05, 1e+16), with NaN, Infinity and -Infinity as Python's JSON has them. out has room
+ * for TARN__DOUBLE_MAX bytes and gets a NUL. Returns the length. */
+size_t tarn__double_text(double value, char *out);
+
+/* The double nearest to the decimal number at text, which ends at the first byte that
+ * cannot belong to it. */
+double tarn__double_parse(const char *text);
+
+#endif
