@@ -1,0 +1,391 @@
+/* Collections: adding, grouping, ordering, splitting. */
+#include "itar/collection.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "base/utf8.h"
+
+/* Shuffling and splitting with one seed must not go by the same hash. */
+#define SHUFFLE_SALT UINT64_C(0x736875666c65)
+#define SPLIT_SALT   UINT64_C(0x73706c6974)
+
+tarn_status tarn_collection_new(const tarn_collection_options *options,
+                                tarn_collection **out, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_collection_options, taken, TARN_COLLECTION_OPTIONS_INIT, options,
+                  err);
+    tarn_collection *c = calloc(1, sizeof *c);
+    if (!c) return tarn__fail_memory(err);
+    c->options = taken;
+    tarn__names_init(&c->keys);
+    tarn__names_init(&c->fields);
+    tarn__names_init(&c->folders);
+    tarn__names_init(&c->classes);
+    tarn__buf_init(&c->texts, SIZE_MAX / 2);
+    *out = c;
+    return TARN_OK;
+}
+
+void tarn_collection_free(tarn_collection *c)
+{
+    if (!c) return;
+    tarn__names_reset(&c->keys);
+    tarn__names_reset(&c->fields);
+    tarn__names_reset(&c->folders);
+    tarn__names_reset(&c->classes);
+    tarn__buf_reset(&c->texts);
+    free(c->entries);
+    free(c->class_of);
+    free(c->samples);
+    free(c);
+}
+
+/* --- Adding
+ * ------------------------------------------------------------------------------
+ */
+
+/* Fields are kept in lower case, so that two that differ in it alone are found. */
+static tarn_status number_field(tarn_collection *c, const char *field, size_t len,
+                                uint32_t *out, tarn_error *err)
+{
+    tarn__buf lower;
+    tarn__buf_init(&lower, 4 * TARN_MAX_NAME);
+    tarn_status status = tarn__utf8_is_valid(field, len)
+                             ? tarn__utf8_lower(&lower, field, len, err)
+                             : tarn__buf_add(&lower, field, len, err);
+    if (status == TARN_OK)
+        status = tarn__names_add(&c->fields, lower.size ? lower.data : "", lower.size,
+                                 out, err);
+    tarn__buf_reset(&lower);
+    return status;
+}
+
+static tarn_status add_entry(tarn_collection *c, tarn__entry *e, const char *text,
+                             size_t len, tarn_error *err)
+{
+    if (c->samples)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "nothing can be added to a collection that was grouped");
+    if (c->n_entries >= UINT32_MAX)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %u files in one collection",
+                          UINT32_MAX);
+    TARN_TRY(tarn__grow(&c->entries, sizeof *c->entries, c->n_entries, &c->entry_capacity,
+                        err));
+    e->text = c->texts.size;
+    TARN_TRY(tarn__buf_add(&c->texts, text, len, err));
+    TARN_TRY(tarn__buf_add(&c->texts, "", 1, err));
+    c->entries[c->n_entries++] = *e;
+    return TARN_OK;
+}
+
+tarn_status tarn__collect_file(tarn_collection *c, const char *key, size_t key_len,
+                               const char *field, size_t field_len, const char *folder,
+                               const char *name, uint32_t *out_key, tarn_error *err)
+{
+    tarn__entry e = {0};
+    TARN_TRY(tarn__names_add(&c->keys, key, key_len, &e.sample, err));
+    TARN_TRY(number_field(c, field, field_len, &e.field, err));
+    TARN_TRY(tarn__names_add(&c->folders, folder, strlen(folder), &e.folder, err));
+    c->files++;
+    if (out_key) *out_key = e.sample;
+    return add_entry(c, &e, name, strlen(name), err);
+}
+
+tarn_status tarn__collect_value(tarn_collection *c, const char *key, size_t key_len,
+                                const char *field, size_t field_len, const char *value,
+                                size_t value_len, tarn_error *err)
+{
+    tarn__entry e = {.folder = TARN__NAME_NONE, .size = (uint32_t)value_len};
+    if (value_len > UINT32_MAX)
+        return tarn__fail(err, TARN_ERR_LIMIT, "a value of more than 4 GiB");
+    TARN_TRY(tarn__names_add(&c->keys, key, key_len, &e.sample, err));
+    TARN_TRY(number_field(c, field, field_len, &e.field, err));
+    c->values++;
+    return add_entry(c, &e, value, value_len, err);
+}
+
+tarn_status tarn__entry_path(const tarn_collection *c, const tarn__entry *e,
+                             tarn__buf *out, tarn_error *err)
+{
+    tarn__name folder = tarn__names_get(&c->folders, e->folder);
+    const char *name = c->texts.data + e->text;
+    out->size = 0;
+    TARN_TRY(tarn__buf_add(out, folder.data, folder.size, err));
+    if (folder.size && folder.data[folder.size - 1] != '/')
+        TARN_TRY(tarn__buf_add(out, "/", 1, err));
+    return tarn__buf_add(out, name, strlen(name) + 1, err);
+}
+
+/* --- Grouping
+ * ----------------------------------------------------------------------------
+ */
+
+static tarn_status fail_twice(const tarn_collection *c, const tarn__entry *a,
+                              const tarn__entry *b, tarn_error *err)
+{
+    tarn__buf one, two;
+    char shown[2][256];
+    tarn__buf_init(&one, SIZE_MAX / 2);
+    tarn__buf_init(&two, SIZE_MAX / 2);
+    const char *texts[2] = {"a value", "a value"};
+    const tarn__entry *entries[2] = {a, b};
+    tarn__buf *bufs[2] = {&one, &two};
+    for (int i = 0; i < 2; i++)
+        if (entries[i]->folder != TARN__NAME_NONE &&
+            tarn__entry_path(c, entries[i], bufs[i], NULL) == TARN_OK)
+            texts[i] = tarn_printable(shown[i], sizeof shown[i], bufs[i]->data,
+                                      bufs[i]->size - 1);
+    tarn_status status = tarn__fail(
+        err, TARN_ERR_AMBIGUOUS, "sample %s has the field \"%s\" twice: %s and %s%s",
+        tarn__names_get(&c->keys, a->sample).data,
+        tarn__names_get(&c->fields, a->field).data, texts[0], texts[1],
+        c->options.keys == TARN_KEYS_BASE ? "; keys made of the whole path (--keys path) "
+                                            "would tell them apart"
+                                          : "");
+    tarn__buf_reset(&one);
+    tarn__buf_reset(&two);
+    return status;
+}
+
+/* The class of each sample as one more value. */
+static tarn_status add_classes(tarn_collection *c, tarn_error *err)
+{
+    char text[16];
+    size_t keys = c->keys.count;
+    for (size_t i = 0; c->options.class_from_dir && i < keys; i++) {
+        uint32_t class = i < c->class_capacity ? c->class_of[i] : TARN__NAME_NONE;
+        tarn__name key = tarn__names_get(&c->keys, i);
+        if (class == TARN__NAME_NONE)
+            return tarn__fail(err, TARN_ERR_USAGE,
+                              "sample %s is in no sub-folder that could be its class",
+                              key.data);
+        int len = snprintf(text, sizeof text, "%u", class);
+        TARN_TRY(
+            tarn__collect_value(c, key.data, key.size, "cls", 3, text, (size_t)len, err));
+    }
+    return TARN_OK;
+}
+
+static int compare_names(const void *left, const void *right, void *names)
+{
+    const uint32_t *a = left, *b = right;
+    return strcmp(tarn__names_get(names, *a).data, tarn__names_get(names, *b).data);
+}
+
+/* Classes were numbered as they were met; their number is their place by name. */
+static tarn_status sort_classes(tarn_collection *c, tarn_error *err)
+{
+    size_t n = c->classes.count;
+    uint32_t *order = malloc((n + 1) * sizeof *order),
+             *place = malloc((n + 1) * sizeof *place), id;
+    tarn__names sorted;
+    tarn__names_init(&sorted);
+    tarn_status status = order && place ? TARN_OK : tarn__fail_memory(err);
+    for (uint32_t i = 0; status == TARN_OK && i < n; i++)
+        order[i] = i;
+    if (status == TARN_OK && n)
+        qsort_r(order, n, sizeof *order, compare_names, &c->classes);
+    for (uint32_t i = 0; status == TARN_OK && i < n; i++) {
+        tarn__name name = tarn__names_get(&c->classes, order[i]);
+        place[order[i]] = i;
+        status = tarn__names_add(&sorted, name.data, name.size, &id, err);
+    }
+    for (size_t i = 0; status == TARN_OK && i < c->class_capacity; i++)
+        if (c->class_of[i] != TARN__NAME_NONE) c->class_of[i] = place[c->class_of[i]];
+    free(order);
+    free(place);
+    if (status == TARN_OK) {
+        tarn__names_reset(&c->classes);
+        c->classes = sorted;
+    } else {
+        tarn__names_reset(&sorted);
+    }
+    return status;
+}
+
+/* Entries of one sample stand together afterwards, in the order they were added; samples
+ * in the order of their first entry, which is the number of their key. */
+static tarn_status sort_entries(tarn_collection *c, tarn_error *err)
+{
+    size_t n = c->keys.count;
+    c->samples = calloc(n + 1, sizeof *c->samples);
+    tarn__entry *sorted = malloc((c->n_entries + 1) * sizeof *sorted);
+    if (!c->samples || !sorted) {
+        free(sorted);
+        return tarn__fail_memory(err);
+    }
+    for (size_t i = 0; i < c->n_entries; i++)
+        c->samples[c->entries[i].sample].count++;
+    uint32_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        c->samples[i].key = (uint32_t)i;
+        c->samples[i].first = at;
+        at += c->samples[i].count;
+        c->samples[i].count = 0;
+    }
+    for (size_t i = 0; i < c->n_entries; i++) {
+        tarn__collected *s = &c->samples[c->entries[i].sample];
+        sorted[s->first + s->count++] = c->entries[i];
+    }
+    free(c->entries);
+    c->entries = sorted;
+    c->n_samples = n;
+    return TARN_OK;
+}
+
+/* Few fields are compared with each other; with many, a mark per field tells. */
+static tarn_status check_fields(const tarn_collection *c, const tarn__collected *s,
+                                uint32_t *seen_at, tarn_error *err)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const tarn__entry *e = &c->entries[s->first + i];
+        uint32_t *seen = &seen_at[e->field];
+        if (*seen >= s->first && *seen < s->first + i)
+            return fail_twice(c, &c->entries[*seen], e, err);
+        *seen = s->first + i;
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn_collection_group(tarn_collection *c, tarn_error *err)
+{
+    if (c->samples) return TARN_OK;
+    TARN_TRY(sort_classes(c, err));
+    TARN_TRY(add_classes(c, err));
+    TARN_TRY(sort_entries(c, err));
+    uint32_t *seen = malloc((c->fields.count + 1) * sizeof *seen);
+    if (!seen) return tarn__fail_memory(err);
+    memset(seen, 0xff, (c->fields.count + 1) * sizeof *seen);
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < c->n_samples; i++)
+        status = check_fields(c, &c->samples[i], seen, err);
+    free(seen);
+    return status;
+}
+
+/* --- Order and parts
+ * ---------------------------------------------------------------------
+ */
+
+static tarn_status check_grouped(const tarn_collection *c, tarn_error *err)
+{
+    if (c->samples) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
+}
+
+static void hash_keys(tarn_collection *c, uint64_t seed)
+{
+    for (size_t i = 0; i < c->n_samples; i++) {
+        tarn__name key = tarn__names_get(&c->keys, c->samples[i].key);
+        c->samples[i].hash = XXH64(key.data, key.size, seed);
+    }
+}
+
+/* By hash, and by key where hashes are equal: nothing else may count. */
+static int compare_hashes(const void *left, const void *right, void *keys)
+{
+    const tarn__collected *a = left, *b = right;
+    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
+    return strcmp(tarn__names_get(keys, a->key).data, tarn__names_get(keys, b->key).data);
+}
+
+tarn_status tarn_collection_shuffle(tarn_collection *c, uint64_t seed, tarn_error *err)
+{
+    TARN_TRY(check_grouped(c, err));
+    hash_keys(c, seed ^ SHUFFLE_SALT);
+    qsort_r(c->samples, c->n_samples, sizeof *c->samples, compare_hashes, &c->keys);
+    return TARN_OK;
+}
+
+static tarn_status check_fractions(const double *fractions, size_t count, tarn_error *err)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!(fractions[i] >= 0 && fractions[i] <= 1))
+            return tarn__fail(err, TARN_ERR_USAGE, "%g is no fraction of the samples",
+                              fractions[i]);
+        sum += fractions[i];
+    }
+    if (sum <= 1 + 1e-9) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE, "the fractions add up to %g", sum);
+}
+
+tarn_status tarn_collection_split(tarn_collection *c, const double *fractions,
+                                  size_t count, uint64_t seed, tarn_error *err)
+{
+    TARN_TRY(check_grouped(c, err));
+    TARN_TRY(check_fractions(fractions, count, err));
+    hash_keys(c, seed ^ SPLIT_SALT);
+    tarn__collected *sorted = malloc((c->n_samples + 1) * sizeof *sorted);
+    if (!sorted) return tarn__fail_memory(err);
+    for (size_t i = 0; i < c->n_samples; i++) {
+        sorted[i] = c->samples[i];
+        sorted[i].part = (uint32_t)i; /* where it comes from */
+        c->samples[i].part = 0;
+    }
+    qsort_r(sorted, c->n_samples, sizeof *sorted, compare_hashes, &c->keys);
+    size_t at = 0;
+    for (size_t k = 0; k < count; k++) {
+        size_t want = (size_t)llround(fractions[k] * (double)c->n_samples);
+        for (; want && at < c->n_samples; want--)
+            c->samples[sorted[at++].part].part = (uint32_t)k + 1;
+    }
+    free(sorted);
+    return TARN_OK;
+}
+
+tarn_status tarn_collection_filter(tarn_collection *c, tarn_keep keep, void *context,
+                                   tarn_error *err)
+{
+    size_t kept = 0;
+    TARN_TRY(check_grouped(c, err));
+    for (size_t i = 0; i < c->n_samples; i++) {
+        bool stays = true;
+        tarn__collected s = c->samples[i];
+        TARN_TRY(
+            keep(context, tarn__names_get(&c->keys, s.key).data, s.part, &stays, err));
+        if (stays) c->samples[kept++] = s;
+    }
+    c->n_samples = kept;
+    return TARN_OK;
+}
+
+/* --- Looking
+ * ------------------------------------------------------------------------------
+ */
+
+void tarn_collection_info_get(const tarn_collection *c, tarn_collection_info *out)
+{
+    *out = (tarn_collection_info){.samples = c->samples ? c->n_samples : c->keys.count,
+                                  .files = c->files,
+                                  .values = c->values,
+                                  .passed_over = c->passed_over,
+                                  .fields = (uint32_t)c->fields.count,
+                                  .classes = (uint32_t)c->classes.count};
+}
+
+const char *tarn_collection_class(const tarn_collection *c, uint32_t number)
+{
+    return number < c->classes.count ? tarn__names_get(&c->classes, number).data : NULL;
+}
+
+const char *tarn_collection_field(const tarn_collection *c, uint32_t number)
+{
+    return number < c->fields.count ? tarn__names_get(&c->fields, number).data : NULL;
+}
+
+const char *tarn_collection_key(const tarn_collection *c, uint64_t number,
+                                unsigned *out_part)
+{
+    if (!c->samples || number >= c->n_samples) return NULL;
+    if (out_part) *out_part = c->samples[number].part;
+    return tarn__names_get(&c->keys, c->samples[number].key).data;
+}

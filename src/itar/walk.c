@@ -1,0 +1,251 @@
+/* Walking over a collection: groups of samples are read by whichever thread is free, and
+ * handed on in order. A thread that has read its group waits for its turn. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "base/pool.h"
+#include "itar/collection.h"
+
+enum {
+    GROUP = 64,           /* samples read before the first of them is handed on */
+    SMALL = 256 << 10,    /* larger files are read while they are written */
+    GROUP_BYTES = 8 << 20 /* after this many bytes the rest of a group is too */
+};
+
+typedef struct loaded {
+    tarn__buf bytes; /* of all small files of the group */
+    tarn__buf paths; /* of all large ones, each ended by a NUL */
+    tarn__buf path;
+    tarn_field *fields;
+    size_t *places; /* in bytes or paths; fields point there once all is read */
+    size_t n_fields, field_capacity, place_capacity;
+    struct loaded *next;
+} loaded;
+
+typedef struct walk {
+    tarn_collection *c;
+    tarn_walk_options options;
+    tarn_put put;
+    void *context;
+    pthread_mutex_t lock;
+    pthread_cond_t turned;
+    size_t turn; /* the group that is handed on next */
+    bool stopped;
+    loaded *spare;
+    tarn_error error; /* of the group that failed first in order */
+    tarn_status status;
+} walk;
+
+/* --- Reading a group
+ * --------------------------------------------------------------------- */
+
+static tarn_status add_field(loaded *l, const char *name, size_t place, size_t size,
+                             bool is_path, tarn_error *err)
+{
+    TARN_TRY(
+        tarn__grow(&l->fields, sizeof *l->fields, l->n_fields, &l->field_capacity, err));
+    TARN_TRY(
+        tarn__grow(&l->places, sizeof *l->places, l->n_fields, &l->place_capacity, err));
+    l->fields[l->n_fields] = (tarn_field){name, NULL, size, is_path ? name : NULL};
+    l->places[l->n_fields++] = place;
+    return TARN_OK;
+}
+
+/* Reads a whole file behind what is in bytes. A read that gets one byte less than there
+ * is room for has seen the end. */
+static tarn_status read_small(loaded *l, int fd, const char *path, size_t size,
+                              tarn_error *err)
+{
+    TARN_TRY(tarn__buf_reserve(&l->bytes, size + 1, err));
+    size_t got = 0;
+    for (;;) {
+        ssize_t n = read(fd, l->bytes.data + l->bytes.size + got, size + 1 - got);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return tarn__fail_errno(err, path, errno, "cannot read");
+        got += (size_t)n;
+        if (n == 0 || got == size) break;
+        if (got > size) break;
+    }
+    if (got != size)
+        return tarn__fail_at(err, TARN_ERR_STALE, path, got,
+                             "the file changed its size while it was read");
+    l->bytes.size += size;
+    return TARN_OK;
+}
+
+static tarn_status load_open(loaded *l, int fd, const char *name, tarn_error *err)
+{
+    struct stat st;
+    const char *path = l->path.data;
+    if (fstat(fd, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
+    if (!S_ISREG(st.st_mode))
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET,
+                             "not a regular file");
+    if (st.st_size > SMALL || l->bytes.size > GROUP_BYTES) {
+        TARN_TRY(add_field(l, name, l->paths.size, 0, true, err));
+        return tarn__buf_add(&l->paths, path, l->path.size, err);
+    }
+    TARN_TRY(add_field(l, name, l->bytes.size, (size_t)st.st_size, false, err));
+    return read_small(l, fd, path, (size_t)st.st_size, err);
+}
+
+static tarn_status load_entry(const tarn_collection *c, loaded *l, const tarn__entry *e,
+                              tarn_error *err)
+{
+    const char *name = tarn__names_get(&c->fields, e->field).data;
+    if (e->folder == TARN__NAME_NONE) {
+        TARN_TRY(add_field(l, name, l->bytes.size, e->size, false, err));
+        return e->size ? tarn__buf_add(&l->bytes, c->texts.data + e->text, e->size, err)
+                       : TARN_OK;
+    }
+    TARN_TRY(tarn__entry_path(c, e, &l->path, err));
+    int fd = open(l->path.data, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return tarn__fail_errno(err, l->path.data, errno, "cannot open");
+    tarn_status status = load_open(l, fd, name, err);
+    close(fd);
+    return status;
+}
+
+static tarn_status load_group(const tarn_collection *c, loaded *l, size_t from, size_t to,
+                              tarn_error *err)
+{
+    l->bytes.size = l->paths.size = l->n_fields = 0;
+    for (size_t i = from; i < to; i++)
+        for (uint32_t k = 0; k < c->samples[i].count; k++)
+            TARN_TRY(load_entry(c, l, &c->entries[c->samples[i].first + k], err));
+    for (size_t i = 0; i < l->n_fields; i++) {
+        if (l->fields[i].path)
+            l->fields[i].path = l->paths.data + l->places[i];
+        else
+            l->fields[i].data = l->fields[i].size ? l->bytes.data + l->places[i] : "";
+    }
+    return TARN_OK;
+}
+
+/* --- Handing on
+ * -------------------------------------------------------------------------- */
+
+static tarn_status hand_on(walk *w, const loaded *l, size_t from, size_t to,
+                           tarn_error *err)
+{
+    const tarn_field *fields = l->fields;
+    for (size_t i = from; i < to; i++) {
+        const tarn__collected *s = &w->c->samples[i];
+        const char *key = tarn__names_get(&w->c->keys, s->key).data;
+        TARN_TRY(w->put(w->context, s->part, key, fields, s->count, err));
+        fields += s->count;
+    }
+    if (w->options.progress &&
+        w->options.progress(w->options.progress_context, to, w->c->n_samples))
+        return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
+    return TARN_OK;
+}
+
+static loaded *new_loaded(void)
+{
+    loaded *l = calloc(1, sizeof *l);
+    if (!l) return NULL;
+    tarn__buf_init(&l->bytes, SIZE_MAX / 2);
+    tarn__buf_init(&l->paths, SIZE_MAX / 2);
+    tarn__buf_init(&l->path, SIZE_MAX / 2);
+    return l;
+}
+
+static void free_loaded(loaded *l)
+{
+    tarn__buf_reset(&l->bytes);
+    tarn__buf_reset(&l->paths);
+    tarn__buf_reset(&l->path);
+    free(l->fields);
+    free(l->places);
+    free(l);
+}
+
+static loaded *take_loaded(walk *w)
+{
+    pthread_mutex_lock(&w->lock);
+    loaded *l = w->spare;
+    if (l) w->spare = l->next;
+    pthread_mutex_unlock(&w->lock);
+    return l ? l : new_loaded();
+}
+
+/* Waits until all groups before this one are through; false if one of them failed. */
+static bool wait_for_turn(walk *w, size_t number)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->turn != number && !w->stopped)
+        pthread_cond_wait(&w->turned, &w->lock);
+    bool mine = !w->stopped;
+    pthread_mutex_unlock(&w->lock);
+    return mine;
+}
+
+static void pass_turn(walk *w, loaded *l, tarn_status status, const tarn_error *why)
+{
+    pthread_mutex_lock(&w->lock);
+    w->turn++;
+    if (status != TARN_OK) {
+        w->stopped = true;
+        w->status = status;
+        w->error = *why;
+    }
+    if (l) {
+        l->next = w->spare;
+        w->spare = l;
+    }
+    pthread_cond_broadcast(&w->turned);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Groups before one that fails are handed on all the same. */
+static tarn_status walk_group(void *context, size_t number)
+{
+    walk *w = context;
+    size_t from = number * GROUP, to = from + GROUP;
+    tarn_error why;
+    if (to > w->c->n_samples) to = w->c->n_samples;
+    loaded *l = take_loaded(w);
+    tarn_status status =
+        l ? load_group(w->c, l, from, to, &why) : tarn__fail_memory(&why);
+    if (!wait_for_turn(w, number)) {
+        if (l) free_loaded(l);
+        return TARN_ERR_CANCELLED;
+    }
+    if (status == TARN_OK) status = hand_on(w, l, from, to, &why);
+    pass_turn(w, l, status, &why);
+    return status;
+}
+
+tarn_status tarn_collection_walk(tarn_collection *c, const tarn_walk_options *options,
+                                 tarn_put put, void *context, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_walk_options, taken, TARN_WALK_OPTIONS_INIT, options, err);
+    if (!c->samples)
+        return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
+    walk w = {.c = c, .options = taken, .put = put, .context = context};
+    pthread_mutex_init(&w.lock, NULL);
+    pthread_cond_init(&w.turned, NULL);
+    size_t groups = (c->n_samples + GROUP - 1) / GROUP, failed;
+    tarn_status status = tarn__parallel(tarn__thread_count(taken.threads), groups,
+                                        walk_group, &w, &failed);
+    if (status != TARN_OK) {
+        status = w.status;
+        if (err) *err = w.error;
+    }
+    while (w.spare) {
+        loaded *next = w.spare->next;
+        free_loaded(w.spare);
+        w.spare = next;
+    }
+    pthread_mutex_destroy(&w.lock);
+    pthread_cond_destroy(&w.turned);
+    return status;
+}
