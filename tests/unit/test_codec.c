@@ -55,6 +55,28 @@ static void options_out_of_range_are_refused(void **state)
     tarn_bytes_release(&out);
 }
 
+static void arrays_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_array array = {.dtype = {'<', 'u', 3}, .ndim = 1};
+    tarn_value value = tarn_value_array(&array);
+    FAILS(TARN_ERR_USAGE, "element type",
+          tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err));
+    array.dtype = (tarn_dtype){'|', 'u', 4};
+    FAILS(TARN_ERR_USAGE, "element type",
+          tarn_codecs_encode(NULL, "ten", &value, NULL, &out, &err));
+    array.dtype = (tarn_dtype){'<', 'u', 4};
+    array.ndim = 65;
+    FAILS(TARN_ERR_LIMIT, "TARN_MAX_DIMS",
+          tarn_codecs_encode(NULL, "rle", &value, NULL, &out, &err));
+    array.ndim = 2;
+    array.shape[0] = array.shape[1] = UINT64_C(1) << 33;
+    FAILS(TARN_ERR_LIMIT, "2^63",
+          tarn_codecs_encode(NULL, "png", &value, NULL, &out, &err));
+    tarn_bytes_release(&out);
+}
+
 /* --- Codecs of callers ---------------------------------------------------------- */
 
 static tarn_status encode_upper(void *context, const char *extension,
@@ -209,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoding_appends_and_leaves_nothing_after_a_failure),
         cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(arrays_that_cannot_be_are_refused),
         cmocka_unit_test(the_latest_codec_of_a_name_answers),
         cmocka_unit_test(names_no_field_can_have_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
