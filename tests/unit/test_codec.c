@@ -5,6 +5,7 @@
 #include <tarn/codec.h>
 
 #include "base/pool.h"
+#include "codec/codec.h"
 
 static tarn_error err;
 
@@ -190,6 +191,26 @@ static void decoded_arrays_point_into_the_field_where_they_can(void **state)
     tarn_bytes_release(&out);
 }
 
+static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
+{
+    (void)state;
+    size_t size = 32u << 20;
+    char *zeros = calloc(1, size);
+    assert_non_null(zeros);
+    tarn_value value = tarn_value_bytes(zeros, size);
+    for (int how = TARN__GZIP; how <= TARN__ZSTD; how++) {
+        tarn_bytes bomb = TARN_BYTES_INIT, out = TARN_BYTES_INIT;
+        OK(tarn_codecs_encode(NULL, how == TARN__GZIP ? "a.gz" : "a.zst", &value, NULL,
+                              &bomb, &err));
+        FAILS(TARN_ERR_LIMIT, "more than 100000 bytes (max_size)",
+              tarn__expand((tarn__squeeze)how, bomb.data, bomb.size, 100000, &out, &err));
+        assert_true(out.capacity <= 262144);
+        tarn_bytes_release(&bomb);
+        tarn_bytes_release(&out);
+    }
+    free(zeros);
+}
+
 /* Threads share the built-in table and one of their own. */
 static tarn_status encode_many(void *context, size_t number)
 {
@@ -235,6 +256,7 @@ int main(void)
         cmocka_unit_test(the_latest_codec_of_a_name_answers),
         cmocka_unit_test(names_no_field_can_have_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
+        cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
         cmocka_unit_test(threads_may_share_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
