@@ -6,6 +6,7 @@
 
 #include <tarn/array.h>
 #include <tarn/base.h>
+#include <tarn/codec.h>
 #include <tarn/collect.h>
 #include <tarn/fold.h>
 #include <tarn/index.h>

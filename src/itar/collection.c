@@ -1,7 +1,6 @@
 /* Collections: adding, grouping, ordering, splitting. */
 #include "itar/collection.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,7 +333,7 @@ tarn_status tarn_collection_split(tarn_collection *c, const double *fractions,
     qsort_r(sorted, c->n_samples, sizeof *sorted, compare_hashes, &c->keys);
     size_t at = 0;
     for (size_t k = 0; k < count; k++) {
-        size_t want = (size_t)llround(fractions[k] * (double)c->n_samples);
+        size_t want = (size_t)(fractions[k] * (double)c->n_samples + 0.5);
         for (; want && at < c->n_samples; want--)
             c->samples[sorted[at++].part].part = (uint32_t)k + 1;
     }
