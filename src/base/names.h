@@ -31,6 +31,9 @@ uint32_t tarn__names_find(const tarn__names *names, const char *name, size_t len
 TARN_CHECKED tarn_status tarn__names_add(tarn__names *names, const char *name, size_t len,
                                          uint32_t *out_id, tarn_error *err);
 
+/* The hash that the table uses, for a process's own lifetime. */
+uint64_t tarn__name_hash(const char *name, size_t len);
+
 tarn__name tarn__names_get(const tarn__names *names, size_t id);
 
 #endif

@@ -12,9 +12,9 @@
 #include "base/options.h"
 #include "itar/folder.h"
 #include "itar/index.h"
-#include "itar/keys.h"
 #include "itar/locate.h"
 #include "itar/repair.h"
+#include "tar/keys.h"
 
 /* Rows that differ are told one by one up to this many; an index of other shards would
  * drown everything else. */
