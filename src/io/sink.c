@@ -25,6 +25,7 @@ static const struct scheme {
     tarn__output_open *open;
 } schemes[] = {
     {"file", tarn__file_url_create},
+    {"pipe", tarn__pipe_output_open},
 };
 
 static tarn__output_open *find_scheme(const char *url)

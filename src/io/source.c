@@ -38,6 +38,7 @@ static const struct scheme {
     tarn__input_open *open;
 } schemes[] = {
     {"file", tarn__file_url_open},
+    {"pipe", tarn__pipe_input_open},
 };
 
 static tarn__input_open *find_scheme(const char *url)
