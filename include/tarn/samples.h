@@ -68,6 +68,10 @@ typedef struct tarn_samples_options {
 
     uint64_t max_sample_bytes; /* payload of one sample in memory; TARN_ERR_LIMIT above */
 
+    /* Besides damage: members of no sample, dropped samples and duplicates, all with
+     * TARN_ERR_FORMAT; samples in several places, with TARN_ERR_AMBIGUOUS; how many links
+     * an archive has, with TARN_ERR_UNSUPPORTED and no offset. Of each kind the first
+     * hundred are told and all are counted. */
     tarn_notice notice;
     void *notice_context;
     tarn_progress progress; /* total is 0: nobody knows it */

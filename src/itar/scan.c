@@ -259,7 +259,9 @@ tarn_status tarn__scan_shard(void *context, size_t number)
     TARN_TRY(tarn__buf_reserve(&scan->keys, 64, err));
     tarn__splitter_init(&s.splitter);
     tarn__window_use use = build->options->sums ? TARN__WINDOW_ALL : TARN__WINDOW_HOP;
-    TARN_TRY(tarn__tar_open(&s.tar, build->paths[number], &options, use, err));
+    options.allow_pipe = build->options->allow_pipe;
+    TARN_TRY((build->options->streams ? tarn__tar_open_url : tarn__tar_open)(
+        &s.tar, build->paths[number], &options, use, err));
     tarn_status status = scan_members(&s, err);
     if (status == TARN_OK) status = report_progress(&s, s.tar.file.size, err);
     scan->stamp = (tarn__stamp){s.tar.file.size, s.tar.file.mtime_ns,

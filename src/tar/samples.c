@@ -2,7 +2,6 @@
  * a sample is known to be complete. */
 #include <tarn/samples.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -115,23 +114,28 @@ static tarn_status open_next(tarn_samples *s, tarn_error *err)
     return TARN_OK;
 }
 
+static void tell_links(const tarn_samples *s)
+{
+    tarn_error what;
+    uint64_t links = s->tar.counts.links;
+    if (!s->options.notice || !links) return;
+    tarn__error_set(&what, TARN_ERR_UNSUPPORTED, s->tar.file.path, TARN_NO_OFFSET,
+                    "passed over %llu link%s: a link has no bytes of its own",
+                    (unsigned long long)links, links == 1 ? "" : "s");
+    s->options.notice(s->options.notice_context, &what);
+}
+
 static void close_shard(tarn_samples *s)
 {
     const tarn_tar_counts *c = &s->tar.counts;
     tarn_samples_report *r = &s->report;
-    uint64_t told = 0;
     r->shards++;
     r->directories += c->directories;
     r->links += c->links;
     r->devices += c->devices;
     r->damages += c->damages;
     r->lost_bytes += c->lost_bytes;
-    char links[32];
-    int n = snprintf(links, sizeof links, "%llu", (unsigned long long)c->links);
-    if (c->links)
-        tell(s, &told, TARN_ERR_UNSUPPORTED, TARN_NO_OFFSET,
-             "links in this archive were passed over: they have no bytes of their own",
-             links, (size_t)n);
+    tell_links(s);
     s->passed += s->tar.file.size;
     tarn__tar_close(&s->tar);
     s->open = false;
@@ -358,7 +362,7 @@ static tarn_status note_key(tarn_samples *s, tarn_error *err)
     TARN_TRY(status);
     if (!there) return TARN_OK;
     s->report.scattered++;
-    tell(s, &s->told_scattered, TARN_ERR_FORMAT, s->member.offset,
+    tell(s, &s->told_scattered, TARN_ERR_AMBIGUOUS, s->member.offset,
          "was a sample before in this archive: its members do not stand together, and "
          "each part is a sample by itself",
          s->key.stem, s->key.stem_len);
