@@ -260,7 +260,7 @@ static void tell_doubt(const tarn_tar *tar, uint64_t offset)
 
 static void lose(tarn_tar *tar, uint64_t from, uint64_t to)
 {
-    if (to > tar->file.size) to = tar->file.size; /* padding may be missing */
+    if (!reaches(tar, to)) to = tar->file.size; /* padding may be missing */
     tar->counts.damages++;
     tar->counts.lost_bytes += to - from;
 }
