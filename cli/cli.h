@@ -103,4 +103,34 @@ int cli_open(const cli_args *args, const char *path, tarn_fold **out);
 bool cli_is_lone_index(const char *path);
 int cli_filter(const cli_args *args, tarn_fold *fold); /* --samples, --fields */
 
+/* stream.c: archives that are read from front to back. */
+typedef struct cli_stream {
+    tarn_samples *samples;
+    const char *url;
+    cli_progress progress;
+    cli_list keys, fields; /* of --samples, sorted, and --fields */
+    bool *found;           /* the keys that came by */
+} cli_stream;
+bool cli_is_stream(const char *path);
+/* Opens args->words[0] with the options that say how; o has what the command wants. */
+int cli_stream_open(const cli_args *args, tarn_samples_options *o, cli_stream *out);
+/* How reading ended, told if need be: the exit status for it. */
+int cli_stream_end(cli_stream *stream, tarn_status status, const tarn_error *err);
+void cli_stream_close(cli_stream *stream);
+
+/* The options of commands that read streams. */
+#define CLI_ALLOW_PIPE                                                                   \
+    {                                                                                    \
+        "allow-pipe", 0, NULL, "run pipe:COMMAND in a shell and read what it prints"     \
+    }
+#define CLI_KEYS                                                                         \
+    {                                                                                    \
+        "keys", 0, "RULE",                                                               \
+            "how keys are made without an index: base, path; webdataset (streams)"       \
+    }
+#define CLI_MAX_SAMPLE                                                                   \
+    {                                                                                    \
+        "max-sample", 0, "MB", "of a stream: largest sample in memory (default 1024)"    \
+    }
+
 #endif

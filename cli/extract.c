@@ -1,6 +1,27 @@
 /* tarn extract: members to files. */
 #include "cli.h"
 
+static int extract_stream(const cli_args *args, const char *folder)
+{
+    tarn_error err;
+    cli_stream s;
+    tarn_samples_item item;
+    tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
+    uint64_t files = 0;
+    int result = cli_stream_open(args, &o, &s);
+    if (result != CLI_OK) return result;
+    bool overwrite = cli_has(args, "overwrite");
+    tarn_status status;
+    while ((status = tarn_samples_next(s.samples, &item, &err)) == TARN_OK &&
+           (status = tarn_samples_extract(&item, folder, overwrite, &files, &err)) ==
+               TARN_OK)
+        continue;
+    result = cli_stream_end(&s, status, &err);
+    printf("%s in %s\n", cli_count(files, "file"), folder);
+    cli_stream_close(&s);
+    return result;
+}
+
 static int run(const cli_args *args)
 {
     tarn_error err;
@@ -10,6 +31,7 @@ static int run(const cli_args *args)
     const char *folder = cli_value(args, "output");
     uint64_t files;
     if (!folder) return cli_usage(args->command, "-o DIR is missing");
+    if (cli_is_stream(args->words[0])) return extract_stream(args, folder);
     int status = cli_open(args, args->words[0], &fold);
     if (status != CLI_OK) return status;
     status = cli_filter(args, fold);
@@ -33,8 +55,10 @@ static const cli_option options[] = {
     {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
     {"overwrite", 0, NULL, "replace files that are there"},
     {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
-    {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
+    CLI_KEYS,
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    CLI_ALLOW_PIPE,
+    CLI_MAX_SAMPLE,
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};
 
@@ -42,6 +66,7 @@ static const cli_example examples[] = {
     {"tarn extract data/birds:train -o birds", "every sample of a fold"},
     {"tarn extract data/birds:train -o some --samples kiwi_07,emu_01 --fields jpg",
      "two pictures"},
+    {"curl -s https://host/x.tar.gz | tarn extract - -o here", "a stream"},
     {NULL, NULL}};
 
 const cli_command cli_extract = {

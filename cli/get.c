@@ -104,25 +104,91 @@ static int get(tarn_fold *fold, const char *key, const char *field, const char *
                              : get_field(fold, row, output);
 }
 
+/* --- From a stream --------------------------------------------------------------------
+ */
+
+static bool is_the_key(void *context, const char *key, size_t len)
+{
+    (void)len;
+    return strcmp(context, key) == 0;
+}
+
+static int several_fields(const tarn_samples_item *item)
+{
+    fprintf(stderr,
+            "tarn: %s has %zu fields; name one, or give a folder with -o:", item->key,
+            item->count);
+    for (size_t i = 0; i < item->count; i++)
+        fprintf(stderr, " %s", item->fields[i].name);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+static int put_item(const tarn_samples_item *item, const char *output)
+{
+    tarn_error err;
+    uint64_t files = 0;
+    if (is_folder(output))
+        return tarn_samples_extract(item, output, false, &files, &err) == TARN_OK
+                   ? CLI_OK
+                   : cli_fail(&err);
+    if (item->count > 1) return several_fields(item);
+    tarn_view view = {item->fields[0].data, (size_t)item->fields[0].size, NULL};
+    return write_out(output, &view);
+}
+
+/* The first sample with that key, and that field; what comes behind it is not read. */
+static int get_from_stream(const cli_args *args, const char *key, const char *field,
+                           const char *output)
+{
+    tarn_error err;
+    cli_stream s;
+    tarn_samples_item item;
+    tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
+    o.want = is_the_key;
+    o.want_context = (void *)(uintptr_t)key;
+    o.fields = &field;
+    o.n_fields = field != NULL;
+    int result = cli_stream_open(args, &o, &s);
+    if (result != CLI_OK) return result;
+    tarn_status status = tarn_samples_next(s.samples, &item, &err);
+    result = cli_stream_end(&s, status, &err);
+    if (status == TARN_OK) {
+        result = put_item(&item, output);
+    } else if (status == TARN_END) {
+        fprintf(stderr, "tarn: no sample with key %s%s%s in %s\n", key,
+                field ? " and field " : "", field ? field : "", s.url);
+        result = CLI_DATA;
+    }
+    cli_stream_close(&s);
+    return result;
+}
+
 static int run(const cli_args *args)
 {
     tarn_fold *fold;
     char *field = NULL;
-    int status = cli_open(args, args->words[0], &fold);
-    if (status != CLI_OK) return status;
+    const char *output = cli_value(args, "output");
     if (args->n_words > 2 && !(field = strdup(args->words[2]))) abort();
     if (field) cli_lower(field);
-    status = get(fold, args->words[1], field, cli_value(args, "output"));
+    int status;
+    if (cli_is_stream(args->words[0])) {
+        status = get_from_stream(args, args->words[1], field, output);
+    } else if ((status = cli_open(args, args->words[0], &fold)) == CLI_OK) {
+        status = get(fold, args->words[1], field, output);
+        tarn_fold_close(fold);
+    }
     free(field);
-    tarn_fold_close(fold);
     return status;
 }
 
 static const cli_option options[] = {
     {"output", 'o', "FILE", "write there instead of standard output, or into a folder"},
     {"check", 0, NULL, "compare the bytes with the checksum in the .tarsum"},
-    {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
+    CLI_KEYS,
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    CLI_ALLOW_PIPE,
+    CLI_MAX_SAMPLE,
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
@@ -138,7 +204,9 @@ const cli_command cli_get = {
     .summary = "write the bytes of one sample's field",
     .text = "With a .tarsum the key is found by bisection, so this takes no longer than "
             "opening the files, however many samples there are. The header in the shard "
-            "is compared with the index before any byte is written.",
+            "is compared with the index before any byte is written.\n\n"
+            "A stream (-, a URL, a compressed archive) is read up to the first sample "
+            "that has that key and field, and no further.",
     .options = options,
     .examples = examples,
     .run = run,

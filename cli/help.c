@@ -4,9 +4,15 @@
 
 #include "cli.h"
 
-static const char what_path[] = "PATH is a folder of shards (DIR, or DIR:FOLD for one of "
-                                "its folds), one FILE.tar, or "
-                                "(for info, ls and verify) one FILE.taridx.";
+static const char what_path[] =
+    "PATH is a folder of shards (DIR, or DIR:FOLD for one of "
+    "its folds), one FILE.tar, or "
+    "(for info, ls and verify) one FILE.taridx. A stream is "
+    "read from front to back, in constant memory: - (standard "
+    "input), a URL, a compressed archive, or a list such as "
+    "'train-{000..031}.tar' or a.tar::b.tar.gz. URLs are "
+    "http://, https://, s3://, file: and, with --allow-pipe, "
+    "pipe:COMMAND.";
 
 static const char exit_status[] =
     "0: done. 1: the data is at fault, or something was not found. 2: wrong usage. 130: "

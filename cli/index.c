@@ -1,4 +1,5 @@
 /* tarn index: shards to <fold>.taridx and <fold>.tarsum. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -88,6 +89,65 @@ static tarn_status index_fold(const tarn_folder *folder, size_t i,
     return TARN_OK;
 }
 
+/* "x/train.taridx" is of fold train, whose only shard train.tar is. */
+static char *default_name(const char *path)
+{
+    static const char ending[] = ".taridx";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t len = strlen(name), n = sizeof ending - 1;
+    char *text;
+    if (len <= n || strcmp(name + len - n, ending) != 0) return NULL;
+    if (asprintf(&text, "%.*s.tar", (int)(len - n), name) < 0) abort();
+    return text;
+}
+
+/* One archive that comes as a stream. */
+static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *json)
+{
+    tarn_error err;
+    tarn_index *index;
+    tarn_index_report report;
+    const char *url = args->words[0], *path = cli_value(args, "output");
+    if (!path)
+        return cli_usage(args->command, "a stream needs -o FOLD.taridx for its index");
+    char *own = default_name(path);
+    if (!own) return cli_usage(args->command, "%s must end in .taridx", path);
+    const char *name = cli_has(args, "name") ? cli_value(args, "name") : own;
+    o->streams = true;
+    o->allow_pipe = cli_has(args, "allow-pipe");
+    o->names = &name;
+    tarn_status status = tarn_index_create(&url, 1, o, path, &index, &report, &err);
+    cli_progress_end(o->progress_context);
+    int result = status == TARN_OK ? CLI_OK : cli_fail(&err);
+    if (status == TARN_OK) {
+        if (json->out) {
+            cli_json_open(json, NULL, '[');
+            show_json(json, name, path, index, 1, &report);
+            cli_json_close(json, ']');
+            cli_json_line(json);
+        } else {
+            show(name, path, index, 1, &report);
+        }
+        tarn_index_free(index);
+    }
+    free(own);
+    return result;
+}
+
+/* A fold without some of its shards would be another one. */
+static bool is_compressed(const tarn_folder *folder, size_t i, tarn_error *err)
+{
+    size_t count = tarn_folder_fold_compressed(folder, i);
+    if (!count) return false;
+    *err = (tarn_error){.code = TARN_ERR_UNSUPPORTED, .offset = TARN_NO_OFFSET};
+    snprintf(err->path, sizeof err->path, "%s", tarn_folder_index_path(folder, i));
+    snprintf(err->message, sizeof err->message,
+             "not made: %s of this fold %s no random access; decompress them, or make "
+             "plain shards of them with tarn convert",
+             cli_count(count, "compressed archive"), count == 1 ? "has" : "have");
+    return true;
+}
+
 static int run(const cli_args *args)
 {
     tarn_error err;
@@ -100,18 +160,26 @@ static int run(const cli_args *args)
     o.notice = cli_warn;
     if (!cli_keys(args, &o.keys) || !cli_number(args, "threads", &o.threads))
         return CLI_USAGE;
-    if (tarn_folder_open(args->words[0], &folder, &err) != TARN_OK) return cli_fail(&err);
-    int result = CLI_OK;
-    if (tarn_folder_compressed(folder))
-        fprintf(stderr, "tarn: warning: %s: %s passed over; decompress them first\n",
-                args->words[0],
-                cli_count(tarn_folder_compressed(folder), "compressed archive"));
     cli_progress_begin(&progress, "indexing", !cli_has(args, "quiet"));
     o.progress = cli_progress_step;
     o.progress_context = &progress;
+    if (tarn_tar_is_stream(args->words[0]) || cli_has(args, "output"))
+        return index_stream(args, &o, &json);
+    if (tarn_folder_open(args->words[0], &folder, &err) != TARN_OK) return cli_fail(&err);
+    int result = CLI_OK;
+    size_t alone = tarn_folder_compressed(folder);
+    for (size_t i = 0; i < tarn_folder_count(folder); i++)
+        alone -= tarn_folder_fold_compressed(folder, i);
+    if (alone)
+        fprintf(stderr, "tarn: warning: %s: %s passed over; decompress them first\n",
+                args->words[0], cli_count(alone, "compressed archive"));
     if (json.out) cli_json_open(&json, NULL, '[');
     for (size_t i = 0; i < tarn_folder_count(folder); i++) {
         tarn_index_options one = o;
+        if (is_compressed(folder, i, &err)) {
+            result = cli_fail(&err);
+            continue;
+        }
         inherit(args, tarn_folder_index_path(folder, i), &one);
         tarn_status status = index_fold(folder, i, &one, &json, &err);
         cli_progress_end(&progress);
@@ -132,6 +200,9 @@ static const cli_option options[] = {
      "base: a/b/x.jpg is sample x (default); path: a/b/x, as WebDataset"},
     {"lenient", 0, NULL, "pass over damage, with a warning, instead of failing"},
     {"threads", 'j', "N", "shards scanned at once (default: all cores)"},
+    {"output", 'o', "FILE", "of one archive or stream: its index, FOLD.taridx"},
+    {"name", 0, "NAME", "what that archive is called beside it (default: FOLD.tar)"},
+    CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print the result as JSON"},
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};
@@ -140,11 +211,13 @@ static const cli_example examples[] = {
     {"tarn index data/birds", "index every fold of a folder"},
     {"tarn index --sums data/birds:train", "one fold, with checksums of all members"},
     {"tarn index --keys path laion", "keep folders in the keys, as WebDataset does"},
+    {"curl -s https://host/x.tar | tee x.tar | tarn index - -o x.taridx",
+     "index an archive while it is downloaded"},
     {NULL, NULL}};
 
 const cli_command cli_index = {
     .name = "index",
-    .words = "DIR[:FOLD]",
+    .words = "PATH",
     .min_words = 1,
     .max_words = 1,
     .summary = "make the index of a folder of shards",
@@ -153,13 +226,19 @@ const cli_command cli_index = {
         "member, and <fold>.tarsum: shard sizes and times, rows in key order, and with "
         "--sums a checksum for each member. Both are written under a temporary name and "
         "appear whole.\n\n"
-        "A shard's name says its fold: train_0007.tar, train-0007.tar and train.0007.tar "
+        "PATH is DIR, or DIR:FOLD for one of its folds. A shard's name says its fold: "
+        "train_0007.tar, train-0007.tar and train.0007.tar "
         "are shard 0007 of fold train; 0007.tar is of fold data; train.tar is all of "
         "fold "
         "train.\n\n"
         "Directories, links and devices are passed over and counted. An archive that tar "
         "programs read differently is refused with the reason. Members that end up with "
-        "the same key and field are told with both names; both stay in the index.",
+        "the same key and field are told with both names; both stay in the index.\n\n"
+        "With -o the index is of one archive, which may be a stream: -, a URL, or a "
+        "compressed file. Offsets are those of the uncompressed archive, which must "
+        "stand "
+        "beside the index to be read. A folder with compressed shards is refused: they "
+        "have no random access.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -51,6 +51,32 @@ static const char *shard_name(const tarn_fold *fold, uint32_t shard)
     return slash ? slash + 1 : path ? path : "?";
 }
 
+static void put_fields_head(void)
+{
+    printf("  %-20s %12s %16s %12s %12s %12s\n", "field", "members", "bytes", "smallest",
+           "mean", "largest");
+}
+
+static void put_field(const char *name, const tally *t)
+{
+    printf("  %-20s %12llu %16llu %12llu %12llu %12llu\n", name[0] ? name : "(none)",
+           (unsigned long long)t->count, (unsigned long long)t->bytes,
+           (unsigned long long)t->min,
+           (unsigned long long)(t->count ? t->bytes / t->count : 0),
+           (unsigned long long)t->max);
+}
+
+static void put_field_json(cli_json *j, const char *name, const tally *t)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "name", name);
+    cli_json_number(j, "count", t->count);
+    cli_json_number(j, "bytes", t->bytes);
+    cli_json_number(j, "min", t->min);
+    cli_json_number(j, "max", t->max);
+    cli_json_close(j, '}');
+}
+
 static void show_json(cli_json *j, const char *name, const char *index_path,
                       const tarn_fold *fold, const tarn_index *index, const summary *s)
 {
@@ -69,15 +95,8 @@ static void show_json(cli_json *j, const char *name, const char *index_path,
                   : s->index.keys == TARN_KEYS_PATH ? "path"
                                                     : "base");
     cli_json_open(j, "fields", '[');
-    for (uint32_t i = 0; i < s->index.fields; i++) {
-        cli_json_open(j, NULL, '{');
-        cli_json_text(j, "name", tarn_index_field(index, i));
-        cli_json_number(j, "count", s->fields[i].count);
-        cli_json_number(j, "bytes", s->fields[i].bytes);
-        cli_json_number(j, "min", s->fields[i].min);
-        cli_json_number(j, "max", s->fields[i].max);
-        cli_json_close(j, '}');
-    }
+    for (uint32_t i = 0; i < s->index.fields; i++)
+        put_field_json(j, tarn_index_field(index, i), &s->fields[i]);
     cli_json_close(j, ']');
     cli_json_open(j, "shards", '[');
     for (uint32_t i = 0; i < s->n_shards; i++) {
@@ -117,17 +136,9 @@ static void show(const char *name, const char *index_path, const tarn_fold *fold
     show_index(index_path, s);
     if (s->index.crashes)
         printf("  crashes   %u keys whose hash another key has\n", s->index.crashes);
-    printf("  %-20s %12s %16s %12s %12s %12s\n", "field", "members", "bytes", "smallest",
-           "mean", "largest");
-    for (uint32_t i = 0; i < s->index.fields; i++) {
-        const tally *t = &s->fields[i];
-        printf("  %-20s %12llu %16llu %12llu %12llu %12llu\n",
-               tarn_index_field(index, i)[0] ? tarn_index_field(index, i) : "(none)",
-               (unsigned long long)t->count, (unsigned long long)t->bytes,
-               (unsigned long long)t->min,
-               (unsigned long long)(t->count ? t->bytes / t->count : 0),
-               (unsigned long long)t->max);
-    }
+    put_fields_head();
+    for (uint32_t i = 0; i < s->index.fields; i++)
+        put_field(tarn_index_field(index, i), &s->fields[i]);
     printf("  %-20s %12s %16s %12s\n", "shard", "members", "bytes", "file size");
     for (uint32_t i = 0; i < s->n_shards; i++)
         printf("  %-20s %12llu %16llu %12llu\n", shard_name(fold, i),
@@ -194,6 +205,103 @@ static int describe_taridx(const char *path, cli_json *json)
     return status;
 }
 
+/* --- A stream -------------------------------------------------------------------------
+ */
+
+/* Fields that are counted by name; a stream with more has the rest in one line. */
+enum { MAX_NAMED = 1000 };
+
+typedef struct counted {
+    char *names[MAX_NAMED + 1];
+    tally fields[MAX_NAMED + 1];
+    size_t count, guess; /* the field that came last, before the next */
+    tally all;
+} counted;
+
+static tally *find_field(counted *c, const char *name)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        size_t k = (c->guess + 1 + i) % c->count;
+        if (strcmp(c->names[k], name) != 0) continue;
+        c->guess = k;
+        return &c->fields[k];
+    }
+    if (c->count > MAX_NAMED) return &c->fields[MAX_NAMED];
+    const char *shown = c->count < MAX_NAMED ? name : "(others)";
+    if (!(c->names[c->count] = strdup(shown))) abort();
+    return &c->fields[c->count++];
+}
+
+static void show_stream(const char *name, const counted *c, const tarn_samples_report *r)
+{
+    printf("%s: %s, %s, %s in %s, read as a stream\n", name,
+           cli_count(r->samples, "sample"), cli_count(r->members, "member"),
+           cli_count(c->all.bytes, "byte"), cli_count(r->shards, "archive"));
+    if (r->unkeyed || r->metadata || r->links)
+        printf("  passed over %s of no sample, %s of metadata, %s\n",
+               cli_count(r->unkeyed, "member"), cli_count(r->metadata, "member"),
+               cli_count(r->links, "link"));
+    if (r->scattered)
+        printf("  %s of a key that came before\n", cli_count(r->scattered, "sample"));
+    put_fields_head();
+    for (size_t i = 0; i < c->count; i++)
+        put_field(c->names[i], &c->fields[i]);
+}
+
+static void show_stream_json(cli_json *j, const char *name, const counted *c,
+                             const tarn_samples_report *r)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "stream", name);
+    cli_json_number(j, "archives", r->shards);
+    cli_json_number(j, "samples", r->samples);
+    cli_json_number(j, "members", r->members);
+    cli_json_number(j, "bytes", c->all.bytes);
+    cli_json_number(j, "scattered", r->scattered);
+    cli_json_number(j, "unkeyed", r->unkeyed);
+    cli_json_number(j, "metadata", r->metadata);
+    cli_json_number(j, "links", r->links);
+    cli_json_number(j, "duplicates", r->duplicates);
+    cli_json_number(j, "damages", r->damages);
+    cli_json_number(j, "lost_bytes", r->lost_bytes);
+    cli_json_open(j, "fields", '[');
+    for (size_t i = 0; i < c->count; i++)
+        put_field_json(j, c->names[i], &c->fields[i]);
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+static int describe_stream(const cli_args *args, cli_json *json)
+{
+    tarn_error err;
+    cli_stream s;
+    tarn_samples_item item;
+    tarn_samples_report report;
+    tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
+    o.sizes_only = true;
+    int result = cli_stream_open(args, &o, &s);
+    if (result != CLI_OK) return result;
+    counted *c = calloc(1, sizeof *c);
+    if (!c) abort();
+    tarn_status status;
+    while ((status = tarn_samples_next(s.samples, &item, &err)) == TARN_OK)
+        for (size_t i = 0; i < item.count; i++) {
+            add(find_field(c, item.fields[i].name), item.fields[i].size);
+            add(&c->all, item.fields[i].size);
+        }
+    tarn_samples_report_get(s.samples, &report);
+    result = cli_stream_end(&s, status, &err);
+    if (result == CLI_OK && json->out)
+        show_stream_json(json, args->words[0], c, &report);
+    else if (result == CLI_OK)
+        show_stream(args->words[0], c, &report);
+    for (size_t i = 0; i < c->count; i++)
+        free(c->names[i]);
+    free(c);
+    cli_stream_close(&s);
+    return result;
+}
+
 static int run(const cli_args *args)
 {
     const char *path = args->words[0];
@@ -203,7 +311,9 @@ static int run(const cli_args *args)
     int status;
     if (json.out) cli_json_open(&json, NULL, '[');
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
-    if (cli_is_lone_index(path)) {
+    if (cli_is_stream(path)) {
+        status = describe_stream(args, &json);
+    } else if (cli_is_lone_index(path)) {
         status = describe_taridx(path, &json);
     } else if (!is_file && stat(path, &st) == 0 &&
                tarn_folder_open(path, &folder, NULL) == TARN_OK) {
@@ -220,8 +330,9 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
+    CLI_KEYS,
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print an array of folds as JSON"},
     {NULL, 0, NULL, NULL}};
 
@@ -229,6 +340,7 @@ static const cli_example examples[] = {
     {"tarn info data/birds", "all folds: samples, sizes of each field, shards"},
     {"tarn info --json data/birds:train", "one fold, for a program to read"},
     {"tarn info shard.tar", "one archive, scanned"},
+    {"tarn info https://host/shard.tar.gz", "a stream, in constant memory"},
     {NULL, NULL}};
 
 const cli_command cli_info = {

@@ -12,58 +12,57 @@ typedef struct listing {
     bool names, null, members, terminal;
 } listing;
 
+/* A member as it is shown. */
+typedef struct shown {
+    const char *field, *shard;
+    uint64_t offset, size;
+} shown;
+
 /* A program gets the key as it is; a terminal gets nothing it would obey. */
 static void put_key(const listing *l)
 {
-    char shown[1024];
+    char text[1024];
     if (l->terminal && !l->null)
-        fputs(tarn_printable(shown, sizeof shown, l->key.data, l->key.size), stdout);
+        fputs(tarn_printable(text, sizeof text, l->key.data, l->key.size), stdout);
     else
         fwrite(l->key.data, 1, l->key.size, stdout);
 }
 
-static void show_sample(listing *l, const tarn_sample *s, const tarn_row *rows)
+static void show_sample(listing *l, const shown *members, size_t count)
 {
     put_key(l);
     if (l->names || l->null) {
         putchar(l->null ? '\0' : '\n');
         return;
     }
-    for (uint32_t k = 0; k < s->count; k++)
-        printf("%c%s:%llu", k ? ' ' : '\t', tarn_index_field(l->index, rows[k].field),
-               (unsigned long long)rows[k].size);
+    for (size_t k = 0; k < count; k++)
+        printf("%c%s:%llu", k ? ' ' : '\t', members[k].field,
+               (unsigned long long)members[k].size);
     putchar('\n');
 }
 
-static const char *base_name(const char *path)
+static void show_members(listing *l, const shown *members, size_t count)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-static void show_members(listing *l, const tarn_sample *s, const tarn_row *rows)
-{
-    for (uint32_t k = 0; k < s->count; k++) {
-        printf("%s\t%llu\t%llu\t",
-               base_name(tarn_fold_shard_path(l->fold, rows[k].shard)),
-               (unsigned long long)rows[k].offset, (unsigned long long)rows[k].size);
+    for (size_t k = 0; k < count; k++) {
+        printf("%s\t%llu\t%llu\t", members[k].shard,
+               (unsigned long long)members[k].offset,
+               (unsigned long long)members[k].size);
         put_key(l);
-        printf("\t%s\n", tarn_index_field(l->index, rows[k].field));
+        printf("\t%s\n", members[k].field);
     }
 }
 
-static void show_json(listing *l, const tarn_sample *s, const tarn_row *rows)
+static void show_json(listing *l, const shown *members, size_t count)
 {
     cli_json_open(&l->json, NULL, '{');
     cli_json_text(&l->json, "key", l->key.data);
     cli_json_open(&l->json, "members", '[');
-    for (uint32_t k = 0; k < s->count; k++) {
+    for (size_t k = 0; k < count; k++) {
         cli_json_open(&l->json, NULL, '{');
-        cli_json_text(&l->json, "field", tarn_index_field(l->index, rows[k].field));
-        cli_json_number(&l->json, "size", rows[k].size);
-        cli_json_text(&l->json, "shard",
-                      base_name(tarn_fold_shard_path(l->fold, rows[k].shard)));
-        cli_json_number(&l->json, "offset", rows[k].offset);
+        cli_json_text(&l->json, "field", members[k].field);
+        cli_json_number(&l->json, "size", members[k].size);
+        cli_json_text(&l->json, "shard", members[k].shard);
+        cli_json_number(&l->json, "offset", members[k].offset);
         cli_json_close(&l->json, '}');
     }
     cli_json_close(&l->json, ']');
@@ -71,26 +70,49 @@ static void show_json(listing *l, const tarn_sample *s, const tarn_row *rows)
     cli_json_line(&l->json);
 }
 
+static void show(listing *l, const shown *members, size_t count)
+{
+    if (l->json.out)
+        show_json(l, members, count);
+    else if (l->members)
+        show_members(l, members, count);
+    else
+        show_sample(l, members, count);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 /* Long samples are shown in pieces of this many members. */
 enum { PIECE = 256 };
 
-static tarn_status list_sample(listing *l, const tarn_sample *whole, tarn_error *err)
+/* --- Of a fold -----------------------------------------------------------------------
+ */
+
+static tarn_status describe(const listing *l, uint64_t number, shown *out,
+                            tarn_error *err)
 {
-    tarn_row rows[PIECE];
-    tarn_sample s = *whole;
-    s.count = 0;
-    TARN_TRY(tarn_fold_names(l->fold, tarn_sample_row(whole, 0), &l->key, NULL, err));
-    for (uint32_t from = 0; from < whole->count; from += s.count) {
-        s.count = whole->count - from < PIECE ? whole->count - from : PIECE;
-        for (uint32_t k = 0; k < s.count; k++)
-            TARN_TRY(tarn_index_row(l->index, tarn_sample_row(whole, from + k), &rows[k],
-                                    err));
-        if (l->json.out)
-            show_json(l, &s, rows);
-        else if (l->members)
-            show_members(l, &s, rows);
-        else
-            show_sample(l, &s, rows);
+    tarn_row row;
+    TARN_TRY(tarn_index_row(l->index, number, &row, err));
+    *out = (shown){tarn_index_field(l->index, row.field),
+                   base_name(tarn_fold_shard_path(l->fold, row.shard)), row.offset,
+                   row.size};
+    return TARN_OK;
+}
+
+static tarn_status list_sample(listing *l, const tarn_sample *s, tarn_error *err)
+{
+    shown members[PIECE];
+    uint32_t n;
+    TARN_TRY(tarn_fold_names(l->fold, tarn_sample_row(s, 0), &l->key, NULL, err));
+    for (uint32_t from = 0; from < s->count; from += n) {
+        n = s->count - from < PIECE ? s->count - from : PIECE;
+        for (uint32_t k = 0; k < n; k++)
+            TARN_TRY(describe(l, tarn_sample_row(s, from + k), &members[k], err));
+        show(l, members, n);
         if (l->names || l->null) break;
     }
     return TARN_OK;
@@ -107,6 +129,46 @@ static tarn_status list_all(listing *l, tarn_error *err)
         if (ferror(stdout)) break;
     }
     return TARN_OK;
+}
+
+/* --- Of a stream ---------------------------------------------------------------------
+ */
+
+static void list_item(listing *l, const tarn_samples_item *item)
+{
+    shown members[PIECE];
+    size_t n;
+    l->key.data = (char *)(uintptr_t)item->key;
+    l->key.size = item->key_len;
+    for (size_t from = 0; from < item->count; from += n) {
+        n = item->count - from < PIECE ? item->count - from : PIECE;
+        for (size_t k = 0; k < n; k++) {
+            const tarn_samples_field *f = &item->fields[from + k];
+            members[k] = (shown){f->name, base_name(item->url), f->offset, f->size};
+        }
+        show(l, members, n);
+        if (l->names || l->null) break;
+    }
+    l->key = (tarn_text){0};
+}
+
+static int list_stream(const cli_args *args, listing *l)
+{
+    tarn_error err;
+    cli_stream s;
+    tarn_samples_item item;
+    tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
+    o.sizes_only = true;
+    int result = cli_stream_open(args, &o, &s);
+    if (result != CLI_OK) return result;
+    tarn_status status;
+    while ((status = tarn_samples_next(s.samples, &item, &err)) == TARN_OK) {
+        list_item(l, &item);
+        if (ferror(stdout)) break;
+    }
+    result = status == TARN_OK ? CLI_DATA : cli_stream_end(&s, status, &err);
+    cli_stream_close(&s);
+    return result;
 }
 
 /* Without the shards there are no names: the rows as they are. */
@@ -138,6 +200,7 @@ static int run(const cli_args *args)
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
     if (cli_has(args, "json")) l.json.out = stdout;
+    if (cli_is_stream(args->words[0])) return list_stream(args, &l);
     if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
     int status = cli_open(args, args->words[0], &l.fold);
     if (status != CLI_OK) return status;
@@ -158,8 +221,9 @@ static const cli_option options[] = {
     {"null", '0', NULL, "keys only, each ended by a NUL"},
     {"samples", 's', "LIST", "only these keys, in the fold's order: a,b or @FILE"},
     {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
-    {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
+    CLI_KEYS,
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    CLI_ALLOW_PIPE,
     {"json", 0, NULL, "one JSON object per sample and line"},
     {NULL, 0, NULL, NULL}};
 
@@ -167,6 +231,8 @@ static const cli_example examples[] = {
     {"tarn ls data/birds:train", "key, then each field with its size"},
     {"tarn ls -1 data/birds:train | shuf -n 100 > some.txt", "a hundred keys"},
     {"tarn ls -l --samples @some.txt data/birds:train", "where their members are"},
+    {"tarn ls https://host/x.tar.zst", "a stream, sample by sample"},
+    {"tarn ls 'train-{000..031}.tar.gz'", "several, one after the other"},
     {NULL, NULL}};
 
 const cli_command cli_ls = {
@@ -175,10 +241,14 @@ const cli_command cli_ls = {
     .min_words = 1,
     .max_words = 1,
     .summary = "list samples and their fields",
-    .text = "Samples come in the order of their first member. Keys are read from the "
-            "shards, and each is compared with the index on the way.\n\n"
-            "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
-            "input.",
+    .text =
+        "Samples come in the order of their first member. Keys are read from the "
+        "shards, and each is compared with the index on the way.\n\n"
+        "A stream (-, a URL, a compressed archive, or a list of archives) is listed as "
+        "it comes, in constant memory: members with one key that do not stand together "
+        "are several samples, and are told.\n\n"
+        "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
+        "input.",
     .options = options,
     .examples = examples,
     .run = run,

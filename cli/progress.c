@@ -39,7 +39,12 @@ static void draw(const cli_progress *p, uint64_t done, uint64_t total, double se
 {
     enum { WIDTH = 24 };
     char bar[WIDTH + 1];
-    double part = total ? (double)done / (double)total : 1;
+    if (!total) {
+        fprintf(stderr, "\r%s  %.1f MB  %.1f MB/s \033[K", p->what, (double)done / 1e6,
+                (double)done / seconds / 1e6);
+        return;
+    }
+    double part = (double)done / (double)total;
     if (part > 1) part = 1;
     int filled = (int)(part * WIDTH);
     for (int i = 0; i < WIDTH; i++)

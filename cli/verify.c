@@ -71,6 +71,7 @@ static int run(const cli_args *args)
     watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
     o.repair = cli_has(args, "repair");
+    o.allow_pipe = cli_has(args, "allow-pipe");
     o.problem = on_problem;
     o.problem_context = &w;
     o.repaired = on_repair;
@@ -95,6 +96,7 @@ static int run(const cli_args *args)
 static const cli_option options[] = {
     {"repair", 0, NULL, "rebuild index and sums; cut torn tails off into SHARD.bad"},
     {"threads", 'j', "N", "shards checked at once (default: all cores)"},
+    CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print the problems and the counts as JSON"},
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};
@@ -103,6 +105,7 @@ static const cli_example examples[] = {
     {"tarn verify data/birds", "all folds of a folder"},
     {"tarn verify --repair data/birds:train", "after a crash of whatever wrote it"},
     {"tarn verify shard.tar", "one archive"},
+    {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},
     {NULL, NULL}};
 
 const cli_command cli_verify = {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "itar/folder.h"
-#include "itar/keys.h"
+#include "tar/keys.h"
 
 static int has_control(const char *s, size_t len)
 {

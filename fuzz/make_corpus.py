@@ -7,6 +7,7 @@
 
 Indexes and sums are composed here by hand, from docs/formats, and not by the library.
 """
+import bz2
 import pathlib
 import struct
 import subprocess
@@ -401,6 +402,50 @@ def indexes():
         yield "real_" + name, seed(VERIFY, (DATA / name / "train.taridx").read_bytes())
 
 
+# --- Streams of samples -----------------------------------------------------------------
+
+LENIENT, KEEP_FIRST, SIZES_ONLY, ONE_FIELD = 4, 8, 16, 32
+
+
+def gzip_stored(data):
+    """A gzip member of one stored block: the same bytes with every zlib."""
+    body = b"\1" + struct.pack("<HH", len(data), 0xffff ^ len(data)) + data
+    return (b"\x1f\x8b\x08" + bytes(6) + b"\xff" + body +
+            struct.pack("<II", zlib.crc32(data), len(data)))
+
+
+def zstd_raw(data):
+    """A zstd frame of one raw block."""
+    return (b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) +
+            struct.pack("<I", len(data) << 3 | 1)[:3] + data)
+
+
+def streams():
+    def options(flags, chunk):
+        return bytes((flags, chunk))
+
+    for i, (name, data) in enumerate(archives()):
+        yield f"strict_{name}", options(i % 3, i % 7 * 9) + data
+        yield f"lenient_{name}", options(LENIENT | KEEP_FIRST | i % 3, i % 5 * 17) + data
+    two = A + member(b"a.cls", b"7") + member(b"b.txt", b"beta") + B
+    yield "select", options(ONE_FIELD, 0) + two + END
+    yield "sizes", options(SIZES_ONLY, 0) + two + END
+    yield "twice", options(0, 0) + A + A + END
+    yield "twice_kept", options(KEEP_FIRST, 0) + A + A + END
+    yield "scattered", options(0, 0) + A + B + member(b"a.cls", b"7") + END
+    yield "bad", options(0, 0) + A + member(b"a.__bad__", b"x") + B + END
+    yield "reserved", options(0, 0) + A + member(b"a.__key__", b"x") + END
+    for i, (name, data) in enumerate((("whole", two + END), ("cut", two[:1200]),
+                                      ("damaged", A + b"\1" + two[1:] + END))):
+        for flags in (0, LENIENT):
+            yield f"gzip_{name}_{flags}", options(flags, i) + gzip_stored(data)
+            yield f"gzip_{name}_twice_{flags}", (options(flags, i) + gzip_stored(data[:700]) +
+                                                 gzip_stored(data[700:]))
+            yield f"gzip_{name}_torn_{flags}", options(flags, i) + gzip_stored(data)[:-9]
+            yield f"zstd_{name}_{flags}", options(flags, i) + zstd_raw(data)
+            yield f"bzip2_{name}_{flags}", options(flags, i) + bz2.compress(data)
+
+
 # --- Headers and names --------------------------------------------------------------------
 
 
@@ -534,7 +579,7 @@ def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
-                          ("codec", fields())):
+                          ("codec", fields()), ("samples", streams())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

@@ -110,8 +110,8 @@ TARN_API void tarn_view_release(tarn_view *view);
 /* --- Long work ------------------------------------------------------------------ */
 
 /* Called now and then from the calling thread or a worker, never from two threads at
- * once. done and total are bytes. Return non-zero to stop: the work then ends with
- * TARN_ERR_CANCELLED and publishes nothing. */
+ * once. done and total are bytes; total is 0 where nobody knows it. Return non-zero to
+ * stop: the work then ends with TARN_ERR_CANCELLED and publishes nothing. */
 typedef int (*tarn_progress)(void *context, uint64_t done, uint64_t total);
 
 /* Called with something worth telling that does not stop the work: damage passed over

@@ -48,8 +48,10 @@ TARN_API void tarn_folder_close(tarn_folder *folder);
 
 /* All strings are borrowed until the folder is closed. Numbers past the end give NULL. */
 TARN_API size_t tarn_folder_count(const tarn_folder *folder);
-/* Compressed archives that were passed over: they have no random access. */
+/* Compressed archives that are passed over: they have no random access. All of them, and
+ * those that would be shards of one fold. */
 TARN_API size_t tarn_folder_compressed(const tarn_folder *folder);
+TARN_API size_t tarn_folder_fold_compressed(const tarn_folder *folder, size_t fold);
 TARN_API const char *tarn_folder_fold(const tarn_folder *folder, size_t fold);
 TARN_API const char *tarn_folder_index_path(const tarn_folder *folder, size_t fold);
 TARN_API size_t tarn_folder_shard_count(const tarn_folder *folder, size_t fold);

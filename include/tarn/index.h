@@ -51,14 +51,21 @@ typedef struct tarn_index_options {
     unsigned threads;   /* 0: as many as there are cores */
     tarn_notice notice; /* damage passed over, members that collide */
     void *notice_context;
-    tarn_progress progress;
+    tarn_progress progress; /* total is 0 where nobody knows it */
     void *progress_context;
+
+    /* Shards that are no plain files ("-", URLs, compressed ones) are read as streams,
+     * and the index describes them as they are when they are not compressed. Without this
+     * they are refused, because they cannot be read by position. */
+    bool streams;
+    bool allow_pipe;          /* run pipe: commands in a shell */
+    const char *const *names; /* of the shards beside the index; NULL: their own */
 } tarn_index_options;
 
 #define TARN_INDEX_OPTIONS_INIT                                                          \
     {                                                                                    \
         sizeof(tarn_index_options), TARN_KEYS_BASE, false, false, 0, NULL, NULL, NULL,   \
-            NULL                                                                         \
+            NULL, false, false, NULL                                                     \
     }
 
 /* What was met while building. */

@@ -1,5 +1,9 @@
 /* tarn/tar.h: the members of one tar archive, in order.
  *
+ * An archive is a local file, or anything that tarn/source.h reads: "-", a URL, a
+ * compressed file. All but a plain file are streams: constant memory, payloads in order
+ * only, and what is wrong is found when it comes by.
+ *
  * v7, ustar, pax and GNU archives are read. Directories, links and devices are counted
  * and passed over. What different tar programs would read differently (sparse members,
  * a size in a global header, malformed pax records, ...) is refused with the reason.
@@ -18,6 +22,7 @@
 #define TARN_TAR_H
 
 #include <tarn/base.h>
+#include <tarn/source.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,7 +35,8 @@ typedef struct tarn_tar_options {
 
     /* Strict (false): a bad header, a missing end, a truncation, or bytes after the end
      * are errors. Lenient (true): each is told to notice, and reading goes on at the next
-     * header that can be trusted; a member whose name is in doubt is passed over too. */
+     * header that can be trusted; a member whose name is in doubt is passed over too.
+     * In a stream the next 16 MiB must tell where that is, or the rest is passed over. */
     bool lenient;
 
     /* Also return directories, links and devices. */
@@ -38,11 +44,14 @@ typedef struct tarn_tar_options {
 
     tarn_notice notice;
     void *notice_context;
+
+    bool allow_pipe;                   /* run pipe: commands in a shell */
+    const tarn_source_options *source; /* how streams are opened; NULL: the defaults */
 } tarn_tar_options;
 
 #define TARN_TAR_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_tar_options), false, false, NULL, NULL                               \
+        sizeof(tarn_tar_options), false, false, NULL, NULL, false, NULL                  \
     }
 
 typedef struct tarn_member {
@@ -67,16 +76,24 @@ typedef struct tarn_tar_counts {
     uint64_t lost_bytes; /* in those places */
 } tarn_tar_counts;
 
-/* Opens an archive. options may be NULL. */
+/* Opens an archive by path or URL. options may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_tar_open(const char *path,
                                                 const tarn_tar_options *options,
                                                 tarn_tar **out, tarn_error *err);
 
-/* The next regular member, or TARN_END. After an error the reader is of no more use. */
+/* Whether path would be read as a stream: "-", a URL, a compressed file, a pipe. False
+ * for what is not there. */
+TARN_API bool tarn_tar_is_stream(const char *path);
+
+/* The next regular member, or TARN_END. After an error the reader is of no more use.
+ * That a file ends inside a member is known before it is returned; of a stream it is
+ * known when its payload, or the member behind it, is asked for. */
 TARN_API TARN_CHECKED tarn_status tarn_tar_next(tarn_tar *tar, tarn_member *out,
                                                 tarn_error *err);
 
-/* Reads len bytes of a member's payload, beginning at offset within it. */
+/* Reads len bytes of a member's payload, beginning at offset within it. Of a stream only
+ * the member returned last can be read, and that from front to back: TARN_ERR_USAGE
+ * otherwise. */
 TARN_API TARN_CHECKED tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member,
                                                 uint64_t offset, void *buf, size_t len,
                                                 tarn_error *err);

@@ -24,11 +24,12 @@ typedef struct tarn_verify_options {
     void *repaired_context;
     tarn_progress progress;
     void *progress_context;
+    bool allow_pipe; /* run pipe: commands in a shell */
 } tarn_verify_options;
 
 #define TARN_VERIFY_OPTIONS_INIT                                                         \
     {                                                                                    \
-        sizeof(tarn_verify_options), false, 0, NULL, NULL, NULL, NULL, NULL, NULL        \
+        sizeof(tarn_verify_options), false, 0, NULL, NULL, NULL, NULL, NULL, NULL, false \
     }
 
 typedef struct tarn_verify_report {
@@ -40,8 +41,10 @@ typedef struct tarn_verify_report {
     uint64_t remaining; /* problems left after repair; equals problems without it */
 } tarn_verify_report;
 
-/* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar" or "FILE.taridx". TARN_OK means that
- * the check was made, not that all is well: report->remaining tells. */
+/* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar" or "FILE.taridx"; or a stream (see
+ * tarn_tar_is_stream): every header and the end, in constant memory, with samples counted
+ * as tarn/samples.h groups them. TARN_OK means that the check was made, not that all is
+ * well: report->remaining tells. */
 TARN_API TARN_CHECKED tarn_status tarn_verify(const char *path,
                                               const tarn_verify_options *options,
                                               tarn_verify_report *report,

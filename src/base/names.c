@@ -75,7 +75,7 @@ static uint64_t sip_hash(const char *data, size_t len)
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-uint64_t tarn__names_hash(const char *name, size_t len)
+uint64_t tarn__name_hash(const char *name, size_t len)
 {
     pthread_once(&sip_key_once, draw_sip_key);
     return sip_hash(name, len);

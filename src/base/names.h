@@ -24,15 +24,15 @@ typedef struct tarn__names {
 void tarn__names_init(tarn__names *names);
 void tarn__names_reset(tarn__names *names);
 
-/* The hash itself, for tables of another make. The same only within a process. */
-uint64_t tarn__names_hash(const char *name, size_t len);
-
 /* The number of a name, or TARN__NAME_NONE. */
 uint32_t tarn__names_find(const tarn__names *names, const char *name, size_t len);
 
 /* Adds a copy of the name unless it is there; *out_id is its number either way. */
 TARN_CHECKED tarn_status tarn__names_add(tarn__names *names, const char *name, size_t len,
                                          uint32_t *out_id, tarn_error *err);
+
+/* The hash that the table uses, for a process's own lifetime. */
+uint64_t tarn__name_hash(const char *name, size_t len);
 
 tarn__name tarn__names_get(const tarn__names *names, size_t id);
 

@@ -27,6 +27,7 @@ typedef tarn_status tarn__input_open(const char *url, const char *shown,
                                      const tarn_source_options *options,
                                      tarn__input **out, tarn_error *err);
 
-tarn__input_open tarn__stdin_open, tarn__file_input_open, tarn__file_url_open;
+tarn__input_open tarn__stdin_open, tarn__file_input_open, tarn__file_url_open,
+    tarn__pipe_input_open, tarn__http_input_open, tarn__s3_input_open;
 
 #endif

@@ -24,7 +24,9 @@ static const struct scheme {
     const char *name;
     tarn__output_open *open;
 } schemes[] = {
-    {"file", tarn__file_url_create},
+    {"file", tarn__file_url_create},   {"http", tarn__http_output_open},
+    {"https", tarn__http_output_open}, {"pipe", tarn__pipe_output_open},
+    {"s3", tarn__s3_output_open},
 };
 
 static tarn__output_open *find_scheme(const char *url)

@@ -37,7 +37,9 @@ static const struct scheme {
     const char *name;
     tarn__input_open *open;
 } schemes[] = {
-    {"file", tarn__file_url_open},
+    {"file", tarn__file_url_open},    {"http", tarn__http_input_open},
+    {"https", tarn__http_input_open}, {"pipe", tarn__pipe_input_open},
+    {"s3", tarn__s3_input_open},
 };
 
 static tarn__input_open *find_scheme(const char *url)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -19,7 +20,6 @@
 #define DIRECT_FETCH (4u << 20)
 #define DIRECT_ALIGN 4096u
 #define FAR_DISTANCE (12u << 10) /* mean distance at which small reads win */
-#define MAX_GET      (2u << 20)
 #define MAP_STRIDE   (64u << 20) /* between two checks of a mapped file's length */
 #define TRIAL        64u         /* misses by which reading and mapping are compared */
 /* Past this distance even a cold file is cheaper to hop through than to stream. */
@@ -217,7 +217,8 @@ static tarn_status fetch_direct(tarn__window *w, uint64_t offset, size_t len,
 tarn_status tarn__window_fetch(tarn__window *w, uint64_t offset, size_t len,
                                tarn_error *err)
 {
-    if (len > MAX_GET || offset > w->file->size || len > w->file->size - offset)
+    if (w->source) return tarn__window_fetch_source(w, offset, len, err);
+    if (len > TARN__MAX_GET || offset > w->file->size || len > w->file->size - offset)
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, w->file->path, offset,
                              "%zu bytes should be here, but the file has %llu bytes", len,
                              (unsigned long long)w->file->size);
@@ -235,10 +236,37 @@ tarn_status tarn__window_fetch(tarn__window *w, uint64_t offset, size_t len,
     return TARN_OK;
 }
 
-size_t tarn__window_stride(const tarn__window *w, uint64_t offset, uint64_t want)
+/* How many bytes a caller who wants them all should ask for at once at offset. */
+static size_t stride(const tarn__window *w, uint64_t offset, uint64_t want)
 {
     uint64_t inside = offset >= w->start && offset < w->end ? w->end - offset : 0;
-    uint64_t stride = inside ? inside : w->map ? MAX_GET : w->fetch;
-    if (stride > MAX_GET && !w->map) stride = MAX_GET;
+    uint64_t stride = inside ? inside : w->map ? TARN__MAX_GET : w->fetch;
+    if (stride > TARN__MAX_GET && !w->map) stride = TARN__MAX_GET;
     return (size_t)(want < stride ? want : stride);
+}
+
+tarn_status tarn__window_some(tarn__window *w, uint64_t offset, uint64_t want,
+                              const unsigned char **out, size_t *out_len, tarn_error *err)
+{
+    if (w->source) {
+        TARN_TRY(tarn__window_get(w, offset, 1, out, err));
+        *out_len = (size_t)(want < w->end - offset ? want : w->end - offset);
+        return TARN_OK;
+    }
+    if (offset >= w->file->size) return TARN_END;
+    if (want > w->file->size - offset) want = w->file->size - offset;
+    *out_len = stride(w, offset, want);
+    return tarn__window_get(w, offset, *out_len, out, err);
+}
+
+tarn_status tarn__window_read(tarn__window *w, uint64_t offset, void *buf, size_t len,
+                              tarn_error *err)
+{
+    if (w->source) return tarn__window_read_source(w, offset, buf, len, err);
+    for (size_t done = 0, n; done < len; done += n) {
+        const unsigned char *data;
+        TARN_TRY(tarn__window_some(w, offset + done, len - done, &data, &n, err));
+        memcpy((char *)buf + done, data, n);
+    }
+    return TARN_OK;
 }

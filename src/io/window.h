@@ -1,15 +1,25 @@
-/* A window that slides forward over a file: whoever walks a file from front to back asks
- * it for a few bytes at an offset and gets a pointer.
+/* A window that slides forward over a file or a source: whoever walks one from front to
+ * back asks for a few bytes at an offset and gets a pointer.
  *
  * How the bytes are fetched depends on what is fastest: large reads where the places
  * asked for lie close together, direct streaming past the page cache where the file is
  * not in it, a map where every byte of a cached local file is wanted. Where the places
  * lie far apart, a small read each or a map: which of the two wins depends on how the
- * file came into the page cache, so both are tried and timed. */
+ * file came into the page cache, so both are tried and timed.
+ *
+ * A source is read on and on, through one buffer; what has been passed is gone. Its size
+ * is TARN__SIZE_UNKNOWN until its end is met: window_source.c. */
 #ifndef TARN_IO_WINDOW_H
 #define TARN_IO_WINDOW_H
 
+#include <tarn/source.h>
+
 #include "io/file.h"
+
+#define TARN__SIZE_UNKNOWN UINT64_MAX
+/* How far a source is looked ahead, with what was seen kept. */
+#define TARN__LOOK_AHEAD (16u << 20)
+#define TARN__MAX_GET    (2u << 20) /* bytes asked for at once */
 
 typedef enum tarn__window_use {
     TARN__WINDOW_HOP, /* headers only, payloads are skipped */
@@ -33,17 +43,38 @@ typedef struct tarn__window {
     unsigned way;   /* for places far apart: see window.c */
     unsigned tried; /* misses in the trial under way */
     double began, read_time;
+    tarn_source *source; /* NULL: a file */
+    uint64_t *size;      /* of the source, where its end is told */
+    uint64_t keep;       /* bytes of the source from here on are not let go */
+    bool failed;         /* the source did, for good, with this: */
+    tarn_error failure;
 } tarn__window;
 
 TARN_CHECKED tarn_status tarn__window_open(tarn__window *window, const tarn__file *file,
                                            tarn__window_use use, tarn_error *err);
 void tarn__window_close(tarn__window *window);
 
+/* Over a source, which stays the caller's. file has its name, and gets its size when the
+ * end is met. */
+TARN_CHECKED tarn_status tarn__window_open_source(tarn__window *window, tarn__file *file,
+                                                  tarn_source *source, tarn_error *err);
+
+/* Bytes read from a source at once. More would keep a caller waiting for the first
+ * members of a slow source, and buys nothing; tests make it small, to meet every
+ * boundary. */
+extern size_t tarn__window_chunk;
+
+/* From now on all bytes of the source at or behind offset stay within reach, until they
+ * are more than TARN__LOOK_AHEAD: getting one behind that is TARN_ERR_LIMIT, while failed
+ * stays false. TARN_NO_OFFSET ends it. */
+void tarn__window_keep(tarn__window *window, uint64_t offset);
+
 TARN_CHECKED tarn_status tarn__window_fetch(tarn__window *window, uint64_t offset,
                                             size_t len, tarn_error *err);
 
 /* *out points at len bytes of the file at offset, until the next call. The range must lie
- * inside file->size, and len be at most 2 MiB. */
+ * inside file->size, and len be at most TARN__MAX_GET. TARN_END if a source ends before
+ * the last of them; file->size is known then. */
 TARN_CHECKED static inline tarn_status tarn__window_get(tarn__window *window,
                                                         uint64_t offset, size_t len,
                                                         const unsigned char **out,
@@ -56,7 +87,20 @@ TARN_CHECKED static inline tarn_status tarn__window_get(tarn__window *window,
     return TARN_OK;
 }
 
-/* How many bytes a caller who wants them all should ask for at once at offset. */
-size_t tarn__window_stride(const tarn__window *window, uint64_t offset, uint64_t want);
+/* As many of the want bytes at offset as come at once, at least one. TARN_END if there is
+ * none. */
+TARN_CHECKED tarn_status tarn__window_some(tarn__window *window, uint64_t offset,
+                                           uint64_t want, const unsigned char **out,
+                                           size_t *out_len, tarn_error *err);
+
+/* Copies len bytes. TARN_END if there are fewer. */
+TARN_CHECKED tarn_status tarn__window_read(tarn__window *window, uint64_t offset,
+                                           void *buf, size_t len, tarn_error *err);
+
+/* The same for a source, inside this folder. */
+TARN_CHECKED tarn_status tarn__window_fetch_source(tarn__window *window, uint64_t offset,
+                                                   size_t len, tarn_error *err);
+TARN_CHECKED tarn_status tarn__window_read_source(tarn__window *window, uint64_t offset,
+                                                  void *buf, size_t len, tarn_error *err);
 
 #endif

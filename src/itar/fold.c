@@ -6,12 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <tarn/tar.h>
-
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "itar/folder.h"
+#include "tar/reader.h"
 
 /* --- Opening --------------------------------------------------------------------- */
 
@@ -68,11 +67,15 @@ static tarn_status check_stamps(const tarn_fold *f, const char *const *paths,
 /* A shard that has members but no row came after the index was made. */
 static tarn_status check_rowless(const tarn_fold *f, const char *path, tarn_error *err)
 {
-    tarn_tar *tar;
-    tarn_member member;
-    TARN_TRY(tarn_tar_open(path, NULL, &tar, err));
-    tarn_status status = tarn_tar_next(tar, &member, err);
-    tarn_tar_close(tar);
+    tarn_tar tar;
+    tarn__member member;
+    tarn_tar_options o = TARN_TAR_OPTIONS_INIT;
+    TARN_TRY(tarn__tar_open(&tar, path, &o, TARN__WINDOW_HOP, err));
+    tarn_status status;
+    do
+        status = tarn__tar_next(&tar, &member, err);
+    while (status == TARN_OK && member.kind != TARN__REGULAR);
+    tarn__tar_close(&tar);
     if (status == TARN_END) return TARN_OK;
     TARN_TRY(status);
     return stale(f, err, "the index does not know shard", base_name(path));

@@ -29,13 +29,15 @@ typedef struct fold {
     shard *shards;
     size_t count, capacity;
     const char **paths; /* of the shards, sorted */
+    size_t compressed;  /* that would be shards */
 } fold;
 
 struct tarn_folder {
     char *path;
     fold *folds;
     size_t count, capacity;
-    size_t compressed;
+    char **compressed; /* the folds of archives that would be shards */
+    size_t n_compressed, compressed_capacity;
     bool unfinished; /* there is a journal */
 };
 
@@ -225,17 +227,38 @@ static tarn_status sort_all(tarn_folder *f, tarn_error *err)
     return TARN_OK;
 }
 
-/* Archives that would be shards if they were not compressed. */
-static bool is_compressed(const char *name)
+/* Notes what would be a shard of the fold (or of any) if it were not compressed. */
+static tarn_status note_compressed(tarn_folder *f, const char *name, const char *only,
+                                   tarn_error *err)
 {
-    static const char *const endings[] = {".tar.gz", ".tgz",     ".tar.bz2", ".tar.xz",
-                                          ".txz",    ".tar.zst", ".tar.lz4"};
-    size_t len = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        size_t n = strlen(endings[i]);
-        if (len > n && strcmp(name + len - n, endings[i]) == 0) return true;
+    static const char *const endings[] = {".tar.gz",  ".tgz",    ".tar.bz2",
+                                          ".tbz2",    ".tar.xz", ".txz",
+                                          ".tar.zst", ".tzst",   ".tar.lz4"};
+    const char *fold_name, *suffix;
+    size_t fold_len, suffix_len, len = strlen(name), n = 0;
+    char plain[512];
+    for (size_t i = 0; n == 0 && i < sizeof endings / sizeof endings[0]; i++) {
+        size_t k = strlen(endings[i]);
+        if (len > k && strcmp(name + len - k, endings[i]) == 0) n = k;
     }
-    return false;
+    if (n == 0) return TARN_OK;
+    snprintf(plain, sizeof plain, "%.*s%s", (int)(len - n), name, tar_ending);
+    if (!tarn__shard_name(plain, &fold_name, &fold_len, &suffix, &suffix_len) ||
+        (only && (strlen(only) != fold_len || memcmp(only, fold_name, fold_len) != 0)))
+        return TARN_OK;
+    TARN_TRY(tarn__grow(&f->compressed, sizeof *f->compressed, f->n_compressed,
+                        &f->compressed_capacity, err));
+    char *copy = strndup(fold_name, fold_len);
+    if (!copy) return tarn__fail_memory(err);
+    f->compressed[f->n_compressed++] = copy;
+    return TARN_OK;
+}
+
+static void count_compressed(tarn_folder *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        for (size_t k = 0; k < f->n_compressed; k++)
+            f->folds[i].compressed += strcmp(f->folds[i].name, f->compressed[k]) == 0;
 }
 
 static bool is_journal(const char *name)
@@ -293,9 +316,9 @@ static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
     tarn_status status = TARN_OK;
     struct dirent *entry;
     while (status == TARN_OK && (errno = 0, entry = readdir(dir))) {
-        f->compressed += is_compressed(entry->d_name);
         f->unfinished |= is_journal(entry->d_name);
-        status = add_shard(f, entry->d_name, only, err);
+        status = note_compressed(f, entry->d_name, only, err);
+        if (status == TARN_OK) status = add_shard(f, entry->d_name, only, err);
     }
     if (status == TARN_OK && errno)
         status = tarn__fail_errno(err, f->path, errno, "cannot list the folder");
@@ -310,6 +333,11 @@ static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error
                              "writing%s%s was interrupted here when it was almost done; "
                              "resume it",
                              only ? " fold " : " a fold", only ? only : "");
+    if (f->n_compressed)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, f->path, TARN_NO_OFFSET,
+                             "only compressed archives here, which have no random "
+                             "access: decompress them, make plain shards of them with "
+                             "tarn convert, or read them one by one as streams");
     if (only)
         return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
                              "no shard of fold %s here", only);
@@ -327,10 +355,12 @@ tarn_status tarn_folder_open(const char *path, tarn_folder **out, tarn_error *er
     if (status == TARN_OK) status = hide_unfinished(f, err);
     if (status == TARN_OK) status = sort_all(f, err);
     if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
-    if (status == TARN_OK)
+    if (status == TARN_OK) {
+        count_compressed(f);
         *out = f;
-    else
+    } else {
         tarn_folder_close(f);
+    }
     return status;
 }
 
@@ -339,6 +369,9 @@ void tarn_folder_close(tarn_folder *f)
     if (!f) return;
     for (size_t i = 0; i < f->count; i++)
         free_fold(&f->folds[i]);
+    for (size_t i = 0; i < f->n_compressed; i++)
+        free(f->compressed[i]);
+    free(f->compressed);
     free(f->folds);
     free(f->path);
     free(f);
@@ -351,7 +384,12 @@ size_t tarn_folder_count(const tarn_folder *f)
 
 size_t tarn_folder_compressed(const tarn_folder *f)
 {
-    return f->compressed;
+    return f->n_compressed;
+}
+
+size_t tarn_folder_fold_compressed(const tarn_folder *f, size_t i)
+{
+    return i < f->count ? f->folds[i].compressed : 0;
 }
 
 const char *tarn_folder_fold(const tarn_folder *f, size_t i)

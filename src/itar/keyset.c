@@ -49,7 +49,7 @@ bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const ch
                       size_t len)
 {
     if (!set->count) return false;
-    uint64_t hash = tarn__names_hash(key, len);
+    uint64_t hash = tarn__name_hash(key, len);
     size_t mask = set->slot_count - 1;
     for (size_t at = (size_t)hash & mask; set->slots[at]; at = (at + 1) & mask)
         if (TAG(set->slots[at]) == TAG(hash) &&
@@ -77,7 +77,7 @@ static tarn_status make_room(tarn__keyset *set, const tarn__scan *scans, tarn_er
     if (!slots) return tarn__fail_memory(err);
     for (uint32_t i = 0; i < set->count; i++) {
         tarn__name key = key_of(set, scans, i);
-        put(slots, next, tarn__names_hash(key.data, key.size), i);
+        put(slots, next, tarn__name_hash(key.data, key.size), i);
     }
     free(set->slots);
     set->slots = slots;
@@ -89,6 +89,6 @@ tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans, const c
                              size_t len, tarn_error *err)
 {
     TARN_TRY(make_room(set, scans, err));
-    put(set->slots, set->slot_count, tarn__names_hash(key, len), set->count++);
+    put(set->slots, set->slot_count, tarn__name_hash(key, len), set->count++);
     return TARN_OK;
 }

@@ -6,7 +6,7 @@
 
 #include "io/filecache.h"
 #include "itar/index.h"
-#include "itar/keys.h"
+#include "tar/keys.h"
 
 typedef struct tarn__located {
     tarn_row row;

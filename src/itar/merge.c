@@ -337,8 +337,9 @@ static tarn_status make_sums(merger *m, tarn_error *err)
     if (!sums->stamps || !sums->order) return tarn__fail_memory(err);
     for (size_t i = 0; i < b->count; i++) {
         uint32_t id;
-        const char *slash = strrchr(b->paths[i], '/');
-        const char *name = slash ? slash + 1 : b->paths[i];
+        const char *path = b->options->names ? b->options->names[i] : b->paths[i];
+        const char *slash = strrchr(path, '/');
+        const char *name = slash ? slash + 1 : path;
         sums->stamps[i] = b->scans[i].stamp;
         TARN_TRY(tarn__names_add(&sums->names, name, strlen(name), &id, err));
         if (id != i)
@@ -374,8 +375,13 @@ static void tell_pair(merger *m, tarn__filecache *files, uint64_t first, uint64_
                                  memcmp(two.name, one.name, one.name_len) != 0)
                             ? "; keys that keep the folder (--keys path) tell them apart"
                             : "");
-        m->build->options->notice(m->build->options->notice_context, &what);
+    } else { /* a stream, or changed meanwhile */
+        tarn__error_set(&what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
+                        "the member here has the same key and field as the one at offset "
+                        "%llu of %s",
+                        (unsigned long long)a.offset, m->build->paths[a.shard]);
     }
+    m->build->options->notice(m->build->options->notice_context, &what);
     tarn__located_reset(&one);
     tarn__located_reset(&two);
 }

@@ -9,8 +9,8 @@
 #include "io/file.h"
 #include "io/publish.h"
 #include "itar/index.h"
-#include "itar/keys.h"
 #include "itar/taridx.h"
+#include "tar/keys.h"
 
 static tarn_status add_names(tarn__buf *out, const tarn__names *names, tarn_error *err)
 {

@@ -162,8 +162,11 @@ static tarn_status add_checksum(scanner *s, uint64_t at, uint64_t left, tarn_err
                         &scan->checksum_capacity, err));
     while (left) {
         const unsigned char *data;
-        size_t len = tarn__window_stride(&s->tar.window, at, left);
-        TARN_TRY(tarn__window_get(&s->tar.window, at, len, &data, err));
+        size_t len;
+        tarn_status status =
+            tarn__window_some(&s->tar.window, at, left, &data, &len, err);
+        if (status == TARN_END) break; /* a stream's: the next step tells */
+        TARN_TRY(status);
         crc = tarn__crc32c(crc, data, len);
         at += len;
         left -= len;
@@ -178,7 +181,7 @@ static tarn_status add_checksum(scanner *s, uint64_t at, uint64_t left, tarn_err
 static tarn_status reserve_rows(scanner *s, tarn_error *err)
 {
     tarn__scan *scan = s->scan;
-    if (scan->n_rows == ENOUGH_ROWS) {
+    if (scan->n_rows == ENOUGH_ROWS && s->tar.file.size != TARN__SIZE_UNKNOWN) {
         uint64_t mean = s->tar.at / ENOUGH_ROWS;
         size_t expected = (size_t)(s->tar.file.size / mean / 32 * 33) + ENOUGH_ROWS;
         tarn__spare fresh;
@@ -266,7 +269,9 @@ tarn_status tarn__scan_shard(void *context, size_t number)
     TARN_TRY(tarn__scan_init(scan, err));
     tarn__splitter_init(&s.splitter);
     tarn__window_use use = build->options->sums ? TARN__WINDOW_ALL : TARN__WINDOW_HOP;
-    TARN_TRY(tarn__tar_open(&s.tar, build->paths[number], &options, use, err));
+    options.allow_pipe = build->options->allow_pipe;
+    TARN_TRY((build->options->streams ? tarn__tar_open_url : tarn__tar_open)(
+        &s.tar, build->paths[number], &options, use, err));
     tarn_status status = scan_members(&s, err);
     if (status == TARN_OK) status = report_progress(&s, s.tar.file.size, err);
     scan->stamp = (tarn__stamp){s.tar.file.size, s.tar.file.mtime_ns,

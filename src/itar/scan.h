@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "itar/index.h"
-#include "itar/keys.h"
+#include "tar/keys.h"
 #include "tar/reader.h"
 
 /* A run is a stretch of rows with one key. Its key is kept, once. */

@@ -6,15 +6,17 @@
 #include <sys/stat.h>
 
 #include <tarn/fold.h>
+#include <tarn/samples.h>
+#include <tarn/tar.h>
 #include <tarn/verify.h>
 
 #include "base/error.h"
 #include "base/options.h"
 #include "itar/folder.h"
 #include "itar/index.h"
-#include "itar/keys.h"
 #include "itar/locate.h"
 #include "itar/repair.h"
+#include "tar/keys.h"
 
 /* Rows that differ are told one by one up to this many; an index of other shards would
  * drown everything else. */
@@ -530,12 +532,64 @@ static tarn_status verify_taridx(const char *path, const tarn_verify_options *op
     return status;
 }
 
+/* Samples that do not stand together and links are nothing wrong with an archive. */
+static bool is_remark(const tarn_error *what)
+{
+    return what->code == TARN_ERR_AMBIGUOUS ||
+           (what->code == TARN_ERR_UNSUPPORTED && what->offset == TARN_NO_OFFSET);
+}
+
+static void tell_unless_remark(void *context, const tarn_error *what)
+{
+    if (!is_remark(what)) tell(context, what);
+}
+
+static tarn_status read_stream(verifier *v, const char *url, tarn_error *err)
+{
+    tarn_samples *samples;
+    tarn_samples_item item;
+    tarn_samples_report report;
+    tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
+    o.grouping = TARN_GROUP_BASE;
+    o.lenient = o.keep_first = o.sizes_only = true;
+    o.notice = tell_unless_remark;
+    o.notice_context = v;
+    o.progress = v->options->progress;
+    o.progress_context = v->options->progress_context;
+    o.allow_pipe = v->options->allow_pipe;
+    TARN_TRY(tarn_samples_open(&url, 1, &o, &samples, err));
+    tarn_status status;
+    do
+        status = tarn_samples_next(samples, &item, err);
+    while (status == TARN_OK);
+    tarn_samples_report_get(samples, &report);
+    v->report->samples = report.samples;
+    v->report->members = report.members;
+    tarn_samples_close(samples);
+    return status == TARN_END ? TARN_OK : status;
+}
+
+static tarn_status verify_stream(const char *url, const tarn_verify_options *options,
+                                 tarn_verify_report *report, tarn_error *err)
+{
+    tarn_error why;
+    verifier v = {.options = options, .report = report};
+    if (options->repair)
+        return tarn__fail_at(err, TARN_ERR_USAGE, url, TARN_NO_OFFSET,
+                             "a stream cannot be repaired");
+    report->folds = report->shards = 1;
+    tarn_status status = read_stream(&v, url, &why);
+    report->remaining = report->problems;
+    return pass_failure(options, report, status, &why, err);
+}
+
 tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
                         tarn_verify_report *report, tarn_error *err)
 {
     struct stat st;
     *report = (tarn_verify_report){0};
     TARN__OPTIONS(tarn_verify_options, taken, TARN_VERIFY_OPTIONS_INIT, options, err);
+    if (tarn_tar_is_stream(path)) return verify_stream(path, &taken, report, err);
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
         return verify_folder(path, &taken, report, err);
     if (tarn__is_index_path(path)) return verify_taridx(path, &taken, report, err);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/utf8.h"
-#include "itar/keys.h"
+#include "tar/keys.h"
 
 /* --- Shards, known by name and scan ----------------------------------------------------
  */

@@ -11,72 +11,52 @@
 #include "base/options.h"
 #include "tar/digest.h"
 
-/* A compressed archive has no header anywhere, not even for a lenient reader. */
-static tarn_status check_compression(const tarn__file *file, tarn_error *err)
-{
-    static const struct {
-        const char *name, *magic;
-        size_t len;
-    } known[] = {{"gzip", "\x1f\x8b", 2},
-                 {"bzip2", "BZh", 3},
-                 {"xz",
-                  "\xfd"
-                  "7zXZ",
-                  5},
-                 {"zstd", "\x28\xb5\x2f\xfd", 4},
-                 {"lz4", "\x04\x22\x4d\x18", 4}};
-    unsigned char head[TARN__BLOCK];
-    size_t got;
-    TARN_TRY(tarn__read_at(file->fd, file->path, head, sizeof head, 0, &got, err));
-    if (got == sizeof head && tarn__header_sum_matches(head)) return TARN_OK;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (got >= known[i].len && memcmp(head, known[i].magic, known[i].len) == 0)
-            return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, file->path, 0,
-                                 "compressed with %s, so it has no random access: "
-                                 "decompress it first",
-                                 known[i].name);
-    return TARN_OK;
-}
-
-tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
-                           const tarn_tar_options *options, tarn__window_use use,
-                           tarn_error *err)
-{
-    *tar = (tarn_tar){.options = *options, .torn_at = TARN_NO_OFFSET};
-    tarn__buf_init(&tar->path, TARN_MAX_EXTENDED);
-    tarn__buf_init(&tar->joined, TARN__BLOCK);
-    TARN_TRY(tarn__file_open(&tar->file, path, err));
-    tarn_status status = check_compression(&tar->file, err);
-    if (status == TARN_OK) status = tarn__window_open(&tar->window, &tar->file, use, err);
-    if (status != TARN_OK) tarn__file_close(&tar->file);
-    return status;
-}
-
-void tarn__tar_close(tarn_tar *tar)
-{
-    tarn__window_close(&tar->window);
-    tarn__file_close(&tar->file);
-    tarn__buf_reset(&tar->path);
-    tarn__buf_reset(&tar->joined);
-}
-
 static tarn_status fail(const tarn_tar *tar, tarn_error *err, tarn_status code,
                         const char *what)
 {
     return tarn__fail_at(err, code, tar->file.path, tar->at, "%s", what);
 }
 
+/* A stream has passed the zeros that it took for the end, and they may be asked for
+ * again. */
+static bool are_passed_zeros(const tarn_tar *tar, uint64_t offset, size_t len)
+{
+    return tar->source && offset >= tar->zeros && len <= TARN__BLOCK &&
+           tarn__range_in(offset, len, tar->zeros_end);
+}
+
+tarn_status tarn__tar_get(tarn_tar *tar, uint64_t offset, size_t len,
+                          const unsigned char **out, tarn_error *err)
+{
+    static const unsigned char zeros[TARN__BLOCK];
+    if (!tarn__range_in(offset, len, tar->file.size)) return TARN_END;
+    if (are_passed_zeros(tar, offset, len)) {
+        *out = zeros;
+        return TARN_OK;
+    }
+    return tarn__window_get(&tar->window, offset, len, out, err);
+}
+
 tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
                                  tarn_error *err)
 {
-    while (from < tar->file.size) {
+    uint64_t kept = tar->window.keep;
+    if (are_passed_zeros(tar, from, 1)) from = tar->zeros_end;
+    for (;;) {
         const unsigned char *data;
-        size_t len = tarn__window_stride(&tar->window, from, tar->file.size - from);
-        TARN_TRY(tarn__window_get(&tar->window, from, len, &data, err));
+        size_t len;
+        /* What is not zero begins somewhere in a block, which may be a header. */
+        if (kept == TARN_NO_OFFSET)
+            tarn__window_keep(&tar->window, from & ~(uint64_t)(TARN__BLOCK - 1));
+        tarn_status status =
+            tarn__window_some(&tar->window, from, TARN__SIZE_UNKNOWN, &data, &len, err);
+        if (status == TARN_END) break;
+        TARN_TRY(status);
         size_t zeros = tarn__zero_span(data, len);
         from += zeros;
         if (zeros < len) break;
     }
+    tarn__window_keep(&tar->window, kept);
     *out = from;
     return TARN_OK;
 }
@@ -86,23 +66,59 @@ static tarn_status check_end(tarn_tar *tar, tarn_error *err)
 {
     uint64_t end = tar->at, rest;
     TARN_TRY(tarn__tar_skip_zeros(tar, end, &rest, err));
+    tar->zeros = end;
+    tar->zeros_end = rest;
     if (rest == tar->file.size) {
         tar->ended = true;
         return TARN_END;
     }
+    if (tar->file.size == TARN__SIZE_UNKNOWN)
+        return tarn__fail_at(err, TARN_ERR_FORMAT, tar->file.path, rest,
+                             "bytes follow the end of the archive at offset %llu",
+                             (unsigned long long)end);
     return tarn__fail_at(err, TARN_ERR_FORMAT, tar->file.path, rest,
                          "%llu bytes follow the end of the archive at offset %llu",
                          (unsigned long long)(tar->file.size - rest),
                          (unsigned long long)end);
 }
 
+/* A stream has ended inside the member that was returned last. */
+static tarn_status fail_cut(const tarn_tar *tar, tarn_error *err)
+{
+    char shown[160];
+    const tarn__extent *m = &tar->current;
+    return tarn__fail_at(
+        err, TARN_ERR_TRUNCATED, tar->file.path, m->offset,
+        "the file ends inside member %s: %llu bytes are missing",
+        tarn_printable(shown, sizeof shown, tar->name.data, tar->name.size),
+        (unsigned long long)(m->offset + TARN__BLOCK + m->size - tar->file.size));
+}
+
+static bool is_cut(const tarn_tar *tar)
+{
+    const tarn__extent *m = &tar->current;
+    return m->size && tar->file.size < m->offset + TARN__BLOCK + m->size;
+}
+
+/* As if it had been known before: the reader stands before that member again. */
+static void take_back(tarn_tar *tar)
+{
+    tar->at = tar->current.offset;
+    tar->group = tar->current.start;
+    tar->counts.members--;
+}
+
 /* The header block at tar->at, or why there is none. */
 static tarn_status get_block(tarn_tar *tar, const unsigned char **out, tarn_error *err)
 {
-    uint64_t size = tar->file.size;
-    if (tar->at + TARN__BLOCK <= size) {
-        TARN_TRY(tarn__window_get(&tar->window, tar->at, TARN__BLOCK, out, err));
+    tarn_status status = tarn__tar_get(tar, tar->at, TARN__BLOCK, out, err);
+    if (status == TARN_OK)
         return tarn__block_is_zero(*out) ? check_end(tar, err) : TARN_OK;
+    if (status != TARN_END) return status;
+    uint64_t size = tar->file.size;
+    if (is_cut(tar)) {
+        take_back(tar);
+        return fail_cut(tar, err);
     }
     if (size == 0) return fail(tar, err, TARN_ERR_TRUNCATED, "the file is empty");
     if (tar->at > size)
@@ -127,10 +143,11 @@ static tarn_status get_extended(tarn_tar *tar, const tarn__header *header,
                              "extended header of %llu bytes, more than %u",
                              (unsigned long long)header->size, TARN_MAX_EXTENDED);
     size_t whole = (size_t)(tarn__member_end(tar->at, header->size) - tar->at);
-    if (!tarn__range_in(tar->at, whole, tar->file.size))
+    tarn_status status = tarn__tar_get(tar, tar->at, whole, &data, err);
+    if (status == TARN_END)
         return fail(tar, err, TARN_ERR_TRUNCATED,
                     "the file ends inside an extended header");
-    TARN_TRY(tarn__window_get(&tar->window, tar->at, whole, &data, err));
+    TARN_TRY(status);
     /* Some programs read records or a name on into the padding. */
     size_t used = TARN__BLOCK + (size_t)header->size;
     if (tarn__zero_span(data + used, whole - used) < whole - used)
@@ -294,6 +311,17 @@ static void prefetch_header(const tarn_tar *tar)
         __builtin_prefetch(block + line);
 }
 
+/* Of a stream, what is asked about a member later must be kept. */
+static tarn_status keep_member(tarn_tar *tar, tarn__member *m, tarn_error *err)
+{
+    tar->name.size = 0;
+    TARN_TRY(tarn__buf_add(&tar->name, m->name, m->name_len, err));
+    m->name = tar->name.data;
+    tar->current = (tarn__extent){m->start, m->offset, m->size};
+    tar->read_to = 0;
+    return TARN_OK;
+}
+
 static tarn_status take_member(tarn_tar *tar, const tarn__header *header,
                                tarn__member *out, tarn_error *err)
 {
@@ -313,6 +341,7 @@ static tarn_status take_member(tarn_tar *tar, const tarn__header *header,
             tarn_printable(shown, sizeof shown, out->name, out->name_len),
             (unsigned long long)(out->size - room));
     }
+    if (tar->source) TARN_TRY(keep_member(tar, out, err));
     tar->at = tarn__member_end(tar->at, out->size);
     prefetch_header(tar);
     return TARN_OK;
@@ -362,6 +391,14 @@ tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
     }
 }
 
+bool tarn__tar_is_damage(const tarn_tar *tar, tarn_status status)
+{
+    if (tar->window.failed)
+        return status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED ||
+               status == TARN_ERR_CHECKSUM;
+    return status != TARN_ERR_MEMORY && status != TARN_ERR_IO;
+}
+
 tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
 {
     if (tar->ended) return TARN_END;
@@ -373,7 +410,7 @@ tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
             return TARN_OK;
         }
         if (status == TARN_END) return TARN_END;
-        if (!tar->options.lenient || status == TARN_ERR_MEMORY || status == TARN_ERR_IO) {
+        if (!tar->options.lenient || !tarn__tar_is_damage(tar, status)) {
             if (tar->options.lenient && err) *err = why;
             return status;
         }
@@ -387,7 +424,7 @@ tarn_status tarn_tar_open(const char *path, const tarn_tar_options *options,
     TARN__OPTIONS(tarn_tar_options, taken, TARN_TAR_OPTIONS_INIT, options, err);
     tarn_tar *tar = malloc(sizeof *tar);
     if (!tar) return tarn__fail_memory(err);
-    tarn_status status = tarn__tar_open(tar, path, &taken, TARN__WINDOW_HOP, err);
+    tarn_status status = tarn__tar_open_url(tar, path, &taken, TARN__WINDOW_HOP, err);
     if (status == TARN_OK)
         *out = tar;
     else
@@ -435,12 +472,37 @@ tarn_status tarn_tar_next(tarn_tar *tar, tarn_member *out, tarn_error *err)
     return TARN_OK;
 }
 
+static tarn_status check_in_order(const tarn_tar *tar, uint64_t header, uint64_t offset,
+                                  tarn_error *err)
+{
+    if (header == tar->current.offset && offset >= tar->read_to) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_USAGE, tar->file.path, header,
+                         "a stream has passed these bytes: of a stream, the member "
+                         "returned last can be read from front to back");
+}
+
+tarn_status tarn__tar_payload(tarn_tar *tar, const tarn__member *member, uint64_t offset,
+                              void *buf, size_t len, tarn_error *err)
+{
+    if (tar->source) TARN_TRY(check_in_order(tar, member->offset, offset, err));
+    tarn_status status = tarn__window_read(
+        &tar->window, member->offset + TARN__BLOCK + offset, buf, len, err);
+    if (status == TARN_END) return fail_cut(tar, err);
+    TARN_TRY(status);
+    tar->read_to = offset + len;
+    return TARN_OK;
+}
+
 tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member, uint64_t offset,
                           void *buf, size_t len, tarn_error *err)
 {
     if (!tarn__range_in(offset, len, member->size))
         return tarn__fail_at(err, TARN_ERR_USAGE, tar->file.path, member->offset,
                              "a read past the end of the member");
+    if (tar->source) {
+        tarn__member m = {.offset = member->offset, .size = member->size};
+        return tarn__tar_payload(tar, &m, offset, buf, len, err);
+    }
     return tarn__read_exact(tar->file.fd, tar->file.path, buf, len,
                             member->offset + TARN__BLOCK + offset, err);
 }

@@ -13,7 +13,11 @@
  * A may be too: its whole chain is passed over.
  *
  * A true header may also have lost the extended header that names it. The first member
- * after damage is passed over where that may be so. */
+ * after damage is passed over where that may be so.
+ *
+ * A stream is looked ahead only so far, with all that was seen kept. What lies further is
+ * unseen: it ends a chain, but where anything but the two guesses being the same place
+ * would have to be concluded from that, the rest of the stream is given up. */
 #include "tar/reader.h"
 
 #include <string.h>
@@ -25,15 +29,25 @@
  * made to need more gets less back. */
 #define MEETING_STEPS (1u << 20)
 
-/* Bytes that are inside the file, or NULL. A read that fails is remembered: what cannot
- * be read is not damage, and nothing may be concluded from it. */
+/* A read that fails is remembered: what cannot be read is not damage, and nothing may be
+ * concluded from it. */
+static void note_trouble(tarn_tar *tar, tarn_status status, const tarn_error *why)
+{
+    bool too_far = status == TARN_ERR_LIMIT && !tar->window.failed;
+    if (tar->source && (too_far || tarn__tar_is_damage(tar, status)))
+        tar->unseen = true;
+    else if (tar->trouble.code == TARN_OK)
+        tar->trouble = *why;
+}
+
+/* Bytes that are inside the file, or NULL. */
 static const unsigned char *bytes_at(tarn_tar *tar, uint64_t offset, size_t len)
 {
     const unsigned char *data;
-    if (!tarn__range_in(offset, len, tar->file.size)) return NULL;
     tarn_error why;
-    if (tarn__window_get(&tar->window, offset, len, &data, &why) == TARN_OK) return data;
-    if (tar->trouble.code == TARN_OK) tar->trouble = why;
+    tarn_status status = tarn__tar_get(tar, offset, len, &data, &why);
+    if (status == TARN_OK) return data;
+    if (status != TARN_END) note_trouble(tar, status, &why);
     return NULL;
 }
 
@@ -42,14 +56,20 @@ static const unsigned char *block_at(tarn_tar *tar, uint64_t offset)
     return bytes_at(tar, offset, TARN__BLOCK);
 }
 
+/* Whether there are bytes up to end, as far as one can see. */
+static bool reaches(tarn_tar *tar, uint64_t end)
+{
+    if (tar->file.size == TARN__SIZE_UNKNOWN) (void)bytes_at(tar, end - 1, 1);
+    return end <= tar->file.size;
+}
+
 /* Where the zeros from offset on end. */
 static uint64_t zeros_end(tarn_tar *tar, uint64_t offset)
 {
     uint64_t rest = offset;
     tarn_error why;
-    if (tarn__tar_skip_zeros(tar, offset, &rest, &why) != TARN_OK &&
-        tar->trouble.code == TARN_OK)
-        tar->trouble = why;
+    tarn_status status = tarn__tar_skip_zeros(tar, offset, &rest, &why);
+    if (status != TARN_OK) note_trouble(tar, status, &why);
     return rest;
 }
 
@@ -59,7 +79,7 @@ static bool peek(tarn_tar *tar, uint64_t offset, tarn__header *out, uint64_t *ou
     uint64_t end;
     const unsigned char *block = block_at(tar, offset);
     if (!block || tarn__header_parse(block, out, NULL) != TARN_OK) return false;
-    if (!tarn__add(offset + TARN__BLOCK, out->size, &end) || end > tar->file.size)
+    if (!tarn__add(offset + TARN__BLOCK, out->size, &end) || !reaches(tar, end))
         return false;
     *out_next = tarn__member_end(offset, out->size);
     return true;
@@ -100,7 +120,7 @@ static bool step(tarn_tar *tar, uint64_t *offset)
         at = next;
     }
     if (has_pax_size && header.kind == TARN__REGULAR) {
-        if (!tarn__add(at + TARN__BLOCK, pax_size, &end) || end > tar->file.size)
+        if (!tarn__add(at + TARN__BLOCK, pax_size, &end) || !reaches(tar, end))
             return false;
         next = tarn__member_end(at, pax_size);
     }
@@ -132,7 +152,7 @@ static tarn_status guess_by_size(tarn_tar *tar, uint64_t damage, uint64_t *out)
     const unsigned char *block = block_at(tar, damage);
     if (!block || !tarn__header_number(block + 124, 12, &size) ||
         size >= TARN_MAX_MEMBER_SIZE || !tarn__add(damage + TARN__BLOCK, size, &end) ||
-        end > tar->file.size)
+        !reaches(tar, end))
         return TARN_ERR_NOT_FOUND;
     *out = tarn__member_end(damage, size);
     if (is_header(tar, *out)) return TARN_OK;
@@ -187,10 +207,12 @@ static bool next_place(tarn_tar *tar, uint64_t damage, uint64_t *out)
     /* An intact header says the truth about its size, even one that is refused. */
     if (is_intact(tar, damage)) return by_size == TARN_OK;
     if (!guess_by_look(tar, damage + TARN__BLOCK, &b)) return false;
-    if (b == damage + TARN__BLOCK) /* look again behind whatever ends this chain */
-        return walk(tar, b, &end) && guess_by_look(tar, end + TARN__BLOCK, out);
     *out = b;
-    return by_size != TARN_OK || a == b || meet(tar, a, b, out);
+    if (by_size == TARN_OK && a == b && b != damage + TARN__BLOCK) return true;
+    if (b == damage + TARN__BLOCK) /* look again behind whatever ends this chain */
+        return walk(tar, b, &end) && !tar->unseen &&
+               guess_by_look(tar, end + TARN__BLOCK, out) && !tar->unseen;
+    return !tar->unseen && (by_size != TARN_OK || meet(tar, a, b, out));
 }
 
 /* --- Names that may be lost ----------------------------------------------------------
@@ -238,7 +260,7 @@ static void tell_doubt(const tarn_tar *tar, uint64_t offset)
 
 static void lose(tarn_tar *tar, uint64_t from, uint64_t to)
 {
-    if (to > tar->file.size) to = tar->file.size; /* padding may be missing */
+    if (!reaches(tar, to)) to = tar->file.size; /* padding may be missing */
     tar->counts.damages++;
     tar->counts.lost_bytes += to - from;
 }
@@ -250,8 +272,28 @@ static bool ends_in_zeros(tarn_tar *tar)
     return block && tarn__block_is_zero(block);
 }
 
+/* A stream that is given up is read to its end all the same, to know how much is lost. */
+static void read_to_end(tarn_tar *tar)
+{
+    tarn_error why;
+    const unsigned char *data;
+    size_t len;
+    tarn_status status = TARN_OK;
+    tarn__window_keep(&tar->window, TARN_NO_OFFSET);
+    for (uint64_t at = tar->window.end; status == TARN_OK; at += len)
+        status =
+            tarn__window_some(&tar->window, at, TARN__SIZE_UNKNOWN, &data, &len, &why);
+    if (status == TARN_END) return;
+    if (tarn__tar_is_damage(tar, status))
+        tell(tar, &why);
+    else
+        note_trouble(tar, status, &why);
+    tar->file.size = tar->window.end;
+}
+
 static tarn_status give_up(tarn_tar *tar, uint64_t from)
 {
+    if (tar->file.size == TARN__SIZE_UNKNOWN) read_to_end(tar);
     lose(tar, from < tar->file.size ? from : tar->file.size, tar->file.size);
     tar->at = tar->file.size;
     tar->ended = true;
@@ -266,6 +308,22 @@ static tarn_status give_up_torn(tarn_tar *tar, uint64_t keep, uint64_t cut)
     return give_up(tar, cut);
 }
 
+static void tell_unseen(const tarn_tar *tar, uint64_t offset)
+{
+    tarn_error what;
+    tarn__error_set(&what, TARN_ERR_LIMIT, tar->file.path, offset,
+                    "the rest is passed over: the next %u MiB do not tell where the next "
+                    "member is; more may come back from a copy in a file",
+                    TARN__LOOK_AHEAD >> 20);
+    tell(tar, &what);
+}
+
+static tarn_status give_up_stream(tarn_tar *tar, uint64_t from)
+{
+    if (tar->unseen) tell_unseen(tar, from);
+    return give_up(tar, from);
+}
+
 /* Behind the end of the archive: a header that follows the zeros at once begins another
  * archive; anything else is looked through. */
 static tarn_status go_on_behind_end(tarn_tar *tar, uint64_t rest)
@@ -274,8 +332,9 @@ static tarn_status go_on_behind_end(tarn_tar *tar, uint64_t rest)
     if (rest == tar->file.size) return give_up(tar, rest);
     if (is_header(tar, behind))
         found = behind;
-    else if (!guess_by_look(tar, behind, &found))
-        return give_up_torn(tar, tar->at, behind);
+    else if (!guess_by_look(tar, behind, &found) || tar->unseen)
+        return tar->source ? give_up_stream(tar, behind)
+                           : give_up_torn(tar, tar->at, behind);
     lose(tar, behind, found);
     tar->at = found;
     return TARN_OK;
@@ -285,10 +344,14 @@ static tarn_status go_on(tarn_tar *tar, const tarn_error *why)
 {
     tarn__header header;
     uint64_t damage = tar->at, found, next;
+    if (tar->window.failed) tar->file.size = tar->window.end; /* as far as it goes */
+    if (tar->source && (why->code == TARN_ERR_TRUNCATED || tar->window.failed))
+        return give_up(tar, tar->group);
     const unsigned char *block = block_at(tar, damage);
     if (block && tarn__block_is_zero(block) && damage == tar->group)
         return go_on_behind_end(tar, zeros_end(tar, damage));
     if (!next_place(tar, damage, &found)) {
+        if (tar->source) return give_up_stream(tar, tar->group);
         if (why->code == TARN_ERR_TRUNCATED || !ends_in_zeros(tar))
             return give_up_torn(tar, tar->group, tar->group);
         return give_up(tar, tar->group);
@@ -306,7 +369,10 @@ static tarn_status go_on(tarn_tar *tar, const tarn_error *why)
 tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why, tarn_error *err)
 {
     tell(tar, why);
+    tar->unseen = false;
+    tarn__window_keep(&tar->window, tar->at);
     tarn_status status = go_on(tar, why);
+    tarn__window_keep(&tar->window, TARN_NO_OFFSET);
     if (tar->trouble.code == TARN_OK) return status;
     if (err) *err = tar->trouble;
     return tar->trouble.code;

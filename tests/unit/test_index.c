@@ -7,8 +7,8 @@
 
 #include "base/crc.h"
 #include "itar/index.h"
-#include "itar/keys.h"
 #include "itar/order.h"
+#include "tar/keys.h"
 
 static tarn_error err;
 

@@ -607,6 +607,126 @@ static void shown_urls_hold_no_secrets(void **state)
     }
 }
 
+static tarn_status read_pipe(const char *url, bytes *out)
+{
+    tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
+    o.allow_pipe = true;
+    return slurp_with(url, &o, 4096, out);
+}
+
+static tarn_status write_pipe(const char *url, size_t size)
+{
+    tarn_sink_options o = TARN_SINK_OPTIONS_INIT;
+    tarn_sink *sink;
+    o.allow_pipe = true;
+    TARN_TRY(tarn_sink_open(url, &o, &sink, &err));
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; i < size && status == TARN_OK; i += 8)
+        status = tarn_sink_write(sink, "8 bytes\n", 8, &err);
+    if (status == TARN_OK) return tarn_sink_finish(sink, &err);
+    tarn_sink_abandon(sink);
+    return status;
+}
+
+static int count_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) != -1;
+    return n;
+}
+
+static void commands_run_only_when_allowed(void **state)
+{
+    (void)state;
+    char url[600];
+    tarn_sink *sink;
+    snprintf(url, sizeof url, "pipe:touch %s", scratch_path("touched"));
+    FAILS(TARN_ERR_UNSUPPORTED, "not allowed", try_read(url, NULL));
+    FAILS(TARN_ERR_UNSUPPORTED, "not allowed", tarn_sink_open(url, NULL, &sink, &err));
+    assert_int_not_equal(access(scratch_path("touched"), F_OK), 0);
+}
+
+static void command_that_fails_is_an_error_though_its_data_are_whole(void **state)
+{
+    (void)state;
+    bytes b;
+    OK(read_pipe("pipe:printf data | cat", &b));
+    assert_int_equal(b.size, 4);
+    drop(&b);
+    OK(read_pipe("pipe:cat", &b)); /* its input is empty, not the terminal */
+    assert_int_equal(b.size, 0);
+    drop(&b);
+    FAILS(TARN_ERR_IO, "exit status 3", read_pipe("pipe:printf data; exit 3", &b));
+    drop(&b);
+    FAILS(TARN_ERR_IO, "signal 15", read_pipe("pipe:printf data; kill $$", &b));
+    drop(&b);
+    FAILS(TARN_ERR_IO, "exit status 127", read_pipe("pipe:no-such-command 2>&-", &b));
+    drop(&b);
+    FAILS(TARN_ERR_IO, "exit status 4", read_pipe("pipe:printf data | gzip; exit 4", &b));
+    drop(&b);
+    OK(write_pipe("pipe:cat >/dev/null", 800000));
+    FAILS(TARN_ERR_IO, "exit status 5", write_pipe("pipe:cat >/dev/null; exit 5", 800));
+    FAILS(TARN_ERR_IO, "exit status 6", write_pipe("pipe:exit 6", 800000));
+    FAILS(TARN_ERR_IO, "Broken pipe", write_pipe("pipe:exit 0", 800000));
+}
+
+/* Whether a process has ended; one that nobody has waited for yet has. */
+static bool has_ended(int pid)
+{
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    for (int i = 0; i < 1000; i++) {
+        FILE *f = fopen(path, "r");
+        if (!f) return true;
+        int n = fscanf(f, "%*d (%*[^)]) %c", &state);
+        fclose(f);
+        if (n != 1 || state == 'Z' || state == 'X') return true;
+        usleep(1000);
+    }
+    return false;
+}
+
+static void command_that_is_given_up_leaves_no_process(void **state)
+{
+    (void)state;
+    tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
+    tarn_sink_options so = TARN_SINK_OPTIONS_INIT;
+    tarn_source *source;
+    tarn_sink *sink;
+    char text[64] = "", url[1200];
+    size_t got;
+    int before = count_descriptors();
+    o.allow_pipe = so.allow_pipe = true;
+    OK(tarn_source_open("pipe:sleep 1000 & printf '%019d\\n' $!; wait", &o, &source,
+                        &err));
+    OK(tarn_source_read(source, text, 20, &got, &err));
+    tarn_source_close(source);
+    assert_true(atoi(text) > 1);
+    assert_true(has_ended(atoi(text)));
+    assert_int_equal(count_descriptors(), before);
+
+    /* A writer that gives up must not look like the end of the data. */
+    snprintf(url, sizeof url, "pipe:cat >/dev/null && touch %s", scratch_path("done"));
+    OK(tarn_sink_open(url, &so, &sink, &err));
+    OK(tarn_sink_write(sink, "half", 4, &err));
+    tarn_sink_abandon(sink);
+    assert_int_not_equal(access(scratch_path("done"), F_OK), 0);
+    assert_int_equal(count_descriptors(), before);
+}
+
+/* Python, for one, ignores SIGPIPE; a child that inherits that would not end. */
+static void command_has_ordinary_signals(void **state)
+{
+    (void)state;
+    bytes b;
+    void (*old)(int) = signal(SIGPIPE, SIG_IGN);
+    OK(read_pipe("pipe:yes | head -c 3", &b));
+    signal(SIGPIPE, old);
+    assert_int_equal(b.size, 3);
+    drop(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -633,6 +753,10 @@ int main(void)
         cmocka_unit_test(standard_input_and_output_are_streams),
         cmocka_unit_test(closed_pipe_is_an_error_and_no_signal),
         cmocka_unit_test(shown_urls_hold_no_secrets),
+        cmocka_unit_test(commands_run_only_when_allowed),
+        cmocka_unit_test(command_that_fails_is_an_error_though_its_data_are_whole),
+        cmocka_unit_test(command_that_is_given_up_leaves_no_process),
+        cmocka_unit_test(command_has_ordinary_signals),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,13 +1,13 @@
 /* From a member's name to its sample key and field. */
-#ifndef TARN_ITAR_KEYS_H
-#define TARN_ITAR_KEYS_H
+#ifndef TARN_TAR_KEYS_H
+#define TARN_TAR_KEYS_H
 
 #include <tarn/index.h>
 
 #include "base/buf.h"
 
 typedef struct tarn__key {
-    const char *stem; /* well-formed UTF-8 */
+    const char *stem; /* well-formed UTF-8, except by WebDataset's own rule */
     size_t stem_len;
     const char *field; /* lower case */
     size_t field_len;
@@ -27,6 +27,17 @@ void tarn__splitter_reset(tarn__splitter *splitter);
 TARN_CHECKED tarn_status tarn__split(tarn__splitter *splitter, tarn_keys rule,
                                      const char *name, size_t len, tarn__key *out,
                                      tarn_error *err);
+
+/* Splits a name as WebDataset's reader does: bytes that are not UTF-8 and control
+ * characters stay. TARN_END as above. */
+TARN_CHECKED tarn_status tarn__split_webdataset(tarn__splitter *splitter,
+                                                const char *name, size_t len,
+                                                tarn__key *out, tarn_error *err);
+
+/* Whether a member of this name is metadata: __name__ or __name__/... by the path rule,
+ * and what WebDataset's reader passes over besides. */
+bool tarn__is_metadata(const char *name, size_t len);
+bool tarn__is_webdataset_metadata(const char *name, size_t len);
 
 /* XXH64, seed 0: what an index row holds of a key. */
 uint64_t tarn__key_hash(const char *stem, size_t len);

@@ -1,7 +1,7 @@
 /* The base rule is the reference's: the name after the last slash, up to its first dot.
  * The path rule is WebDataset's: folders stay in the key, and what has no dot, or begins
  * with one, or is metadata (__name__) belongs to no sample. */
-#include "itar/keys.h"
+#include "tar/keys.h"
 
 #include <string.h>
 
@@ -148,7 +148,7 @@ static tarn_status refuse_control(const char *name, size_t len, const char *part
 }
 
 /* __name__ or __name__/... at the top are WebDataset's own. */
-static bool is_metadata(const char *name, size_t len)
+bool tarn__is_metadata(const char *name, size_t len)
 {
     const char *slash = memchr(name, '/', len);
     size_t top = slash ? (size_t)(slash - name) : len;
@@ -185,7 +185,7 @@ tarn_status tarn__split(tarn__splitter *s, tarn_keys rule, const char *name, siz
     out->field = dot ? dot + 1 : base + base_len;
     out->field_len = dot ? base_len - out->stem_len - 1 : 0;
     if (rule == TARN_KEYS_PATH) {
-        if (!dot || dot == base || is_metadata(name, len)) return TARN_END;
+        if (!dot || dot == base || tarn__is_metadata(name, len)) return TARN_END;
         out->stem = name;
         out->stem_len = (size_t)(dot - name);
     }

@@ -1,0 +1,141 @@
+/* Archives that are read from front to back: standard input, URLs, compressed files, and
+ * lists of any archives. What most commands do with a fold, they do with samples as they
+ * come by. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* A list in words: several archives, or a pattern that no file has for its name. */
+static bool is_list(const char *path)
+{
+    return access(path, F_OK) != 0 && (strstr(path, "::") || strpbrk(path, "{*?["));
+}
+
+bool cli_is_stream(const char *path)
+{
+    return tarn_tar_is_stream(path) || is_list(path);
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static bool is_wanted(void *context, const char *key, size_t len)
+{
+    cli_stream *s = context;
+    const char **found =
+        bsearch(&key, s->keys.items, s->keys.count, sizeof *s->keys.items, compare_keys);
+    (void)len;
+    if (found) s->found[found - s->keys.items] = true;
+    return found != NULL;
+}
+
+/* --samples and --fields. */
+static int take_filters(const cli_args *args, cli_stream *s, tarn_samples_options *o)
+{
+    const char *samples = cli_value(args, "samples"), *fields = cli_value(args, "fields");
+    if (samples && strcmp(samples, "@-") == 0 && strcmp(args->words[0], "-") == 0)
+        return cli_usage(args->command, "- and @- are both standard input");
+    if (samples) {
+        if (!cli_list_get(samples, &s->keys)) return CLI_DATA;
+        if (s->keys.count)
+            qsort(s->keys.items, s->keys.count, sizeof *s->keys.items, compare_keys);
+        s->found = calloc(s->keys.count + 1, sizeof *s->found);
+        if (!s->found) abort();
+        o->want = is_wanted;
+        o->want_context = s;
+    }
+    if (fields) {
+        if (!cli_list_get(fields, &s->fields)) return CLI_DATA;
+        for (size_t i = 0; i < s->fields.count; i++)
+            cli_lower((char *)(uintptr_t)s->fields.items[i]);
+        o->fields = s->fields.items;
+        o->n_fields = s->fields.count;
+    }
+    return CLI_OK;
+}
+
+static bool take_grouping(const cli_args *args, tarn_grouping *out)
+{
+    tarn_keys keys = TARN_KEYS_BASE;
+    const char *value = cli_value(args, "keys");
+    *out = TARN_GROUP_WEBDATASET;
+    if (value && strcmp(value, "webdataset") == 0) return true;
+    if (!cli_keys(args, &keys)) return false;
+    *out = keys == TARN_KEYS_PATH ? TARN_GROUP_PATH : TARN_GROUP_BASE;
+    return true;
+}
+
+static tarn_status open_list(const char *path, const tarn_samples_options *o,
+                             tarn_samples **out, tarn_error *err)
+{
+    tarn_urls *urls;
+    if (!is_list(path)) return tarn_samples_open(&path, 1, o, out, err);
+    TARN_TRY(tarn_urls_expand(path, &urls, err));
+    size_t count = tarn_urls_count(urls);
+    const char **list = calloc(count + 1, sizeof *list);
+    if (!list) abort();
+    for (size_t i = 0; i < count; i++)
+        list[i] = tarn_urls_get(urls, i);
+    tarn_status status = tarn_samples_open(list, count, o, out, err);
+    free(list);
+    tarn_urls_free(urls);
+    return status;
+}
+
+int cli_stream_open(const cli_args *args, tarn_samples_options *o, cli_stream *s)
+{
+    tarn_error err;
+    unsigned megabytes = 0;
+    *s = (cli_stream){.url = args->words[0]};
+    o->lenient = o->keep_first = cli_has(args, "lenient");
+    o->allow_pipe = cli_has(args, "allow-pipe");
+    o->notice = cli_warn;
+    o->progress = cli_progress_step;
+    o->progress_context = &s->progress;
+    if (!take_grouping(args, &o->grouping) || !cli_number(args, "max-sample", &megabytes))
+        return CLI_USAGE;
+    if (megabytes) o->max_sample_bytes = (uint64_t)megabytes << 20;
+    int status = take_filters(args, s, o);
+    if (status == CLI_OK && cli_has(args, "check"))
+        status = cli_usage(args->command, "--check needs an index; a stream has none");
+    if (status == CLI_OK && open_list(s->url, o, &s->samples, &err) != TARN_OK)
+        status = cli_fail(&err);
+    if (status != CLI_OK) cli_stream_close(s);
+    cli_progress_begin(&s->progress, "reading", !cli_has(args, "quiet"));
+    return status;
+}
+
+/* Whatever was asked for by key and did not come by. */
+static int check_found(const cli_stream *s)
+{
+    char shown[256];
+    for (size_t i = 0; i < s->keys.count; i++) {
+        const char *key = s->keys.items[i];
+        if (s->found[i] || (i && strcmp(key, s->keys.items[i - 1]) == 0)) continue;
+        fprintf(stderr, "tarn: no sample with key %s in %s\n",
+                tarn_printable(shown, sizeof shown, key, strlen(key)), s->url);
+        return CLI_DATA;
+    }
+    return CLI_OK;
+}
+
+int cli_stream_end(cli_stream *s, tarn_status status, const tarn_error *err)
+{
+    cli_progress_end(&s->progress);
+    fflush(stdout);
+    if (status == TARN_OK || status == TARN_END) return check_found(s);
+    return cli_fail(err);
+}
+
+void cli_stream_close(cli_stream *s)
+{
+    tarn_samples_close(s->samples);
+    cli_list_free(&s->keys);
+    cli_list_free(&s->fields);
+    free(s->found);
+    *s = (cli_stream){0};
+}

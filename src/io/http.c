@@ -1,0 +1,483 @@
+/* The HTTP client. */
+#include "io/http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "io/sigpipe.h"
+
+enum { MAX_REDIRECTS = 10, RECEIVE_BUFFER = 256 << 10 };
+
+tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
+                            tarn_error *err)
+{
+    *http = (tarn__http){.config = *config};
+    tarn_status status = tarn__curl_get(&http->curl, err);
+    if (status != TARN_OK) {
+        tarn__error_place(err, config->shown, TARN_NO_OFFSET);
+        return status;
+    }
+    http->multi = http->curl->multi_init();
+    http->easy = http->curl->easy_init();
+    if (http->multi && http->easy) return TARN_OK;
+    tarn__http_reset(http);
+    return tarn__fail_memory(err);
+}
+
+void tarn__http_stop(tarn__http *http)
+{
+    tarn__sigpipe guard;
+    tarn__sigpipe_block(&guard);
+    if (http->easy && http->multi)
+        http->curl->multi_remove_handle(http->multi, http->easy);
+    tarn__sigpipe_restore(&guard);
+    http->running = false;
+}
+
+void tarn__http_reset(tarn__http *http)
+{
+    tarn__sigpipe guard;
+    if (!http->curl) return;
+    tarn__http_stop(http);
+    tarn__sigpipe_block(&guard);
+    http->curl->easy_cleanup(http->easy);
+    http->curl->multi_cleanup(http->multi);
+    tarn__sigpipe_restore(&guard);
+    http->curl->slist_free_all(http->headers);
+    *http = (tarn__http){0};
+}
+
+/* --- Answers ---------------------------------------------------------------------- */
+
+/* The value of a header line if it has that name. */
+static bool header_is(const char *line, size_t len, const char *name, const char **value,
+                      size_t *value_len)
+{
+    size_t n = strlen(name);
+    if (len <= n || strncasecmp(line, name, n) != 0 || line[n] != ':') return false;
+    line += n + 1;
+    len -= n + 1;
+    while (len && (*line == ' ' || *line == '\t')) {
+        line++;
+        len--;
+    }
+    while (len && (unsigned char)line[len - 1] <= ' ')
+        len--;
+    *value = line;
+    *value_len = len;
+    return true;
+}
+
+/* A value that does not fit is as good as none: half of it would compare wrongly. */
+static void keep(char *out, size_t size, const char *value, size_t len)
+{
+    if (len >= size || memchr(value, 0, len)) len = 0;
+    memcpy(out, value, len);
+    out[len] = '\0';
+}
+
+static bool take_number(const char **at, const char *end, uint64_t *out)
+{
+    uint64_t value = 0;
+    const char *p = *at;
+    for (; p < end && *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+            return false;
+    if (p == *at) return false;
+    *at = p;
+    *out = value;
+    return true;
+}
+
+/* "bytes FIRST-LAST/TOTAL", where TOTAL may be "*". */
+static void keep_range(tarn__http_head *head, const char *value, size_t len)
+{
+    const char *at = value + 6, *end = value + len;
+    uint64_t last;
+    if (len < 6 || strncasecmp(value, "bytes ", 6) != 0) return;
+    if (!take_number(&at, end, &head->range_first) || at == end || *at++ != '-') return;
+    if (!take_number(&at, end, &last) || at == end || *at++ != '/') return;
+    if (!take_number(&at, end, &head->range_total)) head->range_total = UINT64_MAX;
+    head->has_range = true;
+}
+
+static void begin_head(tarn__http_head *head, const char *line, size_t len)
+{
+    const char *at = memchr(line, ' ', len), *end = line + len;
+    uint64_t status = 0;
+    *head = (tarn__http_head){0};
+    if (at && take_number(&(const char *){at + 1}, end, &status) && status < 1000)
+        head->status = (long)status;
+}
+
+static size_t on_header(char *line, size_t one, size_t len, void *context)
+{
+    tarn__http *http = context;
+    tarn__http_head *head = &http->head;
+    const char *value;
+    size_t n;
+    http->moved++;
+    if (len > 5 && strncmp(line, "HTTP/", 5) == 0)
+        begin_head(head, line, len);
+    else if (header_is(line, len, "Content-Length", &value, &n))
+        head->has_length = take_number(&value, value + n, &head->length);
+    else if (header_is(line, len, "Content-Range", &value, &n))
+        keep_range(head, value, n);
+    else if (header_is(line, len, "ETag", &value, &n))
+        keep(head->etag, sizeof head->etag, value, n);
+    else if (header_is(line, len, "Last-Modified", &value, &n))
+        keep(head->modified, sizeof head->modified, value, n);
+    else if (header_is(line, len, "x-amz-bucket-region", &value, &n))
+        keep(head->region, sizeof head->region, value, n);
+    return len;
+}
+
+/* --- Requests --------------------------------------------------------------------- */
+
+static int on_connected(void *context, char *to, char *from, int to_port, int from_port)
+{
+    tarn__http *http = context;
+    http->connected = true;
+    http->moved++;
+    return CURL_PREREQFUNC_OK;
+}
+
+static size_t give_body(char *buf, size_t one, size_t size, void *context)
+{
+    tarn__http *http = context;
+    uint64_t left = http->body_size - http->body_sent;
+    size_t n = left < size ? (size_t)left : size;
+    memcpy(buf, http->body + http->body_sent, n);
+    http->body_sent += n;
+    http->moved++;
+    return n;
+}
+
+/* A redirect may have the body sent once more. */
+static int rewind_body(void *context, curl_off_t offset, int origin)
+{
+    tarn__http *http = context;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > http->body_size)
+        return CURL_SEEKFUNC_CANTSEEK;
+    http->body_sent = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+tarn_status tarn__http_add_header(tarn__http *http, const char *line, tarn_error *err)
+{
+    struct curl_slist *longer = http->curl->slist_append(http->headers, line);
+    if (!longer) return tarn__fail_memory(err);
+    http->headers = longer;
+    return TARN_OK;
+}
+
+static tarn_status set_headers(tarn__http *http, const tarn__http_request *request,
+                               tarn_error *err)
+{
+    http->curl->slist_free_all(http->headers);
+    http->headers = NULL;
+    /* Neither a wait for permission to send nor a guess of what the body is. */
+    TARN_TRY(tarn__http_add_header(http, "Expect:", err));
+    TARN_TRY(tarn__http_add_header(http, "Content-Type:", err));
+    for (const char *const *h = request->headers; h && *h; h++)
+        TARN_TRY(tarn__http_add_header(http, *h, err));
+    if (http->config.sign)
+        TARN_TRY(http->config.sign(http->config.signer, request, http, err));
+    http->curl->easy_setopt(http->easy, CURLOPT_HTTPHEADER, http->headers);
+    return TARN_OK;
+}
+
+/* Which authorities are trusted can be told in the variables that curl's own tool has. */
+static void set_authorities(tarn__http *http)
+{
+    const char *file = getenv("CURL_CA_BUNDLE");
+    if (!file || !file[0]) file = getenv("SSL_CERT_FILE");
+    if (file && file[0]) http->curl->easy_setopt(http->easy, CURLOPT_CAINFO, file);
+    http->curl->easy_setopt(http->easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    http->curl->easy_setopt(http->easy, CURLOPT_SSL_VERIFYHOST, 2L);
+}
+
+static void set_common(tarn__http *http, const char *url)
+{
+    CURL *easy = http->easy;
+    http->curl->easy_reset(easy);
+    http->curl->easy_setopt(easy, CURLOPT_URL, url);
+    http->curl->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    http->curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    http->curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    http->curl->easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    http->curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, http->config.follow ? 1L : 0L);
+    http->curl->easy_setopt(easy, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
+    set_authorities(http);
+    http->curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT,
+                            (long)http->config.connect_seconds);
+    http->curl->easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+    http->curl->easy_setopt(easy, CURLOPT_USERAGENT, "tarn/" TARN_VERSION);
+    http->curl->easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    http->curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, http->error);
+    http->curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    http->curl->easy_setopt(easy, CURLOPT_HEADERDATA, http);
+    http->curl->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+    http->curl->easy_setopt(easy, CURLOPT_PREREQDATA, http);
+}
+
+static void set_body(tarn__http *http, const tarn__http_request *request,
+                     const tarn__http_flow *flow)
+{
+    CURL *easy = http->easy;
+    curl_off_t size =
+        request->body_size == UINT64_MAX ? -1 : (curl_off_t)request->body_size;
+    bool post = strcmp(request->method, "POST") == 0;
+    http->body = request->body;
+    http->body_size = request->body_size;
+    http->body_sent = 0;
+    http->curl->easy_setopt(easy, post ? CURLOPT_POST : CURLOPT_UPLOAD, 1L);
+    http->curl->easy_setopt(
+        easy, post ? CURLOPT_POSTFIELDSIZE_LARGE : CURLOPT_INFILESIZE_LARGE, size);
+    http->curl->easy_setopt(easy, CURLOPT_READFUNCTION,
+                            flow->give ? flow->give : give_body);
+    http->curl->easy_setopt(easy, CURLOPT_READDATA, flow->give ? flow->context : http);
+    if (!flow->give) {
+        http->curl->easy_setopt(easy, CURLOPT_SEEKFUNCTION, rewind_body);
+        http->curl->easy_setopt(easy, CURLOPT_SEEKDATA, http);
+    }
+}
+
+static void set_method(tarn__http *http, const tarn__http_request *request,
+                       const tarn__http_flow *flow)
+{
+    CURL *easy = http->easy;
+    if (strcmp(request->method, "HEAD") == 0)
+        http->curl->easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    else if (strcmp(request->method, "DELETE") == 0)
+        http->curl->easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
+    else if (strcmp(request->method, "GET") != 0)
+        set_body(http, request, flow);
+    http->curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, flow->take);
+    http->curl->easy_setopt(easy, CURLOPT_WRITEDATA, flow->context);
+}
+
+tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request,
+                             const tarn__http_flow *flow, tarn_error *err)
+{
+    tarn__http_stop(http);
+    http->head = (tarn__http_head){0};
+    http->connected = http->stalled = false;
+    http->result = CURLE_OK;
+    http->error[0] = '\0';
+    set_common(http, request->url);
+    set_method(http, request, flow);
+    TARN_TRY(set_headers(http, request, err));
+    if (http->curl->multi_add_handle(http->multi, http->easy) != CURLM_OK)
+        return tarn__fail_memory(err);
+    http->running = true;
+    return TARN_OK;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void step(tarn__http *http)
+{
+    tarn__sigpipe guard;
+    int still = 0, queued;
+    CURLMsg *message;
+    tarn__sigpipe_block(&guard);
+    http->curl->multi_perform(http->multi, &still);
+    tarn__sigpipe_restore(&guard);
+    while ((message = http->curl->multi_info_read(http->multi, &queued))) {
+        if (message->msg != CURLMSG_DONE) continue;
+        http->result = message->data.result;
+        http->running = false;
+    }
+}
+
+/* Only time spent here counts as a stall: the caller may take as long as it likes. */
+void tarn__http_pump(tarn__http *http)
+{
+    uint64_t before = http->moved;
+    int64_t began = now_ms();
+    int64_t limit = (int64_t)http->config.stall_seconds * 1000;
+    if (!http->connected) limit += (int64_t)http->config.connect_seconds * 1000;
+    for (;;) {
+        step(http);
+        if (!http->running || http->moved != before) return;
+        int64_t left = began + limit - now_ms();
+        if (http->config.stall_seconds == 0) left = 1000;
+        if (left <= 0) {
+            tarn__http_stop(http);
+            http->result = CURLE_OPERATION_TIMEDOUT;
+            http->stalled = true;
+            return;
+        }
+        http->curl->multi_poll(http->multi, NULL, 0, (int)(left < 1000 ? left : 1000),
+                               NULL);
+    }
+}
+
+/* --- What went wrong -------------------------------------------------------------- */
+
+bool tarn__http_may_retry(const tarn__http *http)
+{
+    switch (http->result) {
+    case CURLE_OK:
+    case CURLE_WRITE_ERROR: /* our own doing: the answer was refused */
+        break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return true;
+    default:
+        return false;
+    }
+    long status = http->head.status;
+    return status == 408 || status == 429 || status == 500 || status == 502 ||
+           status == 503 || status == 504;
+}
+
+/* From a fifth of a second, doubled each time, up to ten; by chance up to half of it
+ * less, so that many clients do not come back at once. */
+void tarn__http_back_off(unsigned attempt)
+{
+    uint64_t ms = UINT64_C(200) << (attempt < 7 ? attempt - 1 : 6);
+    uint32_t chance = 0;
+    if (ms > 10000) ms = 10000;
+    if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0) chance = 0;
+    ms -= chance % (ms / 2);
+    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
+{
+    const char *shown = http->config.shown;
+    if (http->stalled && http->connected)
+        return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
+                             "nothing has come for %u s (stall_seconds)",
+                             http->config.stall_seconds);
+    switch (http->result) {
+    case CURLE_OUT_OF_MEMORY:
+        return tarn__fail_memory(err);
+    case CURLE_URL_MALFORMAT:
+        return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
+                             "this is no URL that can be asked for");
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
+                             "the server redirects to something that is neither http nor "
+                             "https, and that is not followed");
+    case CURLE_TOO_MANY_REDIRECTS:
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
+                             "more than %d redirects", MAX_REDIRECTS);
+    default:
+        return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET, "%s",
+                             http->error[0] ? http->error
+                                            : http->curl->easy_strerror(http->result));
+    }
+}
+
+/* The text of <name> in an answer of S3, cut and made fit to be shown. */
+static void find_tag(const char *body, size_t len, const char *name, char *out,
+                     size_t size)
+{
+    char tag[32];
+    int n = snprintf(tag, sizeof tag, "<%s>", name);
+    const char *from = memmem(body, len, tag, (size_t)n);
+    out[0] = '\0';
+    if (!from) return;
+    from += n;
+    const char *to = memchr(from, '<', (size_t)(body + len - from));
+    if (to) tarn_printable(out, size, from, (size_t)(to - from));
+}
+
+tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, size_t len,
+                                   tarn_error *err)
+{
+    long status = http->head.status;
+    char code[64], message[256], text[400] = "", region[96] = "";
+    find_tag(body, len, "Code", code, sizeof code);
+    find_tag(body, len, "Message", message, sizeof message);
+    if (code[0]) snprintf(text, sizeof text, " (%s: %s)", code, message);
+    if (http->head.region[0])
+        snprintf(region, sizeof region, "; the bucket is in the region %s",
+                 http->head.region);
+    tarn_status kind = status == 404 || status == 410 ? TARN_ERR_NOT_FOUND
+                       : status == 412                ? TARN_ERR_EXISTS
+                                                      : TARN_ERR_IO;
+    const char *meaning = status == 401   ? ": the server wants to know who asks"
+                          : status == 403 ? ": access is denied"
+                          : status == 404 ? ": no such object"
+                          : status == 412 ? ": there already"
+                                          : "";
+    return tarn__fail_at(err, kind, http->config.shown, TARN_NO_OFFSET,
+                         "the server answers with status %ld%s%s%s", status, meaning,
+                         text, region);
+}
+
+/* --- Whole requests --------------------------------------------------------------- */
+
+static size_t take_reply(char *data, size_t one, size_t len, void *context)
+{
+    tarn__http_reply *reply = context;
+    size_t room = sizeof reply->body - 1 - reply->size;
+    size_t n = len < room ? len : room;
+    memcpy(reply->body + reply->size, data, n);
+    reply->size += n;
+    return len;
+}
+
+tarn_status tarn__http_exchange(tarn__http *http, const tarn__http_request *request,
+                                tarn__http_reply *reply, tarn_error *err)
+{
+    tarn__http_flow flow = {take_reply, NULL, reply};
+    for (unsigned attempt = 0;; attempt++) {
+        reply->size = 0;
+        if (attempt) tarn__http_back_off(attempt);
+        TARN_TRY(tarn__http_begin(http, request, &flow, err));
+        while (http->running)
+            tarn__http_pump(http);
+        reply->body[reply->size] = '\0';
+        if (!tarn__http_may_retry(http) || attempt >= http->config.retries) break;
+    }
+    return http->result == CURLE_OK ? TARN_OK : tarn__http_fail(http, err);
+}
+
+tarn_status tarn__http_check_absent(tarn__http *http, const char *url, tarn_error *err)
+{
+    tarn__http_request request = {.method = "HEAD", .url = url};
+    tarn__http_reply *reply = malloc(sizeof *reply);
+    if (!reply) return tarn__fail_memory(err);
+    tarn_status status = tarn__http_exchange(http, &request, reply, err);
+    free(reply);
+    TARN_TRY(status);
+    switch (http->head.status) {
+    case 200:
+        return tarn__fail_at(err, TARN_ERR_EXISTS, http->config.shown, TARN_NO_OFFSET,
+                             "there already; allow overwriting to replace it");
+    case 403:
+    case 404:
+    case 405:
+    case 410:
+    case 501:
+        return TARN_OK;
+    default:
+        return tarn__http_fail_status(http, "", 0, err);
+    }
+}

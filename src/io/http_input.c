@@ -1,0 +1,295 @@
+/* Reading over HTTP. A connection that is lost is made again with a request for the rest,
+ * and what comes then is used only if it is the rest of the same object. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "io/http.h"
+
+enum { BUFFER = 1 << 20, REPLY = 2048 };
+
+/* Attempts are counted anew after so many bytes have come. */
+#define RENEWED_AFTER (UINT64_C(64) << 20)
+
+typedef enum verdict {
+    PENDING,  /* no answer yet */
+    ACCEPTED, /* its body is what we want */
+    REFUSED   /* it is not; see failure */
+} verdict;
+
+typedef struct http_input {
+    tarn__input in;
+    tarn__http http;
+    char *url, *shown;
+    char *buffer;
+    size_t at, end;    /* what has come and is not taken */
+    bool paused;       /* the buffer was full */
+    uint64_t position; /* how much of the object has come */
+    uint64_t skip;     /* of an answer that begins at the beginning */
+    verdict verdict;
+    tarn_status failure; /* why it was refused; TARN_OK: its status says */
+    bool known;          /* what follows is filled in */
+    uint64_t total;      /* UINT64_MAX: not told */
+    char etag[256], modified[64];
+    unsigned attempt;    /* since bytes came */
+    uint64_t renewed_at; /* position */
+    char reply[REPLY];   /* of an answer that was refused */
+    size_t reply_size;
+    bool complete;
+} http_input;
+
+/* A weak tag promises the same meaning, not the same bytes. */
+static bool is_strong(const char *etag)
+{
+    return etag[0] == '"';
+}
+
+static bool can_resume(const http_input *h)
+{
+    return h->position == 0 || is_strong(h->etag) || h->modified[0];
+}
+
+static void note_identity(http_input *h, const tarn__http_head *head)
+{
+    h->known = true;
+    h->total = head->has_length ? head->length : UINT64_MAX;
+    memcpy(h->etag, head->etag, sizeof h->etag);
+    memcpy(h->modified, head->modified, sizeof h->modified);
+}
+
+static bool is_same(const http_input *h, const tarn__http_head *head, uint64_t total)
+{
+    if (total != UINT64_MAX && h->total != UINT64_MAX && total != h->total) return false;
+    if (strcmp(h->etag, head->etag) != 0) return false;
+    return is_strong(h->etag) || strcmp(h->modified, head->modified) == 0;
+}
+
+static verdict refuse_changed(http_input *h)
+{
+    h->failure = TARN_ERR_STALE;
+    return REFUSED;
+}
+
+static verdict judge(http_input *h)
+{
+    const tarn__http_head *head = &h->http.head;
+    h->failure = TARN_OK;
+    h->skip = 0;
+    if (head->status == 200 && h->position == 0) {
+        note_identity(h, head);
+        return ACCEPTED;
+    }
+    if (head->status == 200) { /* ranges are not known there, or the object is new */
+        uint64_t total = head->has_length ? head->length : UINT64_MAX;
+        if (!is_same(h, head, total)) return refuse_changed(h);
+        h->skip = h->position;
+        return ACCEPTED;
+    }
+    if (head->status == 206 && h->position > 0) {
+        bool fits = head->has_range && head->range_first == h->position &&
+                    is_same(h, head, head->range_total);
+        return fits ? ACCEPTED : refuse_changed(h);
+    }
+    if (head->status == 416 && h->position > 0) return refuse_changed(h);
+    return REFUSED;
+}
+
+static size_t take_refused(http_input *h, const char *data, size_t len)
+{
+    size_t room = REPLY - h->reply_size;
+    size_t n = len < room ? len : room;
+    memcpy(h->reply + h->reply_size, data, n);
+    h->reply_size += n;
+    return n; /* less than len breaks the transfer off */
+}
+
+static size_t on_body(char *data, size_t one, size_t len, void *context)
+{
+    http_input *h = context;
+    size_t all = len;
+    h->http.moved++;
+    if (h->verdict == PENDING) h->verdict = judge(h);
+    if (h->verdict == REFUSED) return take_refused(h, data, len);
+    if (h->skip) {
+        size_t n = h->skip < len ? (size_t)h->skip : len;
+        h->skip -= n;
+        data += n;
+        len -= n;
+    }
+    if (h->total != UINT64_MAX && len > h->total - h->position) {
+        h->verdict = refuse_changed(h);
+        return 0;
+    }
+    if (h->end + len > BUFFER) {
+        h->skip += all - len; /* the same bytes come again */
+        h->paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    memcpy(h->buffer + h->end, data, len);
+    h->end += len;
+    h->position += len;
+    return all;
+}
+
+static tarn_status begin(http_input *h, tarn_error *err)
+{
+    char range[64], condition[300];
+    const char *headers[3] = {NULL};
+    if (h->position > 0) {
+        snprintf(range, sizeof range, "Range: bytes=%llu-",
+                 (unsigned long long)h->position);
+        snprintf(condition, sizeof condition, "If-Range: %s",
+                 is_strong(h->etag) ? h->etag : h->modified);
+        headers[0] = range;
+        headers[1] = condition;
+    }
+    tarn__http_request request = {.method = "GET", .url = h->url, .headers = headers};
+    tarn__http_flow flow = {on_body, NULL, h};
+    h->verdict = PENDING;
+    h->paused = false;
+    h->reply_size = 0;
+    return tarn__http_begin(&h->http, &request, &flow, err);
+}
+
+static tarn_status fail(http_input *h, tarn_error *err)
+{
+    tarn_status status;
+    if (h->verdict == REFUSED && h->failure == TARN_ERR_STALE)
+        status = tarn__fail_at(err, TARN_ERR_STALE, h->shown, TARN_NO_OFFSET,
+                               "the object changed while it was read: read it again from "
+                               "the beginning");
+    else if (h->verdict == REFUSED)
+        status = tarn__http_fail_status(&h->http, h->reply, h->reply_size, err);
+    else if (h->http.result == CURLE_OK)
+        status = tarn__fail_at(err, TARN_ERR_TRUNCATED, h->shown, TARN_NO_OFFSET,
+                               "the server promised %llu bytes and ended here",
+                               (unsigned long long)h->total);
+    else
+        status = tarn__http_fail(&h->http, err);
+    if (err && h->position > 0) err->offset = h->position;
+    return status;
+}
+
+/* Another attempt, or the failure of the last one. */
+static tarn_status try_again(http_input *h, tarn_error *err)
+{
+    bool lost = h->verdict != REFUSED && h->http.result == CURLE_OK;
+    if (h->position - h->renewed_at >= RENEWED_AFTER) {
+        h->attempt = 0;
+        h->renewed_at = h->position;
+    }
+    bool may = (lost || tarn__http_may_retry(&h->http)) && h->failure != TARN_ERR_STALE;
+    if (!may || h->attempt >= h->http.config.retries) return fail(h, err);
+    if (!can_resume(h)) {
+        tarn_status status = fail(h, err);
+        if (err) {
+            size_t used = strlen(err->message);
+            snprintf(
+                err->message + used, sizeof err->message - used,
+                "; the server names no version of the object, so that reading cannot "
+                "go on where it stopped");
+        }
+        return status;
+    }
+    tarn__http_back_off(++h->attempt);
+    return begin(h, err);
+}
+
+/* Goes one step: bytes come, or the answer ends well, or another attempt begins. */
+static tarn_status advance(http_input *h, tarn_error *err)
+{
+    if (h->paused && h->at == h->end) {
+        h->paused = false;
+        h->at = h->end = 0;
+        h->http.curl->easy_pause(h->http.easy, CURLPAUSE_CONT);
+        if (h->at < h->end) return TARN_OK;
+    }
+    tarn__http_pump(&h->http);
+    if (h->http.running) return TARN_OK;
+    if (h->http.result == CURLE_OK && h->verdict == PENDING) h->verdict = judge(h);
+    if (h->http.result == CURLE_OK && h->verdict == ACCEPTED &&
+        (h->total == UINT64_MAX || h->position == h->total)) {
+        h->complete = true;
+        return TARN_OK;
+    }
+    return try_again(h, err);
+}
+
+static tarn_status http_read(tarn__input *in, void *buf, size_t len, size_t *out_got,
+                             tarn_error *err)
+{
+    http_input *h = (http_input *)in;
+    if (h->at == h->end) h->at = h->end = 0;
+    while (h->at == h->end && !h->complete)
+        TARN_TRY(advance(h, err));
+    size_t held = h->end - h->at;
+    *out_got = held < len ? held : len;
+    memcpy(buf, h->buffer + h->at, *out_got);
+    h->at += *out_got;
+    return TARN_OK;
+}
+
+static void http_close(tarn__input *in)
+{
+    http_input *h = (http_input *)in;
+    void *signer = h->http.config.signer;
+    tarn__http_reset(&h->http);
+    free(signer);
+    free(h->url);
+    free(h->shown);
+    free(h->buffer);
+    free(h);
+}
+
+static const tarn__input_ops ops = {http_read, http_close};
+
+/* Until an answer is there, so that a missing object is told when it is opened. */
+static tarn_status await_answer(http_input *h, tarn_error *err)
+{
+    TARN_TRY(begin(h, err));
+    while (h->verdict != ACCEPTED && !h->complete)
+        TARN_TRY(advance(h, err));
+    return TARN_OK;
+}
+
+tarn_status tarn__http_read(const char *url, const tarn__http_config *config,
+                            tarn__input **out, tarn_error *err)
+{
+    http_input *h = calloc(1, sizeof *h);
+    if (!h) {
+        free(config->signer);
+        return tarn__fail_memory(err);
+    }
+    h->in.ops = &ops;
+    h->url = strdup(url);
+    h->shown = strdup(config->shown);
+    h->buffer = malloc(BUFFER);
+    tarn__http_config own = *config;
+    own.shown = h->shown;
+    tarn_status status =
+        h->url && h->shown && h->buffer ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK) status = tarn__http_init(&h->http, &own, err);
+    h->http.config.signer = config->signer;
+    if (status == TARN_OK) status = await_answer(h, err);
+    if (status != TARN_OK) {
+        http_close(&h->in);
+        return status;
+    }
+    *out = &h->in;
+    return TARN_OK;
+}
+
+tarn_status tarn__http_input_open(const char *url, const char *shown,
+                                  const tarn_source_options *options, tarn__input **out,
+                                  tarn_error *err)
+{
+    tarn__http_config config = {
+        .shown = shown,
+        .connect_seconds = options->connect_seconds,
+        .stall_seconds = options->stall_seconds,
+        .retries = options->retries,
+        .follow = true,
+    };
+    return tarn__http_read(url, &config, out, err);
+}

@@ -1,0 +1,179 @@
+/* Writing over HTTP, with PUT. What is small is kept and sent in one piece, again if need
+ * be; what is larger is sent while it is written, and a connection lost then is an error.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "io/http.h"
+
+enum { SMALL = 8 << 20 };
+
+typedef struct http_output {
+    tarn__output out;
+    tarn__http http;
+    char *url, *shown;
+    bool overwrite;
+    tarn__buf held;   /* while it is small */
+    bool streaming;   /* it is not */
+    const char *next; /* what curl may take */
+    size_t left;
+    bool paused, ended;
+    tarn__http_reply reply;
+} http_output;
+
+static const char *const only_new[] = {"If-None-Match: *", NULL};
+
+static size_t give(char *buf, size_t one, size_t size, void *context)
+{
+    http_output *h = context;
+    if (h->left == 0 && !h->ended) {
+        h->paused = true;
+        return CURL_READFUNC_PAUSE;
+    }
+    size_t n = h->left < size ? h->left : size;
+    memcpy(buf, h->next, n);
+    h->next += n;
+    h->left -= n;
+    h->http.moved++;
+    return n;
+}
+
+static size_t take(char *data, size_t one, size_t len, void *context)
+{
+    http_output *h = context;
+    size_t room = sizeof h->reply.body - 1 - h->reply.size;
+    size_t n = len < room ? len : room;
+    memcpy(h->reply.body + h->reply.size, data, n);
+    h->reply.size += n;
+    h->http.moved++;
+    return len;
+}
+
+static tarn_status check_answer(http_output *h, tarn_error *err)
+{
+    if (h->http.result != CURLE_OK) return tarn__http_fail(&h->http, err);
+    long status = h->http.head.status;
+    if (status >= 200 && status < 300) return TARN_OK;
+    return tarn__http_fail_status(&h->http, h->reply.body, h->reply.size, err);
+}
+
+static void resume(http_output *h)
+{
+    if (!h->paused) return;
+    h->paused = false;
+    h->http.curl->easy_pause(h->http.easy, CURLPAUSE_CONT);
+}
+
+static tarn_status feed(http_output *h, const char *data, size_t len, tarn_error *err)
+{
+    h->next = data;
+    h->left = len;
+    resume(h);
+    while (h->left && h->http.running)
+        tarn__http_pump(&h->http);
+    if (h->left == 0) return TARN_OK;
+    TARN_TRY(check_answer(h, err));
+    return tarn__fail_at(err, TARN_ERR_IO, h->shown, TARN_NO_OFFSET,
+                         "the server answered before it had all of the data");
+}
+
+static tarn_status begin_stream(http_output *h, tarn_error *err)
+{
+    tarn__http_request request = {
+        .method = "PUT",
+        .url = h->url,
+        .headers = h->overwrite ? NULL : only_new,
+        .body_size = UINT64_MAX,
+    };
+    tarn__http_flow flow = {take, give, h};
+    h->streaming = true;
+    TARN_TRY(tarn__http_begin(&h->http, &request, &flow, err));
+    TARN_TRY(feed(h, h->held.data, h->held.size, err));
+    tarn__buf_reset(&h->held);
+    return TARN_OK;
+}
+
+static tarn_status http_write(tarn__output *out, const void *data, size_t len,
+                              tarn_error *err)
+{
+    http_output *h = (http_output *)out;
+    if (!h->streaming && len <= SMALL - h->held.size)
+        return tarn__buf_add(&h->held, data, len, err);
+    if (!h->streaming) TARN_TRY(begin_stream(h, err));
+    return feed(h, data, len, err);
+}
+
+static tarn_status send_small(http_output *h, tarn_error *err)
+{
+    tarn__http_request request = {
+        .method = "PUT",
+        .url = h->url,
+        .headers = h->overwrite ? NULL : only_new,
+        .body = h->held.data,
+        .body_size = h->held.size,
+    };
+    TARN_TRY(tarn__http_exchange(&h->http, &request, &h->reply, err));
+    return check_answer(h, err);
+}
+
+static tarn_status end_stream(http_output *h, tarn_error *err)
+{
+    h->ended = true;
+    resume(h);
+    while (h->http.running)
+        tarn__http_pump(&h->http);
+    return check_answer(h, err);
+}
+
+/* A transfer that is broken off in the middle is for the server to throw away. */
+static void http_abandon(tarn__output *out)
+{
+    http_output *h = (http_output *)out;
+    tarn__http_reset(&h->http);
+    tarn__buf_reset(&h->held);
+    free(h->url);
+    free(h->shown);
+    free(h);
+}
+
+static tarn_status http_finish(tarn__output *out, tarn_error *err)
+{
+    http_output *h = (http_output *)out;
+    tarn_status status = h->streaming ? end_stream(h, err) : send_small(h, err);
+    http_abandon(out);
+    return status;
+}
+
+static const tarn__output_ops ops = {http_write, http_finish, http_abandon};
+
+tarn_status tarn__http_output_open(const char *url, const char *shown,
+                                   const tarn_sink_options *options, tarn__output **out,
+                                   tarn_error *err)
+{
+    http_output *h = calloc(1, sizeof *h);
+    if (!h) return tarn__fail_memory(err);
+    h->out.ops = &ops;
+    h->overwrite = options->overwrite;
+    h->url = strdup(url);
+    h->shown = strdup(shown);
+    tarn__buf_init(&h->held, SMALL);
+    tarn__http_config config = {
+        .shown = h->shown,
+        .connect_seconds = options->connect_seconds,
+        .stall_seconds = options->stall_seconds,
+        .retries = options->retries,
+        .follow = true,
+    };
+    tarn_status status = h->url && h->shown ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK) status = tarn__http_init(&h->http, &config, err);
+    if (status == TARN_OK && !h->overwrite)
+        status = tarn__http_check_absent(&h->http, url, err);
+    if (status != TARN_OK) {
+        http_abandon(&h->out);
+        return status;
+    }
+    *out = &h->out;
+    return TARN_OK;
+}

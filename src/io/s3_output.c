@@ -1,0 +1,247 @@
+/* Writing to S3: what fits one part is one PUT, anything larger a multipart upload that
+ * is completed at finish and aborted otherwise. One part at a time is in memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "io/s3.h"
+#include "io/url.h"
+
+/* An upload has at most 10,000 parts. Doubling the size of a part every thousand reaches
+ * the largest object there can be (5 TiB) and keeps parts small for all that are not
+ * large: 8 MiB up to 8 GB, 64 MiB up to 120 GB. */
+enum { FIRST_PART = 8 << 20, PARTS_OF_A_SIZE = 1000, MAX_PARTS = 10000 };
+
+typedef struct s3_output {
+    tarn__output out;
+    tarn__http http;
+    tarn__s3_object object;
+    char *shown;
+    bool overwrite;
+    char *part;
+    size_t used, capacity;
+    unsigned parts;  /* that were sent */
+    char *upload;    /* the upload's id, as a query has it */
+    tarn__buf etags; /* of the parts, as XML */
+    tarn__http_reply reply;
+} s3_output;
+
+static const char *const only_new[] = {"If-None-Match: *", NULL};
+
+static tarn_status request(s3_output *s, const char *method, const char *query,
+                           const char *const *headers, const void *body, size_t len,
+                           tarn_error *err)
+{
+    char digest[TARN__SHA256_HEX];
+    size_t size = strlen(s->object.url) + strlen(query) + 2;
+    char *url = malloc(size);
+    if (!url) return tarn__fail_memory(err);
+    snprintf(url, size, "%s%s%s", s->object.url, query[0] ? "?" : "", query);
+    tarn__sha256_hex(digest, body, len);
+    tarn__http_request r = {
+        .method = method,
+        .url = url,
+        .headers = headers,
+        .body = body,
+        .body_size = len,
+        .digest = digest,
+    };
+    tarn_status status = tarn__http_exchange(&s->http, &r, &s->reply, err);
+    free(url);
+    if (status != TARN_OK) return status;
+    long code = s->http.head.status;
+    if (code >= 200 && code < 300) return TARN_OK;
+    return tarn__http_fail_status(&s->http, s->reply.body, s->reply.size, err);
+}
+
+/* A write that must not replace anything. A store that does not know the condition says
+ * so, and is asked without it; the look at the beginning is then all there is. */
+static tarn_status request_new(s3_output *s, const char *method, const char *query,
+                               const void *body, size_t len, tarn_error *err)
+{
+    const char *const *headers = s->overwrite ? NULL : only_new;
+    tarn_status status = request(s, method, query, headers, body, len, err);
+    if (status != TARN_OK && headers && s->http.head.status == 501)
+        status = request(s, method, query, NULL, body, len, err);
+    return status;
+}
+
+static tarn_status fail_odd(s3_output *s, const char *what, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_IO, s->shown, TARN_NO_OFFSET,
+                         "the store's answer has no %s", what);
+}
+
+static tarn_status begin_upload(s3_output *s, tarn_error *err)
+{
+    TARN_TRY(request(s, "POST", "uploads=", NULL, "", 0, err));
+    const char *from = strstr(s->reply.body, "<UploadId>");
+    const char *to = from ? strstr(from, "</UploadId>") : NULL;
+    if (!to) return fail_odd(s, "upload id", err);
+    from += strlen("<UploadId>");
+    /* An id goes back as it came; one that XML had to protect is none we could send. */
+    if (to == from || memchr(from, '&', (size_t)(to - from)))
+        return fail_odd(s, "usable upload id", err);
+    tarn__buf query;
+    tarn__buf_init(&query, 16384);
+    tarn_status status = tarn__buf_add(&query, "uploadId=", 9, err);
+    if (status == TARN_OK)
+        status = tarn__url_encode(&query, from, (size_t)(to - from), false, err);
+    if (status == TARN_OK) status = tarn__buf_add(&query, "", 1, err);
+    if (status == TARN_OK)
+        s->upload = query.data;
+    else
+        tarn__buf_reset(&query);
+    return status;
+}
+
+static tarn_status note_etag(s3_output *s, tarn_error *err)
+{
+    const char *etag = s->http.head.etag;
+    char text[512];
+    size_t len = strlen(etag);
+    if (len >= 2 && etag[0] == '"' && etag[len - 1] == '"') {
+        etag++;
+        len -= 2;
+    }
+    if (len == 0 || strcspn(etag, "<>&\"") < len) return fail_odd(s, "usable ETag", err);
+    int n = snprintf(text, sizeof text,
+                     "<Part><PartNumber>%u</PartNumber><ETag>&quot;%.*s&quot;</ETag>"
+                     "</Part>",
+                     s->parts, (int)len, etag);
+    return tarn__buf_add(&s->etags, text, (size_t)n, err);
+}
+
+static tarn_status grow_part(s3_output *s, tarn_error *err)
+{
+    if (s->parts % PARTS_OF_A_SIZE) return TARN_OK;
+    free(s->part);
+    s->capacity *= 2;
+    s->part = malloc(s->capacity);
+    return s->part ? TARN_OK : tarn__fail_memory(err);
+}
+
+static tarn_status send_part(s3_output *s, tarn_error *err)
+{
+    if (!s->upload) TARN_TRY(begin_upload(s, err));
+    if (s->parts == MAX_PARTS)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, s->shown, TARN_NO_OFFSET,
+                             "more than %d parts", MAX_PARTS);
+    size_t size = strlen(s->upload) + 64;
+    char *query = malloc(size);
+    if (!query) return tarn__fail_memory(err);
+    s->parts++;
+    snprintf(query, size, "partNumber=%u&%s", s->parts, s->upload);
+    tarn_status status = request(s, "PUT", query, NULL, s->part, s->used, err);
+    free(query);
+    TARN_TRY(status);
+    TARN_TRY(note_etag(s, err));
+    s->used = 0;
+    return grow_part(s, err);
+}
+
+static tarn_status s3_write(tarn__output *out, const void *data, size_t len,
+                            tarn_error *err)
+{
+    s3_output *s = (s3_output *)out;
+    while (len) {
+        if (s->used == s->capacity) TARN_TRY(send_part(s, err));
+        size_t room = s->capacity - s->used, n = len < room ? len : room;
+        memcpy(s->part + s->used, data, n);
+        s->used += n;
+        data = (const char *)data + n;
+        len -= n;
+    }
+    return TARN_OK;
+}
+
+/* The store may say yes first and find out later that it cannot. */
+static tarn_status complete(s3_output *s, tarn_error *err)
+{
+    static const char head[] = "<CompleteMultipartUpload>";
+    static const char tail[] = "</CompleteMultipartUpload>";
+    tarn__buf body;
+    if (s->used) TARN_TRY(send_part(s, err));
+    tarn__buf_init(&body, s->etags.size + 256);
+    tarn_status status = tarn__buf_add(&body, head, sizeof head - 1, err);
+    if (status == TARN_OK)
+        status = tarn__buf_add(&body, s->etags.data, s->etags.size, err);
+    if (status == TARN_OK) status = tarn__buf_add(&body, tail, sizeof tail - 1, err);
+    if (status == TARN_OK)
+        status = request_new(s, "POST", s->upload, body.data, body.size, err);
+    tarn__buf_reset(&body);
+    TARN_TRY(status);
+    if (strstr(s->reply.body, "<Error>"))
+        return tarn__http_fail_status(&s->http, s->reply.body, s->reply.size, err);
+    free(s->upload);
+    s->upload = NULL;
+    return TARN_OK;
+}
+
+/* Parts of an upload that nobody aborts are kept, and paid for, until someone does. */
+static void s3_abandon(tarn__output *out)
+{
+    s3_output *s = (s3_output *)out;
+    if (s->upload) (void)!request(s, "DELETE", s->upload, NULL, "", 0, NULL);
+    tarn__http_reset(&s->http);
+    tarn__s3_object_reset(&s->object);
+    tarn__buf_reset(&s->etags);
+    free(s->upload);
+    free(s->part);
+    free(s->shown);
+    free(s);
+}
+
+static tarn_status s3_finish(tarn__output *out, tarn_error *err)
+{
+    s3_output *s = (s3_output *)out;
+    tarn_status status =
+        s->upload ? complete(s, err) : request_new(s, "PUT", "", s->part, s->used, err);
+    s3_abandon(out);
+    return status;
+}
+
+static const tarn__output_ops ops = {s3_write, s3_finish, s3_abandon};
+
+static tarn_status start(s3_output *s, const char *url, const char *shown,
+                         const tarn_sink_options *options, tarn_error *err)
+{
+    s->shown = strdup(shown);
+    s->part = malloc(FIRST_PART);
+    if (!s->shown || !s->part) return tarn__fail_memory(err);
+    s->capacity = FIRST_PART;
+    s->overwrite = options->overwrite;
+    tarn__buf_init(&s->etags, 8 << 20);
+    tarn_status status = tarn__s3_object_init(&s->object, url, err);
+    if (status != TARN_OK) {
+        if (err && !err->path[0]) tarn__error_place(err, shown, TARN_NO_OFFSET);
+        return status;
+    }
+    tarn__http_config config = {
+        .shown = s->shown,
+        .connect_seconds = options->connect_seconds,
+        .stall_seconds = options->stall_seconds,
+        .retries = options->retries,
+        .sign = tarn__s3_sign,
+        .signer = s->object.signer,
+    };
+    TARN_TRY(tarn__http_init(&s->http, &config, err));
+    return s->overwrite ? TARN_OK : tarn__http_check_absent(&s->http, s->object.url, err);
+}
+
+tarn_status tarn__s3_output_open(const char *url, const char *shown,
+                                 const tarn_sink_options *options, tarn__output **out,
+                                 tarn_error *err)
+{
+    s3_output *s = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    s->out.ops = &ops;
+    tarn_status status = start(s, url, shown, options, err);
+    if (status != TARN_OK) {
+        s3_abandon(&s->out);
+        return status;
+    }
+    *out = &s->out;
+    return TARN_OK;
+}

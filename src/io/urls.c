@@ -1,0 +1,436 @@
+/* Lists of URLs: "::" between them, braces that stand for several, globs for local files.
+ * Braces mean what Python's braceexpand makes of them, because that is what WebDataset's
+ * users have in their scripts. */
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <tarn/source.h>
+
+#include "base/error.h"
+#include "io/url.h"
+
+enum {
+    MAX_BRACE_DEPTH = 64, /* braces inside braces */
+    MAX_DIGITS = 255,     /* of a number in a range, padding counted */
+};
+
+/* Texts one behind the other, each with a NUL. */
+typedef struct texts {
+    tarn__buf chars;
+    size_t *starts;
+    size_t count, capacity;
+} texts;
+
+struct tarn_urls {
+    texts list;
+};
+
+static void texts_init(texts *t)
+{
+    *t = (texts){0};
+    tarn__buf_init(&t->chars, TARN_MAX_URL_BYTES);
+}
+
+static void texts_reset(texts *t)
+{
+    tarn__buf_reset(&t->chars);
+    free(t->starts);
+    *t = (texts){0};
+}
+
+static const char *text_at(const texts *t, size_t i)
+{
+    return t->chars.data + t->starts[i];
+}
+
+static tarn_status fail_too_many(tarn_error *err)
+{
+    return tarn__fail(err, TARN_ERR_LIMIT,
+                      "the pattern stands for more than %u URLs, or %u MiB of them",
+                      TARN_MAX_URLS, TARN_MAX_URL_BYTES >> 20);
+}
+
+/* Adds a + b as one text. */
+static tarn_status texts_add(texts *t, const char *a, size_t a_len, const char *b,
+                             size_t b_len, tarn_error *err)
+{
+    if (t->count >= TARN_MAX_URLS ||
+        a_len + b_len + 1 > TARN_MAX_URL_BYTES - t->chars.size)
+        return fail_too_many(err);
+    TARN_TRY(tarn__grow(&t->starts, sizeof *t->starts, t->count, &t->capacity, err));
+    TARN_TRY(tarn__buf_reserve(&t->chars, a_len + b_len + 1, err));
+    t->starts[t->count++] = t->chars.size;
+    TARN_TRY(tarn__buf_add(&t->chars, a, a_len, err));
+    TARN_TRY(tarn__buf_add(&t->chars, b, b_len, err));
+    return tarn__buf_add(&t->chars, "", 1, err);
+}
+
+static tarn_status add_one(texts *t, const char *text, size_t len, tarn_error *err)
+{
+    return texts_add(t, text, len, "", 0, err);
+}
+
+/* Makes t every text of t followed by every text of more. */
+static tarn_status multiply(texts *t, const texts *more, tarn_error *err)
+{
+    texts product;
+    tarn_status status = TARN_OK;
+    texts_init(&product);
+    if (t->count && more->count > TARN_MAX_URLS / t->count) status = fail_too_many(err);
+    for (size_t i = 0; i < t->count && status == TARN_OK; i++) {
+        const char *a = text_at(t, i);
+        size_t a_len = strlen(a);
+        for (size_t j = 0; j < more->count && status == TARN_OK; j++) {
+            const char *b = text_at(more, j);
+            status = texts_add(&product, a, a_len, b, strlen(b), err);
+        }
+    }
+    texts_reset(t);
+    *t = product;
+    return status;
+}
+
+static tarn_status multiply_one(texts *t, const char *text, size_t len, tarn_error *err)
+{
+    texts one;
+    texts_init(&one);
+    tarn_status status = add_one(&one, text, len, err);
+    if (status == TARN_OK) status = multiply(t, &one, err);
+    texts_reset(&one);
+    return status;
+}
+
+/* --- Ranges ---------------------------------------------------------------------- */
+
+typedef struct range {
+    bool letters;
+    bool too_large; /* a number that does not fit */
+    int64_t first, last, step;
+    int width; /* of zero-padded numbers; 0: as they are */
+} range;
+
+/* A decimal number at *at; false if there is none. */
+static bool take_number(const char **at, const char *end, range *r, int64_t *out,
+                        int *out_len)
+{
+    const char *p = *at;
+    bool negative = p < end && *p == '-';
+    int64_t value = 0;
+    if (negative) p++;
+    const char *digits = p;
+    for (; p < end && *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, *p - '0', &value))
+            r->too_large = true;
+    if (p == digits) return false;
+    if (p - *at > MAX_DIGITS) r->too_large = true;
+    *out_len = (int)(p - *at);
+    *out = negative ? -value : value;
+    *at = p;
+    return true;
+}
+
+static bool take_dots(const char **at, const char *end)
+{
+    if (end - *at < 2 || (*at)[0] != '.' || (*at)[1] != '.') return false;
+    *at += 2;
+    return true;
+}
+
+static bool is_padded(const char *number, int len)
+{
+    if (*number == '-') {
+        number++;
+        len--;
+    }
+    return len > 1 && *number == '0';
+}
+
+/* "..STEP" or nothing. The sign of a step says nothing, and 0 means 1. */
+static bool take_step(const char **at, const char *end, range *r)
+{
+    int len;
+    r->step = 1;
+    if (*at == end) return true;
+    if (!take_dots(at, end) || !take_number(at, end, r, &r->step, &len) || *at != end)
+        return false;
+    if (r->step < 0) r->step = -r->step;
+    if (r->step == 0) r->step = 1;
+    return true;
+}
+
+static bool parse_numbers(const char *at, const char *end, range *r)
+{
+    const char *first = at, *last;
+    int first_len, last_len;
+    if (!take_number(&at, end, r, &r->first, &first_len) || !take_dots(&at, end))
+        return false;
+    last = at;
+    if (!take_number(&at, end, r, &r->last, &last_len) || !take_step(&at, end, r))
+        return false;
+    if (is_padded(first, first_len) || is_padded(last, last_len))
+        r->width = first_len > last_len ? first_len : last_len;
+    return true;
+}
+
+/* Upper case comes before lower case, with nothing in between. */
+static int letter_place(char c)
+{
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    return -1;
+}
+
+static bool parse_letters(const char *at, const char *end, range *r)
+{
+    *r = (range){.letters = true};
+    if (end - at < 4 || letter_place(at[0]) < 0) return false;
+    r->first = letter_place(*at++);
+    if (!take_dots(&at, end) || at == end || letter_place(*at) < 0) return false;
+    r->last = letter_place(*at++);
+    return take_step(&at, end, r);
+}
+
+static tarn_status add_range(texts *t, const range *r, tarn_error *err)
+{
+    if (r->too_large)
+        return tarn__fail(err, TARN_ERR_LIMIT, "a range with a number that is too large");
+    bool up = r->first < r->last;
+    uint64_t span = up ? (uint64_t)r->last - (uint64_t)r->first
+                       : (uint64_t)r->first - (uint64_t)r->last;
+    uint64_t count = span / (uint64_t)r->step + 1;
+    if (count > TARN_MAX_URLS) return fail_too_many(err);
+    for (uint64_t i = 0; i < count; i++) {
+        char text[MAX_DIGITS + 1];
+        int64_t value = (int64_t)((uint64_t)r->first + (up ? i : -i) * (uint64_t)r->step);
+        int len = 1;
+        if (r->letters)
+            text[0] = (char)(value < 26 ? 'A' + value : 'a' + value - 26);
+        else
+            len = snprintf(text, sizeof text, "%0*lld", r->width, (long long)value);
+        TARN_TRY(add_one(t, text, (size_t)len, err));
+    }
+    return TARN_OK;
+}
+
+/* --- Braces ---------------------------------------------------------------------- */
+
+static tarn_status expand(texts *t, const char *at, const char *end, int depth,
+                          tarn_error *err);
+
+/* The next character that means something, and past which an escape has to be skipped. */
+static const char *next_mark(const char *at, const char *end)
+{
+    while (at < end && *at != '{' && *at != '}' && *at != ',')
+        at += *at == '\\' ? 2 : 1;
+    return at < end ? at : end;
+}
+
+/* "a,b,c": adds what each stands for. *out_found is false if there is no comma. */
+static tarn_status add_sequence(texts *t, const char *start, const char *end, int depth,
+                                bool *out_found, tarn_error *err)
+{
+    int open = 0;
+    *out_found = false;
+    for (const char *at = next_mark(start, end); at < end; at = next_mark(at + 1, end)) {
+        if (*at == '{') open++;
+        if (*at == '}') open--;
+        if (*at != ',' || open != 0) continue;
+        *out_found = true;
+        TARN_TRY(expand(t, start, at, depth, err));
+        start = at + 1;
+    }
+    return *out_found ? expand(t, start, end, depth, err) : TARN_OK;
+}
+
+/* What stands between two braces; without comma or range the braces are text. */
+static tarn_status add_braces(texts *t, const char *start, const char *end, int depth,
+                              tarn_error *err)
+{
+    range r = {0};
+    bool found;
+    if (parse_numbers(start, end, &r) || parse_letters(start, end, &r))
+        return add_range(t, &r, err);
+    TARN_TRY(add_sequence(t, start, end, depth, &found, err));
+    if (found) return TARN_OK;
+    texts inner;
+    texts_init(&inner);
+    tarn_status status = expand(&inner, start, end, depth, err);
+    for (size_t i = 0; i < inner.count && status == TARN_OK; i++) {
+        const char *text = text_at(&inner, i);
+        size_t len = strlen(text);
+        char *braced = malloc(len + 3);
+        if (!braced) status = tarn__fail_memory(err);
+        if (!braced) break;
+        snprintf(braced, len + 3, "{%s}", text);
+        status = add_one(t, braced, len + 2, err);
+        free(braced);
+    }
+    texts_reset(&inner);
+    return status;
+}
+
+static tarn_status multiply_braces(texts *t, const char *start, const char *end,
+                                   int depth, tarn_error *err)
+{
+    texts more;
+    texts_init(&more);
+    tarn_status status = add_braces(&more, start, end, depth + 1, err);
+    if (status == TARN_OK) status = multiply(t, &more, err);
+    texts_reset(&more);
+    return status;
+}
+
+/* Fills product with what the pattern stands for, escapes still in it. A closing brace
+ * before any opening one is text as long as an opening one makes up for it. */
+static tarn_status expand_into(texts *product, const char *start, const char *end,
+                               int depth, tarn_error *err)
+{
+    int open = 0;
+    TARN_TRY(add_one(product, "", 0, err));
+    for (const char *at = next_mark(start, end); at < end; at = next_mark(at + 1, end)) {
+        if (*at == '{' && open++ == 0) {
+            TARN_TRY(multiply_one(product, start, (size_t)(at - start), err));
+            start = at;
+        }
+        if (*at == '}' && --open == 0) {
+            TARN_TRY(multiply_braces(product, start + 1, at, depth, err));
+            start = at + 1;
+        }
+    }
+    if (open != 0)
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "braces that do not match; write \\{ or \\} for a brace that is "
+            "part of the name");
+    return multiply_one(product, start, (size_t)(end - start), err);
+}
+
+static tarn_status expand(texts *t, const char *at, const char *end, int depth,
+                          tarn_error *err)
+{
+    texts product;
+    if (depth > MAX_BRACE_DEPTH)
+        return tarn__fail(err, TARN_ERR_LIMIT, "braces inside braces, more than %d deep",
+                          MAX_BRACE_DEPTH);
+    texts_init(&product);
+    tarn_status status = expand_into(&product, at, end, depth, err);
+    for (size_t i = 0; i < product.count && status == TARN_OK; i++)
+        status = add_one(t, text_at(&product, i), strlen(text_at(&product, i)), err);
+    texts_reset(&product);
+    return status;
+}
+
+/* --- Globs and lists ------------------------------------------------------------- */
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_glob(const char *url)
+{
+    struct stat st;
+    if (tarn__url_scheme(url) || !strpbrk(url, "*?[")) return false;
+    return lstat(url, &st) != 0; /* a file of just that name is meant */
+}
+
+static tarn_status add_glob(texts *t, const char *pattern, tarn_error *err)
+{
+    glob_t found;
+    tarn_status status = TARN_OK;
+    switch (glob(pattern, GLOB_NOSORT | GLOB_NOESCAPE, NULL, &found)) {
+    case 0:
+        break;
+    case GLOB_NOMATCH:
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, pattern, TARN_NO_OFFSET,
+                             "no file has such a name");
+    case GLOB_NOSPACE:
+        return tarn__fail_memory(err);
+    default:
+        return tarn__fail_errno(err, pattern, errno, "cannot list");
+    }
+    /* By bytes: glob itself would sort by the rules of some language. */
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_texts);
+    for (size_t i = 0; i < found.gl_pathc && status == TARN_OK; i++)
+        status = add_one(t, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
+    globfree(&found);
+    return status;
+}
+
+/* A backslash goes, and what it protected stays. */
+static void drop_escapes(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        if (from[0] == '\\' && from[1] && from[1] != '\n') from++;
+        *to++ = *from;
+    }
+    *to = '\0';
+}
+
+static tarn_status add_item(texts *t, const char *item, size_t len, tarn_error *err)
+{
+    texts found;
+    if (len == 0) return tarn__fail(err, TARN_ERR_USAGE, "an empty URL in the list");
+    texts_init(&found);
+    tarn_status status = expand(&found, item, item + len, 0, err);
+    for (size_t i = 0; i < found.count && status == TARN_OK; i++) {
+        char *url = found.chars.data + found.starts[i];
+        drop_escapes(url);
+        if (is_glob(url))
+            status = add_glob(t, url, err);
+        else
+            status = add_one(t, url, strlen(url), err);
+    }
+    texts_reset(&found);
+    return status;
+}
+
+static tarn_status add_list(texts *t, const char *list, tarn_error *err)
+{
+    if (strlen(list) > TARN__MAX_URL)
+        return tarn__fail(err, TARN_ERR_LIMIT, "a list of more than %u bytes",
+                          TARN__MAX_URL);
+    for (;;) {
+        const char *end = strstr(list, "::");
+        TARN_TRY(add_item(t, list, end ? (size_t)(end - list) : strlen(list), err));
+        if (!end) return TARN_OK;
+        list = end + 2;
+    }
+}
+
+tarn_status tarn_urls_expand(const char *list, tarn_urls **out, tarn_error *err)
+{
+    *out = NULL;
+    tarn_urls *urls = malloc(sizeof *urls);
+    if (!urls) return tarn__fail_memory(err);
+    texts_init(&urls->list);
+    tarn_status status = add_list(&urls->list, list, err);
+    if (status == TARN_OK)
+        *out = urls;
+    else
+        tarn_urls_free(urls);
+    return status;
+}
+
+size_t tarn_urls_count(const tarn_urls *urls)
+{
+    return urls->list.count;
+}
+
+const char *tarn_urls_get(const tarn_urls *urls, size_t number)
+{
+    return number < urls->list.count ? text_at(&urls->list, number) : NULL;
+}
+
+void tarn_urls_free(tarn_urls *urls)
+{
+    if (!urls) return;
+    texts_reset(&urls->list);
+    free(urls);
+}

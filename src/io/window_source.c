@@ -1,0 +1,134 @@
+/* The window over a source: one buffer that moves forward. What lies before the place
+ * asked for is let go, except where the caller keeps it to look ahead. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "io/window.h"
+
+size_t tarn__window_chunk = 256 << 10;
+
+tarn_status tarn__window_open_source(tarn__window *w, tarn__file *file,
+                                     tarn_source *source, tarn_error *err)
+{
+    *w = (tarn__window){.file = file,
+                        .direct_fd = -1,
+                        .source = source,
+                        .size = &file->size,
+                        .keep = TARN_NO_OFFSET};
+    file->size = TARN__SIZE_UNKNOWN;
+    w->buffer = malloc(tarn__window_chunk);
+    if (!w->buffer) return tarn__fail_memory(err);
+    w->capacity = tarn__window_chunk;
+    w->data = w->buffer;
+    return TARN_OK;
+}
+
+void tarn__window_keep(tarn__window *w, uint64_t offset)
+{
+    w->keep = offset;
+}
+
+/* Reads len bytes that stand at w->end, or as many as there are. */
+static tarn_status read_on(tarn__window *w, void *buf, size_t len, size_t *out_got,
+                           tarn_error *err)
+{
+    *out_got = 0;
+    if (w->failed) {
+        if (err) *err = w->failure;
+        return w->failure.code;
+    }
+    if (*w->size != TARN__SIZE_UNKNOWN) return TARN_OK;
+    tarn_status status = tarn_source_read(w->source, buf, len, out_got, &w->failure);
+    if (status != TARN_OK) {
+        w->failed = true;
+        if (err) *err = w->failure;
+        return status;
+    }
+    if (*out_got < len) *w->size = w->end + *out_got;
+    return TARN_OK;
+}
+
+/* Moves an empty window to offset, which lies ahead. */
+static tarn_status skip_to(tarn__window *w, uint64_t offset, tarn_error *err)
+{
+    while (w->end < offset) {
+        uint64_t left = offset - w->end;
+        size_t got, want = left < w->capacity ? (size_t)left : w->capacity;
+        TARN_TRY(read_on(w, w->buffer, want, &got, err));
+        w->start = w->end = w->end + got;
+        if (got < want) return TARN_END;
+    }
+    return TARN_OK;
+}
+
+/* Lets go of what lies before from, and makes room for size bytes there. */
+static tarn_status make_room(tarn__window *w, uint64_t from, size_t size, tarn_error *err)
+{
+    size_t kept = from < w->end ? (size_t)(w->end - from) : 0;
+    if (kept) memmove(w->buffer, w->buffer + (from - w->start), kept);
+    w->start = kept ? from : w->end;
+    if (size <= w->capacity) return TARN_OK;
+    size_t capacity = w->capacity;
+    while (capacity < size)
+        capacity *= 2;
+    unsigned char *grown = realloc(w->buffer, capacity);
+    if (!grown) return tarn__fail_memory(err);
+    w->data = w->buffer = grown;
+    w->capacity = capacity;
+    return TARN_OK;
+}
+
+static tarn_status fill(tarn__window *w, uint64_t end, tarn_error *err)
+{
+    while (w->end < end) {
+        size_t used = (size_t)(w->end - w->start), got;
+        size_t room = w->capacity - used, want = (size_t)(end - w->end);
+        if (want < tarn__window_chunk)
+            want = tarn__window_chunk < room ? tarn__window_chunk : room;
+        if (*w->size != TARN__SIZE_UNKNOWN) return TARN_END;
+        TARN_TRY(read_on(w, w->buffer + used, want, &got, err));
+        w->end += got;
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__window_fetch_source(tarn__window *w, uint64_t offset, size_t len,
+                                      tarn_error *err)
+{
+    uint64_t from = offset;
+    if (w->keep < from) from = w->keep > w->start ? w->keep : w->start;
+    if (offset < w->start || len > TARN__MAX_GET)
+        return tarn__fail_at(err, TARN_ERR_USAGE, w->file->path, offset,
+                             "a stream can be read forward only");
+    if (offset - from > TARN__LOOK_AHEAD) {
+        /* The source may end before, and that is worth knowing. */
+        TARN_TRY(make_room(w, from, TARN__LOOK_AHEAD, err));
+        TARN_TRY(fill(w, from + TARN__LOOK_AHEAD, err));
+        return tarn__fail_at(err, TARN_ERR_LIMIT, w->file->path, offset,
+                             "this is too far ahead in a stream");
+    }
+    TARN_TRY(make_room(w, from, (size_t)(offset + len - from), err));
+    if (from > w->end) TARN_TRY(skip_to(w, from, err));
+    return fill(w, offset + len, err);
+}
+
+tarn_status tarn__window_read_source(tarn__window *w, uint64_t offset, void *buf,
+                                     size_t len, tarn_error *err)
+{
+    size_t done = 0, got;
+    while (done < len) {
+        /* Large payloads go straight to the caller, once the buffer is used up. */
+        if (offset + done == w->end && len - done >= tarn__window_chunk &&
+            w->keep == TARN_NO_OFFSET) {
+            TARN_TRY(read_on(w, (char *)buf + done, len - done, &got, err));
+            w->start = w->end = w->end + got;
+            return got < len - done ? TARN_END : TARN_OK;
+        }
+        const unsigned char *data;
+        TARN_TRY(tarn__window_some(w, offset + done, len - done, &data, &got, err));
+        memcpy((char *)buf + done, data, got);
+        done += got;
+    }
+    return TARN_OK;
+}

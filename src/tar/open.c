@@ -1,0 +1,122 @@
+/* Opening an archive: a plain file by position, all else as a stream. What it is, is told
+ * by its first bytes, never by its name. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "io/filter.h"
+#include "io/url.h"
+#include "tar/reader.h"
+
+/* The compression that the first bytes show, or NULL. A header that is intact is the
+ * beginning of an archive, whatever its first member is called. */
+static tarn_status find_compression(const tarn__file *file, const char **out,
+                                    tarn_error *err)
+{
+    static const unsigned char lz4[] = {0x04, 0x22, 0x4d, 0x18};
+    unsigned char head[TARN__BLOCK];
+    const tarn__filter *cut, *filter;
+    size_t got;
+    *out = NULL;
+    TARN_TRY(tarn__read_at(file->fd, file->path, head, sizeof head, 0, &got, err));
+    if (got == sizeof head && tarn__header_sum_matches(head)) return TARN_OK;
+    filter = tarn__filter_by_magic(head, got, &cut);
+    if (filter)
+        *out = filter->name;
+    else if (got >= sizeof lz4 && memcmp(head, lz4, sizeof lz4) == 0)
+        *out = "lz4";
+    return TARN_OK;
+}
+
+static void begin(tarn_tar *tar, const tarn_tar_options *options)
+{
+    *tar = (tarn_tar){.options = *options, .torn_at = TARN_NO_OFFSET};
+    tar->file.fd = -1;
+    tar->window.direct_fd = -1;
+    tarn__buf_init(&tar->path, TARN_MAX_EXTENDED);
+    tarn__buf_init(&tar->joined, TARN__BLOCK);
+    tarn__buf_init(&tar->name, TARN_MAX_EXTENDED);
+}
+
+static tarn_status open_file(tarn_tar *tar, const char *path, tarn__window_use use,
+                             tarn_error *err)
+{
+    const char *compression;
+    TARN_TRY(tarn__file_open(&tar->file, path, err));
+    TARN_TRY(find_compression(&tar->file, &compression, err));
+    if (compression)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, 0,
+                             "compressed with %s, so it has no random access: "
+                             "decompress it first",
+                             compression);
+    return tarn__window_open(&tar->window, &tar->file, use, err);
+}
+
+tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
+                           const tarn_tar_options *options, tarn__window_use use,
+                           tarn_error *err)
+{
+    begin(tar, options);
+    tarn_status status = open_file(tar, path, use, err);
+    if (status != TARN_OK) tarn__tar_close(tar);
+    return status;
+}
+
+/* --- Streams --------------------------------------------------------------------------
+ */
+
+static tarn_status open_source(tarn_tar *tar, const char *url, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_source_options, taken, TARN_SOURCE_OPTIONS_INIT,
+                  tar->options.source, err);
+    taken.allow_pipe |= tar->options.allow_pipe;
+    tar->file.path = tarn__url_shown(url);
+    if (!tar->file.path) return tarn__fail_memory(err);
+    TARN_TRY(tarn_source_open(url, &taken, &tar->source, err));
+    return tarn__window_open_source(&tar->window, &tar->file, tar->source, err);
+}
+
+/* What can be read as a stream but not by position: all files that are not regular, and
+ * compressed ones. What cannot be looked at is left to whoever opens it. */
+static bool is_stream_file(const char *path)
+{
+    struct stat st;
+    tarn__file file;
+    const char *compression = NULL;
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return false;
+    if (!S_ISREG(st.st_mode)) return true;
+    if (tarn__file_open(&file, path, NULL) != TARN_OK) return false;
+    if (find_compression(&file, &compression, NULL) != TARN_OK) compression = NULL;
+    tarn__file_close(&file);
+    return compression && strcmp(compression, "lz4") != 0;
+}
+
+bool tarn_tar_is_stream(const char *path)
+{
+    return strcmp(path, "-") == 0 || tarn__url_scheme(path) > 0 || is_stream_file(path);
+}
+
+tarn_status tarn__tar_open_url(tarn_tar *tar, const char *url,
+                               const tarn_tar_options *options, tarn__window_use use,
+                               tarn_error *err)
+{
+    if (!tarn_tar_is_stream(url)) return tarn__tar_open(tar, url, options, use, err);
+    begin(tar, options);
+    tarn_status status = open_source(tar, url, err);
+    if (status != TARN_OK) tarn__tar_close(tar);
+    return status;
+}
+
+void tarn__tar_close(tarn_tar *tar)
+{
+    tarn__window_close(&tar->window);
+    tarn_source_close(tar->source);
+    tar->source = NULL;
+    tarn__file_close(&tar->file);
+    tarn__buf_reset(&tar->path);
+    tarn__buf_reset(&tar->joined);
+    tarn__buf_reset(&tar->name);
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Brace patterns against the real braceexpand, which WebDataset calls.
+
+Patterns are put together at random from the pieces that mean something, balanced or not.
+Both must make the same list of a pattern, or both refuse it.
+"""
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+from braceexpand import UnbalancedBracesError, braceexpand
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+URLCAT = pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")) / "tests/urlcat"
+BATCH = 200
+PIECES = ["{", "}", ",", "{", "}", ",", "..", "a", "z", "A", "Z", "c", "0", "1", "3", "10", "007",
+          "-2", "-01", "00", "x.tar", "\\", "\\{", "\\}", "\\,", "\\\\", ".", "{0..3}", "{a,b}",
+          "{a..e..2}", "{05..1..2}", "{1..3..0}", "{3..1..-1}", "{,}", "{}", "{x}"]
+
+
+def judge(pattern):
+    try:
+        return list(braceexpand(pattern))
+    except UnbalancedBracesError:
+        return None
+
+
+def make(rng):
+    while True:
+        pattern = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 9)))
+        # braceexpand takes escapes out once for each level of braces, so that a protected
+        # backslash inside them protects what follows it after all; ours do it once.
+        if not ("\\\\" in pattern and "{" in pattern):
+            return pattern
+
+
+def ours(pattern):
+    done = subprocess.run([str(URLCAT), "expand", pattern], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        assert done.stderr.startswith("usage: braces"), (pattern, done.stderr)
+        return None
+    return done.stdout.split("\n")[:-1]
+
+
+def main():
+    rng = random.Random(3)
+    fixed = ["train_{0000..0031}.tar", "{0..10..5}", "{a..e}", "{b}", "}{", "}{{a,b}", "}{a,b}",
+             "{a,b}}{", "{{a,b},c}", "{Z..a}", "{z..A..7}", "{A..A}", "{1..1}", "{0..-3}",
+             "{-5..5..3}", "{01..100..33}", "{-01..3}", "{1..2..}", "{1..}", "{..}", "{a..1}",
+             "a\\", "{a,\\}", "\\{a,b}", "{a,b\\\\}", "{{{{a,b}}}}", "{a{b{c,d},e},f}{1..3}"]
+    groups = [("the patterns that matter", fixed)]
+    groups += [(f"random patterns, batch {i}", [make(rng) for _ in range(BATCH)])
+               for i in range(4)]
+    failed = 0
+    print(f"1..{len(groups)}")
+    for number, (name, patterns) in enumerate(groups, 1):
+        wrong = [(p, judge(p), ours(p)) for p in patterns if judge(p) != ours(p)]
+        print(f"{'not ok' if wrong else 'ok'} {number} - {name}")
+        for pattern, want, got in wrong[:5]:
+            print(f"# {pattern!r}: braceexpand {want}, tarn {got}")
+        failed += bool(wrong)
+    return failed > 0
+
+
+sys.exit(main())

@@ -1,0 +1,474 @@
+#!/usr/bin/env python3
+"""Sources and sinks over HTTP: the real nginx, and a server that does everything wrong.
+
+The second one cuts connections, stalls, lies about lengths, changes objects while they are
+read and redirects to where nobody should follow; each fault has its path.
+"""
+import gzip
+import os
+import socket
+import sys
+import threading
+import time
+
+from url_support import (Nginx, SANITIZED, Tap, bad, expect, good, noise, peak_memory, read, urlcat,
+                         write)
+
+DATA = noise(300_000)
+
+
+class Faulty(threading.Thread):
+    """One answer per connection. A handler gets the path's rest, the request and how many
+    requests that path has had."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.seen, self.requests, self.stored = {}, [], {}
+        self.lock = threading.Lock()
+        self.quit = threading.Event()
+
+    def run(self):
+        while True:
+            connection, _ = self.socket.accept()
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection:
+            try:
+                self.answer(connection)
+            except OSError:
+                pass
+
+    def answer(self, connection):
+        text = b""
+        while b"\r\n\r\n" not in text:
+            piece = connection.recv(65536)
+            if not piece:
+                return
+            text += piece
+        head, body = text.split(b"\r\n\r\n", 1)
+        lines = head.decode("latin-1").split("\r\n")
+        method, path, _ = lines[0].split(" ")
+        headers = {k.lower(): v.strip() for k, v in (x.split(":", 1) for x in lines[1:])}
+        with self.lock:
+            count = self.seen[(method, path)] = self.seen.get((method, path), 0) + 1
+            self.requests.append((method, path, headers))
+        name = path.split("?")[0].strip("/").split("/")[0].replace("-", "_")
+        getattr(self, "do_" + name)(Exchange(self, connection, method, path, headers, body, count))
+
+    def times(self, path, method="GET"):
+        return self.seen.get((method, path), 0)
+
+
+class Exchange:
+    def __init__(self, server, connection, method, path, headers, body, count):
+        self.server, self.connection = server, connection
+        self.method, self.path, self.headers = method, path, headers
+        self.body, self.count = body, count
+        wanted = headers.get("range", "")
+        self.first = int(wanted[6:-1]) if wanted.startswith("bytes=") else 0
+        self.ranged = bool(wanted)
+
+    def send(self, status, body=b"", **more):
+        """The headers and as much of the body as there is; the length can be a lie."""
+        fields = {"Content-Length": len(body)} | {k.replace("_", "-"): v for k, v in more.items()}
+        lines = [f"HTTP/1.1 {status} X"] + [f"{k}: {v}" for k, v in fields.items()
+                                            if v is not None]
+        self.connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + body)
+
+    def send_part(self, data, limit=None, tag='"v1"', total=None, **more):
+        """What was asked for of data, cut after limit bytes."""
+        total = len(data) if total is None else total
+        rest = data[self.first:]
+        told = len(rest) + total - len(data)
+        fields = {"Content_Length": told, "ETag": tag, **more}
+        if self.ranged:
+            fields["Content_Range"] = f"bytes {self.first}-{total - 1}/{total}"
+        self.send(206 if self.ranged else 200, b"", **fields)
+        self.connection.sendall(rest if limit is None else rest[:limit])
+
+    def read_body(self):
+        size = int(self.headers["content-length"])
+        while len(self.body) < size:
+            self.body += self.connection.recv(65536)
+        return self.body
+
+
+# --- Faults, one path each ----------------------------------------------------------------
+
+
+def do_cut(x):
+    x.send_part(DATA, limit=100_000)
+
+
+def do_cut_always(x):
+    x.send_part(DATA, limit=1000)
+
+
+def do_cut_dated(x):
+    x.send_part(DATA, limit=160_000, tag=None, Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
+
+
+def do_cut_nameless(x):
+    x.send_part(DATA, limit=100_000, tag=None)
+
+
+def do_cut_weak(x):
+    x.send_part(DATA, limit=100_000, tag='W/"v1"')
+
+
+def do_changed(x):
+    """Honours If-Range: a new version is sent whole."""
+    if x.count == 1:
+        x.send_part(DATA, limit=100_000)
+    else:
+        x.send(200, DATA[::-1], ETag='"v2"')
+
+
+def do_changed_range(x):
+    x.send_part(DATA, limit=100_000 if x.count == 1 else None, tag=f'"v{x.count}"')
+
+
+def do_changed_size(x):
+    x.send_part(DATA if x.count == 1 else DATA + b"more", limit=100_000 if x.count == 1 else None)
+
+
+def do_no_ranges(x):
+    x.send(200, DATA if x.count > 1 else DATA[:100_000], Content_Length=len(DATA), ETag='"v1"')
+
+
+def do_wrong_range(x):
+    if x.count == 1:
+        return x.send_part(DATA, limit=100_000)
+    return x.send(206, DATA[5:], Content_Range=f"bytes 5-{len(DATA) - 1}/{len(DATA)}", ETag='"v1"')
+
+
+def do_liar(x):
+    if x.first >= len(DATA):
+        return x.send(416, Content_Range=f"bytes */{len(DATA)}")
+    return x.send_part(DATA, total=len(DATA) + 10)
+
+
+def do_short_liar(x):
+    """Says less than it sends."""
+    x.send(200, DATA, Content_Length=1000, ETag='"v1"')
+
+
+def do_stall(x):
+    x.send_part(DATA, limit=100_000)
+    if x.count == 1:
+        x.server.quit.wait(20)
+
+
+def do_stall_always(x):
+    x.send_part(DATA, limit=0)
+    x.server.quit.wait(20)
+
+
+def do_silent(x):
+    x.server.quit.wait(20)
+
+
+def do_chunked_cut(x):
+    piece = DATA[x.first:]
+    if x.ranged:
+        return x.send_part(DATA)
+    x.send(200, b"", Content_Length=None, Transfer_Encoding="chunked", ETag='"v1"')
+    return x.connection.sendall(b"%x\r\n" % len(piece) + piece[:50_000])
+
+
+def do_chunked(x):
+    x.send(200, b"", Content_Length=None, Transfer_Encoding="chunked")
+    for at in range(0, len(DATA), 70_000):
+        piece = DATA[at:at + 70_000]
+        x.connection.sendall(b"%x\r\n" % len(piece) + piece + b"\r\n")
+    x.connection.sendall(b"0\r\n\r\n")
+
+
+def do_until_closed(x):
+    x.send(200, DATA, Content_Length=None)
+
+
+def do_busy(x):
+    x.send(503 if x.count <= 2 else 200, b"busy" if x.count <= 2 else DATA, ETag='"v1"')
+
+
+def do_broken(x):
+    x.send(500, b"<Error><Code>InternalError</Code><Message>out of order</Message></Error>")
+
+
+def do_forbidden(x):
+    x.send(403, b"<Error><Code>Nope</Code><Message>not\x1b[31m you</Message></Error>")
+
+
+def do_endless_error(x):
+    x.send(404, b"", Content_Length=None)
+    while True:
+        x.connection.sendall(b"no" * 30_000)
+
+
+def do_to_file(x):
+    x.send(302, Location="file:///etc/hostname")
+
+
+def do_to_ftp(x):
+    x.send(302, Location="ftp://127.0.0.1/x")
+
+
+def do_to_gopher(x):
+    x.send(302, Location="gopher://127.0.0.1:1/x")
+
+
+def do_loop(x):
+    x.send(302, Location="/loop")
+
+
+def do_hop(x):
+    x.send(302, Location=f"http://localhost:{x.server.port}/secure")
+
+
+def do_secure(x):
+    x.send(200, DATA, Who=x.headers.get("authorization", "nobody"))
+
+
+def do_big(x):
+    size = 200 << 20
+    x.send(200, b"", Content_Length=size)
+    block = bytes(1 << 20)
+    for _ in range(size // len(block)):
+        x.connection.sendall(block)
+
+
+def do_bomb(x):
+    """Half a GB of zeros in half a MB, and nothing else wrong with it."""
+    x.send(200, BOMB)
+
+
+def do_put_busy(x):
+    if x.method == "HEAD":
+        return x.send(404, Content_Length=0)
+    x.server.stored[x.path] = x.read_body()
+    return x.send(503 if x.count == 1 else 201)
+
+
+def do_put_refused(x):
+    return x.send(404 if x.method == "HEAD" else 403)
+
+
+def do_put_early(x):
+    """Answers a stream before it has come."""
+    return x.send(404 if x.method == "HEAD" else 413)
+
+
+def do_put_taken(x):
+    """There since the look that found nothing."""
+    if x.method == "HEAD":
+        return x.send(404)
+    x.read_body()
+    return x.send(412 if x.headers.get("if-none-match") == "*" else 201)
+
+
+for name, value in list(globals().items()):
+    if name.startswith("do_"):
+        setattr(Faulty, name, staticmethod(value))
+
+BOMB = b""
+
+
+def make_bomb():
+    return gzip.compress(bytes(64 << 20), 9) * 8
+
+
+# --- Checks --------------------------------------------------------------------------------
+
+
+def nginx_checks(n):
+    big = noise(20 << 20, 2)
+    (n.www / "big.bin").write_bytes(big)
+    (n.www / "small.txt").write_bytes(b"small")
+    (n.www / "empty").write_bytes(b"")
+    (n.www / "a b%c#d?e.txt").write_bytes(b"odd")
+    (n.www / "x.tar.gz").write_bytes(gzip.compress(DATA))
+
+    def reads():
+        """nginx: files of all sizes come as they are"""
+        good(read(n.url + "/big.bin"), big)
+        good(read(n.url + "/big.bin", "piece=1000"), big)
+        good(read(n.url + "/small.txt"), b"small")
+        good(read(n.url + "/empty"), b"")
+        good(read(n.url + "/a%20b%25c%23d%3Fe.txt"), b"odd")
+        good(read(n.url + "/x.tar.gz"), DATA)
+        good(read(n.url + "/x.tar.gz?version=3#part"), DATA)
+
+    def missing():
+        """nginx: a missing object is not found, whoever asks"""
+        bad(read(n.url + "/missing"), "not-found", "status 404")
+        bad(read(n.url + "/moved/missing"), "not-found")
+
+    def redirects():
+        """nginx: redirects to http are followed"""
+        good(read(n.url + "/moved/small.txt"), b"small")
+
+    def writes():
+        """nginx: what is put is there, small or streamed"""
+        for size in (0, 1, 5000, 8 << 20, (8 << 20) + 1, 20 << 20):
+            data = noise(size, size)
+            good(write(f"{n.url}/put/{size}.bin", data))
+            expect((n.www / f"put/{size}.bin").read_bytes() == data, "stored bytes of", size)
+        good(write(n.url + "/put/x.gz", DATA))
+        expect(gzip.decompress((n.www / "put/x.gz").read_bytes()) == DATA, "gzip by suffix")
+
+    def keeps():
+        """nginx: what is there is kept unless told otherwise"""
+        (n.www / "kept").write_bytes(b"old")
+        os.chmod(n.www / "kept", 0o666)
+        bad(write(n.url + "/kept", b"new"), "exists")
+        expect((n.www / "kept").read_bytes() == b"old", "was replaced")
+        good(write(n.url + "/kept", b"new", "overwrite=1"))
+        expect((n.www / "kept").read_bytes() == b"new", "was not replaced")
+
+    def abandons():
+        """nginx: an abandoned object is not there, small or streamed"""
+        for size in (1000, 20 << 20):
+            good(urlcat("abandon", f"{n.url}/gone{size}", data=noise(size)))
+            expect(not (n.www / f"gone{size}").exists(), "is there")
+
+    def tls():
+        """nginx: TLS is verified, by the authorities that are named"""
+        url = f"https://localhost:{n.tls_port}/small.txt"
+        bad(read(url), "io:", "certificate")
+        good(read(url, env={"CURL_CA_BUNDLE": str(n.root / "cert.pem")}), b"small")
+        good(read(url, env={"SSL_CERT_FILE": str(n.root / "cert.pem")}), b"small")
+        bad(read(f"https://127.0.0.1:{n.tls_port}/small.txt",
+                 env={"CURL_CA_BUNDLE": str(n.root / "cert.pem")}), "io:", "127.0.0.1")
+
+    return [reads, missing, redirects, writes, keeps, abandons, tls]
+
+
+def resume_checks(f):
+    def resumes():
+        """a lost connection is resumed at the failed byte"""
+        good(read(f.url + "/cut"), DATA)
+        ranges = [h.get("range") for m, p, h in f.requests if p == "/cut"]
+        expect(ranges == [None, "bytes=100000-", "bytes=200000-"], ranges)
+        conditions = {h.get("if-range") for m, p, h in f.requests if p == "/cut" and "range" in h}
+        expect(conditions == {'"v1"'}, conditions)
+        good(read(f.url + "/cut-dated"), DATA)
+
+    def gives_up():
+        """attempts are bounded, and the failure says where"""
+        bad(read(f.url + "/cut-always"), "io:", "offset 4000")
+        expect(f.times("/cut-always") == 4, f.times("/cut-always"))
+        bad(read(f.url + "/cut-always", "retries=0"), "offset 1000")
+
+    def nameless():
+        """without a version of the object reading does not go on"""
+        bad(read(f.url + "/cut-nameless"), "offset 100000", "names no version")
+        bad(read(f.url + "/cut-weak"), "offset 100000", "names no version")
+        expect(f.times("/cut-nameless") == 1, f.times("/cut-nameless"))
+
+    def changed():
+        """an object that changed meanwhile is an error"""
+        for path in ("/changed", "/changed-range", "/changed-size"):
+            bad(read(f.url + path), "stale", "changed while it was read")
+
+    def ranges():
+        """a server without ranges is read again from the beginning"""
+        good(read(f.url + "/no-ranges"), DATA)
+        bad(read(f.url + "/wrong-range"), "stale")
+
+    def lengths():
+        """a length that is a lie is an error, never an end"""
+        bad(read(f.url + "/liar"), "offset 300000")
+        good(read(f.url + "/short-liar"), DATA[:1000])
+        good(read(f.url + "/chunked-cut"), DATA)
+        good(read(f.url + "/chunked"), DATA)
+        good(read(f.url + "/until-closed"), DATA)
+
+    def stalls():
+        """a server that stalls is left after the time told"""
+        good(read(f.url + "/stall"), DATA)
+        began = time.time()
+        bad(read(f.url + "/stall-always", "retries=0"), "io:", "for 1 s (stall_seconds)")
+        bad(read(f.url + "/silent", "retries=0"), "io:", "for 1 s (stall_seconds)")
+        expect(time.time() - began < 15, "took too long")
+
+    def statuses():
+        """statuses that may pass are tried again, others are told"""
+        good(read(f.url + "/busy"), DATA)
+        bad(read(f.url + "/broken", "retries=1"), "status 500", "InternalError: out of order")
+        expect(f.times("/broken") == 2, f.times("/broken"))
+        bad(read(f.url + "/forbidden"), "status 403", "Nope: not\\x1b[31m you")
+        expect(f.times("/forbidden") == 1, f.times("/forbidden"))
+        bad(read(f.url + "/endless-error"), "not-found", "status 404")
+
+    return [resumes, gives_up, nameless, changed, ranges, lengths, stalls, statuses]
+
+
+def safety_checks(f):
+    def redirects():
+        """redirects away from http and https are not followed"""
+        for path in ("/to-file", "/to-ftp", "/to-gopher"):
+            bad(read(f.url + path), "unsupported", "neither http nor https")
+        bad(read(f.url + "/loop"), "unsupported", "more than 10 redirects")
+
+    def secrets():
+        """no password or signature is shown or sent elsewhere"""
+        at = f.url.removeprefix("http://")
+        outcome = read(f"http://user:hunter2@{at}/forbidden?X-Amz-Signature=hunter2")
+        bad(outcome, "status 403", at + "/forbidden?...")
+        expect("hunter2" not in outcome.err and "user" not in outcome.err, outcome)
+        good(read(f"http://user:hunter2@{at}/secure"), DATA)
+        expect(f.requests[-1][2]["authorization"] == "Basic dXNlcjpodW50ZXIy", f.requests[-1])
+        good(read(f"http://user:hunter2@{at}/hop"), DATA)
+        expect("authorization" not in f.requests[-1][2], f.requests[-1])
+
+    def refused():
+        """a port where nobody listens is an error"""
+        bad(read("http://127.0.0.1:1/x", "retries=1"), "io:", "connect")
+        bad(read("http://host.invalid/x", "retries=0"), "io:", "host.invalid")
+        bad(read("http://", "retries=0"))
+        bad(read("http://bad host/", "retries=0"), "usage")
+
+    def memory():
+        """200 MB pass through in little memory"""
+        code, peak = peak_memory("read", f.url + "/big")
+        expect(code == 0 and (SANITIZED or peak < 32), code, peak)
+
+    def bombs():
+        """data that expand too much are refused in little memory"""
+        global BOMB
+        BOMB = make_bomb()
+        bad(read(f.url + "/bomb", "max_expansion=100"), "limit", "max_expansion (100)")
+        code, peak = peak_memory("read", "max_expansion=100", f.url + "/bomb")
+        expect(code == 1 and (SANITIZED or peak < 32), code, peak)
+        code, peak = peak_memory("read", "max_expansion=2000", f.url + "/bomb")
+        expect(code == 0 and (SANITIZED or peak < 32), code, peak)
+
+    def puts():
+        """a write is tried again where it can, and its failures told"""
+        good(write(f.url + "/put-busy", b"data"))
+        expect(f.stored["/put-busy"] == b"data" and f.times("/put-busy", "PUT") == 2, f.seen)
+        bad(write(f.url + "/put-refused", b"data"), "status 403")
+        bad(write(f.url + "/put-early", noise(30 << 20)), "put-early")
+        bad(write(f.url + "/put-taken", b"data"), "exists", "status 412")
+        good(write(f.url + "/put-taken", b"data", "overwrite=1"))
+
+    return [redirects, secrets, refused, memory, bombs, puts]
+
+
+def main():
+    tap = Tap()
+    with Nginx() as nginx:
+        tap.run(nginx_checks(nginx))
+    faulty = Faulty()
+    faulty.start()
+    tap.run(resume_checks(faulty) + safety_checks(faulty))
+    faulty.quit.set()
+    return tap.end()
+
+
+sys.exit(main())

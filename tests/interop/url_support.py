@@ -1,0 +1,174 @@
+"""What the tests of URLs share: running urlcat, TAP, free ports, nginx."""
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+URLCAT = str(pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).resolve() /
+             "tests/urlcat")
+SANITIZED = "asan" in URLCAT or "tsan" in URLCAT
+
+FAST = ["retries=3", "stall_seconds=1", "connect_seconds=5"]
+
+
+class Outcome:
+    def __init__(self, done):
+        self.code, self.out = done.returncode, done.stdout
+        self.err = done.stderr.decode("utf-8", "replace")
+
+    def __repr__(self):
+        return f"exit {self.code}, {len(self.out)} bytes, {self.err.strip()!r}"
+
+
+def environment(more=None):
+    """The caller's, without what would lead elsewhere."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.lower().endswith("_proxy") and not k.startswith("AWS_") and
+           k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")}
+    env.update(more or {}, no_proxy="*")
+    return env
+
+
+def urlcat(*args, data=b"", env=None):
+    done = subprocess.run([URLCAT, *args], input=data, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, env=environment(env), timeout=120)
+    if "Sanitizer" in done.stderr.decode("utf-8", "replace"):
+        sys.stdout.write("# " + done.stderr.decode("utf-8", "replace").replace("\n", "\n# "))
+        done.returncode = 99
+    return Outcome(done)
+
+
+def read(url, *options, env=None):
+    return urlcat("read", *FAST, *options, url, env=env)
+
+
+def write(url, data, *options, env=None):
+    return urlcat("write", *FAST, *options, url, data=data, env=env)
+
+
+def peak_memory(*args, stdin=None, env=None):
+    """Exit status and the largest resident size in MiB, as the program itself sees it."""
+    done = subprocess.run([URLCAT, *args[:1], "peak=1", *args[1:]],
+                          stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, env=environment(env), text=True, timeout=120)
+    peak = [int(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("VmHWM:")]
+    expect(peak, done.stderr)
+    return done.returncode, peak[0] / 1024
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for_port(port, child):
+    for _ in range(2000):
+        if child.poll() is not None:
+            raise RuntimeError("the server ended")
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.01)
+    raise RuntimeError("the server does not answer")
+
+
+class Tap:
+    """Each check is a line; what is thrown is a failure."""
+
+    def __init__(self):
+        self.number = self.failures = 0
+
+    def run(self, checks):
+        for check in checks:
+            self.number += 1
+            name = check.__doc__.strip() if check.__doc__ else check.__name__
+            try:
+                check()
+                print(f"ok {self.number} - {name}", flush=True)
+            except Exception as e:  # pylint: disable=broad-except
+                self.failures += 1
+                print(f"not ok {self.number} - {name}")
+                print("# " + f"{type(e).__name__}: {e}"[:2000].replace("\n", "\n# "), flush=True)
+
+    def end(self):
+        print(f"1..{self.number}")
+        return 1 if self.failures else 0
+
+
+def expect(condition, *what):
+    if not condition:
+        raise AssertionError(" ".join(map(str, what)))
+
+
+def good(outcome, data=None):
+    expect(outcome.code == 0, outcome)
+    if data is not None:
+        expect(outcome.out == data, "other bytes:", outcome)
+
+
+def bad(outcome, *parts):
+    expect(outcome.code == 1, outcome)
+    for part in parts:
+        expect(part in outcome.err, f"no {part!r} in", outcome)
+
+
+NGINX = """
+daemon off; master_process off; worker_processes 1;
+pid {root}/nginx.pid; error_log {root}/error.log;
+events {{ worker_connections 64; }}
+http {{
+  access_log off; sendfile on; client_max_body_size 0; keepalive_timeout 5;
+  client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;
+  fastcgi_temp_path {root}/fastcgi; uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;
+  server {{
+    listen 127.0.0.1:{port}; listen 127.0.0.1:{tls_port} ssl;
+    ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem;
+    root {root}/www;
+    location / {{ dav_methods PUT DELETE; create_full_put_path on; }}
+    location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+    location /other/ {{ return 307 http://127.0.0.1:{port}/once$uri; }}
+  }}
+}}
+"""
+
+
+class Nginx:
+    """The real one, serving and taking files of a scratch folder."""
+
+    def __enter__(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="tarn-nginx-"))
+        self.www = self.root / "www"
+        self.www.mkdir()
+        os.chmod(self.root, 0o777)
+        os.chmod(self.www, 0o777)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
+                        str(self.root / "key.pem"), "-out", str(self.root / "cert.pem")],
+                       check=True, stderr=subprocess.DEVNULL)
+        self.port, self.tls_port = free_port(), free_port()
+        conf = self.root / "nginx.conf"
+        conf.write_text(NGINX.format(root=self.root, port=self.port, tls_port=self.tls_port))
+        program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        self.child = subprocess.Popen([program, "-c", str(conf), "-p", str(self.root), "-e",
+                                       str(self.root / "error.log")],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for_port(self.port, self.child)
+        self.url = f"http://127.0.0.1:{self.port}"
+        return self
+
+    def __exit__(self, *_):
+        self.child.terminate()
+        self.child.wait()
+        shutil.rmtree(self.root)
