@@ -474,6 +474,8 @@ def filters():
         yield name, bytes([6 * (i % 4)]) + data
     for i, name in enumerate(("text", "gzip", "bzip2", "xz", "zstd")):
         yield f"{name}_named", bytes([1 + i]) + plain[name]
+    for name in ("gzip_fixed", "gzip_fields", "gzip_members", "gzip_padded", "gzip_cut"):
+        yield f"{name}_named", bytes([2]) + plain[name]
 
 
 def urls():
