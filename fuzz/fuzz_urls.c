@@ -6,7 +6,18 @@
 
 #include "io/url.h"
 
-enum { LONGEST = 96 }; /* a million URLs of that length are enough for any sanitizer */
+enum { LONGEST = 96 };
+
+/* Whether there are numbers that make a hundred thousand URLs: right, but slow. */
+static int has_large_number(const char *text)
+{
+    size_t run = 0;
+    for (; *text; text++) {
+        run = *text >= '0' && *text <= '9' ? run + 1 : 0;
+        if (run > 4 && run < 10) return 1;
+    }
+    return 0;
+}
 
 static void try_list(const char *text)
 {
@@ -70,8 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     try_shown(text);
     try_percent(text);
-    if (!strpbrk(text, "*?["))
-        try_list(text); /* what files there are is no matter here */
+    /* What files there are is no matter here. */
+    if (!strpbrk(text, "*?[") && !has_large_number(text)) try_list(text);
     free(text);
     return 0;
 }
