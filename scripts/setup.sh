@@ -34,7 +34,7 @@ python_packages() {
     cmp -s "$list" "$venv/requirements.txt" && return 0
     echo "setup: installing into .venv: $(grep -v '^#' "$list" | tr '\n' ' ')"
     python3 -m venv "$venv"
-    "$venv/bin/pip" -q --disable-pip-version-check install -r "$list"
+    "$venv/bin/pip" -qq --disable-pip-version-check install -r "$list"
     cp "$list" "$venv/requirements.txt"
 }
 [ -n "$missing" ] || { python_packages "$@"; exit 0; }
