@@ -55,7 +55,7 @@ int main(int argc, char **argv)
         tarn_field fields[] = {{"bin", noise + at, size, NULL}, {"cls", cls, 2, NULL}};
         if (tarn_fold_writer_add(w, key, fields, 2, &err) != TARN_OK) return fail(&err);
     }
-    if (tarn_fold_writer_finish(w, &err) != TARN_OK) return fail(&err);
+    if (tarn_fold_writer_finish(w, NULL, &err) != TARN_OK) return fail(&err);
     printf("%.6f\n", now() - began);
     free(noise);
     return 0;

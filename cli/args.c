@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "out.h"
 
 static int find_long(const cli_command *c, const char *name, size_t len)
 {
@@ -110,6 +111,59 @@ bool cli_number(const cli_args *args, const char *name, unsigned *out)
     }
     *out = (unsigned)n;
     return true;
+}
+
+/* Ten thousand, a million and so on, by SI; with an i by powers of two. */
+static bool read_size(const char *text, uint64_t *out)
+{
+    static const char letters[] = "kMGTP";
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno || end == text || !(value >= 0)) return false;
+    const char *letter = *end ? strchr(letters, *end == 'K' ? 'k' : *end) : NULL;
+    if (letter) {
+        double base = end[1] == 'i' ? 1024 : 1000;
+        for (const char *at = letters; at <= letter; at++)
+            value *= base;
+        end += end[1] == 'i' ? 2 : 1;
+    }
+    if (*end == 'B') end++;
+    if (*end || value > 9e18) return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
+bool cli_size(const cli_args *args, const char *name, uint64_t *out)
+{
+    const char *text = cli_value(args, name);
+    if (!text || read_size(text, out)) return true;
+    cli_usage(args->command, "--%s takes a number such as 10000, 500M or 2GiB, not %s",
+              name, text);
+    return false;
+}
+
+bool cli_fraction(const cli_args *args, const char *name, double *out)
+{
+    const char *text = cli_value(args, name);
+    char *end;
+    if (!text) return true;
+    *out = strtod(text, &end);
+    if (end != text && !*end && *out >= 0 && *out <= 1) return true;
+    cli_usage(args->command, "--%s takes a fraction such as 0.1, not %s", name, text);
+    return false;
+}
+
+bool cli_seed(const cli_args *args, const char *name, uint64_t *out)
+{
+    const char *text = cli_value(args, name);
+    char *end;
+    if (!text) return true;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (!errno && end != text && !*end && text[0] != '-') return true;
+    cli_usage(args->command, "--%s takes a whole number, not %s", name, text);
+    return false;
 }
 
 bool cli_keys(const cli_args *args, tarn_keys *out)

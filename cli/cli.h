@@ -8,7 +8,7 @@
 
 #include <tarn/tarn.h>
 
-enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 16 };
+enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 32 };
 
 typedef struct cli_option {
     const char *name;  /* without the dashes; NULL ends the table */
@@ -42,7 +42,7 @@ typedef struct cli_command {
 
 extern const cli_command *const cli_commands[]; /* NULL-terminated */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_help;
+    cli_pack, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -79,6 +79,7 @@ typedef struct cli_progress {
     const char *what;
     double began, shown;
     bool active;
+    bool samples; /* what is counted; otherwise bytes */
 } cli_progress;
 void cli_progress_begin(cli_progress *p, const char *what, bool wanted);
 int cli_progress_step(void *progress, uint64_t done, uint64_t total); /* tarn_progress */
@@ -114,6 +115,8 @@ typedef struct cli_stream {
 bool cli_is_stream(const char *path);
 /* Opens args->words[0] with the options that say how; o has what the command wants. */
 int cli_stream_open(const cli_args *args, tarn_samples_options *o, cli_stream *out);
+/* The same with all words; o says how keys are made without --keys. */
+int cli_stream_open_all(const cli_args *args, tarn_samples_options *o, cli_stream *out);
 /* How reading ended, told if need be: the exit status for it. */
 int cli_stream_end(cli_stream *stream, tarn_status status, const tarn_error *err);
 void cli_stream_close(cli_stream *stream);

@@ -52,8 +52,9 @@ static void draw(const cli_progress *p, uint64_t done, uint64_t total, double se
     bar[WIDTH] = '\0';
     double rate = (double)done / seconds;
     double left = rate > 0 ? ((double)total - (double)done) / rate : 0;
-    fprintf(stderr, "\r%s [%s] %3d%%  %.1f MB/s  %.0f s left \033[K", p->what, bar,
-            (int)(part * 100), rate / 1e6, left > 0 ? left : 0);
+    fprintf(stderr, "\r%s [%s] %3d%%  %.1f %s  %.0f s left \033[K", p->what, bar,
+            (int)(part * 100), p->samples ? rate / 1e3 : rate / 1e6,
+            p->samples ? "k samples/s" : "MB/s", left > 0 ? left : 0);
 }
 
 int cli_progress_step(void *progress, uint64_t done, uint64_t total)

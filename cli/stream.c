@@ -62,31 +62,51 @@ static bool take_grouping(const cli_args *args, tarn_grouping *out)
 {
     tarn_keys keys = TARN_KEYS_BASE;
     const char *value = cli_value(args, "keys");
-    *out = TARN_GROUP_WEBDATASET;
-    if (value && strcmp(value, "webdataset") == 0) return true;
+    if (!value) return true;
+    if (strcmp(value, "webdataset") == 0) {
+        *out = TARN_GROUP_WEBDATASET;
+        return true;
+    }
     if (!cli_keys(args, &keys)) return false;
     *out = keys == TARN_KEYS_PATH ? TARN_GROUP_PATH : TARN_GROUP_BASE;
     return true;
 }
 
-static tarn_status open_list(const char *path, const tarn_samples_options *o,
-                             tarn_samples **out, tarn_error *err)
+/* All archives that the words stand for, one after the other. */
+static tarn_status open_words(const char *const *words, int n_words,
+                              const tarn_samples_options *o, tarn_samples **out,
+                              tarn_error *err)
 {
-    tarn_urls *urls;
-    if (!is_list(path)) return tarn_samples_open(&path, 1, o, out, err);
-    TARN_TRY(tarn_urls_expand(path, &urls, err));
-    size_t count = tarn_urls_count(urls);
-    const char **list = calloc(count + 1, sizeof *list);
-    if (!list) abort();
-    for (size_t i = 0; i < count; i++)
-        list[i] = tarn_urls_get(urls, i);
-    tarn_status status = tarn_samples_open(list, count, o, out, err);
+    size_t count = 0, capacity = 0;
+    const char **list = NULL;
+    tarn_urls **expanded = calloc((size_t)n_words, sizeof *expanded);
+    if (!expanded) abort();
+    tarn_status status = TARN_OK;
+    for (int i = 0; status == TARN_OK && i < n_words; i++) {
+        size_t more = 1;
+        if (is_list(words[i])) {
+            status = tarn_urls_expand(words[i], &expanded[i], err);
+            if (status != TARN_OK) break;
+            more = tarn_urls_count(expanded[i]);
+        }
+        if (count + more > capacity) {
+            capacity = 2 * (count + more);
+            list = realloc(list, capacity * sizeof *list);
+            if (!list) abort();
+        }
+        for (size_t k = 0; k < more; k++)
+            list[count++] = expanded[i] ? tarn_urls_get(expanded[i], k) : words[i];
+    }
+    if (status == TARN_OK) status = tarn_samples_open(list, count, o, out, err);
+    for (int i = 0; i < n_words; i++)
+        tarn_urls_free(expanded[i]);
+    free(expanded);
     free(list);
-    tarn_urls_free(urls);
     return status;
 }
 
-int cli_stream_open(const cli_args *args, tarn_samples_options *o, cli_stream *s)
+static int open_stream(const cli_args *args, int n_words, tarn_samples_options *o,
+                       cli_stream *s)
 {
     tarn_error err;
     unsigned megabytes = 0;
@@ -102,11 +122,23 @@ int cli_stream_open(const cli_args *args, tarn_samples_options *o, cli_stream *s
     int status = take_filters(args, s, o);
     if (status == CLI_OK && cli_has(args, "check"))
         status = cli_usage(args->command, "--check needs an index; a stream has none");
-    if (status == CLI_OK && open_list(s->url, o, &s->samples, &err) != TARN_OK)
+    if (status == CLI_OK &&
+        open_words(args->words, n_words, o, &s->samples, &err) != TARN_OK)
         status = cli_fail(&err);
     if (status != CLI_OK) cli_stream_close(s);
     cli_progress_begin(&s->progress, "reading", !cli_has(args, "quiet"));
     return status;
+}
+
+int cli_stream_open(const cli_args *args, tarn_samples_options *o, cli_stream *s)
+{
+    o->grouping = TARN_GROUP_WEBDATASET;
+    return open_stream(args, 1, o, s);
+}
+
+int cli_stream_open_all(const cli_args *args, tarn_samples_options *o, cli_stream *s)
+{
+    return open_stream(args, args->n_words, o, s);
 }
 
 /* Whatever was asked for by key and did not come by. */

@@ -83,6 +83,11 @@ TARN_API TARN_CHECKED tarn_status tarn_collection_split(tarn_collection *collect
                                                         size_t count, uint64_t seed,
                                                         tarn_error *err);
 
+/* The part of one sample where the others are not known: as above, but fractions are met
+ * only about. */
+TARN_API unsigned tarn_part_of(const char *key, const double *fractions, size_t count,
+                               uint64_t seed);
+
 /* Keeps the samples for which keep says so. It may fail. */
 typedef tarn_status (*tarn_keep)(void *context, const char *key, unsigned part,
                                  bool *out_keep, tarn_error *err);

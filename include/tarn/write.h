@@ -9,7 +9,7 @@
  *     if (tarn_fold_writer_open("birds", "train", NULL, &train, &err) != TARN_OK) ...
  *     tarn_field fields[] = {{"jpg", jpg, jpg_size, NULL}, {"cls", "3", 1, NULL}};
  *     if (tarn_fold_writer_add(train, "kiwi_07", fields, 2, &err) != TARN_OK) ...
- *     if (tarn_fold_writer_finish(train, &err) != TARN_OK) ...
+ *     if (tarn_fold_writer_finish(train, NULL, &err) != TARN_OK) ...
  *
  * Nothing has its final name before it is complete: `finish` publishes, `abandon` leaves
  * nothing behind, and both close the handle whatever the outcome. A sample is written
@@ -172,8 +172,10 @@ typedef struct tarn_written {
 TARN_API void tarn_shard_writer_written(const tarn_shard_writer *writer,
                                         tarn_written *out);
 
-/* Shards that were finished keep their names, also when the writer is abandoned. */
+/* Shards that were finished keep their names, also when the writer is abandoned. out may
+ * be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_shard_writer_finish(tarn_shard_writer *writer,
+                                                           tarn_written *out,
                                                            tarn_error *err);
 TARN_API void tarn_shard_writer_abandon(tarn_shard_writer *writer);
 
@@ -233,8 +235,9 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_writer_has(tarn_fold_writer *writer,
 TARN_API void tarn_fold_writer_written(const tarn_fold_writer *writer, tarn_written *out);
 
 /* Writes the index and publishes all. After a failure the finished shards are kept for
- * resume. Without any sample, nothing is published. */
+ * resume. Without any sample, nothing is published. out may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_finish(tarn_fold_writer *writer,
+                                                          tarn_written *out,
                                                           tarn_error *err);
 
 /* Stops, and keeps the finished shards for resume; *out_shards, which may be NULL, says

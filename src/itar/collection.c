@@ -341,6 +341,18 @@ tarn_status tarn_collection_split(tarn_collection *c, const double *fractions,
     return TARN_OK;
 }
 
+unsigned tarn_part_of(const char *key, const double *fractions, size_t count,
+                      uint64_t seed)
+{
+    const double steps = 9007199254740992.0; /* 2^53 */
+    double at = (double)(XXH64(key, strlen(key), seed ^ SPLIT_SALT) >> 11) / steps;
+    for (size_t k = 0; k < count; k++) {
+        if (at < fractions[k]) return (unsigned)k + 1;
+        at -= fractions[k];
+    }
+    return 0;
+}
+
 tarn_status tarn_collection_filter(tarn_collection *c, tarn_keep keep, void *context,
                                    tarn_error *err)
 {

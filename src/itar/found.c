@@ -221,9 +221,10 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
     if (left->count && !o->resume) return refuse_leftovers(w, left->count, err);
     if (folder && !o->append && !o->resume)
         return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
-                             "fold %s is there already, with %zu shards: append to it, "
+                             "fold %s is there already, with %zu shard%s: append to it, "
                              "or overwrite it",
-                             w->stage.fold, tarn_folder_shard_count(folder, 0));
+                             w->stage.fold, tarn_folder_shard_count(folder, 0),
+                             tarn_folder_shard_count(folder, 0) == 1 ? "" : "s");
     if (folder) TARN_TRY(take_base(w, folder, err));
     return take_finished(w, left, err);
 }

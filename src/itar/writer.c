@@ -416,7 +416,8 @@ static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *er
     return tarn__stage_done(&w->stage, err);
 }
 
-tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_error *err)
+tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out,
+                                    tarn_error *err)
 {
     tarn_index *index = NULL;
     tarn_status status = tarn__check_unbroken(&w->archive, err);
@@ -426,6 +427,7 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_error *err)
         if (status == TARN_OK) status = commit(w, index, err);
     }
     tarn_index_free(index);
+    if (out) *out = w->written;
     close_writer(w);
     return status;
 }

@@ -134,9 +134,11 @@ void tarn_shard_writer_written(const tarn_shard_writer *w, tarn_written *out)
     *out = w->written;
 }
 
-tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_error *err)
+tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_written *out,
+                                     tarn_error *err)
 {
     tarn_status status = tarn_shard_writer_next(w, err);
+    if (out) *out = w->written;
     tarn_shard_writer_abandon(w);
     return status;
 }

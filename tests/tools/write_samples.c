@@ -145,7 +145,7 @@ static int write_shards(const char *pattern, char **settings, int count)
         }
         if (tarn_shard_writer_add(w, key, fields, n, &err) != TARN_OK) fail(&err);
     }
-    return tarn_shard_writer_finish(w, &err) == TARN_OK ? 0 : fail(&err);
+    return tarn_shard_writer_finish(w, NULL, &err) == TARN_OK ? 0 : fail(&err);
 }
 
 static void set_fold(tarn_fold_writer_options *o, const char *name, const char *value)
@@ -187,7 +187,7 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
         if (!there && tarn_fold_writer_add(w, key, fields, n, &err) != TARN_OK)
             fail(&err);
     }
-    return tarn_fold_writer_finish(w, &err) == TARN_OK ? 0 : fail(&err);
+    return tarn_fold_writer_finish(w, NULL, &err) == TARN_OK ? 0 : fail(&err);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,237 @@
+/* Putting samples where --output says. */
+#include "out.h"
+
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t len = strlen(text), n = strlen(ending);
+    return len > n && strcmp(text + len - n, ending) == 0;
+}
+
+/* Whether a target is one archive, by its name. */
+static bool is_archive(const char *target)
+{
+    static const char *const endings[] = {".tar",     ".tar.gz", ".tgz",     ".tar.bz2",
+                                          ".tbz2",    ".tbz",    ".tar.xz",  ".txz",
+                                          ".tar.zst", ".tzst",   ".tar.zstd"};
+    if (strcmp(target, "-") == 0 || strncmp(target, "pipe:", 5) == 0) return true;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (ends_with(target, endings[i])) return true;
+    return false;
+}
+
+static bool has_number(const char *target)
+{
+    for (const char *at = strchr(target, '%'); at; at = strchr(at + 2, '%')) {
+        if (at[1] != '%') return true;
+        if (!at[2]) break;
+    }
+    return false;
+}
+
+static void tar_options(const cli_args *args, tarn_tar_writer_options *o)
+{
+    o->sink.overwrite = cli_has(args, "overwrite");
+    o->sink.no_sync = cli_has(args, "no-sync");
+    o->sink.allow_pipe = cli_has(args, "allow-pipe");
+}
+
+static int open_folds(cli_out *out, tarn_error *err)
+{
+    const cli_args *args = out->args;
+    tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
+    tar_options(args, &o.tar);
+    o.append = cli_has(args, "append");
+    o.resume = cli_has(args, "resume");
+    o.overwrite = cli_has(args, "overwrite");
+    if (!cli_size(args, "max-count", &o.max_count) ||
+        !cli_size(args, "max-size", &o.max_size))
+        return CLI_USAGE;
+    if (o.append + o.resume + o.overwrite > 1)
+        return cli_usage(args->command,
+                         "--append, --resume and --overwrite exclude each other");
+    out->folds = true;
+    for (size_t i = 0; i < out->n_parts; i++)
+        if (tarn_fold_writer_open(out->target, out->names[i], &o, &out->fold[i], err) !=
+            TARN_OK) {
+            int status = cli_fail(err);
+            cli_out_stop(out);
+            return status;
+        }
+    return CLI_OK;
+}
+
+static int open_shards(cli_out *out, tarn_error *err)
+{
+    tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    tar_options(out->args, &o.tar);
+    if (!cli_size(out->args, "max-count", &o.max_count) ||
+        !cli_size(out->args, "max-size", &o.max_size))
+        return CLI_USAGE;
+    return tarn_shard_writer_open(out->target, &o, &out->shards, err) == TARN_OK
+               ? CLI_OK
+               : cli_fail(err);
+}
+
+static int open_tar(cli_out *out, tarn_error *err)
+{
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tar_options(out->args, &o);
+    return tarn_tar_writer_open(out->target, &o, &out->tar, err) == TARN_OK
+               ? CLI_OK
+               : cli_fail(err);
+}
+
+int cli_out_open(cli_out *out, const cli_args *args, const char *const *names,
+                 size_t count)
+{
+    tarn_error err;
+    *out = (cli_out){.args = args, .n_parts = count, .began = now()};
+    out->target = cli_value(args, "output");
+    if (!out->target) return cli_usage(args->command, "--output is needed");
+    for (size_t i = 0; i < count; i++)
+        out->names[i] = names[i];
+    if (!has_number(out->target) && !is_archive(out->target))
+        return open_folds(out, &err);
+    if (count > 1 || cli_has(args, "append") || cli_has(args, "resume"))
+        return cli_usage(args->command,
+                         "folds, --append and --resume need a folder as --output");
+    return has_number(out->target) ? open_shards(out, &err) : open_tar(out, &err);
+}
+
+tarn_status cli_out_put(void *context, unsigned part, const char *key,
+                        const tarn_field *fields, size_t count, tarn_error *err)
+{
+    cli_out *out = context;
+    tarn_written *w = &out->written[0];
+    if (out->folds) return tarn_fold_writer_add(out->fold[part], key, fields, count, err);
+    if (out->shards) return tarn_shard_writer_add(out->shards, key, fields, count, err);
+    uint64_t payload;
+    TARN_TRY(tarn_tar_writer_add(out->tar, key, fields, count, &payload, err));
+    w->samples++;
+    w->members += count;
+    w->payload += payload;
+    return TARN_OK;
+}
+
+tarn_status cli_out_keep(void *context, const char *key, unsigned part, bool *out_keep,
+                         tarn_error *err)
+{
+    cli_out *out = context;
+    bool there = false;
+    if (out->folds && cli_has(out->args, "resume"))
+        TARN_TRY(tarn_fold_writer_has(out->fold[part], key, &there, err));
+    *out_keep = !there;
+    return TARN_OK;
+}
+
+static void show_amount(double amount, const char *unit)
+{
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    size_t i = 0;
+    for (; amount >= 1000 && i < 4; i++)
+        amount /= 1000;
+    printf("%.*f %s%s", i ? 1 : 0, amount, prefixes[i], unit);
+}
+
+static void show_json(const cli_out *out, double seconds)
+{
+    cli_json j = {.out = stdout};
+    cli_json_open(&j, NULL, '[');
+    for (size_t i = 0; i < out->n_parts; i++) {
+        const tarn_written *w = &out->written[i];
+        cli_json_open(&j, NULL, '{');
+        if (out->folds) cli_json_text(&j, "fold", out->names[i]);
+        cli_json_text(&j, "output", out->target);
+        cli_json_number(&j, "samples", w->samples);
+        cli_json_number(&j, "members", w->members);
+        cli_json_number(&j, "payload", w->payload);
+        cli_json_number(&j, "bytes", w->bytes);
+        cli_json_number(&j, "shards", w->shards);
+        cli_json_number(&j, "milliseconds", (uint64_t)(seconds * 1e3));
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, ']');
+    cli_json_line(&j);
+}
+
+static void show(const cli_out *out, double seconds)
+{
+    FILE *to = strcmp(out->target, "-") == 0 ? stderr : stdout;
+    uint64_t samples = 0, payload = 0;
+    if (to == stderr || cli_has(out->args, "quiet")) return;
+    if (cli_has(out->args, "json")) {
+        show_json(out, seconds);
+        return;
+    }
+    for (size_t i = 0; i < out->n_parts; i++) {
+        const tarn_written *w = &out->written[i];
+        samples += w->samples;
+        payload += w->payload;
+        if (out->folds) printf("%s: ", out->names[i]);
+        printf("%s, %s, %s in %s -> %s\n", cli_count(w->samples, "sample"),
+               cli_count(w->members, "member"), cli_count(w->payload, "byte"),
+               cli_count(w->shards, "shard"), out->target);
+    }
+    if (seconds < 1e-6) seconds = 1e-6;
+    printf("%.2f s: ", seconds);
+    show_amount((double)samples / seconds, "samples/s");
+    printf(", ");
+    show_amount((double)payload / seconds, "B/s\n");
+}
+
+int cli_out_finish(cli_out *out)
+{
+    tarn_error err;
+    int result = CLI_OK;
+    for (size_t i = 0; out->folds && i < out->n_parts; i++) {
+        tarn_fold_writer *w = out->fold[i];
+        out->fold[i] = NULL;
+        if (tarn_fold_writer_finish(w, &out->written[i], &err) != TARN_OK)
+            result = cli_fail(&err);
+    }
+    if (out->shards) {
+        tarn_shard_writer *w = out->shards;
+        out->shards = NULL;
+        if (tarn_shard_writer_finish(w, &out->written[0], &err) != TARN_OK)
+            result = cli_fail(&err);
+    }
+    if (out->tar) {
+        tarn_tar_writer *w = out->tar;
+        out->tar = NULL;
+        out->written[0].shards = 1;
+        out->written[0].bytes = tarn_tar_writer_size(w);
+        if (tarn_tar_writer_finish(w, &err) != TARN_OK) result = cli_fail(&err);
+    }
+    if (result == CLI_OK) show(out, now() - out->began);
+    return result;
+}
+
+void cli_out_stop(cli_out *out)
+{
+    uint64_t kept = 0, one;
+    for (size_t i = 0; i < out->n_parts; i++) {
+        if (!out->fold[i]) continue;
+        tarn_fold_writer_suspend(out->fold[i], &one);
+        out->fold[i] = NULL;
+        kept += one;
+    }
+    if (kept)
+        fprintf(stderr,
+                "tarn: %s finished so far %s kept: go on with --resume, or begin again "
+                "with --overwrite\n",
+                cli_count(kept, "shard"), kept == 1 ? "is" : "are");
+    if (out->shards) tarn_shard_writer_abandon(out->shards);
+    if (out->tar) tarn_tar_writer_abandon(out->tar);
+    out->shards = NULL;
+    out->tar = NULL;
+}
