@@ -131,7 +131,7 @@ static int show_plan(const packing *p)
         printf("  %s -> %s\n", tarn_printable(shown, sizeof shown, key, strlen(key)),
                p->names[part]);
     }
-    if (info.classes) printf("  %s\n", cli_count(info.classes, "class"));
+    if (info.classes) printf("  classes: %u\n", info.classes);
     return CLI_OK;
 }
 
@@ -278,6 +278,10 @@ static int pack_streams(packing *p)
     while (!stop && (done = tarn_samples_next(stream.samples, &it, &err)) == TARN_OK)
         done = put_item(p, &it, &stop, &err);
     status = cli_stream_end(&stream, done, &err);
+    if (done == TARN_ERR_EXISTS)
+        fprintf(stderr,
+                "tarn: where the members of a sample do not stand together, index "
+                "the archive and use tarn convert, which brings them together\n");
     cli_stream_close(&stream);
     if (status == CLI_OK) return cli_out_finish(&p->out);
     cli_out_stop(&p->out);
