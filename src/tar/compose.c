@@ -246,7 +246,7 @@ static size_t before_mtime(const tarn__composer *c)
 static tarn_status collect(tarn__composer *c, const char *name, size_t len, uint64_t size,
                            tarn_error *err)
 {
-    bool ascii = is_ascii(name, len);
+    bool ascii = c->name_is_ascii = is_ascii(name, len);
     c->records.size = 0;
     if (ascii && len <= NAME_SIZE && size <= OCTAL_MAX && !c->constant.size)
         return TARN_OK;
@@ -304,12 +304,13 @@ tarn_status tarn__compose(tarn__composer *c, const char *name, size_t len, uint6
     if (c->records.size) TARN_TRY(write_records(c, out, err));
     TARN_TRY(tarn__out_room(out, TARN__BLOCK, &block, err));
     memcpy(block, c->ready, TARN__BLOCK);
-    if (c->names == TARN_NAMES_PLAIN)
-        memcpy(block + NAME, name, len);
+    size_t shown = len < NAME_SIZE ? len : NAME_SIZE;
+    if (c->names == TARN_NAMES_PLAIN || c->name_is_ascii)
+        memcpy(block + NAME, name, shown);
     else
         put_ascii(block + NAME, NAME_SIZE, name, len);
     put_octal(block + SIZE, DIGITS, size > OCTAL_MAX ? 0 : size);
-    put_checksum(block, c->ready_sum + sum_of(block + NAME, NAME_SIZE) +
+    put_checksum(block, c->ready_sum + sum_of(block + NAME, shown) +
                             sum_of(block + SIZE, DIGITS));
     c->digest = tarn__digest_header(c->digest, block);
     *out_offset = tarn__out_size(out);

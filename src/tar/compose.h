@@ -18,7 +18,8 @@ typedef struct tarn__composer {
     tarn__buf constant; /* pax records that every member gets */
     tarn__buf records;
     bool constant_binary;
-    uint64_t digest; /* of the headers so far: see digest.h */
+    bool name_is_ascii; /* of the member at hand */
+    uint64_t digest;    /* of the headers so far: see digest.h */
 } tarn__composer;
 
 TARN_CHECKED tarn_status tarn__composer_init(tarn__composer *composer,
