@@ -79,6 +79,25 @@ tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
                          len);
 }
 
+tarn_status tarn__write_at(int fd, const char *path, const void *data, size_t len,
+                           uint64_t offset, tarn_error *err)
+{
+    const char *at = data;
+    while (len) {
+        ssize_t n = pwrite(fd, at, len, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            tarn_status status = tarn__fail_errno(err, path, errno, "cannot write");
+            if (err) err->offset = offset;
+            return status;
+        }
+        at += n;
+        offset += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return TARN_OK;
+}
+
 tarn_status tarn__contents_open(tarn__contents *c, const char *path, tarn_error *err)
 {
     tarn__file file;

@@ -26,6 +26,10 @@ TARN_CHECKED tarn_status tarn__read_at(int fd, const char *path, void *buf, size
 TARN_CHECKED tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
                                           uint64_t offset, tarn_error *err);
 
+/* Writes len bytes at offset, going on after signals and short writes. */
+TARN_CHECKED tarn_status tarn__write_at(int fd, const char *path, const void *data,
+                                        size_t len, uint64_t offset, tarn_error *err);
+
 /* A whole file for reading: mapped where that is safe, in memory elsewhere. */
 typedef struct tarn__contents {
     unsigned char *data;

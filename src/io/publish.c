@@ -130,16 +130,7 @@ tarn_status tarn__publish_write(tarn__publish *p, const void *data, size_t len,
 tarn_status tarn__publish_write_at(tarn__publish *p, const void *data, size_t len,
                                    uint64_t offset, tarn_error *err)
 {
-    const char *at = data;
-    while (len) {
-        ssize_t n = pwrite(p->fd, at, len, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return tarn__fail_errno(err, p->temporary, errno, "cannot write");
-        at += n;
-        offset += (uint64_t)n;
-        len -= (size_t)n;
-    }
-    return TARN_OK;
+    return tarn__write_at(p->fd, p->temporary, data, len, offset, err);
 }
 
 static tarn_status copy_by_buffer(tarn__publish *p, int fd, const char *path,
