@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/checked.h"
+#include "base/crc.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "gnz/header.h"
@@ -76,16 +77,19 @@ static bool has_note(const tarn__gnz_entry *e)
 
 /* A checksum takes eight digits whatever its value, so that the layout can be made before
  * it is known. */
-static void put_note(tarn__json_writer *w, const tarn__gnz_entry *e)
+static void put_sum(tarn__json_writer *w, const char *key, uint32_t sum)
 {
     char text[16];
+    snprintf(text, sizeof text, "%08x", sum);
+    tarn__json_key_text(w, key);
+    tarn__json_put_text(w, text);
+}
+
+static void put_note(tarn__json_writer *w, const tarn__gnz_entry *e)
+{
     tarn__json_key(w, e->name, e->name_size);
     tarn__json_open(w, '{');
-    if (e->has_checksum) {
-        snprintf(text, sizeof text, "%08x", e->checksum);
-        tarn__json_key_text(w, "crc32c");
-        tarn__json_put_text(w, text);
-    }
+    if (e->has_checksum) put_sum(w, "crc32c", e->checksum);
     if (e->reserved > e->rows) {
         tarn__json_key_text(w, "rows");
         tarn__json_put_uint(w, e->reserved);
@@ -108,6 +112,7 @@ static tarn_status join_metadata(const tarn__gnz_plan *plan, tarn__gnz_entry **s
     for (size_t i = 0; i < plan->count; i++)
         if (has_note(sorted[i])) put_note(&w, sorted[i]);
     tarn__json_close(&w, '}');
+    if (plan->has_sum) put_sum(&w, "header", plan->sum);
     tarn__json_close(&w, '}');
     TARN_TRY(tarn__json_end(&w, err));
     if (plan->metadata_len == sizeof empty - 1) return tarn__buf_add(out, "}", 1, err);
@@ -121,7 +126,7 @@ static tarn_status put_metadata(tarn__json_writer *w, const tarn__gnz_plan *plan
     tarn__buf joined;
     tarn__json_doc doc;
     tarn__json_options options = TARN__JSON_OPTIONS_INIT;
-    bool notes = false;
+    bool notes = plan->has_sum;
     for (size_t i = 0; i < plan->count && !notes; i++)
         notes = has_note(sorted[i]);
     if (!notes) {
@@ -178,6 +183,22 @@ tarn_status tarn__gnz_compose(const tarn__gnz_plan *plan, bool widest, tarn__buf
                           len, TARN_MAX_GNZ_HEADER);
     tarn__put32(out->data + begin + 4, (uint32_t)len);
     return TARN_OK;
+}
+
+tarn_status tarn__gnz_header_sum(const tarn__gnz_plan *plan, uint32_t *out,
+                                 tarn_error *err)
+{
+    tarn__buf text;
+    tarn__gnz_plan zero = *plan;
+    zero.has_sum = true;
+    zero.sum = 0;
+    tarn__buf_init(&text, 2 * (size_t)TARN_MAX_GNZ_HEADER);
+    tarn_status status = tarn__gnz_compose(&zero, false, &text, err);
+    if (status == TARN_OK)
+        *out =
+            tarn__crc32c(0, text.data + TARN__GNZ_PREFIX, text.size - TARN__GNZ_PREFIX);
+    tarn__buf_reset(&text);
+    return status;
 }
 
 /* --- The layout -------------------------------------------------------------------- */

@@ -45,6 +45,8 @@ typedef struct tarn__gnz_header {
     uint64_t length;    /* of the JSON */
     uint64_t space;     /* bytes before the first array */
     bool extra;         /* it says things that this library would not write back */
+    bool has_sum;       /* the reserved key has a checksum of the header, */
+    uint32_t sum;       /* this one: see tarn__gnz_compose */
 } tarn__gnz_header;
 
 /* Checks all that can be known from the header and the file's size. text is the JSON. An
@@ -72,12 +74,18 @@ typedef struct tarn__gnz_plan {
     size_t count;
     const char *metadata; /* one JSON object as text */
     size_t metadata_len;
+    bool has_sum; /* note a checksum of the header */
+    uint32_t sum; /* which it is */
 } tarn__gnz_plan;
 
 /* Appends magic, length and JSON. With widest, growing arrays are written with all rows
  * that are reserved: no header of a later time is longer. */
 TARN_CHECKED tarn_status tarn__gnz_compose(const tarn__gnz_plan *plan, bool widest,
                                            tarn__buf *out, tarn_error *err);
+
+/* The checksum of a header: that of the JSON with 0 in its place. */
+TARN_CHECKED tarn_status tarn__gnz_header_sum(const tarn__gnz_plan *plan, uint32_t *out,
+                                              tarn_error *err);
 
 /* Gives each array its offset, as low as the header lets it be and not below min_pages,
  * and finds the size of the file. */

@@ -307,8 +307,9 @@ static void take_note(const tarn__json *note, tarn__gnz_entry *e)
 
 static void take_notes(tarn__gnz_header *h, const tarn__json *ours)
 {
-    const tarn__json *arrays =
-        ours->kind == TARN__JSON_OBJECT ? tarn__json_find(ours, "arrays") : NULL;
+    if (ours->kind != TARN__JSON_OBJECT) return;
+    h->has_sum = parse_hex(tarn__json_find(ours, "header"), &h->sum);
+    const tarn__json *arrays = tarn__json_find(ours, "arrays");
     if (!arrays || arrays->kind != TARN__JSON_OBJECT) return;
     const tarn__json *key = arrays + 1;
     for (uint32_t i = 0; i < arrays->size; i++, key = tarn__json_next(key + 1)) {

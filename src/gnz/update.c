@@ -52,6 +52,7 @@ static tarn_status take_old(tarn_gnz_writer *w, const tarn__gnz_header *h,
         slot->summed = tarn__gnz_bytes(e);
     }
     w->space = h->space;
+    w->has_sum |= h->has_sum;
     w->metadata.size = 0;
     return tarn__buf_add(&w->metadata, h->metadata.data, h->metadata.size, err);
 }
@@ -161,14 +162,11 @@ static tarn_status replace_head(tarn_gnz_writer *w, const tarn__buf *head,
 
 tarn_status tarn__gnz_finish_update(tarn_gnz_writer *w, tarn_error *err)
 {
-    tarn__gnz_plan plan;
     tarn__buf head;
-    TARN_TRY(tarn__gnz_writer_plan(w, &plan, err));
     tarn__buf_init(&head, (size_t)2 * TARN_MAX_GNZ_HEADER);
-    tarn_status status = tarn__gnz_compose(&plan, false, &head, err);
+    tarn_status status = tarn__gnz_writer_head(w, &head, err);
     if (status == TARN_OK) status = even_out(w, &head, err);
     if (status == TARN_OK) status = replace_head(w, &head, err);
     tarn__buf_reset(&head);
-    free(plan.entries);
     return status;
 }

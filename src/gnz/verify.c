@@ -114,7 +114,7 @@ static int by_offset(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-static tarn_status check_gaps(check *c, const tarn__gnz_entry **sorted, tarn_error *err)
+static tarn_status check_gaps(check *c, tarn__gnz_entry **sorted, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
     uint64_t end = TARN__GNZ_PREFIX + h->length, size = c->gnz->file.size;
@@ -133,18 +133,37 @@ static tarn_status check_gaps(check *c, const tarn__gnz_entry **sorted, tarn_err
     return end < size ? check_gap(c, end, size, behind, err) : TARN_OK;
 }
 
+static tarn_status check_header(check *c, tarn__gnz_entry **entries, tarn_error *err)
+{
+    uint32_t sum;
+    const tarn__gnz_header *h = &c->gnz->header;
+    tarn__gnz_plan plan = {.entries = entries,
+                           .count = h->count,
+                           .metadata = h->metadata.data,
+                           .metadata_len = h->metadata.size};
+    if (!h->has_sum) return TARN_OK;
+    TARN_TRY(tarn__gnz_header_sum(&plan, &sum, err));
+    if (sum != h->sum)
+        TELL(c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
+             "the header's checksum does not match (stored %08x, computed %08x): it is "
+             "damaged, or was written by a program that does not know of checksums",
+             h->sum, sum);
+    return TARN_OK;
+}
+
 static tarn_status check_all(check *c, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
     c->report->arrays = h->count;
-    for (size_t i = 0; i < h->count; i++)
-        TARN_TRY(check_values(c, &h->entries[i], err));
-    const tarn__gnz_entry **sorted = malloc((h->count + 1) * sizeof *sorted);
+    tarn__gnz_entry **sorted = malloc((h->count + 1) * sizeof *sorted);
     if (!sorted) return tarn__fail_memory(err);
     for (size_t i = 0; i < h->count; i++)
         sorted[i] = &h->entries[i];
     qsort(sorted, h->count, sizeof *sorted, by_offset);
-    tarn_status status = check_gaps(c, sorted, err);
+    tarn_status status = check_header(c, sorted, err);
+    for (size_t i = 0; i < h->count && status == TARN_OK; i++)
+        status = check_values(c, sorted[i], err);
+    if (status == TARN_OK) status = check_gaps(c, sorted, err);
     free(sorted);
     return status;
 }

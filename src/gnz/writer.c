@@ -40,6 +40,7 @@ tarn_status tarn_gnz_writer_new(const char *path, const tarn_gnz_writer_options 
     tarn_gnz_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
     w->options = o;
+    w->has_sum = o.checksums;
     w->fd = w->publish.fd = -1;
     w->path = strdup(path);
     pthread_mutex_init(&w->lock, NULL);
@@ -191,13 +192,26 @@ tarn_status tarn__gnz_writer_plan(const tarn_gnz_writer *w, tarn__gnz_plan *out,
     if (!entries) return tarn__fail_memory(err);
     *out = (tarn__gnz_plan){.entries = entries,
                             .metadata = w->metadata.data,
-                            .metadata_len = w->metadata.size};
+                            .metadata_len = w->metadata.size,
+                            .has_sum = w->has_sum};
     /* Complete arrays come first, whatever the order of the calls. */
     for (int complete = 1; complete >= 0; complete--)
         for (size_t i = 0; i < w->count; i++)
             if (w->slots[i]->complete == complete)
                 entries[out->count++] = &w->slots[i]->entry;
     return TARN_OK;
+}
+
+tarn_status tarn__gnz_writer_head(const tarn_gnz_writer *w, tarn__buf *out,
+                                  tarn_error *err)
+{
+    tarn__gnz_plan plan;
+    TARN_TRY(tarn__gnz_writer_plan(w, &plan, err));
+    tarn_status status = TARN_OK;
+    if (plan.has_sum) status = tarn__gnz_header_sum(&plan, &plan.sum, err);
+    if (status == TARN_OK) status = tarn__gnz_compose(&plan, false, out, err);
+    free(plan.entries);
+    return status;
 }
 
 /* Where space cannot be taken in advance the free space is at least looked at. */
@@ -460,14 +474,11 @@ tarn_status tarn_gnz_writer_map(tarn_gnz_writer *w, size_t number, tarn_array *o
 
 static tarn_status finish_new(tarn_gnz_writer *w, tarn_error *err)
 {
-    tarn__gnz_plan plan;
     tarn__buf head;
-    TARN_TRY(tarn__gnz_writer_plan(w, &plan, err));
     tarn__buf_init(&head, (size_t)2 * TARN_MAX_GNZ_HEADER);
-    tarn_status status = tarn__gnz_compose(&plan, false, &head, err);
+    tarn_status status = tarn__gnz_writer_head(w, &head, err);
     if (status == TARN_OK)
         status = tarn__publish_write_at(&w->publish, head.data, head.size, 0, err);
-    free(plan.entries);
     tarn__buf_reset(&head);
     TARN_TRY(status);
     if (!w->options.overwrite) TARN_TRY(refuse_existing(w->path, err));

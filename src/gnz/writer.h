@@ -29,6 +29,7 @@ struct tarn_gnz_writer {
     tarn__publish publish; /* of a new file */
     int fd;                /* the file's, new or updated */
     bool updating, begun;
+    bool has_sum;       /* the header notes its own checksum */
     atomic_bool failed; /* values were lost: nothing may be published */
     tarn__names names;  /* an array's number is its name's */
     tarn__gnz_slot **slots;
@@ -55,6 +56,10 @@ TARN_CHECKED tarn_status tarn__gnz_slot_add(tarn_gnz_writer *writer, const char 
  * entries is the caller's to free. */
 TARN_CHECKED tarn_status tarn__gnz_writer_plan(const tarn_gnz_writer *writer,
                                                tarn__gnz_plan *out, tarn_error *err);
+
+/* Appends the header as it is now. */
+TARN_CHECKED tarn_status tarn__gnz_writer_head(const tarn_gnz_writer *writer,
+                                               tarn__buf *out, tarn_error *err);
 
 /* Extends the file to size bytes from old_size on, with disk space behind it. */
 TARN_CHECKED tarn_status tarn__gnz_take_space(const tarn_gnz_writer *writer,
