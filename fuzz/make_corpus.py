@@ -7,12 +7,14 @@
 
 Indexes and sums are composed here by hand, from docs/formats, and not by the library.
 """
-import json
 import pathlib
 import struct
 import subprocess
 import sys
 import tempfile
+import zlib
+
+from corpus_gnz import array_files
 
 ROOT = pathlib.Path(__file__).resolve().parent
 CORPUS = ROOT / "corpus"
@@ -445,68 +447,96 @@ def json_texts():
     yield "nul", b"1\0"
 
 
-# --- Array files -----------------------------------------------------------------------
+# --- Fields -----------------------------------------------------------------------------
 
-FIX_LENGTH, VERIFY_TOO, STATS_TOO = 16, 32, 64
-
-
-def array_entry(offset, shape, dtype, **more):
-    return dict({"offset": offset, "shape": shape, "dtype": dtype}, **more)
+FIELD_NAMES = ("npy npz rle ten cls json seg8 seg16 seg24 seg32 ppm txt.gz a.zst npy.gz png jpg webp "
+               "txt").split()
 
 
-def array_file(header, pages=4, options=FIX_LENGTH | VERIFY_TOO | STATS_TOO):
-    """What fuzz_gnz makes a file of: its length in pages and how to use it, a zero, and the
-    file's beginning."""
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return bytes([pages | options, 0]) + b"GNZ1" + struct.pack("<I", len(text)) + text
+def npy(shape="(2, 3)", descr="<f4", payload=bytes(24), version=1, order="False"):
+    text = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    return (b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2 if version == 1 else 4, "little")
+            + text + payload)
 
 
-def arrays(**entries):
-    return {"arrays": entries, "metadata": {}, "version": 1}
+def stored_zip(**members):
+    """A zip whose members are stored, with every size where readers look for it."""
+    out, directory = b"", b""
+    for name, data in members.items():
+        name = name.encode() + b".npy"
+        sizes = struct.pack("<IIIHH", zlib.crc32(data), len(data), len(data), len(name), 0)
+        directory += (b"PK\1\2" + struct.pack("<6H", 20, 20, 0, 0, 0, 33) + sizes +
+                      struct.pack("<HHHII", 0, 0, 0, 0, len(out)) + name)
+        out += b"PK\3\4" + struct.pack("<5H", 20, 0, 0, 0, 33) + sizes + name + data
+    n = len(members)
+    return out + directory + b"PK\5\6" + struct.pack("<4HIIH", 0, 0, n, n, len(directory), len(out), 0)
 
 
-def array_files():
-    yield "empty", array_file({"version": 1}, pages=1)
-    yield "plain", array_file(arrays(x=array_entry(4096, [3, 4], "<f4", order="C"),
-                                     y=array_entry(8192, [3], ">i8")))
-    for kind in "|b1 |i1 <u2 >i4 <u8 <f2 >f4 <f8 <c8 >c16 |S5 <U3 >U1 |S0".split():
-        name = kind.translate({ord("|"): "n", ord("<"): "l", ord(">"): "b"})
-        yield "type_" + name, array_file(arrays(x=array_entry(4096, [2, 7], kind)))
-    yield "fortran", array_file(arrays(x=array_entry(4096, [5, 3, 2], "<i2", order="F")))
-    yield "no_dimensions", array_file(arrays(x=array_entry(4096, [], "<f8")))
-    yield "no_rows", array_file(arrays(x=array_entry(16384, [0, 5], "<f8"),
-                                       y=array_entry(4096, [4096], "|u1")))
-    yield "overlap", array_file(arrays(x=array_entry(4096, [4097], "|u1"),
-                                       y=array_entry(8192, [1], "|u1")))
-    yield "overflow", array_file(arrays(x=array_entry(4096, [2**32, 2**32], "<f4")))
-    yield "in_header", array_file(arrays(x=array_entry(0, [1], "|u1")))
-    yield "past_end", array_file(arrays(x=array_entry(4096, [12289], "|u1")))
-    yield "same_name", array_file(b'{"version": 1, "arrays": {"x": {}, "x": {}}}')
-    yield "real_size", array_file(arrays(x=array_entry(4096, [1e3], "|u1")))
-    yield "negative", array_file(arrays(x=array_entry(-4096, [-1], "|u1")))
-    yield "unknown_type", array_file(arrays(x=array_entry(4096, [1], "|O")))
-    yield "deep", array_file(b'{"metadata": ' + b"[" * 600)
-    yield "long_header", array_file({"version": 1})[:6] + b"\xff\xff\xff\xff{}"
-    yield "metadata", array_file({"version": 1, "metadata": {
-        "a": float("nan"), "b": [float("inf"), -1e300, 1e-05, 2**70, None, {"z": "\U0001f600"}],
-        "__tarn__": {"arrays": {"x": {"crc32c": "00000000", "rows": 900}},
-                     "header": "00000000"}}, "arrays": {"x": array_entry(4096, [9, 2], "<u4")}})
-    yield "names", array_file(arrays(**{"": array_entry(4096, [1], "|u1"),
-                                        "コ": array_entry(8192, [1], "|u1"),
-                                        'a"b\\n\n': array_entry(12288, [1], "|u1")}))
-    yield "name_with_nul", array_file(arrays(**{"a\0": array_entry(4096, [1], "|u1")}))
-    yield "version_2", array_file({"version": 2})
-    yield "truncated", array_file(arrays(x=array_entry(4096, [1], "|u1")), pages=0)
-    for path in sorted((DATA / "gnz").glob("*.gnz")):
-        if path.stat().st_size <= 16 * 4096 and path.stat().st_size <= 12288:
-            yield "real_" + path.stem, bytes([VERIFY_TOO | STATS_TOO, 0]) + path.read_bytes()
+def chunk(data):
+    return b"~TenBin~" + struct.pack("<Q", len(data)) + data + bytes(-len(data) % 64)
+
+
+def png(width, height, depth, colour, rows):
+    def part(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    # A stored block, so that the bytes do not depend on the version of zlib.
+    raw = b"".join(b"\0" + row for row in rows)
+    flat = b"\x78\1\1" + struct.pack("<HH", len(raw), len(raw) ^ 0xffff) + raw
+    return (b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)) +
+            part(b"IDAT", flat + struct.pack(">I", zlib.adler32(raw))) + part(b"IEND", b""))
+
+
+def gzip_stored(data):
+    return (b"\x1f\x8b\x08" + bytes(7) + b"\1" + struct.pack("<HH", len(data), len(data) ^ 0xffff) + data +
+            struct.pack("<II", zlib.crc32(data), len(data)))
+
+
+def field_seeds():
+    yield "npy", "npy_c", npy()
+    yield "npy", "npy_fortran", npy(order="True")
+    yield "npy", "npy_v2", npy(version=2)
+    yield "npy", "npy_v3_zero_d", npy("()", ">c16", bytes(16), 3)
+    yield "npy", "npy_text", npy("(2,)", "<U3")
+    yield "npy", "npy_empty", npy("(0, 5L)", "|S0", b"")
+    yield "npy", "npy_object", npy(descr="|O")
+    yield "npy", "npy_too_large", npy("(4294967296, 4294967296)")
+    yield "npz", "npz", stored_zip(a=npy(), b=npy("()", "|b1", b"\1"))
+    yield "npz", "npz_empty", stored_zip()
+    yield "npz", "npz_no_npy", stored_zip(a=b"no npy")
+    yield "ten", "tenbin", (chunk(struct.pack("<8s8sqqq", b"f4", b"", 2, 2, 3)) + chunk(bytes(24)) +
+                            chunk(struct.pack("<8s8sq", b"u1", b"info", 0)) + chunk(b"x"))
+    for text in ("7", " -12\n", "1_000", "9223372036854775808"):
+        yield "cls", f"cls_{text.strip()}", text.encode()
+    yield "json", "json", b'{"a": [1, NaN], "a": "\\ud800"}'
+    yield "seg8", "seg8", png(2, 2, 8, 0, [b"ab", b"cd"])
+    yield "seg16", "seg16", png(1, 2, 16, 0, [b"ab", b"cd"])
+    yield "seg24", "seg24", png(1, 1, 8, 2, [b"abc"])
+    yield "seg32", "seg32", png(1, 1, 8, 6, [b"abcd"])
+    yield "png", "png_one_bit", png(9, 1, 1, 0, [b"\xaa\x80"])
+    yield "png", "png_grey_alpha", png(1, 1, 8, 4, [b"ab"])
+    yield "png", "png_no_palette", png(1, 1, 8, 3, [b"a"])
+    yield "png", "png_as_ppm", b"P6 1 1 255\nabc"
+    yield "ppm", "ppm_grey_comment", b"P5\n# x\n2 1 65535\nabcd"
+    yield "ppm", "ppm_short", b"P6\n2 2\n255\nabc"
+    yield "txt.gz", "gzip", gzip_stored(b"text") + gzip_stored("é".encode())
+    yield "npy.gz", "npy_gzip", gzip_stored(npy())
+    yield "a.zst", "zstd_raw_block", b"\x28\xb5\x2f\xfd\x20\x05\x29\0\0hello"
+    yield "txt", "text", "é".encode()
+    for path in sorted((DATA / "08_encoders").iterdir()):
+        if path.suffix in (".rle", ".seg8", ".seg16", ".seg24", ".seg32", ".npy") and path.stat().st_size < 300:
+            yield path.suffix[1:], "real_" + path.name, path.read_bytes()
+
+
+def fields():
+    for field, name, data in field_seeds():
+        yield name, bytes([FIELD_NAMES.index(field)]) + data
 
 
 def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
-                          ("gnz", array_files())):
+                          ("codec", fields()), ("gnz", array_files())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

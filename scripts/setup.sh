@@ -2,7 +2,8 @@
 # Installs what is missing on Debian, and says what. Usage: setup.sh build [test] [bench]
 set -eu
 
-build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev"
+build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev \
+zlib1g-dev libzstd-dev libturbojpeg0-dev libspng-dev libwebp-dev"
 test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev valgrind \
 python3 python3-venv libarchive-tools mandoc binutils strace"
 bench="python3 libarchive-tools util-linux time"

@@ -6,6 +6,7 @@
 
 #include <tarn/array.h>
 #include <tarn/base.h>
+#include <tarn/codec.h>
 #include <tarn/fold.h>
 #include <tarn/gnz.h>
 #include <tarn/index.h>

@@ -1,0 +1,164 @@
+/* What the families of codecs share, and their calls for the table. A family knows
+ * nothing of the others or of field names: the table chooses. */
+#ifndef TARN_CODEC_CODEC_H
+#define TARN_CODEC_CODEC_H
+
+#include <tarn/codec.h>
+
+#include "base/buf.h"
+
+/* --- Help for families ---------------------------------------------------------- */
+
+/* Appends room for n bytes and returns it, or NULL when memory is short. */
+unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err);
+
+/* The bytes as a buffer, to be given back with tarn__bytes_take whatever happened. */
+tarn__buf tarn__bytes_lend(tarn_bytes *bytes);
+void tarn__bytes_take(tarn_bytes *bytes, const tarn__buf *buf);
+
+/* The failure of a value of the wrong kind: "a field .npy takes an array, not text". */
+tarn_status tarn__wrong_value(tarn_error *err, const char *extension, const char *wanted,
+                              const tarn_value *value);
+
+/* The only array of a value, or NULL. */
+const tarn_array *tarn__one_array(const tarn_value *value);
+
+/* The elements packed, little-endian; *out_copy is to be freed, and NULL where the array
+ * itself will do. */
+TARN_CHECKED tarn_status tarn__array_native(const tarn_array *array, const void **out,
+                                            void **out_copy, tarn_error *err);
+
+/* Makes value one array with fresh memory behind it, at most max_size bytes. */
+TARN_CHECKED tarn_status tarn__value_make_array(tarn_value *value, tarn_dtype dtype,
+                                                unsigned ndim, const uint64_t *shape,
+                                                uint64_t max_size, tarn_error *err);
+
+/* Makes value one array that is described by array and whose memory is someone else's. */
+TARN_CHECKED tarn_status tarn__value_borrow_array(tarn_value *value,
+                                                  const tarn_array *array,
+                                                  tarn_error *err);
+
+/* Makes value a list of arrays that takes over what each of them owned, and the memory
+ * of items and names. On failure all is released. */
+TARN_CHECKED tarn_status tarn__value_gather(tarn_value *value, tarn_value *items,
+                                            char **names, size_t count, tarn_error *err);
+
+/* Like tarn_value_release for the pieces of a gather that failed. */
+void tarn__values_free(tarn_value *items, char **names, size_t count);
+
+/* Zeroed memory for count items of size bytes that came from outside. */
+TARN_CHECKED tarn_status tarn__alloc_items(size_t count, size_t size, void *out,
+                                           tarn_error *err);
+
+#define TARN__DTYPE(order, kind, size) ((tarn_dtype){(order), (kind), (size)})
+#define TARN__U1                       TARN__DTYPE('|', 'u', 1)
+
+/* --- Images --------------------------------------------------------------------- */
+
+/* Pixels, rows one after the other, channels interleaved; 16-bit samples are native. */
+typedef struct tarn__pixels {
+    const void *data;
+    uint32_t width, height;
+    unsigned channels; /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
+    unsigned bits;     /* 8 or 16 */
+} tarn__pixels;
+
+TARN_CHECKED tarn_status tarn__png_encode(const tarn__pixels *pixels, int level,
+                                          tarn_bytes *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
+                                           const tarn_encode_options *options,
+                                           tarn_bytes *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__webp_encode(const tarn__pixels *pixels,
+                                           const tarn_encode_options *options,
+                                           tarn_bytes *out, tarn_error *err);
+
+/* Makes value an array [height, width] or [height, width, channels]. */
+TARN_CHECKED tarn_status tarn__pixels_make(tarn_value *value, uint32_t width,
+                                           uint32_t height, unsigned channels,
+                                           unsigned bits,
+                                           const tarn_decode_options *options,
+                                           tarn_error *err);
+
+/* Makes one channel of three; the value is released on failure. */
+TARN_CHECKED tarn_status tarn__pixels_to_grey(tarn_value *value,
+                                              const tarn_decode_options *options,
+                                              tarn_error *err);
+
+TARN_CHECKED tarn_status tarn__png_decode(const void *data, size_t size,
+                                          const tarn_decode_options *options,
+                                          tarn_value *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jpeg_decode(const void *data, size_t size,
+                                           const tarn_decode_options *options,
+                                           tarn_value *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__webp_decode(const void *data, size_t size,
+                                           const tarn_decode_options *options,
+                                           tarn_value *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__ppm_decode(const void *data, size_t size,
+                                          const tarn_decode_options *options,
+                                          tarn_value *out, tarn_error *err);
+
+/* --- Compression ---------------------------------------------------------------- */
+
+typedef enum tarn__squeeze { TARN__PLAIN, TARN__GZIP, TARN__ZSTD } tarn__squeeze;
+
+TARN_CHECKED tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data,
+                                           size_t size,
+                                           const tarn_encode_options *options,
+                                           tarn_bytes *out, tarn_error *err);
+
+/* All members or frames. TARN_ERR_LIMIT past max_size. */
+TARN_CHECKED tarn_status tarn__expand(tarn__squeeze how, const void *data, size_t size,
+                                      uint64_t max_size, tarn_bytes *out,
+                                      tarn_error *err);
+
+/* Raw deflate as in zip members, at zlib's default level. */
+TARN_CHECKED tarn_status tarn__deflate_add(const void *data, size_t size, tarn_bytes *out,
+                                           tarn_error *err);
+/* Fills out exactly. */
+TARN_CHECKED tarn_status tarn__inflate_into(const void *data, size_t size, void *out,
+                                            size_t out_size, tarn_error *err);
+
+/* --- NumPy ---------------------------------------------------------------------- */
+
+TARN_CHECKED tarn_status tarn__npy_add(const tarn_array *array, tarn_bytes *out,
+                                       tarn_error *err);
+/* May point into data. */
+TARN_CHECKED tarn_status tarn__npy_decode(const void *data, size_t size,
+                                          uint64_t max_size, tarn_value *out,
+                                          tarn_error *err);
+
+/* --- The calls of the table ----------------------------------------------------- */
+
+#define TARN__ENCODER(name)                                                              \
+    tarn_status name(void *context, const char *extension, const tarn_value *value,      \
+                     const tarn_encode_options *options, tarn_bytes *out,                \
+                     tarn_error *err)
+#define TARN__DECODER(name)                                                              \
+    tarn_status name(void *context, const char *extension, const void *data,             \
+                     size_t size, const tarn_decode_options *options, tarn_value *out,   \
+                     tarn_error *err)
+
+TARN__ENCODER(tarn__encode_text);
+TARN__ENCODER(tarn__encode_number);
+TARN__ENCODER(tarn__encode_json);
+TARN__ENCODER(tarn__encode_npy);
+TARN__ENCODER(tarn__encode_npz);
+TARN__ENCODER(tarn__encode_jpeg);
+TARN__ENCODER(tarn__encode_png);
+TARN__ENCODER(tarn__encode_ppm);
+TARN__ENCODER(tarn__encode_webp);
+TARN__ENCODER(tarn__encode_seg);
+TARN__ENCODER(tarn__encode_rle);
+TARN__ENCODER(tarn__encode_tenbin);
+TARN__ENCODER(tarn__encode_only_python);
+TARN__DECODER(tarn__decode_text);
+TARN__DECODER(tarn__decode_number);
+TARN__DECODER(tarn__decode_json);
+TARN__DECODER(tarn__decode_npy);
+TARN__DECODER(tarn__decode_npz);
+TARN__DECODER(tarn__decode_image);
+TARN__DECODER(tarn__decode_seg);
+TARN__DECODER(tarn__decode_rle);
+TARN__DECODER(tarn__decode_tenbin);
+
+#endif

@@ -1,0 +1,230 @@
+/* gzip, zstd and raw deflate over bytes in memory. Output is the same for the same input:
+ * no time, no name in the header. */
+#include <limits.h>
+#include <string.h>
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/error.h"
+#include "codec/codec.h"
+
+#define RAW_WINDOW      (-15)
+#define GZIP_WINDOW     31
+#define ZSTD_WINDOW_MAX 27    /* log2; what the zstd program takes without being asked */
+#define FIRST_STEP      4096u /* room for what is expanded, to begin with */
+
+/* --- zlib ----------------------------------------------------------------------- */
+
+static tarn_status zlib_failed(tarn_error *err, int code, const char *what)
+{
+    if (code == Z_MEM_ERROR) return tarn__fail_memory(err);
+    return tarn__fail(err, TARN_ERR_FORMAT, "%s (zlib says %d)", what, code);
+}
+
+/* zlib counts in 32 bits. */
+static uInt piece(size_t left)
+{
+    return left > UINT_MAX / 2 ? UINT_MAX / 2 : (uInt)left;
+}
+
+static tarn_status run_deflate(z_stream *z, const void *data, size_t size,
+                               tarn_bytes *out, tarn_error *err)
+{
+    size_t bound = deflateBound(z, size), begin = out->size, in_left = size;
+    unsigned char *room = tarn__bytes_extend(out, bound, err);
+    if (!room) return TARN_ERR_MEMORY;
+    size_t out_left = bound;
+    int code = Z_OK;
+    z->next_in = (Bytef *)(uintptr_t)data;
+    z->next_out = room;
+    while (code == Z_OK) {
+        uInt in = piece(in_left), give = piece(out_left);
+        z->avail_in = in;
+        z->avail_out = give;
+        code = deflate(z, in == in_left ? Z_FINISH : Z_NO_FLUSH);
+        in_left -= in - z->avail_in;
+        out_left -= give - z->avail_out;
+    }
+    out->size = begin + (bound - out_left);
+    return code == Z_STREAM_END ? TARN_OK : zlib_failed(err, code, "cannot compress");
+}
+
+static tarn_status deflate_add(const void *data, size_t size, int level, int window,
+                               tarn_bytes *out, tarn_error *err)
+{
+    z_stream z = {0};
+    int code = deflateInit2(&z, level, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY);
+    if (code != Z_OK) return zlib_failed(err, code, "cannot compress");
+    tarn_status status = run_deflate(&z, data, size, out, err);
+    deflateEnd(&z);
+    return status;
+}
+
+tarn_status tarn__deflate_add(const void *data, size_t size, tarn_bytes *out,
+                              tarn_error *err)
+{
+    return deflate_add(data, size, Z_DEFAULT_COMPRESSION, RAW_WINDOW, out, err);
+}
+
+tarn_status tarn__inflate_into(const void *data, size_t size, void *out, size_t out_size,
+                               tarn_error *err)
+{
+    z_stream z = {0};
+    int code = inflateInit2(&z, RAW_WINDOW);
+    if (code != Z_OK) return zlib_failed(err, code, "cannot expand");
+    size_t in_left = size, out_left = out_size;
+    z.next_in = (Bytef *)(uintptr_t)data;
+    z.next_out = out;
+    do {
+        uInt in = piece(in_left), give = piece(out_left);
+        z.avail_in = in;
+        z.avail_out = give;
+        code = inflate(&z, Z_NO_FLUSH);
+        in_left -= in - z.avail_in;
+        out_left -= give - z.avail_out;
+    } while (code == Z_OK && (in_left || out_left));
+    inflateEnd(&z);
+    if (code != Z_STREAM_END || in_left || out_left)
+        return zlib_failed(err, code,
+                           "deflated data do not have the size that is stated");
+    return TARN_OK;
+}
+
+/* --- Expanding into bytes that grow --------------------------------------------- */
+
+static tarn_status too_large(tarn_error *err, uint64_t max_size)
+{
+    return tarn__fail(err, TARN_ERR_LIMIT,
+                      "the field expands to more than %llu bytes (max_size)",
+                      (unsigned long long)max_size);
+}
+
+/* Room for more, and one byte past the limit, so that going over it is seen. */
+static tarn_status make_room(tarn_bytes *out, size_t begin, uint64_t max_size,
+                             size_t *out_room, tarn_error *err)
+{
+    size_t have = out->size - begin;
+    if (have > max_size) return too_large(err, max_size);
+    uint64_t room = have < FIRST_STEP ? FIRST_STEP : have;
+    if (room > max_size - have) room = max_size - have + 1;
+    if (room > UINT_MAX / 2) room = UINT_MAX / 2;
+    if (!tarn__bytes_extend(out, room, err)) return TARN_ERR_MEMORY;
+    out->size -= room;
+    *out_room = room;
+    return TARN_OK;
+}
+
+static tarn_status run_gunzip(z_stream *z, const void *data, size_t size,
+                              uint64_t max_size, tarn_bytes *out, tarn_error *err)
+{
+    size_t left = size, begin = out->size, room;
+    z->next_in = (Bytef *)(uintptr_t)data;
+    for (;;) {
+        TARN_TRY(make_room(out, begin, max_size, &room, err));
+        uInt in = piece(left);
+        z->avail_in = in;
+        z->next_out = out->data + out->size;
+        z->avail_out = (uInt)room;
+        int code = inflate(z, Z_NO_FLUSH);
+        left -= in - z->avail_in;
+        out->size += room - z->avail_out;
+        if (code == Z_STREAM_END) {
+            if (left == 0) break;
+            code = inflateReset(z); /* another member follows */
+        }
+        if (code == Z_BUF_ERROR && left == 0)
+            return tarn__fail(err, TARN_ERR_TRUNCATED, "gzip data that are cut short");
+        if (code != Z_OK && code != Z_BUF_ERROR)
+            return tarn__fail(err, TARN_ERR_FORMAT, "gzip data: %s",
+                              z->msg ? z->msg : "damaged");
+    }
+    return out->size - begin > max_size ? too_large(err, max_size) : TARN_OK;
+}
+
+static tarn_status gunzip(const void *data, size_t size, uint64_t max_size,
+                          tarn_bytes *out, tarn_error *err)
+{
+    z_stream z = {0};
+    int code = inflateInit2(&z, GZIP_WINDOW);
+    if (code != Z_OK) return zlib_failed(err, code, "cannot expand");
+    tarn_status status = run_gunzip(&z, data, size, max_size, out, err);
+    inflateEnd(&z);
+    return status;
+}
+
+/* --- zstd ----------------------------------------------------------------------- */
+
+static tarn_status zstd_failed(tarn_error *err, size_t code)
+{
+    return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: %s", ZSTD_getErrorName(code));
+}
+
+static tarn_status zstd_add(const void *data, size_t size, int level, tarn_bytes *out,
+                            tarn_error *err)
+{
+    size_t bound = ZSTD_compressBound(size), begin = out->size;
+    unsigned char *room = tarn__bytes_extend(out, bound, err);
+    ZSTD_CCtx *context = room ? ZSTD_createCCtx() : NULL;
+    if (!context) return tarn__fail_memory(err);
+    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+    size_t got = ZSTD_compress2(context, room, bound, data, size);
+    ZSTD_freeCCtx(context);
+    if (ZSTD_isError(got)) return zstd_failed(err, got);
+    out->size = begin + got;
+    return TARN_OK;
+}
+
+static tarn_status run_unzstd(ZSTD_DCtx *context, const void *data, size_t size,
+                              uint64_t max_size, tarn_bytes *out, tarn_error *err)
+{
+    ZSTD_inBuffer in = {data, size, 0};
+    size_t begin = out->size, room, code = 1;
+    for (;;) {
+        TARN_TRY(make_room(out, begin, max_size, &room, err));
+        ZSTD_outBuffer to = {out->data + out->size, room, 0};
+        size_t before = in.pos;
+        code = ZSTD_decompressStream(context, &to, &in);
+        if (ZSTD_isError(code)) return zstd_failed(err, code);
+        out->size += to.pos;
+        if (in.pos == in.size && (code == 0 || to.pos < to.size)) break;
+        if (in.pos == before && to.pos == 0)
+            return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: no progress");
+    }
+    if (code != 0)
+        return tarn__fail(err, TARN_ERR_TRUNCATED, "zstd data that are cut short");
+    return out->size - begin > max_size ? too_large(err, max_size) : TARN_OK;
+}
+
+static tarn_status unzstd(const void *data, size_t size, uint64_t max_size,
+                          tarn_bytes *out, tarn_error *err)
+{
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    if (!context) return tarn__fail_memory(err);
+    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, ZSTD_WINDOW_MAX);
+    tarn_status status = run_unzstd(context, data, size, max_size, out, err);
+    ZSTD_freeDCtx(context);
+    return status;
+}
+
+/* --- Either --------------------------------------------------------------------- */
+
+tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data, size_t size,
+                              const tarn_encode_options *options, tarn_bytes *out,
+                              tarn_error *err)
+{
+    if (how == TARN__GZIP)
+        return deflate_add(data, size, options->gzip_level, GZIP_WINDOW, out, err);
+    if (how == TARN__ZSTD) return zstd_add(data, size, options->zstd_level, out, err);
+    return tarn_bytes_add(out, data, size, err);
+}
+
+tarn_status tarn__expand(tarn__squeeze how, const void *data, size_t size,
+                         uint64_t max_size, tarn_bytes *out, tarn_error *err)
+{
+    if (size == 0)
+        return tarn__fail(err, TARN_ERR_TRUNCATED, "compressed data of 0 bytes");
+    return how == TARN__GZIP ? gunzip(data, size, max_size, out, err)
+                             : unzstd(data, size, max_size, out, err);
+}

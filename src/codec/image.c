@@ -1,0 +1,284 @@
+/* Pixels out of arrays and into them: what the image formats share. The formats
+ * themselves are in a file each and see only tarn__pixels. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "codec/codec.h"
+
+#define CHANNELS(n) (1u << (n))
+#define TOLERANCE   0.001 /* how far past [0, 1] WebDataset lets samples be */
+
+/* --- Samples -------------------------------------------------------------------- */
+
+/* Clipped to [0, 1], times 255, cut; each step in the sample's own precision, since
+ * NumPy does it so. NaN and what is out of range is refused. */
+static bool float_sample(float v, unsigned char *out)
+{
+    if (!(v > (float)-TOLERANCE && v < (float)(1 + TOLERANCE))) return false;
+    v = v < 0 ? 0 : v > 1 ? 1 : v;
+    *out = (unsigned char)(v * 255.0f);
+    return true;
+}
+
+static bool double_sample(double v, unsigned char *out)
+{
+    if (!(v > -TOLERANCE && v < 1 + TOLERANCE)) return false;
+    v = v < 0 ? 0 : v > 1 ? 1 : v;
+    *out = (unsigned char)(v * 255.0);
+    return true;
+}
+
+static tarn_status from_real(const void *data, uint64_t count, uint32_t size, void **out,
+                             tarn_error *err)
+{
+    unsigned char *bytes = malloc(count);
+    const float *floats = data;
+    const double *doubles = data;
+    bool good = true;
+    if (!bytes) return tarn__fail_memory(err);
+    for (uint64_t i = 0; good && i < count; i++)
+        good = size == sizeof(float) ? float_sample(floats[i], bytes + i)
+                                     : double_sample(doubles[i], bytes + i);
+    if (!good) {
+        free(bytes);
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "an image of real numbers has one that is not from 0 to 1");
+    }
+    *out = bytes;
+    return TARN_OK;
+}
+
+static tarn_status check_shape(const tarn_array *array, tarn__pixels *out,
+                               unsigned channels, tarn_error *err)
+{
+    uint64_t deep = array->ndim == 3 ? array->shape[2] : 1;
+    if ((array->ndim != 2 && array->ndim != 3) || deep > 4 ||
+        !(channels & CHANNELS((unsigned)deep)) || deep == 0)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "an image is an array [height, width] or [height, width, "
+                          "channels] with %s channels",
+                          channels & CHANNELS(2)   ? "1, 2, 3 or 4"
+                          : channels & CHANNELS(4) ? "1, 3 or 4"
+                                                   : "1 or 3");
+    if (array->shape[0] - 1 >= INT32_MAX || array->shape[1] - 1 >= INT32_MAX)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "an image that is empty, or wider or higher than 2^31");
+    out->height = (uint32_t)array->shape[0];
+    out->width = (uint32_t)array->shape[1];
+    out->channels = (unsigned)deep;
+    return TARN_OK;
+}
+
+/* The pixels of a value; *out_copy is to be freed. channels is a set of CHANNELS. */
+static tarn_status take_pixels(const tarn_value *value, const char *extension,
+                               unsigned channels, bool deep, tarn__pixels *out,
+                               void **out_copy, tarn_error *err)
+{
+    const tarn_array *array = tarn__one_array(value);
+    *out_copy = NULL;
+    if (!array) return tarn__wrong_value(err, extension, "an array of pixels", value);
+    TARN_TRY(check_shape(array, out, channels, err));
+    tarn_dtype t = array->dtype;
+    bool real = t.kind == 'f' && t.size >= 4;
+    out->bits = t.size == 2 ? 16 : 8;
+    if (!real && !(t.kind == 'u' && (t.size == 1 || (t.size == 2 && deep))))
+        return tarn__fail(
+            err, TARN_ERR_UNSUPPORTED,
+            "a field .%s takes pixels of type u1%s, or f4 and f8 from 0 to 1", extension,
+            deep ? " or u2" : "");
+    if (real) out->bits = 8;
+    TARN_TRY(tarn__array_native(array, &out->data, out_copy, err));
+    if (!real) return TARN_OK;
+    void *samples = NULL;
+    tarn_status status =
+        from_real(out->data, tarn_array_count(array), t.size, &samples, err);
+    free(*out_copy);
+    *out_copy = samples;
+    out->data = samples;
+    return status;
+}
+
+/* --- Encoders ------------------------------------------------------------------- */
+
+TARN__ENCODER(tarn__encode_jpeg)
+{
+    tarn__pixels pixels;
+    void *copy;
+    TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3), false, &pixels,
+                         &copy, err));
+    tarn_status status = tarn__jpeg_encode(&pixels, options, out, err);
+    free(copy);
+    return status;
+}
+
+TARN__ENCODER(tarn__encode_png)
+{
+    tarn__pixels pixels;
+    void *copy;
+    TARN_TRY(take_pixels(value, extension,
+                         CHANNELS(1) | CHANNELS(2) | CHANNELS(3) | CHANNELS(4), true,
+                         &pixels, &copy, err));
+    tarn_status status = tarn__png_encode(&pixels, options->png_level, out, err);
+    free(copy);
+    return status;
+}
+
+TARN__ENCODER(tarn__encode_webp)
+{
+    tarn__pixels pixels;
+    void *copy;
+    TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3) | CHANNELS(4), false,
+                         &pixels, &copy, err));
+    tarn_status status = tarn__webp_encode(&pixels, options, out, err);
+    free(copy);
+    return status;
+}
+
+/* --- Making pixels -------------------------------------------------------------- */
+
+tarn_status tarn__pixels_make(tarn_value *value, uint32_t width, uint32_t height,
+                              unsigned channels, unsigned bits,
+                              const tarn_decode_options *options, tarn_error *err)
+{
+    uint64_t shape[3] = {height, width, channels};
+    if ((uint64_t)width * height > options->max_pixels)
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "an image of %u x %u pixels, and the limit is %llu (max_pixels)", width,
+            height, (unsigned long long)options->max_pixels);
+    return tarn__value_make_array(value, bits == 16 ? TARN__DTYPE('<', 'u', 2) : TARN__U1,
+                                  channels == 1 ? 2 : 3, shape, options->max_size, err);
+}
+
+/* The weights of ITU-R 601, rounded as Pillow does. */
+static void luma(const unsigned char *rgb, unsigned char *out, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++, rgb += 3)
+        out[i] = (unsigned char)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u +
+                                  0x8000u) >>
+                                 16);
+}
+
+tarn_status tarn__pixels_to_grey(tarn_value *value, const tarn_decode_options *options,
+                                 tarn_error *err)
+{
+    tarn_value grey = TARN_VALUE_INIT;
+    const tarn_array *rgb = value->arrays;
+    uint32_t height = (uint32_t)rgb->shape[0], width = (uint32_t)rgb->shape[1];
+    tarn_status status = tarn__pixels_make(&grey, width, height, 1, 8, options, err);
+    if (status == TARN_OK) luma(rgb->data, grey.arrays->data, (uint64_t)width * height);
+    tarn_value_release(value);
+    *value = grey;
+    return status;
+}
+
+/* By its first bytes, whatever the name says: people give JPEGs the name .png. */
+TARN__DECODER(tarn__decode_image)
+{
+    const unsigned char *p = data;
+    if (options->channels == 2 || options->channels > 4)
+        return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
+    if (size >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8))
+        return tarn__png_decode(data, size, options, out, err);
+    if (size >= 3 && !memcmp(p, "\xff\xd8\xff", 3))
+        return tarn__jpeg_decode(data, size, options, out, err);
+    if (size >= 12 && !memcmp(p, "RIFF", 4) && !memcmp(p + 8, "WEBP", 4))
+        return tarn__webp_decode(data, size, options, out, err);
+    if (size >= 3 && p[0] == 'P' && (p[1] == '5' || p[1] == '6'))
+        return tarn__ppm_decode(data, size, options, out, err);
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "a field .%s that is no PNG, JPEG, WebP or binary PPM", extension);
+}
+
+/* --- PPM ------------------------------------------------------------------------ */
+
+TARN__ENCODER(tarn__encode_ppm)
+{
+    tarn__pixels pixels;
+    char head[64];
+    void *copy;
+    TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3), true, &pixels,
+                         &copy, err));
+    uint64_t samples = (uint64_t)pixels.width * pixels.height * pixels.channels;
+    int n =
+        snprintf(head, sizeof head, "P%c\n%u %u\n%u\n", pixels.channels == 1 ? '5' : '6',
+                 pixels.width, pixels.height, pixels.bits == 16 ? 65535u : 255u);
+    tarn_status status = tarn_bytes_add(out, head, (size_t)n, err);
+    unsigned char *p = NULL;
+    if (status == TARN_OK) p = tarn__bytes_extend(out, samples * pixels.bits / 8, err);
+    if (p && pixels.bits == 8) memcpy(p, pixels.data, samples);
+    if (p && pixels.bits == 16)
+        for (uint64_t i = 0; i < samples; i++) {
+            uint16_t v = ((const uint16_t *)pixels.data)[i];
+            p[2 * i] = (unsigned char)(v >> 8);
+            p[2 * i + 1] = (unsigned char)v;
+        }
+    free(copy);
+    return p ? TARN_OK : status != TARN_OK ? status : TARN_ERR_MEMORY;
+}
+
+typedef struct ppm {
+    const unsigned char *data;
+    size_t size, at;
+} ppm;
+
+/* A number behind blanks and comments, with one blank behind it that is passed too. */
+static bool ppm_number(ppm *p, uint32_t *out)
+{
+    uint64_t value = 0;
+    unsigned digits = 0;
+    while (p->at < p->size && (p->data[p->at] <= ' ' || p->data[p->at] == '#')) {
+        if (p->data[p->at] == '#')
+            while (p->at < p->size && p->data[p->at] != '\n')
+                p->at++;
+        else
+            p->at++;
+    }
+    for (; p->at < p->size && p->data[p->at] >= '0' && p->data[p->at] <= '9'; p->at++) {
+        value = value * 10 + (uint64_t)(p->data[p->at] - '0');
+        if (++digits > 10 || value > INT32_MAX) return false;
+    }
+    if (digits == 0 || p->at == p->size || p->data[p->at] > ' ') return false;
+    p->at++;
+    *out = (uint32_t)value;
+    return true;
+}
+
+static void ppm_samples(const unsigned char *from, const tarn_array *array)
+{
+    uint64_t count = tarn_array_count(array);
+    uint16_t *deep = array->data;
+    if (array->dtype.size == 1)
+        memcpy(array->data, from, count);
+    else
+        for (uint64_t i = 0; i < count; i++)
+            deep[i] = (uint16_t)(from[2 * i] << 8 | from[2 * i + 1]);
+}
+
+tarn_status tarn__ppm_decode(const void *data, size_t size,
+                             const tarn_decode_options *options, tarn_value *out,
+                             tarn_error *err)
+{
+    ppm p = {.data = data, .size = size, .at = 2};
+    uint32_t width, height, most;
+    unsigned channels = p.data[1] == '5' ? 1 : 3;
+    if (!ppm_number(&p, &width) || !ppm_number(&p, &height) || !ppm_number(&p, &most))
+        return tarn__fail(err, TARN_ERR_FORMAT, "PPM: a header that is malformed");
+    if ((most != 255 && most != 65535) ||
+        (options->channels && options->channels != channels))
+        return tarn__fail(
+            err, TARN_ERR_UNSUPPORTED,
+            "PPM: only 255 and 65535 as the largest value are read, with the "
+            "channels the file has");
+    uint64_t bytes = (uint64_t)width * height * channels * (most == 255 ? 1 : 2);
+    if (width == 0 || height == 0 || size - p.at < bytes)
+        return tarn__fail(err, TARN_ERR_TRUNCATED,
+                          "PPM: fewer pixels than the header says");
+    TARN_TRY(tarn__pixels_make(out, width, height, channels, most == 255 ? 8 : 16,
+                               options, err));
+    ppm_samples(p.data + p.at, out->arrays);
+    return TARN_OK;
+}

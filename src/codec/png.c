@@ -1,0 +1,118 @@
+/* PNG by libspng. */
+#include <stdlib.h>
+
+#include <spng.h>
+
+#include "base/error.h"
+#include "codec/codec.h"
+
+#define CHUNK_LIMIT (16u << 20) /* bytes of what is not pixels, one chunk or all */
+
+static tarn_status failed(tarn_error *err, int code)
+{
+    if (code == SPNG_EMEM) return tarn__fail_memory(err);
+    return tarn__fail(err, TARN_ERR_FORMAT, "PNG: %s", spng_strerror(code));
+}
+
+/* --- Writing -------------------------------------------------------------------- */
+
+static int write_png(spng_ctx *png, const tarn__pixels *pixels, int level)
+{
+    static const uint8_t colour[5] = {
+        0, SPNG_COLOR_TYPE_GRAYSCALE, SPNG_COLOR_TYPE_GRAYSCALE_ALPHA,
+        SPNG_COLOR_TYPE_TRUECOLOR, SPNG_COLOR_TYPE_TRUECOLOR_ALPHA};
+    struct spng_ihdr head = {.width = pixels->width,
+                             .height = pixels->height,
+                             .bit_depth = (uint8_t)pixels->bits,
+                             .color_type = colour[pixels->channels]};
+    size_t size =
+        (size_t)pixels->width * pixels->height * pixels->channels * (pixels->bits / 8);
+    int code = spng_set_option(png, SPNG_ENCODE_TO_BUFFER, 1);
+    if (!code) code = spng_set_option(png, SPNG_IMG_COMPRESSION_LEVEL, level);
+    if (!code) code = spng_set_ihdr(png, &head);
+    if (!code)
+        code = spng_encode_image(png, pixels->data, size, SPNG_FMT_PNG,
+                                 SPNG_ENCODE_FINALIZE);
+    return code;
+}
+
+tarn_status tarn__png_encode(const tarn__pixels *pixels, int level, tarn_bytes *out,
+                             tarn_error *err)
+{
+    size_t size = 0;
+    if (level < 0 || level > 9)
+        return tarn__fail(err, TARN_ERR_USAGE, "PNG level %d is not from 0 to 9", level);
+    spng_ctx *png = spng_ctx_new(SPNG_CTX_ENCODER);
+    if (!png) return tarn__fail_memory(err);
+    int code = write_png(png, pixels, level);
+    void *data = code ? NULL : spng_get_png_buffer(png, &size, &code);
+    spng_ctx_free(png);
+    if (!data) return failed(err, code);
+    tarn_status status = tarn_bytes_add(out, data, size, err);
+    free(data);
+    return status;
+}
+
+/* --- Reading -------------------------------------------------------------------- */
+
+typedef struct plan {
+    int format, flags;
+    unsigned channels, bits;
+    bool to_grey; /* decode three channels and make one of them */
+} plan;
+
+static plan plan_of(const struct spng_ihdr *head, bool transparent, unsigned wanted)
+{
+    bool is_grey = head->color_type == SPNG_COLOR_TYPE_GRAYSCALE;
+    bool is_palette = head->color_type == SPNG_COLOR_TYPE_INDEXED;
+    if (wanted == 3) return (plan){SPNG_FMT_RGB8, 0, 3, 8, false};
+    if (wanted == 4) return (plan){SPNG_FMT_RGBA8, SPNG_DECODE_TRNS, 4, 8, false};
+    if (is_grey && head->bit_depth <= 8) return (plan){SPNG_FMT_G8, 0, 1, 8, false};
+    if (wanted == 1) return (plan){SPNG_FMT_RGB8, 0, 3, 8, true};
+    if (is_palette && transparent)
+        return (plan){SPNG_FMT_RGBA8, SPNG_DECODE_TRNS, 4, 8, false};
+    if (is_palette) return (plan){SPNG_FMT_RGB8, 0, 3, 8, false};
+    return (plan){SPNG_FMT_PNG, 0,
+                  is_grey                                               ? 1u
+                  : head->color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ? 2u
+                  : head->color_type == SPNG_COLOR_TYPE_TRUECOLOR       ? 3u
+                                                                        : 4u,
+                  head->bit_depth, false};
+}
+
+static tarn_status read_png(spng_ctx *png, const void *data, size_t size,
+                            const tarn_decode_options *options, tarn_value *out,
+                            tarn_error *err)
+{
+    struct spng_ihdr head;
+    struct spng_trns trns;
+    size_t need;
+    int code = spng_set_chunk_limits(png, CHUNK_LIMIT, CHUNK_LIMIT);
+    if (!code) code = spng_set_png_buffer(png, data, size);
+    if (!code) code = spng_get_ihdr(png, &head);
+    if (code) return failed(err, code);
+    plan p = plan_of(&head, spng_get_trns(png, &trns) == 0, options->channels);
+    TARN_TRY(tarn__pixels_make(out, head.width, head.height, p.channels, p.bits, options,
+                               err));
+    code = spng_decoded_image_size(png, p.format, &need);
+    if (!code && need != tarn_array_bytes(out->arrays)) code = SPNG_EFMT;
+    if (!code) code = spng_decode_image(png, out->arrays->data, need, p.format, p.flags);
+    /* What is behind the pixels too: the checksum of the last of them stands there. */
+    if (!code) code = spng_decode_chunks(png);
+    if (code) {
+        tarn_value_release(out);
+        return failed(err, code);
+    }
+    return p.to_grey ? tarn__pixels_to_grey(out, options, err) : TARN_OK;
+}
+
+tarn_status tarn__png_decode(const void *data, size_t size,
+                             const tarn_decode_options *options, tarn_value *out,
+                             tarn_error *err)
+{
+    spng_ctx *png = spng_ctx_new(0);
+    if (!png) return tarn__fail_memory(err);
+    tarn_status status = read_png(png, data, size, options, out, err);
+    spng_ctx_free(png);
+    return status;
+}

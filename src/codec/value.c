@@ -1,0 +1,200 @@
+/* Growing bytes, and values with the memory behind them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "codec/codec.h"
+
+#define ALIGNMENT 64u /* of the elements of arrays that are made here */
+
+/* --- Bytes ---------------------------------------------------------------------- */
+
+tarn__buf tarn__bytes_lend(tarn_bytes *bytes)
+{
+    return (tarn__buf){.data = (char *)bytes->data,
+                       .size = bytes->size,
+                       .capacity = bytes->capacity,
+                       .max = SIZE_MAX};
+}
+
+void tarn__bytes_take(tarn_bytes *bytes, const tarn__buf *buf)
+{
+    bytes->data = (unsigned char *)buf->data;
+    bytes->size = buf->size;
+    bytes->capacity = buf->capacity;
+}
+
+unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err)
+{
+    tarn__buf buf = tarn__bytes_lend(bytes);
+    tarn_status status = tarn__buf_reserve(&buf, n ? n : 1, err);
+    tarn__bytes_take(bytes, &buf);
+    if (status != TARN_OK) return NULL;
+    bytes->size += n;
+    return bytes->data + bytes->size - n;
+}
+
+tarn_status tarn_bytes_add(tarn_bytes *bytes, const void *data, size_t len,
+                           tarn_error *err)
+{
+    tarn__buf buf = tarn__bytes_lend(bytes);
+    tarn_status status = tarn__buf_add(&buf, data, len, err);
+    tarn__bytes_take(bytes, &buf);
+    return status;
+}
+
+void tarn_bytes_release(tarn_bytes *bytes)
+{
+    free(bytes->data);
+    *bytes = (tarn_bytes)TARN_BYTES_INIT;
+}
+
+/* --- Looking at values ---------------------------------------------------------- */
+
+static const char *kind_name(tarn_value_kind kind)
+{
+    switch (kind) {
+    case TARN_VALUE_BYTES:
+        return "bytes";
+    case TARN_VALUE_TEXT:
+        return "text";
+    case TARN_VALUE_JSON:
+        return "JSON";
+    case TARN_VALUE_INTEGER:
+        return "an integer";
+    case TARN_VALUE_REAL:
+        return "a real number";
+    case TARN_VALUE_ARRAY:
+        return "an array";
+    case TARN_VALUE_ARRAYS:
+        return "a list of arrays";
+    }
+    return "a value of unknown kind";
+}
+
+tarn_status tarn__wrong_value(tarn_error *err, const char *extension, const char *wanted,
+                              const tarn_value *value)
+{
+    return tarn__fail(
+        err, TARN_ERR_UNSUPPORTED,
+        "a field .%s takes %s (or bytes and text, which are written as they "
+        "are), not %s",
+        extension, wanted, kind_name(value->kind));
+}
+
+const tarn_array *tarn__one_array(const tarn_value *value)
+{
+    return value->kind == TARN_VALUE_ARRAY && value->arrays ? value->arrays : NULL;
+}
+
+tarn_status tarn__array_native(const tarn_array *array, const void **out, void **out_copy,
+                               tarn_error *err)
+{
+    uint64_t bytes = tarn_array_bytes(array);
+    *out_copy = NULL;
+    *out = array->data;
+    if (tarn_array_is_packed(array) && array->dtype.order != '>') return TARN_OK;
+    void *copy = malloc(bytes ? bytes : 1);
+    if (!copy) return tarn__fail_memory(err);
+    tarn__array_pack(array, false, copy);
+    if (array->dtype.order == '>')
+        tarn__swap_bytes(copy, array->dtype, tarn_array_count(array));
+    *out = *out_copy = copy;
+    return TARN_OK;
+}
+
+/* --- Making values -------------------------------------------------------------- */
+
+void tarn_value_release(tarn_value *value)
+{
+    if (!value) return;
+    if (value->release) value->release(value->owned);
+    *value = (tarn_value)TARN_VALUE_INIT;
+}
+
+tarn_status tarn__alloc_items(size_t count, size_t size, void *out, tarn_error *err)
+{
+    void *items = calloc(count ? count : 1, size);
+    if (!items) return tarn__fail_memory(err);
+    memcpy(out, &items, sizeof items);
+    return TARN_OK;
+}
+
+tarn_status tarn__value_borrow_array(tarn_value *value, const tarn_array *array,
+                                     tarn_error *err)
+{
+    tarn_array *copy = malloc(sizeof *copy);
+    if (!copy) return tarn__fail_memory(err);
+    *copy = *array;
+    *value = tarn_value_array(copy);
+    value->owned = copy;
+    value->release = free;
+    return TARN_OK;
+}
+
+tarn_status tarn__value_make_array(tarn_value *value, tarn_dtype dtype, unsigned ndim,
+                                   const uint64_t *shape, uint64_t max_size,
+                                   tarn_error *err)
+{
+    tarn_array array;
+    TARN_TRY(tarn_array_init(&array, NULL, dtype, ndim, shape, err));
+    uint64_t bytes = tarn_array_bytes(&array);
+    if (bytes > max_size)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "an array of %llu bytes, and the limit is %llu (max_size)",
+                          (unsigned long long)bytes, (unsigned long long)max_size);
+    size_t head = (sizeof array + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (bytes > SIZE_MAX - head - ALIGNMENT) return tarn__fail_memory(err);
+    size_t all = (head + bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    char *block = aligned_alloc(ALIGNMENT, all);
+    if (!block) return tarn__fail_memory(err);
+    array.data = block + head;
+    memcpy(block, &array, sizeof array);
+    *value = tarn_value_array((const tarn_array *)block);
+    value->owned = block;
+    value->release = free;
+    return TARN_OK;
+}
+
+/* What a list of arrays owns. */
+typedef struct gathered {
+    tarn_value *items;
+    char **names;
+    size_t count;
+    tarn_array arrays[];
+} gathered;
+
+void tarn__values_free(tarn_value *items, char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        tarn_value_release(&items[i]);
+        if (names) free(names[i]);
+    }
+    free(items);
+    free(names);
+}
+
+static void release_gathered(void *owned)
+{
+    gathered *g = owned;
+    tarn__values_free(g->items, g->names, g->count);
+    free(g);
+}
+
+tarn_status tarn__value_gather(tarn_value *value, tarn_value *items, char **names,
+                               size_t count, tarn_error *err)
+{
+    gathered *g = malloc(sizeof *g + count * sizeof g->arrays[0]);
+    if (!g) {
+        tarn__values_free(items, names, count);
+        return tarn__fail_memory(err);
+    }
+    *g = (gathered){.items = items, .names = names, .count = count};
+    for (size_t i = 0; i < count; i++)
+        g->arrays[i] = items[i].arrays[0];
+    *value = tarn_value_arrays(g->arrays, (const char *const *)names, count);
+    value->owned = g;
+    value->release = release_gathered;
+    return TARN_OK;
+}

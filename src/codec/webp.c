@@ -1,0 +1,119 @@
+/* WebP by libwebp. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <webp/decode.h>
+#include <webp/encode.h>
+
+#include "base/error.h"
+#include "codec/codec.h"
+
+/* --- Writing -------------------------------------------------------------------- */
+
+typedef struct target {
+    tarn_bytes *out;
+    tarn_error *err;
+    tarn_status status;
+} target;
+
+static int take_piece(const uint8_t *data, size_t size, const WebPPicture *picture)
+{
+    target *t = picture->custom_ptr;
+    t->status = tarn_bytes_add(t->out, data, size, t->err);
+    return t->status == TARN_OK;
+}
+
+/* WebP has no grey: each sample becomes three. */
+static int import_grey(WebPPicture *picture, const tarn__pixels *pixels)
+{
+    uint64_t count = (uint64_t)pixels->width * pixels->height;
+    const unsigned char *grey = pixels->data;
+    unsigned char *rgb = malloc(count * 3);
+    if (!rgb) return 0;
+    for (uint64_t i = 0; i < count; i++)
+        memset(rgb + 3 * i, grey[i], 3);
+    int good = WebPPictureImportRGB(picture, rgb, picture->width * 3);
+    free(rgb);
+    return good;
+}
+
+static int import_pixels(WebPPicture *picture, const tarn__pixels *pixels)
+{
+    if (pixels->channels == 1) return import_grey(picture, pixels);
+    if (pixels->channels == 3)
+        return WebPPictureImportRGB(picture, pixels->data, picture->width * 3);
+    return WebPPictureImportRGBA(picture, pixels->data, picture->width * 4);
+}
+
+static bool configure(WebPConfig *config, const tarn_encode_options *options)
+{
+    if (!WebPConfigInit(config)) return false;
+    config->quality = (float)options->webp_quality;
+    config->lossless = options->webp_lossless;
+    config->exact = options->webp_lossless; /* keep colours where alpha is 0 */
+    return WebPValidateConfig(config);
+}
+
+tarn_status tarn__webp_encode(const tarn__pixels *pixels,
+                              const tarn_encode_options *options, tarn_bytes *out,
+                              tarn_error *err)
+{
+    WebPConfig config;
+    WebPPicture picture;
+    target t = {.out = out, .err = err};
+    if (!configure(&config, options) || !WebPPictureInit(&picture))
+        return tarn__fail(err, TARN_ERR_USAGE, "WebP quality %d is not from 0 to 100",
+                          options->webp_quality);
+    if (pixels->width > WEBP_MAX_DIMENSION || pixels->height > WEBP_MAX_DIMENSION)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "WebP cannot hold %u x %u pixels; a side has at most %d",
+                          pixels->width, pixels->height, WEBP_MAX_DIMENSION);
+    picture.use_argb = options->webp_lossless;
+    picture.width = (int)pixels->width;
+    picture.height = (int)pixels->height;
+    picture.writer = take_piece;
+    picture.custom_ptr = &t;
+    bool good = import_pixels(&picture, pixels) && WebPEncode(&config, &picture);
+    int code = picture.error_code;
+    WebPPictureFree(&picture);
+    if (good) return TARN_OK;
+    if (t.status != TARN_OK) return t.status;
+    return tarn__fail(err, TARN_ERR_MEMORY, "WebP: the encoder failed (its code is %d)",
+                      code);
+}
+
+/* --- Reading -------------------------------------------------------------------- */
+
+static tarn_status decode_into(const void *data, size_t size, unsigned channels,
+                               const tarn_array *array, tarn_error *err)
+{
+    int stride = (int)(array->shape[1] * channels);
+    size_t bytes = tarn_array_bytes(array);
+    const uint8_t *done = channels == 4
+                              ? WebPDecodeRGBAInto(data, size, array->data, bytes, stride)
+                              : WebPDecodeRGBInto(data, size, array->data, bytes, stride);
+    return done ? TARN_OK
+                : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or cut short");
+}
+
+tarn_status tarn__webp_decode(const void *data, size_t size,
+                              const tarn_decode_options *options, tarn_value *out,
+                              tarn_error *err)
+{
+    WebPBitstreamFeatures f;
+    if (WebPGetFeatures(data, size, &f) != VP8_STATUS_OK)
+        return tarn__fail(err, TARN_ERR_FORMAT, "WebP: a header that is malformed");
+    if (f.has_animation)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "WebP: animations are not decoded");
+    unsigned channels = options->channels ? options->channels : f.has_alpha ? 4 : 3;
+    bool to_grey = channels == 1;
+    if (to_grey) channels = 3;
+    TARN_TRY(tarn__pixels_make(out, (uint32_t)f.width, (uint32_t)f.height, channels, 8,
+                               options, err));
+    tarn_status status = decode_into(data, size, channels, out->arrays, err);
+    if (status != TARN_OK) {
+        tarn_value_release(out);
+        return status;
+    }
+    return to_grey ? tarn__pixels_to_grey(out, options, err) : TARN_OK;
+}

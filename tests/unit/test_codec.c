@@ -1,0 +1,218 @@
+/* The table of codecs, values and their memory. The formats are judged by NumPy, Pillow
+ * and WebDataset in tests/interop/test_codec.py. */
+#include "support.h"
+
+#include <tarn/codec.h>
+
+#include "base/pool.h"
+
+static tarn_error err;
+
+static bool holds(const tarn_bytes *bytes, const char *text)
+{
+    return bytes->size == strlen(text) && !memcmp(bytes->data, text, bytes->size);
+}
+
+static void encoding_appends_and_leaves_nothing_after_a_failure(void **state)
+{
+    (void)state;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_value seven = tarn_value_integer(7);
+    OK(tarn_codecs_encode(NULL, "cls", &seven, NULL, &out, &err));
+    OK(tarn_codecs_encode(NULL, "a.b.CLS", &seven, NULL, &out, &err));
+    assert_true(holds(&out, "77"));
+    FAILS(TARN_ERR_UNSUPPORTED, "a field .npy takes an array (or bytes and text",
+          tarn_codecs_encode(NULL, "npy", &seven, NULL, &out, &err));
+    FAILS(TARN_ERR_UNSUPPORTED, "only Python can encode a value as .pickle",
+          tarn_codecs_encode(NULL, "pickle", &seven, NULL, &out, &err));
+    FAILS(TARN_ERR_UNSUPPORTED, "the extension \"mp4\"",
+          tarn_codecs_encode(NULL, "mp4", &seven, NULL, &out, &err));
+    tarn_value bad = tarn_value_text("\xff", 1);
+    FAILS(TARN_ERR_UNSUPPORTED, "not UTF-8",
+          tarn_codecs_encode(NULL, "txt", &bad, NULL, &out, &err));
+    assert_int_equal(tarn_codecs_encode(NULL, "npy", &seven, NULL, &out, NULL),
+                     TARN_ERR_UNSUPPORTED);
+    assert_true(holds(&out, "77"));
+    tarn_bytes_release(&out);
+    assert_null(out.data);
+}
+
+static void options_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_value bytes = tarn_value_bytes("x", 1);
+    tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
+    o.gzip_level = 10;
+    FAILS(TARN_ERR_USAGE, "gzip_level",
+          tarn_codecs_encode(NULL, "bin.gz", &bytes, &o, &out, &err));
+    o.size = 3;
+    FAILS(TARN_ERR_USAGE, "initialiser",
+          tarn_codecs_encode(NULL, "bin.gz", &bytes, &o, &out, &err));
+    /* An older, shorter struct: what it lacks keeps the default. */
+    o.size = offsetof(tarn_encode_options, gzip_level);
+    OK(tarn_codecs_encode(NULL, "bin.gz", &bytes, &o, &out, &err));
+    tarn_bytes_release(&out);
+}
+
+/* --- Codecs of callers ---------------------------------------------------------- */
+
+static tarn_status encode_upper(void *context, const char *extension,
+                                const tarn_value *value,
+                                const tarn_encode_options *options, tarn_bytes *out,
+                                tarn_error *e)
+{
+    (void)options;
+    if (value->kind != TARN_VALUE_TEXT) return TARN_ERR_UNSUPPORTED;
+    TARN_TRY(tarn_bytes_add(out, context, strlen(context), e));
+    TARN_TRY(tarn_bytes_add(out, extension, strlen(extension), e));
+    return tarn_bytes_add(out, value->data, value->size, e);
+}
+
+static tarn_status decode_first(void *context, const char *extension, const void *data,
+                                size_t size, const tarn_decode_options *options,
+                                tarn_value *out, tarn_error *e)
+{
+    (void)context;
+    (void)extension;
+    (void)options;
+    (void)e;
+    if (size == 0) return TARN_ERR_FORMAT;
+    char *copy = malloc(1);
+    assert_non_null(copy);
+    copy[0] = *(const char *)data;
+    *out = tarn_value_text(copy, 1);
+    out->owned = copy;
+    out->release = free;
+    return TARN_OK;
+}
+
+static void the_latest_codec_of_a_name_answers(void **state)
+{
+    (void)state;
+    tarn_codecs *codecs;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_value text = tarn_value_text("t", 1), number = tarn_value_integer(5), back;
+    OK(tarn_codecs_new(&codecs, &err));
+    char names[] = "mine txt";
+    tarn_codec first = {names, encode_upper, decode_first, (void *)"1-"};
+    tarn_codec second = {"  other  mine", encode_upper, NULL, (void *)"2-"};
+    OK(tarn_codecs_add(codecs, &first, &err));
+    memset(names, 'x', sizeof names - 1);
+    OK(tarn_codecs_add(codecs, &second, &err));
+    OK(tarn_codecs_encode(codecs, "a.Mine", &text, NULL, &out, &err));
+    OK(tarn_codecs_encode(codecs, "txt", &text, NULL, &out, &err));
+    OK(tarn_codecs_encode(codecs, "cls", &number, NULL, &out, &err));
+    assert_true(holds(&out, "2-minet1-txtt5"));
+    FAILS(TARN_ERR_UNSUPPORTED, "the codec of \"mine\" could not encode",
+          tarn_codecs_encode(codecs, "mine", &number, NULL, &out, &err));
+    OK(tarn_codecs_decode(codecs, "txt", "hello", 5, NULL, &back, &err));
+    assert_true(back.size == 1 && *(const char *)back.data == 'h');
+    tarn_value_release(&back);
+    FAILS(TARN_ERR_FORMAT, "the codec of \"txt\" could not decode",
+          tarn_codecs_decode(codecs, "txt", "", 0, NULL, &back, &err));
+    OK(tarn_codecs_decode(codecs, "mine", "hello", 5, NULL, &back, &err));
+    assert_int_equal(back.kind, TARN_VALUE_BYTES);
+    tarn_value_release(&back);
+
+    /* Compression goes around it like around any other. */
+    out.size = 0;
+    OK(tarn_codecs_encode(codecs, "txt.zst", &text, NULL, &out, &err));
+    OK(tarn_codecs_decode(codecs, "txt.zst", out.data, out.size, NULL, &back, &err));
+    assert_true(back.size == 1 && *(const char *)back.data == '1');
+    tarn_value_release(&back);
+    tarn_bytes_release(&out);
+    tarn_codecs_free(codecs);
+}
+
+static void names_no_field_can_have_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "  ", "a.b", "JPG", NULL};
+    tarn_codecs *codecs;
+    OK(tarn_codecs_new(&codecs, &err));
+    for (size_t i = 0; i < 5; i++) {
+        tarn_codec codec = {bad[i], encode_upper, NULL, NULL};
+        FAILS(TARN_ERR_USAGE, "name", tarn_codecs_add(codecs, &codec, &err));
+    }
+    tarn_codecs_free(codecs);
+    tarn_codecs_free(NULL);
+}
+
+/* --- Memory --------------------------------------------------------------------- */
+
+static void decoded_arrays_point_into_the_field_where_they_can(void **state)
+{
+    (void)state;
+    uint32_t numbers[6] = {1, 2, 3, 4, 5, 6};
+    tarn_array array;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_value value, back;
+    tarn_dtype u4 = {'<', 'u', 4};
+    OK(tarn_array_init(&array, numbers, u4, 2, (uint64_t[]){2, 3}, &err));
+    value = tarn_value_array(&array);
+    OK(tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err));
+    OK(tarn_codecs_decode(NULL, "npy", out.data, out.size, NULL, &back, &err));
+    assert_ptr_equal(back.arrays->data, out.data + 128);
+    tarn_value_release(&back);
+    tarn_value_release(&back);
+
+    /* One byte further the elements lie badly, and a copy is made. */
+    OK(tarn_bytes_add(&out, "", 1, &err));
+    memmove(out.data + 1, out.data, out.size - 1);
+    OK(tarn_codecs_decode(NULL, "npy", out.data + 1, out.size - 1, NULL, &back, &err));
+    assert_true((uintptr_t)back.arrays->data % 64 == 0);
+    assert_memory_equal(back.arrays->data, numbers, sizeof numbers);
+    assert_int_equal(back.arrays->strides[0], 12);
+    tarn_value_release(&back);
+    tarn_bytes_release(&out);
+}
+
+/* Threads share the built-in table and one of their own. */
+static tarn_status encode_many(void *context, size_t number)
+{
+    tarn_bytes out = TARN_BYTES_INIT;
+    unsigned char pixels[8 * 8 * 3];
+    tarn_array array;
+    tarn_dtype u1 = {'|', 'u', 1};
+    memset(pixels, (int)number, sizeof pixels);
+    TARN_TRY(tarn_array_init(&array, pixels, u1, 3, (uint64_t[]){8, 8, 3}, NULL));
+    tarn_value image = tarn_value_array(&array),
+               real = tarn_value_real(0.5 + (double)number);
+    tarn_status status = TARN_OK;
+    static const char *const fields[] = {"jpg", "png.gz", "webp", "npy.zst", "ppm"};
+    for (size_t i = 0; status == TARN_OK && i < 5; i++)
+        status = tarn_codecs_encode(context, fields[i], &image, NULL, &out, NULL);
+    if (status == TARN_OK)
+        status = tarn_codecs_encode(NULL, "json", &real, NULL, &out, NULL);
+    tarn_bytes_release(&out);
+    return status;
+}
+
+static void threads_may_share_a_table(void **state)
+{
+    (void)state;
+    tarn_codecs *codecs;
+    tarn_codec mine = {"mine", encode_upper, NULL, NULL};
+    OK(tarn_codecs_new(&codecs, &err));
+    OK(tarn_codecs_add(codecs, &mine, &err));
+    for (unsigned threads = 0; threads <= 4; threads += 4) {
+        size_t failed;
+        assert_int_equal(tarn__parallel(threads, 40, encode_many, codecs, &failed),
+                         TARN_OK);
+    }
+    tarn_codecs_free(codecs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(encoding_appends_and_leaves_nothing_after_a_failure),
+        cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(the_latest_codec_of_a_name_answers),
+        cmocka_unit_test(names_no_field_can_have_are_refused),
+        cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
+        cmocka_unit_test(threads_may_share_a_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
