@@ -5,7 +5,8 @@
 #include "cli.h"
 
 static const char what_path[] = "PATH is a folder of shards (DIR, or DIR:FOLD for one of "
-                                "its folds), one FILE.tar, or "
+                                "its folds), one FILE.tar, one "
+                                "FILE.gnz, or "
                                 "(for info, ls and verify) one FILE.taridx.";
 
 static const char exit_status[] =

@@ -137,6 +137,7 @@ static int run(const cli_args *args)
                  .null = cli_has(args, "null"),
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
+    if (cli_is_gnz(args->words[0])) return cli_gnz_ls(args);
     if (cli_has(args, "json")) l.json.out = stdout;
     if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
     int status = cli_open(args, args->words[0], &l.fold);
@@ -160,6 +161,7 @@ static const cli_option options[] = {
     {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
     {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    {"stats", 0, NULL, "of arrays: least, greatest, mean, a histogram"},
     {"json", 0, NULL, "one JSON object per sample and line"},
     {NULL, 0, NULL, NULL}};
 
@@ -167,6 +169,7 @@ static const cli_example examples[] = {
     {"tarn ls data/birds:train", "key, then each field with its size"},
     {"tarn ls -1 data/birds:train | shuf -n 100 > some.txt", "a hundred keys"},
     {"tarn ls -l --samples @some.txt data/birds:train", "where their members are"},
+    {"tarn ls --stats x.gnz", "arrays: name, type, shape, bytes, and what they hold"},
     {NULL, NULL}};
 
 const cli_command cli_ls = {
@@ -178,7 +181,8 @@ const cli_command cli_ls = {
     .text = "Samples come in the order of their first member. Keys are read from the "
             "shards, and each is compared with the index on the way.\n\n"
             "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
-            "input.",
+            "input.\n\n"
+            "Of a .gnz the arrays are listed: name, type, shape, bytes.",
     .options = options,
     .examples = examples,
     .run = run,
