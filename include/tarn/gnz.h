@@ -229,6 +229,8 @@ typedef struct tarn_gnz_writer_options {
     bool overwrite;        /* replace a file that is there */
     bool checksums;        /* keep a CRC-32C of each array in the metadata */
     unsigned header_pages; /* reserve at least so many for the header, for updates */
+    bool no_sync; /* a new file: do not wait for the disk; a crash of the machine may then
+                     leave a file with its name and without its values */
     tarn_progress progress;
     void *progress_context;
 } tarn_gnz_writer_options;
@@ -236,7 +238,7 @@ typedef struct tarn_gnz_writer_options {
 /* Without checksums, because then a file is byte for byte what the reference writes. */
 #define TARN_GNZ_WRITER_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_gnz_writer_options), false, false, 0, NULL, NULL                     \
+        sizeof(tarn_gnz_writer_options), false, false, 0, false, NULL, NULL              \
     }
 
 /* A file to be. TARN_ERR_EXISTS if it is there and overwrite is false. */
@@ -248,8 +250,8 @@ tarn_gnz_writer_new(const char *path, const tarn_gnz_writer_options *options,
  * goes (header_pages when it was made), and rows appended where more were reserved. What
  * is there already is not rewritten, and readers see the old header until finish, which
  * replaces it under a journal: whoever updates or verifies the file after a crash finds
- * it. One update at a time: TARN_ERR_IO (EWOULDBLOCK) for a second. overwrite and
- * header_pages mean nothing here. */
+ * it. One update at a time: TARN_ERR_IO (EWOULDBLOCK) for a second. overwrite,
+ * header_pages and no_sync mean nothing here. */
 TARN_API TARN_CHECKED tarn_status
 tarn_gnz_writer_update(const char *path, const tarn_gnz_writer_options *options,
                        tarn_gnz_writer **out, tarn_error *err);

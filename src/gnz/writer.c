@@ -481,7 +481,8 @@ static tarn_status finish_new(tarn_gnz_writer *w, tarn_error *err)
         status = tarn__publish_write_at(&w->publish, head.data, head.size, 0, err);
     tarn__buf_reset(&head);
     TARN_TRY(status);
-    if (!w->options.overwrite) TARN_TRY(refuse_existing(w->path, err));
+    w->publish.no_sync = w->options.no_sync;
+    w->publish.keep_existing = !w->options.overwrite;
     w->fd = -1; /* publishing closes it */
     TARN_TRY(tarn__publish_finish(&w->publish, err));
     tarn__gnz_journal_remove(w->path);

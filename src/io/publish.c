@@ -66,7 +66,7 @@ static void sweep(const char *path)
     free(folder);
 }
 
-static tarn_status sync_folder(const char *path, tarn_error *err)
+tarn_status tarn__sync_folder(const char *path, tarn_error *err)
 {
     char *folder = folder_of(path);
     if (!folder) return tarn__fail_memory(err);
@@ -181,9 +181,19 @@ static tarn_status sync_file(tarn__publish *p, tarn_error *err)
     return status;
 }
 
+/* File systems without RENAME_NOREPLACE have hard links, which do not replace either. */
+static int rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return -1;
+    if (link(from, to) != 0) return -1;
+    (void)unlink(from);
+    return 0;
+}
+
 static tarn_status take_name(tarn__publish *p, tarn_error *err)
 {
-    if (rename(p->temporary, p->final) != 0) {
+    if ((p->keep_existing ? rename_new : rename)(p->temporary, p->final) != 0) {
         tarn_status status =
             tarn__fail_errno(err, p->final, errno, "cannot rename %s", p->temporary);
         tarn__publish_abandon(p);
@@ -196,9 +206,9 @@ static tarn_status take_name(tarn__publish *p, tarn_error *err)
 
 tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
 {
-    TARN_TRY(sync_file(p, err));
+    if (!p->no_sync) TARN_TRY(sync_file(p, err));
     TARN_TRY(take_name(p, err));
-    tarn_status status = sync_folder(p->final, err);
+    tarn_status status = p->no_sync ? TARN_OK : tarn__sync_folder(p->final, err);
     tarn__publish_abandon(p);
     return status;
 }
@@ -210,14 +220,14 @@ static tarn_status swap_names(tarn__publish *first, tarn__publish *second,
         return tarn__fail_errno(err, second_path, errno, "cannot remove");
     TARN_TRY(take_name(first, err));
     if (second) TARN_TRY(take_name(second, err));
-    return sync_folder(first->final, err);
+    return first->no_sync ? TARN_OK : tarn__sync_folder(first->final, err);
 }
 
 tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
                                const char *second_path, tarn_error *err)
 {
-    TARN_TRY(sync_file(first, err));
-    if (second) TARN_TRY(sync_file(second, err));
+    if (!first->no_sync) TARN_TRY(sync_file(first, err));
+    if (second && !second->no_sync) TARN_TRY(sync_file(second, err));
     char *folder = folder_of(first->final);
     if (!folder) return tarn__fail_memory(err);
     int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -211,6 +211,22 @@ static void writer_that_dies_leaves_no_name(void **state)
     assert_int_equal(count_files("dies.gnz"), 1); /* swept, and the new file */
 }
 
+static void file_that_appears_meanwhile_is_not_replaced(void **state)
+{
+    const char *path = scratch_path("race.gnz");
+    tarn_gnz_writer *w;
+    size_t size;
+    (void)state;
+    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_begin(w, &err));
+    write_file(path, "mine", 4);
+    FAILS(TARN_ERR_EXISTS, "", tarn_gnz_writer_finish(w, &err));
+    unsigned char *bytes = read_file(path, &size);
+    assert_int_equal(size, 4);
+    assert_int_equal(count_files("race.gnz"), 1);
+    free(bytes);
+}
+
 static int stop(void *context, uint64_t done, uint64_t total)
 {
     (void)context;
@@ -408,6 +424,7 @@ int main(void)
         cmocka_unit_test(threads_fill_one_array),
         cmocka_unit_test(full_disk_is_known_at_the_beginning),
         cmocka_unit_test(writer_that_dies_leaves_no_name),
+        cmocka_unit_test(file_that_appears_meanwhile_is_not_replaced),
         cmocka_unit_test(stopped_writer_leaves_nothing),
         cmocka_unit_test(wrong_calls_are_told),
         cmocka_unit_test(one_update_at_a_time),
