@@ -2,6 +2,7 @@
  * modes, rows as samples. */
 #include "support.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -224,6 +225,15 @@ static small make_small(const char *name, bool checksums)
     return s;
 }
 
+/* Changes a file where it lies: making it anew each time would wait for the disk. */
+static void patch(const small *s, size_t at, const void *data, size_t len)
+{
+    int fd = open(s->path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, data, len, (off_t)at), len);
+    close(fd);
+}
+
 /* Reads everything in every way; false where something was refused. Whatever comes back
  * must lie inside the file. */
 static bool walk(const char *path, tarn_io io)
@@ -232,7 +242,7 @@ static bool walk(const char *path, tarn_io io)
     tarn_gnz_info info;
     tarn_gnz_view view;
     tarn_gnz_options o = TARN_GNZ_OPTIONS_INIT;
-    volatile unsigned sum = 0;
+    static volatile unsigned char seen;
     bool good = true;
     o.io = io;
     if (tarn_gnz_open(path, &o, &gnz, &err) != TARN_OK) return false;
@@ -245,10 +255,11 @@ static bool walk(const char *path, tarn_io io)
             continue;
         }
         for (uint64_t k = 0; k < info.bytes; k++)
-            sum += ((const unsigned char *)view.array.data)[k];
+            seen = ((const unsigned char *)view.array.data)[k];
         tarn_gnz_view_release(&view);
     }
     tarn_gnz_close(gnz);
+    (void)seen;
     return good;
 }
 
@@ -281,9 +292,9 @@ static void truncated_files_are_errors_or_right(void **state)
     small s = make_small("cut.gnz", false);
     size_t last = 2 * PAGE + sizeof y_values, steps = 0;
     (void)state;
-    for (size_t size = 0; size < s.size;
-         size += size < 600 || size >= last - 600 ? 1 : 97) {
-        write_file(s.path, s.bytes, size);
+    for (size_t size = s.size - 1; size > 0;
+         size -= size <= 600 || size >= last - 600 ? 1 : 97) {
+        assert_int_equal(truncate(s.path, (off_t)size), 0);
         bool right = has_right_values(s.path);
         assert_int_equal(right, size >= last);
         assert_int_equal(walk(s.path, TARN_IO_READ), right);
@@ -303,13 +314,13 @@ static void every_flipped_bit_is_found_or_changes_no_value(void **state)
     assert_int_equal(problems(s.path), 0);
     for (size_t at = 0; at < s.size; at += at < header + 64 || at % PAGE < 64 ? 1 : 61)
         for (int bit = 0; bit < 8; bit++) {
-            s.bytes[at] ^= (unsigned char)(1 << bit);
-            write_file(s.path, s.bytes, s.size);
+            unsigned char flipped = s.bytes[at] ^ (unsigned char)(1 << bit);
+            patch(&s, at, &flipped, 1);
             /* "=f4" is "<f4", and without "order" it is C: right, if not the same. */
             if (problems(s.path) == 0 && !has_right_values(s.path))
                 fail_msg("bit %d of byte %zu", bit, at);
             walk(s.path, TARN_IO_MAP);
-            s.bytes[at] ^= (unsigned char)(1 << bit);
+            patch(&s, at, s.bytes + at, 1);
         }
     free(s.bytes);
 }
@@ -325,14 +336,14 @@ static void bytes_removed_and_set_to_extremes_do_no_harm(void **state)
     for (size_t at = 0; at < header; at++) {
         memcpy(copy, s.bytes, s.size);
         memmove(copy + at, copy + at + 1, header - at - 1);
-        write_file(s.path, copy, s.size);
+        patch(&s, 0, copy, header);
         assert_true(problems(s.path) > 0 || has_right_values(s.path));
         walk(s.path, TARN_IO_MAP);
         for (size_t k = 0; k < sizeof extremes; k++) {
             if (s.bytes[at] == extremes[k]) continue;
             memcpy(copy, s.bytes, s.size);
             copy[at] = extremes[k];
-            write_file(s.path, copy, s.size);
+            patch(&s, 0, copy, header);
             if (problems(s.path) == 0 && !has_right_values(s.path))
                 fail_msg("%02x at byte %zu", extremes[k], at);
             walk(s.path, TARN_IO_READ);
