@@ -433,7 +433,9 @@ int cli_gnz_verify(const cli_args *args)
         cli_json_close(&w.json, '}');
         cli_json_line(&w.json);
     } else if (status == TARN_OK) {
-        if (r.repairs) printf("repaired: %s: finished an update\n", args->words[0]);
+        if (r.repairs)
+            printf("repaired: %s: an interrupted update is finished or taken back\n",
+                   args->words[0]);
         printf("%s, %s: %s; %llu of them checked by checksum\n",
                cli_count(r.arrays, "array"), cli_count(r.bytes, "byte"),
                r.problems ? cli_count(r.problems, "problem") : "all good",

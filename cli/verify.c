@@ -120,7 +120,8 @@ const cli_command cli_verify = {
         "checksum, is left as it is, because a new index would hide the damage; tarn "
         "index accepts things as they are. Members that collide cannot be repaired.\n\n"
         "Of a .gnz the header, the bytes between arrays and the checksums are checked "
-        "(tarn pack --checksums); --repair finishes an update that was interrupted.",
+        "(tarn pack --checksums); --repair finishes an update that was interrupted, or "
+        "takes it back.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -191,7 +191,7 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_stats_get(tarn_gnz *gnz, size_t numbe
 
 typedef struct tarn_gnz_verify_options {
     size_t size; /* of this struct; set by the initialiser */
-    bool repair; /* finish an update that was interrupted */
+    bool repair; /* finish an update that was interrupted, or take it back */
     tarn_notice problem;
     void *problem_context;
     tarn_progress progress;

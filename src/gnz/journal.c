@@ -1,8 +1,11 @@
-/* The journal of an update: old and new header in a file beside the array file, from
- * before the header is overwritten until that is on the disk. A crash in between may
- * leave a mix of the two; the journal tells a mix from a file that it is not about.
+/* The journal of an update: a file beside the array file that tells what to do after a
+ * crash. While arrays are added it says to which length the file is to be cut back; from
+ * before the header is overwritten until that is on the disk it has the old header and
+ * the new one, of which a crash may leave a mix. The old header also tells whether the
+ * journal is about the file that has the name now.
  *
- * GNZJ, CRC-32C of the rest, length of a header (64 bits), old header, new header. */
+ * GNZJ, CRC-32C of the rest, length of a header (64 bits), length of the file to be cut
+ * to or 0 (64 bits), old header, new header. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +20,7 @@
 #include "io/file.h"
 #include "io/publish.h"
 
-enum { FRONT = 16, SECTOR = 512 };
+enum { FRONT = 24, SECTOR = 512 };
 
 static char *journal_path(const char *path)
 {
@@ -46,17 +49,19 @@ void tarn__gnz_journal_remove(const char *path)
 static uint32_t journal_sum(const unsigned char *front, const void *old_head,
                             const void *new_head, size_t len)
 {
-    uint32_t crc = tarn__crc32c(0, front + 8, 8);
+    uint32_t crc = tarn__crc32c(0, front + 8, FRONT - 8);
     crc = tarn__crc32c(crc, old_head, len);
     return tarn__crc32c(crc, new_head, len);
 }
 
 static tarn_status write_journal(const char *name, const char *old_head,
-                                 const char *new_head, size_t len, tarn_error *err)
+                                 const char *new_head, size_t len, uint64_t cut,
+                                 tarn_error *err)
 {
     tarn__publish p;
     unsigned char front[FRONT] = {'G', 'N', 'Z', 'J'};
     tarn__put64(front + 8, len);
+    tarn__put64(front + 16, cut);
     tarn__put32(front + 4, journal_sum(front, old_head, new_head, len));
     TARN_TRY(tarn__publish_begin(&p, name, err));
     tarn_status status = tarn__publish_write(&p, front, sizeof front, err);
@@ -68,11 +73,12 @@ static tarn_status write_journal(const char *name, const char *old_head,
 }
 
 tarn_status tarn__gnz_journal_write(const char *path, const char *old_head,
-                                    const char *new_head, size_t len, tarn_error *err)
+                                    const char *new_head, size_t len, uint64_t cut,
+                                    tarn_error *err)
 {
     char *name = journal_path(path);
     if (!name) return tarn__fail_memory(err);
-    tarn_status status = write_journal(name, old_head, new_head, len, err);
+    tarn_status status = write_journal(name, old_head, new_head, len, cut, err);
     free(name);
     return status;
 }
@@ -144,6 +150,9 @@ static tarn_status apply(const tarn__contents *j, size_t len, const char *path,
     free(now);
     TARN_TRY(status);
     TARN_TRY(check_new(new_head, len, fd, path, err));
+    uint64_t cut = tarn__get64(j->data + 16);
+    if (cut && ftruncate(fd, (off_t)cut) != 0)
+        return tarn__fail_errno(err, path, errno, "cannot cut off what was being added");
     return tarn__gnz_put_head(path, fd, (const char *)new_head, len, err);
 }
 

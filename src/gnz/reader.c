@@ -28,8 +28,9 @@ static void hint_at_journal(const char *path, tarn_error *err)
 {
     if (!err || !tarn__gnz_journal_exists(path)) return;
     size_t used = strlen(err->message);
-    snprintf(err->message + used, sizeof err->message - used,
-             "; an update was interrupted: verify with repair finishes it");
+    snprintf(
+        err->message + used, sizeof err->message - used,
+        "; an update is going on or was interrupted: verify with repair puts it right");
 }
 
 tarn_status tarn_gnz_open(const char *path, const tarn_gnz_options *options,

@@ -2,6 +2,7 @@
  * by position. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cast.h"
 #include "base/error.h"
@@ -91,12 +92,14 @@ tarn_status tarn_gnz_stats_get(tarn_gnz *g, size_t number, tarn_gnz_stats *out,
 {
     tarn__cast cast;
     tarn_gnz_info info;
+    char shown[96];
     const tarn_dtype wide = {'<', 'f', 8};
     TARN_TRY(tarn_gnz_info_get(g, number, &info, err));
     if (info.dtype.kind == 'c' || info.dtype.kind == 'S' || info.dtype.kind == 'U')
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,
-                             "array \"%s\" has no order: it is not of real numbers",
-                             info.name);
+        return tarn__fail_at(
+            err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,
+            "array \"%s\" has no order: it is not of real numbers",
+            tarn_printable(shown, sizeof shown, info.name, strlen(info.name)));
     TARN_TRY(tarn__cast_init(&cast, info.dtype, wide, err));
     char *raw = malloc(BLOCK);
     double *values = malloc(BLOCK * sizeof *values);

@@ -31,7 +31,15 @@ static tarn_status lock_file(tarn_gnz_writer *w, tarn_error *err)
         named.st_dev != ours.st_dev)
         return tarn__fail_at(err, TARN_ERR_STALE, w->path, TARN_NO_OFFSET,
                              "the file was replaced while it was opened; try again");
-    w->old_size = (uint64_t)ours.st_size;
+    return TARN_OK;
+}
+
+static tarn_status measure_file(tarn_gnz_writer *w, tarn_error *err)
+{
+    struct stat st;
+    if (fstat(w->fd, &st) != 0)
+        return tarn__fail_errno(err, w->path, errno, "cannot stat");
+    w->old_size = (uint64_t)st.st_size;
     return TARN_OK;
 }
 
@@ -57,12 +65,21 @@ static tarn_status take_old(tarn_gnz_writer *w, const tarn__gnz_header *h,
     return tarn__buf_add(&w->metadata, h->metadata.data, h->metadata.size, err);
 }
 
+static tarn_status read_head(tarn_gnz_writer *w, size_t len, tarn_error *err)
+{
+    w->old_head.size = 0;
+    TARN_TRY(tarn__buf_reserve(&w->old_head, len, err));
+    w->old_head.size = len;
+    return tarn__read_exact(w->fd, w->path, w->old_head.data, len, 0, err);
+}
+
 static tarn_status open_old(tarn_gnz_writer *w, tarn_error *err)
 {
     bool applied;
     tarn__gnz_header header;
     TARN_TRY(lock_file(w, err));
     TARN_TRY(tarn__gnz_journal_apply(w->path, w->fd, &applied, err));
+    TARN_TRY(measure_file(w, err));
     TARN_TRY(tarn__gnz_load(&header, w->fd, w->path, w->old_size, err));
     tarn_status status =
         header.extra
@@ -70,11 +87,10 @@ static tarn_status open_old(tarn_gnz_writer *w, tarn_error *err)
                             "the header has keys that an update would lose; convert the "
                             "file instead")
             : take_old(w, &header, err);
-    if (status == TARN_OK)
-        status = tarn__buf_reserve(&w->old_head, TARN__GNZ_PREFIX + header.length, err);
-    w->old_head.size = TARN__GNZ_PREFIX + (size_t)header.length;
+    size_t head = TARN__GNZ_PREFIX + (size_t)header.length;
     tarn__gnz_header_reset(&header);
-    return status;
+    TARN_TRY(status);
+    return read_head(w, head, err);
 }
 
 tarn_status tarn_gnz_writer_update(const char *path,
@@ -132,6 +148,9 @@ tarn_status tarn__gnz_begin_update(tarn_gnz_writer *w, tarn_error *err)
     tarn__buf_reset(&head);
     free(plan.entries);
     TARN_TRY(status);
+    if (size == w->old_size) return TARN_OK;
+    TARN_TRY(tarn__gnz_journal_write(w->path, w->old_head.data, w->old_head.data,
+                                     w->old_head.size, w->old_size, err));
     return tarn__gnz_take_space(w, w->old_size, size, err);
 }
 
@@ -143,18 +162,16 @@ static tarn_status even_out(tarn_gnz_writer *w, tarn__buf *head, tarn_error *err
     TARN_TRY(tarn__buf_reserve(head, len - head->size, err));
     memset(head->data + head->size, 0, len - head->size);
     head->size = len;
-    w->old_head.size = 0;
-    TARN_TRY(tarn__buf_reserve(&w->old_head, len, err));
-    w->old_head.size = len;
-    return tarn__read_exact(w->fd, w->path, w->old_head.data, len, 0, err);
+    return read_head(w, len, err);
 }
 
 static tarn_status replace_head(tarn_gnz_writer *w, const tarn__buf *head,
                                 tarn_error *err)
 {
     if (fsync(w->fd) != 0) return tarn__fail_errno(err, w->path, errno, "cannot sync");
-    TARN_TRY(
-        tarn__gnz_journal_write(w->path, w->old_head.data, head->data, head->size, err));
+    TARN_TRY(tarn__gnz_journal_write(w->path, w->old_head.data, head->data, head->size, 0,
+                                     err));
+    w->committed = true;
     TARN_TRY(tarn__gnz_put_head(w->path, w->fd, head->data, head->size, err));
     tarn__gnz_journal_remove(w->path);
     return TARN_OK;
@@ -169,4 +186,13 @@ tarn_status tarn__gnz_finish_update(tarn_gnz_writer *w, tarn_error *err)
     if (status == TARN_OK) status = replace_head(w, &head, err);
     tarn__buf_reset(&head);
     return status;
+}
+
+void tarn__gnz_abandon_update(tarn_gnz_writer *w)
+{
+    /* What cannot be taken back here is taken back by whoever finds the journal. */
+    if (w->begun && !w->committed && w->fd >= 0 &&
+        ftruncate(w->fd, (off_t)w->old_size) == 0)
+        tarn__gnz_journal_remove(w->path);
+    if (w->fd >= 0) close(w->fd);
 }

@@ -204,7 +204,9 @@ tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *opt
             TARN_TRY(repair(&c, err));
         else
             TELL(&c, TARN_ERR_STALE, TARN_NO_OFFSET,
-                 "an update was interrupted; repairing, or the next update, finishes it");
+                 "an update is going on or was interrupted; repairing, or the next "
+                 "update, "
+                 "finishes it or takes it back");
     }
     tarn_status status = tarn_gnz_open(path, &read, &gnz, &why);
     if (is_about_data(status)) {

@@ -538,12 +538,7 @@ void tarn_gnz_writer_abandon(tarn_gnz_writer *w)
 {
     if (!w) return;
     if (w->updating) {
-        /* What was added lies behind the old end. If it cannot be cut off, the old header
-         * still says where the file's arrays are. */
-        if (w->begun && w->fd >= 0 && !tarn__gnz_journal_exists(w->path) &&
-            ftruncate(w->fd, (off_t)w->old_size) != 0)
-            w->begun = false;
-        if (w->fd >= 0) close(w->fd);
+        tarn__gnz_abandon_update(w);
     } else {
         tarn__publish_abandon(&w->publish);
     }

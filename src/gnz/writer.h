@@ -30,6 +30,7 @@ struct tarn_gnz_writer {
     int fd;                /* the file's, new or updated */
     bool updating, begun;
     bool has_sum;       /* the header notes its own checksum */
+    bool committed;     /* the journal says that the new header counts */
     atomic_bool failed; /* values were lost: nothing may be published */
     tarn__names names;  /* an array's number is its name's */
     tarn__gnz_slot **slots;
@@ -84,6 +85,7 @@ TARN_CHECKED tarn_status tarn__gnz_sum_slots(tarn_gnz_writer *writer, tarn_error
 TARN_CHECKED tarn_status tarn__gnz_begin_update(tarn_gnz_writer *writer, tarn_error *err);
 TARN_CHECKED tarn_status tarn__gnz_finish_update(tarn_gnz_writer *writer,
                                                  tarn_error *err);
+void tarn__gnz_abandon_update(tarn_gnz_writer *writer);
 
 /* journal.c: the header that an update was about to write, beside the file. */
 
@@ -91,13 +93,14 @@ TARN_CHECKED tarn_status tarn__gnz_finish_update(tarn_gnz_writer *writer,
 bool tarn__gnz_journal_exists(const char *path);
 void tarn__gnz_journal_remove(const char *path);
 
-/* Both headers have the same length: zeros fill up the shorter one. */
+/* Both headers have the same length: zeros fill up the shorter one. A file that is longer
+ * than cut is cut back to it, unless cut is 0. */
 TARN_CHECKED tarn_status tarn__gnz_journal_write(const char *path, const char *old_head,
                                                  const char *new_head, size_t len,
-                                                 tarn_error *err);
+                                                 uint64_t cut, tarn_error *err);
 
-/* Finishes what an interrupted update began, if the journal is of this file; fd must be
- * open for writing. Without a journal nothing happens. */
+/* Finishes or takes back what an interrupted update began, if the journal is of this
+ * file; fd must be open for writing. Without a journal nothing happens. */
 TARN_CHECKED tarn_status tarn__gnz_journal_apply(const char *path, int fd,
                                                  bool *out_applied, tarn_error *err);
 

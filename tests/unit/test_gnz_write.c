@@ -374,7 +374,7 @@ static void crash_at_any_sector_is_repaired(void **state)
             if (!(sectors >> (i / 512) & 1)) torn[i] = before[i];
         write_file(path, torn, size);
         free(torn);
-        OK(tarn__gnz_journal_write(path, (char *)before, (char *)after, head, &err));
+        OK(tarn__gnz_journal_write(path, (char *)before, (char *)after, head, 0, &err));
         OK(tarn_gnz_verify(path, NULL, &report, &err));
         assert_true(report.problems >= 1);
         o.repair = true;
@@ -386,7 +386,7 @@ static void crash_at_any_sector_is_repaired(void **state)
     }
     /* The next update does the same. */
     write_file(path, after, size);
-    OK(tarn__gnz_journal_write(path, (char *)before, (char *)after, head, &err));
+    OK(tarn__gnz_journal_write(path, (char *)before, (char *)after, head, 0, &err));
     append_four(path);
     assert_int_equal(rows_of(path), 12);
     assert_false(tarn__gnz_journal_exists(path));
@@ -403,7 +403,7 @@ static void journal_of_another_file_is_refused(void **state)
     (void)state;
     make_growing(path);
     unsigned char *before = read_file(path, &size);
-    OK(tarn__gnz_journal_write(path, old_head, new_head, 600, &err));
+    OK(tarn__gnz_journal_write(path, old_head, new_head, 600, 0, &err));
     FAILS(TARN_ERR_STALE, "another file", tarn_gnz_writer_update(path, NULL, &w, &err));
     unsigned char *after = read_file(path, &size);
     assert_memory_equal(before, after, size);
