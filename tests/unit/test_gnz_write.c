@@ -421,9 +421,9 @@ static void journal_of_another_file_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writer_that_dies_leaves_no_name), /* forks: before threads */
         cmocka_unit_test(threads_fill_one_array),
         cmocka_unit_test(full_disk_is_known_at_the_beginning),
-        cmocka_unit_test(writer_that_dies_leaves_no_name),
         cmocka_unit_test(file_that_appears_meanwhile_is_not_replaced),
         cmocka_unit_test(stopped_writer_leaves_nothing),
         cmocka_unit_test(wrong_calls_are_told),
