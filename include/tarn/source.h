@@ -39,17 +39,19 @@ typedef struct tarn_source_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_filter filter;
     bool allow_pipe;        /* run pipe: commands in a shell */
-    uint64_t max_expansion; /* refuse data that expands by more than this factor */
+    uint64_t max_expansion; /* refuse data that expands by more than this factor, the
+                             * first 64 MiB not counted; 0: no limit */
     uint64_t max_size;      /* and more than this many bytes after expansion */
     unsigned connect_seconds;
     unsigned stall_seconds; /* without a byte */
     unsigned retries;       /* after the first attempt; each goes on at the failed byte */
+    uint64_t max_memory;    /* that a decoder may take for its window */
 } tarn_source_options;
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
     {                                                                                    \
         sizeof(tarn_source_options), TARN_FILTER_AUTO, false, 1000, UINT64_MAX, 30, 60,  \
-            5                                                                            \
+            5, UINT64_C(1) << 30                                                         \
     }
 
 TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,
@@ -58,7 +60,8 @@ TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,
 
 /* Reads len bytes; *out_got is less only where the data end. Whatever makes the data
  * incomplete (a lost connection, a command that failed, a compressed stream that is cut)
- * is an error, not an end. */
+ * is an error, not an end: whoever stops before the end never hears of it. After an error
+ * *out_got bytes are good, and every further read fails the same way. */
 TARN_API TARN_CHECKED tarn_status tarn_source_read(tarn_source *source, void *buf,
                                                    size_t len, size_t *out_got,
                                                    tarn_error *err);
@@ -97,6 +100,25 @@ TARN_API TARN_CHECKED tarn_status tarn_sink_finish(tarn_sink *sink, tarn_error *
 
 /* Leaves nothing behind and closes the handle. */
 TARN_API void tarn_sink_abandon(tarn_sink *sink);
+
+/* --- Lists of URLs --------------------------------------------------------------- */
+
+#define TARN_MAX_URLS      1000000u     /* one list stands for */
+#define TARN_MAX_URL_BYTES (256u << 20) /* and their text together */
+
+typedef struct tarn_urls tarn_urls;
+
+/* What a list stands for, in order. "::" separates; {0000..0031}, {0..10..5}, {a..e} and
+ * {one,two}, nested as you like, stand for several URLs, {one} for itself, and a
+ * backslash protects the next character; a local path with *, ? or [] stands for the
+ * files there are, sorted by bytes, unless a file has just that name. Braces that do not
+ * match, a pattern without a file and an empty URL are errors. */
+TARN_API TARN_CHECKED tarn_status tarn_urls_expand(const char *list, tarn_urls **out,
+                                                   tarn_error *err);
+TARN_API size_t tarn_urls_count(const tarn_urls *urls);
+/* Borrowed until the list is freed; NULL past its end. */
+TARN_API const char *tarn_urls_get(const tarn_urls *urls, size_t number);
+TARN_API void tarn_urls_free(tarn_urls *urls);
 
 #ifdef __cplusplus
 }
