@@ -105,6 +105,19 @@ tarn_status tarn_array_init(tarn_array *out, void *data, tarn_dtype dtype, unsig
     return TARN_OK;
 }
 
+tarn_status tarn__array_check(const tarn_array *array, tarn_error *err)
+{
+    tarn_array checked;
+    tarn_dtype t = array->dtype;
+    bool known = size_is_known(t.kind, t.size) && t.size <= INT32_MAX &&
+                 (t.kind != 'U' || t.size % CHARACTER == 0);
+    if (!known || !(has_order(t) ? t.order == '<' || t.order == '>' : t.order == '|'))
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "an array whose element type is not one tarn_dtype_parse gives");
+    return tarn_array_init(&checked, NULL, t, array->ndim, array->shape, err);
+}
+
 uint64_t tarn_array_count(const tarn_array *array)
 {
     uint64_t count = 1;

@@ -25,6 +25,9 @@ typedef struct reader {
     size_t depth, open_capacity;
     member *members; /* of the object that is being closed */
     size_t members_capacity;
+    member *
+        settled; /* keys that stand twice: the first with its last value, others with 0 */
+    size_t settled_count, settled_capacity;
 } reader;
 
 #define fail(r, where, ...)                                                              \
@@ -261,49 +264,29 @@ static bool few_are_distinct(const reader *r, uint32_t count)
 }
 
 /* Of each run of equal keys the first gets the last one's value, and the others none.
- * Place 0 is the root, so no member's value. */
-static bool settle_equal(reader *r, uint32_t count, uint32_t *out_twice)
+ * Place 0 is the root, so no member's value. *out_twice is the first key that stood
+ * before, or 0. */
+static tarn_status settle_equal(reader *r, uint32_t count, uint32_t *out_twice)
 {
     const tarn__json *values = r->doc->values;
-    bool any = false;
-    for (uint32_t i = 1, first = 0; i < count; i++) {
-        if (compare_text(values + r->members[i].key, values + r->members[first].key)) {
-            first = i;
-            continue;
+    member *m = r->members;
+    for (uint32_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count; end++)
+            if (compare_text(values + m[end].key, values + m[i].key)) break;
+        if (end == i + 1) continue;
+        if (!*out_twice || m[i + 1].key < *out_twice) *out_twice = m[i + 1].key;
+        m[i].value = m[end - 1].value;
+        for (uint32_t j = i; j < end; j++) {
+            if (j > i) m[j].value = 0;
+            TARN_TRY(tarn__grow(&r->settled, sizeof *r->settled, r->settled_count,
+                                &r->settled_capacity, r->err));
+            r->settled[r->settled_count++] = m[j];
         }
-        if (!any || r->members[i].key < *out_twice) *out_twice = r->members[i].key;
-        any = true;
-        r->members[first].value = r->members[i].value;
-        r->members[i].value = 0;
     }
-    return any;
-}
-
-static tarn_status drop_losers(reader *r, tarn__json *object, uint32_t count)
-{
-    tarn__json *old = malloc(object->u.span * sizeof *old);
-    if (!old) return tarn__fail_memory(r->err);
-    memcpy(old, object, object->u.span * sizeof *old);
-    uint32_t place = (uint32_t)(object - r->doc->values), kept = 0;
-    tarn__json *out = object + 1;
-    qsort(r->members, count, sizeof *r->members, by_place);
-    for (uint32_t i = 0; i < count; i++) {
-        if (r->members[i].value == 0) continue;
-        const tarn__json *value = old + (r->members[i].value - place);
-        size_t span = (size_t)(tarn__json_next(value) - value);
-        *out++ = old[r->members[i].key - place];
-        memcpy(out, value, span * sizeof *out);
-        out += span;
-        kept++;
-    }
-    free(old);
-    object->size = kept;
-    object->u.span = (uint32_t)(out - object);
-    r->doc->count = place + object->u.span;
     return TARN_OK;
 }
 
-static tarn_status check_keys(reader *r, tarn__json *object)
+static tarn_status check_keys(reader *r, const tarn__json *object)
 {
     char shown[128];
     uint32_t count = object->size, twice = 0;
@@ -311,12 +294,95 @@ static tarn_status check_keys(reader *r, tarn__json *object)
     TARN_TRY(list_members(r, object));
     if (count <= FEW_KEYS && few_are_distinct(r, count)) return TARN_OK;
     qsort_r(r->members, count, sizeof *r->members, by_key, r->doc->values);
-    if (!settle_equal(r, count, &twice)) return TARN_OK;
-    if (r->options->last_wins) return drop_losers(r, object, count);
+    TARN_TRY(settle_equal(r, count, &twice));
+    if (!twice || r->options->last_wins) return TARN_OK;
     const tarn__json *key = r->doc->values + twice;
     tarn_printable(shown, sizeof shown, key->u.text, key->size);
     return fail(r, (uint64_t)(key->u.text - r->doc->text - 1),
                 "key \"%s\" stands twice in one object", shown);
+}
+
+/* A list or object that is copied: what comes next in it, and where its copy stands. */
+typedef struct copied {
+    const tarn__json *next;
+    uint32_t left, kept, at;
+    bool is_list;
+} copied;
+
+typedef struct copier {
+    const reader *r;
+    tarn__json *out;
+    uint32_t count;
+    copied *open;
+    size_t depth;
+} copier;
+
+static void copy_value(copier *c, const tarn__json *v)
+{
+    if (v->kind >= TARN__JSON_LIST)
+        c->open[c->depth++] = (copied){.next = v + 1,
+                                       .left = v->size,
+                                       .at = c->count,
+                                       .is_list = v->kind == TARN__JSON_LIST};
+    c->out[c->count++] = *v;
+}
+
+/* The value that a key has in the end, or NULL if it is dropped. */
+static const tarn__json *value_of(const reader *r, const tarn__json *key)
+{
+    member wanted = {.key = (uint32_t)(key - r->doc->values)};
+    const member *found =
+        bsearch(&wanted, r->settled, r->settled_count, sizeof wanted, by_place);
+    if (!found) return key + 1;
+    return found->value ? r->doc->values + found->value : NULL;
+}
+
+static void copy_next(copier *c)
+{
+    copied *o = &c->open[c->depth - 1];
+    const tarn__json *v = o->next;
+    o->left--;
+    o->next = tarn__json_next(o->is_list ? v : v + 1);
+    if (!o->is_list) {
+        const tarn__json *key = v;
+        v = value_of(c->r, key);
+        if (!v) return;
+        c->out[c->count++] = *key;
+    }
+    o->kept++;
+    copy_value(c, v);
+}
+
+/* Copies the tree once, without what lost: dropping it object by object would copy what
+ * is deep inside over and over. */
+static tarn_status drop_losers(reader *r)
+{
+    copier c = {.r = r};
+    tarn__json_doc *doc = r->doc;
+    qsort(r->settled, r->settled_count, sizeof *r->settled, by_place);
+    c.out = malloc(doc->count * sizeof *c.out);
+    c.open = malloc(r->open_capacity * sizeof *c.open);
+    if (!c.out || !c.open) {
+        free(c.out);
+        free(c.open);
+        return tarn__fail_memory(r->err);
+    }
+    copy_value(&c, doc->values);
+    while (c.depth) {
+        copied *o = &c.open[c.depth - 1];
+        if (o->left) {
+            copy_next(&c);
+            continue;
+        }
+        c.out[o->at].size = o->kept;
+        c.out[o->at].u.span = c.count - o->at;
+        c.depth--;
+    }
+    free(c.open);
+    free(doc->values);
+    doc->values = c.out;
+    doc->count = c.count;
+    return TARN_OK;
 }
 
 /* --- The whole ------------------------------------------------------------------ */
@@ -416,7 +482,8 @@ static tarn_status read_values(reader *r)
         TARN_TRY(status);
     }
     skip_blanks(r);
-    return r->at == r->len ? TARN_OK : unexpected(r, "nothing behind the value");
+    if (r->at != r->len) return unexpected(r, "nothing behind the value");
+    return r->settled_count ? drop_losers(r) : TARN_OK;
 }
 
 static tarn_status read_text(reader *r, const char *text)
@@ -442,6 +509,7 @@ tarn_status tarn__json_parse(tarn__json_doc *doc, const char *text, size_t len,
     tarn_status status = read_text(&r, text);
     free(r.open);
     free(r.members);
+    free(r.settled);
     if (status != TARN_OK) tarn__json_reset(doc);
     return status;
 }

@@ -79,10 +79,11 @@ TARN_CHECKED tarn_status tarn__pixels_make(tarn_value *value, uint32_t width,
                                            const tarn_decode_options *options,
                                            tarn_error *err);
 
-/* Makes one channel of three; the value is released on failure. */
-TARN_CHECKED tarn_status tarn__pixels_to_grey(tarn_value *value,
-                                              const tarn_decode_options *options,
-                                              tarn_error *err);
+/* Makes 1, 3 or 4 channels of the 1 or 3 there are, of 8 bits; the value is released on
+ * failure. */
+TARN_CHECKED tarn_status tarn__pixels_change(tarn_value *value, unsigned channels,
+                                             const tarn_decode_options *options,
+                                             tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__png_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "codec/codec.h"
 
@@ -154,24 +155,41 @@ tarn_status tarn__pixels_make(tarn_value *value, uint32_t width, uint32_t height
 }
 
 /* The weights of ITU-R 601, rounded as Pillow does. */
-static void luma(const unsigned char *rgb, unsigned char *out, uint64_t count)
+static unsigned char luma(const unsigned char *rgb)
 {
-    for (uint64_t i = 0; i < count; i++, rgb += 3)
-        out[i] = (unsigned char)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u +
-                                  0x8000u) >>
-                                 16);
+    return (
+        unsigned char)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >>
+                       16);
 }
 
-tarn_status tarn__pixels_to_grey(tarn_value *value, const tarn_decode_options *options,
-                                 tarn_error *err)
+static void change(const unsigned char *from, unsigned have, unsigned char *to,
+                   unsigned want, uint64_t count)
 {
-    tarn_value grey = TARN_VALUE_INIT;
-    const tarn_array *rgb = value->arrays;
-    uint32_t height = (uint32_t)rgb->shape[0], width = (uint32_t)rgb->shape[1];
-    tarn_status status = tarn__pixels_make(&grey, width, height, 1, 8, options, err);
-    if (status == TARN_OK) luma(rgb->data, grey.arrays->data, (uint64_t)width * height);
+    for (uint64_t i = 0; i < count; i++, from += have, to += want) {
+        if (want == 1) {
+            to[0] = luma(from);
+            continue;
+        }
+        for (unsigned c = 0; c < 3; c++)
+            to[c] = from[have == 1 ? 0 : c];
+        if (want == 4) to[3] = 255;
+    }
+}
+
+tarn_status tarn__pixels_change(tarn_value *value, unsigned channels,
+                                const tarn_decode_options *options, tarn_error *err)
+{
+    tarn_value changed = TARN_VALUE_INIT;
+    const tarn_array *old = value->arrays;
+    unsigned have = old->ndim == 3 ? (unsigned)old->shape[2] : 1;
+    uint32_t height = (uint32_t)old->shape[0], width = (uint32_t)old->shape[1];
+    if (have == channels) return TARN_OK;
+    tarn_status status =
+        tarn__pixels_make(&changed, width, height, channels, 8, options, err);
+    if (status == TARN_OK)
+        change(old->data, have, changed.arrays->data, channels, (uint64_t)width * height);
     tarn_value_release(value);
-    *value = grey;
+    *value = changed;
     return status;
 }
 
@@ -247,15 +265,20 @@ static bool ppm_number(ppm *p, uint32_t *out)
     return true;
 }
 
-static void ppm_samples(const unsigned char *from, const tarn_array *array)
+/* Samples of 16 bits, high byte first; of 8 where fewer are asked for. */
+static void ppm_samples(const unsigned char *from, bool deep, const tarn_array *array)
 {
     uint64_t count = tarn_array_count(array);
-    uint16_t *deep = array->data;
-    if (array->dtype.size == 1)
-        memcpy(array->data, from, count);
+    unsigned char *bytes = array->data;
+    uint16_t *words = array->data;
+    if (!deep)
+        memcpy(bytes, from, count);
+    else if (array->dtype.size == 1)
+        for (uint64_t i = 0; i < count; i++)
+            bytes[i] = from[2 * i];
     else
         for (uint64_t i = 0; i < count; i++)
-            deep[i] = (uint16_t)(from[2 * i] << 8 | from[2 * i + 1]);
+            words[i] = (uint16_t)(from[2 * i] << 8 | from[2 * i + 1]);
 }
 
 tarn_status tarn__ppm_decode(const void *data, size_t size,
@@ -267,18 +290,20 @@ tarn_status tarn__ppm_decode(const void *data, size_t size,
     unsigned channels = p.data[1] == '5' ? 1 : 3;
     if (!ppm_number(&p, &width) || !ppm_number(&p, &height) || !ppm_number(&p, &most))
         return tarn__fail(err, TARN_ERR_FORMAT, "PPM: a header that is malformed");
-    if ((most != 255 && most != 65535) ||
-        (options->channels && options->channels != channels))
-        return tarn__fail(
-            err, TARN_ERR_UNSUPPORTED,
-            "PPM: only 255 and 65535 as the largest value are read, with the "
-            "channels the file has");
-    uint64_t bytes = (uint64_t)width * height * channels * (most == 255 ? 1 : 2);
-    if (width == 0 || height == 0 || size - p.at < bytes)
+    bool deep = most == 65535;
+    if (most != 255 && !deep)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "PPM: the largest value is %u, and 255 and 65535 are read",
+                          most);
+    uint64_t bytes;
+    if (width == 0 || height == 0 ||
+        !tarn__mul((uint64_t)width * height, channels * (deep ? 2u : 1u), &bytes) ||
+        size - p.at < bytes)
         return tarn__fail(err, TARN_ERR_TRUNCATED,
                           "PPM: fewer pixels than the header says");
-    TARN_TRY(tarn__pixels_make(out, width, height, channels, most == 255 ? 8 : 16,
-                               options, err));
-    ppm_samples(p.data + p.at, out->arrays);
-    return TARN_OK;
+    TARN_TRY(tarn__pixels_make(out, width, height, channels,
+                               deep && !options->channels ? 16 : 8, options, err));
+    ppm_samples(p.data + p.at, deep, out->arrays);
+    return options->channels ? tarn__pixels_change(out, options->channels, options, err)
+                             : TARN_OK;
 }

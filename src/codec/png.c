@@ -103,7 +103,7 @@ static tarn_status read_png(spng_ctx *png, const void *data, size_t size,
         tarn_value_release(out);
         return failed(err, code);
     }
-    return p.to_grey ? tarn__pixels_to_grey(out, options, err) : TARN_OK;
+    return p.to_grey ? tarn__pixels_change(out, 1, options, err) : TARN_OK;
 }
 
 tarn_status tarn__png_decode(const void *data, size_t size,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/utf8.h"
@@ -235,6 +236,18 @@ static tarn_status encode_field(const request *r, const tarn_value *value,
     return status;
 }
 
+static tarn_status check_arrays(const tarn_value *value, tarn_error *err)
+{
+    if (value->kind != TARN_VALUE_ARRAY && value->kind != TARN_VALUE_ARRAYS)
+        return TARN_OK;
+    if (value->kind == TARN_VALUE_ARRAY && value->count != 1)
+        return tarn__fail(err, TARN_ERR_USAGE, "a value of one array has %zu",
+                          value->count);
+    for (size_t i = 0; i < value->count; i++)
+        TARN_TRY(tarn__array_check(&value->arrays[i], err));
+    return TARN_OK;
+}
+
 static tarn_status check_levels(const tarn_encode_options *o, tarn_error *err)
 {
     if (o->gzip_level < 0 || o->gzip_level > 9 || o->zstd_level < 1 || o->zstd_level > 22)
@@ -253,6 +266,7 @@ tarn_status tarn_codecs_encode(const tarn_codecs *codecs, const char *field,
     if (!err) err = &unseen;
     TARN__OPTIONS(tarn_encode_options, o, TARN_ENCODE_OPTIONS_INIT, options, err);
     TARN_TRY(check_levels(&o, err));
+    TARN_TRY(check_arrays(value, err));
     look_up(codecs, field, &r);
     size_t before = out->size;
     tarn_status status = encode_field(&r, value, &o, out, err);

@@ -115,5 +115,5 @@ tarn_status tarn__webp_decode(const void *data, size_t size,
         tarn_value_release(out);
         return status;
     }
-    return to_grey ? tarn__pixels_to_grey(out, options, err) : TARN_OK;
+    return to_grey ? tarn__pixels_change(out, 1, options, err) : TARN_OK;
 }

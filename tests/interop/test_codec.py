@@ -277,8 +277,6 @@ def png_kinds():
         raw = saved(lambda f: image.save(f, "PNG"))
         want = {1: "L", 3: "RGB", 4: "RGBA"}
         for channels, to in want.items():
-            if channels == 1 and mode in ("RGBA", "LA"):
-                continue
             got = decode("png", raw, channels=channels)
             if isinstance(got, Refused) or not same(got, np.asarray(image.convert(to))):
                 return f"{mode} as {to}: {got}"
@@ -286,6 +284,14 @@ def png_kinds():
         plain = np.asarray(image.convert({"P": "RGB", "1": "L"}.get(mode, mode)))
         if not same(as_it_is, plain):
             return f"{mode} as it is: {as_it_is.shape}"
+    for image in (rgb, rgb.convert("L")):
+        raw = saved(lambda f: image.save(f, "PPM"))
+        for channels, to in want.items():
+            if not same(decode("ppm", raw, channels=channels), np.asarray(image.convert(to))):
+                return f"PPM as {to}"
+    deep = rng.integers(0, 65536, (4, 5, 3), dtype="u2")
+    if not same(decode("ppm", encode("ppm", deep), channels=3), (deep >> 8).astype("u1")):
+        return "deep PPM as RGB"
     trns = rgb.quantize(16)
     raw = saved(lambda f: trns.save(f, "PNG", transparency=3))
     got = decode("png", raw)

@@ -104,7 +104,7 @@ def keys_twice():
     texts = ['{"a":1,"b":2,"a":3}', '{"a":1,"\\u0061":[{"x":1,"x":[2]}],"b":{}}']
     for _ in range(500):
         pairs = [(rng.choice("abcdefgh") * rng.randint(1, 2),
-                  rng.choice(["1", "[1,2]", '{"x":1,"x":2}', '{"y":[{}]}']))
+                  rng.choice(["1", "[1,2]", '{"x":1,"x":2}', '{"y":[{}]}', '[{"k":{},"k":[[],{"z":1,"z":{}}]},3]']))
                  for _ in range(rng.randint(2, 20))]
         texts.append("{" + ",".join(f'"{k}":{v}' for k, v in pairs) + "}")
     problem = first_difference(texts, convert(texts, "last"),
@@ -176,6 +176,10 @@ def hostile():
     out = convert(texts, "sort")
     if not out[0].startswith('{"xxx') or out[4] != '"' + "A" * many + '"' or out[5] != texts[5]:
         return "a large text is not read"
+    # Keys twice at every level, around something large.
+    nest = '{"a":0,"b":1,"a":' * 500 + "[" + "0," * many + "0]" + "}" * 500
+    if convert([nest], "last") != [json.dumps(json.loads(nest))]:
+        return "keys that stand twice at every level"
     deep = [o[:60] for o, at in zip(out[1:3], (512, 1536))
             if not o.startswith(f"!limit {at} JSON: more than 512 levels")]
     return str(deep) if deep or out[6] != "0.1111111111111111" else None

@@ -5,6 +5,7 @@
 #include <tarn/codec.h>
 
 #include "base/pool.h"
+#include "codec/codec.h"
 
 static tarn_error err;
 
@@ -52,6 +53,28 @@ static void options_out_of_range_are_refused(void **state)
     /* An older, shorter struct: what it lacks keeps the default. */
     o.size = offsetof(tarn_encode_options, gzip_level);
     OK(tarn_codecs_encode(NULL, "bin.gz", &bytes, &o, &out, &err));
+    tarn_bytes_release(&out);
+}
+
+static void arrays_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_array array = {.dtype = {'<', 'u', 3}, .ndim = 1};
+    tarn_value value = tarn_value_array(&array);
+    FAILS(TARN_ERR_USAGE, "element type",
+          tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err));
+    array.dtype = (tarn_dtype){'|', 'u', 4};
+    FAILS(TARN_ERR_USAGE, "element type",
+          tarn_codecs_encode(NULL, "ten", &value, NULL, &out, &err));
+    array.dtype = (tarn_dtype){'<', 'u', 4};
+    array.ndim = 65;
+    FAILS(TARN_ERR_LIMIT, "TARN_MAX_DIMS",
+          tarn_codecs_encode(NULL, "rle", &value, NULL, &out, &err));
+    array.ndim = 2;
+    array.shape[0] = array.shape[1] = UINT64_C(1) << 33;
+    FAILS(TARN_ERR_LIMIT, "2^63",
+          tarn_codecs_encode(NULL, "png", &value, NULL, &out, &err));
     tarn_bytes_release(&out);
 }
 
@@ -168,6 +191,26 @@ static void decoded_arrays_point_into_the_field_where_they_can(void **state)
     tarn_bytes_release(&out);
 }
 
+static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
+{
+    (void)state;
+    size_t size = 32u << 20;
+    char *zeros = calloc(1, size);
+    assert_non_null(zeros);
+    tarn_value value = tarn_value_bytes(zeros, size);
+    for (int how = TARN__GZIP; how <= TARN__ZSTD; how++) {
+        tarn_bytes bomb = TARN_BYTES_INIT, out = TARN_BYTES_INIT;
+        OK(tarn_codecs_encode(NULL, how == TARN__GZIP ? "a.gz" : "a.zst", &value, NULL,
+                              &bomb, &err));
+        FAILS(TARN_ERR_LIMIT, "more than 100000 bytes (max_size)",
+              tarn__expand((tarn__squeeze)how, bomb.data, bomb.size, 100000, &out, &err));
+        assert_true(out.capacity <= 262144);
+        tarn_bytes_release(&bomb);
+        tarn_bytes_release(&out);
+    }
+    free(zeros);
+}
+
 /* Threads share the built-in table and one of their own. */
 static tarn_status encode_many(void *context, size_t number)
 {
@@ -209,9 +252,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoding_appends_and_leaves_nothing_after_a_failure),
         cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(arrays_that_cannot_be_are_refused),
         cmocka_unit_test(the_latest_codec_of_a_name_answers),
         cmocka_unit_test(names_no_field_can_have_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
+        cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
         cmocka_unit_test(threads_may_share_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
