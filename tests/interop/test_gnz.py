@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 
 import numpy as np
@@ -581,13 +582,49 @@ def without_checksums_nothing_is_noted(tool, scratch):
     tool("abandon")
 
 
+def hostile_headers_cost_little(tool, scratch):
+    """Time and memory stay in proportion to the file, whatever it claims."""
+    path, size = scratch / "hostile.gnz", 8 << 20
+
+    def header(begin, unit):
+        return begin + unit * ((size - len(begin)) // len(unit))
+    arrays = b",".join(b'"%d":{"offset":8388608,"shape":[9],"dtype":"|u1"}' % i
+                       for i in range(99999))
+    dims = b'{"version":1,"arrays":{"x":{"offset":4096,"dtype":"|u1","shape":['
+    texts = {"lists in lists": lambda: header(b'{"version":1,"metadata":', b"["),
+             "objects in objects": lambda: header(b'{"version":1,"metadata":', b'{"":'),
+             "many values": lambda: header(b'{"version":1,"metadata":{"a":[0', b",0") + b"]}}",
+             "many dimensions": lambda: header(dims + b"1", b",1") + b"]}}}",
+             "a long number": lambda: header(b'{"version":1,"metadata":{"a":1', b"1") + b"}}",
+             "a long dimension": lambda: header(dims, b"9") + b"]}}}",
+             "a long name": lambda: header(b'{"version":1,"arrays":{"', b"n") + b'":{}}}',
+             "arrays on each other": lambda: b'{"version":1,"arrays":{' + arrays + b"}}"}
+    for what, make in texts.items():
+        with open(path, "wb") as f:
+            text = make()
+            f.write(b"GNZ1" + struct.pack("<I", len(text)) + text)
+            f.truncate(2 * size)
+            del text  # a child's figure begins with what its parent held
+        began = time.monotonic()
+        child = subprocess.Popen([TARN, "info", path], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE)
+        said = child.stderr.read().decode()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        fine = what in ("many values", "a long number")  # odd, and not wrong
+        assert child.returncode == (0 if fine else 1), (what, said)
+        assert fine or said.startswith(f"tarn: {path}: offset "), (what, said)
+        assert used.ru_maxrss < 400 * 1024, (what, used.ru_maxrss)  # in KB; 250 sanitized
+        assert time.monotonic() - began < 60, what
+
+
 TESTS = [fixtures_are_read_as_the_manifest_says, fixtures_are_rewritten_to_the_same_bytes,
          casts_are_those_of_astype, text_is_kept_and_not_cast,
          random_sets_are_written_byte_for_byte, random_files_of_python_are_read,
          headers_at_page_ends_find_their_fixed_point, pages_are_reserved_for_the_header,
          a_file_that_exists_is_refused, regions_fill_an_array,
          rows_are_appended_where_they_were_reserved, arrays_are_added_without_moving_the_others,
-         without_checksums_nothing_is_noted]
+         without_checksums_nothing_is_noted, hostile_headers_cost_little]
 
 
 def main():
