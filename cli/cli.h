@@ -42,7 +42,7 @@ typedef struct cli_command {
 
 extern const cli_command *const cli_commands[]; /* NULL-terminated */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_help;
+    cli_pack, cli_convert, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -62,6 +62,8 @@ typedef struct cli_list {
     size_t count;
 } cli_list;
 void cli_lower(char *text); /* fields are stored in lower case */
+char *cli_file_text(
+    const char *path); /* all of a file, "-" for standard input; or NULL */
 bool cli_list_get(const char *value, cli_list *out);
 void cli_list_free(cli_list *list);
 
@@ -96,7 +98,21 @@ void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *value);
 void cli_json_number(cli_json *j, const char *key, uint64_t value);
 void cli_json_bool(cli_json *j, const char *key, bool value);
+void cli_json_raw(cli_json *j, const char *key, const char *value); /* JSON already */
+void cli_json_problem(cli_json *j, const tarn_error *what);
 void cli_json_line(cli_json *j);
+
+/* get.c: writes bytes to a file, by another name first, or to standard output (NULL,
+ * "-").
+ */
+int cli_write_out(const char *path, const tarn_view *view);
+
+/* gnz.c: the commands on an array file. */
+bool cli_is_gnz(const char *path);
+int cli_gnz_info(const char *path, cli_json *json);
+int cli_gnz_ls(const cli_args *args);
+int cli_gnz_get(const cli_args *args);
+int cli_gnz_verify(const cli_args *args);
 
 /* open.c: a fold for reading, with the options that say how. */
 int cli_open(const cli_args *args, const char *path, tarn_fold **out);

@@ -311,7 +311,9 @@ static int run(const cli_args *args)
     int status;
     if (json.out) cli_json_open(&json, NULL, '[');
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
-    if (cli_is_stream(path)) {
+    if (cli_is_gnz(path)) {
+        status = cli_gnz_info(path, &json);
+    } else if (cli_is_stream(path)) {
         status = describe_stream(args, &json);
     } else if (cli_is_lone_index(path)) {
         status = describe_taridx(path, &json);
@@ -341,6 +343,7 @@ static const cli_example examples[] = {
     {"tarn info --json data/birds:train", "one fold, for a program to read"},
     {"tarn info shard.tar", "one archive, scanned"},
     {"tarn info https://host/shard.tar.gz", "a stream, in constant memory"},
+    {"tarn info x.gnz", "an array file"},
     {NULL, NULL}};
 
 const cli_command cli_info = {

@@ -22,13 +22,14 @@ typedef struct cli_out {
 /* The options that all who write samples take, for their tables. */
 #define CLI_OUT_OPTIONS                                                                  \
     {"output", 'o', "TARGET",                                                            \
-     "a folder (shards and index), x_%06d.tar (shards), x.tar[.gz|.zst|...] or -"},      \
+     "a folder (shards and index), x_%06d.tar (shards), x.tar[.gz|.zst|...], - or "      \
+     "x.gnz"},                                                                           \
         {"max-count", 0, "N", "samples in a shard (default 100000; 0: no limit)"},       \
         {"max-size", 0, "SIZE",                                                          \
          "bytes in a shard's file, such as 500M or 2GiB (default 3G; 0: no limit)"},     \
         {"resume", 0, NULL, "go on behind what an interrupted run finished"},            \
-        {"append", 0, NULL, "add shards to a fold that is there"},                       \
-        {"overwrite", 0, NULL, "replace what is there, once the new is complete"},       \
+        {"append", 0, NULL, "add shards to a fold (rows to arrays) that is there"},      \
+        {"overwrite", 'f', NULL, "replace what is there, once the new is complete"},     \
     {                                                                                    \
         "no-sync", 0, NULL, "do not wait for the disk: faster, not crash-safe"           \
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arrays.h"
 #include "out.h"
 
 typedef struct packing {
@@ -291,9 +292,11 @@ static int pack_streams(packing *p)
 static int run(const cli_args *args)
 {
     packing p = {.args = args};
+    const char *output = cli_value(args, "output");
+    if (output && cli_kind_of(output) == CLI_GNZ) return cli_arrays_pack(args, output);
     int archives = 0, status = take_parts(&p);
     if (status != CLI_OK) return status;
-    if (!cli_value(args, "output") && !cli_has(args, "dry-run"))
+    if (!output && !cli_has(args, "dry-run"))
         return cli_usage(args->command, "--output is needed");
     for (int i = 0; i < args->n_words; i++)
         archives += is_archive(args->words[i]) && !is_folder(args->words[i]);
@@ -320,6 +323,12 @@ static const cli_option options[] = {
     {"dry-run", 'n', NULL, "say what would be written"},
     {"lenient", 0, NULL, "of tar streams: pass over damage"},
     CLI_ALLOW_PIPE,
+    {"as", 0, "LIST", "into .gnz: cast to a type (<f2), or NAME=TYPE,..."},
+    {"metadata", 0, "JSON", "into .gnz: one JSON object, or @FILE with one"},
+    {"checksums", 0, NULL, "into .gnz: keep a CRC-32C of each array for tarn verify"},
+    {"header-pages", 0, "N", "into .gnz: reserve at least N pages for the header"},
+    {"reserve", 0, "N", "into .gnz: reserve room for N rows in each array"},
+    {"add", 0, NULL, "into .gnz: add the arrays to the file that is there"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};
@@ -334,6 +343,8 @@ static const cli_example examples[] = {
     {"curl -s https://host/x.tar.zst | tarn pack - -o data/birds",
      "a tar stream, made into shards with an index"},
     {"tarn pack pictures -o 's3://bucket/birds_%06d.tar'", "shards in an object store"},
+    {"tarn pack a.npy b.npz -o x.gnz", "array a, and the arrays of b.npz by their names"},
+    {"tarn pack part1.npz --append -o x.gnz", "rows behind those that are there"},
     {NULL, NULL}};
 
 const cli_command cli_pack = {
@@ -341,7 +352,7 @@ const cli_command cli_pack = {
     .words = "SOURCE...",
     .min_words = 1,
     .max_words = 1 << 20,
-    .summary = "make shards and their index out of files",
+    .summary = "make shards and their index, or one .gnz, out of files",
     .text =
         "A SOURCE is a folder, a file, a manifest (.csv, .tsv, .jsonl), or a tar archive "
         "or stream. A file's name up to its first dot is its sample's key, the rest its "
@@ -357,7 +368,13 @@ const cli_command cli_pack = {
         "killed at any moment, a run leaves the folder as it was for readers, and "
         "--resume goes on behind the shards that were finished. --val and --test take "
         "exactly their part of files, chosen by key and seed alone; of a tar stream, "
-        "whose length nobody knows, about that part.",
+        "whose length nobody knows, about that part.\n\n"
+        "With a .gnz as output the sources are .npy, .npz and .gnz files. A .npy is "
+        "named "
+        "after its file, or with NAME=FILE. --add and --append change a .gnz in place: "
+        "--add as far as the space for the header goes (--header-pages when it was "
+        "made), "
+        "--append as far as rows were reserved (--reserve).",
     .options = options,
     .examples = examples,
     .run = run,

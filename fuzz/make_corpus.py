@@ -16,6 +16,8 @@ import sys
 import tempfile
 import zlib
 
+from corpus_gnz import array_files
+
 ROOT = pathlib.Path(__file__).resolve().parent
 CORPUS = ROOT / "corpus"
 DATA = ROOT.parent / "tests" / "data"
@@ -629,7 +631,7 @@ def corpus():
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
-                          ("urls", urls())):
+                          ("urls", urls()), ("gnz", array_files())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

@@ -12,7 +12,7 @@ try help nonsense
 "$TARN" --version | sed 's/[0-9.]*$//'; echo "exit $?"
 "$TARN" 2>&1 | head -n 1 | sed 's/[0-9.]*:/VERSION:/'
 "$TARN" help | grep -c '^  [a-z]'
-for c in index info ls get extract verify help; do
+for c in index info ls get extract verify pack convert help; do
     "$TARN" "$c" --help | grep -q '^Examples:' && echo "$c has examples"
     "$TARN" help "$c" | cmp - <("$TARN" "$c" -h) && echo "$c --help is help $c"
 done
