@@ -8,6 +8,7 @@
 Indexes and sums are composed here by hand, from docs/formats, and not by the library.
 """
 import bz2
+import lzma
 import pathlib
 import struct
 import subprocess
@@ -407,19 +408,6 @@ def indexes():
 LENIENT, KEEP_FIRST, SIZES_ONLY, ONE_FIELD = 4, 8, 16, 32
 
 
-def gzip_stored(data):
-    """A gzip member of one stored block: the same bytes with every zlib."""
-    body = b"\1" + struct.pack("<HH", len(data), 0xffff ^ len(data)) + data
-    return (b"\x1f\x8b\x08" + bytes(6) + b"\xff" + body +
-            struct.pack("<II", zlib.crc32(data), len(data)))
-
-
-def zstd_raw(data):
-    """A zstd frame of one raw block."""
-    return (b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) +
-            struct.pack("<I", len(data) << 3 | 1)[:3] + data)
-
-
 def streams():
     def options(flags, chunk):
         return bytes((flags, chunk))
@@ -478,10 +466,64 @@ def names():
         yield f"raw_{i:02}", text
 
 
+# --- Compressed data and lists of URLs ------------------------------------------------------
+
+TEXT = b"some text, some more text\n" * 3
+
+
+def gzip_stored(data, flags=0, fields=b""):
+    """One member that any version of zlib would write the same way: nothing is packed."""
+    return (b"\x1f\x8b\x08" + bytes([flags]) + b"\0\0\0\0\0\x03" + fields + b"\1" +
+            struct.pack("<HH", len(data), len(data) ^ 0xffff) + data +
+            struct.pack("<II", zlib.crc32(data), len(data)))
+
+
+def zstd_raw(data, window=b"\x38"):
+    """One frame with one raw block."""
+    return (b"\x28\xb5\x2f\xfd\x00" + window + struct.pack("<I", len(data) << 3 | 1)[:3] + data)
+
+
+def filters():
+    fixed = bytes.fromhex("1f8b08000000000002034b4c4a4e494d4bcfc8cccacec9cdcb2f282c2a2e292d"
+                          "2bafa8ac0200bd50274c1a000000")
+    xz = lzma.compress(TEXT)
+    skip = b"\x5a\x2a\x4d\x18\4\0\0\0skip"
+    plain = {
+        "empty": b"", "text": TEXT, "gzip": gzip_stored(TEXT), "gzip_fixed": fixed,
+        "gzip_fields": gzip_stored(TEXT, 0x1c, b"\2\0ab" + b"name\0" + b"comment\0"),
+        "gzip_members": gzip_stored(b"a") + gzip_stored(b"") + gzip_stored(b"b"),
+        "gzip_padded": gzip_stored(b"a") + bytes(5),
+        "gzip_garbage": gzip_stored(b"a") + b"garbage", "gzip_cut": gzip_stored(TEXT)[:-3],
+        "bzip2": bz2.compress(TEXT), "bzip2_joined": bz2.compress(b"a") + bz2.compress(b""),
+        "bzip2_cut": bz2.compress(TEXT)[:20], "xz": xz, "xz_joined": xz + bytes(4) + xz,
+        "xz_padding_odd": xz + bytes(3), "xz_cut": xz[:-5],
+        "lzma": lzma.compress(TEXT, format=lzma.FORMAT_ALONE), "zstd": zstd_raw(TEXT),
+        "zstd_frames": zstd_raw(b"a") + skip + zstd_raw(b"b"), "zstd_skip": skip,
+        "zstd_window": zstd_raw(b"a", b"\xa8"), "zstd_cut": zstd_raw(TEXT)[:9],
+    }
+    for i, (name, data) in enumerate(plain.items()):
+        yield name, bytes([6 * (i % 4)]) + data
+    for i, name in enumerate(("text", "gzip", "bzip2", "xz", "zstd")):
+        yield f"{name}_named", bytes([1 + i]) + plain[name]
+    for name in ("gzip_fixed", "gzip_fields", "gzip_members", "gzip_padded", "gzip_cut"):
+        yield f"{name}_named", bytes([2]) + plain[name]
+
+
+def urls():
+    texts = ["", "x.tar", "train_{0000..0031}.tar", "{0..10..5}", "{a..e}", "{z..A..3}", "{b}",
+             "{a,b{1,2},}", "a::b{1,2}", "::", "{", "}", "}{", "}{{a,b}", "\\{a,b\\}", "{a\\,b,c}", "\\",
+             "{-01..3}", "{1..99999999999999999999}", "{0..999999}{0..9}", "{{{{a,b}}}}", "{,}",
+             "http://user:secret@host/x?sig=1#f", "s3://bucket/k y", "pipe:cat x | wc", "pipe:A=b c",
+             "file:///tmp/a%20b", "file:%", "file://localhost/x", "-", "c:olon", "\x1b[31m"]
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode()
+
+
 def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
-                          ("taridx", indexes()), ("samples", streams())):
+                          ("taridx", indexes()), ("filter", filters()), ("urls", urls()),
+                          ("samples", streams())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

@@ -10,6 +10,7 @@
 
 #include <tarn/source.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "io/url.h"
 
@@ -54,54 +55,87 @@ static tarn_status fail_too_many(tarn_error *err)
                       TARN_MAX_URLS, TARN_MAX_URL_BYTES >> 20);
 }
 
-/* Adds a + b as one text. */
-static tarn_status texts_add(texts *t, const char *a, size_t a_len, const char *b,
-                             size_t b_len, tarn_error *err)
+/* A text is begun, its pieces are added, and it is ended. */
+static tarn_status text_begin(texts *t, tarn_error *err)
 {
-    if (t->count >= TARN_MAX_URLS ||
-        a_len + b_len + 1 > TARN_MAX_URL_BYTES - t->chars.size)
-        return fail_too_many(err);
+    if (t->count >= TARN_MAX_URLS) return fail_too_many(err);
     TARN_TRY(tarn__grow(&t->starts, sizeof *t->starts, t->count, &t->capacity, err));
-    TARN_TRY(tarn__buf_reserve(&t->chars, a_len + b_len + 1, err));
-    t->starts[t->count++] = t->chars.size;
-    TARN_TRY(tarn__buf_add(&t->chars, a, a_len, err));
-    TARN_TRY(tarn__buf_add(&t->chars, b, b_len, err));
-    return tarn__buf_add(&t->chars, "", 1, err);
+    t->starts[t->count] = t->chars.size;
+    return TARN_OK;
+}
+
+static tarn_status text_add(texts *t, const char *piece, size_t len, tarn_error *err)
+{
+    if (len > TARN_MAX_URL_BYTES - t->chars.size) return fail_too_many(err);
+    return tarn__buf_add(&t->chars, piece, len, err);
+}
+
+static tarn_status text_end(texts *t, tarn_error *err)
+{
+    TARN_TRY(text_add(t, "", 1, err));
+    t->count++;
+    return TARN_OK;
 }
 
 static tarn_status add_one(texts *t, const char *text, size_t len, tarn_error *err)
 {
-    return texts_add(t, text, len, "", 0, err);
+    TARN_TRY(text_begin(t, err));
+    TARN_TRY(text_add(t, text, len, err));
+    return text_end(t, err);
 }
 
-/* Makes t every text of t followed by every text of more. */
-static tarn_status multiply(texts *t, const texts *more, tarn_error *err)
+/* Parts of a pattern one behind the other; each stands for one text or several. */
+typedef struct parts {
+    texts *items;
+    size_t *chosen; /* of each part, while the product is made */
+    size_t count, capacity;
+} parts;
+
+static void parts_reset(parts *p)
 {
-    texts product;
-    tarn_status status = TARN_OK;
-    texts_init(&product);
-    if (t->count && more->count > TARN_MAX_URLS / t->count) status = fail_too_many(err);
-    for (size_t i = 0; i < t->count && status == TARN_OK; i++) {
-        const char *a = text_at(t, i);
-        size_t a_len = strlen(a);
-        for (size_t j = 0; j < more->count && status == TARN_OK; j++) {
-            const char *b = text_at(more, j);
-            status = texts_add(&product, a, a_len, b, strlen(b), err);
-        }
+    for (size_t i = 0; i < p->count; i++)
+        texts_reset(&p->items[i]);
+    free(p->items);
+    free(p->chosen);
+    *p = (parts){0};
+}
+
+static tarn_status parts_next(parts *p, texts **out, tarn_error *err)
+{
+    TARN_TRY(tarn__grow(&p->items, sizeof *p->items, p->count, &p->capacity, err));
+    *out = &p->items[p->count++];
+    texts_init(*out);
+    return TARN_OK;
+}
+
+/* The next choice, the last part changing fastest; false after the last. */
+static bool choose_next(parts *p)
+{
+    for (size_t i = p->count; i-- > 0;) {
+        if (++p->chosen[i] < p->items[i].count) return true;
+        p->chosen[i] = 0;
     }
-    texts_reset(t);
-    *t = product;
-    return status;
+    return false;
 }
 
-static tarn_status multiply_one(texts *t, const char *text, size_t len, tarn_error *err)
+/* Adds every way of choosing one text of each part. */
+static tarn_status add_product(texts *t, parts *p, tarn_error *err)
 {
-    texts one;
-    texts_init(&one);
-    tarn_status status = add_one(&one, text, len, err);
-    if (status == TARN_OK) status = multiply(t, &one, err);
-    texts_reset(&one);
-    return status;
+    uint64_t total = 1;
+    for (size_t i = 0; i < p->count; i++)
+        if (!tarn__mul(total, p->items[i].count, &total) || total > TARN_MAX_URLS)
+            return fail_too_many(err);
+    p->chosen = calloc(p->count + 1, sizeof *p->chosen);
+    if (!p->chosen) return tarn__fail_memory(err);
+    do {
+        TARN_TRY(text_begin(t, err));
+        for (size_t i = 0; i < p->count; i++) {
+            const char *piece = text_at(&p->items[i], p->chosen[i]);
+            TARN_TRY(text_add(t, piece, strlen(piece), err));
+        }
+        TARN_TRY(text_end(t, err));
+    } while (choose_next(p));
+    return TARN_OK;
 }
 
 /* --- Ranges ---------------------------------------------------------------------- */
@@ -247,6 +281,15 @@ static tarn_status add_sequence(texts *t, const char *start, const char *end, in
     return *out_found ? expand(t, start, end, depth, err) : TARN_OK;
 }
 
+static tarn_status add_braced(texts *t, const char *text, tarn_error *err)
+{
+    TARN_TRY(text_begin(t, err));
+    TARN_TRY(text_add(t, "{", 1, err));
+    TARN_TRY(text_add(t, text, strlen(text), err));
+    TARN_TRY(text_add(t, "}", 1, err));
+    return text_end(t, err);
+}
+
 /* What stands between two braces; without comma or range the braces are text. */
 static tarn_status add_braces(texts *t, const char *start, const char *end, int depth,
                               tarn_error *err)
@@ -260,45 +303,36 @@ static tarn_status add_braces(texts *t, const char *start, const char *end, int 
     texts inner;
     texts_init(&inner);
     tarn_status status = expand(&inner, start, end, depth, err);
-    for (size_t i = 0; i < inner.count && status == TARN_OK; i++) {
-        const char *text = text_at(&inner, i);
-        size_t len = strlen(text);
-        char *braced = malloc(len + 3);
-        if (!braced) status = tarn__fail_memory(err);
-        if (!braced) break;
-        snprintf(braced, len + 3, "{%s}", text);
-        status = add_one(t, braced, len + 2, err);
-        free(braced);
-    }
+    for (size_t i = 0; i < inner.count && status == TARN_OK; i++)
+        status = add_braced(t, text_at(&inner, i), err);
     texts_reset(&inner);
     return status;
 }
 
-static tarn_status multiply_braces(texts *t, const char *start, const char *end,
-                                   int depth, tarn_error *err)
+static tarn_status add_literal(parts *p, const char *start, const char *end,
+                               tarn_error *err)
 {
-    texts more;
-    texts_init(&more);
-    tarn_status status = add_braces(&more, start, end, depth + 1, err);
-    if (status == TARN_OK) status = multiply(t, &more, err);
-    texts_reset(&more);
-    return status;
+    texts *part;
+    if (start == end) return TARN_OK;
+    TARN_TRY(parts_next(p, &part, err));
+    return add_one(part, start, (size_t)(end - start), err);
 }
 
-/* Fills product with what the pattern stands for, escapes still in it. A closing brace
- * before any opening one is text as long as an opening one makes up for it. */
-static tarn_status expand_into(texts *product, const char *start, const char *end,
-                               int depth, tarn_error *err)
+/* Takes a pattern apart, escapes still in it. A closing brace before any opening one is
+ * text as long as an opening one makes up for it. */
+static tarn_status find_parts(parts *p, const char *start, const char *end, int depth,
+                              tarn_error *err)
 {
     int open = 0;
-    TARN_TRY(add_one(product, "", 0, err));
+    texts *part;
     for (const char *at = next_mark(start, end); at < end; at = next_mark(at + 1, end)) {
         if (*at == '{' && open++ == 0) {
-            TARN_TRY(multiply_one(product, start, (size_t)(at - start), err));
+            TARN_TRY(add_literal(p, start, at, err));
             start = at;
         }
         if (*at == '}' && --open == 0) {
-            TARN_TRY(multiply_braces(product, start + 1, at, depth, err));
+            TARN_TRY(parts_next(p, &part, err));
+            TARN_TRY(add_braces(part, start + 1, at, depth + 1, err));
             start = at + 1;
         }
     }
@@ -307,21 +341,19 @@ static tarn_status expand_into(texts *product, const char *start, const char *en
             err, TARN_ERR_USAGE,
             "braces that do not match; write \\{ or \\} for a brace that is "
             "part of the name");
-    return multiply_one(product, start, (size_t)(end - start), err);
+    return add_literal(p, start, end, err);
 }
 
 static tarn_status expand(texts *t, const char *at, const char *end, int depth,
                           tarn_error *err)
 {
-    texts product;
+    parts p = {0};
     if (depth > MAX_BRACE_DEPTH)
         return tarn__fail(err, TARN_ERR_LIMIT, "braces inside braces, more than %d deep",
                           MAX_BRACE_DEPTH);
-    texts_init(&product);
-    tarn_status status = expand_into(&product, at, end, depth, err);
-    for (size_t i = 0; i < product.count && status == TARN_OK; i++)
-        status = add_one(t, text_at(&product, i), strlen(text_at(&product, i)), err);
-    texts_reset(&product);
+    tarn_status status = find_parts(&p, at, end, depth, err);
+    if (status == TARN_OK) status = add_product(t, &p, err);
+    parts_reset(&p);
     return status;
 }
 

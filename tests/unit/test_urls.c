@@ -83,6 +83,16 @@ static void too_many_are_refused_at_once(void **state)
     assert_int_equal(tarn_urls_count(urls), 1000000);
     assert_string_equal(tarn_urls_get(urls, 999999), "999999");
     tarn_urls_free(urls);
+    /* Many parts, each of which doubles nothing: the time is that of the result. */
+    char *many = malloc(60003);
+    memcpy(many, "{0..999}", 8);
+    for (int i = 8; i < 60000; i += 4)
+        memcpy(many + i, "{xy}", 4);
+    many[60000] = '\0';
+    OK(tarn_urls_expand(many, &urls, &err));
+    assert_int_equal(tarn_urls_count(urls), 1000);
+    tarn_urls_free(urls);
+    free(many);
     char deep[256] = "";
     memset(deep, '{', 100);
     memset(deep + 100, '}', 100);

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""What sources cost: unpacking next to the formats' own programs, reading over HTTP from a
+loopback nginx next to curl, and starting with libcurl loaded late or linked.
+
+  sources.py [--build DIR] [--only filters|http|start] [--megabytes N]
+
+DIR is a build folder with libtarn.so (default build). Medians of five, contestants in turns.
+"""
+import argparse
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from measure import run
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROUNDS = 5
+
+
+def compile_c(out, source, *flags):
+    subprocess.run(["cc", "-O2", str(source), "-o", str(out), *map(str, flags)], check=True)
+    return out
+
+
+def race(contestants):
+    """Median seconds of each, in turns after one untimed round."""
+    times = {name: [] for name in contestants}
+    for number in range(ROUNDS + 1):
+        for name, argv in contestants.items():
+            seconds = run(argv)
+            if number:
+                times[name].append(seconds)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def show(title, size, result):
+    first = next(iter(result.values()))
+    for name, seconds in result.items():
+        rate = f"{size / seconds / 1e6:8.0f} MB/s" if size else f"{seconds * 1e3:8.2f} ms"
+        print(f"{title:8} {name:12} {rate}   {seconds / first:5.2f} x the time of the first")
+
+
+def sample(size):
+    """Sources and programs: what compresses about as training text does."""
+    files = sorted((ROOT / "src").rglob("*.c")) + [pathlib.Path(sys.executable).resolve()]
+    data = b"".join(f.read_bytes() for f in files)
+    return (data * (size // len(data) + 1))[:size]
+
+
+def filters(folder, urlcat, size):
+    data = folder / "data"
+    data.write_bytes(sample(size))
+    for suffix, program in (("gz", "gzip"), ("bz2", "bzip2"), ("xz", "xz"), ("zst", "zstd")):
+        packed = folder / f"data.{suffix}"
+        with open(packed, "wb") as f:
+            subprocess.run([program, "-c", str(data)], stdout=f, check=True)
+        show(suffix, size, race({program: [program, "-dc", packed],
+                                 "tarn": [urlcat, "read", packed]}))
+
+
+def http(folder, urlcat, size):
+    sys.path.insert(0, str(ROOT / "tests/interop"))
+    from url_support import Nginx  # pylint: disable=import-outside-toplevel
+    with Nginx() as nginx:
+        (nginx.www / "data").write_bytes(sample(size))
+        url = nginx.url + "/data"
+        contestants = {"tarn": [urlcat, "read", url]}
+        if shutil.which("curl"):
+            contestants = {"curl": ["curl", "-s", "--noproxy", "*", "-o", "/dev/null", url],
+                           **contestants}
+        show("http", size, race(contestants))
+
+
+def start(folder, urlcat, _):
+    linked = folder / "linked.c"
+    linked.write_text("#include <curl/curl.h>\nint main(void) { return !curl_version(); }\n")
+    many = "for i in $(seq 100); do {} || true; done"
+    late = race({"tarn": ["sh", "-c", many.format(f"{urlcat} expand x")],
+                 "linked": ["sh", "-c", many.format(compile_c(folder / "linked", linked, "-lcurl"))]})
+    show("start", 0, {name: seconds / 100 for name, seconds in late.items()})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--only", choices=("filters", "http", "start"))
+    parser.add_argument("--megabytes", type=int, default=200)
+    args = parser.parse_args()
+    build = args.build.resolve()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        urlcat = compile_c(folder / "urlcat", ROOT / "tests/interop/urlcat.c", f"-I{ROOT}/include",
+                           f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}")
+        for bench in (filters, http, start):
+            if args.only in (None, bench.__name__):
+                bench(folder, urlcat, args.megabytes << 20)
+
+
+main()

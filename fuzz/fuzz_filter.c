@@ -1,0 +1,103 @@
+/* Compressed data through a source: one byte says how it is read, the rest is the data.
+ * However it is cut into reads, the same bytes and the same outcome must come; and what
+ * zlib makes of gzip data is what we make of them. */
+#include "common.h"
+
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <tarn/source.h>
+
+enum { MOST = 1 << 20 };
+
+typedef struct result {
+    uint8_t *data;
+    size_t size;
+    tarn_status status;
+} result;
+
+static void read_all(const char *path, tarn_filter filter, size_t piece, result *r)
+{
+    tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
+    tarn_source *source;
+    tarn_error err;
+    size_t got = piece;
+    o.filter = filter;
+    o.max_size = MOST;
+    o.max_memory = 32 << 20;
+    CHECK(tarn_source_open(path, &o, &source, &err) == TARN_OK);
+    r->size = 0;
+    r->status = TARN_OK;
+    while (r->status == TARN_OK && got == piece && r->size + piece <= MOST + 65536) {
+        r->status = tarn_source_read(source, r->data + r->size, piece, &got, &err);
+        CHECK(got <= piece);
+        r->size += got;
+    }
+    CHECK(r->size <= MOST);
+    if (r->status != TARN_OK) {
+        CHECK(err.code == r->status && err.message[0] && r->status > TARN_END);
+        CHECK(tarn_source_read(source, r->data + MOST, 1, &got, NULL) == r->status);
+        CHECK(got == 0);
+    }
+    tarn_source_close(source);
+}
+
+/* All members, or false if zlib finds anything wrong. */
+static bool zlib_reads(const uint8_t *data, size_t size, uint8_t *out, size_t *out_size)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size};
+    int code = Z_STREAM_END;
+    z.next_out = out;
+    z.avail_out = MOST;
+    CHECK(inflateInit2(&z, 31) == Z_OK);
+    while (code == Z_STREAM_END && z.avail_in) {
+        CHECK(inflateReset(&z) == Z_OK);
+        code = inflate(&z, Z_FINISH);
+    }
+    *out_size = MOST - z.avail_out;
+    inflateEnd(&z);
+    return code == Z_STREAM_END && size > 0;
+}
+
+static void compare_with_zlib(const uint8_t *data, size_t size, const result *ours)
+{
+    size_t made;
+    uint8_t *out = malloc(MOST);
+    CHECK(out);
+    bool good = zlib_reads(data, size, out, &made);
+    if (good) {
+        CHECK(ours->status == TARN_OK);
+        CHECK(ours->size == made && memcmp(ours->data, out, made) == 0);
+    } else if (ours->status == TARN_OK && size && data[size - 1] != 0) {
+        CHECK(false); /* only padding is more than zlib takes */
+    }
+    free(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const size_t pieces[] = {1, 7, 4096, 65536};
+    char path[64];
+    if (size < 1) return 0;
+    int fd = memfd_create("fuzz", 0);
+    CHECK(fd >= 0);
+    CHECK(write(fd, data + 1, size - 1) == (ssize_t)(size - 1));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    tarn_filter filter = (tarn_filter)(data[0] % 6);
+    size_t piece = pieces[data[0] / 6 % 4];
+    result one = {malloc(MOST + 65536 + 1), 0, TARN_OK};
+    result two = {malloc(MOST + 65536 + 1), 0, TARN_OK};
+    CHECK(one.data && two.data);
+    read_all(path, filter, 65536, &one);
+    read_all(path, filter, piece, &two);
+    CHECK(one.status == two.status);
+    if (one.status == TARN_OK)
+        CHECK(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
+    if (filter == TARN_FILTER_GZIP) compare_with_zlib(data + 1, size - 1, &one);
+    free(one.data);
+    free(two.data);
+    close(fd);
+    return 0;
+}

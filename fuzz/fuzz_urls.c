@@ -1,0 +1,88 @@
+/* Lists of URLs, and what is made of a single one: expansion, what is shown, percent
+ * signs. The input is the text. */
+#include "common.h"
+
+#include <tarn/source.h>
+
+#include "io/url.h"
+
+enum { LONGEST = 96 };
+
+/* Whether there are numbers that make a hundred thousand URLs: right, but slow. */
+static int has_large_number(const char *text)
+{
+    size_t run = 0;
+    for (; *text; text++) {
+        run = *text >= '0' && *text <= '9' ? run + 1 : 0;
+        if (run > 4 && run < 10) return 1;
+    }
+    return 0;
+}
+
+static void try_list(const char *text)
+{
+    tarn_urls *urls = NULL, *again = NULL;
+    tarn_error err;
+    tarn_status status = tarn_urls_expand(text, &urls, &err);
+    if (status != TARN_OK) {
+        CHECK(!urls && err.code == status && err.message[0]);
+        CHECK(status == TARN_ERR_USAGE || status == TARN_ERR_LIMIT ||
+              status == TARN_ERR_NOT_FOUND);
+        return;
+    }
+    size_t count = tarn_urls_count(urls);
+    CHECK(count >= 1 && count <= TARN_MAX_URLS);
+    CHECK(tarn_urls_get(urls, count - 1) && !tarn_urls_get(urls, count));
+    for (size_t i = 0; i < count && i < 100; i++)
+        CHECK(strlen(tarn_urls_get(urls, i)) <= strlen(text) * 8 + 256);
+    /* Text without anything special stands for itself. */
+    if (!strpbrk(text, "{}\\:")) {
+        CHECK(tarn_urls_expand(text, &again, &err) == TARN_OK);
+        CHECK(count == 1 && strcmp(tarn_urls_get(urls, 0), text) == 0);
+        tarn_urls_free(again);
+    }
+    tarn_urls_free(urls);
+}
+
+static void try_shown(const char *text)
+{
+    char *shown = tarn__url_shown(text);
+    CHECK(shown);
+    for (const char *c = shown; *c; c++)
+        CHECK((unsigned char)*c >= 0x20 && *c != 0x7f);
+    if (strncmp(text, "http://", 7) == 0)
+        CHECK(!strchr(shown, '?') || strstr(shown, "?..."));
+    free(shown);
+    CHECK(tarn__url_name_length(text) <= strlen(text));
+    CHECK(tarn__url_scheme(text) < strlen(text) + 1);
+}
+
+static void try_percent(const char *text)
+{
+    tarn__buf coded, plain;
+    size_t len = strlen(text);
+    tarn__buf_init(&coded, 3 * len + 1);
+    tarn__buf_init(&plain, len + 1);
+    CHECK(tarn__url_encode(&coded, text, len, false, NULL) == TARN_OK);
+    CHECK(tarn__url_decode(&plain, coded.data, coded.size, NULL) == TARN_OK);
+    CHECK(plain.size == len && (!len || memcmp(plain.data, text, len) == 0));
+    tarn__buf_reset(&plain);
+    (void)!tarn__url_decode(&plain, text, len, NULL);
+    tarn__buf_reset(&coded);
+    tarn__buf_reset(&plain);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size > LONGEST) return 0;
+    char *text = malloc(size + 1);
+    CHECK(text);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    try_shown(text);
+    try_percent(text);
+    /* What files there are is no matter here. */
+    if (!strpbrk(text, "*?[") && !has_large_number(text)) try_list(text);
+    free(text);
+    return 0;
+}

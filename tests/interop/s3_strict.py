@@ -1,0 +1,208 @@
+"""A small S3 store that lets nothing pass: every signature is computed again with botocore's
+own signer from what the request must have meant, every body compared with its digest. It
+can also fail on purpose, by key.
+"""
+import datetime
+import hashlib
+import http.server
+import re
+import threading
+import urllib.parse
+
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+REGION = "eu-test-1"
+
+
+class Strict(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, keys):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.keys = keys  # access key -> (secret, token or None)
+        self.objects, self.uploads, self.log, self.count = {}, {}, [], {}
+        self.complaints = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Refused(Exception):
+    pass
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do(self):
+        raw_path, _, self.query = self.path.partition("?")
+        self.key = urllib.parse.unquote(raw_path)
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        server = self.server
+        server.log.append((self.command, self.key, self.query, dict(self.headers)))
+        what = (self.command, self.key, re.sub("=.*", "", self.query))
+        self.nth = server.count[what] = server.count.get(what, 0) + 1
+        try:
+            self.check()
+        except Refused as e:
+            server.complaints.append(f"{self.command} {self.path}: {e}")
+            return self.error(403, str(e), "refused")
+        return getattr(self, self.command.lower())()
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do
+
+    def check(self):
+        given = self.headers.get("Authorization")
+        if given is None:
+            if not self.key.startswith("/public/"):
+                raise Refused("AccessDenied")
+            return
+        match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, "
+                             r"SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})", given)
+        if not match:
+            raise Refused("AuthorizationHeaderMalformed")
+        access, day, region, names, signature = match.groups()
+        if access not in self.server.keys:
+            raise Refused("InvalidAccessKeyId")
+        secret, token = self.server.keys[access]
+        if region != REGION or self.headers.get("x-amz-security-token") != token:
+            raise Refused("InvalidToken")
+        for name in ("host", "x-amz-date", "x-amz-content-sha256",
+                     *(["x-amz-security-token"] if token else [])):
+            if name not in names.split(";"):
+                raise Refused(f"UnsignedHeader {name}")
+        stamp = self.headers["x-amz-date"]
+        when = datetime.datetime.strptime(stamp, "%Y%m%dT%H%M%SZ")
+        now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+        if not stamp.startswith(day) or abs((now - when).total_seconds()) > 900:
+            raise Refused("RequestTimeTooSkewed")
+        if self.headers["x-amz-content-sha256"] != hashlib.sha256(self.body).hexdigest():
+            raise Refused("XAmzContentSHA256Mismatch")
+        if signature != self.sign(access, secret, region, names, stamp):
+            raise Refused("SignatureDoesNotMatch")
+
+    def sign(self, access, secret, region, names, stamp):
+        """What the real signer makes of the request this one stands for."""
+        query = sorted(urllib.parse.parse_qsl(self.query, keep_blank_values=True))
+        url = (f"http://{self.headers['Host']}{urllib.parse.quote(self.key, safe='/~')}" +
+               ("?" + "&".join(f"{urllib.parse.quote(k, safe='~')}={urllib.parse.quote(v, safe='~')}"
+                               for k, v in query) if query else ""))
+        headers = {k: v for k, v in self.headers.items() if k.lower() in names.split(";")}
+        request = AWSRequest(method=self.command, url=url, headers=headers, data=self.body)
+        request.context["timestamp"] = stamp
+        signer = S3SigV4Auth(Credentials(access, secret), "s3", region)
+        text = signer.string_to_sign(request, signer.canonical_request(request))
+        return signer.signature(text, request)
+
+    # --- Answers ---------------------------------------------------------------------------
+
+    def reply(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        if "Content_Length" not in headers:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def error(self, status, code, message):
+        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        self.reply(status, body.encode())
+
+    def cut(self):
+        self.wfile.flush()
+        self.close_connection = True
+
+    def head(self):
+        if self.key not in self.server.objects:
+            return self.error(404, "NoSuchKey", "")
+        data = self.server.objects[self.key]
+        return self.reply(200, Content_Length=str(len(data)), ETag=tag(data))
+
+    def get(self):
+        data = self.server.objects.get(self.key)
+        if data is None:
+            return self.error(404, "NoSuchKey", "The specified key does not exist.")
+        first = int(self.headers.get("Range", "bytes=0-")[6:-1])
+        rest = data[first:]
+        more = {"ETag": tag(data), "Content_Length": str(len(rest))}
+        if "Range" in self.headers:
+            more["Content_Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"
+        if "cut" in self.key:
+            rest = rest[:len(data) // 3 + 1]
+        self.reply(206 if "Range" in self.headers else 200, rest, **more)
+        if "cut" in self.key:
+            self.cut()
+
+    def put(self):
+        if "busy" in self.key and self.nth == 1:
+            return self.error(503, "SlowDown", "Please reduce your request rate.")
+        if "full" in self.key:
+            return self.error(507, "Full", "no room")
+        query = dict(urllib.parse.parse_qsl(self.query))
+        if "uploadId" in query:
+            parts = self.server.uploads.get(query["uploadId"])
+            if parts is None:
+                return self.error(404, "NoSuchUpload", "")
+            parts[int(query["partNumber"])] = self.body
+            if "failing" in self.key and len(parts) == 2:
+                return self.error(400, "BadPart", "not this one")
+        else:
+            if self.forbidden():
+                return self.error(412, "PreconditionFailed", "there already")
+            self.server.objects[self.key] = self.body
+        return self.reply(200, ETag=tag(self.body))
+
+    def forbidden(self):
+        if "noconditions" in self.key and "If-None-Match" in self.headers:
+            self.error(501, "NotImplemented", "If-None-Match")
+            raise ConnectionAbortedError
+        if "raced" in self.key:
+            self.server.objects[self.key] = b"another's"
+        return self.headers.get("If-None-Match") == "*" and self.key in self.server.objects
+
+    def post(self):
+        query = dict(urllib.parse.parse_qsl(self.query, keep_blank_values=True))
+        if "uploads" in query:
+            upload = f"id+{len(self.server.uploads)}/=~ok"
+            self.server.uploads[upload] = {}
+            return self.reply(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId>"
+                              "</InitiateMultipartUploadResult>".encode())
+        parts = self.server.uploads.get(query["uploadId"])
+        if parts is None:
+            return self.error(404, "NoSuchUpload", "")
+        if self.forbidden():
+            return self.error(412, "PreconditionFailed", "there already")
+        if "late" in self.key:
+            return self.reply(200, b"   <Error><Code>InternalError</Code><Message>late</Message>"
+                              b"</Error>")
+        listed = re.findall(rb"<PartNumber>(\d+)</PartNumber><ETag>&quot;([0-9a-f]+)&quot;</ETag>",
+                            self.body)
+        told = {int(n): e.decode() for n, e in listed}
+        if told != {n: tag(p).strip('"') for n, p in parts.items()}:
+            return self.error(400, "InvalidPart", "")
+        if any(len(p) < 5 << 20 for n, p in parts.items() if n != max(parts)):
+            return self.error(400, "EntityTooSmall", "")
+        self.server.objects[self.key] = b"".join(parts[n] for n in sorted(parts))
+        del self.server.uploads[query["uploadId"]]
+        return self.reply(200, b"<CompleteMultipartUploadResult/>")
+
+    def delete(self):
+        query = dict(urllib.parse.parse_qsl(self.query))
+        self.server.uploads.pop(query["uploadId"])
+        return self.reply(204)
+
+    def handle(self):
+        try:
+            super().handle()
+        except ConnectionError:
+            pass
+
+
+def tag(data):
+    return '"' + hashlib.md5(data).hexdigest() + '"'

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Sources and sinks on S3: moto's server with signatures checked and boto3 at the other end,
+then a store that computes every signature again with botocore and fails on purpose.
+"""
+import contextlib
+import io
+import json
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import boto3
+import moto.settings
+from moto.server import ThreadedMotoServer
+
+from s3_strict import REGION, Strict
+from url_support import SANITIZED, Tap, bad, expect, good, noise, peak_memory, read, urlcat, write
+
+ODD_KEYS = ["plain.tar", "a b.tar", "a+b%20c.tar", "ünï/çødé.tar", "~tilde-._x", "!*'();:@&=$,[]",
+            "?query=1&x#frag", "//double//slash", "a/../b/./c", "trailing/", "\\back\\slash", "%",
+            "quote\"s", "new_日本.tar", "{braces}", "a:b|c^`d"]
+
+
+class Moto:
+    """moto's server with a user who may do everything, and signatures on."""
+
+    def __enter__(self):
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        os.environ.update(AWS_ACCESS_KEY_ID="none", AWS_SECRET_ACCESS_KEY="none", no_proxy="*")
+        self.server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self.server.start()
+        self.url = "http://%s:%d" % self.server.get_host_and_port()
+        iam = boto3.client("iam", endpoint_url=self.url, region_name="us-east-1")
+        iam.create_user(UserName="user")
+        allow = {"Version": "2012-10-17",
+                 "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+        iam.put_user_policy(UserName="user", PolicyName="all", PolicyDocument=json.dumps(allow))
+        key = iam.create_access_key(UserName="user")["AccessKey"]
+        self.env = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_REGION": "us-east-1",
+                    "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+                    "AWS_ENDPOINT_URL_S3": self.url}
+        self.client = boto3.client("s3", endpoint_url=self.url, region_name="us-east-1",
+                                   aws_access_key_id=key["AccessKeyId"],
+                                   aws_secret_access_key=key["SecretAccessKey"])
+        self.client.create_bucket(Bucket="bucket")
+        moto.settings.INITIAL_NO_AUTH_ACTION_COUNT = 0  # from here on signatures count
+        return self
+
+    def __exit__(self, *_):
+        self.server.stop()
+
+    def get(self, key):
+        return self.client.get_object(Bucket="bucket", Key=key)["Body"].read()
+
+
+def moto_checks(m):
+    big = noise(20_000_001, 5)
+
+    def reads():
+        """moto: what boto3 put is read"""
+        for key, data in (("a.bin", noise(1000)), ("dir/b c+d.bin", big), ("empty", b"")):
+            m.client.put_object(Bucket="bucket", Key=key, Body=data)
+            good(read("s3://bucket/" + key, env=m.env), data)
+
+    def writes():
+        """moto: what is written boto3 gets, in one piece or in parts"""
+        for key, data in (("w/small", b"small"), ("w/empty", b""), ("w/ü +x", big)):
+            good(write("s3://bucket/" + key, data, env=m.env))
+            expect(m.get(key) == data, "other bytes in", key)
+        head = m.client.head_object(Bucket="bucket", Key="w/ü +x")
+        expect(head["ETag"].endswith('-3"'), "not three parts:", head["ETag"])
+
+    def refuses():
+        """moto: wrong keys are refused and told, secrets are not"""
+        m.client.put_object(Bucket="bucket", Key="x", Body=b"x")
+        wrong = dict(m.env, AWS_SECRET_ACCESS_KEY="wrong-secret")
+        outcome = read("s3://bucket/x", env=wrong)
+        bad(outcome, "status 403", "SignatureDoesNotMatch")
+        expect("wrong-secret" not in outcome.err, outcome)
+        bad(write("s3://bucket/y", b"y", env=wrong), "status 403", "SignatureDoesNotMatch")
+        bad(read("s3://bucket/x", env=dict(m.env, AWS_ACCESS_KEY_ID="AKIAUNKNOWN")),
+            "status 403", "InvalidAccessKeyId")
+
+    def missing():
+        """moto: missing objects and buckets are not found"""
+        bad(read("s3://bucket/missing", env=m.env), "not-found", "NoSuchKey")
+        bad(read("s3://no-such-bucket/x", env=m.env), "not-found", "NoSuchBucket")
+        bad(write("s3://no-such-bucket/x", b"", "overwrite=1", env=m.env), "NoSuchBucket")
+
+    def keeps():
+        """moto: what is there is kept unless told otherwise"""
+        m.client.put_object(Bucket="bucket", Key="kept", Body=b"old")
+        bad(write("s3://bucket/kept", b"new", env=m.env), "exists")
+        expect(m.get("kept") == b"old", "was replaced")
+        good(write("s3://bucket/kept", b"new", "overwrite=1", env=m.env))
+        expect(m.get("kept") == b"new", "was not replaced")
+
+    def abandons():
+        """moto: an abandoned upload leaves no object and no parts"""
+        good(urlcat("abandon", "s3://bucket/gone", data=big, env=m.env))
+        names = [o["Key"] for o in m.client.list_objects_v2(Bucket="bucket")["Contents"]]
+        expect("gone" not in names, names)
+        expect("Uploads" not in m.client.list_multipart_uploads(Bucket="bucket"), "parts are left")
+
+    return [reads, writes, refuses, missing, keeps, abandons]
+
+
+def strict_checks(s, home):
+    env = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "se/cr+et=", "AWS_REGION": REGION,
+           "AWS_ENDPOINT_URL_S3": s.url, "HOME": str(home)}
+    bare = {"AWS_ENDPOINT_URL_S3": s.url, "HOME": str(home)}
+    big = noise(17_000_000, 9)
+
+    def keys():
+        """every key there can be is signed as botocore signs it"""
+        for number, key in enumerate(ODD_KEYS):
+            data = noise(100, number)
+            good(write("s3://bucket/" + key, data, env=env))
+            expect(s.objects.get("/bucket/" + key) == data, "other key or bytes:", key)
+            good(read("s3://bucket/" + key, "filter=1", env=env), data)
+        expect(not s.complaints, s.complaints)
+
+    def parts():
+        """a multipart upload is signed, listed and completed"""
+        good(write("s3://bucket/parts", big, env=env))
+        expect(s.objects["/bucket/parts"] == big and not s.uploads, "not complete")
+        expect(not s.complaints, s.complaints)
+
+    def exact():
+        """an object of just one part, or just two, has no empty part"""
+        for size in (8 << 20, 16 << 20):
+            good(write(f"s3://bucket/exact{size}", big[:size], env=env))
+            expect(s.objects[f"/bucket/exact{size}"] == big[:size], "other bytes")
+
+    def resumes():
+        """a read that is cut goes on, signed anew"""
+        s.objects["/bucket/cut.bin"] = big
+        good(read("s3://bucket/cut.bin", env=env), big)
+        ranges = [h.get("Range") for m, k, q, h in s.log if k == "/bucket/cut.bin"]
+        expect(len(ranges) == 3 and ranges[0] is None and ranges[1] == "bytes=5666667-", ranges)
+        expect(not s.complaints, s.complaints)
+
+    def retries():
+        """a store that is busy is asked again"""
+        good(write("s3://bucket/busy-small", b"data", env=env))
+        expect(s.objects["/bucket/busy-small"] == b"data", "not there")
+        good(write("s3://bucket/busy-parts", big, env=env))
+        expect(s.objects["/bucket/busy-parts"] == big, "other bytes")
+
+    def fails():
+        """an upload that fails is aborted, also when the store says yes first"""
+        for key, part in (("failing", "BadPart"), ("late", "late"), ("full", "status 507")):
+            bad(write("s3://bucket/" + key, big, "retries=1", env=env), part)
+            expect("/bucket/" + key not in s.objects and not s.uploads, "something is left")
+
+    def races():
+        """an object that comes meanwhile is kept; a store without conditions still works"""
+        for data in (b"ours", big):
+            s.objects.pop("/bucket/raced", None)
+            bad(write("s3://bucket/raced", data, env=env), "exists")
+            expect(s.objects["/bucket/raced"] == b"another's" and not s.uploads, "replaced")
+            good(write("s3://bucket/noconditions", data, "retries=0", env=env))
+            expect(s.objects.pop("/bucket/noconditions") == data, "not there")
+
+    def credentials():
+        """keys, tokens, regions and endpoints come from the usual places"""
+        s.objects["/bucket/x"] = b"x"
+        aws = home / ".aws"
+        aws.mkdir()
+        (aws / "credentials").write_text(
+            "# comment\n[other]\naws_access_key_id = AKOTHER\naws_secret_access_key=wrong\n"
+            "[default]\naws_access_key_id=AKTEST\n  aws_secret_access_key = nested\n"
+            "aws_secret_access_key = se/cr+et=\n\n[temporary]\naws_access_key_id = AKTEMP\n"
+            "aws_secret_access_key = temporary\naws_session_token = to/ken+==\n")
+        (aws / "config").write_text(f"[default]\nregion = {REGION}\n[profile temporary]\n"
+                                    f"region={REGION}\nendpoint_url = {s.url}/\n")
+        good(read("s3://bucket/x", env=bare), b"x")
+        good(read("s3://bucket/x", env={"AWS_PROFILE": "temporary", "HOME": str(home)}), b"x")
+        bad(read("s3://bucket/x", env=dict(bare, AWS_PROFILE="other", AWS_REGION=REGION)),
+            "InvalidAccessKeyId")
+        bad(read("s3://bucket/x", env=dict(bare, AWS_PROFILE="nobody")), "AWS_PROFILE")
+        moved = home / "elsewhere"
+        (aws / "credentials").rename(moved)
+        good(read("s3://bucket/x", env=dict(bare, AWS_SHARED_CREDENTIALS_FILE=str(moved))), b"x")
+        good(read("s3://bucket/x", env={"AWS_ACCESS_KEY_ID": "AKTEMP", "HOME": "/nonexistent",
+                                        "AWS_SECRET_ACCESS_KEY": "temporary",
+                                        "AWS_SESSION_TOKEN": "to/ken+==", "AWS_ENDPOINT_URL": s.url,
+                                        "AWS_DEFAULT_REGION": REGION}), b"x")
+        (aws / "config").unlink()
+
+    def strangers():
+        """without keys nobody in particular asks"""
+        s.complaints.clear()
+        s.objects["/public/x"] = b"for all"
+        good(read("s3://public/x", env=bare), b"for all")
+        bad(read("s3://bucket/x", env=bare), "status 403", "AccessDenied")
+        bad(read("s3://bucket/x", env=dict(bare, AWS_ACCESS_KEY_ID="AKTEST")), "go together")
+
+    def odd():
+        """what is no object's URL or endpoint is refused"""
+        for url in ("s3://", "s3://bucket", "s3://bucket/", "s3:///key", "s3://buc@ket/x",
+                    "s3://a:b@bucket/x", "s3://buck\net/x"):
+            bad(read(url, env=env), "usage")
+        for endpoint in ("ftp://host", "host", "http://", "http://u:p@host", "http://host/path"):
+            bad(read("s3://bucket/x", env=dict(env, AWS_ENDPOINT_URL_S3=endpoint)), "endpoint")
+
+    def memory():
+        """parts of a large object do not pile up"""
+        with subprocess.Popen(["head", "-c", str(150 << 20), "/dev/zero"],
+                              stdout=subprocess.PIPE) as zeros:
+            code, peak = peak_memory("write", "s3://bucket/large", stdin=zeros.stdout, env=env)
+        expect(code == 0 and (SANITIZED or peak < 48), code, peak)
+        expect(len(s.objects.pop("/bucket/large")) == 150 << 20, "not all of it")
+
+    return [keys, parts, exact, resumes, retries, fails, races, credentials, strangers, odd, memory]
+
+
+def main():
+    tap = Tap()
+    with contextlib.redirect_stderr(io.StringIO()), Moto() as server:
+        tap.run(moto_checks(server))
+    strict = Strict({"AKTEST": ("se/cr+et=", None), "AKTEMP": ("temporary", "to/ken+==")})
+    with tempfile.TemporaryDirectory() as home:
+        tap.run(strict_checks(strict, pathlib.Path(home)))
+    return tap.end()
+
+
+sys.exit(main())
