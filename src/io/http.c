@@ -116,13 +116,10 @@ static void begin_head(tarn__http_head *head, const char *line, size_t len)
         head->status = (long)status;
 }
 
-static size_t on_header(char *line, size_t one, size_t len, void *context)
+void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
 {
-    tarn__http *http = context;
-    tarn__http_head *head = &http->head;
     const char *value;
     size_t n;
-    http->moved++;
     if (len > 5 && strncmp(line, "HTTP/", 5) == 0)
         begin_head(head, line, len);
     else if (header_is(line, len, "Content-Length", &value, &n))
@@ -135,6 +132,13 @@ static size_t on_header(char *line, size_t one, size_t len, void *context)
         keep(head->modified, sizeof head->modified, value, n);
     else if (header_is(line, len, "x-amz-bucket-region", &value, &n))
         keep(head->region, sizeof head->region, value, n);
+}
+
+static size_t on_header(char *line, size_t one, size_t len, void *context)
+{
+    tarn__http *http = context;
+    http->moved++;
+    tarn__http_head_line(&http->head, line, len);
     return len;
 }
 
@@ -153,7 +157,7 @@ static size_t give_body(char *buf, size_t one, size_t size, void *context)
     tarn__http *http = context;
     uint64_t left = http->body_size - http->body_sent;
     size_t n = left < size ? (size_t)left : size;
-    memcpy(buf, http->body + http->body_sent, n);
+    if (n) memcpy(buf, http->body + http->body_sent, n);
     http->body_sent += n;
     http->moved++;
     return n;
