@@ -73,10 +73,13 @@ static bool header_is(const char *line, size_t len, const char *name, const char
     return true;
 }
 
-/* A value that does not fit is as good as none: half of it would compare wrongly. */
+/* A value that does not fit is as good as none: half of it would compare wrongly. Nor is
+ * one with control characters, because it may go back to the server in a line of ours. */
 static void keep(char *out, size_t size, const char *value, size_t len)
 {
-    if (len >= size || memchr(value, 0, len)) len = 0;
+    if (len >= size) len = 0;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f) len = 0;
     memcpy(out, value, len);
     out[len] = '\0';
 }
@@ -415,13 +418,13 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
                                    tarn_error *err)
 {
     long status = http->head.status;
-    char code[64], message[256], text[400] = "", region[96] = "";
+    char code[64], message[256], text[400] = "", place[300], region[400] = "";
     find_tag(body, len, "Code", code, sizeof code);
     find_tag(body, len, "Message", message, sizeof message);
     if (code[0]) snprintf(text, sizeof text, " (%s: %s)", code, message);
-    if (http->head.region[0])
-        snprintf(region, sizeof region, "; the bucket is in the region %s",
-                 http->head.region);
+    tarn_printable(place, sizeof place, http->head.region, strlen(http->head.region));
+    if (place[0])
+        snprintf(region, sizeof region, "; the bucket is in the region %s", place);
     tarn_status kind = status == 404 || status == 410 ? TARN_ERR_NOT_FOUND
                        : status == 412                ? TARN_ERR_EXISTS
                                                       : TARN_ERR_IO;
