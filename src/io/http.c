@@ -375,7 +375,8 @@ void tarn__http_back_off(unsigned attempt)
 
 tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
 {
-    const char *shown = http->config.shown;
+    const char *shown = http->config.shown, *text;
+    char clean[4 * CURL_ERROR_SIZE];
     if (http->stalled && http->connected)
         return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
                              "nothing has come for %u s (stall_seconds)",
@@ -394,9 +395,10 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "more than %d redirects", MAX_REDIRECTS);
     default:
-        return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET, "%s",
-                             http->error[0] ? http->error
-                                            : http->curl->easy_strerror(http->result));
+        /* It may quote what the server said, in a certificate for one. */
+        text = http->error[0] ? http->error : http->curl->easy_strerror(http->result);
+        tarn_printable(clean, sizeof clean, text, strlen(text));
+        return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET, "%s", clean);
     }
 }
 
