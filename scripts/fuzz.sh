@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: fuzz.sh SECONDS [TARGET...]" >&2; exit 2; }
 seconds=$1
 shift
-[ $# -gt 0 ] || set -- filter header names samples tar taridx urls
+[ $# -gt 0 ] || set -- filter header http names samples tar taridx urls
 build=build-fuzz
 
 [ -f "$build/build.ninja" ] || CC=clang-14 meson setup "$build" --buildtype=debugoptimized \
