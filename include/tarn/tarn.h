@@ -5,10 +5,13 @@
 #define TARN_TARN_H
 
 #include <tarn/array.h>
+#include <tarn/arrow.h>
 #include <tarn/base.h>
 #include <tarn/fold.h>
+#include <tarn/iac.h>
 #include <tarn/index.h>
 #include <tarn/tar.h>
+#include <tarn/textpair.h>
 #include <tarn/verify.h>
 
 #endif

@@ -75,6 +75,12 @@ static uint64_t sip_hash(const char *data, size_t len)
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
+uint64_t tarn__keyed_hash(const char *data, size_t len)
+{
+    pthread_once(&sip_key_once, draw_sip_key);
+    return sip_hash(data, len);
+}
+
 void tarn__names_init(tarn__names *names)
 {
     pthread_once(&sip_key_once, draw_sip_key);

@@ -21,6 +21,9 @@ typedef struct tarn__names {
 
 #define TARN__NAME_NONE UINT32_MAX
 
+/* The hash itself, for tables that keep their names elsewhere. */
+uint64_t tarn__keyed_hash(const char *data, size_t len);
+
 void tarn__names_init(tarn__names *names);
 void tarn__names_reset(tarn__names *names);
 

@@ -12,6 +12,8 @@ typedef struct tarn__publish {
     char *temporary;
     char *final;
     uint64_t written;
+    bool keep_existing; /* set after begin: finish fails if the name is taken */
+    bool no_sync;       /* set after begin: finish does not wait for the disk */
 } tarn__publish;
 
 TARN_CHECKED tarn_status tarn__publish_begin(tarn__publish *p, const char *path,
@@ -32,8 +34,8 @@ TARN_CHECKED tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char
 /* Lets the disk begin with what was written so far; finish then waits less. */
 void tarn__publish_hurry(const tarn__publish *p);
 
-/* Syncs the file and gives it its name, replacing what had it. After a failure nothing is
- * left and the handle is closed. */
+/* Syncs the file and gives it its name, replacing what had it unless keep_existing. After
+ * a failure nothing is left and the handle is closed. */
 TARN_CHECKED tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err);
 
 /* Publishes two files that belong together. Both are on the disk before the first name
