@@ -32,7 +32,7 @@ static int replace_file(const char *path, const tarn_view *view)
     return status;
 }
 
-static int write_out(const char *path, const tarn_view *view)
+int cli_write_out(const char *path, const tarn_view *view)
 {
     struct stat st;
     bool to_stdout = !path || strcmp(path, "-") == 0;
@@ -50,7 +50,7 @@ static int get_field(tarn_fold *fold, uint64_t row, const char *path)
     tarn_error err;
     tarn_view view;
     if (tarn_fold_view(fold, row, &view, &err) != TARN_OK) return cli_fail(&err);
-    int status = write_out(path, &view);
+    int status = cli_write_out(path, &view);
     tarn_view_release(&view);
     return status;
 }
@@ -108,6 +108,7 @@ static int run(const cli_args *args)
 {
     tarn_fold *fold;
     char *field = NULL;
+    if (cli_is_pack(args->words[0])) return cli_iac_get(args);
     int status = cli_open(args, args->words[0], &fold);
     if (status != CLI_OK) return status;
     if (args->n_words > 2 && !(field = strdup(args->words[2]))) abort();
@@ -120,7 +121,8 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"output", 'o', "FILE", "write there instead of standard output, or into a folder"},
-    {"check", 0, NULL, "compare the bytes with the checksum in the .tarsum"},
+    {"check", 0, NULL, "compare the bytes with the checksum in the .tarsum or pack"},
+    {"decode", 0, NULL, "packs: undo the codec of the payload"},
     {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
     {NULL, 0, NULL, NULL}};
@@ -128,6 +130,8 @@ static const cli_option options[] = {
 static const cli_example examples[] = {
     {"tarn get data/birds:train kiwi_07 jpg > kiwi.jpg", "one field"},
     {"tarn get data/birds:train kiwi_07 -o here/", "all fields, as files in a folder"},
+    {"tarn get tiles.iac 17 > tile.jpg", "the payload of a pack's row"},
+    {"tarn get tiles.iac tile_id=t_0042 -o tile.jpg", "found by the value of a column"},
     {NULL, NULL}};
 
 const cli_command cli_get = {
@@ -138,7 +142,8 @@ const cli_command cli_get = {
     .summary = "write the bytes of one sample's field",
     .text = "With a .tarsum the key is found by bisection, so this takes no longer than "
             "opening the files, however many samples there are. The header in the shard "
-            "is compared with the index before any byte is written.",
+            "is compared with the index before any byte is written.\n\n"
+            "In a pack (.iac) KEY is a row's number, or COLUMN=VALUE.",
     .options = options,
     .examples = examples,
     .run = run,

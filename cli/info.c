@@ -201,6 +201,7 @@ static int run(const cli_args *args)
     tarn_folder *folder;
     struct stat st;
     int status;
+    if (cli_is_pack(path)) return cli_iac_info(args);
     if (json.out) cli_json_open(&json, NULL, '[');
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
     if (cli_is_lone_index(path)) {
@@ -229,6 +230,7 @@ static const cli_example examples[] = {
     {"tarn info data/birds", "all folds: samples, sizes of each field, shards"},
     {"tarn info --json data/birds:train", "one fold, for a program to read"},
     {"tarn info shard.tar", "one archive, scanned"},
+    {"tarn info tiles.iac", "a pack: header, tables with types, codec, sizes"},
     {NULL, NULL}};
 
 const cli_command cli_info = {
@@ -236,7 +238,7 @@ const cli_command cli_info = {
     .words = "PATH",
     .min_words = 1,
     .max_words = 1,
-    .summary = "say what is in a folder, fold, archive or index",
+    .summary = "say what is in a folder, fold, archive, index or pack",
     .text = "Counts samples and members, and gives the number of members and the sizes "
             "of each field, and the shards. With an index this takes one pass over the "
             "index; without one the shards are scanned.",

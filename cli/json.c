@@ -87,3 +87,9 @@ void cli_json_line(cli_json *j)
     fputc('\n', j->out);
     j->comma = false;
 }
+
+void cli_json_raw(cli_json *j, const char *key, const char *text, size_t len)
+{
+    begin(j, key);
+    fwrite(text, 1, len, j->out);
+}

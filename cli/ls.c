@@ -137,6 +137,7 @@ static int run(const cli_args *args)
                  .null = cli_has(args, "null"),
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
+    if (cli_is_pack(args->words[0])) return cli_iac_ls(args);
     if (cli_has(args, "json")) l.json.out = stdout;
     if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
     int status = cli_open(args, args->words[0], &l.fold);
@@ -160,6 +161,8 @@ static const cli_option options[] = {
     {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
     {"keys", 0, "RULE", "base or path: how keys are made where there is no index"},
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    {"columns", 0, "LIST", "packs: only these columns: a,b"},
+    {"where", 0, "COL=VALUE", "packs: only rows with this value"},
     {"json", 0, NULL, "one JSON object per sample and line"},
     {NULL, 0, NULL, NULL}};
 
@@ -167,6 +170,7 @@ static const cli_example examples[] = {
     {"tarn ls data/birds:train", "key, then each field with its size"},
     {"tarn ls -1 data/birds:train | shuf -n 100 > some.txt", "a hundred keys"},
     {"tarn ls -l --samples @some.txt data/birds:train", "where their members are"},
+    {"tarn ls --where patient_id=p7 tiles.iac", "some rows of a pack, with all columns"},
     {NULL, NULL}};
 
 const cli_command cli_ls = {
@@ -178,7 +182,8 @@ const cli_command cli_ls = {
     .text = "Samples come in the order of their first member. Keys are read from the "
             "shards, and each is compared with the index on the way.\n\n"
             "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
-            "input.",
+            "input.\n\n"
+            "Of a pack (.iac): row, payload size and the columns of the index.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -69,6 +69,7 @@ static int run(const cli_args *args)
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     tarn_verify_report report;
     watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    if (cli_is_pack(args->words[0])) return cli_iac_verify(args);
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
     o.repair = cli_has(args, "repair");
     o.problem = on_problem;

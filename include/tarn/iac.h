@@ -30,7 +30,8 @@ extern "C" {
 
 /* --- Codecs ------------------------------------------------------------------------ */
 
-/* What the header's "codec" says about each payload. Images are handed out as they are. */
+/* What the header's "codec" says about each payload. Images are handed out as they are.
+ */
 typedef enum tarn_iac_codec {
     TARN_IAC_NONE = 0,
     TARN_IAC_BROTLI = 1,
@@ -47,8 +48,8 @@ TARN_API tarn_iac_codec tarn_iac_codec_named(const char *name);
 #define TARN_IAC_MAX_EXPANSION 10000u
 #define TARN_IAC_FREE_BYTES    (UINT64_C(16) << 20)
 
-/* Packs and unpacks one payload. level: 0 is the codec's default (Brotli 11, Zstandard 19,
- * gzip 6). The view owns its bytes; limit is the most bytes it may have. */
+/* Packs and unpacks one payload. level: 0 is the codec's default (Brotli 11, Zstandard
+ * 19, gzip 6). The view owns its bytes; limit is the most bytes it may have. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_encode(tarn_iac_codec codec, int level,
                                                   const void *data, size_t len,
                                                   tarn_view *out, tarn_error *err);
@@ -61,16 +62,17 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_decode(tarn_iac_codec codec, const vo
 typedef struct tarn_iac tarn_iac;
 
 typedef struct tarn_iac_options {
-    size_t size;              /* of this struct; set by the initialiser */
-    bool check;               /* compare each payload with its CRC before it is given out */
-    bool no_map;              /* read with pread even where the file could be mapped */
+    size_t size; /* of this struct; set by the initialiser */
+    bool check;  /* compare each payload with its CRC before it is given out */
+    bool no_map; /* read with pread even where the file could be mapped */
     uint64_t max_table_bytes; /* of a table's buffers once they are decompressed */
     uint64_t max_expansion;   /* of one payload, as above */
 } tarn_iac_options;
 
 #define TARN_IAC_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_iac_options), false, false, UINT64_C(4) << 30, TARN_IAC_MAX_EXPANSION \
+        sizeof(tarn_iac_options), false, false, UINT64_C(4) << 30,                       \
+            TARN_IAC_MAX_EXPANSION                                                       \
     }
 
 TARN_API TARN_CHECKED tarn_status tarn_iac_open(const char *path,
@@ -88,13 +90,13 @@ typedef struct tarn_iac_info {
     uint64_t records, slides;
     uint64_t slide_table_length, index_table_offset, index_table_length;
     uint64_t data_offset, data_length, file_size;
-    bool has_spans;            /* the index has offset and length */
-    bool has_checksums;        /* and crc32 */
-    uint64_t record_bytes;     /* without spans: the size of each record, or 0 */
-    tarn_iac_codec codec;      /* as the header names it */
-    const char *codec_name;    /* "" if the header does not say; borrowed */
-    const char *payload_type;  /* the same */
-    const char *header;        /* the JSON text, as it stands in the file; borrowed */
+    bool has_spans;           /* the index has offset and length */
+    bool has_checksums;       /* and crc32 */
+    uint64_t record_bytes;    /* without spans: the size of each record, or 0 */
+    tarn_iac_codec codec;     /* as the header names it */
+    const char *codec_name;   /* "" if the header does not say; borrowed */
+    const char *payload_type; /* the same */
+    const char *header;       /* the JSON text, as it stands in the file; borrowed */
     size_t header_length;
 } tarn_iac_info;
 
@@ -124,9 +126,9 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_read(const tarn_iac *pack, uint64_t r
                                                 void *buf, size_t capacity,
                                                 size_t *out_size, tarn_error *err);
 
-/* Several records, one behind the other in the order asked for; they are read in the order
- * they have in the file. Record i is data[offsets[i]] up to data[offsets[i + 1]]. A batch
- * begins as all zero, may be used again and again, and is freed by reset. */
+/* Several records, one behind the other in the order asked for; they are read in the
+ * order they have in the file. Record i is data[offsets[i]] up to data[offsets[i + 1]]. A
+ * batch begins as all zero, may be used again and again, and is freed by reset. */
 typedef struct tarn_iac_batch {
     unsigned char *data;
     uint64_t *offsets; /* count + 1 of them */
@@ -222,9 +224,9 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_verify(const char *path,
 typedef struct tarn_iac_writer tarn_iac_writer;
 
 typedef struct tarn_iac_write_options {
-    size_t size;        /* of this struct; set by the initialiser */
-    const char *header; /* a JSON object with the caller's fields, or NULL */
-    unsigned version;   /* 2, or 1 */
+    size_t size;          /* of this struct; set by the initialiser */
+    const char *header;   /* a JSON object with the caller's fields, or NULL */
+    unsigned version;     /* 2, or 1 */
     tarn_iac_codec codec; /* to encode payloads with; said in the header, too */
     int level;
     bool encoded;   /* payloads are encoded already; codec only goes into the header */
@@ -272,6 +274,26 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_build_segment_file(
  * the file system shares between the two where it can. to may be the same path. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_upgrade(const char *from, const char *to,
                                                    bool overwrite, tarn_error *err);
+
+/* Writes a pack again with another codec, level or version; header, if given, replaces
+ * the fields of the old one. With encoded set, payloads are taken over as they are, and
+ * the codec in the header with them. A pack whose records are not located by its index
+ * keeps its data segment. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite(const char *from, const char *to,
+                                                   const tarn_iac_write_options *options,
+                                                   tarn_error *err);
+
+/* Packs files. A folder: all regular files in it and its folders, sorted by path, with
+ * the columns path and size. A manifest: a text file with a JSON object on each line,
+ * whose member "file" names the payload's file (beside the manifest, unless absolute);
+ * all other members become columns, of integers if all values are integers or null, of
+ * text otherwise. The slide table has no rows. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_pack_folder(
+    const char *path, const char *folder, const tarn_iac_write_options *options,
+    uint64_t *out_records, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_pack_manifest(
+    const char *path, const char *manifest, const tarn_iac_write_options *options,
+    uint64_t *out_records, tarn_error *err);
 
 /* --- A table from C ------------------------------------------------------------------
  *

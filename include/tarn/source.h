@@ -48,7 +48,8 @@ typedef struct tarn_source_options {
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
     {                                                                                    \
-        sizeof(tarn_source_options), TARN_FILTER_AUTO, false, 1000, UINT64_MAX, 30, 60, 5 \
+        sizeof(tarn_source_options), TARN_FILTER_AUTO, false, 1000, UINT64_MAX, 30, 60,  \
+            5                                                                            \
     }
 
 TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,

@@ -62,9 +62,9 @@ typedef struct tarn_textpair_options {
         sizeof(tarn_textpair_options), TARN_TEXTPAIR_01, 0, NULL, false                  \
     }
 
-TARN_API TARN_CHECKED tarn_status tarn_textpair_build(
-    const char *path, const tarn_textpair_patient *patients, size_t count,
-    const tarn_textpair_options *options, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status
+tarn_textpair_build(const char *path, const tarn_textpair_patient *patients, size_t count,
+                    const tarn_textpair_options *options, tarn_error *err);
 
 /* The patient with an id (the first, if several have it), or in a row. */
 TARN_API TARN_CHECKED tarn_status tarn_textpair_read(tarn_iac *pack,

@@ -1,4 +1,5 @@
-/* CRC-32C and CRC-32 by ISA-L, which folds with carry-less multiplication where the machine can. */
+/* CRC-32C and CRC-32 by ISA-L, which folds with carry-less multiplication where the
+ * machine can. */
 #include "base/crc.h"
 
 #include <isa-l/crc.h>

@@ -16,7 +16,8 @@ static bool is_null(const struct ArrowArray *a, const tarn__layout *layout, int6
 
 static uint64_t raw_at(const struct ArrowArray *a, int buffer, uint32_t width, int64_t i)
 {
-    const unsigned char *p = (const unsigned char *)a->buffers[buffer] + (size_t)i * width;
+    const unsigned char *p =
+        (const unsigned char *)a->buffers[buffer] + (size_t)i * width;
     return width == 1   ? p[0]
            : width == 2 ? tarn__get16(p)
            : width == 4 ? tarn__get32(p)
@@ -64,7 +65,8 @@ static tarn__cell number_cell(const struct ArrowArray *a, const tarn__layout *la
     uint64_t raw = raw_at(a, 1, layout->width, i);
     if (layout->number == 'u') return (tarn__cell){TARN__CELL_UINT, {.u = raw}, false};
     if (layout->number == 'i')
-        return (tarn__cell){TARN__CELL_INT, {.i = sign_extend(raw, layout->width)}, false};
+        return (tarn__cell){
+            TARN__CELL_INT, {.i = sign_extend(raw, layout->width)}, false};
     return (tarn__cell){TARN__CELL_REAL, {.real = real_of(raw, layout->width)}, false};
 }
 
@@ -132,8 +134,7 @@ tarn__cell tarn__cell_get(const struct ArrowSchema *schema, const struct ArrowAr
     case SHAPE_VIEW:
         return view_cell(a, &layout, i);
     case SHAPE_RUNEND:
-        return tarn__cell_get(schema->children[1], a->children[1],
-                              run_of(schema, a, i));
+        return tarn__cell_get(schema->children[1], a->children[1], run_of(schema, a, i));
     default:
         return (tarn__cell){.kind = TARN__CELL_OTHER};
     }
@@ -286,18 +287,40 @@ static const char *plain_word(const char *format)
 {
     static const struct {
         const char *format, *word;
-    } words[] = {{"n", "null"},        {"b", "bool"},           {"c", "int8"},
-                 {"C", "uint8"},       {"s", "int16"},          {"S", "uint16"},
-                 {"i", "int32"},       {"I", "uint32"},         {"l", "int64"},
-                 {"L", "uint64"},      {"e", "halffloat"},      {"f", "float"},
-                 {"g", "double"},      {"z", "binary"},         {"u", "string"},
-                 {"Z", "large_binary"}, {"U", "large_string"},  {"vz", "binary_view"},
-                 {"vu", "string_view"}, {"tdD", "date32[day]"}, {"tdm", "date64[ms]"},
-                 {"tts", "time32[s]"}, {"ttm", "time32[ms]"},   {"ttu", "time64[us]"},
-                 {"ttn", "time64[ns]"}, {"tiM", "month_interval"},
-                 {"tiD", "day_time_interval"}, {"tin", "month_day_nano_interval"},
-                 {"+l", "list"},       {"+L", "large_list"},    {"+vl", "list_view"},
-                 {"+vL", "large_list_view"}, {"+s", "struct"},  {"+m", "map"},
+    } words[] = {{"n", "null"},
+                 {"b", "bool"},
+                 {"c", "int8"},
+                 {"C", "uint8"},
+                 {"s", "int16"},
+                 {"S", "uint16"},
+                 {"i", "int32"},
+                 {"I", "uint32"},
+                 {"l", "int64"},
+                 {"L", "uint64"},
+                 {"e", "halffloat"},
+                 {"f", "float"},
+                 {"g", "double"},
+                 {"z", "binary"},
+                 {"u", "string"},
+                 {"Z", "large_binary"},
+                 {"U", "large_string"},
+                 {"vz", "binary_view"},
+                 {"vu", "string_view"},
+                 {"tdD", "date32[day]"},
+                 {"tdm", "date64[ms]"},
+                 {"tts", "time32[s]"},
+                 {"ttm", "time32[ms]"},
+                 {"ttu", "time64[us]"},
+                 {"ttn", "time64[ns]"},
+                 {"tiM", "month_interval"},
+                 {"tiD", "day_time_interval"},
+                 {"tin", "month_day_nano_interval"},
+                 {"+l", "list"},
+                 {"+L", "large_list"},
+                 {"+vl", "list_view"},
+                 {"+vL", "large_list_view"},
+                 {"+s", "struct"},
+                 {"+m", "map"},
                  {"+r", "run_end_encoded"}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(words[i].format, format) == 0) return words[i].word;
@@ -324,11 +347,11 @@ static tarn_status say_made(tarn__buf *out, const char *f, tarn_error *err)
         return say(out, "]", err);
     }
     TARN_TRY(say(out,
-                 f[0] == 'w'         ? "fixed_size_binary["
-                 : f[0] == 'd'       ? "decimal("
-                 : f[1] == 'w'       ? "fixed_size_list["
-                 : f[2] == 's'       ? "sparse_union["
-                                     : "dense_union[",
+                 f[0] == 'w'   ? "fixed_size_binary["
+                 : f[0] == 'd' ? "decimal("
+                 : f[1] == 'w' ? "fixed_size_list["
+                 : f[2] == 's' ? "sparse_union["
+                               : "dense_union[",
                  err));
     TARN_TRY(say(out, strchr(f, ':') + 1, err));
     return say(out, f[0] == 'd' ? ")" : "]", err);

@@ -18,10 +18,10 @@ enum { BROTLI_WINDOW = 24 }; /* as the reference package has it */
 static const struct {
     const char *name;
     tarn_iac_codec codec;
-} names[] = {{"none", TARN_IAC_NONE},     {"raw", TARN_IAC_NONE},
-             {"brotli", TARN_IAC_BROTLI}, {"zstd", TARN_IAC_ZSTD},
-             {"gzip", TARN_IAC_GZIP},     {"jpeg", TARN_IAC_IMAGE},
-             {"png", TARN_IAC_IMAGE},     {"jxl", TARN_IAC_IMAGE},
+} names[] = {{"none", TARN_IAC_NONE},      {"raw", TARN_IAC_NONE},
+             {"brotli", TARN_IAC_BROTLI},  {"zstd", TARN_IAC_ZSTD},
+             {"gzip", TARN_IAC_GZIP},      {"jpeg", TARN_IAC_IMAGE},
+             {"png", TARN_IAC_IMAGE},      {"jxl", TARN_IAC_IMAGE},
              {"jpeg2000", TARN_IAC_IMAGE}, {"jpegls", TARN_IAC_IMAGE}};
 
 tarn_iac_codec tarn_iac_codec_named(const char *name)
@@ -176,6 +176,12 @@ static tarn_status damaged(const char *codec, tarn_error *err)
     return tarn__fail(err, TARN_ERR_FORMAT, "the payload is not whole %s data", codec);
 }
 
+/* Bytes that may be written at the end: a small buffer has more room than its limit. */
+static size_t room_in(const tarn__buf *out)
+{
+    return (out->capacity < out->max ? out->capacity : out->max) - out->size;
+}
+
 /* Room for more at the end, doubling; TARN_ERR_LIMIT when the limit is full. */
 static tarn_status more(tarn__buf *out, tarn_error *err)
 {
@@ -201,7 +207,7 @@ static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
         if (status != TARN_OK) break;
         /* One byte more than the limit tells whether the data end there. */
         full = out->size == out->max;
-        size_t room = full ? 1 : out->capacity - out->size, before = room;
+        size_t room = full ? 1 : room_in(out), before = room;
         uint8_t *to = full ? &last : (uint8_t *)out->data + out->size;
         result = BrotliDecoderDecompressStream(state, &len, &next, &room, &to, NULL);
         if (full && room == 0) status = too_long(out->max, err);
@@ -228,7 +234,7 @@ static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
         if (!full) status = more(out, err);
         if (status != TARN_OK) break;
         ZSTD_outBuffer to = {full ? &last : out->data + out->size,
-                             full ? 1 : out->capacity - out->size, 0};
+                             full ? 1 : room_in(out), 0};
         size_t before = in.pos;
         left = ZSTD_decompressStream(context, &to, &in);
         if (ZSTD_isError(left)) break;
@@ -256,7 +262,7 @@ static tarn_status decode_gzip(const void *data, size_t len, tarn__buf *out,
         bool full = out->size == out->max;
         if (!full) status = more(out, err);
         if (status != TARN_OK) break;
-        size_t room = full ? 1 : out->capacity - out->size;
+        size_t room = full ? 1 : room_in(out);
         if (room > 1u << 30) room = 1u << 30;
         z.next_out = full ? &last : (Bytef *)out->data + out->size;
         z.avail_out = (uInt)room;

@@ -68,9 +68,8 @@ static bool needle_at(const tarn_iac *p, int64_t column, uint64_t row, needle *o
 static bool equal(const needle *a, const needle *b)
 {
     return a->is_number == b->is_number && a->size == b->size &&
-           (a->size == 0 ||
-            memcmp(a->is_number ? a->number : a->data, b->is_number ? b->number : b->data,
-                   a->size) == 0);
+           (a->size == 0 || memcmp(a->is_number ? a->number : a->data,
+                                   b->is_number ? b->number : b->data, a->size) == 0);
 }
 
 static uint64_t hash(const needle *n)
@@ -121,8 +120,9 @@ static bool can_look_up(const struct ArrowSchema *s)
 {
     if (s->dictionary) return can_look_up(s->dictionary);
     if (strcmp(s->format, "+r") == 0) return can_look_up(s->children[1]);
-    return strchr("zuZUcCsSiIlL", s->format[0]) && !s->format[1] ? true
-           : s->format[0] == 'v' || s->format[0] == 'w';
+    return strchr("zuZUcCsSiIlL", s->format[0]) && !s->format[1]
+               ? true
+               : s->format[0] == 'v' || s->format[0] == 'w';
 }
 
 static tarn_status get_lookup(tarn_iac *p, int64_t column, tarn__lookup **out,
@@ -148,11 +148,10 @@ static tarn_status find_column(tarn_iac *p, const char *name, int64_t *out,
     tarn__table *t = p->tables[TARN_IAC_INDEX];
     *out = tarn__table_column(t, name);
     if (*out < 0)
-        return tarn__fail_at(err, *out == -2 ? TARN_ERR_AMBIGUOUS : TARN_ERR_NOT_FOUND,
-                             p->file->path, TARN_NO_OFFSET,
-                             *out == -2 ? "two columns are named %s"
-                                        : "no column %s in the index",
-                             name);
+        return tarn__fail_at(
+            err, *out == -2 ? TARN_ERR_AMBIGUOUS : TARN_ERR_NOT_FOUND, p->file->path,
+            TARN_NO_OFFSET,
+            *out == -2 ? "two columns are named %s" : "no column %s in the index", name);
     if (!can_look_up(t->schema.children[*out]))
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
                              "column %s is of type %s; values are looked up in columns "

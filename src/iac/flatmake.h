@@ -1,6 +1,6 @@
 /* Writing FlatBuffers, from the end to the beginning as their C++ library does, with the
- * same order, padding and sharing of vtables, so that a schema comes out in the same bytes
- * as Arrow C++ writes it. A failed allocation is kept and told by fm_finish. */
+ * same order, padding and sharing of vtables, so that a schema comes out in the same
+ * bytes as Arrow C++ writes it. A failed allocation is kept and told by fm_finish. */
 #ifndef TARN_IAC_FLATMAKE_H
 #define TARN_IAC_FLATMAKE_H
 

@@ -53,7 +53,8 @@ static tarn_status check_constants(const tarn__iac_header *h, const tarn__json *
     return TARN_OK;
 }
 
-static tarn_status get_layout(tarn__iac_header *h, const tarn__json *root, tarn_error *err)
+static tarn_status get_layout(tarn__iac_header *h, const tarn__json *root,
+                              tarn_error *err)
 {
     bool first = h->version == 1;
     const char *offset = first ? "record_table_offset" : "index_table_offset",
@@ -98,8 +99,8 @@ static tarn_status check_layout(const tarn__iac_header *h, uint64_t file_size,
     return TARN_OK;
 }
 
-static tarn_status parse_json(tarn__iac_header *h, tarn__json_doc *doc, uint64_t file_size,
-                              tarn_error *err)
+static tarn_status parse_json(tarn__iac_header *h, tarn__json_doc *doc,
+                              uint64_t file_size, tarn_error *err)
 {
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
     o.last_wins = true;
@@ -132,8 +133,8 @@ tarn_status tarn__iac_header_parse(tarn__iac_header *h, const unsigned char *dat
     h->version = data[7];
     if (tarn__get32(data + 12) != h->version)
         return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 12,
-                             "version %u here, but %u in the magic", tarn__get32(data + 12),
-                             h->version);
+                             "version %u here, but %u in the magic",
+                             tarn__get32(data + 12), h->version);
     h->text_length = tarn__get32(data + 8);
     if (h->text_length > IAC_MAX_JSON)
         return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 8,
@@ -193,20 +194,19 @@ static void set(entry *entries, size_t *count, entry e)
 static void set_layout(entry *entries, size_t *count, const tarn__iac_header *h)
 {
     bool first = h->version == 1;
-    const entry ours[] = {
-        {.key = "format", .text = "IatroCache"},
-        {.key = "version", .number = h->version},
-        {.key = "header_bytes", .number = TARN_IAC_HEADER_BYTES},
-        {.key = "slide_table_offset", .number = h->slide_table_offset},
-        {.key = "slide_table_length", .number = h->slide_table_length},
-        {.key = first ? "record_table_offset" : "index_table_offset",
-         .number = h->index_table_offset},
-        {.key = first ? "record_table_length" : "index_table_length",
-         .number = h->index_table_length},
-        {.key = "data_offset", .number = h->data_offset},
-        {.key = "data_length", .number = h->data_length},
-        {.key = "num_slides", .number = h->num_slides},
-        {.key = "num_records", .number = h->num_records}};
+    const entry ours[] = {{.key = "format", .text = "IatroCache"},
+                          {.key = "version", .number = h->version},
+                          {.key = "header_bytes", .number = TARN_IAC_HEADER_BYTES},
+                          {.key = "slide_table_offset", .number = h->slide_table_offset},
+                          {.key = "slide_table_length", .number = h->slide_table_length},
+                          {.key = first ? "record_table_offset" : "index_table_offset",
+                           .number = h->index_table_offset},
+                          {.key = first ? "record_table_length" : "index_table_length",
+                           .number = h->index_table_length},
+                          {.key = "data_offset", .number = h->data_offset},
+                          {.key = "data_length", .number = h->data_length},
+                          {.key = "num_slides", .number = h->num_slides},
+                          {.key = "num_records", .number = h->num_records}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         set(entries, count, ours[i]);
 }

@@ -28,8 +28,8 @@ TARN_CHECKED tarn_status tarn__iac_header_parse(tarn__iac_header *out,
 void tarn__iac_header_reset(tarn__iac_header *header);
 
 /* Writes all 65536 bytes: the caller's fields (a JSON object, or NULL) and those of the
- * layout, which win. codec, if not NULL, and its level are added where the caller's fields
- * do not name a codec. */
+ * layout, which win. codec, if not NULL, and its level are added where the caller's
+ * fields do not name a codec. */
 TARN_CHECKED tarn_status tarn__iac_header_make(unsigned char *out,
                                                const tarn__iac_header *header,
                                                const char *caller, size_t caller_length,

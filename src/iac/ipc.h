@@ -59,12 +59,12 @@ enum {
  * interface. */
 typedef enum tarn__shape {
     SHAPE_NULL,
-    SHAPE_BITS,     /* validity, one bit each */
-    SHAPE_FIXED,    /* validity, width bytes each */
-    SHAPE_VAR,      /* validity, offsets of width bytes, bytes */
-    SHAPE_VIEW,     /* validity, 16 bytes each, any number of buffers, their sizes */
-    SHAPE_LIST,     /* validity, offsets of width bytes; one child */
-    SHAPE_LISTVIEW, /* validity, offsets and sizes of width bytes; one child */
+    SHAPE_BITS,      /* validity, one bit each */
+    SHAPE_FIXED,     /* validity, width bytes each */
+    SHAPE_VAR,       /* validity, offsets of width bytes, bytes */
+    SHAPE_VIEW,      /* validity, 16 bytes each, any number of buffers, their sizes */
+    SHAPE_LIST,      /* validity, offsets of width bytes; one child */
+    SHAPE_LISTVIEW,  /* validity, offsets and sizes of width bytes; one child */
     SHAPE_FIXEDLIST, /* validity; one child with width values for each */
     SHAPE_STRUCT,
     SHAPE_SPARSE, /* types of one byte */
@@ -74,11 +74,11 @@ typedef enum tarn__shape {
 
 typedef struct tarn__layout {
     tarn__shape shape;
-    uint32_t width;   /* see above */
-    int buffers;      /* in IPC, without a view's own */
+    uint32_t width; /* see above */
+    int buffers;    /* in IPC, without a view's own */
     bool has_validity;
     bool is_text;
-    char number;      /* 'i' signed, 'u' unsigned, 'f' float, 0 neither */
+    char number; /* 'i' signed, 'u' unsigned, 'f' float, 0 neither */
 } tarn__layout;
 
 /* False for a format that is not known. */

@@ -1,7 +1,7 @@
 /* Reads an Arrow IPC stream out of memory. nanoarrow verifies each message's metadata;
  * the columns are taken out here, because its own decoder (0.9) does not know views, list
- * views, run ends or compressed dictionaries, and makes no bounded allocations. Nothing is
- * copied but compressed buffers and those that are not aligned. */
+ * views, run ends or compressed dictionaries, and makes no bounded allocations. Nothing
+ * is copied but compressed buffers and those that are not aligned. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +69,8 @@ static bool inflate_lz4(const unsigned char *from, size_t len, unsigned char *to
 {
     LZ4F_dctx *context;
     size_t got = 0, used = 0, hint = 1;
-    if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION))) return false;
+    if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)))
+        return false;
     while (hint != 0 && used < len) {
         size_t out = size - got, in = len - used;
         hint = LZ4F_decompress(context, to + got, &out, from + used, &in, NULL);
@@ -364,7 +365,8 @@ static tarn_status empty_dictionaries(reading *r)
         tarn__dict *d = &r->dicts.items[i - 1];
         struct ArrowArray *value = take(r, sizeof *value);
         if (!value) return no_room(r);
-        TARN_TRY(tarn__array_empty(&r->table->arena, d->field->dictionary, value, r->err));
+        TARN_TRY(
+            tarn__array_empty(&r->table->arena, d->field->dictionary, value, r->err));
         d->value = value;
     }
     return TARN_OK;
@@ -385,7 +387,8 @@ static tarn_status read_schema(reading *r, flat message)
 static tarn_status read_message(reading *r, const unsigned char *meta, uint32_t meta_size,
                                 const unsigned char *body, uint64_t body_size)
 {
-    flat message = flat_root(meta, meta_size), header = flat_child(message, MESSAGE_HEADER);
+    flat message = flat_root(meta, meta_size),
+         header = flat_child(message, MESSAGE_HEADER);
     int version = flat_i16(message, MESSAGE_VERSION, 0),
         type = flat_u8(message, MESSAGE_HEADER_TYPE, 0);
     if (version != IPC_V4 && version != IPC_V5)

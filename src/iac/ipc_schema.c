@@ -165,20 +165,33 @@ static const char *unit_of(flat type, unsigned field, int otherwise)
 static const char *time_format(flat type)
 {
     int unit = flat_i16(type, 0, 1), bits = flat_i32(type, 1, 32);
-    return bits == 32   ? unit == 0 ? "tts" : unit == 1 ? "ttm" : NULL
-           : bits == 64 ? unit == 2 ? "ttu" : unit == 3 ? "ttn" : NULL
+    return bits == 32   ? unit == 0   ? "tts"
+                          : unit == 1 ? "ttm"
+                                      : NULL
+           : bits == 64 ? unit == 2   ? "ttu"
+                          : unit == 3 ? "ttn"
+                                      : NULL
                         : NULL;
 }
 
 /* Formats without parameters, and those made of a few fixed words. */
 static const char *simple_format(int number, flat type)
 {
-    static const char *const simple[] = {
-        [TYPE_NULL] = "n",       [TYPE_BINARY] = "z",       [TYPE_UTF8] = "u",
-        [TYPE_BOOL] = "b",       [TYPE_LIST] = "+l",        [TYPE_STRUCT] = "+s",
-        [TYPE_MAP] = "+m",       [TYPE_LARGE_BINARY] = "Z", [TYPE_LARGE_UTF8] = "U",
-        [TYPE_LARGE_LIST] = "+L", [TYPE_RUN_END] = "+r",    [TYPE_BINARY_VIEW] = "vz",
-        [TYPE_UTF8_VIEW] = "vu", [TYPE_LIST_VIEW] = "+vl",  [TYPE_LARGE_LIST_VIEW] = "+vL"};
+    static const char *const simple[] = {[TYPE_NULL] = "n",
+                                         [TYPE_BINARY] = "z",
+                                         [TYPE_UTF8] = "u",
+                                         [TYPE_BOOL] = "b",
+                                         [TYPE_LIST] = "+l",
+                                         [TYPE_STRUCT] = "+s",
+                                         [TYPE_MAP] = "+m",
+                                         [TYPE_LARGE_BINARY] = "Z",
+                                         [TYPE_LARGE_UTF8] = "U",
+                                         [TYPE_LARGE_LIST] = "+L",
+                                         [TYPE_RUN_END] = "+r",
+                                         [TYPE_BINARY_VIEW] = "vz",
+                                         [TYPE_UTF8_VIEW] = "vu",
+                                         [TYPE_LIST_VIEW] = "+vl",
+                                         [TYPE_LARGE_LIST_VIEW] = "+vL"};
     int kind = flat_i16(type, 0, 0);
     switch (number) {
     case TYPE_INT:
@@ -353,7 +366,8 @@ static tarn_status set_metadata(decoding *d, struct ArrowSchema *out, flat pairs
         status = count_text(d, (uint64_t)k.size_bytes + (uint64_t)v.size_bytes + 8);
         if (status == TARN_OK) failed = ArrowMetadataBuilderAppend(&built, k, v);
     }
-    if (!failed && status == TARN_OK) failed = ArrowSchemaSetMetadata(out, (const char *)built.data);
+    if (!failed && status == TARN_OK)
+        failed = ArrowSchemaSetMetadata(out, (const char *)built.data);
     ArrowBufferReset(&built);
     return failed ? tarn__fail_memory(d->err) : status;
 }
@@ -364,8 +378,8 @@ static tarn_status set_dictionary(const decoding *d, struct ArrowSchema *out,
 {
     struct ArrowSchema values;
     flat index = flat_child(dictionary, DICT_INDEX);
-    const char *format = index.at ? int_format(flat_i32(index, 0, 0), flat_u8(index, 1, 0))
-                                  : "i";
+    const char *format =
+        index.at ? int_format(flat_i32(index, 0, 0), flat_u8(index, 1, 0)) : "i";
     if (!format || flat_i16(dictionary, DICT_KIND, 0) != 0)
         return tarn__fail(d->err, TARN_ERR_UNSUPPORTED,
                           "column %s has a dictionary of a kind that is not known",

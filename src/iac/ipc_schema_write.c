@@ -1,4 +1,5 @@
-/* Schemas into IPC metadata, field by field in the order in which Arrow C++ makes them. */
+/* Schemas into IPC metadata, field by field in the order in which Arrow C++ makes them.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +60,11 @@ static typed make_time(flatmake *m, const char *f)
     case 'D':
         return (typed){TYPE_DURATION, one(m, unit_number(f[2]), 2, 1)};
     default:
-        return (typed){TYPE_INTERVAL, one(m, f[2] == 'M' ? 0 : f[2] == 'D' ? 1 : 2, 2, 0)};
+        return (typed){TYPE_INTERVAL, one(m,
+                                          f[2] == 'M'   ? 0
+                                          : f[2] == 'D' ? 1
+                                                        : 2,
+                                          2, 0)};
     }
 }
 
@@ -101,13 +106,12 @@ static int plain_number(const char *f)
     static const struct {
         const char *format;
         int number;
-    } plain[] = {{"n", TYPE_NULL},         {"b", TYPE_BOOL},
-                 {"z", TYPE_BINARY},       {"u", TYPE_UTF8},
-                 {"Z", TYPE_LARGE_BINARY}, {"U", TYPE_LARGE_UTF8},
-                 {"vz", TYPE_BINARY_VIEW}, {"vu", TYPE_UTF8_VIEW},
-                 {"+l", TYPE_LIST},        {"+L", TYPE_LARGE_LIST},
-                 {"+vl", TYPE_LIST_VIEW},  {"+vL", TYPE_LARGE_LIST_VIEW},
-                 {"+s", TYPE_STRUCT},      {"+r", TYPE_RUN_END}};
+    } plain[] = {
+        {"n", TYPE_NULL},         {"b", TYPE_BOOL},         {"z", TYPE_BINARY},
+        {"u", TYPE_UTF8},         {"Z", TYPE_LARGE_BINARY}, {"U", TYPE_LARGE_UTF8},
+        {"vz", TYPE_BINARY_VIEW}, {"vu", TYPE_UTF8_VIEW},   {"+l", TYPE_LIST},
+        {"+L", TYPE_LARGE_LIST},  {"+vl", TYPE_LIST_VIEW},  {"+vL", TYPE_LARGE_LIST_VIEW},
+        {"+s", TYPE_STRUCT},      {"+r", TYPE_RUN_END}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (strcmp(plain[i].format, f) == 0) return plain[i].number;
     return 0;
@@ -136,8 +140,9 @@ static typed make_type(flatmake *m, const struct ArrowSchema *schema)
         if (f[1] == 'w')
             return (typed){TYPE_FIXED_LIST, one(m, strtol(f + 3, NULL, 10), 4, 0)};
         if (f[1] == 'm')
-            return (typed){TYPE_MAP,
-                           one(m, (schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0, 1, 0)};
+            return (typed){
+                TYPE_MAP,
+                one(m, (schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0, 1, 0)};
         return make_union(m, f);
     default:
         return (typed){TYPE_INT, make_int(m, f)};
@@ -202,10 +207,10 @@ static flat_ref make_field(flatmake *m, const struct ArrowSchema *schema,
     int64_t id = schema->dictionary ? dicts->items[(*next)++].id : 0;
     flat_ref *children = make_fields(m, values, dicts, next);
     typed type = make_type(m, values);
+    flat_ref dictionary = schema->dictionary ? make_dictionary(m, schema, id) : 0;
     flat_ref name_ref = fm_string(m, name, strlen(name));
     flat_ref list = children ? fm_refs(m, children, (size_t)values->n_children) : 0;
     free(children);
-    flat_ref dictionary = schema->dictionary ? make_dictionary(m, schema, id) : 0;
     flat_ref metadata = make_metadata(m, schema->metadata);
     fm_table(m);
     fm_field_ref(m, FIELD_META, metadata);

@@ -171,7 +171,8 @@ static tarn_status add_buffers(encoding *e, const struct ArrowSchema *schema,
         return add_piece(e, (const char *)a->buffers[1] + start, size);
     case SHAPE_VAR:
         TARN_TRY(add_offsets(e, a->buffers[1], l->width, from, count, &first, &last));
-        return add_piece(e, (const char *)a->buffers[2] + first, (uint64_t)(last - first));
+        return add_piece(e, (const char *)a->buffers[2] + first,
+                         (uint64_t)(last - first));
     case SHAPE_VIEW:
         TARN_TRY(add_piece(e, (const char *)a->buffers[1] + start, size));
         return add_view_buffers(e, a);
@@ -323,7 +324,8 @@ static tarn_status put_batch(tarn__ipc_writer *w, encoding *e, int64_t length, i
     if (id >= 0) header = make_dictionary(&m, id, header);
     flat_ref root = make_message(&m, id >= 0 ? IPC_DICTIONARY : IPC_BATCH, header, body);
     tarn_status status = fm_finish(&m, root) ? TARN_OK : tarn__fail_memory(e->err);
-    if (status == TARN_OK) status = tarn__buf_reserve(w->out, (size_t)body + m.size, e->err);
+    if (status == TARN_OK)
+        status = tarn__buf_reserve(w->out, (size_t)body + m.size, e->err);
     if (status == TARN_OK) status = put_message(w->out, &m, e->err);
     if (status == TARN_OK) status = put_body(w->out, e);
     fm_reset(&m);
@@ -393,8 +395,8 @@ tarn_status tarn__ipc_begin(tarn__ipc_writer *w, const struct ArrowSchema *schem
     *w = (tarn__ipc_writer){.schema = schema, .out = out};
     TARN_TRY(tarn__schema_check(schema, &w->dicts, err));
     fm_init(&m);
-    flat_ref root = make_message(&m, IPC_SCHEMA, tarn__ipc_schema_make(&m, schema, &w->dicts),
-                                 0);
+    flat_ref root =
+        make_message(&m, IPC_SCHEMA, tarn__ipc_schema_make(&m, schema, &w->dicts), 0);
     tarn_status status = fm_finish(&m, root) ? TARN_OK : tarn__fail_memory(err);
     if (status == TARN_OK) status = put_message(out, &m, err);
     fm_reset(&m);
@@ -413,7 +415,8 @@ tarn_status tarn__ipc_batch(tarn__ipc_writer *w, const struct ArrowArray *a,
     tarn_status status = TARN_OK;
     for (int64_t i = 0; i < a->n_children && status == TARN_OK; i++) {
         e.column = w->schema->children[i]->name ? w->schema->children[i]->name : "";
-        status = add_column(&e, w->schema->children[i], a->children[i], a->offset, a->length);
+        status =
+            add_column(&e, w->schema->children[i], a->children[i], a->offset, a->length);
     }
     if (status == TARN_OK) status = put_batch(w, &e, a->length, -1);
     encoding_reset(&e);

@@ -19,8 +19,8 @@
 static tarn_status read_header(tarn_iac *p, tarn_error *err)
 {
     tarn_view view;
-    uint64_t size = p->file->size < TARN_IAC_HEADER_BYTES ? p->file->size
-                                                          : TARN_IAC_HEADER_BYTES;
+    uint64_t size =
+        p->file->size < TARN_IAC_HEADER_BYTES ? p->file->size : TARN_IAC_HEADER_BYTES;
     TARN_TRY(tarn__source_file_view(p->file, 0, size, &view, err));
     tarn_status status =
         tarn__iac_header_parse(&p->header, view.data, view.size, p->file->size, err);
@@ -34,15 +34,14 @@ static tarn_status read_table(tarn_iac *p, tarn_iac_table which, uint64_t offset
                               uint64_t length, uint64_t rows, tarn_error *err)
 {
     tarn__table *t;
-    TARN_TRY(tarn__table_read(p->file, offset, length, p->options.max_table_bytes, &t,
-                              err));
+    TARN_TRY(
+        tarn__table_read(p->file, offset, length, p->options.max_table_bytes, &t, err));
     p->tables[which] = t;
     if (t->rows == rows) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path, offset,
-                         "the header says %llu %s, the table has %llu",
-                         (unsigned long long)rows,
-                         which == TARN_IAC_SLIDES ? "slides" : "records",
-                         (unsigned long long)t->rows);
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, p->file->path, offset,
+        "the header says %llu %s, the table has %llu", (unsigned long long)rows,
+        which == TARN_IAC_SLIDES ? "slides" : "records", (unsigned long long)t->rows);
 }
 
 /* offset, length and crc32 must be plain integers without nulls. */
@@ -59,15 +58,14 @@ static tarn_status find_number(const tarn_iac *p, const char *name,
                              "the index has two columns named %s", name);
     const struct ArrowSchema *s = t->schema.children[out->column];
     (void)tarn__layout_get(s->format, &layout);
-    bool good = strlen(s->format) == 1 && strchr("cCsSiIlL", s->format[0]) &&
-                !s->dictionary;
+    bool good =
+        strlen(s->format) == 1 && strchr("cCsSiIlL", s->format[0]) && !s->dictionary;
     for (size_t i = 0; i < t->count && good; i++)
         good = t->batches[i].children[out->column]->null_count == 0;
     if (!good)
-        return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path,
-                             p->header.index_table_offset,
-                             "column %s of the index is not of integers, or has nulls",
-                             name);
+        return tarn__fail_at(
+            err, TARN_ERR_FORMAT, p->file->path, p->header.index_table_offset,
+            "column %s of the index is not of integers, or has nulls", name);
     out->width = layout.width;
     return TARN_OK;
 }
@@ -146,7 +144,8 @@ static void free_types(tarn_iac *p, tarn_iac_table which)
 void tarn_iac_close(tarn_iac *p)
 {
     if (!p) return;
-    size_t columns = p->lookups ? (size_t)p->tables[TARN_IAC_INDEX]->schema.n_children : 0;
+    size_t columns =
+        p->lookups ? (size_t)p->tables[TARN_IAC_INDEX]->schema.n_children : 0;
     for (size_t i = 0; i < columns; i++)
         tarn__lookup_free(atomic_load(&p->lookups[i]));
     free(p->lookups);
@@ -215,7 +214,8 @@ static tarn_status no_row(const tarn_iac *p, uint64_t row, tarn_error *err)
 static tarn_status bad_span(const tarn_iac *p, uint64_t row, const tarn_iac_span *s,
                             tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path, p->header.index_table_offset,
+    return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path,
+                         p->header.index_table_offset,
                          "record %llu is outside the data segment: %llu bytes at %llu",
                          (unsigned long long)row, (unsigned long long)s->length,
                          (unsigned long long)s->offset);
@@ -229,7 +229,8 @@ tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
     if (row >= t->rows) return no_row(p, row, err);
     *out = (tarn_iac_span){0};
     if (p->offset.column >= 0) {
-        const struct ArrowArray *batch = &t->batches[tarn__table_batch(t, row, &in_batch)];
+        const struct ArrowArray *batch =
+            &t->batches[tarn__table_batch(t, row, &in_batch)];
         out->offset = number_at(batch, &p->offset, in_batch);
         out->length = number_at(batch, &p->length, in_batch);
         out->has_crc = p->crc32.column >= 0;
@@ -260,7 +261,8 @@ static tarn_status check_crc(const tarn_iac *p, uint64_t row, const tarn_iac_spa
                          (unsigned long long)row, crc, s->crc32);
 }
 
-tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out, tarn_error *err)
+tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
+                          tarn_error *err)
 {
     tarn_iac_span s;
     *out = (tarn_view)TARN_VIEW_INIT;
@@ -277,7 +279,8 @@ static tarn_status copy_span(const tarn_iac *p, const tarn_iac_span *s, void *to
 {
     uint64_t at = p->header.data_offset + s->offset;
     if (!p->file->map)
-        return tarn__read_exact(p->file->fd, p->file->path, to, (size_t)s->length, at, err);
+        return tarn__read_exact(p->file->fd, p->file->path, to, (size_t)s->length, at,
+                                err);
     if (s->length) memcpy(to, p->file->map + at, (size_t)s->length);
     return TARN_OK;
 }

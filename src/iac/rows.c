@@ -25,7 +25,8 @@ static const struct {
              {"u8:", NANOARROW_TYPE_UINT8},
              {"u32:", NANOARROW_TYPE_UINT32}};
 
-static tarn_status set_column(struct ArrowSchema *out, const char *column, tarn_error *err)
+static tarn_status set_column(struct ArrowSchema *out, const char *column,
+                              tarn_error *err)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t n = strlen(kinds[i].word);

@@ -46,7 +46,8 @@ void tarn__source_file_unref(tarn__source_file *f)
 tarn_status tarn__source_file_check(const tarn__source_file *f, tarn_error *err)
 {
     struct stat st;
-    if (fstat(f->fd, &st) != 0) return tarn__fail_errno(err, f->path, errno, "cannot stat");
+    if (fstat(f->fd, &st) != 0)
+        return tarn__fail_errno(err, f->path, errno, "cannot stat");
     if ((uint64_t)st.st_size >= f->size) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
                          "the pack has %llu bytes, but %llu when it was opened",
@@ -176,8 +177,7 @@ int64_t tarn__table_column(const tarn__table *t, const char *name)
 {
     int64_t found = -1;
     for (int64_t i = 0; i < t->schema.n_children; i++)
-        if (strcmp(t->schema.children[i]->name, name) == 0)
-            found = found == -1 ? i : -2;
+        if (strcmp(t->schema.children[i]->name, name) == 0) found = found == -1 ? i : -2;
     return found;
 }
 

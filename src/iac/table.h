@@ -38,7 +38,8 @@ typedef struct tarn__arena {
     struct tarn__arena_block *blocks;
 } tarn__arena;
 
-void *tarn__arena_take(tarn__arena *arena, size_t size); /* zeroed; NULL if out of memory */
+void *tarn__arena_take(tarn__arena *arena,
+                       size_t size); /* zeroed; NULL if out of memory */
 void tarn__arena_reset(tarn__arena *arena);
 
 typedef struct tarn__table {
@@ -67,7 +68,8 @@ void tarn__table_ref(tarn__table *table);
 void tarn__table_unref(tarn__table *table);
 
 /* Reads an Arrow IPC stream of length bytes at offset of the file. Every buffer is inside
- * the stream and as long as its column needs; offsets inside buffers are not looked at. */
+ * the stream and as long as its column needs; offsets inside buffers are not looked at.
+ */
 TARN_CHECKED tarn_status tarn__table_read(tarn__source_file *file, uint64_t offset,
                                           uint64_t length, uint64_t max_bytes,
                                           tarn__table **out, tarn_error *err);
@@ -95,8 +97,8 @@ TARN_CHECKED tarn_status tarn__table_export(tarn__table *table,
 /* One value. kind says which member is set. */
 typedef enum tarn__cell_kind {
     TARN__CELL_NULL,
-    TARN__CELL_BYTES,  /* text or binary */
-    TARN__CELL_INT,    /* signed, also dates, times, timestamps, durations */
+    TARN__CELL_BYTES, /* text or binary */
+    TARN__CELL_INT,   /* signed, also dates, times, timestamps, durations */
     TARN__CELL_UINT,
     TARN__CELL_BOOL,
     TARN__CELL_REAL,
@@ -120,8 +122,8 @@ typedef struct tarn__cell {
 
 /* The value at a row of a batch's column, which was validated. Dictionaries and run ends
  * are followed. */
-tarn__cell tarn__cell_get(const struct ArrowSchema *schema, const struct ArrowArray *array,
-                          int64_t row);
+tarn__cell tarn__cell_get(const struct ArrowSchema *schema,
+                          const struct ArrowArray *array, int64_t row);
 
 /* As JSON, and a type in words. Both append to out. */
 TARN_CHECKED tarn_status tarn__cell_json(tarn__buf *out, const struct ArrowSchema *schema,

@@ -51,10 +51,7 @@ static void put_doc(tarn__json_writer *w, const tarn_textpair_doc *d,
     tarn__json_open(w, '{');
     put_number(w, "compressed_length", compressed);
     put_number(w, "compressed_offset", *at + source);
-    put(w, "doc_category",
-        d->doc_category ? d->doc_category
-        : old           ? category_00
-                        : "");
+    put(w, "doc_category", d->doc_category ? d->doc_category : old ? category_00 : "");
     put(w, "doc_id", d->doc_id);
     put(w, "doc_timestamp", d->doc_timestamp);
     put(w, "doc_type", d->doc_type);
@@ -94,7 +91,8 @@ static tarn_status put_manifest(tarn__buf *out, const tarn_textpair_patient *p,
     return tarn__json_end(&w, err);
 }
 
-static tarn_status put_text(tarn__buf *out, const char *text, size_t size, tarn_error *err)
+static tarn_status put_text(tarn__buf *out, const char *text, size_t size,
+                            tarn_error *err)
 {
     size = text_size(text, size);
     if (!size) return TARN_OK;
@@ -126,7 +124,8 @@ static tarn_status make_slides(struct ArrowArrayStream *out, tarn_error *err)
     tarn_iac_rows *rows;
     TARN_TRY(tarn_iac_rows_new(columns, 3, &rows, err));
     tarn_status status = tarn_iac_rows_number(rows, 0, 0, err);
-    if (status == TARN_OK) status = tarn_iac_rows_text(rows, 1, name, sizeof name - 1, err);
+    if (status == TARN_OK)
+        status = tarn_iac_rows_text(rows, 1, name, sizeof name - 1, err);
     if (status == TARN_OK) status = tarn_iac_rows_text(rows, 2, "", 0, err);
     if (status == TARN_OK) return tarn_iac_rows_finish(rows, out, err);
     tarn_iac_rows_free(rows);
@@ -196,8 +195,9 @@ static tarn_status make_header(const char *caller, tarn__buf *out, tarn_error *e
     return status == TARN_OK ? tarn__buf_add(out, "", 1, err) : status;
 }
 
-static tarn_status write_records(tarn_iac_writer *w, const tarn_textpair_patient *patients,
-                                 size_t count, tarn_textpair_style style, tarn_error *err)
+static tarn_status write_records(tarn_iac_writer *w,
+                                 const tarn_textpair_patient *patients, size_t count,
+                                 tarn_textpair_style style, tarn_error *err)
 {
     tarn__buf record;
     tarn_status status = TARN_OK;
@@ -358,7 +358,8 @@ static tarn_status parse(tarn_view *bytes, tarn_textpair_patient *out, tarn_erro
     const tarn__json *docs =
         status == TARN_OK ? tarn__json_find(tarn__json_root(&manifest), "docs") : NULL;
     size_t count = docs ? docs->size : 0;
-    record *r = status == TARN_OK ? calloc(1, sizeof *r + count * sizeof r->docs[0]) : NULL;
+    record *r =
+        status == TARN_OK ? calloc(1, sizeof *r + count * sizeof r->docs[0]) : NULL;
     if (!r) {
         tarn__json_reset(&manifest);
         return status == TARN_OK ? tarn__fail_memory(err) : status;
@@ -370,8 +371,8 @@ static tarn_status parse(tarn_view *bytes, tarn_textpair_patient *out, tarn_erro
     return get_patient(r, &texts, out, err);
 }
 
-tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row, tarn_textpair_patient *out,
-                                  tarn_error *err)
+tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row,
+                                  tarn_textpair_patient *out, tarn_error *err)
 {
     tarn_view bytes;
     *out = (tarn_textpair_patient){0};
@@ -390,8 +391,8 @@ tarn_status tarn_textpair_read(tarn_iac *pack, const char *patient_id,
 {
     uint64_t row;
     *out = (tarn_textpair_patient){0};
-    TARN_TRY(tarn_iac_find(pack, "patient_id", patient_id, strlen(patient_id), 0, &row,
-                           err));
+    TARN_TRY(
+        tarn_iac_find(pack, "patient_id", patient_id, strlen(patient_id), 0, &row, err));
     return tarn_textpair_read_at(pack, row, out, err);
 }
 

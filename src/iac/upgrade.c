@@ -14,8 +14,8 @@ static tarn_status upgrade_into(tarn__publish *file, const tarn_iac *p, tarn_err
     unsigned char *bytes = malloc(TARN_IAC_HEADER_BYTES);
     if (!bytes) return tarn__fail_memory(err);
     h.version = 2;
-    tarn_status status = tarn__iac_header_make(bytes, &h, p->header.text,
-                                               p->header.text_length, TARN_IAC_NONE, 0, err);
+    tarn_status status = tarn__iac_header_make(
+        bytes, &h, p->header.text, p->header.text_length, TARN_IAC_NONE, 0, err);
     if (status == TARN_OK)
         status = tarn__publish_write(file, bytes, TARN_IAC_HEADER_BYTES, err);
     free(bytes);

@@ -1,6 +1,7 @@
 /* Looks into the buffers of an array whose buffers are known to be long enough: that
  * offsets only grow and stay inside, that views, list views, union types, dictionary
- * indices and run ends point at something. Arrays come from files, so array->offset is 0. */
+ * indices and run ends point at something. Arrays come from files, so array->offset is 0.
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -66,9 +67,9 @@ static tarn_status check_views(const struct ArrowSchema *schema,
                 offset = (int32_t)tarn__get32(v + 12);
         if (is_null(a, i)) continue;
         if (len < 0) return bad(schema, i, "its length is negative", err);
-        if (len > 12 && (buffer < 0 || buffer >= extra || offset < 0 ||
-                         !tarn__range_in((uint64_t)offset, (uint64_t)len,
-                                         sizes[2 + buffer])))
+        if (len > 12 &&
+            (buffer < 0 || buffer >= extra || offset < 0 ||
+             !tarn__range_in((uint64_t)offset, (uint64_t)len, sizes[2 + buffer])))
             return bad(schema, i, "it is not inside the column's data", err);
     }
     return TARN_OK;
@@ -166,7 +167,8 @@ static tarn_status check_indices(const struct ArrowSchema *schema,
         if ((negative || index >= limit) && !is_null(a, i))
             return bad(schema, i, "its index is outside its dictionary", err);
     }
-    /* Batches share dictionaries; the slot behind the sizes says that this one is good. */
+    /* Batches share dictionaries; the slot behind the sizes says that this one is good.
+     */
     uint64_t *seen = (uint64_t *)a->dictionary->private_data + a->dictionary->n_buffers;
     if (*seen) return TARN_OK;
     TARN_TRY(tarn__array_validate(schema->dictionary, a->dictionary, err));

@@ -1,6 +1,7 @@
 /* Writing packs in one pass. The size of the index table does not depend on the numbers
- * that payloads bring, so it is written twice: at the start with zeros, to keep its place,
- * and at the end with offsets, lengths and CRCs. Payloads go straight to where they stay. */
+ * that payloads bring, so it is written twice: at the start with zeros, to keep its
+ * place, and at the end with offsets, lengths and CRCs. Payloads go straight to where
+ * they stay. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,8 @@ static tarn_status join_schema(const taken *t, joined *out, tarn_error *err)
                                             .release = release_nothing_schema};
         size_t at = count;
         for (size_t i = 0; i < n; i++)
-            if (out->children[i]->name && strcmp(out->children[i]->name, our_names[k]) == 0)
+            if (out->children[i]->name &&
+                strcmp(out->children[i]->name, our_names[k]) == 0)
                 at = i;
         if (at == count) count++;
         out->children[at] = &out->ours[k];
@@ -209,8 +211,8 @@ static tarn_status write_tables(tarn_iac_writer *w, tarn_error *err)
     h->slide_table_length = out.size;
     h->index_table_offset = h->slide_table_offset + out.size;
     if (status == TARN_OK)
-        status = w->is_segment ? put_table(&w->index, &out, err)
-                               : put_joined(w, &out, err);
+        status =
+            w->is_segment ? put_table(&w->index, &out, err) : put_joined(w, &out, err);
     h->index_table_length = out.size - h->slide_table_length;
     h->data_offset = TARN_IAC_HEADER_BYTES + out.size;
     if (status == TARN_OK)
@@ -226,10 +228,11 @@ static tarn_status write_header(tarn_iac_writer *w, bool first, tarn_error *err)
     if (!bytes) return tarn__fail_memory(err);
     tarn__iac_header shown = w->header;
     /* Room for the longest numbers, so that what fits now fits at the end. */
-    if (first) shown.data_length = shown.data_offset = shown.index_table_offset = INT64_MAX;
-    tarn_status status = tarn__iac_header_make(
-        bytes, &shown, w->caller, w->caller ? strlen(w->caller) : 0, w->options.codec,
-        w->options.level, err);
+    if (first)
+        shown.data_length = shown.data_offset = shown.index_table_offset = INT64_MAX;
+    tarn_status status =
+        tarn__iac_header_make(bytes, &shown, w->caller, w->caller ? strlen(w->caller) : 0,
+                              w->options.codec, w->options.level, err);
     if (status == TARN_OK)
         status = first ? tarn__publish_write(&w->file, bytes, TARN_IAC_HEADER_BYTES, err)
                        : tarn__publish_write_at(&w->file, bytes, TARN_IAC_HEADER_BYTES, 0,
@@ -361,9 +364,10 @@ static tarn_status put_payload(tarn_iac_writer *w, const void *data, size_t len,
                                tarn_error *err)
 {
     if (len > TARN_IAC_MAX_PAYLOAD)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "payload %llu has %zu bytes; a pack's lengths end at 4294967295",
-                          (unsigned long long)w->next, len);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "payload %llu has %zu bytes; a pack's lengths end at 4294967295",
+            (unsigned long long)w->next, len);
     w->offsets[w->next] = w->header.data_length;
     w->lengths[w->next] = (uint32_t)len;
     w->crcs[w->next] = tarn__crc32(0, data, len);
@@ -383,8 +387,8 @@ tarn_status tarn_iac_writer_add(tarn_iac_writer *w, const void *data, size_t len
                           (unsigned long long)w->index.rows);
     if (w->options.codec == TARN_IAC_NONE || w->options.encoded)
         return put_payload(w, data, len, err);
-    TARN_TRY(tarn_iac_encode(w->options.codec, w->options.level, data, len, &encoded,
-                             err));
+    TARN_TRY(
+        tarn_iac_encode(w->options.codec, w->options.level, data, len, &encoded, err));
     tarn_status status = put_payload(w, encoded.data, encoded.size, err);
     tarn_view_release(&encoded);
     return status;

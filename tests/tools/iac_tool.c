@@ -102,8 +102,8 @@ static int find(tarn_iac *pack, const char *column, const char *value)
 {
     uint64_t row = 0, from = 0;
     tarn_status status;
-    while ((status = tarn_iac_find(pack, column, value, strlen(value), from, &row, &err)) ==
-           TARN_OK) {
+    while ((status = tarn_iac_find(pack, column, value, strlen(value), from, &row,
+                                   &err)) == TARN_OK) {
         printf("%llu\n", (unsigned long long)row);
         from = row + 1;
     }
@@ -120,7 +120,8 @@ static int pairs(tarn_iac *pack, const char *to, const char *style)
     tarn_textpair_patient *patients = calloc(info.records + 1, sizeof *patients);
     int status = patients ? 0 : 1;
     for (uint64_t i = 0; i < info.records && !status; i++)
-        if (tarn_textpair_read_at(pack, i, &patients[i], &err) != TARN_OK) status = fail();
+        if (tarn_textpair_read_at(pack, i, &patients[i], &err) != TARN_OK)
+            status = fail();
     if (!status && tarn_textpair_build(to, patients, info.records, &o, &err) != TARN_OK)
         status = fail();
     for (uint64_t i = 0; i < info.records && patients; i++)
