@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: fuzz.sh SECONDS [TARGET...]" >&2; exit 2; }
 seconds=$1
 shift
-[ $# -gt 0 ] || set -- header json names tar taridx
+[ $# -gt 0 ] || set -- header iac json names tar taridx
 build=build-fuzz
 
 [ -f "$build/build.ninja" ] || CC=clang-14 meson setup "$build" --buildtype=debugoptimized \
@@ -32,7 +32,7 @@ for target in "$@"; do
     corpus=fuzz/corpus/$target
     mkdir -p "$scratch/$target/new" "$scratch/$target/found"
     case $target in
-    tar) longest=12288 ;;
+    iac | tar) longest=12288 ;;
     *) longest=4096 ;;
     esac
     good=1
