@@ -221,8 +221,9 @@ static tarn_status bad_span(const tarn_iac *p, uint64_t row, const tarn_iac_span
                          (unsigned long long)s->offset);
 }
 
-tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
-                            tarn_error *err)
+/* The CRC is another cache line, so it is fetched only where it is wanted. */
+static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
+                          tarn_iac_span *out, tarn_error *err)
 {
     const tarn__table *t = p->tables[TARN_IAC_INDEX];
     uint64_t in_batch;
@@ -233,7 +234,7 @@ tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
             &t->batches[tarn__table_batch(t, row, &in_batch)];
         out->offset = number_at(batch, &p->offset, in_batch);
         out->length = number_at(batch, &p->length, in_batch);
-        out->has_crc = p->crc32.column >= 0;
+        out->has_crc = want_crc && p->crc32.column >= 0;
         if (out->has_crc) out->crc32 = (uint32_t)number_at(batch, &p->crc32, in_batch);
     } else if (p->header.record_bytes == 0 ||
                !tarn__mul(row, p->header.record_bytes, &out->offset)) {
@@ -246,6 +247,12 @@ tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
     if (!tarn__range_in(out->offset, out->length, p->header.data_length))
         return bad_span(p, row, out, err);
     return TARN_OK;
+}
+
+tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
+                            tarn_error *err)
+{
+    return locate(p, row, true, out, err);
 }
 
 static tarn_status check_crc(const tarn_iac *p, uint64_t row, const tarn_iac_span *s,
@@ -266,7 +273,7 @@ tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
 {
     tarn_iac_span s;
     *out = (tarn_view)TARN_VIEW_INIT;
-    TARN_TRY(tarn_iac_locate(p, row, &s, err));
+    TARN_TRY(locate(p, row, p->options.check, &s, err));
     TARN_TRY(tarn_iac_view_span(p, s.offset, s.length, out, err));
     tarn_status status = check_crc(p, row, &s, out->data, err);
     if (status != TARN_OK) tarn_view_release(out);
@@ -289,7 +296,7 @@ tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t cap
                           size_t *out_size, tarn_error *err)
 {
     tarn_iac_span s;
-    TARN_TRY(tarn_iac_locate(p, row, &s, err));
+    TARN_TRY(locate(p, row, p->options.check, &s, err));
     *out_size = (size_t)s.length;
     if (s.length > capacity)
         return tarn__fail_at(err, TARN_ERR_LIMIT, p->file->path, TARN_NO_OFFSET,
@@ -387,6 +394,29 @@ static bool batch_bytes(tarn_iac_batch *batch, uint64_t size)
     return true;
 }
 
+/* Records of a batch are far apart: their cache lines are asked for a few records early.
+ */
+enum { AHEAD = 6, LINE = 64, LINES = 8 };
+
+static void prefetch_row(const tarn_iac *p, uint64_t row)
+{
+    const tarn__table *t = p->tables[TARN_IAC_INDEX];
+    if (p->offset.column < 0 || t->count != 1 || row >= t->rows) return;
+    struct ArrowArray **columns = t->batches[0].children;
+    __builtin_prefetch((const char *)columns[p->offset.column]->buffers[1] +
+                       row * p->offset.width);
+    __builtin_prefetch((const char *)columns[p->length.column]->buffers[1] +
+                       row * p->length.width);
+}
+
+static void prefetch_record(const tarn_iac *p, const tarn_iac_span *s)
+{
+    if (!p->file->map) return;
+    const unsigned char *at = p->file->map + p->header.data_offset + s->offset;
+    for (uint64_t k = 0; k < LINES && k * LINE < s->length; k++)
+        __builtin_prefetch(at + k * LINE);
+}
+
 tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t count,
                                tarn_iac_batch *out, tarn_error *err)
 {
@@ -397,7 +427,8 @@ tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t c
     for (size_t i = 0; i < count; i++) {
         sorted[i].row = rows[i];
         sorted[i].place = i;
-        TARN_TRY(tarn_iac_locate(p, rows[i], &sorted[i].span, err));
+        if (i + AHEAD < count) prefetch_row(p, rows[i + AHEAD]);
+        TARN_TRY(locate(p, rows[i], p->options.check, &sorted[i].span, err));
         out->offsets[i] = total;
         if (!tarn__add(total, sorted[i].span.length, &total))
             return tarn__fail_memory(err);
@@ -408,9 +439,7 @@ tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t c
     qsort(sorted, count, sizeof *sorted, by_offset);
     for (size_t i = 0; i < count; i++) {
         unsigned char *to = out->data + out->offsets[sorted[i].place];
-        if (p->file->map && i + 1 < count)
-            __builtin_prefetch(p->file->map + p->header.data_offset +
-                               sorted[i + 1].span.offset);
+        if (i + AHEAD < count) prefetch_record(p, &sorted[i + AHEAD].span);
         TARN_TRY(copy_span(p, &sorted[i].span, to, err));
         TARN_TRY(check_crc(p, sorted[i].row, &sorted[i].span, to, err));
     }

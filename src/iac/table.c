@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <nanoarrow/nanoarrow.h>
 
@@ -46,9 +47,17 @@ void tarn__source_file_unref(tarn__source_file *f)
 tarn_status tarn__source_file_check(const tarn__source_file *f, tarn_error *err)
 {
     struct stat st;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    long long tick = (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+    atomic_llong *checked = (atomic_llong *)(uintptr_t)&f->checked;
+    if (atomic_load_explicit(checked, memory_order_relaxed) == tick) return TARN_OK;
     if (fstat(f->fd, &st) != 0)
         return tarn__fail_errno(err, f->path, errno, "cannot stat");
-    if ((uint64_t)st.st_size >= f->size) return TARN_OK;
+    if ((uint64_t)st.st_size >= f->size) {
+        atomic_store_explicit(checked, tick, memory_order_relaxed);
+        return TARN_OK;
+    }
     return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
                          "the pack has %llu bytes, but %llu when it was opened",
                          (unsigned long long)st.st_size, (unsigned long long)f->size);

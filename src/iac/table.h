@@ -17,7 +17,8 @@ typedef struct tarn__source_file {
     int fd;
     char *path;
     uint64_t size;
-    unsigned char *map; /* NULL where it is read */
+    unsigned char *map;   /* NULL where it is read */
+    atomic_llong checked; /* when its size was last looked at */
 } tarn__source_file;
 
 TARN_CHECKED tarn_status tarn__source_file_open(const char *path, bool no_map,
@@ -29,7 +30,9 @@ TARN_CHECKED tarn_status tarn__source_file_view(const tarn__source_file *file,
                                                 uint64_t offset, uint64_t len,
                                                 tarn_view *out, tarn_error *err);
 
-/* Whether the file still has the size it was opened with. */
+/* Whether the file still has the size it was opened with. Looked at anew when the last
+ * look is older than the system's coarse clock can tell, a few milliseconds: a call for
+ * each record would cost as much as the record. */
 TARN_CHECKED tarn_status tarn__source_file_check(const tarn__source_file *file,
                                                  tarn_error *err);
 
