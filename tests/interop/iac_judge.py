@@ -6,6 +6,7 @@
   iac_judge.py same A B                tables, payloads and the caller's header fields agree
   iac_judge.py patients A B            the adapter reads the same patients from both
   iac_judge.py refuses A               the package does not read it
+  iac_judge.py exchange LIB B A...     tables of A through the C stream interface, both ways, into B
 """
 import decimal
 import json
@@ -236,6 +237,45 @@ def refuses(a):
     raise AssertionError("the package read it")
 
 
+def exchange(library, target, paths):
+    """libtarn hands a table to pyarrow, and takes a slice of one from it, nothing in between."""
+    import ctypes
+    lib = ctypes.CDLL(str(library))
+    error = ctypes.create_string_buffer(4096)
+
+    def call(name, *arguments):
+        assert getattr(lib, name)(*arguments, error) == 0, (name, bytes(error)[1040:1400])
+
+    def stream():
+        return ctypes.create_string_buffer(5 * 8)
+
+    for path in paths:
+        _, slides_, index = iac.read_tables(path)
+        pack = ctypes.c_void_p()
+        call("tarn_iac_open", str(path).encode(), None, ctypes.byref(pack))
+        for number, want in enumerate((slides_, index)):
+            raw = stream()
+            call("tarn_iac_export", pack, number, raw)
+            reader = pa.RecordBatchReader._import_from_c(ctypes.addressof(raw))
+            if number:
+                lib.tarn_iac_close(pack)  # the arrays stay good
+            got = reader.read_all()
+            got.validate(full=True)
+            assert got.schema.equals(want.schema, check_metadata=True), path
+            assert str(got.to_pydict()) == str(want.to_pydict()), path
+        part = index.slice(1, max(index.num_rows - 2, 0)).drop_columns(["offset", "length", "crc32"])
+        part = part.drop_columns([n for n in part.column_names if n == "runs"])
+        first, second = stream(), stream()
+        slides_.to_reader()._export_to_c(ctypes.addressof(first))
+        part.to_reader()._export_to_c(ctypes.addressof(second))
+        target.unlink(missing_ok=True)
+        call("tarn_iac_build_segment", str(target).encode(), first, second, b"data", ctypes.c_size_t(4), None)
+        back = iac.read_tables(target)[2]
+        back.validate(full=True)
+        assert back.schema.equals(part.schema, check_metadata=True), path
+        assert str(back.to_pydict()) == str(part.to_pydict()), path
+
+
 def main():
     pa.register_extension_type(Label())
     command, *rest = sys.argv[1:]
@@ -252,6 +292,8 @@ def main():
                 raise AssertionError(f"{a} {b}") from e
     elif command == "patients":
         same_patients(*paths)
+    elif command == "exchange":
+        exchange(paths[0], paths[1], paths[2:])
     elif command == "refuses":
         refuses(*paths)
 

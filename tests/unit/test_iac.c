@@ -281,6 +281,81 @@ static void arrays_outlive_their_pack(void **state)
     moved.release(&moved);
 }
 
+/* A stream of one array that was taken out of another stream and cut. */
+typedef struct cut {
+    struct ArrowArrayStream from;
+    int way;
+} cut;
+
+static int cut_schema(struct ArrowArrayStream *self, struct ArrowSchema *out)
+{
+    cut *c = self->private_data;
+    return c->from.get_schema(&c->from, out);
+}
+
+enum { CUT = 11, LEFT = ROWS - CUT - 2 };
+
+static int cut_next(struct ArrowArrayStream *self, struct ArrowArray *out)
+{
+    cut *c = self->private_data;
+    int code = c->from.get_next(&c->from, out);
+    if (code != 0 || !out->release) return code;
+    out->length = LEFT;
+    if (c->way == 0) out->offset = CUT;
+    for (int64_t i = 0; c->way == 1 && i < out->n_children; i++) {
+        out->children[i]->offset = CUT;
+        out->children[i]->length = LEFT;
+        out->children[i]->null_count = -1;
+    }
+    return 0;
+}
+
+static void cut_release(struct ArrowArrayStream *self)
+{
+    cut *c = self->private_data;
+    c->from.release(&c->from);
+    self->release = NULL;
+}
+
+static void slices_are_written_as_what_they_show(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("whole.iac"), *part = scratch_path("part.iac");
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    o.overwrite = true;
+    make_pack(path, NULL);
+    for (int way = 0; way < 2; way++) {
+        tarn_iac *pack, *got;
+        cut c = {.way = way};
+        struct ArrowArrayStream slides,
+            index = {cut_schema, cut_next, NULL, cut_release, &c};
+        tarn_iac_writer *w;
+        OK(tarn_iac_open(path, NULL, &pack, &err));
+        OK(tarn_iac_export(pack, TARN_IAC_INDEX, &c.from, &err));
+        no_slides(&slides);
+        OK(tarn_iac_writer_open(part, &slides, &index, &o, &w, &err));
+        for (unsigned i = 0; i < LEFT; i++)
+            OK(tarn_iac_writer_add(w, &i, sizeof i, &err));
+        OK(tarn_iac_writer_finish(w, &err));
+        OK(tarn_iac_open(part, NULL, &got, &err));
+        for (uint64_t i = 0; i < LEFT; i++) {
+            tarn_view a, b;
+            for (size_t k = 0; k < 2; k++) {
+                OK(tarn_iac_value(pack, TARN_IAC_INDEX, k, i + CUT, &a, &err));
+                OK(tarn_iac_value(got, TARN_IAC_INDEX, k, i, &b, &err));
+                assert_string_equal((const char *)a.data, (const char *)b.data);
+                tarn_view_release(&a);
+                tarn_view_release(&b);
+            }
+            OK(tarn_iac_view(got, i, &a, &err));
+            assert_int_equal(a.data[0], i);
+            tarn_view_release(&a);
+        }
+        tarn_iac_close(got);
+        tarn_iac_close(pack);
+    }
+}
+
 static void refused(const char *part, const tarn_iac_write_options *o, unsigned rows,
                     unsigned payloads)
 {
@@ -763,6 +838,7 @@ int main(void)
         cmocka_unit_test(lookups_find_every_row_of_a_value),
         cmocka_unit_test(threads_share_a_pack),
         cmocka_unit_test(arrays_outlive_their_pack),
+        cmocka_unit_test(slices_are_written_as_what_they_show),
         cmocka_unit_test(wrong_input_leaves_nothing),
         cmocka_unit_test(an_existing_pack_is_kept),
         cmocka_unit_test(segments_are_written_as_they_are),
