@@ -98,7 +98,8 @@ void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *value);
 void cli_json_number(cli_json *j, const char *key, uint64_t value);
 void cli_json_bool(cli_json *j, const char *key, bool value);
-void cli_json_raw(cli_json *j, const char *key, const char *value); /* JSON already */
+/* What is JSON already. */
+void cli_json_raw(cli_json *j, const char *key, const char *text, size_t len);
 void cli_json_problem(cli_json *j, const tarn_error *what);
 void cli_json_line(cli_json *j);
 
@@ -113,6 +114,19 @@ int cli_gnz_info(const char *path, cli_json *json);
 int cli_gnz_ls(const cli_args *args);
 int cli_gnz_get(const cli_args *args);
 int cli_gnz_verify(const cli_args *args);
+
+/* iac.c: what the commands do when PATH is a pack, by its name or its first bytes. */
+bool cli_is_pack(const char *path);
+int cli_iac_info(const cli_args *args);
+int cli_iac_ls(const cli_args *args);
+int cli_iac_get(const cli_args *args);
+int cli_iac_verify(const cli_args *args);
+/* Makes a pack of a folder, or of a manifest (a file); turns a pack into a pack, with
+ * upgrade by its header alone. Both print what they did and return the exit status. */
+int cli_iac_pack(const char *source, const char *output,
+                 const tarn_iac_write_options *options);
+int cli_iac_convert(const char *from, const char *to, bool upgrade,
+                    const tarn_iac_write_options *options);
 
 /* open.c: a fold for reading, with the options that say how. */
 int cli_open(const cli_args *args, const char *path, tarn_fold **out);

@@ -170,6 +170,7 @@ static int run(const cli_args *args)
     char *field = NULL;
     const char *output = cli_value(args, "output");
     if (cli_is_gnz(args->words[0])) return cli_gnz_get(args);
+    if (cli_is_pack(args->words[0])) return cli_iac_get(args);
     if (args->n_words > 2 && !(field = strdup(args->words[2]))) abort();
     if (field) cli_lower(field);
     int status;
@@ -185,9 +186,11 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"output", 'o', "FILE", "write there instead of standard output, or into a folder"},
-    {"check", 0, NULL, "compare the bytes with the checksum in the .tarsum or .gnz"},
+    {"check", 0, NULL,
+     "compare the bytes with the checksum in the .tarsum, .gnz or .iac"},
     {"rows", 0, "A:B", "of an array: rows A to B - 1; either may be left out"},
     {"raw", 0, NULL, "of an array: bare values, whatever the name of the output"},
+    {"decode", 0, NULL, "of a pack: undo the codec of the payload"},
     CLI_KEYS,
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
     CLI_ALLOW_PIPE,
@@ -198,6 +201,8 @@ static const cli_example examples[] = {
     {"tarn get data/birds:train kiwi_07 jpg > kiwi.jpg", "one field"},
     {"tarn get data/birds:train kiwi_07 -o here/", "all fields, as files in a folder"},
     {"tarn get x.gnz emb --rows :100 -o emb.npy", "rows of an array, for NumPy"},
+    {"tarn get tiles.iac 17 > tile.jpg", "the payload of a pack's row"},
+    {"tarn get tiles.iac tile_id=t_0042 -o tile.jpg", "found by the value of a column"},
     {NULL, NULL}};
 
 const cli_command cli_get = {
@@ -212,7 +217,8 @@ const cli_command cli_get = {
             "A stream (-, a URL, a compressed archive) is read up to the first sample "
             "that has that key and field, and no further.\n\n"
             "Of a .gnz, KEY is the name of an array. It is written as .npy where the "
-            "output's name ends so, and as bare values in C order elsewhere.",
+            "output's name ends so, and as bare values in C order elsewhere.\n\n"
+            "In a pack (.iac) KEY is a row's number, or COLUMN=VALUE.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -192,7 +192,7 @@ static void json_real(cli_json *j, const char *key, double value)
         return;
     }
     snprintf(text, sizeof text, "%.17g", value);
-    cli_json_raw(j, key, text);
+    cli_json_raw(j, key, text, strlen(text));
 }
 
 static void json_stats(cli_json *j, const tarn_gnz_stats *s)

@@ -309,6 +309,7 @@ static int run(const cli_args *args)
     tarn_folder *folder;
     struct stat st;
     int status;
+    if (cli_is_pack(path)) return cli_iac_info(args);
     if (json.out) cli_json_open(&json, NULL, '[');
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
     if (cli_is_gnz(path)) {
@@ -344,6 +345,7 @@ static const cli_example examples[] = {
     {"tarn info shard.tar", "one archive, scanned"},
     {"tarn info https://host/shard.tar.gz", "a stream, in constant memory"},
     {"tarn info x.gnz", "an array file"},
+    {"tarn info tiles.iac", "a pack: header, tables with types, codec, sizes"},
     {NULL, NULL}};
 
 const cli_command cli_info = {
@@ -351,7 +353,7 @@ const cli_command cli_info = {
     .words = "PATH",
     .min_words = 1,
     .max_words = 1,
-    .summary = "say what is in a folder, fold, archive or index",
+    .summary = "say what is in a folder, fold, archive, index or pack",
     .text = "Counts samples and members, and gives the number of members and the sizes "
             "of each field, and the shards. With an index this takes one pass over the "
             "index; without one the shards are scanned.",

@@ -82,12 +82,6 @@ void cli_json_bool(cli_json *j, const char *key, bool value)
     fputs(value ? "true" : "false", j->out);
 }
 
-void cli_json_raw(cli_json *j, const char *key, const char *value)
-{
-    begin(j, key);
-    fputs(value, j->out);
-}
-
 void cli_json_problem(cli_json *j, const tarn_error *what)
 {
     cli_json_open(j, NULL, '{');
@@ -102,4 +96,10 @@ void cli_json_line(cli_json *j)
 {
     fputc('\n', j->out);
     j->comma = false;
+}
+
+void cli_json_raw(cli_json *j, const char *key, const char *text, size_t len)
+{
+    begin(j, key);
+    fwrite(text, 1, len, j->out);
 }

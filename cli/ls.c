@@ -200,6 +200,7 @@ static int run(const cli_args *args)
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
     if (cli_is_gnz(args->words[0])) return cli_gnz_ls(args);
+    if (cli_is_pack(args->words[0])) return cli_iac_ls(args);
     if (cli_has(args, "json")) l.json.out = stdout;
     if (cli_is_stream(args->words[0])) return list_stream(args, &l);
     if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
@@ -226,6 +227,8 @@ static const cli_option options[] = {
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
     CLI_ALLOW_PIPE,
     {"stats", 0, NULL, "of arrays: least, greatest, mean, a histogram"},
+    {"columns", 0, "LIST", "packs: only these columns: a,b"},
+    {"where", 0, "COL=VALUE", "packs: only rows with this value"},
     {"json", 0, NULL, "one JSON object per sample and line"},
     {NULL, 0, NULL, NULL}};
 
@@ -236,6 +239,7 @@ static const cli_example examples[] = {
     {"tarn ls https://host/x.tar.zst", "a stream, sample by sample"},
     {"tarn ls 'train-{000..031}.tar.gz'", "several, one after the other"},
     {"tarn ls --stats x.gnz", "arrays: name, type, shape, bytes, and what they hold"},
+    {"tarn ls --where patient_id=p7 tiles.iac", "some rows of a pack, with all columns"},
     {NULL, NULL}};
 
 const cli_command cli_ls = {
@@ -252,7 +256,9 @@ const cli_command cli_ls = {
         "are several samples, and are told.\n\n"
         "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
         "input.\n\n"
-        "Of a .gnz the arrays are listed: name, type, shape, bytes.",
+        "Of a .gnz the arrays are listed: name, type, shape, bytes. Of a pack (.iac): "
+        "row, "
+        "payload size and the columns of the index.",
     .options = options,
     .examples = examples,
     .run = run,

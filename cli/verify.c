@@ -65,6 +65,7 @@ static int run(const cli_args *args)
     tarn_verify_report report;
     if (cli_is_gnz(args->words[0])) return cli_gnz_verify(args);
     watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    if (cli_is_pack(args->words[0])) return cli_iac_verify(args);
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
     o.repair = cli_has(args, "repair");
     o.allow_pipe = cli_has(args, "allow-pipe");

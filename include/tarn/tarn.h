@@ -7,15 +7,18 @@
 #define TARN_TARN_H
 
 #include <tarn/array.h>
+#include <tarn/arrow.h>
 #include <tarn/base.h>
 #include <tarn/codec.h>
 #include <tarn/collect.h>
 #include <tarn/fold.h>
 #include <tarn/gnz.h>
+#include <tarn/iac.h>
 #include <tarn/index.h>
 #include <tarn/samples.h>
 #include <tarn/source.h>
 #include <tarn/tar.h>
+#include <tarn/textpair.h>
 #include <tarn/verify.h>
 #include <tarn/write.h>
 
