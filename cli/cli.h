@@ -123,10 +123,19 @@ int cli_iac_get(const cli_args *args);
 int cli_iac_verify(const cli_args *args);
 /* Makes a pack of a folder, or of a manifest (a file); turns a pack into a pack, with
  * upgrade by its header alone. Both print what they did and return the exit status. */
-int cli_iac_pack(const char *source, const char *output,
-                 const tarn_iac_write_options *options);
-int cli_iac_convert(const char *from, const char *to, bool upgrade,
-                    const tarn_iac_write_options *options);
+int cli_iac_pack(const cli_args *args, const char *output);
+int cli_iac_convert(const cli_args *args, const char *from, const char *to);
+/* By the end of its name: what is to become one. */
+bool cli_is_pack_name(const char *path);
+
+/* The options of both. */
+#define CLI_IAC_OPTIONS                                                                  \
+    {"codec", 0, "NAME", "into .iac: none, brotli, zstd or gzip, for each payload"},     \
+        {"level", 0, "N", "of compression"},                                             \
+        {"version", 0, "N", "into .iac: 2 (default) or 1"},                              \
+    {                                                                                    \
+        "header", 0, "JSON", "into .iac: an object with more fields of the header"       \
+    }
 
 /* open.c: a fold for reading, with the options that say how. */
 int cli_open(const cli_args *args, const char *path, tarn_fold **out);

@@ -398,28 +398,58 @@ int cli_iac_verify(const cli_args *args)
 
 /* --- pack and convert ------------------------------------------------------------- */
 
-int cli_iac_pack(const char *source, const char *output,
-                 const tarn_iac_write_options *options)
+bool cli_is_pack_name(const char *path)
+{
+    size_t len = strlen(path);
+    return len > 4 && strcasecmp(path + len - 4, ".iac") == 0;
+}
+
+static int take_options(const cli_args *args, tarn_iac_write_options *o)
+{
+    const char *codec = cli_value(args, "codec");
+    unsigned level = 0;
+    if (codec) o->codec = tarn_iac_codec_named(codec);
+    if (o->codec == TARN_IAC_IMAGE || o->codec == TARN_IAC_OTHER)
+        return cli_usage(args->command, "--codec is none, brotli, zstd or gzip, not %s",
+                         codec);
+    if (!cli_number(args, "level", &level) || !cli_number(args, "version", &o->version))
+        return CLI_USAGE;
+    o->level = (int)level;
+    o->header = cli_value(args, "header");
+    o->overwrite = cli_has(args, "overwrite");
+    o->no_sync = cli_has(args, "no-sync");
+    return CLI_OK;
+}
+
+int cli_iac_pack(const cli_args *args, const char *output)
 {
     tarn_error err;
     struct stat st;
     uint64_t records = 0;
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    const char *source = args->words[0];
+    if (args->n_words != 1)
+        return cli_usage(args->command, "a pack is made of one folder or manifest");
+    int usage = take_options(args, &o);
+    if (usage != CLI_OK) return usage;
     bool folder = stat(source, &st) == 0 && S_ISDIR(st.st_mode);
-    tarn_status status =
-        folder ? tarn_iac_pack_folder(output, source, options, &records, &err)
-               : tarn_iac_pack_manifest(output, source, options, &records, &err);
+    tarn_status status = folder
+                             ? tarn_iac_pack_folder(output, source, &o, &records, &err)
+                             : tarn_iac_pack_manifest(output, source, &o, &records, &err);
     if (status != TARN_OK) return cli_fail(&err);
     printf("%s -> %s\n", cli_count(records, "record"), output);
     return CLI_OK;
 }
 
-int cli_iac_convert(const char *from, const char *to, bool upgrade,
-                    const tarn_iac_write_options *options)
+int cli_iac_convert(const cli_args *args, const char *from, const char *to)
 {
     tarn_error err;
-    tarn_status status =
-        upgrade ? tarn_iac_upgrade(from, to, options && options->overwrite, &err)
-                : tarn_iac_rewrite(from, to, options, &err);
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    int usage = take_options(args, &o);
+    if (usage != CLI_OK) return usage;
+    tarn_status status = cli_has(args, "upgrade")
+                             ? tarn_iac_upgrade(from, to, o.overwrite, &err)
+                             : tarn_iac_rewrite(from, to, &o, &err);
     if (status != TARN_OK) return cli_fail(&err);
     printf("%s -> %s\n", from, to);
     return CLI_OK;

@@ -294,6 +294,7 @@ static int run(const cli_args *args)
     packing p = {.args = args};
     const char *output = cli_value(args, "output");
     if (output && cli_kind_of(output) == CLI_GNZ) return cli_arrays_pack(args, output);
+    if (output && cli_is_pack_name(output)) return cli_iac_pack(args, output);
     int archives = 0, status = take_parts(&p);
     if (status != CLI_OK) return status;
     if (!output && !cli_has(args, "dry-run"))
@@ -329,6 +330,7 @@ static const cli_option options[] = {
     {"header-pages", 0, "N", "into .gnz: reserve at least N pages for the header"},
     {"reserve", 0, "N", "into .gnz: reserve room for N rows in each array"},
     {"add", 0, NULL, "into .gnz: add the arrays to the file that is there"},
+    CLI_IAC_OPTIONS,
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};
@@ -345,6 +347,7 @@ static const cli_example examples[] = {
     {"tarn pack pictures -o 's3://bucket/birds_%06d.tar'", "shards in an object store"},
     {"tarn pack a.npy b.npz -o x.gnz", "array a, and the arrays of b.npz by their names"},
     {"tarn pack part1.npz --append -o x.gnz", "rows behind those that are there"},
+    {"tarn pack tiles --codec zstd -o tiles.iac", "one record for each file of a folder"},
     {NULL, NULL}};
 
 const cli_command cli_pack = {
@@ -352,7 +355,7 @@ const cli_command cli_pack = {
     .words = "SOURCE...",
     .min_words = 1,
     .max_words = 1 << 20,
-    .summary = "make shards and their index, or one .gnz, out of files",
+    .summary = "make shards and their index, a .gnz or an .iac, out of files",
     .text =
         "A SOURCE is a folder, a file, a manifest (.csv, .tsv, .jsonl), or a tar archive "
         "or stream. A file's name up to its first dot is its sample's key, the rest its "
@@ -374,7 +377,9 @@ const cli_command cli_pack = {
         "after its file, or with NAME=FILE. --add and --append change a .gnz in place: "
         "--add as far as the space for the header goes (--header-pages when it was "
         "made), "
-        "--append as far as rows were reserved (--reserve).",
+        "--append as far as rows were reserved (--reserve).\n\n"
+        "With an .iac as output the source is one folder, each file a record, or one "
+        "manifest (see docs/guides).",
     .options = options,
     .examples = examples,
     .run = run,
