@@ -49,6 +49,14 @@ TARN_CHECKED tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish 
 /* Leaves nothing behind. Harmless after finish. */
 void tarn__publish_abandon(tarn__publish *p);
 
+/* Removes the temporary files in a folder whose target is one of those meant and whose
+ * writer is dead. */
+typedef bool (*tarn__is_target)(const void *context, const char *target, size_t len);
+void tarn__sweep(const char *folder, tarn__is_target is_target, const void *context);
+
+/* rename that fails with EEXIST if the name is taken. */
+int tarn__rename_new(const char *from, const char *to);
+
 /* Syncs the folder that path is in: the names in it are on the disk then. */
 TARN_CHECKED tarn_status tarn__sync_folder(const char *path, tarn_error *err);
 

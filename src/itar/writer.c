@@ -60,14 +60,14 @@ static tarn_status check_fold_name(const char *fold, tarn_error *err)
 {
     char shown[120];
     size_t len = strlen(fold);
-    bool good = len > 0 && len < 128 && !strpbrk(fold, "_/\\.");
+    bool good = len > 0 && len < 128 && !strpbrk(fold, "_/\\.:");
     for (size_t i = 0; i < len; i++)
-        good = good && (unsigned char)fold[i] >= 0x20;
+        good = good && (unsigned char)fold[i] >= 0x20 && fold[i] != 0x7f;
     if (good && tarn__utf8_is_valid(fold, len)) return TARN_OK;
     return tarn__fail(
         err, TARN_ERR_USAGE,
         "%s cannot be the name of a fold: readers take it from the names of "
-        "the shards, so it has no _, /, \\ or dot",
+        "the shards, so it has no _, /, \\, colon or dot",
         tarn_printable(shown, sizeof shown, fold, len));
 }
 
@@ -79,6 +79,10 @@ static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *
     if (o->digits < 1 || o->digits > 9)
         return tarn__fail(err, TARN_ERR_USAGE, "shard numbers have 1 to 9 digits, not %u",
                           o->digits);
+    if (o->tar.rules != TARN_RULES_STRICT)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the names in a fold follow the strict rules: others would not "
+                          "be found again");
     return TARN_OK;
 }
 
@@ -99,7 +103,7 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->digits = w->options.digits;
     if (asprintf(&w->prefix, "%s_", fold) < 0) return tarn__fail_memory(err);
     TARN_TRY(tarn__archive_init(&w->archive, &w->options.tar, err));
-    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, err));
+    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, w->options.tar.sink.no_sync, err));
     return tarn__writer_found(w, err);
 }
 
@@ -169,8 +173,11 @@ static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
     sink.overwrite = true;
     sink.filter = TARN_FILTER_NONE;
     tarn_status status = tarn__scan_init(&w->build.scans[w->n_shards - 1], err);
-    if (status == TARN_OK) status = tarn__keyset_next_scan(&w->keys, err);
     if (status == TARN_OK) status = tarn__archive_begin(&w->archive, part, &sink, err);
+    if (status == TARN_OK) {
+        status = tarn__keyset_next_scan(&w->keys, err);
+        if (status != TARN_OK) tarn__out_abandon(&w->archive.out);
+    }
     if (status != TARN_OK) {
         tarn__writer_drop_shard(w);
         return status;
@@ -269,18 +276,25 @@ static const tarn__scan *own_scans(const tarn_fold_writer *w)
     return w->n_shards ? w->build.scans + w->n_base : NULL;
 }
 
-tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
-                                 tarn_error *err)
+tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len, bool *out,
+                             tarn_error *err)
 {
     tarn_sample ignored;
     tarn_error why;
-    *out = tarn__keyset_has(&w->keys, own_scans(w), key, strlen(key));
+    *out = tarn__keyset_has(&w->keys, own_scans(w), key, len);
     if (*out || !w->base) return TARN_OK;
     tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
     *out = status == TARN_OK;
     if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
     if (err) *err = why;
     return status;
+}
+
+tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
+                                 tarn_error *err)
+{
+    TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    return tarn__writer_has(w, key, strlen(key), out, err);
 }
 
 static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *err)
@@ -406,13 +420,10 @@ static tarn_status make_index(tarn_fold_writer *w, tarn_index **out, tarn_error 
 /* See commit.h for the order of things. */
 static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *err)
 {
-    bool no_sync = w->options.tar.sink.no_sync;
     const char *const *names = (const char *const *)w->names + w->n_base;
     size_t count = w->n_shards - w->n_base;
-    TARN_TRY(tarn__stage_announce(&w->stage, names, count, no_sync, err));
-    TARN_TRY(tarn__stage_clear(&w->stage, err));
-    TARN_TRY(tarn__stage_name(&w->stage, names, count, no_sync, err));
-    TARN_TRY(tarn__index_save(index, w->stage.index_path, no_sync, err));
+    if (count) TARN_TRY(tarn__stage_name(&w->stage, names, count, !w->base, err));
+    TARN_TRY(tarn__index_save(index, w->stage.index_path, w->stage.no_sync, err));
     return tarn__stage_done(&w->stage, err);
 }
 
@@ -421,7 +432,7 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_error *err)
     tarn_index *index = NULL;
     tarn_status status = tarn__check_unbroken(&w->archive, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);
-    if (status == TARN_OK && w->n_shards > w->n_base) {
+    if (status == TARN_OK && (w->n_shards > w->n_base || w->completes)) {
         status = make_index(w, &index, err);
         if (status == TARN_OK) status = commit(w, index, err);
     }
@@ -442,8 +453,8 @@ void tarn_fold_writer_abandon(tarn_fold_writer *w)
 {
     if (!w) return;
     if (w->open) tarn__writer_drop_shard(w);
-    if (w->n_shards)
-        (void)!tarn__stage_discard(&w->stage, (const char *const *)w->names + w->n_base,
-                                   w->n_shards - w->n_base, NULL);
+    const char *const *names =
+        w->names ? (const char *const *)w->names + w->n_base : NULL;
+    (void)!tarn__stage_discard(&w->stage, names, w->n_shards - w->n_base, NULL);
     close_writer(w);
 }

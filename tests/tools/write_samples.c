@@ -5,7 +5,8 @@
  * Standard input is a row of samples: a count of fields, the key, then name and data of
  * each field; numbers are 32-bit little-endian, and text has its length in front. A count
  * of 0xffffffff abandons the writer, one of 0xfffffffe suspends it. With "skip", samples
- * that a fold has already are passed over. Prints what was written, or the error. */
+ * that a fold has already are passed over; with "stop", the first error suspends the
+ * writer. Prints what was written, or the error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,11 +170,12 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
     tarn_field fields[MAX_FIELDS];
     char *key = NULL;
     uint32_t n;
-    bool skip = false;
+    bool skip = false, stopping = false;
     for (int i = 0; i < count; i++) {
         char *value = split_setting(settings[i]);
         set_fold(&o, settings[i], value);
         if (strcmp(settings[i], "skip") == 0) skip = true;
+        if (strcmp(settings[i], "stop") == 0) stopping = true;
     }
     if (tarn_fold_writer_open(folder, fold, &o, &w, &err) != TARN_OK) return fail(&err);
     while (read_sample(&key, fields, &n)) {
@@ -184,8 +186,11 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
             return 0;
         }
         if (skip && tarn_fold_writer_has(w, key, &there, &err) != TARN_OK) fail(&err);
-        if (!there && tarn_fold_writer_add(w, key, fields, n, &err) != TARN_OK)
-            fail(&err);
+        if (there || tarn_fold_writer_add(w, key, fields, n, &err) == TARN_OK) continue;
+        fail(&err);
+        if (!stopping) continue;
+        tarn_fold_writer_suspend(w, NULL);
+        return 1;
     }
     return tarn_fold_writer_finish(w, &err) == TARN_OK ? 0 : fail(&err);
 }
