@@ -282,6 +282,20 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
     return TARN_OK;
 }
 
+static tarn_status count_found(tarn_fold_writer *w, tarn_error *err)
+{
+    for (size_t i = 0; i < w->n_shards; i++) {
+        const tarn__scan *scan = &w->build.scans[i];
+        w->n_rows += scan->n_rows;
+        for (size_t k = 0; k < scan->fields.count; k++) {
+            tarn__name name = tarn__names_get(&scan->fields, k);
+            uint32_t id;
+            TARN_TRY(tarn__names_add(&w->known, name.data, name.size, &id, err));
+        }
+    }
+    return TARN_OK;
+}
+
 tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
 {
     tarn__names left;
@@ -290,6 +304,7 @@ tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
     tarn_status status = tarn__stage_leftovers(&w->stage, &left, err);
     if (status == TARN_OK) status = list_fold(w, &folder, err);
     if (status == TARN_OK) status = decide(w, folder, &left, err);
+    if (status == TARN_OK) status = count_found(w, err);
     tarn_folder_close(folder);
     tarn__names_reset(&left);
     return status;

@@ -96,6 +96,7 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->build.hash = tarn__key_hash;
     pthread_mutex_init(&w->build.lock, NULL);
     tarn__buf_init(&w->lower, SIZE_MAX / 2);
+    tarn__names_init(&w->known);
     w->stage.lock = -1;
     TARN_TRY(check_options(&w->options, err));
     TARN_TRY(check_fold_name(fold, err));
@@ -119,6 +120,7 @@ static void close_writer(tarn_fold_writer *w)
     tarn_fold_close(w->base);
     tarn__keyset_reset(&w->keys);
     tarn__buf_reset(&w->lower);
+    tarn__names_reset(&w->known);
     tarn__stage_close(&w->stage);
     free(w->prefix);
     free(w->fields);
@@ -325,9 +327,28 @@ static tarn_status number_field(tarn_fold_writer *w, tarn__scan *scan, const cha
             return TARN_OK;
         }
     }
+    uint32_t ignored;
+    TARN_TRY(tarn__names_add(&w->known, name, len, &ignored, err));
     TARN_TRY(tarn__names_add(&scan->fields, name, len, out, err));
     *guess = *out;
     return TARN_OK;
+}
+
+/* What an index cannot hold is refused now, and not when all is written. */
+static tarn_status check_limits(const tarn_fold_writer *w, const tarn_field *fields,
+                                size_t count, tarn_error *err)
+{
+    if (w->n_rows + count > TARN_MAX_ROWS)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %llu members in one fold",
+                          (unsigned long long)TARN_MAX_ROWS);
+    if (w->known.count + count <= TARN_MAX_FIELDS) return TARN_OK;
+    size_t fresh = 0;
+    for (size_t i = 0; i < count; i++)
+        fresh += tarn__names_find(&w->known, fields[i].name, strlen(fields[i].name)) ==
+                 TARN__NAME_NONE;
+    if (w->known.count + fresh <= TARN_MAX_FIELDS) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_LIMIT, "more than %u different fields in one fold",
+                      TARN_MAX_FIELDS);
 }
 
 /* The sample is in the archive: its rows go into the scan. */
@@ -378,6 +399,7 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
     TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &w->options.tar, key, fields, count,
                                err));
     TARN_TRY(check_new(w, key, err));
+    TARN_TRY(check_limits(w, fields, count, err));
     TARN_TRY(open_shard(w, key, err));
     TARN_TRY(tarn__write_sample(&w->archive, &w->plan, key, fields, count, err));
     tarn_status status = add_rows(w, key, fields, count, err);
@@ -385,6 +407,7 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
         w->archive.broken = true;
         return status;
     }
+    w->n_rows += count;
     w->samples++;
     w->payload += w->plan.payload;
     w->written.samples++;

@@ -32,6 +32,8 @@ struct tarn_fold_writer {
     tarn_field *fields;        /* with names as they are written */
     size_t field_capacity;
     tarn__buf lower;
+    tarn__names known; /* fields of the whole fold, which an index has to number */
+    uint64_t n_rows;   /* of the whole fold */
     uint32_t *guesses; /* the number of the k-th field of a sample, last time */
     size_t guess_capacity;
     tarn_written written;
