@@ -192,8 +192,10 @@ void tarn__publish_hurry(const tarn__publish *p)
 }
 
 /* The descriptor stays open, and with it the lock, until the file has its name. */
-static tarn_status sync_file(tarn__publish *p, tarn_error *err)
+tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err)
 {
+    if (p->no_sync || p->synced) return TARN_OK;
+    p->synced = true;
     if (fsync(p->fd) == 0) return TARN_OK;
     tarn_status status = tarn__fail_errno(err, p->temporary, errno, "cannot sync");
     tarn__publish_abandon(p);
@@ -225,7 +227,7 @@ static tarn_status take_name(tarn__publish *p, tarn_error *err)
 
 tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
 {
-    if (!p->no_sync) TARN_TRY(sync_file(p, err));
+    TARN_TRY(tarn__publish_sync(p, err));
     TARN_TRY(take_name(p, err));
     tarn_status status = p->no_sync ? TARN_OK : tarn__sync_folder(p->final, err);
     tarn__publish_abandon(p);
@@ -245,8 +247,8 @@ static tarn_status swap_names(tarn__publish *first, tarn__publish *second,
 tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
                                const char *second_path, tarn_error *err)
 {
-    if (!first->no_sync) TARN_TRY(sync_file(first, err));
-    if (second && !second->no_sync) TARN_TRY(sync_file(second, err));
+    TARN_TRY(tarn__publish_sync(first, err));
+    if (second) TARN_TRY(tarn__publish_sync(second, err));
     char *folder = folder_of(first->final);
     if (!folder) return tarn__fail_memory(err);
     int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

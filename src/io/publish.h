@@ -14,6 +14,7 @@ typedef struct tarn__publish {
     uint64_t written;
     bool keep_existing; /* set after begin: finish fails if the name is taken */
     bool no_sync;       /* set after begin: finish does not wait for the disk */
+    bool synced;        /* and need not be again */
 } tarn__publish;
 
 TARN_CHECKED tarn_status tarn__publish_begin(tarn__publish *p, const char *path,
@@ -33,6 +34,10 @@ TARN_CHECKED tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char
 
 /* Lets the disk begin with what was written so far; finish then waits less. */
 void tarn__publish_hurry(const tarn__publish *p);
+
+/* Waits for the disk now, unless no_sync, so that nothing but the name is left to finish.
+ * After a failure nothing is left and the handle is closed. */
+TARN_CHECKED tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err);
 
 /* Syncs the file and gives it its name, replacing what had it unless keep_existing. After
  * a failure nothing is left and the handle is closed. */

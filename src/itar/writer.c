@@ -440,13 +440,21 @@ static tarn_status make_index(tarn_fold_writer *w, tarn_index **out, tarn_error 
     return tarn__merge(&w->build, *out, &ignored, err);
 }
 
-/* See commit.h for the order of things. */
+/* All that takes space is on the disk before the first name changes: see commit.h. */
 static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *err)
 {
     const char *const *names = (const char *const *)w->names + w->n_base;
     size_t count = w->n_shards - w->n_base;
-    if (count) TARN_TRY(tarn__stage_name(&w->stage, names, count, !w->base, err));
-    TARN_TRY(tarn__index_save(index, w->stage.index_path, w->stage.no_sync, err));
+    tarn__saving saving;
+    TARN_TRY(
+        tarn__index_prepare(index, w->stage.index_path, w->stage.no_sync, &saving, err));
+    tarn_status status = TARN_OK;
+    if (count) status = tarn__stage_name(&w->stage, names, count, !w->base, err);
+    if (status != TARN_OK) {
+        tarn__saving_reset(&saving);
+        return status;
+    }
+    TARN_TRY(tarn__index_publish(&saving, err));
     return tarn__stage_done(&w->stage, err);
 }
 

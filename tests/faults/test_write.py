@@ -45,7 +45,8 @@ def run(command, data=b""):
 
 
 def write(folder, data, *settings, wrap=()):
-    done = run([*wrap, TOOL, "fold", folder, "train", *settings], data)
+    # One thread, so that the N-th call is the same one in every run.
+    done = run([*wrap, TOOL, "fold", folder, "train", "threads=1", *settings], data)
     return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode()
 
 

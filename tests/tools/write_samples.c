@@ -160,6 +160,7 @@ static void set_fold(tarn_fold_writer_options *o, const char *name, const char *
     if (strcmp(name, "start") == 0) o->start = (uint64_t)atoll(value);
     if (strcmp(name, "digits") == 0) o->digits = (unsigned)atoi(value);
     if (strcmp(name, "roll") == 0) o->roll = (tarn_roll)atoi(value);
+    if (strcmp(name, "threads") == 0) o->threads = (unsigned)atoi(value);
 }
 
 static int write_fold(const char *folder, const char *fold, char **settings, int count)
