@@ -160,9 +160,8 @@ tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fol
         return status;
     }
     tarn__sweep(s->folder, is_ours, s);
-    s->journal = tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
-                                    &s->going);
-    return TARN_OK;
+    return tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
+                              &s->going, &s->journal, err);
 }
 
 void tarn__stage_close(tarn__stage *s)

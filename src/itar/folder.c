@@ -254,14 +254,21 @@ static bool is_journal(const char *name)
            strcmp(name + len - ending, TARN__JOURNAL_ENDING) == 0;
 }
 
-/* Shards of a fold that a writer was about to add are not there yet. */
-static void hide(tarn_folder *f, fold *one, const char *journal_path)
+/* Shards of a fold that a writer was about to add are not there yet. The listing may have
+ * begun before the writer did: the journal is looked for after it, by name, so that every
+ * shard that was seen and is not there yet is in it. */
+static tarn_status hide(tarn_folder *f, fold *one, tarn_error *err)
 {
     tarn__names coming, going;
+    tarn__journal_state ignored;
+    char *path;
+    if (asprintf(&path, "%s/.%s%s", f->path, one->name, TARN__JOURNAL_ENDING) < 0)
+        return tarn__fail_memory(err);
     size_t kept = 0;
     tarn__names_init(&coming);
     tarn__names_init(&going);
-    tarn__journal_load(journal_path, one->name, one->index_path, &coming, &going);
+    tarn_status status = tarn__journal_load(path, one->name, one->index_path, &coming,
+                                            &going, &ignored, err);
     for (size_t i = 0; i < one->count; i++) {
         const char *name = strrchr(one->shards[i].path, '/') + 1;
         size_t len = strlen(name);
@@ -275,22 +282,17 @@ static void hide(tarn_folder *f, fold *one, const char *journal_path)
     one->count = kept;
     tarn__names_reset(&coming);
     tarn__names_reset(&going);
+    free(path);
+    return status;
 }
 
-/* The listing may have begun before a writer did: the journal is looked for after it, by
- * name, so that every shard that was seen and is not there yet is in it. */
 static tarn_status hide_unfinished(tarn_folder *f, tarn_error *err)
 {
     size_t kept = 0;
     tarn_status status = TARN_OK;
     for (size_t i = 0; i < f->count; i++) {
         fold *one = &f->folds[i];
-        char *path = NULL;
-        if (asprintf(&path, "%s/.%s%s", f->path, one->name, TARN__JOURNAL_ENDING) < 0)
-            status = tarn__fail_memory(err);
-        else
-            hide(f, one, path);
-        free(status == TARN_OK ? path : NULL);
+        if (status == TARN_OK) status = hide(f, one, err);
         if (one->count)
             f->folds[kept++] = *one;
         else

@@ -21,17 +21,24 @@ static const char journal_begin[] = "tarn commit 1\n";
 #define JOURNAL_MAX (64u << 20)
 enum { IDENTITY = 2 * TARIDX_HEADER_SIZE, CRC_LINE = 9 };
 
-/* What tells one index from the next: its header, in hexadecimal digits. */
-static void identify(const char *index_path, char out[IDENTITY + 1])
+/* What tells one index from the next: its header, in hexadecimal digits. Whether it is
+ * there at all must be certain: a journal that is taken for one of the past is removed.
+ */
+static tarn_status identify(const char *index_path, char out[IDENTITY + 1],
+                            tarn_error *err)
 {
-    unsigned char head[TARIDX_HEADER_SIZE];
+    unsigned char head[TARIDX_HEADER_SIZE] = {0};
+    size_t got;
     memcpy(out, NO_INDEX, sizeof NO_INDEX);
-    int fd = index_path ? open(index_path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0) return;
-    if (read(fd, head, sizeof head) == (ssize_t)sizeof head)
-        for (size_t i = 0; i < sizeof head; i++)
-            snprintf(out + 2 * i, 3, "%02x", head[i]);
+    if (!index_path) return TARN_OK;
+    int fd = open(index_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) return TARN_OK;
+    if (fd < 0) return tarn__fail_errno(err, index_path, errno, "cannot open");
+    tarn_status status = tarn__read_at(fd, index_path, head, sizeof head, 0, &got, err);
     close(fd);
+    for (size_t i = 0; i < sizeof head; i++)
+        snprintf(out + 2 * i, 3, "%02x", head[i]);
+    return status;
 }
 
 /* --- Writing -------------------------------------------------------------------------
@@ -48,7 +55,7 @@ static tarn_status add_line(tarn__buf *out, const char *mark, const char *name,
 static tarn_status compose(const tarn__journal *j, tarn__buf *out, tarn_error *err)
 {
     char identity[IDENTITY + 1], crc[16];
-    identify(j->index_path, identity);
+    TARN_TRY(identify(j->index_path, identity, err));
     TARN_TRY(tarn__buf_add(out, journal_begin, sizeof journal_begin - 1, err));
     TARN_TRY(add_line(out, "", identity, err));
     for (size_t i = 0; i < j->count; i++)
@@ -117,22 +124,23 @@ static tarn__journal_state parse(char *text, size_t size, const char *fold,
     return TARN__JOURNAL_LIVE;
 }
 
-static tarn__journal_state load(int fd, const char *path, const char *fold,
-                                const char *index_path, tarn__names *coming,
-                                tarn__names *going)
+static tarn_status load(int fd, const char *path, const char *fold,
+                        const char *index_path, tarn__names *coming, tarn__names *going,
+                        tarn__journal_state *out, tarn_error *err)
 {
     struct stat st;
     char identity[IDENTITY + 1];
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > (off_t)JOURNAL_MAX)
-        return TARN__JOURNAL_DAMAGED;
+    *out = TARN__JOURNAL_DAMAGED;
+    if (fstat(fd, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
+    if (!S_ISREG(st.st_mode) || st.st_size > (off_t)JOURNAL_MAX) return TARN_OK;
+    TARN_TRY(identify(index_path, identity, err));
     size_t size = (size_t)st.st_size;
     char *text = malloc(size + 1);
-    tarn__journal_state state = TARN__JOURNAL_DAMAGED;
-    identify(index_path, identity);
-    if (text && tarn__read_exact(fd, path, text, size, 0, NULL) == TARN_OK)
-        state = parse(text, size, fold, identity, coming, going);
+    if (!text) return tarn__fail_memory(err);
+    tarn_status status = tarn__read_exact(fd, path, text, size, 0, err);
+    if (status == TARN_OK) *out = parse(text, size, fold, identity, coming, going);
     free(text);
-    return state;
+    return status;
 }
 
 static void empty(tarn__names *names)
@@ -141,17 +149,19 @@ static void empty(tarn__names *names)
     tarn__names_init(names);
 }
 
-tarn__journal_state tarn__journal_load(const char *path, const char *fold,
-                                       const char *index_path, tarn__names *coming,
-                                       tarn__names *going)
+tarn_status tarn__journal_load(const char *path, const char *fold, const char *index_path,
+                               tarn__names *coming, tarn__names *going,
+                               tarn__journal_state *out, tarn_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return errno == ENOENT ? TARN__JOURNAL_NONE : TARN__JOURNAL_DAMAGED;
-    tarn__journal_state state = load(fd, path, fold, index_path, coming, going);
+    *out = fd < 0 && errno == ENOENT ? TARN__JOURNAL_NONE : TARN__JOURNAL_DAMAGED;
+    if (fd < 0 && (errno == ENOENT || errno == ELOOP)) return TARN_OK;
+    if (fd < 0) return tarn__fail_errno(err, path, errno, "cannot open");
+    tarn_status status = load(fd, path, fold, index_path, coming, going, out, err);
     close(fd);
-    if (state != TARN__JOURNAL_LIVE) {
+    if (status != TARN_OK || *out != TARN__JOURNAL_LIVE) {
         empty(coming);
         empty(going);
     }
-    return state;
+    return status;
 }
