@@ -312,32 +312,29 @@ tarn_status tarn__stage_done(tarn__stage *s, tarn_error *err)
 }
 
 /* The first failure is the one that is told. */
-static void keep_first(tarn_status *first, tarn_status next, tarn_error *err,
-                       const tarn_error *why)
+static void try_remove(char *path, tarn_status *first, tarn_error *err)
 {
-    if (*first != TARN_OK || next == TARN_OK) return;
-    *first = next;
-    if (err) *err = *why;
+    tarn_error why;
+    tarn_status status = remove_one(path, &why);
+    if (*first != TARN_OK || status == TARN_OK) return;
+    *first = status;
+    if (err) *err = why;
 }
 
-tarn_status tarn__stage_discard(tarn__stage *s, const char *const *names, size_t count,
-                                tarn_error *err)
+tarn_status tarn__stage_discard(tarn__stage *s, tarn_error *err)
 {
-    tarn_status status = TARN_OK;
-    tarn_error why;
-    for (size_t i = 0; i < count; i++) {
-        tarn_status next = remove_one(tarn__stage_part(s, names[i]), &why);
-        keep_first(&status, next, err, &why);
-        if (!is_in(&s->coming, names[i])) continue;
-        next = remove_one(tarn__stage_path(s, names[i]), &why);
-        keep_first(&status, next, err, &why);
+    tarn__names left;
+    tarn__names_init(&left);
+    tarn_status status = tarn__stage_leftovers(s, &left, err);
+    for (size_t i = 0; i < left.count; i++) {
+        const char *name = tarn__names_get(&left, i).data;
+        try_remove(tarn__stage_part(s, name), &status, err);
+        if (is_in(&s->coming, name)) try_remove(tarn__stage_path(s, name), &status, err);
     }
+    tarn__names_reset(&left);
     bool half_gone = s->journal == TARN__JOURNAL_LIVE;
-    for (size_t i = 0; half_gone && i < s->going.count; i++) {
-        const char *name = tarn__names_get(&s->going, i).data;
-        tarn_status next = remove_one(tarn__stage_path(s, name), &why);
-        keep_first(&status, next, err, &why);
-    }
+    for (size_t i = 0; half_gone && i < s->going.count; i++)
+        try_remove(tarn__stage_path(s, tarn__names_get(&s->going, i).data), &status, err);
     return status == TARN_OK ? tarn__stage_done(s, err) : status;
 }
 

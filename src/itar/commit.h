@@ -47,11 +47,10 @@ TARN_CHECKED tarn_status tarn__stage_leftovers(const tarn__stage *stage, tarn__n
 TARN_CHECKED tarn_status tarn__stage_find(const tarn__stage *stage, const char *name,
                                           char **out, tarn_error *err);
 
-/* Removes finished shards that were not published, what a live journal had not yet
+/* Removes all finished shards that were not published, what a live journal had not yet
  * removed of the fold it replaces, and the journal. Goes on after a failure, but keeps
  * the journal then. */
-TARN_CHECKED tarn_status tarn__stage_discard(tarn__stage *stage, const char *const *names,
-                                             size_t count, tarn_error *err);
+TARN_CHECKED tarn_status tarn__stage_discard(tarn__stage *stage, tarn_error *err);
 
 /* Gives the shards their names: writes the journal, removes the index and what is in
  * stage->going if the fold replaces another, and renames. */

@@ -238,32 +238,35 @@ static tarn_status refuse_leftovers(const tarn_fold_writer *w, size_t count,
 
 /* Nothing goes before the new fold is complete, but what was never published. */
 static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_folder *folder,
-                                    const tarn__names *left, tarn_error *err)
+                                    tarn_error *err)
 {
-    const char **names = calloc(left->count + 1, sizeof *names);
-    if (!names) return tarn__fail_memory(err);
-    for (size_t i = 0; i < left->count; i++)
-        names[i] = tarn__names_get(left, i).data;
-    tarn_status status = tarn__stage_discard(&w->stage, names, left->count, err);
-    free(names);
-    tarn__names_reset(&w->stage.coming);
-    tarn__names_reset(&w->stage.going);
-    tarn__names_init(&w->stage.coming);
-    tarn__names_init(&w->stage.going);
-    for (size_t i = 0;
-         status == TARN_OK && folder && i < tarn_folder_shard_count(folder, 0); i++) {
+    tarn__stage *s = &w->stage;
+    TARN_TRY(tarn__stage_discard(s, err));
+    tarn__names_reset(&s->coming);
+    tarn__names_reset(&s->going);
+    tarn__names_init(&s->coming);
+    tarn__names_init(&s->going);
+    for (size_t i = 0; folder && i < tarn_folder_shard_count(folder, 0); i++) {
         const char *name = base_name(tarn_folder_shards(folder, 0)[i]);
         uint32_t id;
-        status = tarn__names_add(&w->stage.going, name, strlen(name), &id, err);
+        TARN_TRY(tarn__names_add(&s->going, name, strlen(name), &id, err));
     }
-    return status;
+    return TARN_OK;
+}
+
+/* A journal that has come true, or whose shards are all gone, says nothing any more. */
+static bool is_void(const tarn_fold_writer *w, const tarn__names *left)
+{
+    const tarn__stage *s = &w->stage;
+    if (s->journal == TARN__JOURNAL_PAST) return !w->completes;
+    return s->journal == TARN__JOURNAL_LIVE && !left->count && !s->going.count;
 }
 
 static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
                           const tarn__names *left, tarn_error *err)
 {
     const tarn_fold_writer_options *o = &w->options;
-    if (o->overwrite) return plan_replacement(w, folder, left, err);
+    if (o->overwrite) return plan_replacement(w, folder, err);
     if (w->stage.journal == TARN__JOURNAL_DAMAGED)
         return tarn__fail_at(err, TARN_ERR_FORMAT, w->stage.journal_path, TARN_NO_OFFSET,
                              "this should say which shards an interrupted writer was "
@@ -277,9 +280,7 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
                              w->stage.fold, tarn_folder_shard_count(folder, 0));
     if (folder) TARN_TRY(take_base(w, folder, err));
     TARN_TRY(take_finished(w, left, err));
-    if (w->stage.journal == TARN__JOURNAL_PAST && !w->completes)
-        return tarn__stage_done(&w->stage, err);
-    return TARN_OK;
+    return is_void(w, left) ? tarn__stage_done(&w->stage, err) : TARN_OK;
 }
 
 static tarn_status count_found(tarn_fold_writer *w, tarn_error *err)

@@ -484,8 +484,6 @@ void tarn_fold_writer_abandon(tarn_fold_writer *w)
 {
     if (!w) return;
     if (w->open) tarn__writer_drop_shard(w);
-    const char *const *names =
-        w->names ? (const char *const *)w->names + w->n_base : NULL;
-    (void)!tarn__stage_discard(&w->stage, names, w->n_shards - w->n_base, NULL);
+    (void)!tarn__stage_discard(&w->stage, NULL);
     close_writer(w);
 }

@@ -237,6 +237,26 @@ def sweep(scenario, folder, kinds, where):
     return problems, count
 
 
+def refused_and_abandoned(folder):
+    """Whatever made a sample fail, abandoning leaves nothing."""
+    data, count = frame(samples("n", 6)), 0
+    for call, error in (("fsync", "EIO"), ("rename", "EIO"), ("pwrite64", "ENOSPC"),
+                        ("ftruncate", "EIO"), ("openat", "EMFILE")):
+        for number in range(1, 40 if call == "openat" else 8):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            code, text, told = write(folder, data, "max_count=1", "drop", wrap=[
+                "strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}",
+                "-e", f"inject={call}:error={error}:when={number}"])
+            assert "Sanitizer" not in told, told
+            if code != 3:
+                continue
+            count += 1
+            left = os.listdir(folder)
+            assert not left, f"{call} {number}: {text}{left}"
+    return count
+
+
 def shards_killed(folder, where):
     """The shard writer: each shard has its name once it is whole, and not before."""
     data, count = frame(samples("n", 6)), 0
@@ -258,16 +278,19 @@ def shards_killed(folder, where):
     return count
 
 
-def test_shards(number, scratch):
+def everywhere(folder):
+    return shards_killed(folder, {
+        call: range(3, 30) if call == "openat" else range(1, 10) for call in CALLS})
+
+
+def test_counted(number, title, test, folder):
     try:
-        everywhere = {"openat": range(3, 30)}
-        count = shards_killed(pathlib.Path(scratch) / "shards", {
-            call: everywhere.get(call, range(1, 10)) for call in CALLS})
+        count = test(folder)
         assert count >= 15, f"only {count} places"
-        print(f"ok {number} - shards without an index, killed in {count} places")
+        print(f"ok {number} - {title} in {count} places")
         return 0
     except AssertionError as problem:
-        print(f"not ok {number} - shards without an index\n# {problem}")
+        print(f"not ok {number} - {title}\n# {problem}")
         return 1
 
 
@@ -278,7 +301,7 @@ def main():
     only = sys.argv[1:]
     scenarios = [s for s in SCENARIOS if not only or s.name in only]
     failed, number = 0, 0
-    print(f"1..{2 * len(scenarios) + 1}")
+    print(f"1..{2 * len(scenarios) + 2}")
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory() as disk, tempfile.TemporaryDirectory(dir=memory) as fast:
         for scenario in scenarios:
@@ -295,7 +318,10 @@ def main():
                       f"in {count} places", flush=True)
                 for problem in problems:
                     print("# " + problem.replace("\n", "\n# "))
-        failed += test_shards(number + 1, fast)
+        folder = pathlib.Path(fast) / "other"
+        failed += test_counted(number + 1, "shards without an index, killed", everywhere, folder)
+        failed += test_counted(number + 2, "a fold that fails and is abandoned, refused",
+                               refused_and_abandoned, folder)
     return 1 if failed else 0
 
 

@@ -6,7 +6,8 @@
  * each field; numbers are 32-bit little-endian, and text has its length in front. A count
  * of 0xffffffff abandons the writer, one of 0xfffffffe suspends it. With "skip", samples
  * that a fold has already are passed over; with "stop", the first error suspends the
- * writer. Prints what was written, or the error. */
+ * writer, with "drop" it abandons it (exit status 3). Prints what was written, or the
+ * error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,12 +172,13 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
     tarn_field fields[MAX_FIELDS];
     char *key = NULL;
     uint32_t n;
-    bool skip = false, stopping = false;
+    bool skip = false, stopping = false, dropping = false;
     for (int i = 0; i < count; i++) {
         char *value = split_setting(settings[i]);
         set_fold(&o, settings[i], value);
         if (strcmp(settings[i], "skip") == 0) skip = true;
         if (strcmp(settings[i], "stop") == 0) stopping = true;
+        if (strcmp(settings[i], "drop") == 0) dropping = true;
     }
     if (tarn_fold_writer_open(folder, fold, &o, &w, &err) != TARN_OK) return fail(&err);
     while (read_sample(&key, fields, &n)) {
@@ -189,6 +191,10 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
         if (skip && tarn_fold_writer_has(w, key, &there, &err) != TARN_OK) fail(&err);
         if (there || tarn_fold_writer_add(w, key, fields, n, &err) == TARN_OK) continue;
         fail(&err);
+        if (dropping) {
+            tarn_fold_writer_abandon(w);
+            return 3;
+        }
         if (!stopping) continue;
         tarn_fold_writer_suspend(w, NULL);
         return 1;

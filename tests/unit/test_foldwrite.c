@@ -693,6 +693,39 @@ static void a_journal_of_the_past_counts_no_more(void **state)
     }
 }
 
+/* Its shards were removed by hand: there is nothing to resume. */
+static void a_journal_without_its_shards_goes(void **state)
+{
+    (void)state;
+    tarn_fold_writer_options o = quick();
+    forge_journal("-\n+train_0000.tar\n+train_0001.tar\n");
+    o.resume = true;
+    tarn_fold_writer *w = open_fold("train", &o);
+    OK(tarn_fold_writer_finish(w, &err));
+    assert_int_equal(count_files(false), 0);
+}
+
+/* The journal says that a shard of the old fold was to go: half of that fold is no fold,
+ * so it goes with the new one. */
+static void an_overwrite_that_is_given_up_halfway_leaves_no_half_fold(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        tarn_fold_writer_options o = quick();
+        make_fold("train", "a", 4);
+        o.overwrite = true;
+        suspend(o, "b", 3);
+        assert_int_equal(remove(in("train.taridx")), 0);
+        assert_int_equal(remove(in("train.tarsum")), 0);
+        forge_journal("-\n+train_0000.tar\n-train_0000.tar\n-train_0001.tar\n");
+        o.resume = i == 0;
+        o.overwrite = i == 1;
+        tarn_fold_writer *w = open_fold("train", &o);
+        tarn_fold_writer_abandon(w);
+        assert_int_equal(count_files(false), 0);
+    }
+}
+
 static void links_are_not_followed(void **state)
 {
     (void)state;
@@ -795,6 +828,8 @@ int main(void)
         TEST(a_journal_moves_nothing_but_shards_of_its_fold),
         TEST(journals_that_cannot_be_read_stop_writers_but_not_readers),
         TEST(a_journal_of_the_past_counts_no_more),
+        TEST(a_journal_without_its_shards_goes),
+        TEST(an_overwrite_that_is_given_up_halfway_leaves_no_half_fold),
         TEST(links_are_not_followed),
         TEST(a_finished_shard_that_was_cut_is_not_published),
         TEST(abandoning_takes_with_it_what_was_resumed),
