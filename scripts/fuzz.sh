@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: fuzz.sh SECONDS [TARGET...]" >&2; exit 2; }
 seconds=$1
 shift
-[ $# -gt 0 ] || set -- header names tar taridx
+[ $# -gt 0 ] || set -- header journal names tar taridx
 build=build-fuzz
 
 [ -f "$build/build.ninja" ] || CC=clang-14 meson setup "$build" --buildtype=debugoptimized \
