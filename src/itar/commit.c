@@ -131,10 +131,11 @@ static bool is_ours(const void *context, const char *target, size_t len)
     if (len <= fold || memcmp(target, s->fold, fold) != 0) return false;
     const char *rest = target + fold;
     size_t left = len - fold;
-    if (hidden && left == sizeof TARN__JOURNAL_ENDING - 1)
-        return memcmp(rest, TARN__JOURNAL_ENDING, left) == 0;
     if (!hidden)
         return left == 7 && (!memcmp(rest, ".taridx", 7) || !memcmp(rest, ".tarsum", 7));
+    if (left == sizeof TARN__JOURNAL_ENDING - 1 &&
+        memcmp(rest, TARN__JOURNAL_ENDING, left) == 0)
+        return true;
     if (left <= ending || memcmp(rest + left - ending, part_ending, ending) != 0)
         return false;
     char *name = strndup(target, len - ending);

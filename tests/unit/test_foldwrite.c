@@ -598,6 +598,39 @@ static void a_shard_that_came_meanwhile_is_not_written_over(void **state)
     assert_int_equal(count_files(true), 0);
 }
 
+/* Temporary files of dead writers of this fold go, all others stay. */
+static void what_dead_writers_left_is_swept(void **state)
+{
+    (void)state;
+    static const char *const dead[] = {"..train_0000.tar.part.tmp-1-0-00000000",
+                                       "..train_00.tar.part.tmp-1-0-00000000",
+                                       "..train_9.tar.part.tmp-1",
+                                       "..train.tarn-commit.tmp-1-0-00000000",
+                                       ".train.taridx.tmp-1-0-00000000",
+                                       ".train.tarsum.tmp-1-0-00000000"};
+    static const char *const others[] = {
+        "..val_0000.tar.part.tmp-1",  "..val.tarn-commit.tmp-1",
+        ".val.taridx.tmp-1",          ".train.tmp-1",
+        "..train_0000.tar.tmp-1",     ".train.txt.tmp-1",
+        "train.taridx.tmp-1",         "..trainee_0000.tar.part.tmp-1",
+        ".train_0000.tar.part.tmp-1", ".train.taridx.tmp"};
+    enum {
+        DEAD = sizeof dead / sizeof dead[0],
+        OTHERS = sizeof others / sizeof others[0]
+    };
+    tarn_fold_writer_options o = quick();
+    for (int i = 0; i < DEAD; i++)
+        write_file(in(dead[i]), "x", 1);
+    for (int i = 0; i < OTHERS; i++)
+        write_file(in(others[i]), "x", 1);
+    tarn_fold_writer *w = open_fold("train", &o);
+    for (int i = 0; i < DEAD; i++)
+        assert_false(is_there(dead[i]));
+    tarn_fold_writer_abandon(w);
+    for (int i = 0; i < OTHERS; i++)
+        assert_true(is_there(others[i]));
+}
+
 /* Writes a journal with a right checksum, whatever it says. */
 static void forge_journal(const char *text)
 {
@@ -825,6 +858,7 @@ int main(void)
         TEST(readers_see_the_old_fold_or_the_new_one),
         TEST(finished_shards_that_were_to_replace_the_fold_are_not_added),
         TEST(a_shard_that_came_meanwhile_is_not_written_over),
+        TEST(what_dead_writers_left_is_swept),
         TEST(a_journal_moves_nothing_but_shards_of_its_fold),
         TEST(journals_that_cannot_be_read_stop_writers_but_not_readers),
         TEST(a_journal_of_the_past_counts_no_more),
