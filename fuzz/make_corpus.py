@@ -629,12 +629,28 @@ def answers():
     yield "control", b"HTTP/1.1 403 X\n\n<Code>\x1b[31m</Code><Message>\xff\0</Message>"
 
 
+def journals():
+    """The lines between the first and the checksum, which the target puts around them."""
+    index = "%064x" % 0x1234 * 2
+    texts = ["", "-\n", "-\n+train_0000.tar\n", "-\n+train_0000.tar\n+train_0001.tar\n",
+             "-\n+train_0000.tar\n-train_0000.tar\n-train_0001.tar\n", "-\n-train-7.tar\n",
+             f"{index}\n+train_0002.tar\n", "-\n+../train_0000.tar\n", "-\n-/train_0.tar\n",
+             "-\n+.train_0000.tar\n", "-\n+val_0000.tar\n", "-\n+train.tar\n", "-\n+train_1",
+             "-\n*train_0000.tar\n", "-\n\n+train_0000.tar\n", "\n", "-\n+train_ä.tar\n",
+             "-\n+train_0000.tar\0x\n", "-\n+train_0.tar\n+train_0.tar\n", "-\n+\n-\n"]
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode()
+    whole = b"tarn commit 1\n-\n+train_0000.tar\n"
+    yield "whole", whole + b"%08x\n" % crc32c(whole)
+
+
 def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
-                          ("urls", urls()), ("http", answers()), ("gnz", array_files())):
+                          ("urls", urls()), ("http", answers()), ("gnz", array_files()),
+                          ("journal", journals())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 
