@@ -174,13 +174,14 @@ static tarn_status take_keys(tarn_fold_writer *w, size_t shard, tarn_error *err)
         w->lower.size = 0;
         TARN_TRY(tarn__buf_add(&w->lower, key.data, key.size, err));
         TARN_TRY(tarn__buf_add(&w->lower, "", 1, err));
-        TARN_TRY(tarn__writer_has(w, w->lower.data, key.size, &there, err));
+        uint64_t hash = tarn__keyset_hash(&w->keys, key.data, key.size);
+        TARN_TRY(tarn__writer_has(w, w->lower.data, key.size, hash, &there, err));
         if (there)
             return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, w->build.paths[shard],
                                  TARN_NO_OFFSET,
                                  "a key is there twice: this shard was not written to "
                                  "be added to the fold; remove it, or overwrite");
-        TARN_TRY(tarn__keyset_add(&w->keys, scans, key.data, key.size, err));
+        TARN_TRY(tarn__keyset_add(&w->keys, scans, hash, err));
     }
     return TARN_OK;
 }

@@ -45,11 +45,17 @@ static bool is_key(const tarn__keyset *set, const tarn__scan *scans, uint64_t sl
     return name.size == len && memcmp(name.data, key, len) == 0;
 }
 
+uint64_t tarn__keyset_hash(const tarn__keyset *set, const char *key, size_t len)
+{
+    uint64_t hash = tarn__name_hash(key, len);
+    if (set->slots) __builtin_prefetch(&set->slots[hash & (set->slot_count - 1)], 1);
+    return hash;
+}
+
 bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const char *key,
-                      size_t len)
+                      size_t len, uint64_t hash)
 {
     if (!set->count) return false;
-    uint64_t hash = tarn__name_hash(key, len);
     size_t mask = set->slot_count - 1;
     for (size_t at = (size_t)hash & mask; set->slots[at]; at = (at + 1) & mask)
         if (TAG(set->slots[at]) == TAG(hash) &&
@@ -85,10 +91,10 @@ static tarn_status make_room(tarn__keyset *set, const tarn__scan *scans, tarn_er
     return TARN_OK;
 }
 
-tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans, const char *key,
-                             size_t len, tarn_error *err)
+tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans, uint64_t hash,
+                             tarn_error *err)
 {
     TARN_TRY(make_room(set, scans, err));
-    put(set->slots, set->slot_count, tarn__name_hash(key, len), set->count++);
+    put(set->slots, set->slot_count, hash, set->count++);
     return TARN_OK;
 }

@@ -278,12 +278,12 @@ static const tarn__scan *own_scans(const tarn_fold_writer *w)
     return w->n_shards ? w->build.scans + w->n_base : NULL;
 }
 
-tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len, bool *out,
-                             tarn_error *err)
+tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
+                             uint64_t hash, bool *out, tarn_error *err)
 {
     tarn_sample ignored;
     tarn_error why;
-    *out = tarn__keyset_has(&w->keys, own_scans(w), key, len);
+    *out = tarn__keyset_has(&w->keys, own_scans(w), key, len, hash);
     if (*out || !w->base) return TARN_OK;
     tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
     *out = status == TARN_OK;
@@ -296,14 +296,15 @@ tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out
                                  tarn_error *err)
 {
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
-    return tarn__writer_has(w, key, strlen(key), out, err);
+    size_t len = strlen(key);
+    return tarn__writer_has(w, key, len, tarn__keyset_hash(&w->keys, key, len), out, err);
 }
 
 static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *err)
 {
     bool there;
     char shown[120];
-    TARN_TRY(tarn_fold_writer_has(w, key, &there, err));
+    TARN_TRY(tarn__writer_has(w, key, w->plan.key_len, w->key_hash, &there, err));
     if (!there) return TARN_OK;
     return tarn__fail(err, TARN_ERR_EXISTS, "the key %s is there already",
                       tarn_printable(shown, sizeof shown, key, strlen(key)));
@@ -358,7 +359,7 @@ static tarn_status add_rows(tarn_fold_writer *w, const char *key,
     tarn__scan *scan = &w->build.scans[w->n_shards - 1];
     uint32_t id;
     uint64_t hash = tarn__key_hash(key, w->plan.key_len);
-    TARN_TRY(tarn__keyset_add(&w->keys, own_scans(w), key, w->plan.key_len, err));
+    TARN_TRY(tarn__keyset_add(&w->keys, own_scans(w), w->key_hash, err));
     TARN_TRY(tarn__scan_begin_run(scan, key, w->plan.key_len, hash, err));
     for (size_t i = 0; i < count; i++) {
         const tarn__planned *m = &w->plan.members[i];
@@ -394,6 +395,7 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
 {
     const tarn_field *fields;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    w->key_hash = tarn__keyset_hash(&w->keys, key, strlen(key));
     TARN_TRY(check_key(key, err));
     TARN_TRY(take_fields(w, given, count, &fields, err));
     TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &w->options.tar, key, fields, count,

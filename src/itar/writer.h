@@ -24,6 +24,7 @@ struct tarn_fold_writer {
     tarn_fold *base;   /* NULL for a new fold */
     bool completes;    /* the index is written anew, whether or not samples come */
     tarn__keyset keys; /* of all samples but those of base */
+    uint64_t key_hash; /* of the sample at hand */
     char *prefix;      /* of shard names, up to the number */
     uint64_t number;   /* of the next shard */
     unsigned digits;
@@ -46,7 +47,8 @@ void tarn__writer_drop_shard(tarn_fold_writer *writer);
 
 /* Whether a sample with this key, which is NUL-terminated, is there. */
 TARN_CHECKED tarn_status tarn__writer_has(tarn_fold_writer *writer, const char *key,
-                                          size_t len, bool *out, tarn_error *err);
+                                          size_t len, uint64_t hash, bool *out,
+                                          tarn_error *err);
 
 /* Decides by the options what becomes of the fold and the finished shards that are there:
  * takes them in, plans to replace them, or refuses. */

@@ -58,10 +58,14 @@ tarn_status tarn__archive_begin(tarn__archive *a, const char *url,
 tarn_status tarn__archive_name(tarn__archive *a, const char *key, size_t key_len,
                                const char *field, tarn_error *err)
 {
+    size_t len = strlen(field);
     a->name.size = 0;
-    TARN_TRY(tarn__buf_add(&a->name, key, key_len, err));
-    TARN_TRY(tarn__buf_add(&a->name, ".", 1, err));
-    return tarn__buf_add(&a->name, field, strlen(field), err);
+    TARN_TRY(tarn__buf_reserve(&a->name, key_len + len + 1, err));
+    memcpy(a->name.data, key, key_len);
+    a->name.data[key_len] = '.';
+    memcpy(a->name.data + key_len + 1, field, len);
+    a->name.size = key_len + 1 + len;
+    return TARN_OK;
 }
 
 tarn_status tarn__archive_cost(tarn__archive *a, uint64_t size, uint64_t *out,
