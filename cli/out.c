@@ -140,7 +140,7 @@ static void show_amount(double amount, const char *unit)
     size_t i = 0;
     for (; amount >= 1000 && i < 4; i++)
         amount /= 1000;
-    printf("%.*f %s%s", i ? 1 : 0, amount, prefixes[i], unit);
+    printf("%.*f %s%s", i ? 1 : 0, amount, prefixes[i], i ? unit : unit + (*unit == ' '));
 }
 
 static void show_json(const cli_out *out, double seconds)
@@ -184,7 +184,7 @@ static void show(const cli_out *out, double seconds)
     }
     if (seconds < 1e-6) seconds = 1e-6;
     printf("%.2f s: ", seconds);
-    show_amount((double)samples / seconds, "samples/s");
+    show_amount((double)samples / seconds, " samples/s");
     printf(", ");
     show_amount((double)payload / seconds, "B/s\n");
 }

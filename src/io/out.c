@@ -42,11 +42,12 @@ static bool set_direct(int fd, bool on)
 }
 
 tarn_status tarn__out_file(tarn__out *out, const char *path,
-                           const tarn_sink_options *options, tarn_error *err)
+                           const tarn_sink_options *options, bool swept, tarn_error *err)
 {
     begin(out);
     TARN_TRY(take_buffer(out, err));
-    TARN_TRY(tarn__publish_begin(&out->file, path, err));
+    TARN_TRY(
+        (swept ? tarn__publish_begin_swept : tarn__publish_begin)(&out->file, path, err));
     out->file.no_sync = options->no_sync;
     out->file.keep_existing = !options->overwrite;
     out->direct = !options->no_sync && set_direct(out->file.fd, true);

@@ -29,11 +29,11 @@ typedef struct tarn__out {
 #define TARN__OUT_ROOM (64u << 10)
 
 /* Begins a file that will have the name path (of the options, overwrite and no_sync
- * count), or a sink (taken over, also on failure).
+ * count; swept: see publish.h), or a sink (taken over, also on failure).
  * Zero-initialise out before the first use; its buffer is kept for the next file until
  * reset. */
 TARN_CHECKED tarn_status tarn__out_file(tarn__out *out, const char *path,
-                                        const tarn_sink_options *options,
+                                        const tarn_sink_options *options, bool swept,
                                         tarn_error *err);
 TARN_CHECKED tarn_status tarn__out_sink(tarn__out *out, tarn_sink *sink, tarn_error *err);
 

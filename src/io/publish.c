@@ -105,8 +105,13 @@ tarn_status tarn__sync_folder(const char *path, tarn_error *err)
 
 tarn_status tarn__publish_begin(tarn__publish *p, const char *path, tarn_error *err)
 {
-    *p = (tarn__publish){.fd = -1};
     sweep(path);
+    return tarn__publish_begin_swept(p, path, err);
+}
+
+tarn_status tarn__publish_begin_swept(tarn__publish *p, const char *path, tarn_error *err)
+{
+    *p = (tarn__publish){.fd = -1};
     p->final = strdup(path);
     p->temporary = p->final ? temporary_name(path) : NULL;
     if (!p->temporary) {

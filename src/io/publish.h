@@ -19,6 +19,10 @@ typedef struct tarn__publish {
 
 TARN_CHECKED tarn_status tarn__publish_begin(tarn__publish *p, const char *path,
                                              tarn_error *err);
+
+/* The same by who has swept the folder already: sweeping looks at every name in it. */
+TARN_CHECKED tarn_status tarn__publish_begin_swept(tarn__publish *p, const char *path,
+                                                   tarn_error *err);
 TARN_CHECKED tarn_status tarn__publish_write(tarn__publish *p, const void *data,
                                              size_t len, tarn_error *err);
 

@@ -104,6 +104,7 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->digits = w->options.digits;
     if (asprintf(&w->prefix, "%s_", fold) < 0) return tarn__fail_memory(err);
     TARN_TRY(tarn__archive_init(&w->archive, &w->options.tar, err));
+    w->archive.swept = true; /* by stage_open */
     TARN_TRY(tarn__stage_open(&w->stage, folder, fold, w->options.tar.sink.no_sync, err));
     return tarn__writer_found(w, err);
 }

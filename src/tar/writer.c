@@ -49,7 +49,8 @@ tarn_status tarn__archive_begin(tarn__archive *a, const char *url,
 {
     a->composer.digest = 0;
     a->broken = false;
-    if (is_plain_file(url, options)) return tarn__out_file(&a->out, url, options, err);
+    if (is_plain_file(url, options))
+        return tarn__out_file(&a->out, url, options, a->swept, err);
     tarn_sink *sink;
     TARN_TRY(tarn_sink_open(url, options, &sink, err));
     return tarn__out_sink(&a->out, sink, err);

@@ -10,6 +10,7 @@ typedef struct tarn__archive {
     tarn__out out; /* its buffer serves one archive after the other */
     tarn__composer composer;
     tarn__buf name;
+    bool swept;  /* the folder is: see io/publish.h */
     bool broken; /* bytes were lost on the way out: nothing more can be added */
 } tarn__archive;
 

@@ -124,7 +124,7 @@ static void what_is_put_out_is_in_the_file_whatever_its_size(void **state)
             tarn_sink_options o = quick((i + (size_t)how) % 4);
             int64_t mtime;
             struct stat st;
-            OK(tarn__out_file(&out, path, &o, &err));
+            OK(tarn__out_file(&out, path, &o, false, &err));
             put(&out, data, sizes[i], how);
             OK(tarn__out_finish(&out, &mtime, &err));
             assert_file(path, data, sizes[i]);
@@ -160,7 +160,7 @@ static void what_is_taken_back_leaves_no_trace(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int no_sync = 0; no_sync < 2; no_sync++) {
             tarn_sink_options o = quick(no_sync);
-            OK(tarn__out_file(&out, path, &o, &err));
+            OK(tarn__out_file(&out, path, &o, false, &err));
             put(&out, data, cases[i].back, 0);
             OK(tarn__out_write(&out, data + 1000, cases[i].before - cases[i].back, &err));
             OK(tarn__out_rewind(&out, cases[i].back, &err));
@@ -179,7 +179,7 @@ static void taking_back_twice_goes_to_the_right_place(void **state)
     const char *path = scratch_path("twice");
     tarn_sink_options o = quick(false);
     tarn__out out = {.file = {.fd = -1}};
-    OK(tarn__out_file(&out, path, &o, &err));
+    OK(tarn__out_file(&out, path, &o, false, &err));
     put(&out, data, 2 * FLUSH + 777, 0);
     OK(tarn__out_write(&out, data + 1, FLUSH, &err));
     OK(tarn__out_rewind(&out, 2 * FLUSH + 777, &err));
@@ -216,18 +216,18 @@ static void abandoned_output_is_gone(void **state)
     tarn_sink_options o = quick(false);
     tarn__out out = {.file = {.fd = -1}};
     for (int i = 0; i < 3; i++) {
-        OK(tarn__out_file(&out, path, &o, &err));
+        OK(tarn__out_file(&out, path, &o, false, &err));
         put(&out, noise(MOST), i == 0 ? 5 : MOST, 0);
         tarn__out_abandon(&out);
         assert_int_equal(count_files(folder), 0);
     }
-    OK(tarn__out_file(&out, path, &o, &err));
+    OK(tarn__out_file(&out, path, &o, false, &err));
     put(&out, noise(MOST), MOST, 0);
     tarn__out_reset(&out);
     assert_int_equal(count_files(folder), 0);
     write_file(path, "mine", 4);
     o.overwrite = false;
-    OK(tarn__out_file(&out, path, &o, &err));
+    OK(tarn__out_file(&out, path, &o, false, &err));
     FAILS(TARN_ERR_EXISTS, "", tarn__out_finish(&out, NULL, &err));
     assert_file(path, "mine", 4);
     assert_int_equal(count_files(folder), 1);
@@ -246,7 +246,7 @@ static size_t compose(const tarn_tar_writer_options *o, const char *name, uint64
     tarn__out out = {.file = {.fd = -1}};
     uint64_t cost;
     OK(tarn__composer_init(&c, o, &err));
-    OK(tarn__out_file(&out, scratch_path("composed"), &quickly, &err));
+    OK(tarn__out_file(&out, scratch_path("composed"), &quickly, false, &err));
     OK(tarn__compose_size(&c, name, strlen(name), size, &cost, &err));
     OK(tarn__compose(&c, name, strlen(name), size, &out, offset, &err));
     assert_int_equal(cost, tarn__out_size(&out));
