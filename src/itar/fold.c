@@ -356,6 +356,20 @@ tarn_status tarn_fold_view(tarn_fold *f, uint64_t row, tarn_view *out, tarn_erro
     return status;
 }
 
+tarn_status tarn_fold_fetch(tarn_fold *f, uint64_t row, tarn_text *key, tarn_view *out,
+                            tarn_error *err)
+{
+    tarn__located l;
+    tarn__located_init(&l);
+    tarn_status status = checked_view(f, row, &l, out, err);
+    if (status == TARN_OK) {
+        status = set_text(key, l.key.stem, l.key.stem_len, err);
+        if (status != TARN_OK) tarn_view_release(out);
+    }
+    tarn__located_reset(&l);
+    return status;
+}
+
 tarn_status tarn_fold_read(tarn_fold *f, uint64_t number, void *buf, size_t size,
                            uint64_t *out_size, tarn_error *err)
 {

@@ -43,29 +43,48 @@ static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_e
     return status;
 }
 
+tarn_status tarn__writer_scan(tarn_fold_writer *w, size_t from, bool sums,
+                              tarn_error *err)
+{
+    bool before = w->scanning.sums;
+    tarn_status status = scan_from(w, from, sums, err);
+    w->scanning.sums = before;
+    return status;
+}
+
+tarn_status tarn__writer_take_checksums(tarn_fold_writer *w, size_t shard,
+                                        const tarn_index *index, uint32_t number,
+                                        uint64_t first, tarn_error *err)
+{
+    tarn__sums *sums = index->sums;
+    tarn__scan *scan = &w->build.scans[shard];
+    if (sums->stamps[number].rows != scan->n_rows ||
+        sums->stamps[number].digest != scan->stamp.digest)
+        return tarn__fail_at(err, TARN_ERR_STALE, w->build.paths[shard], TARN_NO_OFFSET,
+                             "the shard is not the one that was indexed; run tarn "
+                             "index again");
+    if (!sums->checksums) return TARN_OK;
+    scan->checksums = malloc((scan->n_rows + 1) * sizeof *scan->checksums);
+    if (!scan->checksums) return tarn__fail_memory(err);
+    for (size_t k = 0; k < scan->n_rows; k++) {
+        TARN_TRY(tarn__sums_check(sums, TARN__PART_CHECKSUMS, first + k, err));
+        scan->checksums[k] = sums->checksums[first + k];
+    }
+    return TARN_OK;
+}
+
 /* The checksums that the fold has, for the scans of its shards. */
 static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
 {
-    const tarn__sums *sums = tarn_fold_index(w->base)->sums;
+    const tarn_index *index = tarn_fold_index(w->base);
     uint64_t at = 0;
-    if (!sums || !sums->checksums) {
+    if (!index->sums || !index->sums->checksums) {
         w->scanning.sums = false;
         return TARN_OK;
     }
     for (size_t i = 0; i < w->n_base; i++) {
-        tarn__scan *scan = &w->build.scans[i];
-        if (sums->stamps[i].rows != scan->n_rows ||
-            sums->stamps[i].digest != scan->stamp.digest)
-            return tarn__fail_at(err, TARN_ERR_STALE, w->build.paths[i], TARN_NO_OFFSET,
-                                 "the shard is not the one that was indexed; run tarn "
-                                 "index again");
-        scan->checksums = malloc((scan->n_rows + 1) * sizeof *scan->checksums);
-        if (!scan->checksums) return tarn__fail_memory(err);
-        for (size_t k = 0; k < scan->n_rows; k++, at++) {
-            TARN_TRY(tarn__sums_check(tarn_fold_index(w->base)->sums,
-                                      TARN__PART_CHECKSUMS, at, err));
-            scan->checksums[k] = sums->checksums[at];
-        }
+        TARN_TRY(tarn__writer_take_checksums(w, i, index, (uint32_t)i, at, err));
+        at += w->build.scans[i].n_rows;
     }
     return TARN_OK;
 }

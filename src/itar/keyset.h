@@ -23,9 +23,15 @@ TARN_CHECKED tarn_status tarn__keyset_next_scan(tarn__keyset *set, tarn_error *e
 /* Whether a key is there. */
 bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const char *key,
                       size_t len);
+/* The scan that has it, or SIZE_MAX. */
+size_t tarn__keyset_find(const tarn__keyset *set, const tarn__scan *scans,
+                         const char *key, size_t len);
 
 /* Adds the key of the next run of the last scan, which must not be there yet. */
 TARN_CHECKED tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans,
                                           const char *key, size_t len, tarn_error *err);
+
+/* The next run of the last scan has a key that is there. */
+TARN_CHECKED tarn_status tarn__keyset_pass(tarn__keyset *set, tarn_error *err);
 
 #endif

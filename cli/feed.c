@@ -1,0 +1,209 @@
+/* Handing samples on: from a fold as views into its shards, from streams as they come. */
+#include "feed.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+bool cli_ends_with(const char *text, const char *ending)
+{
+    size_t len = strlen(text), n = strlen(ending);
+    return len > n && strcasecmp(text + len - n, ending) == 0;
+}
+
+bool cli_is_archive(const char *path)
+{
+    return cli_is_stream(path) || cli_ends_with(path, ".tar");
+}
+
+bool cli_is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* One sample on its way; its memory serves for all of them. */
+typedef struct lot {
+    tarn_field *fields;
+    tarn_view *views;
+    size_t count, capacity;
+    tarn_text key;
+    char *flat;
+    size_t flat_size;
+} lot;
+
+static void make_room(lot *l, size_t count)
+{
+    if (count <= l->capacity) return;
+    l->capacity = 2 * count + 16;
+    l->fields = realloc(l->fields, l->capacity * sizeof *l->fields);
+    l->views = realloc(l->views, l->capacity * sizeof *l->views);
+    if (!l->fields || !l->views) abort();
+}
+
+static void release(lot *l)
+{
+    while (l->count)
+        tarn_view_release(&l->views[--l->count]);
+}
+
+static void lot_free(lot *l)
+{
+    release(l);
+    tarn_text_reset(&l->key);
+    free(l->fields);
+    free(l->views);
+    free(l->flat);
+}
+
+/* Folds have flat keys: folders become a part of the name. */
+static const char *flat_key(lot *l, const cli_out *out, const char *key)
+{
+    if (!out->folds || !strchr(key, '/')) return key;
+    size_t size = strlen(key) + 1;
+    if (size > l->flat_size) {
+        l->flat = realloc(l->flat, l->flat_size = 2 * size);
+        if (!l->flat) abort();
+    }
+    memcpy(l->flat, key, size);
+    for (char *at = l->flat; *at; at++)
+        if (*at == '/') *at = '-';
+    return l->flat;
+}
+
+/* A hidden file, such as .DS_Store, is part of no sample. */
+static bool is_hidden(const char *key, const char *where)
+{
+    size_t len = strlen(key);
+    if (len && key[len - 1] != '/') return false;
+    fprintf(stderr,
+            "tarn: warning: %s: passed over a member whose name begins with a dot\n",
+            where);
+    return true;
+}
+
+/* --- A fold
+ * -----------------------------------------------------------------------------
+ */
+
+static tarn_status take_row(lot *l, tarn_fold *fold, uint64_t number, tarn_error *err)
+{
+    const tarn_index *index = tarn_fold_index(fold);
+    tarn_view *view = &l->views[l->count];
+    tarn_row row;
+    TARN_TRY(tarn_index_row(index, number, &row, err));
+    TARN_TRY(l->count ? tarn_fold_view(fold, number, view, err)
+                      : tarn_fold_fetch(fold, number, &l->key, view, err));
+    l->fields[l->count++] = (tarn_field){.name = tarn_index_field(index, row.field),
+                                         .data = view->data,
+                                         .size = view->size};
+    return TARN_OK;
+}
+
+static tarn_status put_sample(const cli_feed *f, lot *l, tarn_fold *fold, uint64_t number,
+                              tarn_error *err)
+{
+    tarn_sample sample;
+    bool keep;
+    unsigned part = f->parts ? f->parts[number] : 0;
+    TARN_TRY(tarn_fold_sample(fold, number, &sample, err));
+    make_room(l, sample.count);
+    for (uint32_t k = 0; k < sample.count; k++)
+        TARN_TRY(take_row(l, fold, tarn_sample_row(&sample, k), err));
+    if (is_hidden(l->key.data, f->args->words[0])) return TARN_OK;
+    const char *key = flat_key(l, f->out, l->key.data);
+    TARN_TRY(cli_out_keep(f->out, key, part, &keep, err));
+    return keep ? cli_out_put(f->out, part, key, l->fields, l->count, err) : TARN_OK;
+}
+
+static tarn_status cancel(tarn_error *err)
+{
+    *err = (tarn_error){.code = TARN_ERR_CANCELLED, .offset = TARN_NO_OFFSET};
+    snprintf(err->message, sizeof err->message, "stopped");
+    return TARN_ERR_CANCELLED;
+}
+
+static tarn_status put_fold(const cli_feed *f, tarn_fold *fold, lot *l, tarn_error *err)
+{
+    cli_progress progress;
+    tarn_fold_info info;
+    TARN_TRY(tarn_fold_info_get(fold, &info, err));
+    cli_progress_begin(&progress, "writing", !cli_has(f->args, "quiet"));
+    progress.samples = true;
+    tarn_status status = TARN_OK;
+    for (uint64_t i = 0; status == TARN_OK && i < info.samples; i++) {
+        status = put_sample(f, l, fold, i, err);
+        release(l);
+        if (status == TARN_OK && cli_progress_step(&progress, i + 1, info.samples))
+            status = cancel(err);
+    }
+    cli_progress_end(&progress);
+    return status;
+}
+
+int cli_feed_fold(const cli_feed *f, tarn_fold *fold)
+{
+    tarn_error err;
+    lot l = {0};
+    tarn_status status = put_fold(f, fold, &l, &err);
+    lot_free(&l);
+    if (status == TARN_OK) return cli_out_finish(f->out);
+    int result = cli_fail(&err);
+    cli_out_stop(f->out);
+    return result;
+}
+
+/* --- Streams
+ * ----------------------------------------------------------------------------
+ */
+
+static tarn_status put_item(const cli_feed *f, lot *l, const tarn_samples_item *it,
+                            tarn_error *err)
+{
+    bool keep;
+    if (is_hidden(it->key, it->url)) return TARN_OK;
+    const char *key = flat_key(l, f->out, it->key);
+    unsigned part = tarn_part_of(key, f->fractions, f->n_fractions, f->seed);
+    TARN_TRY(cli_out_keep(f->out, key, part, &keep, err));
+    if (!keep) return TARN_OK;
+    make_room(l, it->count);
+    for (size_t i = 0; i < it->count; i++)
+        l->fields[i] = (tarn_field){it->fields[i].name, it->fields[i].data,
+                                    (size_t)it->fields[i].size, NULL};
+    return cli_out_put(f->out, part, key, l->fields, it->count, err);
+}
+
+/* Keys that were asked for may still come behind the last number. */
+static tarn_status put_streams(const cli_feed *f, cli_stream *stream, lot *l,
+                               tarn_error *err)
+{
+    tarn_samples_item it;
+    bool to_end = f->to == UINT64_MAX || cli_has(f->args, "samples");
+    for (uint64_t i = 0; to_end || i < f->to; i++) {
+        tarn_status status = tarn_samples_next(stream->samples, &it, err);
+        if (status == TARN_END) return TARN_OK;
+        TARN_TRY(status);
+        if (i >= f->from && i < f->to) TARN_TRY(put_item(f, l, &it, err));
+    }
+    return TARN_OK;
+}
+
+int cli_feed_streams(const cli_feed *f)
+{
+    tarn_error err;
+    cli_stream stream;
+    lot l = {0};
+    tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
+    o.grouping = f->out->folds ? TARN_GROUP_BASE : TARN_GROUP_PATH;
+    int result = cli_stream_open_all(f->args, &o, &stream);
+    if (result == CLI_OK) {
+        tarn_status status = put_streams(f, &stream, &l, &err);
+        result = cli_stream_end(&stream, status, &err);
+        cli_stream_close(&stream);
+    }
+    lot_free(&l);
+    if (result == CLI_OK) return cli_out_finish(f->out);
+    cli_out_stop(f->out);
+    return result;
+}
