@@ -63,6 +63,8 @@ static int merge(merging *m)
 {
     const char *target = cli_value(m->args, "output"), *name = "train";
     uint64_t shards;
+    if (!m->args->n_words && !cli_has(m->args, "resume"))
+        return cli_usage(m->args->command, "PATH is missing");
     if (target && !cli_out_is_folder(target))
         return cli_usage(m->args->command, "--output is DIR or DIR:FOLD, not %s", target);
     int status = open_all(m, &shards);
@@ -75,7 +77,7 @@ static int merge(merging *m)
 static int run(const cli_args *args)
 {
     merging m = {.args = args};
-    m.folds = calloc((size_t)args->n_words, sizeof *m.folds);
+    m.folds = calloc((size_t)args->n_words + 1, sizeof *m.folds);
     if (!m.folds) abort();
     int status = merge(&m);
     for (int i = 0; i < m.n_folds; i++)
@@ -96,12 +98,13 @@ static const cli_option options[] = {
 static const cli_example examples[] = {
     {"tarn merge monday:train tuesday:train -o week:train", "two folds into a third"},
     {"tarn merge wednesday:train -o week:train --append", "and one more into that"},
+    {"tarn merge --resume -o week:train", "what an interrupted run finished, as it is"},
     {NULL, NULL}};
 
 const cli_command cli_merge = {
     .name = "merge",
     .words = "PATH...",
-    .min_words = 1,
+    .min_words = 0,
     .max_words = 1 << 20,
     .summary = "make one fold out of several",
     .text =
@@ -114,7 +117,8 @@ const cli_command cli_merge = {
         "afterwards, and the merge was a move. A file with two names has one content, so "
         "nobody should change a shard in place; tarn never does.\n\n"
         "After an interruption --resume goes on; shards that are there already are "
-        "passed over.",
+        "passed over. Without a PATH it publishes what an interrupted writer of any kind "
+        "finished, and adds nothing.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -174,6 +174,7 @@ static tarn_status take_shard(adoption *a, uint32_t shard, tarn_error *err)
     TARN_TRY(tarn__writer_add_shard(w, name, part, err));
     tarn_status status = place_file(a, path, part, err);
     if (status != TARN_OK) {
+        unlink(part); /* a copy may have its name when syncing fails */
         tarn__writer_drop_shard(w);
         return status;
     }
@@ -184,6 +185,27 @@ static tarn_status take_shard(adoption *a, uint32_t shard, tarn_error *err)
 
 /* --- Checksums and keys ---------------------------------------------------------------
  */
+
+tarn_status tarn__writer_take_checksums(tarn_fold_writer *w, size_t shard,
+                                        const tarn_index *index, uint32_t number,
+                                        uint64_t first, tarn_error *err)
+{
+    tarn__sums *sums = index->sums;
+    tarn__scan *scan = &w->build.scans[shard];
+    if (sums->stamps[number].rows != scan->n_rows ||
+        sums->stamps[number].digest != scan->stamp.digest)
+        return tarn__fail_at(err, TARN_ERR_STALE, w->build.paths[shard], TARN_NO_OFFSET,
+                             "the shard is not the one that was indexed; run tarn "
+                             "index again");
+    if (!sums->checksums) return TARN_OK;
+    scan->checksums = malloc((scan->n_rows + 1) * sizeof *scan->checksums);
+    if (!scan->checksums) return tarn__fail_memory(err);
+    for (size_t k = 0; k < scan->n_rows; k++) {
+        TARN_TRY(tarn__sums_check(sums, TARN__PART_CHECKSUMS, first + k, err));
+        scan->checksums[k] = sums->checksums[first + k];
+    }
+    return TARN_OK;
+}
 
 /* Payloads are read only if nobody knows their checksums. */
 static tarn_status scan_shards(adoption *a, tarn_error *err)

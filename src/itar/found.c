@@ -43,36 +43,6 @@ static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_e
     return status;
 }
 
-tarn_status tarn__writer_scan(tarn_fold_writer *w, size_t from, bool sums,
-                              tarn_error *err)
-{
-    bool before = w->scanning.sums;
-    tarn_status status = scan_from(w, from, sums, err);
-    w->scanning.sums = before;
-    return status;
-}
-
-tarn_status tarn__writer_take_checksums(tarn_fold_writer *w, size_t shard,
-                                        const tarn_index *index, uint32_t number,
-                                        uint64_t first, tarn_error *err)
-{
-    tarn__sums *sums = index->sums;
-    tarn__scan *scan = &w->build.scans[shard];
-    if (sums->stamps[number].rows != scan->n_rows ||
-        sums->stamps[number].digest != scan->stamp.digest)
-        return tarn__fail_at(err, TARN_ERR_STALE, w->build.paths[shard], TARN_NO_OFFSET,
-                             "the shard is not the one that was indexed; run tarn "
-                             "index again");
-    if (!sums->checksums) return TARN_OK;
-    scan->checksums = malloc((scan->n_rows + 1) * sizeof *scan->checksums);
-    if (!scan->checksums) return tarn__fail_memory(err);
-    for (size_t k = 0; k < scan->n_rows; k++) {
-        TARN_TRY(tarn__sums_check(sums, TARN__PART_CHECKSUMS, first + k, err));
-        scan->checksums[k] = sums->checksums[first + k];
-    }
-    return TARN_OK;
-}
-
 /* The checksums that the fold has, for the scans of its shards. */
 static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
 {
@@ -258,5 +228,14 @@ tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
     if (status == TARN_OK) status = decide(w, folder, &left, err);
     tarn_folder_close(folder);
     tarn__names_reset(&left);
+    return status;
+}
+
+tarn_status tarn__writer_scan(tarn_fold_writer *w, size_t from, bool sums,
+                              tarn_error *err)
+{
+    bool before = w->scanning.sums;
+    tarn_status status = scan_from(w, from, sums, err);
+    w->scanning.sums = before;
     return status;
 }

@@ -48,3 +48,13 @@ whole=$(cat m/all_0000.tar | sha256sum)
 rm -rf a b c
 "$TARN" verify m
 [ "$whole" = "$(cat m/all_0000.tar | sha256sum)" ] && echo "the merged fold stands alone"
+
+echo "--- finishing what was interrupted"
+mkdir i
+cp m/all_0000.tar i/.x_0000.tar.part
+cp m/all_0001.tar i/.x_0001.tar.part
+run merge -o i:x
+run merge m -o i:x
+run merge --resume -o i:x
+"$TARN" verify i
+ls -A i
