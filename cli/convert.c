@@ -21,7 +21,7 @@ static const cli_option options[] = {
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
-    {"threads", 'j', "N", "that read plain files (default: all cores)"},
+    {"threads", 'j', "N", "that read (default: all cores)"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};

@@ -26,9 +26,7 @@ bool cli_is_folder(const char *path)
 /* One sample on its way; its memory serves for all of them. */
 typedef struct lot {
     tarn_field *fields;
-    tarn_view *views;
-    size_t count, capacity;
-    tarn_text key;
+    size_t capacity;
     char *flat;
     size_t flat_size;
 } lot;
@@ -38,22 +36,12 @@ static void make_room(lot *l, size_t count)
     if (count <= l->capacity) return;
     l->capacity = 2 * count + 16;
     l->fields = realloc(l->fields, l->capacity * sizeof *l->fields);
-    l->views = realloc(l->views, l->capacity * sizeof *l->views);
-    if (!l->fields || !l->views) abort();
-}
-
-static void release(lot *l)
-{
-    while (l->count)
-        tarn_view_release(&l->views[--l->count]);
+    if (!l->fields) abort();
 }
 
 static void lot_free(lot *l)
 {
-    release(l);
-    tarn_text_reset(&l->key);
     free(l->fields);
-    free(l->views);
     free(l->flat);
 }
 
@@ -87,67 +75,41 @@ static bool is_hidden(const char *key, const char *where)
  * -----------------------------------------------------------------------------
  */
 
-static tarn_status take_row(lot *l, tarn_fold *fold, uint64_t number, tarn_error *err)
-{
-    const tarn_index *index = tarn_fold_index(fold);
-    tarn_view *view = &l->views[l->count];
-    tarn_row row;
-    TARN_TRY(tarn_index_row(index, number, &row, err));
-    TARN_TRY(l->count ? tarn_fold_view(fold, number, view, err)
-                      : tarn_fold_fetch(fold, number, &l->key, view, err));
-    l->fields[l->count++] = (tarn_field){.name = tarn_index_field(index, row.field),
-                                         .data = view->data,
-                                         .size = view->size};
-    return TARN_OK;
-}
+typedef struct walking {
+    const cli_feed *feed;
+    lot lot;
+    uint64_t number;
+} walking;
 
-static tarn_status put_sample(const cli_feed *f, lot *l, tarn_fold *fold, uint64_t number,
-                              tarn_error *err)
+static tarn_status put_sample(void *context, unsigned part, const char *key,
+                              const tarn_field *fields, size_t count, tarn_error *err)
 {
-    tarn_sample sample;
+    walking *w = context;
+    const cli_feed *f = w->feed;
     bool keep;
-    unsigned part = f->parts ? f->parts[number] : 0;
-    TARN_TRY(tarn_fold_sample(fold, number, &sample, err));
-    make_room(l, sample.count);
-    for (uint32_t k = 0; k < sample.count; k++)
-        TARN_TRY(take_row(l, fold, tarn_sample_row(&sample, k), err));
-    if (is_hidden(l->key.data, f->args->words[0])) return TARN_OK;
-    const char *key = flat_key(l, f->out, l->key.data);
+    if (f->parts) part = f->parts[w->number];
+    w->number++;
+    if (is_hidden(key, f->args->words[0])) return TARN_OK;
+    key = flat_key(&w->lot, f->out, key);
     TARN_TRY(cli_out_keep(f->out, key, part, &keep, err));
-    return keep ? cli_out_put(f->out, part, key, l->fields, l->count, err) : TARN_OK;
-}
-
-static tarn_status cancel(tarn_error *err)
-{
-    *err = (tarn_error){.code = TARN_ERR_CANCELLED, .offset = TARN_NO_OFFSET};
-    snprintf(err->message, sizeof err->message, "stopped");
-    return TARN_ERR_CANCELLED;
-}
-
-static tarn_status put_fold(const cli_feed *f, tarn_fold *fold, lot *l, tarn_error *err)
-{
-    cli_progress progress;
-    tarn_fold_info info;
-    TARN_TRY(tarn_fold_info_get(fold, &info, err));
-    cli_progress_begin(&progress, "writing", !cli_has(f->args, "quiet"));
-    progress.samples = true;
-    tarn_status status = TARN_OK;
-    for (uint64_t i = 0; status == TARN_OK && i < info.samples; i++) {
-        status = put_sample(f, l, fold, i, err);
-        release(l);
-        if (status == TARN_OK && cli_progress_step(&progress, i + 1, info.samples))
-            status = cancel(err);
-    }
-    cli_progress_end(&progress);
-    return status;
+    return keep ? cli_out_put(f->out, part, key, fields, count, err) : TARN_OK;
 }
 
 int cli_feed_fold(const cli_feed *f, tarn_fold *fold)
 {
     tarn_error err;
-    lot l = {0};
-    tarn_status status = put_fold(f, fold, &l, &err);
-    lot_free(&l);
+    cli_progress progress;
+    walking w = {.feed = f};
+    tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
+    tarn_status status = TARN_OK;
+    cli_progress_begin(&progress, "writing", !cli_has(f->args, "quiet"));
+    progress.samples = true;
+    o.progress = cli_progress_step;
+    o.progress_context = &progress;
+    if (cli_number(f->args, "threads", &o.threads))
+        status = tarn_fold_walk(fold, &o, put_sample, &w, &err);
+    cli_progress_end(&progress);
+    lot_free(&w.lot);
     if (status == TARN_OK) return cli_out_finish(f->out);
     int result = cli_fail(&err);
     cli_out_stop(f->out);

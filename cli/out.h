@@ -24,7 +24,7 @@ typedef struct cli_out {
 /* The options that all who write samples take, for their tables. */
 #define CLI_OUT_OPTIONS                                                                  \
     {"output", 'o', "TARGET",                                                            \
-     "a folder (shards and index), x_%06d.tar (shards), x.tar[.gz|.zst|...] or -"},      \
+     "DIR or DIR:FOLD (shards, index), x_%06d.tar (shards), x.tar[.gz|...] or -"},       \
         CLI_ROLL_OPTIONS, CLI_FOLD_OPTIONS
 
 #define CLI_ROLL_OPTIONS                                                                 \

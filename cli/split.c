@@ -281,7 +281,7 @@ static const cli_option options[] = {
     CLI_FOLD_OPTIONS,
     {"check", 0, NULL, "by samples: compare the bytes with their checksums"},
     CLI_KEYS,
-    {"threads", 'j', "N", "that look through shards (default: all cores)"},
+    {"threads", 'j', "N", "that read (default: all cores)"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};

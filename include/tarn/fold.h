@@ -165,11 +165,6 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_names(tarn_fold *fold, uint64_t row,
 TARN_API TARN_CHECKED tarn_status tarn_fold_view(tarn_fold *fold, uint64_t row,
                                                  tarn_view *out, tarn_error *err);
 
-/* The same together with the key, in one look at the shard. */
-TARN_API TARN_CHECKED tarn_status tarn_fold_fetch(tarn_fold *fold, uint64_t row,
-                                                  tarn_text *key, tarn_view *out,
-                                                  tarn_error *err);
-
 /* The payload of a row in the caller's buffer. TARN_ERR_LIMIT if it does not fit;
  * *out_size is what it needs either way. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_read(tarn_fold *fold, uint64_t row, void *buf,

@@ -157,7 +157,8 @@ static void adopted_and_written_samples_stand_in_one_fold(void **state)
     tarn_text key = {0};
     tarn_view view;
     OK(tarn_fold_sample(c, 1, &sample, &err));
-    OK(tarn_fold_fetch(c, tarn_sample_row(&sample, 1), &key, &view, &err));
+    OK(tarn_fold_names(c, tarn_sample_row(&sample, 1), &key, NULL, &err));
+    OK(tarn_fold_view(c, tarn_sample_row(&sample, 1), &view, &err));
     assert_string_equal(key.data, "k003");
     assert_memory_equal(view.data, "text of 3", 9);
     tarn_view_release(&view);
@@ -432,6 +433,140 @@ static void parts_of_folds_and_collections_are_the_same(void **state)
     tarn_collection_free(c);
 }
 
+/* --- Walking --------------------------------------------------------------------- */
+
+typedef struct seen {
+    size_t count, stop_at;
+    char keys[200][8];
+    uint64_t bytes;
+} seen;
+
+static tarn_status see(void *context, unsigned part, const char *key,
+                       const tarn_field *fields, size_t count, tarn_error *why)
+{
+    seen *s = context;
+    assert_int_equal(part, 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(fields[0].name, "bin");
+    assert_string_equal(fields[1].name, "cls");
+    if (s->count == s->stop_at) {
+        *why = (tarn_error){.code = TARN_ERR_USAGE, .message = "enough"};
+        return TARN_ERR_USAGE;
+    }
+    /* Every byte is the sample's own. */
+    unsigned char want = (unsigned char)(100 + atoi(key + 1));
+    for (size_t i = 0; i < fields[0].size; i++)
+        if (((const unsigned char *)fields[0].data)[i] != want) fail_msg("%s", key);
+    s->bytes += fields[0].size;
+    snprintf(s->keys[s->count++], 8, "%s", key);
+    return TARN_OK;
+}
+
+static int stop_at_once(void *context, uint64_t done, uint64_t total)
+{
+    (void)context;
+    assert_true(done <= total);
+    return 1;
+}
+
+/* Samples of many sizes, a few of them larger than what is looked at in one go. */
+static uint64_t make_sizes(const char *folder, int count)
+{
+    static unsigned char bytes[3 << 20];
+    tarn_fold_writer *w;
+    tarn_fold_writer_options o = quick();
+    uint64_t total = 0;
+    o.max_count = 30;
+    OK(tarn_fold_writer_open(in(folder), "f", &o, &w, &err));
+    for (int i = 0; i < count; i++) {
+        char key[16];
+        size_t size = i % 50 == 7 ? sizeof bytes - 5 : (size_t)(i * 37 % 2000);
+        snprintf(key, sizeof key, "k%03d", i);
+        memset(bytes, 100 + i, size);
+        tarn_field fields[] = {{"bin", bytes, size, NULL}, {"cls", key, 4, NULL}};
+        OK(tarn_fold_writer_add(w, key, fields, 2, &err));
+        total += size;
+    }
+    OK(tarn_fold_writer_finish(w, NULL, &err));
+    return total;
+}
+
+static void a_walk_hands_on_every_sample_in_order(void **state)
+{
+    const tarn_io ways[] = {TARN_IO_MAP, TARN_IO_READ};
+    const unsigned threads[] = {1, 2, 5};
+    tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
+    (void)state;
+    uint64_t total = make_sizes("a", 150);
+    for (int k = 0; k < 12; k++) {
+        static seen s;
+        tarn_fold *fold;
+        tarn_fold_options how = TARN_FOLD_OPTIONS_INIT;
+        memset(&s, 0, sizeof s);
+        s.stop_at = SIZE_MAX;
+        how.io = ways[k % 2];
+        how.check = true;
+        o.threads = threads[k / 2 % 3];
+        OK(tarn_fold_open(in("a"), &how, &fold, &err));
+        if (k >= 6) OK(tarn_fold_shuffle(fold, 3, &err));
+        OK(tarn_fold_walk(fold, &o, see, &s, &err));
+        assert_int_equal(s.count, 150);
+        assert_int_equal(s.bytes, total);
+        char want[200][8] = {{0}};
+        keys_in_order(fold, want, 150);
+        for (int i = 0; i < 150; i++)
+            assert_string_equal(s.keys[i], want[i]);
+        tarn_fold_close(fold);
+    }
+}
+
+static void a_walk_stops_where_it_is_told(void **state)
+{
+    tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
+    (void)state;
+    make_sizes("a", 150);
+    tarn_fold *fold = open_fold("a");
+    for (unsigned threads = 1; threads < 5; threads += 3) {
+        static seen s;
+        s.count = 0;
+        s.stop_at = 99;
+        o.threads = threads;
+        o.progress = NULL;
+        FAILS(TARN_ERR_USAGE, "enough", tarn_fold_walk(fold, &o, see, &s, &err));
+        assert_int_equal(s.count, 99);
+        o.progress = stop_at_once;
+        s.count = 0;
+        FAILS(TARN_ERR_CANCELLED, "stopped", tarn_fold_walk(fold, &o, see, &s, &err));
+        assert_true(s.count > 0 && s.count < 99);
+    }
+    tarn_fold_close(fold);
+}
+
+static void a_walk_finds_damage_and_hands_on_what_is_before(void **state)
+{
+    static seen s;
+    size_t size;
+    tarn_row row;
+    tarn_sample sample;
+    tarn_fold_options how = TARN_FOLD_OPTIONS_INIT;
+    (void)state;
+    make_sizes("a", 150);
+    tarn_fold *fold = open_fold("a");
+    OK(tarn_fold_sample(fold, 100, &sample, &err));
+    OK(tarn_index_row(tarn_fold_index(fold), tarn_sample_row(&sample, 0), &row, &err));
+    tarn_fold_close(fold);
+    unsigned char *data = read_file(in("a/f_0003.tar"), &size);
+    data[row.offset + 512]++;
+    write_file(in("a/f_0003.tar"), data, size);
+    free(data);
+    how.check = true;
+    OK(tarn_fold_open(in("a"), &how, &fold, &err));
+    s.stop_at = SIZE_MAX;
+    FAILS(TARN_ERR_CHECKSUM, "f_0003.tar", tarn_fold_walk(fold, NULL, see, &s, &err));
+    assert_int_equal(s.count, 64); /* the groups before */
+    tarn_fold_close(fold);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +580,9 @@ int main(void)
         cmocka_unit_test_setup(keys_that_come_again_take_no_slot, setup),
         cmocka_unit_test_setup(shuffling_goes_by_seed_and_keys_alone, setup),
         cmocka_unit_test_setup(parts_of_folds_and_collections_are_the_same, setup),
+        cmocka_unit_test_setup(a_walk_hands_on_every_sample_in_order, setup),
+        cmocka_unit_test_setup(a_walk_stops_where_it_is_told, setup),
+        cmocka_unit_test_setup(a_walk_finds_damage_and_hands_on_what_is_before, setup),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
