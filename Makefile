@@ -37,6 +37,7 @@ valgrind: setup-test
 
 bench: setup-bench all
 	@bench/run.py
+	@bench/write.py
 
 fuzz: setup-test
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -50,15 +50,33 @@ def sample(size):
     return (data * (size // len(data) + 1))[:size]
 
 
+ZLIB = """
+#include <stdio.h>
+#include <zlib.h>
+int main(int argc, char **argv)
+{
+    static char buf[256 << 10];
+    gzFile f = argc == 2 ? gzopen(argv[1], "rb") : NULL;
+    int n;
+    if (!f || gzbuffer(f, sizeof buf) != 0) return 1;
+    while ((n = gzread(f, buf, sizeof buf)) > 0)
+        if (fwrite(buf, 1, n, stdout) != (size_t)n) return 1;
+    return gzclose(f) != Z_OK;
+}
+"""
+
+
 def filters(folder, urlcat, size):
-    data = folder / "data"
+    data, zlib = folder / "data", folder / "zlib.c"
     data.write_bytes(sample(size))
+    zlib.write_text(ZLIB)
+    more = {"gz": {"zlib": [compile_c(folder / "zlib", zlib, "-lz"), folder / "data.gz"]}}
     for suffix, program in (("gz", "gzip"), ("bz2", "bzip2"), ("xz", "xz"), ("zst", "zstd")):
         packed = folder / f"data.{suffix}"
         with open(packed, "wb") as f:
             subprocess.run([program, "-c", str(data)], stdout=f, check=True)
         show(suffix, size, race({program: [program, "-dc", packed],
-                                 "tarn": [urlcat, "read", packed]}))
+                                 "tarn": [urlcat, "read", packed], **more.get(suffix, {})}))
 
 
 def http(folder, urlcat, size):

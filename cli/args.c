@@ -199,7 +199,7 @@ static char *read_stream(FILE *in)
     return text;
 }
 
-static char *read_file(const char *path)
+char *cli_file_text(const char *path)
 {
     if (strcmp(path, "-") == 0) return read_stream(stdin);
     FILE *in = fopen(path, "rb");
@@ -249,7 +249,7 @@ void cli_lower(char *text)
 bool cli_list_get(const char *value, cli_list *out)
 {
     bool from_file = value[0] == '@';
-    *out = (cli_list){.text = from_file ? read_file(value + 1) : strdup(value)};
+    *out = (cli_list){.text = from_file ? cli_file_text(value + 1) : strdup(value)};
     return out->text && split(out, from_file ? "\n" : ",", from_file);
 }
 

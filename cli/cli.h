@@ -8,7 +8,7 @@
 
 #include <tarn/tarn.h>
 
-enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 32 };
+enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 48 };
 
 typedef struct cli_option {
     const char *name;  /* without the dashes; NULL ends the table */
@@ -62,6 +62,8 @@ typedef struct cli_list {
     size_t count;
 } cli_list;
 void cli_lower(char *text); /* fields are stored in lower case */
+char *cli_file_text(
+    const char *path); /* all of a file, "-" for standard input; or NULL */
 bool cli_list_get(const char *value, cli_list *out);
 void cli_list_free(cli_list *list);
 
@@ -96,7 +98,44 @@ void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *value);
 void cli_json_number(cli_json *j, const char *key, uint64_t value);
 void cli_json_bool(cli_json *j, const char *key, bool value);
+/* What is JSON already. */
+void cli_json_raw(cli_json *j, const char *key, const char *text, size_t len);
+void cli_json_problem(cli_json *j, const tarn_error *what);
 void cli_json_line(cli_json *j);
+
+/* get.c: writes bytes to a file, by another name first, or to standard output (NULL,
+ * "-").
+ */
+int cli_write_out(const char *path, const tarn_view *view);
+
+/* gnz.c: the commands on an array file. */
+bool cli_is_gnz(const char *path);
+int cli_gnz_info(const char *path, cli_json *json);
+int cli_gnz_ls(const cli_args *args);
+int cli_gnz_get(const cli_args *args);
+int cli_gnz_verify(const cli_args *args);
+
+/* iac.c: what the commands do when PATH is a pack, by its name or its first bytes. */
+bool cli_is_pack(const char *path);
+int cli_iac_info(const cli_args *args);
+int cli_iac_ls(const cli_args *args);
+int cli_iac_get(const cli_args *args);
+int cli_iac_verify(const cli_args *args);
+/* Makes a pack of a folder, or of a manifest (a file); turns a pack into a pack, with
+ * upgrade by its header alone. Both print what they did and return the exit status. */
+int cli_iac_pack(const cli_args *args, const char *output);
+int cli_iac_convert(const cli_args *args, const char *from, const char *to);
+/* By the end of its name: what is to become one. */
+bool cli_is_pack_name(const char *path);
+
+/* The options of both. */
+#define CLI_IAC_OPTIONS                                                                  \
+    {"codec", 0, "NAME", "into .iac: none, brotli, zstd or gzip, for each payload"},     \
+        {"level", 0, "N", "of compression"},                                             \
+        {"version", 0, "N", "into .iac: 2 (default) or 1"},                              \
+    {                                                                                    \
+        "header", 0, "JSON", "into .iac: an object with more fields of the header"       \
+    }
 
 /* open.c: a fold for reading, with the options that say how. */
 int cli_open(const cli_args *args, const char *path, tarn_fold **out);

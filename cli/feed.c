@@ -162,6 +162,10 @@ int cli_feed_streams(const cli_feed *f)
     if (result == CLI_OK) {
         tarn_status status = put_streams(f, &stream, &l, &err);
         result = cli_stream_end(&stream, status, &err);
+        if (status == TARN_ERR_EXISTS && !cli_has(f->args, "append"))
+            fprintf(stderr,
+                    "tarn: where the members of a sample do not stand together, index "
+                    "the archive and use tarn convert, which brings them together\n");
         cli_stream_close(&stream);
     }
     lot_free(&l);

@@ -32,7 +32,7 @@ static int replace_file(const char *path, const tarn_view *view)
     return status;
 }
 
-static int write_out(const char *path, const tarn_view *view)
+int cli_write_out(const char *path, const tarn_view *view)
 {
     struct stat st;
     bool to_stdout = !path || strcmp(path, "-") == 0;
@@ -50,7 +50,7 @@ static int get_field(tarn_fold *fold, uint64_t row, const char *path)
     tarn_error err;
     tarn_view view;
     if (tarn_fold_view(fold, row, &view, &err) != TARN_OK) return cli_fail(&err);
-    int status = write_out(path, &view);
+    int status = cli_write_out(path, &view);
     tarn_view_release(&view);
     return status;
 }
@@ -134,7 +134,7 @@ static int put_item(const tarn_samples_item *item, const char *output)
                    : cli_fail(&err);
     if (item->count > 1) return several_fields(item);
     tarn_view view = {item->fields[0].data, (size_t)item->fields[0].size, NULL};
-    return write_out(output, &view);
+    return cli_write_out(output, &view);
 }
 
 /* The first sample with that key, and that field; what comes behind it is not read. */
@@ -169,6 +169,8 @@ static int run(const cli_args *args)
     tarn_fold *fold;
     char *field = NULL;
     const char *output = cli_value(args, "output");
+    if (cli_is_gnz(args->words[0])) return cli_gnz_get(args);
+    if (cli_is_pack(args->words[0])) return cli_iac_get(args);
     if (args->n_words > 2 && !(field = strdup(args->words[2]))) abort();
     if (field) cli_lower(field);
     int status;
@@ -184,7 +186,11 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"output", 'o', "FILE", "write there instead of standard output, or into a folder"},
-    {"check", 0, NULL, "compare the bytes with the checksum in the .tarsum"},
+    {"check", 0, NULL,
+     "compare the bytes with the checksum in the .tarsum, .gnz or .iac"},
+    {"rows", 0, "A:B", "of an array: rows A to B - 1; either may be left out"},
+    {"raw", 0, NULL, "of an array: bare values, whatever the name of the output"},
+    {"decode", 0, NULL, "of a pack: undo the codec of the payload"},
     CLI_KEYS,
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
     CLI_ALLOW_PIPE,
@@ -194,6 +200,9 @@ static const cli_option options[] = {
 static const cli_example examples[] = {
     {"tarn get data/birds:train kiwi_07 jpg > kiwi.jpg", "one field"},
     {"tarn get data/birds:train kiwi_07 -o here/", "all fields, as files in a folder"},
+    {"tarn get x.gnz emb --rows :100 -o emb.npy", "rows of an array, for NumPy"},
+    {"tarn get tiles.iac 17 > tile.jpg", "the payload of a pack's row"},
+    {"tarn get tiles.iac tile_id=t_0042 -o tile.jpg", "found by the value of a column"},
     {NULL, NULL}};
 
 const cli_command cli_get = {
@@ -206,7 +215,10 @@ const cli_command cli_get = {
             "opening the files, however many samples there are. The header in the shard "
             "is compared with the index before any byte is written.\n\n"
             "A stream (-, a URL, a compressed archive) is read up to the first sample "
-            "that has that key and field, and no further.",
+            "that has that key and field, and no further.\n\n"
+            "Of a .gnz, KEY is the name of an array. It is written as .npy where the "
+            "output's name ends so, and as bare values in C order elsewhere.\n\n"
+            "In a pack (.iac) KEY is a row's number, or COLUMN=VALUE.",
     .options = options,
     .examples = examples,
     .run = run,

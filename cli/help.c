@@ -6,7 +6,7 @@
 
 static const char what_path[] =
     "PATH is a folder of shards (DIR, or DIR:FOLD for one of "
-    "its folds), one FILE.tar, or "
+    "its folds), one FILE.tar, FILE.gnz or FILE.iac, or "
     "(for info, ls and verify) one FILE.taridx. A stream is "
     "read from front to back, in constant memory: - (standard "
     "input), a URL, a compressed archive, or a list such as "

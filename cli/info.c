@@ -309,9 +309,12 @@ static int run(const cli_args *args)
     tarn_folder *folder;
     struct stat st;
     int status;
+    if (cli_is_pack(path)) return cli_iac_info(args);
     if (json.out) cli_json_open(&json, NULL, '[');
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
-    if (cli_is_stream(path)) {
+    if (cli_is_gnz(path)) {
+        status = cli_gnz_info(path, &json);
+    } else if (cli_is_stream(path)) {
         status = describe_stream(args, &json);
     } else if (cli_is_lone_index(path)) {
         status = describe_taridx(path, &json);
@@ -341,6 +344,8 @@ static const cli_example examples[] = {
     {"tarn info --json data/birds:train", "one fold, for a program to read"},
     {"tarn info shard.tar", "one archive, scanned"},
     {"tarn info https://host/shard.tar.gz", "a stream, in constant memory"},
+    {"tarn info x.gnz", "an array file"},
+    {"tarn info tiles.iac", "a pack: header, tables with types, codec, sizes"},
     {NULL, NULL}};
 
 const cli_command cli_info = {
@@ -348,7 +353,7 @@ const cli_command cli_info = {
     .words = "PATH",
     .min_words = 1,
     .max_words = 1,
-    .summary = "say what is in a folder, fold, archive or index",
+    .summary = "say what is in a folder, fold, archive, index or pack",
     .text = "Counts samples and members, and gives the number of members and the sizes "
             "of each field, and the shards. With an index this takes one pass over the "
             "index; without one the shards are scanned.",

@@ -82,8 +82,24 @@ void cli_json_bool(cli_json *j, const char *key, bool value)
     fputs(value ? "true" : "false", j->out);
 }
 
+void cli_json_problem(cli_json *j, const tarn_error *what)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "path", what->path);
+    if (what->offset != TARN_NO_OFFSET) cli_json_number(j, "offset", what->offset);
+    cli_json_text(j, "kind", tarn_status_name(what->code));
+    cli_json_text(j, "message", what->message);
+    cli_json_close(j, '}');
+}
+
 void cli_json_line(cli_json *j)
 {
     fputc('\n', j->out);
     j->comma = false;
+}
+
+void cli_json_raw(cli_json *j, const char *key, const char *text, size_t len)
+{
+    begin(j, key);
+    fwrite(text, 1, len, j->out);
 }

@@ -199,6 +199,8 @@ static int run(const cli_args *args)
                  .null = cli_has(args, "null"),
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
+    if (cli_is_gnz(args->words[0])) return cli_gnz_ls(args);
+    if (cli_is_pack(args->words[0])) return cli_iac_ls(args);
     if (cli_has(args, "json")) l.json.out = stdout;
     if (cli_is_stream(args->words[0])) return list_stream(args, &l);
     if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
@@ -224,6 +226,9 @@ static const cli_option options[] = {
     CLI_KEYS,
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
     CLI_ALLOW_PIPE,
+    {"stats", 0, NULL, "of arrays: least, greatest, mean, a histogram"},
+    {"columns", 0, "LIST", "packs: only these columns: a,b"},
+    {"where", 0, "COL=VALUE", "packs: only rows with this value"},
     {"json", 0, NULL, "one JSON object per sample and line"},
     {NULL, 0, NULL, NULL}};
 
@@ -233,6 +238,8 @@ static const cli_example examples[] = {
     {"tarn ls -l --samples @some.txt data/birds:train", "where their members are"},
     {"tarn ls https://host/x.tar.zst", "a stream, sample by sample"},
     {"tarn ls 'train-{000..031}.tar.gz'", "several, one after the other"},
+    {"tarn ls --stats x.gnz", "arrays: name, type, shape, bytes, and what they hold"},
+    {"tarn ls --where patient_id=p7 tiles.iac", "some rows of a pack, with all columns"},
     {NULL, NULL}};
 
 const cli_command cli_ls = {
@@ -248,7 +255,10 @@ const cli_command cli_ls = {
         "it comes, in constant memory: members with one key that do not stand together "
         "are several samples, and are told.\n\n"
         "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
-        "input.",
+        "input.\n\n"
+        "Of a .gnz the arrays are listed: name, type, shape, bytes. Of a pack (.iac): "
+        "row, "
+        "payload size and the columns of the index.",
     .options = options,
     .examples = examples,
     .run = run,

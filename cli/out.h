@@ -24,7 +24,8 @@ typedef struct cli_out {
 /* The options that all who write samples take, for their tables. */
 #define CLI_OUT_OPTIONS                                                                  \
     {"output", 'o', "TARGET",                                                            \
-     "DIR or DIR:FOLD (shards, index), x_%06d.tar (shards), x.tar[.gz|...] or -"},       \
+     "DIR or DIR:FOLD (shards, index), x_%06d.tar (shards), x.tar[.gz|...], -, x.gnz "   \
+     "or x.iac"},                                                                        \
         CLI_ROLL_OPTIONS, CLI_FOLD_OPTIONS
 
 #define CLI_ROLL_OPTIONS                                                                 \
@@ -36,8 +37,8 @@ typedef struct cli_out {
 
 #define CLI_FOLD_OPTIONS                                                                 \
     {"resume", 0, NULL, "go on behind what an interrupted run finished"},                \
-        {"append", 0, NULL, "add shards to a fold that is there"},                       \
-        {"overwrite", 0, NULL, "replace what is there, once the new is complete"},       \
+        {"append", 0, NULL, "add shards to a fold (rows to arrays) that is there"},      \
+        {"overwrite", 'f', NULL, "replace what is there, once the new is complete"},     \
     {                                                                                    \
         "no-sync", 0, NULL, "do not wait for the disk: faster, not crash-safe"           \
     }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "feed.h"
 
 typedef struct packing {
@@ -114,7 +115,7 @@ static int show_plan(const packing *p)
         printf("  %s -> %s\n", tarn_printable(shown, sizeof shown, key, strlen(key)),
                p->names[part]);
     }
-    if (info.classes) printf("  %s\n", cli_count(info.classes, "class"));
+    if (info.classes) printf("  classes: %u\n", info.classes);
     return CLI_OK;
 }
 
@@ -222,6 +223,9 @@ int cli_pack_files(const cli_args *args, const char *target)
 static int run(const cli_args *args)
 {
     packing p = {.args = args, .target = cli_value(args, "output")};
+    if (p.target && cli_kind_of(p.target) == CLI_GNZ)
+        return cli_arrays_pack(args, p.target);
+    if (p.target && cli_is_pack_name(p.target)) return cli_iac_pack(args, p.target);
     int archives = 0, status = take_parts(&p);
     if (status != CLI_OK) return status;
     if (!p.target && !cli_has(args, "dry-run"))
@@ -251,6 +255,13 @@ static const cli_option options[] = {
     {"dry-run", 'n', NULL, "say what would be written"},
     {"lenient", 0, NULL, "of tar streams: pass over damage"},
     CLI_ALLOW_PIPE,
+    {"as", 0, "LIST", "into .gnz: cast to a type (<f2), or NAME=TYPE,..."},
+    {"metadata", 0, "JSON", "into .gnz: one JSON object, or @FILE with one"},
+    {"checksums", 0, NULL, "into .gnz: keep a CRC-32C of each array for tarn verify"},
+    {"header-pages", 0, "N", "into .gnz: reserve at least N pages for the header"},
+    {"reserve", 0, "N", "into .gnz: reserve room for N rows in each array"},
+    {"add", 0, NULL, "into .gnz: add the arrays to the file that is there"},
+    CLI_IAC_OPTIONS,
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};
@@ -265,6 +276,9 @@ static const cli_example examples[] = {
     {"curl -s https://host/x.tar.zst | tarn pack - -o data/birds",
      "a tar stream, made into shards with an index"},
     {"tarn pack pictures -o 's3://bucket/birds_%06d.tar'", "shards in an object store"},
+    {"tarn pack a.npy b.npz -o x.gnz", "array a, and the arrays of b.npz by their names"},
+    {"tarn pack part1.npz --append -o x.gnz", "rows behind those that are there"},
+    {"tarn pack tiles --codec zstd -o tiles.iac", "one record for each file of a folder"},
     {NULL, NULL}};
 
 const cli_command cli_pack = {
@@ -272,7 +286,7 @@ const cli_command cli_pack = {
     .words = "SOURCE...",
     .min_words = 1,
     .max_words = 1 << 20,
-    .summary = "make shards and their index out of files",
+    .summary = "make shards and their index, a .gnz or an .iac, out of files",
     .text =
         "A SOURCE is a folder, a file, a manifest (.csv, .tsv, .jsonl), or a tar archive "
         "or stream. A file's name up to its first dot is its sample's key, the rest its "
@@ -288,7 +302,15 @@ const cli_command cli_pack = {
         "killed at any moment, a run leaves the folder as it was for readers, and "
         "--resume goes on behind the shards that were finished. --val and --test take "
         "exactly their part of files, chosen by key and seed alone; of a tar stream, "
-        "whose length nobody knows, about that part.",
+        "whose length nobody knows, about that part.\n\n"
+        "With a .gnz as output the sources are .npy, .npz and .gnz files. A .npy is "
+        "named "
+        "after its file, or with NAME=FILE. --add and --append change a .gnz in place: "
+        "--add as far as the space for the header goes (--header-pages when it was "
+        "made), "
+        "--append as far as rows were reserved (--reserve).\n\n"
+        "With an .iac as output the source is one folder, each file a record, or one "
+        "manifest (see docs/guides).",
     .options = options,
     .examples = examples,
     .run = run,

@@ -7,10 +7,23 @@
 
 #include "cli.h"
 
+/* Whether it is DIR:FOLD with a folder that is there, whatever its name looks like. */
+static bool is_fold(const char *path)
+{
+    const char *colon = strrchr(path, ':');
+    if (!colon || colon == path || strchr(colon, '/')) return false;
+    char *folder = strndup(path, (size_t)(colon - path));
+    if (!folder) abort();
+    bool there = access(folder, F_OK) == 0;
+    free(folder);
+    return there;
+}
+
 /* A list in words: several archives, or a pattern that no file has for its name. */
 static bool is_list(const char *path)
 {
-    return access(path, F_OK) != 0 && (strstr(path, "::") || strpbrk(path, "{*?["));
+    return access(path, F_OK) != 0 && (strstr(path, "::") || strpbrk(path, "{*?[")) &&
+           !is_fold(path);
 }
 
 bool cli_is_stream(const char *path)

@@ -15,12 +15,7 @@ static void on_problem(void *context, const tarn_error *what)
         printf("%s\n", tarn_error_text(what, text, sizeof text));
         return;
     }
-    cli_json_open(&w->json, NULL, '{');
-    cli_json_text(&w->json, "path", what->path);
-    if (what->offset != TARN_NO_OFFSET) cli_json_number(&w->json, "offset", what->offset);
-    cli_json_text(&w->json, "kind", tarn_status_name(what->code));
-    cli_json_text(&w->json, "message", what->message);
-    cli_json_close(&w->json, '}');
+    cli_json_problem(&w->json, what);
 }
 
 static void on_repair(void *context, const tarn_error *what)
@@ -68,7 +63,9 @@ static int run(const cli_args *args)
     tarn_error err;
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     tarn_verify_report report;
+    if (cli_is_gnz(args->words[0])) return cli_gnz_verify(args);
     watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    if (cli_is_pack(args->words[0])) return cli_iac_verify(args);
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
     o.repair = cli_has(args, "repair");
     o.allow_pipe = cli_has(args, "allow-pipe");
@@ -106,6 +103,7 @@ static const cli_example examples[] = {
     {"tarn verify --repair data/birds:train", "after a crash of whatever wrote it"},
     {"tarn verify shard.tar", "one archive"},
     {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},
+    {"tarn verify x.gnz", "an array file: header, padding, checksums of the arrays"},
     {NULL, NULL}};
 
 const cli_command cli_verify = {
@@ -124,7 +122,10 @@ const cli_command cli_verify = {
         "was cut short a proper end: what cannot be read is moved to SHARD.bad, never "
         "thrown away. A fold that lacks a shard, or with payloads that fail their "
         "checksum, is left as it is, because a new index would hide the damage; tarn "
-        "index accepts things as they are. Members that collide cannot be repaired.",
+        "index accepts things as they are. Members that collide cannot be repaired.\n\n"
+        "Of a .gnz the header, the bytes between arrays and the checksums are checked "
+        "(tarn pack --checksums); --repair finishes an update that was interrupted, or "
+        "takes it back.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import zlib
 
+from corpus_gnz import array_files
+
 ROOT = pathlib.Path(__file__).resolve().parent
 CORPUS = ROOT / "corpus"
 DATA = ROOT.parent / "tests" / "data"
@@ -408,19 +410,6 @@ def indexes():
 LENIENT, KEEP_FIRST, SIZES_ONLY, ONE_FIELD = 4, 8, 16, 32
 
 
-def gzip_stored(data):
-    """A gzip member of one stored block: the same bytes with every zlib."""
-    body = b"\1" + struct.pack("<HH", len(data), 0xffff ^ len(data)) + data
-    return (b"\x1f\x8b\x08" + bytes(6) + b"\xff" + body +
-            struct.pack("<II", zlib.crc32(data), len(data)))
-
-
-def zstd_raw(data):
-    """A zstd frame of one raw block."""
-    return (b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) +
-            struct.pack("<I", len(data) << 3 | 1)[:3] + data)
-
-
 def streams():
     def options(flags, chunk):
         return bytes((flags, chunk))
@@ -624,12 +613,44 @@ def urls():
         yield f"{i:02}", text.encode()
 
 
+def answers():
+    whole = (b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\netag: \"v1\"\r\n"
+             b"Content-Range: bytes 50-149/150\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n")
+    error = b"<Error><Code>NoSuchKey</Code><Message>The key does not exist.</Message></Error>"
+    yield "partial", whole
+    yield "redirected", b"HTTP/1.1 302 Found\r\nETag: x\r\n\r" + whole
+    yield "http2", b"HTTP/2 200 \r\ncontent-length:5\r\n\nhello"
+    yield "missing", b"HTTP/1.1 404 Not Found\r\n\n" + error
+    yield "moved", b"HTTP/1.1 301 M\r\nx-amz-bucket-region: eu-west-1\r\n\n" + error
+    yield "unknown_total", b"HTTP/1.0 206\nContent-Range: bytes 0-1/*\n"
+    yield "too_large", b"HTTP/1.1 99999999999999999999 x\nContent-Length: 99999999999999999999\n"
+    yield "long_etag", b"HTTP/1.1 200 OK\nETag: " + b"x" * 300 + b"\n"
+    yield "cut_tag", b"HTTP/1.1 500 X\n\n<Code>half</Code><Message>open"
+    yield "control", b"HTTP/1.1 403 X\n\n<Code>\x1b[31m</Code><Message>\xff\0</Message>"
+
+
+def journals():
+    """The lines between the first and the checksum, which the target puts around them."""
+    index = "%064x" % 0x1234 * 2
+    texts = ["", "-\n", "-\n+train_0000.tar\n", "-\n+train_0000.tar\n+train_0001.tar\n",
+             "-\n+train_0000.tar\n-train_0000.tar\n-train_0001.tar\n", "-\n-train-7.tar\n",
+             f"{index}\n+train_0002.tar\n", "-\n+../train_0000.tar\n", "-\n-/train_0.tar\n",
+             "-\n+.train_0000.tar\n", "-\n+val_0000.tar\n", "-\n+train.tar\n", "-\n+train_1",
+             "-\n*train_0000.tar\n", "-\n\n+train_0000.tar\n", "\n", "-\n+train_ä.tar\n",
+             "-\n+train_0000.tar\0x\n", "-\n+train_0.tar\n+train_0.tar\n", "-\n+\n-\n"]
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode()
+    whole = b"tarn commit 1\n-\n+train_0000.tar\n"
+    yield "whole", whole + b"%08x\n" % crc32c(whole)
+
+
 def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
-                          ("urls", urls())):
+                          ("urls", urls()), ("http", answers()), ("gnz", array_files()),
+                          ("journal", journals())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A tour on data made on the spot: index, look, fetch, break, repair.
+# A tour on data made on the spot: index, look, fetch, break, repair, pack.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PWD/build:$PATH
@@ -43,3 +43,10 @@ step "tarn verify --repair birds"
 tarn verify --repair birds
 run ls birds
 run tarn verify birds
+
+printf '\nShards of our own, out of the folder of files, with a part for validation:\n'
+run tarn pack files -o packed --val 0.2 --seed 7 --max-count 10
+run ls packed
+run tarn verify packed
+step "tarn pack files -o - | tarn ls - | tail -1"
+tarn pack files -o - | tarn ls - | tail -n 1

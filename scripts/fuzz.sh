@@ -32,7 +32,7 @@ for target in "$@"; do
     corpus=fuzz/corpus/$target
     mkdir -p "$scratch/$target/new" "$scratch/$target/found"
     case $target in
-    samples | tar) longest=12288 ;;
+    iac | samples | tar) longest=12288 ;;
     *) longest=4096 ;;
     esac
     good=1

@@ -4,7 +4,7 @@ set -eu
 
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev \
 zlib1g-dev libbz2-dev liblzma-dev libzstd-dev libturbojpeg0-dev libspng-dev libwebp-dev \
-libcurl4-openssl-dev nettle-dev"
+libcurl4-openssl-dev nettle-dev libbrotli-dev liblz4-dev python3 python3-venv"
 test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev valgrind \
 python3 python3-venv libarchive-tools mandoc binutils strace nginx-light openssl zstd \
 xz-utils bzip2"
@@ -26,18 +26,28 @@ for package in $wanted; do
         missing="$missing $package"
 done
 
-# The real Python packages, in a virtual environment that knows which list it was made from.
+# The real Python packages, in virtual environments that know which list they were made from.
 python_packages() {
-    case " $* " in *" test "*) ;; *) return 0 ;; esac
-    list=$(dirname "$0")/../tests/requirements.txt
-    venv=$(dirname "$0")/../.venv
+    list=$(dirname "$0")/../tests/$1
+    venv=$(dirname "$0")/../$2
+    shift 2
     cmp -s "$list" "$venv/requirements.txt" && return 0
-    echo "setup: installing into .venv: $(grep -v '^#' "$list" | tr '\n' ' ')"
+    echo "setup: installing into $(basename "$venv"): $(grep -v '^#' "$list" | tr '\n' ' ')"
     python3 -m venv "$venv"
-    "$venv/bin/pip" -qq --disable-pip-version-check install -r "$list"
+    "$venv/bin/pip" -qq --disable-pip-version-check install "$@" -r "$list"
     cp "$list" "$venv/requirements.txt"
 }
-[ -n "$missing" ] || { python_packages "$@"; exit 0; }
+
+# What does not come as a Debian package.
+fetch() {
+    case " $* " in *" build "*) "$(dirname "$0")/nanoarrow.sh" ;; esac
+    case " $* " in *" test "*)
+        python_packages requirements.txt .venv
+        python_packages requirements-iac1.txt .venv-iac1 --no-deps
+        python_packages requirements-iac2.txt .venv-iac2 --no-deps ;;
+    esac
+}
+[ -n "$missing" ] || { fetch "$@"; exit 0; }
 
 if [ "$(id -u)" = 0 ]; then
     sudo=""
@@ -50,6 +60,15 @@ fi
 echo "setup: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 $sudo apt-get update -qq
+# The tests start the web server they need themselves; it must not run because it is installed.
+policy=/usr/sbin/policy-rc.d
+made=""
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | $sudo tee "$policy" >/dev/null
+    $sudo chmod +x "$policy"
+    made=yes
+fi
+trap '[ -z "$made" ] || $sudo rm -f "$policy"' EXIT
 # shellcheck disable=SC2086
 $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
-python_packages "$@"
+fetch "$@"

@@ -43,7 +43,8 @@ echo "the tool, its manual pages and its completion are installed and in order"
 for page in "$prefix"/share/man/man1/tarn*.1; do
     if mandoc -T lint -W warning "$page" | grep -v 'missing date'; then exit 1; fi
 done
-test "$(ls "$prefix"/share/man/man1/tarn*.1 | wc -l)" = 8
+commands=$("$prefix/bin/tarn" help | grep -c '^  [a-z]')
+test "$(ls "$prefix"/share/man/man1/tarn*.1 | wc -l)" = $((commands + 1))
 bash -n "$prefix/share/bash-completion/completions/tarn.bash"
 bash -c "source '$prefix/share/bash-completion/completions/tarn.bash'
     COMP_WORDS=(tarn in) COMP_CWORD=1; _tarn; [ \"\${COMPREPLY[*]}\" = 'index info' ]

@@ -107,6 +107,13 @@ typedef struct tarn_view {
 /* Gives a view back. Harmless on a view that is empty or released already. */
 TARN_API void tarn_view_release(tarn_view *view);
 
+/* How files are brought into memory. */
+typedef enum tarn_io {
+    TARN_IO_AUTO = 0, /* map files on local file systems, read all others */
+    TARN_IO_MAP = 1,  /* map wherever it can be done */
+    TARN_IO_READ = 2  /* never map */
+} tarn_io;
+
 /* --- Long work ------------------------------------------------------------------ */
 
 /* Called now and then from the calling thread or a worker, never from two threads at

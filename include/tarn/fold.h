@@ -62,12 +62,6 @@ TARN_API const char *const *tarn_folder_shards(const tarn_folder *folder, size_t
 
 typedef struct tarn_fold tarn_fold;
 
-typedef enum tarn_io {
-    TARN_IO_AUTO = 0, /* map files on local file systems, read all others */
-    TARN_IO_MAP = 1,  /* map wherever it can be done */
-    TARN_IO_READ = 2  /* never map */
-} tarn_io;
-
 typedef struct tarn_fold_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_io io;

@@ -12,7 +12,8 @@
  *     tarn_source_close(in);
  *
  * Both are streams: constant memory whatever the size. A handle belongs to one thread at
- * a time.
+ * a time. Messages never hold a password, a key or a query. docs/guides/urls.md says what
+ * stands behind each kind of URL and which environment variables count.
  */
 #ifndef TARN_SOURCE_H
 #define TARN_SOURCE_H
@@ -54,6 +55,8 @@ typedef struct tarn_source_options {
             5, UINT64_C(1) << 30                                                         \
     }
 
+/* Says here already whether there is such a thing: TARN_ERR_NOT_FOUND for a missing file
+ * or object. What filter it needs is looked at with the first read. */
 TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,
                                                    const tarn_source_options *options,
                                                    tarn_source **out, tarn_error *err);
@@ -75,11 +78,12 @@ typedef struct tarn_sink_options {
     tarn_filter filter;
     int level;       /* of compression; 0 is the filter's default */
     bool allow_pipe; /* as above */
-    bool overwrite;  /* replace what is there; false: refuse with TARN_ERR_EXISTS */
+    bool overwrite;  /* replace what is there; false: refuse with TARN_ERR_EXISTS, which
+                      * over http, and on stores without conditions, is a look at open */
     bool no_sync;    /* local files: do not wait for the disk */
     unsigned connect_seconds;
     unsigned stall_seconds;
-    unsigned retries;
+    unsigned retries; /* of each request; a PUT over 8 MiB is not repeated */
 } tarn_sink_options;
 
 #define TARN_SINK_OPTIONS_INIT                                                           \

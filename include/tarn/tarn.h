@@ -1,19 +1,24 @@
 /* tarn.h: the whole library. A fold is opened (fold.h), its index built and saved
- * (index.h), its bytes checked (verify.h); single archives are read with tar.h, samples
- * out of streams with samples.h. Each noun has the same four moves: options, open, get,
- * close. */
+ * (index.h), its bytes checked (verify.h); write.h and collect.h make folds, tar.h and
+ * samples.h read archives as they come, source.h gets bytes by URL, codec.h turns fields
+ * into values, and gnz.h holds named arrays. Each noun has the same four moves: options,
+ * open, get, close. */
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
 #include <tarn/array.h>
+#include <tarn/arrow.h>
 #include <tarn/base.h>
 #include <tarn/codec.h>
 #include <tarn/collect.h>
 #include <tarn/fold.h>
+#include <tarn/gnz.h>
+#include <tarn/iac.h>
 #include <tarn/index.h>
 #include <tarn/samples.h>
 #include <tarn/source.h>
 #include <tarn/tar.h>
+#include <tarn/textpair.h>
 #include <tarn/verify.h>
 #include <tarn/write.h>
 

@@ -31,8 +31,8 @@ extern "C" {
 
 /* One field of a sample that is to be written: NAME in "key.NAME". The bytes are data, or
  * those of a local file, which is read while it is written: then data and size are 0, and
- * a file that cannot be read to the end, or that changes its size meanwhile, is an error
- * that leaves no trace of the sample. */
+ * a file that cannot be read to the end, or that changes its size meanwhile (or has none
+ * to go by, as those in /proc), is an error that leaves no trace of the sample. */
 typedef struct tarn_field {
     const char *name;
     const void *data;
@@ -182,7 +182,8 @@ TARN_API void tarn_shard_writer_abandon(tarn_shard_writer *writer);
 /* --- A fold --------------------------------------------------------------------------
  *
  * Until finish, the folder holds finished shards under hidden names only. A reader, or a
- * crash at any moment, finds the fold as it was or as it will be. What a killed writer
+ * crash at any moment, finds the fold as it was or as it will be; where one fold takes
+ * the place of another, none for the moment in which names change. What a killed writer
  * finished is kept: resume goes on behind it. */
 
 typedef struct tarn_fold_writer tarn_fold_writer;
@@ -214,7 +215,9 @@ typedef struct tarn_fold_writer_options {
     }
 
 /* Begins to write fold "fold" in a folder, which is made if it is not there. The name of
- * a fold has no "_", "/", "\\" or dot. */
+ * a fold has no "_", "/", "\\", colon or dot. tar.rules must be the strict ones.
+ * TARN_ERR_EXISTS if the fold or finished shards are there and the options do not say
+ * what becomes of them, or while another writer is at work on it. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_open(
     const char *folder, const char *fold, const tarn_fold_writer_options *options,
     tarn_fold_writer **out, tarn_error *err);
@@ -257,7 +260,8 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_writer_adopt(tarn_fold_writer *write
 TARN_API void tarn_fold_writer_written(const tarn_fold_writer *writer, tarn_written *out);
 
 /* Writes the index and publishes all. After a failure the finished shards are kept for
- * resume. Without any sample, nothing is published. out may be NULL. */
+ * resume, or to be overwritten. Without any sample, nothing is published. out may be
+ * NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_finish(tarn_fold_writer *writer,
                                                           tarn_written *out,
                                                           tarn_error *err);

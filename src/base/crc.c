@@ -1,4 +1,5 @@
-/* CRC-32C by ISA-L, which folds with carry-less multiplication where the machine can. */
+/* CRC-32C and CRC-32 by ISA-L, which folds with carry-less multiplication where the
+ * machine can. */
 #include "base/crc.h"
 
 #include <isa-l/crc.h>
@@ -15,4 +16,9 @@ uint32_t tarn__crc32c(uint32_t crc, const void *data, size_t len)
         len -= piece;
     }
     return ~crc32_iscsi(at, (int)len, crc);
+}
+
+uint32_t tarn__crc32(uint32_t crc, const void *data, size_t len)
+{
+    return crc32_gzip_refl(crc, data, len);
 }

@@ -8,4 +8,7 @@
 /* Continues crc over data; begin with 0. */
 uint32_t tarn__crc32c(uint32_t crc, const void *data, size_t len);
 
+/* CRC-32 as zlib has it. Begin with 0. */
+uint32_t tarn__crc32(uint32_t crc, const void *data, size_t len);
+
 #endif

@@ -125,7 +125,7 @@ void tarn__command_kill(tarn__command *c, bool close_first)
     if (c->pid) {
         kill(-c->pid, SIGTERM);
         wait_a_while(c->pid);
-        kill(-c->pid, SIGKILL);
+        if (kill(-c->pid, SIGKILL) != 0) kill(c->pid, SIGKILL);
         while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) {
         }
         c->pid = 0;

@@ -73,10 +73,13 @@ static bool header_is(const char *line, size_t len, const char *name, const char
     return true;
 }
 
-/* A value that does not fit is as good as none: half of it would compare wrongly. */
+/* A value that does not fit is as good as none: half of it would compare wrongly. Nor is
+ * one with control characters, because it may go back to the server in a line of ours. */
 static void keep(char *out, size_t size, const char *value, size_t len)
 {
-    if (len >= size || memchr(value, 0, len)) len = 0;
+    if (len >= size) len = 0;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f) len = 0;
     memcpy(out, value, len);
     out[len] = '\0';
 }
@@ -116,13 +119,10 @@ static void begin_head(tarn__http_head *head, const char *line, size_t len)
         head->status = (long)status;
 }
 
-static size_t on_header(char *line, size_t one, size_t len, void *context)
+void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
 {
-    tarn__http *http = context;
-    tarn__http_head *head = &http->head;
     const char *value;
     size_t n;
-    http->moved++;
     if (len > 5 && strncmp(line, "HTTP/", 5) == 0)
         begin_head(head, line, len);
     else if (header_is(line, len, "Content-Length", &value, &n))
@@ -135,6 +135,13 @@ static size_t on_header(char *line, size_t one, size_t len, void *context)
         keep(head->modified, sizeof head->modified, value, n);
     else if (header_is(line, len, "x-amz-bucket-region", &value, &n))
         keep(head->region, sizeof head->region, value, n);
+}
+
+static size_t on_header(char *line, size_t one, size_t len, void *context)
+{
+    tarn__http *http = context;
+    http->moved++;
+    tarn__http_head_line(&http->head, line, len);
     return len;
 }
 
@@ -153,7 +160,7 @@ static size_t give_body(char *buf, size_t one, size_t size, void *context)
     tarn__http *http = context;
     uint64_t left = http->body_size - http->body_sent;
     size_t n = left < size ? (size_t)left : size;
-    memcpy(buf, http->body + http->body_sent, n);
+    if (n) memcpy(buf, http->body + http->body_sent, n);
     http->body_sent += n;
     http->moved++;
     return n;
@@ -368,7 +375,8 @@ void tarn__http_back_off(unsigned attempt)
 
 tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
 {
-    const char *shown = http->config.shown;
+    const char *shown = http->config.shown, *text;
+    char clean[4 * CURL_ERROR_SIZE];
     if (http->stalled && http->connected)
         return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
                              "nothing has come for %u s (stall_seconds)",
@@ -387,9 +395,10 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "more than %d redirects", MAX_REDIRECTS);
     default:
-        return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET, "%s",
-                             http->error[0] ? http->error
-                                            : http->curl->easy_strerror(http->result));
+        /* It may quote what the server said, in a certificate for one. */
+        text = http->error[0] ? http->error : http->curl->easy_strerror(http->result);
+        tarn_printable(clean, sizeof clean, text, strlen(text));
+        return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET, "%s", clean);
     }
 }
 
@@ -411,13 +420,13 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
                                    tarn_error *err)
 {
     long status = http->head.status;
-    char code[64], message[256], text[400] = "", region[96] = "";
+    char code[64], message[256], text[400] = "", place[300], region[400] = "";
     find_tag(body, len, "Code", code, sizeof code);
     find_tag(body, len, "Message", message, sizeof message);
     if (code[0]) snprintf(text, sizeof text, " (%s: %s)", code, message);
-    if (http->head.region[0])
-        snprintf(region, sizeof region, "; the bucket is in the region %s",
-                 http->head.region);
+    tarn_printable(place, sizeof place, http->head.region, strlen(http->head.region));
+    if (place[0])
+        snprintf(region, sizeof region, "; the bucket is in the region %s", place);
     tarn_status kind = status == 404 || status == 410 ? TARN_ERR_NOT_FOUND
                        : status == 412                ? TARN_ERR_EXISTS
                                                       : TARN_ERR_IO;

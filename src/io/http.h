@@ -20,6 +20,9 @@ typedef struct tarn__http_head {
     char region[64]; /* where S3 says the bucket is */
 } tarn__http_head;
 
+/* Takes in one line; a status line begins anew, as after a redirect. */
+void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len);
+
 typedef struct tarn__http_request {
     const char *method;
     const char *url;

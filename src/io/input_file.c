@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/again.h"
 #include "io/input.h"
 #include "io/url.h"
 
@@ -24,7 +25,7 @@ static tarn_status file_read(tarn__input *in, void *buf, size_t len, size_t *out
     ssize_t n;
     do
         n = read(file->fd, buf, len);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && tarn__io_again(file->fd, POLLIN));
     if (n < 0) {
         tarn_status status = tarn__fail_errno(err, in->shown, errno, "cannot read");
         if (err) err->offset = file->at;

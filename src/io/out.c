@@ -208,6 +208,19 @@ tarn_status tarn__out_zeros(tarn__out *out, size_t len, tarn_error *err)
     return TARN_OK;
 }
 
+/* Reads a block back, past the page cache if it was written so. */
+static tarn_status read_block(tarn__out *out, uint64_t at, tarn_error *err)
+{
+    tarn_error why;
+    tarn__publish *p = &out->file;
+    tarn_status status =
+        tarn__read_exact(p->fd, p->temporary, out->buffer, ALIGN, at, &why);
+    if (status != TARN_OK && give_up_direct(out, &why))
+        status = tarn__read_exact(p->fd, p->temporary, out->buffer, ALIGN, at, &why);
+    if (status != TARN_OK && err) *err = why;
+    return status;
+}
+
 tarn_status tarn__out_rewind(tarn__out *out, uint64_t size, tarn_error *err)
 {
     if (size >= out->flushed) {
@@ -221,9 +234,7 @@ tarn_status tarn__out_rewind(tarn__out *out, uint64_t size, tarn_error *err)
     TARN_TRY(settle(out, err));
     /* The last block that stays, if not whole, is written again with what follows it. */
     uint64_t from = size & ~(uint64_t)(ALIGN - 1);
-    if (size > from)
-        TARN_TRY(tarn__read_exact(out->file.fd, out->file.temporary, out->buffer, ALIGN,
-                                  from, err));
+    if (size > from) TARN_TRY(read_block(out, from, err));
     out->flushed = from;
     out->used = (size_t)(size - from);
     return TARN_OK;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/again.h"
 #include "io/output.h"
 #include "io/publish.h"
 #include "io/sigpipe.h"
@@ -58,7 +59,7 @@ static tarn_status through_write(tarn__output *out, const void *data, size_t len
     tarn__sigpipe_block(&guard);
     while (len && status == TARN_OK) {
         ssize_t n = write(through->fd, data, len);
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && tarn__io_again(through->fd, POLLOUT)) continue;
         if (n < 0) {
             status = tarn__fail_errno(err, out->shown, errno, "cannot write");
             if (err) err->offset = through->at;

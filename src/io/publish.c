@@ -48,21 +48,40 @@ static void sweep_one(int folder, const char *name)
     close(fd);
 }
 
+/* "TARGET" in ".TARGET.tmp-...", or 0 bytes if it is no temporary name. */
+static size_t target_of(const char *name)
+{
+    size_t at = strlen(name);
+    if (name[0] != '.') return 0;
+    while (at > 1 && strncmp(name + at, ".tmp-", 5) != 0)
+        at--;
+    return at > 1 ? at - 1 : 0;
+}
+
+void tarn__sweep(const char *folder, tarn__is_target is_target, const void *context)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        size_t len = target_of(entry->d_name);
+        if (len && is_target(context, entry->d_name + 1, len))
+            sweep_one(dirfd(dir), entry->d_name);
+    }
+    if (dir) closedir(dir);
+}
+
+static bool is_base(const void *context, const char *target, size_t len)
+{
+    const char *base = context;
+    return strlen(base) == len && memcmp(base, target, len) == 0;
+}
+
 /* What killed writers of the same target left behind. */
 static void sweep(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t len = strlen(base);
+    const char *slash = strrchr(path, '/');
     char *folder = folder_of(path);
-    DIR *dir = folder ? opendir(folder) : NULL;
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        const char *name = entry->d_name;
-        if (name[0] == '.' && strncmp(name + 1, base, len) == 0 &&
-            strncmp(name + 1 + len, ".tmp-", 5) == 0)
-            sweep_one(dirfd(dir), name);
-    }
-    if (dir) closedir(dir);
+    if (folder) tarn__sweep(folder, is_base, slash ? slash + 1 : path);
     free(folder);
 }
 
@@ -173,8 +192,10 @@ void tarn__publish_hurry(const tarn__publish *p)
 }
 
 /* The descriptor stays open, and with it the lock, until the file has its name. */
-static tarn_status sync_file(tarn__publish *p, tarn_error *err)
+tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err)
 {
+    if (p->no_sync || p->synced) return TARN_OK;
+    p->synced = true;
     if (fsync(p->fd) == 0) return TARN_OK;
     tarn_status status = tarn__fail_errno(err, p->temporary, errno, "cannot sync");
     tarn__publish_abandon(p);
@@ -182,7 +203,7 @@ static tarn_status sync_file(tarn__publish *p, tarn_error *err)
 }
 
 /* File systems without RENAME_NOREPLACE have hard links, which do not replace either. */
-static int rename_new(const char *from, const char *to)
+int tarn__rename_new(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS) return -1;
@@ -193,7 +214,7 @@ static int rename_new(const char *from, const char *to)
 
 static tarn_status take_name(tarn__publish *p, tarn_error *err)
 {
-    if ((p->keep_existing ? rename_new : rename)(p->temporary, p->final) != 0) {
+    if ((p->keep_existing ? tarn__rename_new : rename)(p->temporary, p->final) != 0) {
         tarn_status status =
             tarn__fail_errno(err, p->final, errno, "cannot rename %s", p->temporary);
         tarn__publish_abandon(p);
@@ -206,7 +227,7 @@ static tarn_status take_name(tarn__publish *p, tarn_error *err)
 
 tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
 {
-    if (!p->no_sync) TARN_TRY(sync_file(p, err));
+    TARN_TRY(tarn__publish_sync(p, err));
     TARN_TRY(take_name(p, err));
     tarn_status status = p->no_sync ? TARN_OK : tarn__sync_folder(p->final, err);
     tarn__publish_abandon(p);
@@ -226,8 +247,8 @@ static tarn_status swap_names(tarn__publish *first, tarn__publish *second,
 tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
                                const char *second_path, tarn_error *err)
 {
-    if (!first->no_sync) TARN_TRY(sync_file(first, err));
-    if (second && !second->no_sync) TARN_TRY(sync_file(second, err));
+    TARN_TRY(tarn__publish_sync(first, err));
+    if (second) TARN_TRY(tarn__publish_sync(second, err));
     char *folder = folder_of(first->final);
     if (!folder) return tarn__fail_memory(err);
     int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

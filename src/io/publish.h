@@ -14,6 +14,7 @@ typedef struct tarn__publish {
     uint64_t written;
     bool keep_existing; /* set after begin: finish fails if the name is taken */
     bool no_sync;       /* set after begin: finish does not wait for the disk */
+    bool synced;        /* and need not be again */
 } tarn__publish;
 
 TARN_CHECKED tarn_status tarn__publish_begin(tarn__publish *p, const char *path,
@@ -34,6 +35,10 @@ TARN_CHECKED tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char
 /* Lets the disk begin with what was written so far; finish then waits less. */
 void tarn__publish_hurry(const tarn__publish *p);
 
+/* Waits for the disk now, unless no_sync, so that nothing but the name is left to finish.
+ * After a failure nothing is left and the handle is closed. */
+TARN_CHECKED tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err);
+
 /* Syncs the file and gives it its name, replacing what had it unless keep_existing. After
  * a failure nothing is left and the handle is closed. */
 TARN_CHECKED tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err);
@@ -48,6 +53,14 @@ TARN_CHECKED tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish 
 
 /* Leaves nothing behind. Harmless after finish. */
 void tarn__publish_abandon(tarn__publish *p);
+
+/* Removes the temporary files in a folder whose target is one of those meant and whose
+ * writer is dead. */
+typedef bool (*tarn__is_target)(const void *context, const char *target, size_t len);
+void tarn__sweep(const char *folder, tarn__is_target is_target, const void *context);
+
+/* rename that fails with EEXIST if the name is taken. */
+int tarn__rename_new(const char *from, const char *to);
 
 /* Syncs the folder that path is in: the names in it are on the disk then. */
 TARN_CHECKED tarn_status tarn__sync_folder(const char *path, tarn_error *err);

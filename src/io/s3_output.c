@@ -183,6 +183,7 @@ static tarn_status complete(s3_output *s, tarn_error *err)
 static void s3_abandon(tarn__output *out)
 {
     s3_output *s = (s3_output *)out;
+    if (s->http.config.retries > 1) s->http.config.retries = 1; /* nobody waits for it */
     if (s->upload) (void)!request(s, "DELETE", s->upload, NULL, "", 0, NULL);
     tarn__http_reset(&s->http);
     tarn__s3_object_reset(&s->object);

@@ -62,9 +62,11 @@ static tarn_status skip_to(tarn__window *w, uint64_t offset, tarn_error *err)
     return TARN_OK;
 }
 
-/* Lets go of what lies before from, and makes room for size bytes there. */
+/* Makes room for size bytes at from. What lies before is let go only when there is no
+ * other way, so that looking ahead step by step does not move everything each time. */
 static tarn_status make_room(tarn__window *w, uint64_t from, size_t size, tarn_error *err)
 {
+    if (from <= w->end && from - w->start + size <= w->capacity) return TARN_OK;
     size_t kept = from < w->end ? (size_t)(w->end - from) : 0;
     if (kept) memmove(w->buffer, w->buffer + (from - w->start), kept);
     w->start = kept ? from : w->end;

@@ -262,7 +262,8 @@ static tarn_status check_keys(const adoption *a, size_t shard, tarn_error *err)
     const tarn__scan *own = w->build.scans + w->n_base, *scan = &w->build.scans[shard];
     for (size_t i = 0; i < scan->n_runs; i++) {
         tarn__name key = tarn__scan_key(scan, i);
-        size_t other = tarn__keyset_find(&w->keys, own, key.data, key.size);
+        uint64_t hash = tarn__keyset_hash(&w->keys, key.data, key.size);
+        size_t other = tarn__keyset_find(&w->keys, own, key.data, key.size, hash);
         if (other != SIZE_MAX)
             return fail_twice(a, shard, key.data, key.size,
                               origin_of(w, w->n_base + other), err);
@@ -282,11 +283,12 @@ static tarn_status take_keys(adoption *a, size_t shard, tarn_error *err)
     TARN_TRY(tarn__keyset_next_scan(&w->keys, err));
     for (size_t i = 0; i < scan->n_runs; i++) {
         tarn__name key = tarn__scan_key(scan, i);
-        if (tarn__keyset_has(&w->keys, own, key.data, key.size)) {
+        uint64_t hash = tarn__keyset_hash(&w->keys, key.data, key.size);
+        if (tarn__keyset_has(&w->keys, own, key.data, key.size, hash)) {
             TARN_TRY(tarn__keyset_pass(&w->keys, err));
             continue;
         }
-        TARN_TRY(tarn__keyset_add(&w->keys, own, key.data, key.size, err));
+        TARN_TRY(tarn__keyset_add(&w->keys, own, hash, err));
         w->written.samples++;
     }
     return TARN_OK;
@@ -297,6 +299,7 @@ static tarn_status count_shard(adoption *a, size_t shard, tarn_error *err)
     tarn_fold_writer *w = a->w;
     const tarn__scan *scan = &w->build.scans[shard];
     TARN_TRY(take_keys(a, shard, err));
+    TARN_TRY(tarn__writer_count(w, shard, err));
     w->written.shards++;
     w->written.bytes += scan->stamp.size;
     w->written.members += scan->n_rows;
@@ -346,8 +349,14 @@ static tarn_status adopt(adoption *a, const uint32_t *shards, size_t count,
     for (size_t i = 0; i < count; i++)
         TARN_TRY(take_shard(a, shards ? shards[i] : (uint32_t)i, err));
     TARN_TRY(scan_shards(a, err));
-    for (size_t i = a->first; i < a->w->n_shards; i++)
+    uint64_t rows = a->w->n_rows;
+    for (size_t i = a->first; i < a->w->n_shards; i++) {
+        rows += a->w->build.scans[i].n_rows;
+        if (rows > TARN_MAX_ROWS)
+            return tarn__fail(err, TARN_ERR_LIMIT, "more than %llu members in one fold",
+                              (unsigned long long)TARN_MAX_ROWS);
         TARN_TRY(check_keys(a, i, err));
+    }
     return TARN_OK;
 }
 

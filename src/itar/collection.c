@@ -141,9 +141,10 @@ static tarn_status fail_twice(const tarn_collection *c, const tarn__entry *a,
         err, TARN_ERR_AMBIGUOUS, "sample %s has the field \"%s\" twice: %s and %s%s",
         tarn__names_get(&c->keys, a->sample).data,
         tarn__names_get(&c->fields, a->field).data, texts[0], texts[1],
-        c->options.keys == TARN_KEYS_BASE ? "; keys made of the whole path (--keys path) "
-                                            "would tell them apart"
-                                          : "");
+        c->options.keys == TARN_KEYS_BASE && a->folder != b->folder
+            ? "; keys made of the whole path (--keys path) "
+              "would tell them apart"
+            : "");
     tarn__buf_reset(&one);
     tarn__buf_reset(&two);
     return status;

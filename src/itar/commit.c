@@ -11,19 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crc.h"
 #include "base/error.h"
-#include "io/file.h"
 #include "io/publish.h"
+#include "io/url.h"
 #include "itar/folder.h"
 #include "itar/sums.h"
-#include "itar/taridx.h"
 
-static const char journal_begin[] = "tarn commit 1\n";
 static const char part_ending[] = ".part";
-#define NO_INDEX    "-"
-#define JOURNAL_MAX (64u << 20)
-enum { IDENTITY = 2 * TARIDX_HEADER_SIZE };
 
 static char *joined(const char *folder, const char *before, const char *name,
                     const char *after)
@@ -42,10 +36,32 @@ char *tarn__stage_part(const tarn__stage *s, const char *name)
     return joined(s->folder, ".", name, part_ending);
 }
 
+/* Links are looked at, not through. */
+static bool exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static bool is_same_file(const char *left, const char *right)
+{
+    struct stat a, b;
+    return lstat(left, &a) == 0 && lstat(right, &b) == 0 && a.st_ino == b.st_ino &&
+           a.st_dev == b.st_dev;
+}
+
 /* --- The lock ------------------------------------------------------------------------
  */
 
-static tarn_status make_folder(const char *path, tarn_error *err)
+/* A folder is durable once the one it is in is synced. */
+static tarn_status make_one(const char *path, bool no_sync, tarn_error *err)
+{
+    if (mkdir(path, 0777) == 0) return no_sync ? TARN_OK : tarn__sync_folder(path, err);
+    if (errno == EEXIST) return TARN_OK;
+    return tarn__fail_errno(err, path, errno, "cannot make the folder");
+}
+
+static tarn_status make_folder(const char *path, bool no_sync, tarn_error *err)
 {
     char *copy = strdup(path);
     if (!copy) return tarn__fail_memory(err);
@@ -54,8 +70,7 @@ static tarn_status make_folder(const char *path, tarn_error *err)
         char here = *at;
         if (here && here != '/') continue;
         *at = 0;
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-            status = tarn__fail_errno(err, copy, errno, "cannot make the folder");
+        status = make_one(copy, no_sync, err);
         *at = here;
         if (!here) break;
     }
@@ -104,23 +119,50 @@ static tarn_status take_names(tarn__stage *s, const char *folder, const char *fo
                                                             : tarn__fail_memory(err);
 }
 
-tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fold,
-                             tarn_error *err)
+/* Names that only this fold's writers, and those who make its index, give to what they
+ * have not finished. */
+static bool is_ours(const void *context, const char *target, size_t len)
 {
-    *s = (tarn__stage){.lock = -1};
+    const tarn__stage *s = context;
+    size_t fold = strlen(s->fold), ending = sizeof part_ending - 1;
+    bool hidden = target[0] == '.';
+    target += hidden;
+    len -= hidden;
+    if (len <= fold || memcmp(target, s->fold, fold) != 0) return false;
+    const char *rest = target + fold;
+    size_t left = len - fold;
+    if (!hidden)
+        return left == 7 && (!memcmp(rest, ".taridx", 7) || !memcmp(rest, ".tarsum", 7));
+    if (left == sizeof TARN__JOURNAL_ENDING - 1 &&
+        memcmp(rest, TARN__JOURNAL_ENDING, left) == 0)
+        return true;
+    if (left <= ending || memcmp(rest + left - ending, part_ending, ending) != 0)
+        return false;
+    char *name = strndup(target, len - ending);
+    bool ours = name && tarn__is_shard_of(s->fold, name);
+    free(name);
+    return ours;
+}
+
+tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fold,
+                             bool no_sync, tarn_error *err)
+{
+    *s = (tarn__stage){.lock = -1, .no_sync = no_sync};
     tarn__names_init(&s->coming);
     tarn__names_init(&s->going);
+    if (tarn__url_scheme(folder))
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, folder, TARN_NO_OFFSET,
+                             "a fold is written into a folder of this machine");
     tarn_status status = take_names(s, folder, fold, err);
-    if (status == TARN_OK) status = make_folder(s->folder, err);
+    if (status == TARN_OK) status = make_folder(s->folder, no_sync, err);
     if (status == TARN_OK) status = take_lock(s, err);
     if (status != TARN_OK) {
         tarn__stage_close(s);
         return status;
     }
-    s->has_journal = access(s->journal_path, F_OK) == 0;
-    if (s->has_journal)
-        tarn__journal_load(s->journal_path, s->index_path, &s->coming, &s->going);
-    return TARN_OK;
+    tarn__sweep(s->folder, is_ours, s);
+    return tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
+                              &s->going, &s->journal, err);
 }
 
 void tarn__stage_close(tarn__stage *s)
@@ -139,115 +181,6 @@ void tarn__stage_close(tarn__stage *s)
     *s = (tarn__stage){.lock = -1};
 }
 
-/* --- The journal ----------------------------------------------------------------------
- */
-
-/* What tells one index from the next: its header, in hexadecimal digits. */
-static void identify(const char *index_path, char out[IDENTITY + 1])
-{
-    unsigned char head[TARIDX_HEADER_SIZE];
-    memcpy(out, NO_INDEX, sizeof NO_INDEX);
-    int fd = open(index_path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    if (read(fd, head, sizeof head) == (ssize_t)sizeof head)
-        for (size_t i = 0; i < sizeof head; i++)
-            snprintf(out + 2 * i, 3, "%02x", head[i]);
-    close(fd);
-}
-
-static tarn_status add_line(tarn__buf *out, const char *mark, const char *name,
-                            tarn_error *err)
-{
-    TARN_TRY(tarn__buf_add(out, mark, 1, err));
-    TARN_TRY(tarn__buf_add(out, name, strlen(name), err));
-    return tarn__buf_add(out, "\n", 1, err);
-}
-
-/* A fold that is replaced loses its index before anything else: from then on the journal
- * counts, and not before. */
-static tarn_status compose_journal(const tarn__stage *s, const char *const *names,
-                                   size_t count, tarn__buf *out, tarn_error *err)
-{
-    char identity[IDENTITY + 1] = NO_INDEX, end[24];
-    if (!s->going.count) identify(s->index_path, identity);
-    TARN_TRY(tarn__buf_add(out, journal_begin, sizeof journal_begin - 1, err));
-    TARN_TRY(tarn__buf_add(out, identity, strlen(identity), err));
-    TARN_TRY(tarn__buf_add(out, "\n", 1, err));
-    for (size_t i = 0; i < count; i++)
-        TARN_TRY(add_line(out, "+", names[i], err));
-    for (size_t i = 0; i < s->going.count; i++)
-        TARN_TRY(add_line(out, "-", tarn__names_get(&s->going, i).data, err));
-    int len = snprintf(end, sizeof end, "%08x\n", tarn__crc32c(0, out->data, out->size));
-    return tarn__buf_add(out, end, (size_t)len, err);
-}
-
-tarn_status tarn__stage_announce(tarn__stage *s, const char *const *names, size_t count,
-                                 bool no_sync, tarn_error *err)
-{
-    tarn__publish p;
-    tarn__buf text;
-    tarn__buf_init(&text, JOURNAL_MAX);
-    TARN_TRY(tarn__publish_begin(&p, s->journal_path, err));
-    p.no_sync = no_sync;
-    tarn_status status = compose_journal(s, names, count, &text, err);
-    if (status == TARN_OK) status = tarn__publish_write(&p, text.data, text.size, err);
-    if (status == TARN_OK)
-        status = tarn__publish_finish(&p, err);
-    else
-        tarn__publish_abandon(&p);
-    tarn__buf_reset(&text);
-    s->has_journal = status == TARN_OK;
-    return status;
-}
-
-/* The names in a journal whose text is whole and that speaks of this index. */
-static void parse_journal(char *text, size_t size, const char *identity,
-                          tarn__names *coming, tarn__names *going)
-{
-    const size_t begin = sizeof journal_begin - 1, end = 9;
-    uint32_t id;
-    if (size < begin + end || memcmp(text, journal_begin, begin) != 0) return;
-    char crc[16];
-    snprintf(crc, sizeof crc, "%08x\n", tarn__crc32c(0, text, size - end));
-    if (memcmp(text + size - end, crc, end) != 0) return;
-    text[size - end] = 0;
-    char *rest = text + begin, *line = strsep(&rest, "\n");
-    if (!line || strcmp(line, identity) != 0) return;
-    while ((line = strsep(&rest, "\n"))) {
-        if (*line != '+' && *line != '-') continue;
-        tarn__names *out = *line == '+' ? coming : going;
-        if (tarn__names_add(out, line + 1, strlen(line + 1), &id, NULL) != TARN_OK)
-            return;
-    }
-}
-
-void tarn__journal_load(const char *path, const char *index_path, tarn__names *coming,
-                        tarn__names *going)
-{
-    struct stat st;
-    char identity[IDENTITY + 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= (off_t)JOURNAL_MAX) {
-        size_t size = (size_t)st.st_size;
-        char *text = malloc(size + 1);
-        identify(index_path, identity);
-        if (text && tarn__read_exact(fd, path, text, size, 0, NULL) == TARN_OK)
-            parse_journal(text, size, identity, coming, going);
-        free(text);
-    }
-    close(fd);
-}
-
-tarn_status tarn__stage_done(tarn__stage *s, tarn_error *err)
-{
-    if (!s->has_journal) return TARN_OK;
-    if (unlink(s->journal_path) != 0 && errno != ENOENT)
-        return tarn__fail_errno(err, s->journal_path, errno, "cannot remove");
-    s->has_journal = false;
-    return TARN_OK;
-}
-
 /* --- Parts ----------------------------------------------------------------------------
  */
 
@@ -255,17 +188,61 @@ tarn_status tarn__stage_done(tarn__stage *s, tarn_error *err)
 static char *name_of_part(const tarn__stage *s, const char *entry)
 {
     size_t len = strlen(entry), ending = sizeof part_ending - 1;
-    const char *fold, *suffix;
-    size_t fold_len, suffix_len;
     if (entry[0] != '.' || len <= ending + 1 ||
         strcmp(entry + len - ending, part_ending) != 0)
         return NULL;
     char *name = strndup(entry + 1, len - ending - 1);
-    if (name && tarn__shard_name(name, &fold, &fold_len, &suffix, &suffix_len) &&
-        fold_len == strlen(s->fold) && memcmp(fold, s->fold, fold_len) == 0)
-        return name;
+    if (name && tarn__is_shard_of(s->fold, name)) return name;
     free(name);
     return NULL;
+}
+
+typedef struct list {
+    char **names;
+    size_t count, capacity;
+} list;
+
+/* Takes the name over. */
+static tarn_status add_name(list *l, char *name, tarn_error *err)
+{
+    tarn_status status =
+        name ? tarn__grow(&l->names, sizeof *l->names, l->count, &l->capacity, err)
+             : tarn__fail_memory(err);
+    if (status == TARN_OK)
+        l->names[l->count++] = name;
+    else
+        free(name);
+    return status;
+}
+
+/* Journal names whose shard has neither name were never there. */
+static tarn_status add_announced(const tarn__stage *s, list *l, tarn_error *err)
+{
+    for (size_t i = 0; i < s->coming.count; i++) {
+        const char *name = tarn__names_get(&s->coming, i).data;
+        char *path = tarn__stage_path(s, name);
+        if (!path) return tarn__fail_memory(err);
+        bool named = exists(path);
+        free(path);
+        if (named) TARN_TRY(add_name(l, strdup(name), err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status add_parts(const tarn__stage *s, list *l, tarn_error *err)
+{
+    DIR *dir = opendir(s->folder);
+    if (!dir) return tarn__fail_errno(err, s->folder, errno, "cannot open the folder");
+    tarn_status status = TARN_OK;
+    struct dirent *entry;
+    while (status == TARN_OK && (errno = 0, entry = readdir(dir))) {
+        char *name = name_of_part(s, entry->d_name);
+        if (name) status = add_name(l, name, err);
+    }
+    if (status == TARN_OK && errno)
+        status = tarn__fail_errno(err, s->folder, errno, "cannot list the folder");
+    closedir(dir);
+    return status;
 }
 
 static int compare_texts(const void *left, const void *right)
@@ -273,80 +250,43 @@ static int compare_texts(const void *left, const void *right)
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-static tarn_status add_sorted(char **found, size_t count, tarn__names *out,
-                              tarn_error *err)
-{
-    tarn_status status = TARN_OK;
-    uint32_t id;
-    if (count) qsort(found, count, sizeof *found, compare_texts);
-    for (size_t i = 0; status == TARN_OK && i < count; i++)
-        status = tarn__names_add(out, found[i], strlen(found[i]), &id, err);
-    return status;
-}
-
-/* Journal names whose shard has neither name were never there. */
-static bool is_there(const tarn__stage *s, const char *name)
-{
-    char *path = tarn__stage_find(s, name);
-    bool there = path && access(path, F_OK) == 0;
-    free(path);
-    return there;
-}
-
 tarn_status tarn__stage_leftovers(const tarn__stage *s, tarn__names *out, tarn_error *err)
 {
-    char **found = NULL;
-    size_t count = 0, capacity = 0;
-    tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < s->coming.count; i++) {
-        const char *name = tarn__names_get(&s->coming, i).data;
-        if (!is_there(s, name)) continue;
-        status = tarn__grow(&found, sizeof *found, count, &capacity, err);
-        if (status == TARN_OK && !(found[count++] = strdup(name)))
-            status = tarn__fail_memory(err);
-    }
-    DIR *dir = opendir(s->folder);
-    struct dirent *entry;
-    while (status == TARN_OK && dir && (entry = readdir(dir))) {
-        char *name = name_of_part(s, entry->d_name);
-        if (!name) continue;
-        status = tarn__grow(&found, sizeof *found, count, &capacity, err);
-        if (status == TARN_OK)
-            found[count++] = name;
-        else
-            free(name);
-    }
-    if (dir) closedir(dir);
-    if (status == TARN_OK) status = add_sorted(found, count, out, err);
-    for (size_t i = 0; i < count; i++)
-        free(found[i]);
-    free(found);
+    list found = {0};
+    uint32_t id;
+    tarn_status status = add_announced(s, &found, err);
+    if (status == TARN_OK) status = add_parts(s, &found, err);
+    if (found.count) qsort(found.names, found.count, sizeof *found.names, compare_texts);
+    for (size_t i = 0; status == TARN_OK && i < found.count; i++)
+        status = tarn__names_add(out, found.names[i], strlen(found.names[i]), &id, err);
+    for (size_t i = 0; i < found.count; i++)
+        free(found.names[i]);
+    free(found.names);
     return status;
 }
 
-char *tarn__stage_find(const tarn__stage *s, const char *name)
+tarn_status tarn__stage_find(const tarn__stage *s, const char *name, char **out,
+                             tarn_error *err)
 {
-    char *part = tarn__stage_part(s, name);
-    if (!part || access(part, F_OK) == 0) return part;
-    free(part);
-    return tarn__stage_path(s, name);
+    struct stat st;
+    *out = tarn__stage_part(s, name);
+    if (*out && !exists(*out)) {
+        free(*out);
+        *out = tarn__stage_path(s, name);
+    }
+    if (!*out) return tarn__fail_memory(err);
+    tarn_status status = TARN_OK;
+    if (lstat(*out, &st) != 0)
+        status = tarn__fail_errno(err, *out, errno, "cannot stat");
+    else if (!S_ISREG(st.st_mode))
+        status = tarn__fail_at(err, TARN_ERR_UNSUPPORTED, *out, TARN_NO_OFFSET,
+                               "not a file that a writer left; remove it");
+    if (status != TARN_OK) free(*out);
+    return status;
 }
 
-tarn_status tarn__stage_discard(tarn__stage *s, const char *const *names, size_t count,
-                                tarn_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        char *part = tarn__stage_part(s, names[i]);
-        char *path = tarn__stage_path(s, names[i]);
-        bool mine =
-            tarn__names_find(&s->coming, names[i], strlen(names[i])) != TARN__NAME_NONE;
-        if (part) unlink(part);
-        if (path && mine) unlink(path);
-        free(part);
-        free(path);
-    }
-    return tarn__stage_done(s, err);
-}
+/* --- Removing -------------------------------------------------------------------------
+ */
 
 static tarn_status remove_one(char *path, tarn_error *err)
 {
@@ -359,34 +299,103 @@ static tarn_status remove_one(char *path, tarn_error *err)
     return status;
 }
 
-tarn_status tarn__stage_clear(const tarn__stage *s, tarn_error *err)
+static bool is_in(const tarn__names *names, const char *name)
 {
-    if (!s->going.count) return TARN_OK;
+    return tarn__names_find(names, name, strlen(name)) != TARN__NAME_NONE;
+}
+
+tarn_status tarn__stage_done(tarn__stage *s, tarn_error *err)
+{
+    if (s->journal == TARN__JOURNAL_NONE) return TARN_OK;
+    TARN_TRY(remove_one(strdup(s->journal_path), err));
+    s->journal = TARN__JOURNAL_NONE;
+    return TARN_OK;
+}
+
+/* The first failure is the one that is told. */
+static void try_remove(char *path, tarn_status *first, tarn_error *err)
+{
+    tarn_error why;
+    tarn_status status = remove_one(path, &why);
+    if (*first != TARN_OK || status == TARN_OK) return;
+    *first = status;
+    if (err) *err = why;
+}
+
+tarn_status tarn__stage_discard(tarn__stage *s, tarn_error *err)
+{
+    tarn__names left;
+    tarn__names_init(&left);
+    tarn_status status = tarn__stage_leftovers(s, &left, err);
+    for (size_t i = 0; i < left.count; i++) {
+        const char *name = tarn__names_get(&left, i).data;
+        try_remove(tarn__stage_part(s, name), &status, err);
+        if (is_in(&s->coming, name)) try_remove(tarn__stage_path(s, name), &status, err);
+    }
+    tarn__names_reset(&left);
+    bool half_gone = s->journal == TARN__JOURNAL_LIVE;
+    for (size_t i = 0; half_gone && i < s->going.count; i++)
+        try_remove(tarn__stage_path(s, tarn__names_get(&s->going, i).data), &status, err);
+    return status == TARN_OK ? tarn__stage_done(s, err) : status;
+}
+
+/* --- Publishing -----------------------------------------------------------------------
+ */
+
+/* Whether the shard under this name is the new one already, because an interrupted
+ * writer has got so far. */
+static bool is_named(const tarn__stage *s, const char *name)
+{
+    char *part = tarn__stage_part(s, name), *path = tarn__stage_path(s, name);
+    bool named = part && path && is_in(&s->coming, name) && exists(path) &&
+                 (!exists(part) || is_same_file(part, path));
+    free(part);
+    free(path);
+    return named;
+}
+
+/* The index goes first, for good: from then on the journal counts. */
+static tarn_status clear(const tarn__stage *s, tarn_error *err)
+{
     TARN_TRY(remove_one(tarn__sums_path(s->index_path), err));
     TARN_TRY(remove_one(strdup(s->index_path), err));
-    for (size_t i = 0; i < s->going.count; i++)
-        TARN_TRY(
-            remove_one(tarn__stage_path(s, tarn__names_get(&s->going, i).data), err));
+    if (s->going.count && !s->no_sync) TARN_TRY(tarn__sync_folder(s->index_path, err));
+    for (size_t i = 0; i < s->going.count; i++) {
+        const char *name = tarn__names_get(&s->going, i).data;
+        if (!is_named(s, name)) TARN_TRY(remove_one(tarn__stage_path(s, name), err));
+    }
     return TARN_OK;
+}
+
+static tarn_status rename_part(const char *part, const char *path, tarn_error *err)
+{
+    if (tarn__rename_new(part, path) == 0) return TARN_OK;
+    if (errno != EEXIST)
+        return tarn__fail_errno(err, path, errno, "cannot rename %s", part);
+    return tarn__fail_at(err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
+                         "a file of this name came while the fold was written; remove "
+                         "it and resume");
 }
 
 static tarn_status name_one(const tarn__stage *s, const char *name, tarn_error *err)
 {
+    if (is_named(s, name)) return remove_one(tarn__stage_part(s, name), err);
     char *part = tarn__stage_part(s, name), *path = tarn__stage_path(s, name);
-    tarn_status status = TARN_OK;
-    if (!part || !path)
-        status = tarn__fail_memory(err);
-    else if (rename(part, path) != 0 && (errno != ENOENT || access(path, F_OK) != 0))
-        status = tarn__fail_errno(err, path, errno, "cannot rename %s", part);
+    tarn_status status =
+        part && path ? rename_part(part, path, err) : tarn__fail_memory(err);
     free(part);
     free(path);
     return status;
 }
 
-tarn_status tarn__stage_name(const tarn__stage *s, const char *const *names, size_t count,
-                             bool no_sync, tarn_error *err)
+tarn_status tarn__stage_name(tarn__stage *s, const char *const *names, size_t count,
+                             bool replaces, tarn_error *err)
 {
+    tarn__journal journal = {replaces ? NULL : s->index_path, names, count, &s->going};
+    TARN_TRY(tarn__journal_write(&journal, s->journal_path, s->no_sync, err));
+    s->journal = TARN__JOURNAL_LIVE;
+    if (replaces) TARN_TRY(clear(s, err));
     for (size_t i = 0; i < count; i++)
         TARN_TRY(name_one(s, names[i], err));
-    return no_sync ? TARN_OK : tarn__sync_folder(s->index_path, err);
+    return s->no_sync ? TARN_OK : tarn__sync_folder(s->index_path, err);
 }

@@ -171,20 +171,74 @@ static tarn_status fail_folds(const tarn_folder *folder, const char *path,
                          tarn_folder_fold(folder, 0));
 }
 
-static tarn_status open_folder(tarn_fold *f, const char *path, tarn_error *err)
+/* A file, as opposed to another one of the same name. */
+typedef struct identity {
+    ino_t number;
+    struct timespec changed;
+} identity;
+
+static identity identify(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (identity){st.st_ino, st.st_mtim} : (identity){0};
+}
+
+static bool is_same(identity a, identity b)
+{
+    return a.number == b.number && a.changed.tv_sec == b.changed.tv_sec &&
+           a.changed.tv_nsec == b.changed.tv_nsec;
+}
+
+static tarn_status attach_fold(tarn_fold *f, const tarn_folder *folder, const char *path,
+                               tarn_error *err)
+{
+    if (tarn_folder_count(folder) > 1) return fail_folds(folder, path, err);
+    f->name = strdup(tarn_folder_fold(folder, 0));
+    if (!f->name) return tarn__fail_memory(err);
+    const char *index_path = tarn_folder_index_path(folder, 0);
+    identity before = identify(index_path);
+    TARN_TRY(attach(f, index_path, tarn_folder_shards(folder, 0),
+                    tarn_folder_shard_count(folder, 0), err));
+    if (is_same(before, identify(index_path))) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, index_path, TARN_NO_OFFSET,
+                         "the index was replaced while the fold was opened; try again");
+}
+
+static void detach(tarn_fold *f)
+{
+    tarn__filecache_free(f->files);
+    tarn_index_free(f->index);
+    free(f->name);
+    f->files = NULL;
+    f->index = NULL;
+    f->name = NULL;
+}
+
+static tarn_status open_once(tarn_fold *f, const char *path, tarn_error *err)
 {
     tarn_folder *folder;
     TARN_TRY(tarn_folder_open(path, &folder, err));
-    tarn_status status = TARN_OK;
-    if (tarn_folder_count(folder) > 1)
-        status = fail_folds(folder, path, err);
-    else if (!(f->name = strdup(tarn_folder_fold(folder, 0))))
-        status = tarn__fail_memory(err);
-    else
-        status =
-            attach(f, tarn_folder_index_path(folder, 0), tarn_folder_shards(folder, 0),
-                   tarn_folder_shard_count(folder, 0), err);
+    tarn_status status = attach_fold(f, folder, path, err);
     tarn_folder_close(folder);
+    if (status != TARN_OK) detach(f);
+    return status;
+}
+
+/* The shards are listed first, and index and sums are read after them: if a writer
+ * publishes in between, they do not fit together, and are looked at again. */
+static tarn_status open_folder(tarn_fold *f, const char *path, tarn_error *err)
+{
+    enum { TRIES = 20 };
+    char *folder;
+    const char *only;
+    TARN_TRY(tarn__path_split(path, &folder, &only, err));
+    tarn_status status = TARN_OK;
+    for (int i = 0; i < TRIES; i++) {
+        identity before = identify(folder);
+        status = open_once(f, path, err);
+        if (status == TARN_OK || is_same(before, identify(folder))) break;
+    }
+    free(folder);
     return status;
 }
 

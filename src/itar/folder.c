@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "itar/commit.h"
+#include "itar/journal.h"
 
 static const char tar_ending[] = ".tar", index_ending[] = ".taridx";
 static const char nameless[] = "data"; /* the fold of shards that are only a number */
@@ -98,6 +98,15 @@ bool tarn__shard_name(const char *name, const char **fold_name, size_t *fold_len
         *suffix_len = 0;
     }
     return true;
+}
+
+bool tarn__is_shard_of(const char *fold_name, const char *name)
+{
+    const char *of, *suffix;
+    size_t of_len, suffix_len;
+    return !strchr(name, '/') &&
+           tarn__shard_name(name, &of, &of_len, &suffix, &suffix_len) &&
+           of_len == strlen(fold_name) && memcmp(of, fold_name, of_len) == 0;
 }
 
 tarn_status tarn__path_split(const char *path, char **out_folder, const char **out_fold,
@@ -268,42 +277,52 @@ static bool is_journal(const char *name)
            strcmp(name + len - ending, TARN__JOURNAL_ENDING) == 0;
 }
 
-/* Shards of a fold that a writer was about to add are not there yet. */
-static void hide(fold *one, const char *journal_path)
+/* Shards of a fold that a writer was about to add are not there yet. The listing may have
+ * begun before the writer did: the journal is looked for after it, by name, so that every
+ * shard that was seen and is not there yet is in it. */
+static tarn_status hide(tarn_folder *f, fold *one, tarn_error *err)
 {
-    tarn__names hidden;
+    tarn__names coming, going;
+    tarn__journal_state ignored;
+    char *path;
+    if (asprintf(&path, "%s/.%s%s", f->path, one->name, TARN__JOURNAL_ENDING) < 0)
+        return tarn__fail_memory(err);
     size_t kept = 0;
-    tarn__names_init(&hidden);
-    tarn__journal_load(journal_path, one->index_path, &hidden, &hidden);
+    tarn__names_init(&coming);
+    tarn__names_init(&going);
+    tarn_status status = tarn__journal_load(path, one->name, one->index_path, &coming,
+                                            &going, &ignored, err);
     for (size_t i = 0; i < one->count; i++) {
         const char *name = strrchr(one->shards[i].path, '/') + 1;
-        if (tarn__names_find(&hidden, name, strlen(name)) == TARN__NAME_NONE)
+        size_t len = strlen(name);
+        if (tarn__names_find(&coming, name, len) == TARN__NAME_NONE &&
+            tarn__names_find(&going, name, len) == TARN__NAME_NONE)
             one->shards[kept++] = one->shards[i];
         else
             free(one->shards[i].path);
     }
+    f->unfinished |= kept < one->count;
     one->count = kept;
-    tarn__names_reset(&hidden);
+    tarn__names_reset(&coming);
+    tarn__names_reset(&going);
+    free(path);
+    return status;
 }
 
 static tarn_status hide_unfinished(tarn_folder *f, tarn_error *err)
 {
-    if (!f->unfinished) return TARN_OK;
     size_t kept = 0;
+    tarn_status status = TARN_OK;
     for (size_t i = 0; i < f->count; i++) {
         fold *one = &f->folds[i];
-        char *path = NULL;
-        if (asprintf(&path, "%s/.%s%s", f->path, one->name, TARN__JOURNAL_ENDING) < 0)
-            return tarn__fail_memory(err);
-        hide(one, path);
-        free(path);
+        if (status == TARN_OK) status = hide(f, one, err);
         if (one->count)
             f->folds[kept++] = *one;
         else
             free_fold(one);
     }
     f->count = kept;
-    return TARN_OK;
+    return status;
 }
 
 static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)

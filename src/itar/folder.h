@@ -19,4 +19,7 @@ bool tarn__is_index_path(const char *path);
 bool tarn__shard_name(const char *name, const char **fold, size_t *fold_len,
                       const char **suffix, size_t *suffix_len);
 
+/* Whether a file name, without any folder, is that of a shard of the fold. */
+bool tarn__is_shard_of(const char *fold, const char *name);
+
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/pool.h"
@@ -41,6 +42,13 @@ static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_e
         tarn__parallel(threads, w->n_shards - from, scan_task, &r, &failed);
     if (status != TARN_OK && err) *err = w->build.scans[from + failed].error;
     return status;
+}
+
+/* Whether an interrupted writer got as far as the index, but not to its sums. */
+static bool lacks_sums(const tarn_fold_writer *w)
+{
+    return w->options.resume && w->stage.journal == TARN__JOURNAL_PAST &&
+           !tarn_fold_index(w->base)->sums;
 }
 
 /* The checksums that the fold has, for the scans of its shards. */
@@ -91,9 +99,17 @@ static tarn_status list_fold(const tarn_fold_writer *w, tarn_folder **out,
 {
     char *path;
     tarn_error ignored;
+    struct stat st;
     if (asprintf(&path, "%s:%s", w->stage.folder, w->stage.fold) < 0)
         return tarn__fail_memory(err);
     *out = NULL;
+    if (stat(path, &st) == 0) {
+        tarn_status taken =
+            tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
+                          "this is also how readers spell the fold; rename it");
+        free(path);
+        return taken;
+    }
     tarn_status status = tarn_folder_open(path, out, &ignored);
     free(path);
     if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
@@ -127,9 +143,10 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
         TARN_TRY(tarn__writer_add_shard(w, strdup(base_name(paths[i])), strdup(paths[i]),
                                         err));
     w->n_base = count;
-    TARN_TRY(scan_from(w, 0, false, err));
+    w->completes = lacks_sums(w);
+    TARN_TRY(scan_from(w, 0, w->completes, err));
     w->scanning.sums = true;
-    TARN_TRY(take_checksums(w, err));
+    if (!w->completes) TARN_TRY(take_checksums(w, err));
     return number_from(w, w->names[count - 1], err);
 }
 
@@ -142,14 +159,38 @@ static tarn_status take_keys(tarn_fold_writer *w, size_t shard, tarn_error *err)
     TARN_TRY(tarn__keyset_next_scan(&w->keys, err));
     for (size_t i = 0; i < scan->n_runs; i++) {
         tarn__name key = tarn__scan_key(scan, i);
-        if (tarn__keyset_has(&w->keys, scans, key.data, key.size))
+        bool there;
+        w->lower.size = 0;
+        TARN_TRY(tarn__buf_add(&w->lower, key.data, key.size, err));
+        TARN_TRY(tarn__buf_add(&w->lower, "", 1, err));
+        uint64_t hash = tarn__keyset_hash(&w->keys, key.data, key.size);
+        TARN_TRY(tarn__writer_has(w, w->lower.data, key.size, hash, &there, err));
+        if (there)
             return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, w->build.paths[shard],
                                  TARN_NO_OFFSET,
-                                 "a key is there twice; these shards were not left by a "
-                                 "writer, remove them");
-        TARN_TRY(tarn__keyset_add(&w->keys, scans, key.data, key.size, err));
+                                 "a key is there twice: this shard was not written to "
+                                 "be added to the fold; remove it, or overwrite");
+        TARN_TRY(tarn__keyset_add(&w->keys, scans, hash, err));
     }
     return TARN_OK;
+}
+
+/* Finished shards go behind those of the fold, all named alike: readers sort them, and
+ * number them in that order. */
+static tarn_status check_order(tarn_fold_writer *w, const char *name, tarn_error *err)
+{
+    const char *last = w->n_shards ? w->names[w->n_shards - 1] : NULL;
+    char *prefix = strdup(w->prefix);
+    unsigned digits = w->digits;
+    tarn_status status = prefix ? number_from(w, name, err) : tarn__fail_memory(err);
+    bool good = !last || (status == TARN_OK && strcmp(prefix, w->prefix) == 0 &&
+                          digits == w->digits && strcmp(last, name) < 0);
+    free(prefix);
+    if (status != TARN_OK || good) return status;
+    return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
+                         "an interrupted writer left shard %s, which is not behind %s: "
+                         "it was to replace the fold; overwrite to begin again",
+                         name, last);
 }
 
 static tarn_status take_finished(tarn_fold_writer *w, const tarn__names *left,
@@ -159,15 +200,17 @@ static tarn_status take_finished(tarn_fold_writer *w, const tarn__names *left,
     bool sums = w->scanning.sums;
     for (size_t i = 0; i < left->count; i++) {
         const char *name = tarn__names_get(left, i).data;
-        TARN_TRY(tarn__writer_add_shard(w, strdup(name),
-                                        tarn__stage_find(&w->stage, name), err));
+        char *path;
+        TARN_TRY(check_order(w, name, err));
+        TARN_TRY(tarn__stage_find(&w->stage, name, &path, err));
+        TARN_TRY(tarn__writer_add_shard(w, strdup(name), path, err));
     }
     if (w->n_shards == from) return TARN_OK;
     TARN_TRY(scan_from(w, from, true, err));
     w->scanning.sums = sums;
     for (size_t i = from; i < w->n_shards; i++)
         TARN_TRY(take_keys(w, i, err));
-    return number_from(w, w->names[w->n_shards - 1], err);
+    return TARN_OK;
 }
 
 /* --- What becomes of it
@@ -185,28 +228,40 @@ static tarn_status refuse_leftovers(const tarn_fold_writer *w, size_t count,
 
 /* Nothing goes before the new fold is complete, but what was never published. */
 static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_folder *folder,
-                                    const tarn__names *left, tarn_error *err)
+                                    tarn_error *err)
 {
-    const char **names = calloc(left->count + 1, sizeof *names);
-    if (!names) return tarn__fail_memory(err);
-    for (size_t i = 0; i < left->count; i++)
-        names[i] = tarn__names_get(left, i).data;
-    tarn_status status = tarn__stage_discard(&w->stage, names, left->count, err);
-    free(names);
-    for (size_t i = 0;
-         status == TARN_OK && folder && i < tarn_folder_shard_count(folder, 0); i++) {
+    tarn__stage *s = &w->stage;
+    TARN_TRY(tarn__stage_discard(s, err));
+    tarn__names_reset(&s->coming);
+    tarn__names_reset(&s->going);
+    tarn__names_init(&s->coming);
+    tarn__names_init(&s->going);
+    for (size_t i = 0; folder && i < tarn_folder_shard_count(folder, 0); i++) {
         const char *name = base_name(tarn_folder_shards(folder, 0)[i]);
         uint32_t id;
-        status = tarn__names_add(&w->stage.going, name, strlen(name), &id, err);
+        TARN_TRY(tarn__names_add(&s->going, name, strlen(name), &id, err));
     }
-    return status;
+    return TARN_OK;
+}
+
+/* A journal that has come true, or whose shards are all gone, says nothing any more. */
+static bool is_void(const tarn_fold_writer *w, const tarn__names *left)
+{
+    const tarn__stage *s = &w->stage;
+    if (s->journal == TARN__JOURNAL_PAST) return !w->completes;
+    return s->journal == TARN__JOURNAL_LIVE && !left->count && !s->going.count;
 }
 
 static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
                           const tarn__names *left, tarn_error *err)
 {
     const tarn_fold_writer_options *o = &w->options;
-    if (o->overwrite) return plan_replacement(w, folder, left, err);
+    if (o->overwrite) return plan_replacement(w, folder, err);
+    if (w->stage.journal == TARN__JOURNAL_DAMAGED)
+        return tarn__fail_at(err, TARN_ERR_FORMAT, w->stage.journal_path, TARN_NO_OFFSET,
+                             "this should say which shards an interrupted writer was "
+                             "about to publish, but is damaged; check the fold, then "
+                             "remove this file, or overwrite the fold");
     if (left->count && !o->resume) return refuse_leftovers(w, left->count, err);
     if (folder && !o->append && !o->resume)
         return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
@@ -215,7 +270,27 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
                              w->stage.fold, tarn_folder_shard_count(folder, 0),
                              tarn_folder_shard_count(folder, 0) == 1 ? "" : "s");
     if (folder) TARN_TRY(take_base(w, folder, err));
-    return take_finished(w, left, err);
+    TARN_TRY(take_finished(w, left, err));
+    return is_void(w, left) ? tarn__stage_done(&w->stage, err) : TARN_OK;
+}
+
+tarn_status tarn__writer_count(tarn_fold_writer *w, size_t shard, tarn_error *err)
+{
+    const tarn__scan *scan = &w->build.scans[shard];
+    w->n_rows += scan->n_rows;
+    for (size_t k = 0; k < scan->fields.count; k++) {
+        tarn__name name = tarn__names_get(&scan->fields, k);
+        uint32_t id;
+        TARN_TRY(tarn__names_add(&w->known, name.data, name.size, &id, err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status count_found(tarn_fold_writer *w, tarn_error *err)
+{
+    for (size_t i = 0; i < w->n_shards; i++)
+        TARN_TRY(tarn__writer_count(w, i, err));
+    return TARN_OK;
 }
 
 tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
@@ -226,6 +301,7 @@ tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
     tarn_status status = tarn__stage_leftovers(&w->stage, &left, err);
     if (status == TARN_OK) status = list_fold(w, &folder, err);
     if (status == TARN_OK) status = decide(w, folder, &left, err);
+    if (status == TARN_OK) status = count_found(w, err);
     tarn_folder_close(folder);
     tarn__names_reset(&left);
     return status;

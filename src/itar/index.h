@@ -5,6 +5,7 @@
 #include <tarn/index.h>
 
 #include "base/names.h"
+#include "io/publish.h"
 #include "itar/row.h"
 #include "itar/sums.h"
 
@@ -66,10 +67,19 @@ TARN_CHECKED static inline tarn_status tarn__index_use(const struct tarn_index *
 /* An empty index, to be filled. NULL when memory is out. */
 struct tarn_index *tarn__index_new(void);
 
-/* tarn_index_save, without waiting for the disk if so asked. */
-TARN_CHECKED tarn_status tarn__index_save(const struct tarn_index *index,
-                                          const char *path, bool no_sync,
-                                          tarn_error *err);
+/* An index and its sums on the disk, but without their names yet. */
+typedef struct tarn__saving {
+    tarn__publish rows, sums;
+    char *sums_path;
+} tarn__saving;
+
+/* tarn_index_save in two steps: all that takes space or time, and the names. publish ends
+ * a saving whatever comes of it, reset one that is not to be published. */
+TARN_CHECKED tarn_status tarn__index_prepare(const struct tarn_index *index,
+                                             const char *path, bool no_sync,
+                                             tarn__saving *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__index_publish(tarn__saving *saving, tarn_error *err);
+void tarn__saving_reset(tarn__saving *saving);
 
 typedef enum tarn__load {
     TARN__LOAD_CHECKED,  /* every row is looked at */

@@ -51,6 +51,13 @@ static bool is_key(const tarn__keyset *set, const tarn__scan *scans, uint64_t sl
     return name.size == len && memcmp(name.data, key, len) == 0;
 }
 
+uint64_t tarn__keyset_hash(const tarn__keyset *set, const char *key, size_t len)
+{
+    uint64_t hash = tarn__name_hash(key, len);
+    if (set->slots) __builtin_prefetch(&set->slots[hash & (set->slot_count - 1)], 1);
+    return hash;
+}
+
 /* The slot that has the key, or the empty one where it belongs. */
 static size_t slot_of(const tarn__keyset *set, const uint64_t *slots, size_t slot_count,
                       const tarn__scan *scans, uint64_t hash, const char *key, size_t len)
@@ -63,18 +70,17 @@ static size_t slot_of(const tarn__keyset *set, const uint64_t *slots, size_t slo
 }
 
 size_t tarn__keyset_find(const tarn__keyset *set, const tarn__scan *scans,
-                         const char *key, size_t len)
+                         const char *key, size_t len, uint64_t hash)
 {
     if (!set->slot_count) return SIZE_MAX;
-    uint64_t hash = tarn__name_hash(key, len);
     size_t at = slot_of(set, set->slots, set->slot_count, scans, hash, key, len);
     return set->slots[at] ? scan_of(set, (uint32_t)set->slots[at] - 1) : SIZE_MAX;
 }
 
 bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const char *key,
-                      size_t len)
+                      size_t len, uint64_t hash)
 {
-    return tarn__keyset_find(set, scans, key, len) != SIZE_MAX;
+    return tarn__keyset_find(set, scans, key, len, hash) != SIZE_MAX;
 }
 
 static void put(uint64_t *slots, size_t slot_count, uint64_t hash, uint32_t number)
@@ -111,11 +117,11 @@ static tarn_status make_room(tarn__keyset *set, const tarn__scan *scans, tarn_er
     return TARN_OK;
 }
 
-tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans, const char *key,
-                             size_t len, tarn_error *err)
+tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans, uint64_t hash,
+                             tarn_error *err)
 {
     TARN_TRY(make_room(set, scans, err));
-    put(set->slots, set->slot_count, tarn__name_hash(key, len), set->count++);
+    put(set->slots, set->slot_count, hash, set->count++);
     return TARN_OK;
 }
 

@@ -142,41 +142,54 @@ static tarn_status write_both(const tarn_index *index, const char *path,
     return status;
 }
 
-/* Publishes an index whose rows are in memory, or in rows already. */
-static tarn_status publish(const tarn_index *index, const char *path, tarn__publish *rows,
-                           tarn_error *err)
+/* Writes an index whose rows are in memory, or in saving->rows already. */
+static tarn_status fill(const tarn_index *index, const char *path, tarn__saving *saving,
+                        tarn_error *err)
 {
-    tarn__publish sums = {.fd = -1};
-    char *sums_path = tarn__sums_path(path);
-    tarn_status status = sums_path ? TARN_OK : tarn__fail_memory(err);
-    if (status == TARN_OK && index->sums)
-        status = tarn__publish_begin(&sums, sums_path, err);
-    sums.no_sync = rows->no_sync;
-    if (status == TARN_OK) status = write_both(index, path, rows, &sums, err);
-    if (status == TARN_OK)
-        status = tarn__publish_pair(rows, index->sums ? &sums : NULL, sums_path, err);
-    tarn__publish_abandon(&sums);
-    free(sums_path);
+    saving->sums_path = tarn__sums_path(path);
+    if (!saving->sums_path) return tarn__fail_memory(err);
+    if (index->sums) TARN_TRY(tarn__publish_begin(&saving->sums, saving->sums_path, err));
+    saving->sums.no_sync = saving->rows.no_sync;
+    return write_both(index, path, &saving->rows, &saving->sums, err);
+}
+
+void tarn__saving_reset(tarn__saving *saving)
+{
+    tarn__publish_abandon(&saving->rows);
+    tarn__publish_abandon(&saving->sums);
+    free(saving->sums_path);
+    saving->sums_path = NULL;
+}
+
+tarn_status tarn__index_prepare(const tarn_index *index, const char *path, bool no_sync,
+                                tarn__saving *out, tarn_error *err)
+{
+    *out = (tarn__saving){.rows = {.fd = -1}, .sums = {.fd = -1}};
+    if (index->path || index->contents.data)
+        return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
+                             "only an index that was built in memory can be saved");
+    TARN_TRY(tarn__publish_begin(&out->rows, path, err));
+    out->rows.no_sync = no_sync;
+    tarn_status status = fill(index, path, out, err);
+    if (status == TARN_OK) status = tarn__publish_sync(&out->rows, err);
+    if (status == TARN_OK && index->sums) status = tarn__publish_sync(&out->sums, err);
+    if (status != TARN_OK) tarn__saving_reset(out);
+    return status;
+}
+
+tarn_status tarn__index_publish(tarn__saving *saving, tarn_error *err)
+{
+    tarn__publish *sums = saving->sums.final ? &saving->sums : NULL;
+    tarn_status status = tarn__publish_pair(&saving->rows, sums, saving->sums_path, err);
+    tarn__saving_reset(saving);
     return status;
 }
 
 tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
 {
-    return tarn__index_save(index, path, false, err);
-}
-
-tarn_status tarn__index_save(const tarn_index *index, const char *path, bool no_sync,
-                             tarn_error *err)
-{
-    tarn__publish rows;
-    if (index->path || index->contents.data)
-        return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
-                             "only an index that was built in memory can be saved");
-    TARN_TRY(tarn__publish_begin(&rows, path, err));
-    rows.no_sync = no_sync;
-    tarn_status status = publish(index, path, &rows, err);
-    tarn__publish_abandon(&rows);
-    return status;
+    tarn__saving saving;
+    TARN_TRY(tarn__index_prepare(index, path, false, &saving, err));
+    return tarn__index_publish(&saving, err);
 }
 
 tarn_status tarn__index_create(const char *const *shards, size_t count,
@@ -184,15 +197,18 @@ tarn_status tarn__index_create(const char *const *shards, size_t count,
                                const char *path, tarn_index **out,
                                tarn_index_report *report, tarn_error *err)
 {
-    tarn__publish rows;
+    tarn__saving saving = {.rows = {.fd = -1}, .sums = {.fd = -1}};
     tarn_index *index = NULL;
-    TARN_TRY(tarn__publish_begin(&rows, path, err));
+    TARN_TRY(tarn__publish_begin(&saving.rows, path, err));
     /* A file that cannot be mapped gets its rows in the end. */
-    tarn__publish *stream = tarn__is_local(rows.fd) ? &rows : NULL;
+    tarn__publish *stream = tarn__is_local(saving.rows.fd) ? &saving.rows : NULL;
     tarn_status status =
         tarn__index_build(shards, count, options, hash, stream, &index, report, err);
-    if (status == TARN_OK) status = publish(index, path, &rows, err);
-    tarn__publish_abandon(&rows);
+    if (status == TARN_OK) status = fill(index, path, &saving, err);
+    if (status == TARN_OK)
+        status = tarn__index_publish(&saving, err);
+    else
+        tarn__saving_reset(&saving);
     if (status == TARN_OK && out)
         *out = index;
     else

@@ -60,14 +60,14 @@ static tarn_status check_fold_name(const char *fold, tarn_error *err)
 {
     char shown[120];
     size_t len = strlen(fold);
-    bool good = len > 0 && len < 128 && !strpbrk(fold, "_/\\.");
+    bool good = len > 0 && len < 128 && !strpbrk(fold, "_/\\.:");
     for (size_t i = 0; i < len; i++)
-        good = good && (unsigned char)fold[i] >= 0x20;
+        good = good && (unsigned char)fold[i] >= 0x20 && fold[i] != 0x7f;
     if (good && tarn__utf8_is_valid(fold, len)) return TARN_OK;
     return tarn__fail(
         err, TARN_ERR_USAGE,
         "%s cannot be the name of a fold: readers take it from the names of "
-        "the shards, so it has no _, /, \\ or dot",
+        "the shards, so it has no _, /, \\, colon or dot",
         tarn_printable(shown, sizeof shown, fold, len));
 }
 
@@ -79,6 +79,10 @@ static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *
     if (o->digits < 1 || o->digits > 9)
         return tarn__fail(err, TARN_ERR_USAGE, "shard numbers have 1 to 9 digits, not %u",
                           o->digits);
+    if (o->tar.rules != TARN_RULES_STRICT)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the names in a fold follow the strict rules: others would not "
+                          "be found again");
     return TARN_OK;
 }
 
@@ -92,6 +96,7 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->build.hash = tarn__key_hash;
     pthread_mutex_init(&w->build.lock, NULL);
     tarn__buf_init(&w->lower, SIZE_MAX / 2);
+    tarn__names_init(&w->known);
     w->stage.lock = -1;
     TARN_TRY(check_options(&w->options, err));
     TARN_TRY(check_fold_name(fold, err));
@@ -99,7 +104,7 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->digits = w->options.digits;
     if (asprintf(&w->prefix, "%s_", fold) < 0) return tarn__fail_memory(err);
     TARN_TRY(tarn__archive_init(&w->archive, &w->options.tar, err));
-    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, err));
+    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, w->options.tar.sink.no_sync, err));
     return tarn__writer_found(w, err);
 }
 
@@ -115,6 +120,7 @@ static void close_writer(tarn_fold_writer *w)
     tarn_fold_close(w->base);
     tarn__keyset_reset(&w->keys);
     tarn__buf_reset(&w->lower);
+    tarn__names_reset(&w->known);
     tarn__stage_close(&w->stage);
     free(w->prefix);
     free(w->fields);
@@ -170,8 +176,11 @@ static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
     sink.overwrite = true;
     sink.filter = TARN_FILTER_NONE;
     tarn_status status = tarn__scan_init(&w->build.scans[w->n_shards - 1], err);
-    if (status == TARN_OK) status = tarn__keyset_next_scan(&w->keys, err);
     if (status == TARN_OK) status = tarn__archive_begin(&w->archive, part, &sink, err);
+    if (status == TARN_OK) {
+        status = tarn__keyset_next_scan(&w->keys, err);
+        if (status != TARN_OK) tarn__out_abandon(&w->archive.out);
+    }
     if (status != TARN_OK) {
         tarn__writer_drop_shard(w);
         return status;
@@ -270,12 +279,12 @@ static const tarn__scan *own_scans(const tarn_fold_writer *w)
     return w->n_shards ? w->build.scans + w->n_base : NULL;
 }
 
-tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
-                                 tarn_error *err)
+tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
+                             uint64_t hash, bool *out, tarn_error *err)
 {
     tarn_sample ignored;
     tarn_error why;
-    *out = tarn__keyset_has(&w->keys, own_scans(w), key, strlen(key));
+    *out = tarn__keyset_has(&w->keys, own_scans(w), key, len, hash);
     if (*out || !w->base) return TARN_OK;
     tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
     *out = status == TARN_OK;
@@ -284,11 +293,19 @@ tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out
     return status;
 }
 
+tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
+                                 tarn_error *err)
+{
+    TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    size_t len = strlen(key);
+    return tarn__writer_has(w, key, len, tarn__keyset_hash(&w->keys, key, len), out, err);
+}
+
 static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *err)
 {
     bool there;
     char shown[120];
-    TARN_TRY(tarn_fold_writer_has(w, key, &there, err));
+    TARN_TRY(tarn__writer_has(w, key, w->plan.key_len, w->key_hash, &there, err));
     if (!there) return TARN_OK;
     return tarn__fail(err, TARN_ERR_EXISTS, "the key %s is there already",
                       tarn_printable(shown, sizeof shown, key, strlen(key)));
@@ -312,9 +329,28 @@ static tarn_status number_field(tarn_fold_writer *w, tarn__scan *scan, const cha
             return TARN_OK;
         }
     }
+    uint32_t ignored;
+    TARN_TRY(tarn__names_add(&w->known, name, len, &ignored, err));
     TARN_TRY(tarn__names_add(&scan->fields, name, len, out, err));
     *guess = *out;
     return TARN_OK;
+}
+
+/* What an index cannot hold is refused now, and not when all is written. */
+static tarn_status check_limits(const tarn_fold_writer *w, const tarn_field *fields,
+                                size_t count, tarn_error *err)
+{
+    if (w->n_rows + count > TARN_MAX_ROWS)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %llu members in one fold",
+                          (unsigned long long)TARN_MAX_ROWS);
+    if (w->known.count + count <= TARN_MAX_FIELDS) return TARN_OK;
+    size_t fresh = 0;
+    for (size_t i = 0; i < count; i++)
+        fresh += tarn__names_find(&w->known, fields[i].name, strlen(fields[i].name)) ==
+                 TARN__NAME_NONE;
+    if (w->known.count + fresh <= TARN_MAX_FIELDS) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_LIMIT, "more than %u different fields in one fold",
+                      TARN_MAX_FIELDS);
 }
 
 /* The sample is in the archive: its rows go into the scan. */
@@ -324,7 +360,7 @@ static tarn_status add_rows(tarn_fold_writer *w, const char *key,
     tarn__scan *scan = &w->build.scans[w->n_shards - 1];
     uint32_t id;
     uint64_t hash = tarn__key_hash(key, w->plan.key_len);
-    TARN_TRY(tarn__keyset_add(&w->keys, own_scans(w), key, w->plan.key_len, err));
+    TARN_TRY(tarn__keyset_add(&w->keys, own_scans(w), w->key_hash, err));
     TARN_TRY(tarn__scan_begin_run(scan, key, w->plan.key_len, hash, err));
     for (size_t i = 0; i < count; i++) {
         const tarn__planned *m = &w->plan.members[i];
@@ -360,11 +396,13 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
 {
     const tarn_field *fields;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    w->key_hash = tarn__keyset_hash(&w->keys, key, strlen(key));
     TARN_TRY(check_key(key, err));
     TARN_TRY(take_fields(w, given, count, &fields, err));
     TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &w->options.tar, key, fields, count,
                                err));
     TARN_TRY(check_new(w, key, err));
+    TARN_TRY(check_limits(w, fields, count, err));
     TARN_TRY(open_shard(w, key, err));
     TARN_TRY(tarn__write_sample(&w->archive, &w->plan, key, fields, count, err));
     tarn_status status = add_rows(w, key, fields, count, err);
@@ -372,6 +410,7 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
         w->archive.broken = true;
         return status;
     }
+    w->n_rows += count;
     w->samples++;
     w->payload += w->plan.payload;
     w->written.samples++;
@@ -404,16 +443,21 @@ static tarn_status make_index(tarn_fold_writer *w, tarn_index **out, tarn_error 
     return tarn__merge(&w->build, *out, &ignored, err);
 }
 
-/* See commit.h for the order of things. */
+/* All that takes space is on the disk before the first name changes: see commit.h. */
 static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *err)
 {
-    bool no_sync = w->options.tar.sink.no_sync;
     const char *const *names = (const char *const *)w->names + w->n_base;
     size_t count = w->n_shards - w->n_base;
-    TARN_TRY(tarn__stage_announce(&w->stage, names, count, no_sync, err));
-    TARN_TRY(tarn__stage_clear(&w->stage, err));
-    TARN_TRY(tarn__stage_name(&w->stage, names, count, no_sync, err));
-    TARN_TRY(tarn__index_save(index, w->stage.index_path, no_sync, err));
+    tarn__saving saving;
+    TARN_TRY(
+        tarn__index_prepare(index, w->stage.index_path, w->stage.no_sync, &saving, err));
+    tarn_status status = TARN_OK;
+    if (count) status = tarn__stage_name(&w->stage, names, count, !w->base, err);
+    if (status != TARN_OK) {
+        tarn__saving_reset(&saving);
+        return status;
+    }
+    TARN_TRY(tarn__index_publish(&saving, err));
     return tarn__stage_done(&w->stage, err);
 }
 
@@ -423,7 +467,7 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out,
     tarn_index *index = NULL;
     tarn_status status = tarn__check_unbroken(&w->archive, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);
-    if (status == TARN_OK && w->n_shards > w->n_base) {
+    if (status == TARN_OK && (w->n_shards > w->n_base || w->completes)) {
         status = make_index(w, &index, err);
         if (status == TARN_OK) status = commit(w, index, err);
     }
@@ -445,9 +489,7 @@ void tarn_fold_writer_abandon(tarn_fold_writer *w)
 {
     if (!w) return;
     if (w->open) tarn__writer_drop_shard(w);
-    if (w->n_shards)
-        (void)!tarn__stage_discard(&w->stage, (const char *const *)w->names + w->n_base,
-                                   w->n_shards - w->n_base, NULL);
+    (void)!tarn__stage_discard(&w->stage, NULL);
     close_writer(w);
 }
 

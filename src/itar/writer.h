@@ -28,7 +28,9 @@ struct tarn_fold_writer {
     size_t n_shards, name_capacity, path_capacity, scan_capacity;
     size_t n_base;     /* shards of the fold as it is, which come first */
     tarn_fold *base;   /* NULL for a new fold */
+    bool completes;    /* the index is written anew, whether or not samples come */
     tarn__keyset keys; /* of all samples but those of base */
+    uint64_t key_hash; /* of the sample at hand */
     char *prefix;      /* of shard names, up to the number */
     uint64_t number;   /* of the next shard */
     unsigned digits;
@@ -37,6 +39,8 @@ struct tarn_fold_writer {
     tarn_field *fields;        /* with names as they are written */
     size_t field_capacity;
     tarn__buf lower;
+    tarn__names known; /* fields of the whole fold, which an index has to number */
+    uint64_t n_rows;   /* of the whole fold */
     uint32_t *guesses; /* the number of the k-th field of a sample, last time */
     size_t guess_capacity;
     tarn_written written;
@@ -49,6 +53,11 @@ TARN_CHECKED tarn_status tarn__writer_add_shard(tarn_fold_writer *writer, char *
                                                 char *path, tarn_error *err);
 void tarn__writer_drop_shard(tarn_fold_writer *writer);
 
+/* Whether a sample with this key, which is NUL-terminated, is there. */
+TARN_CHECKED tarn_status tarn__writer_has(tarn_fold_writer *writer, const char *key,
+                                          size_t len, uint64_t hash, bool *out,
+                                          tarn_error *err);
+
 /* Decides by the options what becomes of the fold and the finished shards that are there:
  * takes them in, plans to replace them, or refuses. */
 TARN_CHECKED tarn_status tarn__writer_found(tarn_fold_writer *writer, tarn_error *err);
@@ -59,6 +68,9 @@ TARN_CHECKED tarn_status tarn__writer_end_shard(tarn_fold_writer *writer,
 /* The file name of the next shard; the caller frees it. */
 TARN_CHECKED tarn_status tarn__writer_name_shard(const tarn_fold_writer *writer,
                                                  char **out, tarn_error *err);
+/* Counts the rows and fields of a shard that others wrote. */
+TARN_CHECKED tarn_status tarn__writer_count(tarn_fold_writer *writer, size_t shard,
+                                            tarn_error *err);
 /* Looks through the shards from a number on, at every byte with sums. */
 TARN_CHECKED tarn_status tarn__writer_scan(tarn_fold_writer *writer, size_t from,
                                            bool sums, tarn_error *err);

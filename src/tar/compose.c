@@ -141,11 +141,11 @@ static tarn_status default_mtime(int64_t *out, tarn_error *err)
     char *end;
     *out = 0;
     if (!text || !*text) return TARN_OK;
-    long long value = strtoll(text, &end, 10);
-    if (*end || value < 0 || (uint64_t)value > OCTAL_MAX)
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*end || text[0] < '0' || text[0] > '9' || value > OCTAL_MAX)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "SOURCE_DATE_EPOCH is not a time in seconds: %.40s", text);
-    *out = value;
+    *out = (int64_t)value;
     return TARN_OK;
 }
 
@@ -174,7 +174,7 @@ static tarn_status take_options(tarn__composer *c, const tarn_tar_writer_options
         return tarn__fail(err, TARN_ERR_USAGE,
                           "the time %lld does not fit into a plain header",
                           (long long)mtime);
-    /* The last of the records, so that size can still come before it. */
+    c->mtime_at = c->constant.size;
     if (!fits_octal(mtime)) TARN_TRY(add_number(&c->constant, "mtime", mtime, err));
     return TARN_OK;
 }
@@ -230,23 +230,11 @@ static tarn_status check_name(const tarn__composer *c, const char *name, size_t 
     return c->names == TARN_NAMES_PLAIN ? check_plain(name, len, size, err) : TARN_OK;
 }
 
-/* Where the mtime record begins in the constant ones: at their end if there is none. */
-static size_t before_mtime(const tarn__composer *c)
-{
-    const char *found = c->constant.size
-                            ? memmem(c->constant.data, c->constant.size, " mtime=", 7)
-                            : NULL;
-    if (!found) return c->constant.size;
-    while (found > c->constant.data && found[-1] != '\n')
-        found--;
-    return (size_t)(found - c->constant.data);
-}
-
 /* The records a member needs; none for nearly all. */
 static tarn_status collect(tarn__composer *c, const char *name, size_t len, uint64_t size,
                            tarn_error *err)
 {
-    bool ascii = is_ascii(name, len);
+    bool ascii = c->name_is_ascii = is_ascii(name, len);
     c->records.size = 0;
     if (ascii && len <= NAME_SIZE && size <= OCTAL_MAX && !c->constant.size)
         return TARN_OK;
@@ -255,7 +243,7 @@ static tarn_status collect(tarn__composer *c, const char *name, size_t len, uint
         TARN_TRY(tarn__buf_add(&c->records, BINARY, BINARY_LEN, err));
     if (!ascii || len > NAME_SIZE)
         TARN_TRY(add_record(&c->records, "path", name, len, err));
-    size_t split = before_mtime(c), rest = c->constant.size - split;
+    size_t split = c->mtime_at, rest = c->constant.size - split;
     if (split) TARN_TRY(tarn__buf_add(&c->records, c->constant.data, split, err));
     if (size > OCTAL_MAX) TARN_TRY(add_number(&c->records, "size", (long long)size, err));
     return rest ? tarn__buf_add(&c->records, c->constant.data + split, rest, err)
@@ -304,12 +292,13 @@ tarn_status tarn__compose(tarn__composer *c, const char *name, size_t len, uint6
     if (c->records.size) TARN_TRY(write_records(c, out, err));
     TARN_TRY(tarn__out_room(out, TARN__BLOCK, &block, err));
     memcpy(block, c->ready, TARN__BLOCK);
-    if (c->names == TARN_NAMES_PLAIN)
-        memcpy(block + NAME, name, len);
+    size_t shown = len < NAME_SIZE ? len : NAME_SIZE;
+    if (c->names == TARN_NAMES_PLAIN || c->name_is_ascii)
+        memcpy(block + NAME, name, shown);
     else
         put_ascii(block + NAME, NAME_SIZE, name, len);
     put_octal(block + SIZE, DIGITS, size > OCTAL_MAX ? 0 : size);
-    put_checksum(block, c->ready_sum + sum_of(block + NAME, NAME_SIZE) +
+    put_checksum(block, c->ready_sum + sum_of(block + NAME, shown) +
                             sum_of(block + SIZE, DIGITS));
     c->digest = tarn__digest_header(c->digest, block);
     *out_offset = tarn__out_size(out);

@@ -16,9 +16,11 @@ typedef struct tarn__composer {
     uint32_t ready_sum;
     tarn_name_style names;
     tarn__buf constant; /* pax records that every member gets */
+    size_t mtime_at;    /* where that of the time begins in them: it is the last */
     tarn__buf records;
     bool constant_binary;
-    uint64_t digest; /* of the headers so far: see digest.h */
+    bool name_is_ascii; /* of the member at hand */
+    uint64_t digest;    /* of the headers so far: see digest.h */
 } tarn__composer;
 
 TARN_CHECKED tarn_status tarn__composer_init(tarn__composer *composer,

@@ -17,31 +17,19 @@ static tarn_status fail(const tarn_tar *tar, tarn_error *err, tarn_status code,
     return tarn__fail_at(err, code, tar->file.path, tar->at, "%s", what);
 }
 
-/* A stream has passed the zeros that it took for the end, and they may be asked for
- * again. */
-static bool are_passed_zeros(const tarn_tar *tar, uint64_t offset, size_t len)
+bool tarn__tar_passed_zeros(const tarn_tar *tar, uint64_t offset, size_t len)
 {
     return tar->source && offset >= tar->zeros && len <= TARN__BLOCK &&
            tarn__range_in(offset, len, tar->zeros_end);
 }
 
-tarn_status tarn__tar_get(tarn_tar *tar, uint64_t offset, size_t len,
-                          const unsigned char **out, tarn_error *err)
-{
-    static const unsigned char zeros[TARN__BLOCK];
-    if (!tarn__range_in(offset, len, tar->file.size)) return TARN_END;
-    if (are_passed_zeros(tar, offset, len)) {
-        *out = zeros;
-        return TARN_OK;
-    }
-    return tarn__window_get(&tar->window, offset, len, out, err);
-}
+const unsigned char tarn__zero_block[TARN__BLOCK];
 
 tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
                                  tarn_error *err)
 {
     uint64_t kept = tar->window.keep;
-    if (are_passed_zeros(tar, from, 1)) from = tar->zeros_end;
+    if (tarn__tar_passed_zeros(tar, from, 1)) from = tar->zeros_end;
     for (;;) {
         const unsigned char *data;
         size_t len;
@@ -366,7 +354,7 @@ tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
     tar->group = tar->at;
     bool after_global = false;
     for (;;) {
-        const unsigned char *block;
+        const unsigned char *block = NULL;
         tarn__header header;
         tarn_status status = get_block(tar, &block, err);
         if (status == TARN_END && (tar->at != tar->group || after_global)) {

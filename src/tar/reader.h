@@ -5,6 +5,7 @@
 #include <tarn/tar.h>
 
 #include "base/buf.h"
+#include "base/checked.h"
 #include "io/window.h"
 #include "tar/header.h"
 #include "tar/pax.h"
@@ -99,10 +100,25 @@ TARN_CHECKED tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why,
 TARN_CHECKED tarn_status tarn__tar_find_tear(const char *path, uint64_t *out_keep,
                                              uint64_t *out_cut, tarn_error *err);
 
+/* Whether these bytes are zeros that a stream took for the end: it has passed them, and
+ * they may be asked for again. */
+bool tarn__tar_passed_zeros(const tarn_tar *tar, uint64_t offset, size_t len);
+extern const unsigned char tarn__zero_block[TARN__BLOCK];
+
 /* len bytes at offset, until the next call. TARN_END if they are not all there: a stream
  * knows that only once it has tried. */
-TARN_CHECKED tarn_status tarn__tar_get(tarn_tar *tar, uint64_t offset, size_t len,
-                                       const unsigned char **out, tarn_error *err);
+TARN_CHECKED static inline tarn_status tarn__tar_get(tarn_tar *tar, uint64_t offset,
+                                                     size_t len,
+                                                     const unsigned char **out,
+                                                     tarn_error *err)
+{
+    if (!tarn__range_in(offset, len, tar->file.size)) return TARN_END;
+    if (tar->source && tarn__tar_passed_zeros(tar, offset, len)) {
+        *out = tarn__zero_block;
+        return TARN_OK;
+    }
+    return tarn__window_get(&tar->window, offset, len, out, err);
+}
 
 /* The offset of the first byte at or after from that is not zero, or the file's size. */
 TARN_CHECKED tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,

@@ -35,11 +35,20 @@ static size_t last_part(const char *name, size_t dot)
     return slash ? (size_t)(slash - name) + 1 : 0;
 }
 
+static bool is_plain(const char *text, size_t len)
+{
+    bool plain = true;
+    for (size_t i = 0; i < len; i++)
+        plain &= (unsigned char)text[i] < 0x80 && !(text[i] >= 'A' && text[i] <= 'Z');
+    return plain;
+}
+
 /* Lower-cases what is UTF-8, and leaves all other bytes where they are. */
 static tarn_status lower(tarn__splitter *s, tarn__key *key, tarn_error *err)
 {
     const char *text = key->field;
     size_t len = key->field_len, from = 0, at = 0;
+    if (is_plain(text, len)) return TARN_OK;
     s->field.size = 0;
     /* The parts need no context of each other: no letter is cased by a byte that is none.
      */

@@ -58,10 +58,14 @@ tarn_status tarn__archive_begin(tarn__archive *a, const char *url,
 tarn_status tarn__archive_name(tarn__archive *a, const char *key, size_t key_len,
                                const char *field, tarn_error *err)
 {
+    size_t len = strlen(field);
     a->name.size = 0;
-    TARN_TRY(tarn__buf_add(&a->name, key, key_len, err));
-    TARN_TRY(tarn__buf_add(&a->name, ".", 1, err));
-    return tarn__buf_add(&a->name, field, strlen(field), err);
+    TARN_TRY(tarn__buf_reserve(&a->name, key_len + len + 1, err));
+    memcpy(a->name.data, key, key_len);
+    a->name.data[key_len] = '.';
+    memcpy(a->name.data + key_len + 1, field, len);
+    a->name.size = key_len + 1 + len;
+    return TARN_OK;
 }
 
 tarn_status tarn__archive_cost(tarn__archive *a, uint64_t size, uint64_t *out,
@@ -145,13 +149,19 @@ static tarn_status copy_bytes(tarn__archive *a, int fd, const char *path, uint64
     return TARN_OK;
 }
 
+/* What a file's size does not say, as of those in /proc, is only found by reading. */
 static tarn_status check_end(int fd, const char *path, uint64_t size, tarn_error *err)
 {
-    struct stat st;
-    if (fstat(fd, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
-    if ((uint64_t)st.st_size == size) return TARN_OK;
+    unsigned char more;
+    ssize_t got;
+    do
+        got = read(fd, &more, 1);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) return tarn__fail_errno(err, path, errno, "cannot read");
+    if (got == 0) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, path, size,
-                         "the file changed its size while it was read");
+                         "the file has more bytes than its size said; it changed while "
+                         "it was read, or its size is not to be had");
 }
 
 static tarn_status copy_file(tarn__archive *a, const char *path, tarn__planned *m,

@@ -33,6 +33,8 @@ echo "--- commands and lists"
 "$TARN" ls -1 --allow-pipe 'pipe:cat x.tar'; echo "exit $?"
 "$TARN" ls -1 --allow-pipe 'pipe:cat x.tar; exit 3'; echo "exit $?"
 "$TARN" ls -1 'x.tar{,.gz}' | sort | uniq -c
+mkdir 'p[1]{2}'; cp x.tar 'p[1]{2}/f_0.tar'; cp x.tar 'p[1]{2}/g_0.tar'
+"$TARN" ls -1 'p[1]{2}:f'; "$TARN" ls -1 'p[1]{2}/f_0.tar'
 "$TARN" ls nowhere.tar.gz; echo "exit $?"
 "$TARN" ls nothing://x.tar; echo "exit $?"
 echo "--- index"

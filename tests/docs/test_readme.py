@@ -42,6 +42,13 @@ def make_birds(folder):
                     out.addfile(info, io.BytesIO(text.encode()))
 
 
+def make_pictures(folder):
+    for name in ("kiwi", "emu"):
+        (folder / "pictures" / name).mkdir(parents=True)
+        for number in range(4):
+            (folder / "pictures" / name / f"{name}_{number}.txt").write_text(f"{name} {number}")
+
+
 def run(command, folder):
     env = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", LC_ALL="C.UTF-8")
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, text=True,
@@ -62,6 +69,7 @@ def run_page(page, number):
         os.symlink(TARN, folder / "bin/tarn")
         if page == "README.md":
             make_birds(folder)
+            make_pictures(folder)
         for command, want in blocks(page):
             count += 1
             got = run(command, folder)

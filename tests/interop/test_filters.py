@@ -104,13 +104,11 @@ def cases(data):
 def checks(folder):
     def reads():
         """all forms of all formats are read, in pieces of any size"""
-        for data in (TEXT, SMALL, b""):
+        for data, pieces in ((TEXT, (4096, 262144)), (SMALL, (7,)), (b"", (262144,))):
             for name, packed in cases(data):
                 path = folder / name
                 path.write_bytes(packed)
-                for piece in (7, 4096, 262144):
-                    if piece == 7 and len(data) > 1000:
-                        continue
+                for piece in pieces:
                     outcome = read(str(path), f"piece={piece}")
                     expect(outcome.code == 0 and outcome.out == data, name, len(data), outcome)
 
@@ -146,8 +144,8 @@ def checks(folder):
             # Between two members, and inside padding, is no cut.
             if "joined" in name or "members" in name or "frames" in name or "padded" in name:
                 continue
-            for at in sorted({0, 1, 2, 3, len(packed) - 1, len(packed) - 4,
-                              *rng.sample(range(len(packed)), 12)}):
+            for at in sorted({0, 2, len(packed) - 1, len(packed) - 4,
+                              *rng.sample(range(len(packed)), 4)}):
                 path = folder / ("cut" + pathlib.Path(name).suffix)
                 path.write_bytes(packed[:at])
                 outcome = read(str(path))

@@ -19,6 +19,7 @@ from moto.server import ThreadedMotoServer
 from s3_strict import REGION, Strict
 from url_support import SANITIZED, Tap, bad, expect, good, noise, peak_memory, read, urlcat, write
 
+TARN = os.path.abspath(os.environ.get("TARN", pathlib.Path(__file__).parents[2] / "build/tarn"))
 ODD_KEYS = ["plain.tar", "a b.tar", "a+b%20c.tar", "ünï/çødé.tar", "~tilde-._x", "!*'();:@&=$,[]",
             "?query=1&x#frag", "//double//slash", "a/../b/./c", "trailing/", "\\back\\slash", "%",
             "quote\"s", "new_日本.tar", "{braces}", "a:b|c^`d"]
@@ -105,7 +106,26 @@ def moto_checks(m):
         expect("gone" not in names, names)
         expect("Uploads" not in m.client.list_multipart_uploads(Bucket="bucket"), "parts are left")
 
-    return [reads, writes, refuses, missing, keeps, abandons]
+    def commands():
+        """moto: tarn packs shards into a bucket, and lists and fetches from there"""
+        def tarn(*args):
+            return subprocess.run([TARN, *args], env={**os.environ, **m.env}, cwd=folder,
+                                  stdout=subprocess.PIPE, check=True).stdout
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "source"
+            source.mkdir()
+            for i in range(10):
+                (source / f"k{i}.bin").write_bytes(noise(3000, i))
+            tarn("pack", "source", "-q", "-o", "s3://bucket/p/x_%03d.tar", "--max-count", "4")
+            tarn("pack", "source", "-q", "-o", "s3://bucket/p/whole.tar.zst")
+            keys = tarn("ls", "-1", "s3://bucket/p/x_{000..002}.tar").decode().split()
+            expect(keys == [f"k{i}" for i in range(10)], keys)
+            got = tarn("get", "s3://bucket/p/whole.tar.zst", "k7", "bin")
+            expect(got == noise(3000, 7), "other bytes")
+            tarn("pack", "s3://bucket/p/x_{000..002}.tar", "-q", "-o", "back")
+            expect(tarn("get", "back", "k9", "bin") == noise(3000, 9), "other bytes after it")
+
+    return [reads, writes, refuses, missing, keeps, abandons, commands]
 
 
 def strict_checks(s, home):

@@ -2,7 +2,8 @@
  *   urlcat read [OPTION=VALUE...] URL      to standard output
  *   urlcat write [OPTION=VALUE...] URL     from standard input
  *   urlcat abandon [OPTION=VALUE...] URL   the same, given up in the end
- *   urlcat expand LIST                     one URL per line
+ *   urlcat expand LIST...                  one URL per line, a NUL after each list, or
+ *                                          a 1, the status and a NUL
  * Exits 1 with "status: text" on standard error; with peak=1 its peak memory comes last.
  */
 #include <stdio.h>
@@ -99,14 +100,20 @@ static int run_write(char **arg, int finish)
     return 0;
 }
 
-static int run_expand(const char *list)
+static int run_expand(char **lists)
 {
-    tarn_urls *urls;
-    tarn_error err;
-    if (tarn_urls_expand(list, &urls, &err) != TARN_OK) return fail(&err);
-    for (size_t i = 0; i < tarn_urls_count(urls); i++)
-        puts(tarn_urls_get(urls, i));
-    tarn_urls_free(urls);
+    for (; *lists; lists++) {
+        tarn_urls *urls;
+        tarn_error err;
+        if (tarn_urls_expand(*lists, &urls, &err) != TARN_OK) {
+            printf("\1%s: %s", tarn_status_name(err.code), err.message);
+        } else {
+            for (size_t i = 0; i < tarn_urls_count(urls); i++)
+                puts(tarn_urls_get(urls, i));
+            tarn_urls_free(urls);
+        }
+        putchar('\0');
+    }
     return 0;
 }
 
@@ -123,7 +130,7 @@ int main(int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
         if (strcmp(argv[i], "peak=1") == 0) atexit(tell_peak);
-    if (argc == 3 && strcmp(argv[1], "expand") == 0) return run_expand(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "expand") == 0) return run_expand(argv + 2);
     if (argc >= 3 && strcmp(argv[1], "read") == 0) return run_read(argv + 2);
     if (argc >= 3 && strcmp(argv[1], "write") == 0) return run_write(argv + 2, 1);
     if (argc >= 3 && strcmp(argv[1], "abandon") == 0) return run_write(argv + 2, 0);

@@ -5,7 +5,9 @@
  * Standard input is a row of samples: a count of fields, the key, then name and data of
  * each field; numbers are 32-bit little-endian, and text has its length in front. A count
  * of 0xffffffff abandons the writer, one of 0xfffffffe suspends it. With "skip", samples
- * that a fold has already are passed over. Prints what was written, or the error. */
+ * that a fold has already are passed over; with "stop", the first error suspends the
+ * writer, with "drop" it abandons it (exit status 3). Prints what was written, or the
+ * error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +161,7 @@ static void set_fold(tarn_fold_writer_options *o, const char *name, const char *
     if (strcmp(name, "start") == 0) o->start = (uint64_t)atoll(value);
     if (strcmp(name, "digits") == 0) o->digits = (unsigned)atoi(value);
     if (strcmp(name, "roll") == 0) o->roll = (tarn_roll)atoi(value);
+    if (strcmp(name, "threads") == 0) o->threads = (unsigned)atoi(value);
 }
 
 static int write_fold(const char *folder, const char *fold, char **settings, int count)
@@ -169,11 +172,13 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
     tarn_field fields[MAX_FIELDS];
     char *key = NULL;
     uint32_t n;
-    bool skip = false;
+    bool skip = false, stopping = false, dropping = false;
     for (int i = 0; i < count; i++) {
         char *value = split_setting(settings[i]);
         set_fold(&o, settings[i], value);
         if (strcmp(settings[i], "skip") == 0) skip = true;
+        if (strcmp(settings[i], "stop") == 0) stopping = true;
+        if (strcmp(settings[i], "drop") == 0) dropping = true;
     }
     if (tarn_fold_writer_open(folder, fold, &o, &w, &err) != TARN_OK) return fail(&err);
     while (read_sample(&key, fields, &n)) {
@@ -184,8 +189,15 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
             return 0;
         }
         if (skip && tarn_fold_writer_has(w, key, &there, &err) != TARN_OK) fail(&err);
-        if (!there && tarn_fold_writer_add(w, key, fields, n, &err) != TARN_OK)
-            fail(&err);
+        if (there || tarn_fold_writer_add(w, key, fields, n, &err) == TARN_OK) continue;
+        fail(&err);
+        if (dropping) {
+            tarn_fold_writer_abandon(w);
+            return 3;
+        }
+        if (!stopping) continue;
+        tarn_fold_writer_suspend(w, NULL);
+        return 1;
     }
     return tarn_fold_writer_finish(w, NULL, &err) == TARN_OK ? 0 : fail(&err);
 }

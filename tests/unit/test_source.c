@@ -3,8 +3,10 @@
 #include "support.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -563,6 +565,38 @@ static void standard_input_and_output_are_streams(void **state)
     assert_memory_equal(buf, "to stdout", 9);
 }
 
+/* Whoever made them so: a terminal's descriptors are shared. */
+static void descriptors_that_do_not_block_are_waited_for(void **state)
+{
+    (void)state;
+    int saved, other = replace_fd(1, &saved);
+    bytes b;
+    fcntl(1, F_SETFL, O_NONBLOCK);
+    pid_t child = fork();
+    if (child == 0) {
+        bytes text = make_text(1 << 20);
+        tarn_sink *sink;
+        bool good = tarn_sink_open("-", NULL, &sink, &err) == TARN_OK &&
+                    tarn_sink_write(sink, text.data, text.size, &err) == TARN_OK &&
+                    tarn_sink_finish(sink, &err) == TARN_OK;
+        _exit(good ? 0 : 1);
+    }
+    dup2(saved, 1);
+    close(saved);
+    int saved_in = dup(0), status;
+    dup2(other, 0);
+    close(other);
+    fcntl(0, F_SETFL, O_NONBLOCK);
+    tarn_status outcome = slurp("-", &b);
+    dup2(saved_in, 0);
+    close(saved_in);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    OK(outcome);
+    assert_int_equal(b.size, 1 << 20);
+    drop(&b);
+}
+
 static void closed_pipe_is_an_error_and_no_signal(void **state)
 {
     (void)state;
@@ -579,6 +613,48 @@ static void closed_pipe_is_an_error_and_no_signal(void **state)
     assert_non_null(strstr(err.message, "Broken pipe"));
     sigpending(&pending);
     assert_int_equal(sigismember(&pending, SIGPIPE), 0);
+}
+
+static void *read_many(void *arg)
+{
+    const char *path = arg;
+    tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
+    char *buf = malloc(300000);
+    bool good = buf != NULL;
+    o.retries = 0;
+    for (int i = 0; i < 20 && good; i++) {
+        tarn_source *source;
+        tarn_urls *urls;
+        size_t got;
+        good = tarn_source_open(path, &o, &source, NULL) == TARN_OK &&
+               tarn_source_read(source, buf, 300000, &got, NULL) == TARN_OK &&
+               got == 200000 && tarn_urls_expand("{0..9}", &urls, NULL) == TARN_OK;
+        if (good) tarn_urls_free(urls);
+        if (good) tarn_source_close(source);
+        /* Nobody listens there; all threads load libcurl at once. */
+        if (good)
+            good = tarn_source_open("http://127.0.0.1:1/", &o, &source, NULL) != TARN_OK;
+    }
+    free(buf);
+    return good ? arg : NULL;
+}
+
+static void threads_have_sources_of_their_own(void **state)
+{
+    (void)state;
+    bytes text = make_text(200000);
+    char path[512];
+    snprintf(path, sizeof path, "%s", scratch_path("threads.gz"));
+    spill(path, text.data, text.size);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_many, path), 0);
+    for (int i = 0; i < 4; i++) {
+        void *good;
+        pthread_join(threads[i], &good);
+        assert_non_null(good);
+    }
+    drop(&text);
 }
 
 static void shown_urls_hold_no_secrets(void **state)
@@ -751,7 +827,9 @@ int main(void)
         cmocka_unit_test(devices_are_written_and_not_replaced),
         cmocka_unit_test(abandoned_sink_leaves_nothing),
         cmocka_unit_test(standard_input_and_output_are_streams),
+        cmocka_unit_test(descriptors_that_do_not_block_are_waited_for),
         cmocka_unit_test(closed_pipe_is_an_error_and_no_signal),
+        cmocka_unit_test(threads_have_sources_of_their_own),
         cmocka_unit_test(shown_urls_hold_no_secrets),
         cmocka_unit_test(commands_run_only_when_allowed),
         cmocka_unit_test(command_that_fails_is_an_error_though_its_data_are_whole),

@@ -292,6 +292,25 @@ static void payloads_come_in_order_only(void **state)
     tarn_tar_close(tar);
 }
 
+/* What follows the end begins anywhere in a block, and the window may end there, too. */
+static void garbage_behind_the_end_may_begin_anywhere(void **state)
+{
+    (void)state;
+    char block[512];
+    for (size_t zeros = 0; zeros + 40 <= sizeof block; zeros += 59) {
+        memset(block, 0, sizeof block);
+        memset(block + zeros, 'g', 40);
+        tarball_reset(&t);
+        tarball_file(&t, "a", "1");
+        tarball_end(&t);
+        tarball_payload(&t, block, sizeof block);
+        tarball_file(&t, "b", "2");
+        tarball_end(&t);
+        compare(&t);
+    }
+    tarball_reset(&t);
+}
+
 static void big_file(const char *path, uint64_t size)
 {
     assert_int_equal(truncate(path, (off_t)size), 0);
@@ -346,6 +365,42 @@ static void look_ahead_has_an_end(void **state)
     unlink(path);
 }
 
+/* The size of the damaged header is of no use, and that the headers behind it are no
+ * archive in its payload cannot be seen within the look-ahead. */
+static void nothing_is_concluded_from_what_is_unseen(void **state)
+{
+    (void)state;
+    char url[512];
+    const char *path = scratch_path("unseen.tar");
+    const uint64_t far = 40u << 20;
+    snprintf(url, sizeof url, "file:%s", path);
+    tarball_reset(&t);
+    tarball_file(&t, "a", "1");
+    size_t damaged = t.size;
+    tarball_file(&t, "broken", "12345");
+    memset(t.data + damaged, '?', 512);
+    tarball_file(&t, "b", "2");
+    tarball_header(&t, "big", '0', far);
+    write_file(path, t.data, t.size);
+    big_file(path, t.size + far);
+    tarball_reset(&t);
+    tarball_file(&t, "z", "3");
+    tarball_end(&t);
+    FILE *f = fopen(path, "ab");
+    fwrite(t.data, 1, t.size, f);
+    fclose(f);
+    tarball_reset(&t);
+    walked file = walk(path, true, false), stream = walk(url, true, false);
+    assert_non_null(strstr(file.text, "\nb 0"));
+    assert_non_null(strstr(file.text, "\nz 0"));
+    assert_null(strstr(stream.text, "\nb 0"));
+    assert_null(strstr(stream.text, "\nz 0"));
+    assert_non_null(strstr(stream.text, "the rest is passed over"));
+    free(file.text);
+    free(stream.text);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,7 +410,9 @@ int main(void)
         cmocka_unit_test(a_damaged_size_with_a_right_checksum_is_the_same_both_ways),
         cmocka_unit_test(what_follows_the_end_is_the_same_both_ways),
         cmocka_unit_test(payloads_come_in_order_only),
+        cmocka_unit_test(garbage_behind_the_end_may_begin_anywhere),
         cmocka_unit_test(look_ahead_has_an_end),
+        cmocka_unit_test(nothing_is_concluded_from_what_is_unseen),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,0 +1,35 @@
+/* Arrays from .npy, .npz and .gnz files, and into them. */
+#ifndef TARN_CLI_ARRAYS_H
+#define TARN_CLI_ARRAYS_H
+
+#include "cli.h"
+
+typedef enum cli_kind { CLI_OTHER, CLI_NPY, CLI_NPZ, CLI_GNZ } cli_kind;
+
+/* By the end of the name. */
+cli_kind cli_kind_of(const char *path);
+
+typedef struct cli_arrays {
+    tarn_array *arrays;
+    char **names;
+    size_t count, capacity;
+    char *metadata;                /* of the last .gnz, NULL if there was none */
+    struct cli_arrays_file *files; /* what the arrays lie in */
+    size_t n_files;
+} cli_arrays;
+
+/* Adds the arrays of a file. A .npy is named after its file, or with NAME=FILE. */
+int cli_arrays_load(cli_arrays *list, const char *word);
+void cli_arrays_free(cli_arrays *list);
+
+/* Writes them all. args may have overwrite, checksums, header-pages, metadata, as,
+ * reserve, compress and quiet. */
+int cli_arrays_save(const cli_args *args, const cli_arrays *list, const char *path);
+
+/* tarn pack with a .gnz as output. */
+int cli_arrays_pack(const cli_args *args, const char *output);
+
+/* Into an array file that is there: --add new arrays, --append rows. */
+int cli_arrays_update(const cli_args *args, const cli_arrays *list, const char *path);
+
+#endif

@@ -1,0 +1,446 @@
+/* What info, ls, get and verify do with an array file. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "arrays.h"
+
+bool cli_is_gnz(const char *path)
+{
+    char magic[4] = "";
+    struct stat st;
+    if (cli_kind_of(path) == CLI_GNZ) return true;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    FILE *f = fopen(path, "rb");
+    bool is = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GNZ1", 4) == 0;
+    if (f) fclose(f);
+    return is;
+}
+
+/* A program gets names as they are; a terminal gets nothing it would obey. */
+static void put_name(const char *name)
+{
+    char shown[1024];
+    fputs(isatty(STDOUT_FILENO) ? tarn_printable(shown, sizeof shown, name, strlen(name))
+                                : name,
+          stdout);
+}
+
+/* "(3, 4)", as Python shows a shape. */
+static const char *shape_text(const tarn_gnz_info *info)
+{
+    static char text[TARN_MAX_DIMS * 22 + 8];
+    size_t n = (size_t)snprintf(text, sizeof text, "(");
+    for (unsigned i = 0; i < info->ndim; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%llu", i ? ", " : "",
+                              (unsigned long long)info->shape[i]);
+    snprintf(text + n, sizeof text - n, info->ndim == 1 ? ",)" : ")");
+    return text;
+}
+
+static void json_shape(cli_json *j, const tarn_gnz_info *info)
+{
+    cli_json_open(j, "shape", '[');
+    for (unsigned i = 0; i < info->ndim; i++)
+        cli_json_number(j, NULL, info->shape[i]);
+    cli_json_close(j, ']');
+}
+
+static void json_array(cli_json *j, const tarn_gnz_info *info)
+{
+    char text[TARN_DTYPE_TEXT_MAX];
+    cli_json_text(j, "name", info->name);
+    cli_json_text(j, "dtype", tarn_dtype_text(info->dtype, text));
+    json_shape(j, info);
+    cli_json_text(j, "order", info->fortran ? "F" : "C");
+    cli_json_number(j, "bytes", info->bytes);
+    cli_json_number(j, "offset", info->offset);
+    if (info->ndim) cli_json_number(j, "reserved", info->reserved);
+    snprintf(text, sizeof text, "%08x", info->checksum);
+    cli_json_text(j, "crc32c", info->has_checksum ? text : NULL);
+}
+
+/* --- info -------------------------------------------------------------------------- */
+
+typedef struct summary {
+    uint64_t bytes, checksums, samples;
+    size_t *fields, n_fields;
+} summary;
+
+static void summarise(tarn_gnz *gnz, summary *s)
+{
+    tarn_gnz_info info;
+    size_t count = tarn_gnz_count(gnz);
+    *s = (summary){.fields = calloc(count + 1, sizeof(size_t))};
+    if (!s->fields) abort();
+    for (size_t i = 0; i < count; i++) {
+        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        s->bytes += info.bytes;
+        s->checksums += info.has_checksum;
+    }
+    if (tarn_gnz_samples(gnz, NULL, 0, s->fields, &s->n_fields, &s->samples, NULL) !=
+        TARN_OK)
+        s->n_fields = 0;
+}
+
+static void info_json(tarn_gnz *gnz, const char *path, const summary *s, cli_json *j)
+{
+    tarn_gnz_info info;
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "file", path);
+    cli_json_number(j, "size", tarn_gnz_file_size(gnz));
+    cli_json_number(j, "header", tarn_gnz_header_size(gnz));
+    cli_json_number(j, "header_space", tarn_gnz_header_space(gnz));
+    cli_json_text(j, "metadata", tarn_gnz_metadata(gnz, NULL));
+    cli_json_number(j, "bytes", s->bytes);
+    cli_json_number(j, "samples", s->n_fields ? s->samples : 0);
+    cli_json_open(j, "fields", '[');
+    for (size_t i = 0; i < s->n_fields; i++)
+        if (tarn_gnz_info_get(gnz, s->fields[i], &info, NULL) == TARN_OK)
+            cli_json_text(j, NULL, info.name);
+    cli_json_close(j, ']');
+    cli_json_open(j, "arrays", '[');
+    for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
+        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        cli_json_open(j, NULL, '{');
+        json_array(j, &info);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+static void info_text(tarn_gnz *gnz, const char *path, const summary *s)
+{
+    char metadata[512], type[TARN_DTYPE_TEXT_MAX];
+    size_t len, count = tarn_gnz_count(gnz);
+    tarn_gnz_info info;
+    const char *text = tarn_gnz_metadata(gnz, &len);
+    printf("%s: %s, %s of values in a file of %llu\n", path, cli_count(count, "array"),
+           cli_count(s->bytes, "byte"), (unsigned long long)tarn_gnz_file_size(gnz));
+    printf("  header    %s, with room for %llu\n",
+           cli_count(tarn_gnz_header_size(gnz), "byte"),
+           (unsigned long long)tarn_gnz_header_space(gnz));
+    printf("  metadata  %s\n", tarn_printable(metadata, sizeof metadata, text, len));
+    printf("  checksums %s\n", s->checksums == 0       ? "none"
+                               : s->checksums == count ? "of all arrays"
+                                                       : "of some arrays");
+    if (s->n_fields)
+        printf("  samples   %s in %s\n", cli_count(s->samples, "row"),
+               cli_count(s->n_fields, "field"));
+    printf("  %-6s %16s %12s  %-20s %s\n", "type", "bytes", "offset", "shape", "name");
+    for (size_t i = 0; i < count; i++) {
+        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        printf("  %-6s %16llu %12llu  %-20s ", tarn_dtype_text(info.dtype, type),
+               (unsigned long long)info.bytes, (unsigned long long)info.offset,
+               shape_text(&info));
+        put_name(info.name);
+        if (info.fortran) printf("  (Fortran order)");
+        if (info.ndim && info.reserved > info.shape[0])
+            printf("  (room for %llu rows)", (unsigned long long)info.reserved);
+        putchar('\n');
+    }
+}
+
+int cli_gnz_info(const char *path, cli_json *json)
+{
+    tarn_error err;
+    tarn_gnz *gnz;
+    summary s;
+    if (tarn_gnz_open(path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
+    summarise(gnz, &s);
+    if (json->out)
+        info_json(gnz, path, &s, json);
+    else
+        info_text(gnz, path, &s);
+    free(s.fields);
+    tarn_gnz_close(gnz);
+    return CLI_OK;
+}
+
+/* --- ls ---------------------------------------------------------------------------- */
+
+/* One character for each bin, as tall as its count beside the tallest. */
+static void put_histogram(const tarn_gnz_stats *s)
+{
+    static const char *const bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    uint64_t most = 1;
+    for (unsigned i = 0; i < TARN_GNZ_BINS; i++)
+        if (s->bins[i] > most) most = s->bins[i];
+    putchar('[');
+    for (unsigned i = 0; i < TARN_GNZ_BINS; i++)
+        fputs(bars[(unsigned)ceil((double)s->bins[i] * 8 / (double)most)], stdout);
+    putchar(']');
+}
+
+static void put_stats(const tarn_gnz_stats *s)
+{
+    printf("\tmin %.9g\tmax %.9g\tmean %.9g", s->min, s->max, s->mean);
+    if (s->nans) printf("\tnan %llu", (unsigned long long)s->nans);
+    putchar('\t');
+    put_histogram(s);
+}
+
+/* JSON has no word for what is no number. */
+static void json_real(cli_json *j, const char *key, double value)
+{
+    char text[64];
+    if (!isfinite(value)) {
+        cli_json_text(j, key, isnan(value) ? NULL : value > 0 ? "Infinity" : "-Infinity");
+        return;
+    }
+    snprintf(text, sizeof text, "%.17g", value);
+    cli_json_raw(j, key, text, strlen(text));
+}
+
+static void json_stats(cli_json *j, const tarn_gnz_stats *s)
+{
+    json_real(j, "min", s->min);
+    json_real(j, "max", s->max);
+    json_real(j, "mean", s->mean);
+    cli_json_number(j, "nans", s->nans);
+    cli_json_number(j, "infinities", s->infinities);
+    json_real(j, "low", s->low);
+    json_real(j, "high", s->high);
+    cli_json_open(j, "histogram", '[');
+    for (unsigned i = 0; i < TARN_GNZ_BINS; i++)
+        cli_json_number(j, NULL, s->bins[i]);
+    cli_json_close(j, ']');
+}
+
+static int list_array(const cli_args *args, tarn_gnz *gnz, size_t number)
+{
+    tarn_error err;
+    tarn_gnz_info info;
+    tarn_gnz_stats s;
+    char type[TARN_DTYPE_TEXT_MAX];
+    cli_json json = {.out = stdout};
+    if (tarn_gnz_info_get(gnz, number, &info, &err) != TARN_OK) return cli_fail(&err);
+    if (cli_has(args, "names") || cli_has(args, "null")) {
+        cli_has(args, "null") ? (void)fputs(info.name, stdout) : put_name(info.name);
+        putchar(cli_has(args, "null") ? '\0' : '\n');
+        return CLI_OK;
+    }
+    bool has_stats = cli_has(args, "stats");
+    if (has_stats) {
+        tarn_status status = tarn_gnz_stats_get(gnz, number, &s, &err);
+        if (status != TARN_OK && status != TARN_ERR_UNSUPPORTED) return cli_fail(&err);
+        has_stats = status == TARN_OK;
+    }
+    if (cli_has(args, "json")) {
+        cli_json_open(&json, NULL, '{');
+        json_array(&json, &info);
+        if (has_stats) json_stats(&json, &s);
+        cli_json_close(&json, '}');
+        cli_json_line(&json);
+        return CLI_OK;
+    }
+    put_name(info.name);
+    printf("\t%s\t%s\t%llu", tarn_dtype_text(info.dtype, type), shape_text(&info),
+           (unsigned long long)info.bytes);
+    if (has_stats) put_stats(&s);
+    putchar('\n');
+    return CLI_OK;
+}
+
+int cli_gnz_ls(const cli_args *args)
+{
+    tarn_error err;
+    tarn_gnz *gnz;
+    static const char *const others[] = {"members", "samples", "fields", "keys",
+                                         "lenient"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (cli_has(args, others[i]))
+            return cli_usage(args->command, "--%s is not for array files", others[i]);
+    if (tarn_gnz_open(args->words[0], NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
+    int status = CLI_OK;
+    for (size_t i = 0; i < tarn_gnz_count(gnz) && status == CLI_OK; i++) {
+        status = list_array(args, gnz, i);
+        if (ferror(stdout)) break;
+    }
+    fflush(stdout);
+    tarn_gnz_close(gnz);
+    return status;
+}
+
+/* --- get --------------------------------------------------------------------------- */
+
+/* "A:B", ":B", "A:", rows of an array with count of them. */
+static bool parse_rows(const char *text, uint64_t count, uint64_t *first, uint64_t *end)
+{
+    char *rest;
+    *first = 0;
+    *end = count;
+    if (text[0] == '-' || strchr(text, '-')) return false;
+    if (text[0] != ':') {
+        *first = strtoull(text, &rest, 10);
+        if (rest == text) return false;
+        text = rest;
+    }
+    if (*text++ != ':') return false;
+    if (*text) {
+        *end = strtoull(text, &rest, 10);
+        if (rest == text || *rest) return false;
+    }
+    return *first <= *end && *end <= count;
+}
+
+static int choose_rows(const cli_args *args, tarn_array *array)
+{
+    const char *rows = cli_value(args, "rows");
+    uint64_t first, end;
+    if (!rows) return CLI_OK;
+    if (!array->ndim || !parse_rows(rows, array->shape[0], &first, &end))
+        return cli_usage(args->command, "--rows %s: the array has %llu rows", rows,
+                         (unsigned long long)(array->ndim ? array->shape[0] : 0));
+    array->data = tarn_gnz_row(array, first);
+    array->shape[0] = end - first;
+    return CLI_OK;
+}
+
+static int put_npy(const tarn_array *array, const char *output)
+{
+    tarn_error err;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_value value = tarn_value_array(array);
+    if (tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err) != TARN_OK)
+        return cli_fail(&err);
+    int status = cli_write_out(output, &(tarn_view){out.data, out.size, NULL});
+    tarn_bytes_release(&out);
+    return status;
+}
+
+/* Bare values: as they lie where they lie together, else read row by row into one. */
+static int put_raw(const cli_args *args, tarn_gnz *gnz, size_t number,
+                   const tarn_array *array, const char *output)
+{
+    tarn_error err;
+    uint64_t first = 0, end = array->ndim ? array->shape[0] : 1;
+    size_t size = (size_t)tarn_array_bytes(array);
+    if (tarn_array_is_packed(array))
+        return cli_write_out(output, &(tarn_view){array->data, size, NULL});
+    if (cli_value(args, "rows")) {
+        tarn_gnz_info info;
+        if (tarn_gnz_info_get(gnz, number, &info, &err) != TARN_OK) return cli_fail(&err);
+        parse_rows(cli_value(args, "rows"), info.shape[0], &first, &end);
+    }
+    unsigned char *copy = malloc(size + 1);
+    if (!copy) abort();
+    int status = CLI_OK;
+    if (tarn_gnz_read(gnz, number, first, end - first, copy, size, &err) != TARN_OK)
+        status = cli_fail(&err);
+    else
+        status = cli_write_out(output, &(tarn_view){copy, size, NULL});
+    free(copy);
+    return status;
+}
+
+static int get_array(const cli_args *args, tarn_gnz *gnz)
+{
+    tarn_error err;
+    size_t number;
+    tarn_gnz_view view;
+    const char *output = cli_value(args, "output");
+    if (tarn_gnz_find(gnz, args->words[1], &number, &err) != TARN_OK ||
+        tarn_gnz_get(gnz, number, TARN_GNZ_READ, &view, &err) != TARN_OK)
+        return cli_fail(&err);
+    tarn_array array = view.array;
+    int status = choose_rows(args, &array);
+    if (status == CLI_OK) {
+        bool npy = output && cli_kind_of(output) == CLI_NPY && !cli_has(args, "raw");
+        status =
+            npy ? put_npy(&array, output) : put_raw(args, gnz, number, &array, output);
+    }
+    tarn_gnz_view_release(&view);
+    return status;
+}
+
+static int check_first(const char *path)
+{
+    tarn_error err;
+    tarn_gnz_report report;
+    if (tarn_gnz_verify(path, NULL, &report, &err) != TARN_OK) return cli_fail(&err);
+    if (report.problems == 0 && report.checksummed == report.arrays) return CLI_OK;
+    fprintf(stderr, "tarn: %s: %s\n", path,
+            report.problems ? "does not pass tarn verify"
+                            : "not every array has a checksum");
+    return CLI_DATA;
+}
+
+int cli_gnz_get(const cli_args *args)
+{
+    tarn_error err;
+    tarn_gnz *gnz;
+    if (args->n_words > 2)
+        return cli_usage(args->command,
+                         "an array file has arrays, and no fields of them");
+    if (cli_has(args, "check")) {
+        int status = check_first(args->words[0]);
+        if (status != CLI_OK) return status;
+    }
+    if (tarn_gnz_open(args->words[0], NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
+    int status = get_array(args, gnz);
+    tarn_gnz_close(gnz);
+    return status;
+}
+
+/* --- verify ------------------------------------------------------------------------ */
+
+typedef struct watcher {
+    cli_progress progress;
+    cli_json json;
+} watcher;
+
+static void on_problem(void *context, const tarn_error *what)
+{
+    watcher *w = context;
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    cli_progress_end(&w->progress);
+    if (w->json.out)
+        cli_json_problem(&w->json, what);
+    else
+        printf("%s\n", tarn_error_text(what, text, sizeof text));
+}
+
+int cli_gnz_verify(const cli_args *args)
+{
+    tarn_error err;
+    tarn_gnz_report r;
+    watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
+    o.repair = cli_has(args, "repair");
+    o.problem = on_problem;
+    o.problem_context = &w;
+    o.progress = cli_progress_step;
+    o.progress_context = &w.progress;
+    cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
+    if (w.json.out) {
+        cli_json_open(&w.json, NULL, '{');
+        cli_json_open(&w.json, "problems", '[');
+    }
+    tarn_status status = tarn_gnz_verify(args->words[0], &o, &r, &err);
+    cli_progress_end(&w.progress);
+    if (w.json.out) {
+        cli_json_close(&w.json, ']');
+        if (status != TARN_OK) cli_json_text(&w.json, "error", err.message);
+        cli_json_number(&w.json, "arrays", r.arrays);
+        cli_json_number(&w.json, "bytes", r.bytes);
+        cli_json_number(&w.json, "checksummed", r.checksummed);
+        cli_json_number(&w.json, "problem_count", r.problems);
+        cli_json_number(&w.json, "repairs", r.repairs);
+        cli_json_close(&w.json, '}');
+        cli_json_line(&w.json);
+    } else if (status == TARN_OK) {
+        if (r.repairs)
+            printf("repaired: %s: an interrupted update is finished or taken back\n",
+                   args->words[0]);
+        printf("%s, %s: %s; %llu of them checked by checksum\n",
+               cli_count(r.arrays, "array"), cli_count(r.bytes, "byte"),
+               r.problems ? cli_count(r.problems, "problem") : "all good",
+               (unsigned long long)r.checksummed);
+    }
+    if (status != TARN_OK) return cli_fail(&err);
+    return r.problems ? CLI_DATA : CLI_OK;
+}

@@ -1,0 +1,456 @@
+/* The commands on packs (.iac): a thin layer over tarn/iac.h. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool cli_is_pack(const char *path)
+{
+    static const char ending[] = ".iac";
+    size_t len = strlen(path), n = sizeof ending - 1;
+    struct stat st;
+    if (len > n && strcmp(path + len - n, ending) == 0)
+        return stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    return tarn_iac_is_pack(path);
+}
+
+/* Text from a file: as it is to a program, harmless to a terminal. */
+static void put_text(const char *text, size_t len)
+{
+    char shown[4096];
+    if (isatty(STDOUT_FILENO))
+        fputs(tarn_printable(shown, sizeof shown, text, len), stdout);
+    else
+        fwrite(text, 1, len, stdout);
+}
+
+/* --- info ------------------------------------------------------------------------- */
+
+static void columns_json(cli_json *j, const char *key, const tarn_iac *pack,
+                         tarn_iac_table table)
+{
+    cli_json_open(j, key, '[');
+    for (size_t i = 0; i < tarn_iac_columns(pack, table); i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", tarn_iac_column_name(pack, table, i));
+        cli_json_text(j, "type", tarn_iac_column_type(pack, table, i));
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+static void info_json(const char *path, const tarn_iac *pack, const tarn_iac_info *info)
+{
+    cli_json j = {.out = stdout};
+    cli_json_open(&j, NULL, '[');
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "pack", path);
+    cli_json_number(&j, "version", info->version);
+    cli_json_number(&j, "records", info->records);
+    cli_json_number(&j, "slides", info->slides);
+    cli_json_number(&j, "bytes", info->data_length);
+    cli_json_number(&j, "size", info->file_size);
+    cli_json_text(&j, "payload_type", info->payload_type);
+    cli_json_text(&j, "codec", info->codec_name);
+    cli_json_bool(&j, "checksums", info->has_checksums);
+    if (!info->has_spans) cli_json_number(&j, "record_bytes", info->record_bytes);
+    columns_json(&j, "slide_columns", pack, TARN_IAC_SLIDES);
+    columns_json(&j, "index_columns", pack, TARN_IAC_INDEX);
+    cli_json_raw(&j, "header", info->header, info->header_length);
+    cli_json_close(&j, '}');
+    cli_json_close(&j, ']');
+    cli_json_line(&j);
+}
+
+static void show_columns(const char *what, const tarn_iac *pack, tarn_iac_table table,
+                         uint64_t rows, uint64_t bytes)
+{
+    printf("  %-9s %s, %s\n", what, cli_count(rows, "row"), cli_count(bytes, "byte"));
+    for (size_t i = 0; i < tarn_iac_columns(pack, table); i++) {
+        const char *name = tarn_iac_column_name(pack, table, i),
+                   *type = tarn_iac_column_type(pack, table, i);
+        char shown[256];
+        printf("    %-24s ", tarn_printable(shown, sizeof shown, name, strlen(name)));
+        put_text(type, strlen(type));
+        putchar('\n');
+    }
+}
+
+static void show_header(const tarn_iac_info *info)
+{
+    const char *at = info->header, *end = at + info->header_length;
+    printf("  header\n");
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        size_t len = (size_t)((stop ? stop : end) - at);
+        fputs("    ", stdout);
+        put_text(at, len);
+        putchar('\n');
+        at += len + 1;
+    }
+}
+
+int cli_iac_info(const cli_args *args)
+{
+    tarn_error err;
+    tarn_iac *pack;
+    tarn_iac_info info;
+    if (tarn_iac_open(args->words[0], NULL, &pack, &err) != TARN_OK)
+        return cli_fail(&err);
+    tarn_iac_info_get(pack, &info);
+    if (cli_has(args, "json")) {
+        info_json(args->words[0], pack, &info);
+        tarn_iac_close(pack);
+        return CLI_OK;
+    }
+    printf("%s: %s, %s of payloads in a pack of version %u\n", base_name(args->words[0]),
+           cli_count(info.records, "record"), cli_count(info.data_length, "byte"),
+           info.version);
+    char type[256], codec[256];
+    tarn_printable(type, sizeof type, info.payload_type, strlen(info.payload_type));
+    tarn_printable(codec, sizeof codec, info.codec_name, strlen(info.codec_name));
+    printf("  payloads  %s, codec %s%s\n", type[0] ? type : "(no type)",
+           codec[0] ? codec : "(not said)",
+           info.has_checksums ? ", with checksums" : ", no checksums");
+    if (!info.has_spans)
+        printf("  records   %s each, at their place by number\n",
+               cli_count(info.record_bytes, "byte"));
+    show_columns("slides", pack, TARN_IAC_SLIDES, info.slides, info.slide_table_length);
+    show_columns("index", pack, TARN_IAC_INDEX, info.records, info.index_table_length);
+    show_header(&info);
+    tarn_iac_close(pack);
+    return CLI_OK;
+}
+
+/* --- ls --------------------------------------------------------------------------- */
+
+typedef struct listing {
+    tarn_iac *pack;
+    size_t *columns;
+    size_t count;
+    bool json, names;
+    cli_json out;
+} listing;
+
+/* The record's size; false where the index does not locate records. */
+static bool size_of(const listing *l, uint64_t row, uint64_t *out)
+{
+    tarn_iac_span span;
+    if (tarn_iac_locate(l->pack, row, &span, NULL) != TARN_OK) return false;
+    *out = span.length;
+    return true;
+}
+
+static tarn_status list_row(listing *l, uint64_t row, tarn_error *err)
+{
+    uint64_t size;
+    bool located = size_of(l, row, &size);
+    if (l->json) {
+        cli_json_open(&l->out, NULL, '{');
+        cli_json_number(&l->out, "row", row);
+        if (located) cli_json_number(&l->out, "size", size);
+        cli_json_open(&l->out, "columns", '{');
+    } else {
+        printf("%llu", (unsigned long long)row);
+        if (!l->names && located) printf("\t%llu", (unsigned long long)size);
+        if (!l->names && !located) printf("\t-");
+    }
+    for (size_t i = 0; i < l->count && !l->names; i++) {
+        tarn_view value;
+        const char *name = tarn_iac_column_name(l->pack, TARN_IAC_INDEX, l->columns[i]);
+        TARN_TRY(
+            tarn_iac_value(l->pack, TARN_IAC_INDEX, l->columns[i], row, &value, err));
+        if (l->json) {
+            cli_json_raw(&l->out, name, (const char *)value.data, value.size);
+        } else {
+            putchar('\t');
+            put_text(name, strlen(name));
+            putchar('=');
+            put_text((const char *)value.data, value.size);
+        }
+        tarn_view_release(&value);
+    }
+    if (l->json) {
+        cli_json_close(&l->out, '}');
+        cli_json_close(&l->out, '}');
+        cli_json_line(&l->out);
+    } else {
+        putchar('\n');
+    }
+    return TARN_OK;
+}
+
+/* All columns but those that say where the record lies, or those asked for. */
+static bool choose(const cli_args *args, listing *l)
+{
+    const char *asked = cli_value(args, "columns");
+    size_t all = tarn_iac_columns(l->pack, TARN_IAC_INDEX);
+    cli_list list = {0};
+    if (asked && !cli_list_get(asked, &list)) return false;
+    size_t room = all > list.count ? all : list.count;
+    l->columns = calloc(room + 1, sizeof *l->columns);
+    if (!l->columns) abort();
+    bool good = true;
+    for (size_t k = 0; k < list.count && good; k++) {
+        size_t i = 0;
+        while (i < all && strcmp(tarn_iac_column_name(l->pack, TARN_IAC_INDEX, i),
+                                 list.items[k]) != 0)
+            i++;
+        good = i < all;
+        if (good) l->columns[l->count++] = i;
+        if (!good) fprintf(stderr, "tarn: no column %s in the index\n", list.items[k]);
+    }
+    for (size_t i = 0; i < all && !asked; i++) {
+        const char *name = tarn_iac_column_name(l->pack, TARN_IAC_INDEX, i);
+        if (strcmp(name, "offset") != 0 && strcmp(name, "length") != 0 &&
+            strcmp(name, "crc32") != 0)
+            l->columns[l->count++] = i;
+    }
+    cli_list_free(&list);
+    return good;
+}
+
+static tarn_status list_all(listing *l, tarn_error *err)
+{
+    tarn_iac_info info;
+    tarn_iac_info_get(l->pack, &info);
+    for (uint64_t row = 0; row < info.records && !ferror(stdout); row++)
+        TARN_TRY(list_row(l, row, err));
+    return TARN_OK;
+}
+
+static tarn_status list_where(listing *l, const char *where, tarn_error *err)
+{
+    const char *equals = strchr(where, '=');
+    char *column = strndup(where, (size_t)(equals - where));
+    uint64_t row = 0, from = 0;
+    tarn_status status;
+    if (!column) abort();
+    while ((status = tarn_iac_find(l->pack, column, equals + 1, strlen(equals + 1), from,
+                                   &row, err)) == TARN_OK) {
+        status = list_row(l, row, err);
+        if (status != TARN_OK || ferror(stdout)) break;
+        from = row + 1;
+    }
+    free(column);
+    return status == TARN_ERR_NOT_FOUND && from ? TARN_OK : status;
+}
+
+int cli_iac_ls(const cli_args *args)
+{
+    tarn_error err;
+    const char *where = cli_value(args, "where");
+    listing l = {.json = cli_has(args, "json"),
+                 .names = cli_has(args, "names"),
+                 .out.out = stdout};
+    if (where && !strchr(where, '='))
+        return cli_usage(args->command, "--where takes COLUMN=VALUE");
+    if (tarn_iac_open(args->words[0], NULL, &l.pack, &err) != TARN_OK)
+        return cli_fail(&err);
+    int status = CLI_DATA;
+    if (choose(args, &l)) {
+        status = CLI_OK;
+        if ((where ? list_where(&l, where, &err) : list_all(&l, &err)) != TARN_OK) {
+            fflush(stdout);
+            status = cli_fail(&err);
+        }
+    }
+    free(l.columns);
+    tarn_iac_close(l.pack);
+    return status;
+}
+
+/* --- get -------------------------------------------------------------------------- */
+
+static bool is_number(const char *text)
+{
+    if (!*text) return false;
+    for (; *text; text++)
+        if (!isdigit((unsigned char)*text)) return false;
+    return true;
+}
+
+static tarn_status find_row(tarn_iac *pack, const char *key, uint64_t *out,
+                            tarn_error *err)
+{
+    const char *equals = strchr(key, '=');
+    uint64_t other;
+    char *column = strndup(key, (size_t)(equals - key));
+    if (!column) abort();
+    size_t len = strlen(equals + 1);
+    tarn_status status = tarn_iac_find(pack, column, equals + 1, len, 0, out, err);
+    if (status == TARN_OK &&
+        tarn_iac_find(pack, column, equals + 1, len, *out + 1, &other, NULL) == TARN_OK)
+        fprintf(stderr, "tarn: several records have %s: this is the first, row %llu\n",
+                key, (unsigned long long)*out);
+    free(column);
+    return status;
+}
+
+int cli_iac_get(const cli_args *args)
+{
+    tarn_error err;
+    tarn_iac *pack;
+    tarn_view view;
+    tarn_iac_options o = TARN_IAC_OPTIONS_INIT;
+    const char *key = args->words[1];
+    uint64_t row;
+    if (args->n_words > 2)
+        return cli_usage(args->command,
+                         "a record of a pack is one payload, without fields");
+    if (!is_number(key) && !strchr(key, '='))
+        return cli_usage(args->command, "%s is neither a row nor COLUMN=VALUE", key);
+    o.check = cli_has(args, "check");
+    if (tarn_iac_open(args->words[0], &o, &pack, &err) != TARN_OK) return cli_fail(&err);
+    tarn_status status = TARN_OK;
+    if (is_number(key))
+        row = strtoull(key, NULL, 10);
+    else
+        status = find_row(pack, key, &row, &err);
+    if (status == TARN_OK)
+        status = cli_has(args, "decode") ? tarn_iac_view_decoded(pack, row, &view, &err)
+                                         : tarn_iac_view(pack, row, &view, &err);
+    int result = CLI_DATA;
+    if (status == TARN_OK) {
+        result = cli_write_out(cli_value(args, "output"), &view);
+        tarn_view_release(&view);
+    } else {
+        cli_fail(&err);
+    }
+    tarn_iac_close(pack);
+    return result;
+}
+
+/* --- verify ----------------------------------------------------------------------- */
+
+typedef struct watcher {
+    cli_progress progress;
+    cli_json json;
+} watcher;
+
+static void on_problem(void *context, const tarn_error *what)
+{
+    watcher *w = context;
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    cli_progress_end(&w->progress);
+    if (!w->json.out) {
+        printf("%s\n", tarn_error_text(what, text, sizeof text));
+        return;
+    }
+    cli_json_open(&w->json, NULL, '{');
+    cli_json_text(&w->json, "path", what->path);
+    if (what->offset != TARN_NO_OFFSET) cli_json_number(&w->json, "offset", what->offset);
+    cli_json_text(&w->json, "kind", tarn_status_name(what->code));
+    cli_json_text(&w->json, "message", what->message);
+    cli_json_close(&w->json, '}');
+}
+
+static void show_report(cli_json *j, const tarn_iac_report *r)
+{
+    if (!j->out) {
+        printf("%s: %s; %s checked\n", cli_count(r->records, "record"),
+               r->problems ? cli_count(r->problems, "problem") : "all good",
+               cli_count(r->checksummed, "payload"));
+        return;
+    }
+    cli_json_close(j, ']');
+    cli_json_number(j, "records", r->records);
+    cli_json_number(j, "checksummed", r->checksummed);
+    cli_json_number(j, "bytes", r->bytes);
+    cli_json_number(j, "problem_count", r->problems);
+    cli_json_close(j, '}');
+    cli_json_line(j);
+}
+
+int cli_iac_verify(const cli_args *args)
+{
+    tarn_error err;
+    tarn_iac_verify_options o = TARN_IAC_VERIFY_OPTIONS_INIT;
+    tarn_iac_report report;
+    watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
+    if (cli_has(args, "repair"))
+        return cli_usage(args->command, "a pack has nothing it could be repaired from");
+    o.problem = on_problem;
+    o.problem_context = &w;
+    o.progress = cli_progress_step;
+    o.progress_context = &w.progress;
+    cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
+    if (w.json.out) {
+        cli_json_open(&w.json, NULL, '{');
+        cli_json_open(&w.json, "problems", '[');
+    }
+    tarn_status status = tarn_iac_verify(args->words[0], &o, &report, &err);
+    cli_progress_end(&w.progress);
+    show_report(&w.json, &report);
+    if (status != TARN_OK) return cli_fail(&err);
+    return report.problems ? CLI_DATA : CLI_OK;
+}
+
+/* --- pack and convert ------------------------------------------------------------- */
+
+bool cli_is_pack_name(const char *path)
+{
+    size_t len = strlen(path);
+    return len > 4 && strcasecmp(path + len - 4, ".iac") == 0;
+}
+
+static int take_options(const cli_args *args, tarn_iac_write_options *o)
+{
+    const char *codec = cli_value(args, "codec");
+    unsigned level = 0;
+    if (codec) o->codec = tarn_iac_codec_named(codec);
+    if (o->codec == TARN_IAC_IMAGE || o->codec == TARN_IAC_OTHER)
+        return cli_usage(args->command, "--codec is none, brotli, zstd or gzip, not %s",
+                         codec);
+    if (!cli_number(args, "level", &level) || !cli_number(args, "version", &o->version))
+        return CLI_USAGE;
+    o->level = (int)level;
+    o->header = cli_value(args, "header");
+    o->overwrite = cli_has(args, "overwrite");
+    o->no_sync = cli_has(args, "no-sync");
+    return CLI_OK;
+}
+
+int cli_iac_pack(const cli_args *args, const char *output)
+{
+    tarn_error err;
+    struct stat st;
+    uint64_t records = 0;
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    const char *source = args->words[0];
+    if (args->n_words != 1)
+        return cli_usage(args->command, "a pack is made of one folder or manifest");
+    int usage = take_options(args, &o);
+    if (usage != CLI_OK) return usage;
+    bool folder = stat(source, &st) == 0 && S_ISDIR(st.st_mode);
+    tarn_status status = folder
+                             ? tarn_iac_pack_folder(output, source, &o, &records, &err)
+                             : tarn_iac_pack_manifest(output, source, &o, &records, &err);
+    if (status != TARN_OK) return cli_fail(&err);
+    printf("%s -> %s\n", cli_count(records, "record"), output);
+    return CLI_OK;
+}
+
+int cli_iac_convert(const cli_args *args, const char *from, const char *to)
+{
+    tarn_error err;
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    int usage = take_options(args, &o);
+    if (usage != CLI_OK) return usage;
+    tarn_status status = cli_has(args, "upgrade")
+                             ? tarn_iac_upgrade(from, to, o.overwrite, &err)
+                             : tarn_iac_rewrite(from, to, &o, &err);
+    if (status != TARN_OK) return cli_fail(&err);
+    printf("%s -> %s\n", from, to);
+    return CLI_OK;
+}

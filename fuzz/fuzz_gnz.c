@@ -1,0 +1,195 @@
+/* An array file. Whatever its header says, what is opened lies inside the file, behind
+ * the header and apart from each other, every way of reading gives the same bytes, and
+ * written again it is a file that says the same.
+ *
+ * The input is two bytes and the beginning of a file: the low four bits of the first are
+ * the file's length in pages, 16 sets the header's length to what there is, 32 verifies.
+ * The rest of the file is a pattern. */
+#include "common.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <tarn/gnz.h>
+
+#include "base/array.h"
+#include "base/bytes.h"
+
+enum { LENGTH = 16, VERIFY = 32, STATS = 64, MAX_PAGES = 16 };
+
+static char folder[256], in_path[300], out_path[300];
+
+static void remove_folder(void)
+{
+    unlink(in_path);
+    unlink(out_path);
+    rmdir(folder);
+}
+
+static void make_folder(void)
+{
+    if (folder[0]) return;
+    const char *parent = getenv("TMPDIR");
+    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(folder, sizeof folder, "%s/tarn-fuzz-XXXXXX", parent);
+    CHECK(mkdtemp(folder));
+    snprintf(in_path, sizeof in_path, "%s/in.gnz", folder);
+    snprintf(out_path, sizeof out_path, "%s/out.gnz", folder);
+    atexit(remove_folder);
+}
+
+static size_t put_file(const uint8_t *data, size_t size, unsigned options)
+{
+    static uint8_t file[MAX_PAGES * TARN_GNZ_PAGE];
+    size_t pages = options & (MAX_PAGES - 1), len = pages * TARN_GNZ_PAGE;
+    if (len < size) len = size;
+    for (size_t i = size; i < len; i++)
+        file[i] = i < TARN_GNZ_PAGE ? 0 : (uint8_t)(i * 31 >> 3);
+    memcpy(file, data, size);
+    if (options & LENGTH && size >= 8) {
+        memcpy(file, "GNZ1", 4);
+        tarn__put32(file + 4, (uint32_t)size - 8);
+    }
+    int fd = open(in_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && write(fd, file, len) == (ssize_t)len);
+    close(fd);
+    return len;
+}
+
+static void check_place(const tarn_gnz *gnz, size_t number, size_t len)
+{
+    tarn_gnz_info a, b;
+    CHECK(tarn_gnz_info_get(gnz, number, &a, NULL) == TARN_OK);
+    CHECK(a.offset % TARN_GNZ_PAGE == 0 && a.offset <= len && a.bytes <= len - a.offset);
+    CHECK(a.offset >= tarn_gnz_header_size(gnz) &&
+          a.offset >= tarn_gnz_header_space(gnz));
+    for (size_t i = 0; i < number && number < 64; i++) {
+        CHECK(tarn_gnz_info_get(gnz, i, &b, NULL) == TARN_OK);
+        CHECK(strcmp(a.name, b.name) != 0);
+        CHECK(!a.bytes || !b.bytes || a.offset >= b.offset + b.bytes ||
+              b.offset >= a.offset + a.bytes);
+    }
+}
+
+/* All ways of reading, and the values packed in the caller's hands. */
+static char *check_values(tarn_gnz *gnz, size_t number, const tarn_gnz_info *info)
+{
+    tarn_gnz_view view;
+    size_t bytes = (size_t)info->bytes;
+    uint64_t rows = info->ndim ? info->shape[0] : 1;
+    char *read = malloc(bytes + 1), *packed = malloc(bytes + 1);
+    CHECK(read && packed);
+    CHECK(tarn_gnz_read(gnz, number, 0, rows, read, bytes, NULL) == TARN_OK);
+    for (int mode = TARN_GNZ_READ; mode <= TARN_GNZ_COPY; mode++) {
+        CHECK(tarn_gnz_get(gnz, number, (tarn_gnz_mode)mode, &view, NULL) == TARN_OK);
+        CHECK(tarn_array_bytes(&view.array) == bytes);
+        tarn__array_pack(&view.array, false, packed);
+        CHECK(memcmp(read, packed, bytes) == 0);
+        tarn_gnz_view_release(&view);
+    }
+    if (rows && bytes) {
+        tarn_view row;
+        CHECK(tarn_gnz_sample(gnz, number, rows - 1, &row, NULL) == TARN_OK);
+        CHECK(row.size == bytes / rows);
+        CHECK(memcmp(row.data, read + bytes - row.size, row.size) == 0);
+        tarn_view_release(&row);
+    }
+    free(packed);
+    return read;
+}
+
+/* The same arrays from the file that was written. */
+static void compare(tarn_gnz *gnz, char **values)
+{
+    tarn_gnz *again;
+    tarn_gnz_info a, b;
+    tarn_gnz_view view;
+    size_t number;
+    CHECK(tarn_gnz_open(out_path, NULL, &again, NULL) == TARN_OK);
+    CHECK(tarn_gnz_count(again) == tarn_gnz_count(gnz));
+    for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
+        CHECK(tarn_gnz_info_get(gnz, i, &a, NULL) == TARN_OK);
+        CHECK(tarn_gnz_find(again, a.name, &number, NULL) == TARN_OK);
+        CHECK(tarn_gnz_info_get(again, number, &b, NULL) == TARN_OK);
+        CHECK(a.bytes == b.bytes && a.ndim == b.ndim && !b.fortran);
+        CHECK(memcmp(a.shape, b.shape, a.ndim * sizeof *a.shape) == 0);
+        CHECK(tarn_gnz_get(again, number, TARN_GNZ_READ, &view, NULL) == TARN_OK);
+        CHECK(memcmp(view.array.data, values[i], (size_t)a.bytes) == 0);
+        tarn_gnz_view_release(&view);
+    }
+    tarn_gnz_close(again);
+}
+
+static void rewrite(tarn_gnz *gnz, char **values)
+{
+    tarn_gnz_writer *w;
+    tarn_gnz_info info;
+    tarn_array array;
+    tarn_gnz_report report;
+    tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
+    size_t len;
+    o.overwrite = o.checksums = true;
+    CHECK(tarn_gnz_writer_new(out_path, &o, &w, NULL) == TARN_OK);
+    const char *metadata = tarn_gnz_metadata(gnz, &len);
+    CHECK(tarn_gnz_writer_metadata(w, metadata, len, NULL) == TARN_OK);
+    for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
+        CHECK(tarn_gnz_info_get(gnz, i, &info, NULL) == TARN_OK);
+        CHECK(tarn_array_init(&array, values[i], info.dtype, info.ndim, info.shape,
+                              NULL) == TARN_OK);
+        CHECK(tarn_gnz_writer_add(w, info.name, &array, NULL, NULL) == TARN_OK);
+    }
+    CHECK(tarn_gnz_writer_finish(w, NULL) == TARN_OK);
+    CHECK(tarn_gnz_verify(out_path, NULL, &report, NULL) == TARN_OK);
+    CHECK(report.problems == 0 && report.checksummed == tarn_gnz_count(gnz));
+    compare(gnz, values);
+}
+
+static void check_file(tarn_gnz *gnz, size_t len, bool stats)
+{
+    size_t count = tarn_gnz_count(gnz), n_fields;
+    uint64_t samples, total = 0;
+    tarn_gnz_info info;
+    tarn_gnz_stats s;
+    char **values = calloc(count + 1, sizeof *values);
+    size_t *fields = calloc(count + 1, sizeof *fields);
+    CHECK(values && fields);
+    for (size_t i = 0; i < count; i++) {
+        check_place(gnz, i, len);
+        CHECK(tarn_gnz_info_get(gnz, i, &info, NULL) == TARN_OK);
+        values[i] = check_values(gnz, i, &info);
+        if (stats && tarn_gnz_stats_get(gnz, i, &s, NULL) == TARN_OK)
+            CHECK(s.nans + s.infinities <= s.count);
+        total += info.bytes;
+    }
+    CHECK(total <= len);
+    if (tarn_gnz_samples(gnz, NULL, 0, fields, &n_fields, &samples, NULL) == TARN_OK)
+        CHECK(n_fields && n_fields <= count);
+    rewrite(gnz, values);
+    for (size_t i = 0; i < count; i++)
+        free(values[i]);
+    free(values);
+    free(fields);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    tarn_gnz *gnz;
+    tarn_error err;
+    tarn_gnz_report report;
+    if (size < 2 || size - 2 > MAX_PAGES * TARN_GNZ_PAGE) return 0;
+    make_folder();
+    unsigned options = data[0];
+    size_t len = put_file(data + 2, size - 2, options);
+    tarn_status status = tarn_gnz_open(in_path, NULL, &gnz, &err);
+    if (status == TARN_OK) {
+        check_file(gnz, len, options & STATS);
+        tarn_gnz_close(gnz);
+    } else {
+        CHECK(err.code == status && err.message[0] && strcmp(err.path, in_path) == 0);
+    }
+    if (options & VERIFY) {
+        CHECK(tarn_gnz_verify(in_path, NULL, &report, NULL) == TARN_OK);
+        CHECK(status == TARN_OK || report.problems);
+    }
+    return 0;
+}

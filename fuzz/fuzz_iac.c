@@ -1,0 +1,234 @@
+/* Packs with tables that were made to hurt: read, validate, use, write again. Whatever
+ * the bytes are, payloads that pass their CRC come out of the second pack as out of the
+ * first, and so do all values of both tables.
+ *
+ * The input is a byte of options, the length of the slide table and of the index table
+ * (24 bits each, little endian), both tables, and the data segment. With RAW_HEADER what
+ * would be the slide table is the header's JSON, and the tables are empty. */
+#include "common.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tarn/iac.h>
+#include <tarn/textpair.h>
+
+#include "base/bytes.h"
+#include "iac/header.h"
+#include "iac/table.h"
+
+enum { RAW_HEADER = 1, FIRST_VERSION = 2, NO_MAP = 4, CHECKED = 8, CODEC = 16 };
+enum { PREFIX = 7, MAX_ROWS = 200, MAX_TABLE = 16 << 20 };
+
+static char folder[256], pack_path[512], copy_path[512];
+
+static void remove_folder(void)
+{
+    unlink(pack_path);
+    unlink(copy_path);
+    rmdir(folder);
+}
+
+static void make_folder(void)
+{
+    const char *parent = getenv("TMPDIR");
+    if (folder[0]) return;
+    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(folder, sizeof folder, "%s/tarn-fuzz-iac-XXXXXX", parent);
+    CHECK(mkdtemp(folder));
+    snprintf(pack_path, sizeof pack_path, "%s/a.iac", folder);
+    snprintf(copy_path, sizeof copy_path, "%s/b.iac", folder);
+    atexit(remove_folder);
+}
+
+static void write_all(const unsigned char *header, const uint8_t *rest, size_t size)
+{
+    int fd = open(pack_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    CHECK(write(fd, header, TARN_IAC_HEADER_BYTES) == TARN_IAC_HEADER_BYTES);
+    CHECK(write(fd, rest, size) == (ssize_t)size);
+    close(fd);
+}
+
+static uint64_t rows_of(const uint8_t *data, size_t size)
+{
+    tarn__table *t;
+    uint8_t *copy = exact_copy(data, size);
+    uint64_t rows = 0;
+    if (tarn__table_parse(copy, size, MAX_TABLE, &t, NULL) == TARN_OK) {
+        rows = t->rows;
+        tarn__table_unref(t);
+    }
+    free(copy);
+    return rows;
+}
+
+/* A header that fits the tables, so that what is in them is reached. */
+static bool make_header(unsigned char *out, unsigned options, const uint8_t *tables,
+                        size_t slides, size_t index, size_t data)
+{
+    tarn__iac_header h = {.version = options & FIRST_VERSION ? 1 : 2,
+                          .slide_table_offset = TARN_IAC_HEADER_BYTES,
+                          .slide_table_length = slides,
+                          .index_table_offset = TARN_IAC_HEADER_BYTES + slides,
+                          .index_table_length = index,
+                          .data_offset = TARN_IAC_HEADER_BYTES + slides + index,
+                          .data_length = data,
+                          .num_slides = rows_of(tables, slides),
+                          .num_records = rows_of(tables + slides, index)};
+    static const char *const callers[] = {
+        "{\"feature_record_bytes\": 3}", "{\"codec\": \"brotli\"}",
+        "{\"codec\": \"zstd\"}", "{\"codec\": \"gzip\"}"};
+    const char *caller = callers[options / CODEC % 4];
+    return tarn__iac_header_make(out, &h, caller, strlen(caller), TARN_IAC_NONE, 0,
+                                 NULL) == TARN_OK;
+}
+
+static void raw_header(unsigned char *out, unsigned options, const uint8_t *json,
+                       size_t size)
+{
+    if (size > TARN_IAC_HEADER_BYTES - 16) size = TARN_IAC_HEADER_BYTES - 16;
+    memset(out, 0, TARN_IAC_HEADER_BYTES);
+    memcpy(out, "IATROC", 7);
+    out[7] = out[12] = options & FIRST_VERSION ? 1 : 2;
+    tarn__put32(out + 8, (uint32_t)size);
+    memcpy(out + 16, json, size);
+}
+
+/* --- Using ------------------------------------------------------------------------ */
+
+static uint64_t rows_to_use(const tarn_iac *pack)
+{
+    tarn_iac_info info;
+    tarn_iac_info_get(pack, &info);
+    return info.records < MAX_ROWS ? info.records : MAX_ROWS;
+}
+
+static void use_columns(tarn_iac *pack)
+{
+    uint64_t row, rows = rows_to_use(pack);
+    for (size_t c = 0; c < tarn_iac_columns(pack, TARN_IAC_INDEX); c++) {
+        const char *name = tarn_iac_column_name(pack, TARN_IAC_INDEX, c);
+        CHECK(tarn_iac_column_type(pack, TARN_IAC_INDEX, c));
+        (void)!tarn_iac_find(pack, name, "7", 1, 0, &row, NULL);
+        if (tarn_iac_find(pack, name, "a", 1, 0, &row, NULL) == TARN_OK)
+            CHECK(row < rows || rows == MAX_ROWS);
+    }
+}
+
+static void use_payloads(tarn_iac *pack)
+{
+    uint64_t rows = rows_to_use(pack), list[MAX_ROWS];
+    tarn_iac_batch batch = {0};
+    size_t good = 0;
+    for (uint64_t i = 0; i < rows; i++) {
+        tarn_view view, decoded;
+        tarn_textpair_patient who;
+        if (tarn_iac_view(pack, i, &view, NULL) != TARN_OK) continue;
+        list[rows - ++good] = i;
+        free(exact_copy(view.data, view.size)); /* touches every byte */
+        tarn_view_release(&view);
+        if (tarn_iac_view_decoded(pack, i, &decoded, NULL) == TARN_OK)
+            tarn_view_release(&decoded);
+        if (i < 4 && tarn_textpair_read_at(pack, i, &who, NULL) == TARN_OK)
+            tarn_textpair_reset(&who);
+    }
+    CHECK(tarn_iac_read_many(pack, list + rows - good, good, &batch, NULL) == TARN_OK);
+    tarn_iac_batch_reset(&batch);
+}
+
+static void compare_values(tarn_iac *a, tarn_iac *b)
+{
+    uint64_t rows = rows_to_use(a);
+    CHECK(tarn_iac_columns(b, TARN_IAC_INDEX) >= tarn_iac_columns(a, TARN_IAC_INDEX));
+    for (size_t c = 0; c < tarn_iac_columns(a, TARN_IAC_INDEX); c++) {
+        const char *name = tarn_iac_column_name(a, TARN_IAC_INDEX, c);
+        CHECK(strcmp(name, tarn_iac_column_name(b, TARN_IAC_INDEX, c)) == 0);
+        if (strcmp(name, "offset") == 0 || strcmp(name, "length") == 0 ||
+            strcmp(name, "crc32") == 0)
+            continue;
+        CHECK(strcmp(tarn_iac_column_type(a, TARN_IAC_INDEX, c),
+                     tarn_iac_column_type(b, TARN_IAC_INDEX, c)) == 0);
+        for (uint64_t i = 0; i < rows; i++) {
+            tarn_view x, y;
+            tarn_status first = tarn_iac_value(a, TARN_IAC_INDEX, c, i, &x, NULL),
+                        second = tarn_iac_value(b, TARN_IAC_INDEX, c, i, &y, NULL);
+            CHECK(first == second);
+            if (first != TARN_OK) continue;
+            CHECK(x.size == y.size && memcmp(x.data, y.data, x.size) == 0);
+            tarn_view_release(&x);
+            tarn_view_release(&y);
+        }
+    }
+}
+
+/* What was read and validated can be written, and is the same when it is read again. */
+static void write_again(tarn_iac *pack)
+{
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_iac *copy;
+    tarn_error err;
+    o.encoded = true;
+    o.overwrite = true;
+    o.no_sync = true;
+    if (tarn_iac_rewrite(pack_path, copy_path, &o, &err) != TARN_OK) {
+        CHECK(err.message[0]);
+        return;
+    }
+    CHECK(tarn_iac_open(copy_path, NULL, &copy, &err) == TARN_OK);
+    compare_values(pack, copy);
+    tarn_iac_close(copy);
+}
+
+static void use(unsigned options)
+{
+    tarn_iac_options o = TARN_IAC_OPTIONS_INIT;
+    tarn_iac_report report;
+    struct ArrowArrayStream stream;
+    struct ArrowArray array;
+    tarn_iac *pack;
+    tarn_error err = {0};
+    o.no_map = options & NO_MAP;
+    o.check = options & CHECKED;
+    o.max_table_bytes = MAX_TABLE;
+    o.max_expansion = 100;
+    if (tarn_iac_open(pack_path, &o, &pack, &err) != TARN_OK) {
+        CHECK(err.message[0] && err.code != TARN_OK);
+        return;
+    }
+    use_payloads(pack);
+    use_columns(pack);
+    if (tarn_iac_export(pack, TARN_IAC_INDEX, &stream, NULL) == TARN_OK) {
+        while (stream.get_next(&stream, &array) == 0 && array.release)
+            array.release(&array);
+        stream.release(&stream);
+    }
+    write_again(pack);
+    tarn_iac_close(pack);
+    CHECK(tarn_iac_verify(pack_path, NULL, &report, &err) == TARN_OK ||
+          err.code == TARN_ERR_LIMIT || err.code == TARN_ERR_UNSUPPORTED);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static unsigned char header[TARN_IAC_HEADER_BYTES];
+    if (size < PREFIX) return 0;
+    make_folder();
+    unsigned options = data[0];
+    size_t slides = tarn__get32(data) >> 8, index = tarn__get32(data + 3) >> 8;
+    data += PREFIX;
+    size -= PREFIX;
+    if (slides > size) slides = size;
+    if (index > size - slides) index = size - slides;
+    if (options & RAW_HEADER) {
+        raw_header(header, options, data, slides);
+        write_all(header, data + slides, size - slides);
+    } else {
+        if (!make_header(header, options, data, slides, index, size - slides - index))
+            return 0;
+        write_all(header, data, size);
+    }
+    use(options);
+    return 0;
+}

@@ -1,0 +1,326 @@
+/* tarn/iac.h: record packs (.iac, IatroCache): payloads in one data segment, an Arrow
+ * table with a row for each of them, and an Arrow table of the slides they belong to.
+ *
+ *     tarn_iac *pack;
+ *     tarn_view bytes;
+ *     uint64_t row;
+ *     if (tarn_iac_open("tiles.iac", NULL, &pack, &err) != TARN_OK ||
+ *         tarn_iac_find(pack, "tile_id", "t_0042", 6, 0, &row, &err) != TARN_OK ||
+ *         tarn_iac_view(pack, row, &bytes, &err) != TARN_OK)
+ *         return fail(&err);
+ *
+ * Everything the header and the tables claim is checked before it is used. Any number of
+ * threads may read from one pack without locks; the first lookup in a column, and the
+ * first use of a table's other columns, do some work under a lock once.
+ */
+#ifndef TARN_IAC_H
+#define TARN_IAC_H
+
+#include <tarn/arrow.h>
+#include <tarn/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TARN_IAC_HEADER_BYTES 65536u
+#define TARN_IAC_MAX_PAYLOAD  UINT64_C(0xffffffff) /* lengths are 32 bits wide */
+#define TARN_MAX_ARROW_DEPTH  64u                  /* types inside types */
+#define TARN_MAX_ARROW_FIELDS 65536u               /* columns and their children */
+
+/* --- Codecs ------------------------------------------------------------------------ */
+
+/* What the header's "codec" says about each payload. Images are handed out as they are.
+ */
+typedef enum tarn_iac_codec {
+    TARN_IAC_NONE = 0,
+    TARN_IAC_BROTLI = 1,
+    TARN_IAC_ZSTD = 2,
+    TARN_IAC_GZIP = 3,
+    TARN_IAC_IMAGE = 4, /* jpeg, png, jxl, jpeg2000, jpegls: coded by who made them */
+    TARN_IAC_OTHER = 5  /* a name this library does not know */
+} tarn_iac_codec;
+
+TARN_API tarn_iac_codec tarn_iac_codec_named(const char *name);
+
+/* The most a payload may expand to, unless options say otherwise: this many times its
+ * size, or this many bytes if that is more. */
+#define TARN_IAC_MAX_EXPANSION 10000u
+#define TARN_IAC_FREE_BYTES    (UINT64_C(16) << 20)
+
+/* Packs and unpacks one payload. level: 0 is the codec's default (Brotli 11, Zstandard
+ * 19, gzip 6). The view owns its bytes; limit is the most bytes it may have. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_encode(tarn_iac_codec codec, int level,
+                                                  const void *data, size_t len,
+                                                  tarn_view *out, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_decode(tarn_iac_codec codec, const void *data,
+                                                  size_t len, uint64_t limit,
+                                                  tarn_view *out, tarn_error *err);
+
+/* --- Opening ----------------------------------------------------------------------- */
+
+typedef struct tarn_iac tarn_iac;
+
+typedef struct tarn_iac_options {
+    size_t size; /* of this struct; set by the initialiser */
+    bool check;  /* compare each payload with its CRC before it is given out */
+    bool no_map; /* read with pread even where the file could be mapped */
+    uint64_t max_table_bytes; /* of a table's buffers once they are decompressed */
+    uint64_t max_expansion;   /* of one payload, as above */
+} tarn_iac_options;
+
+#define TARN_IAC_OPTIONS_INIT                                                            \
+    {                                                                                    \
+        sizeof(tarn_iac_options), false, false, UINT64_C(4) << 30,                       \
+            TARN_IAC_MAX_EXPANSION                                                       \
+    }
+
+TARN_API TARN_CHECKED tarn_status tarn_iac_open(const char *path,
+                                                const tarn_iac_options *options,
+                                                tarn_iac **out, tarn_error *err);
+
+/* Views end with it. Arrow arrays that were given out stay good until released. */
+TARN_API void tarn_iac_close(tarn_iac *pack);
+
+/* Whether a file begins as a pack does. False if it cannot be read. */
+TARN_API bool tarn_iac_is_pack(const char *path);
+
+typedef struct tarn_iac_info {
+    unsigned version; /* 1 or 2 */
+    uint64_t records, slides;
+    uint64_t slide_table_length, index_table_offset, index_table_length;
+    uint64_t data_offset, data_length, file_size;
+    bool has_spans;           /* the index has offset and length */
+    bool has_checksums;       /* and crc32 */
+    uint64_t record_bytes;    /* without spans: the size of each record, or 0 */
+    tarn_iac_codec codec;     /* as the header names it */
+    const char *codec_name;   /* "" if the header does not say; borrowed */
+    const char *payload_type; /* the same */
+    const char *header;       /* the JSON text, as it stands in the file; borrowed */
+    size_t header_length;
+} tarn_iac_info;
+
+TARN_API void tarn_iac_info_get(const tarn_iac *pack, tarn_iac_info *out);
+
+/* --- Payloads ---------------------------------------------------------------------- */
+
+/* Where a record lies, counted from the start of the data segment. has_crc is false where
+ * the index has no crc32. */
+typedef struct tarn_iac_span {
+    uint64_t offset;
+    uint64_t length;
+    uint32_t crc32;
+    bool has_crc;
+} tarn_iac_span;
+
+TARN_API TARN_CHECKED tarn_status tarn_iac_locate(const tarn_iac *pack, uint64_t row,
+                                                  tarn_iac_span *out, tarn_error *err);
+
+/* A record's bytes as they are stored, borrowed until released or the pack is closed. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_view(const tarn_iac *pack, uint64_t row,
+                                                tarn_view *out, tarn_error *err);
+
+/* The same into memory of the caller; *out_size is the record's size, and TARN_ERR_LIMIT
+ * says that capacity is less than that. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_read(const tarn_iac *pack, uint64_t row,
+                                                void *buf, size_t capacity,
+                                                size_t *out_size, tarn_error *err);
+
+/* Several records, one behind the other in the order asked for; they are read in the
+ * order they have in the file. Record i is data[offsets[i]] up to data[offsets[i + 1]]. A
+ * batch begins as all zero, may be used again and again, and is freed by reset. */
+typedef struct tarn_iac_batch {
+    unsigned char *data;
+    uint64_t *offsets; /* count + 1 of them */
+    size_t count;
+    size_t data_capacity, count_capacity; /* private */
+    void *order;                          /* private */
+} tarn_iac_batch;
+
+TARN_API TARN_CHECKED tarn_status tarn_iac_read_many(const tarn_iac *pack,
+                                                     const uint64_t *rows, size_t count,
+                                                     tarn_iac_batch *out,
+                                                     tarn_error *err);
+TARN_API void tarn_iac_batch_reset(tarn_iac_batch *batch);
+
+/* Bytes of the data segment, whatever the index says about them. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_view_span(const tarn_iac *pack,
+                                                     uint64_t offset, uint64_t length,
+                                                     tarn_view *out, tarn_error *err);
+
+/* A record decoded as the header's codec says; images and codecs that are not known are
+ * TARN_ERR_UNSUPPORTED. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_view_decoded(const tarn_iac *pack,
+                                                        uint64_t row, tarn_view *out,
+                                                        tarn_error *err);
+
+/* --- Tables ------------------------------------------------------------------------ */
+
+typedef enum tarn_iac_table { TARN_IAC_SLIDES = 0, TARN_IAC_INDEX = 1 } tarn_iac_table;
+
+/* A table as an Arrow stream. Nothing is copied: the arrays point into the file's map and
+ * keep it alive. All offsets and indices in them have been checked. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_export(tarn_iac *pack, tarn_iac_table table,
+                                                  struct ArrowArrayStream *out,
+                                                  tarn_error *err);
+
+/* Columns by number; past the end NULL. The type is in words: "string", "timestamp[us,
+ * UTC]", "list<int64>". Borrowed until the pack is closed. */
+TARN_API size_t tarn_iac_columns(const tarn_iac *pack, tarn_iac_table table);
+TARN_API const char *tarn_iac_column_name(const tarn_iac *pack, tarn_iac_table table,
+                                          size_t column);
+TARN_API const char *tarn_iac_column_type(const tarn_iac *pack, tarn_iac_table table,
+                                          size_t column);
+
+/* One value as JSON: text in quotes, binary as hexadecimal digits in quotes, times as the
+ * number that is stored. *out is freed by tarn_view_release. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_value(tarn_iac *pack, tarn_iac_table table,
+                                                 size_t column, uint64_t row,
+                                                 tarn_view *out, tarn_error *err);
+
+/* The first row at or behind from whose column has the value; TARN_ERR_NOT_FOUND if there
+ * is none. Columns are of the index table, of text or integers (a value is then decimal
+ * digits), also dictionary-encoded. The first lookup in a column makes an index of it in
+ * memory, about 16 bytes for each row. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_find(tarn_iac *pack, const char *column,
+                                                const char *value, size_t len,
+                                                uint64_t from, uint64_t *out_row,
+                                                tarn_error *err);
+
+/* --- Verifying --------------------------------------------------------------------- */
+
+typedef struct tarn_iac_verify_options {
+    size_t size;      /* of this struct; set by the initialiser */
+    unsigned threads; /* 0: as many as there are cores */
+    tarn_notice problem;
+    void *problem_context;
+    tarn_progress progress;
+    void *progress_context;
+} tarn_iac_verify_options;
+
+#define TARN_IAC_VERIFY_OPTIONS_INIT                                                     \
+    {                                                                                    \
+        sizeof(tarn_iac_verify_options), 0, NULL, NULL, NULL, NULL                       \
+    }
+
+typedef struct tarn_iac_report {
+    uint64_t records, checksummed, bytes;
+    uint64_t problems;
+} tarn_iac_report;
+
+/* Checks the header, both tables in full, every span and every CRC. Problems are told to
+ * the callback and counted; a status other than TARN_OK says that the check itself could
+ * not be made. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_verify(const char *path,
+                                                  const tarn_iac_verify_options *options,
+                                                  tarn_iac_report *out, tarn_error *err);
+
+/* --- Writing -------------------------------------------------------------------------
+ *
+ * The tables come as Arrow streams, which are consumed (released) whatever the outcome.
+ * The index gets the columns offset, length and crc32, in the place of columns of these
+ * names or at its end; its number of rows is the number of payloads. */
+
+typedef struct tarn_iac_writer tarn_iac_writer;
+
+typedef struct tarn_iac_write_options {
+    size_t size;          /* of this struct; set by the initialiser */
+    const char *header;   /* a JSON object with the caller's fields, or NULL */
+    unsigned version;     /* 2, or 1 */
+    tarn_iac_codec codec; /* to encode payloads with; said in the header, too */
+    int level;
+    bool encoded;   /* payloads are encoded already; codec only goes into the header */
+    bool overwrite; /* replace what is there; false: TARN_ERR_EXISTS */
+    bool no_sync;   /* do not wait for the disk */
+} tarn_iac_write_options;
+
+#define TARN_IAC_WRITE_OPTIONS_INIT                                                      \
+    {                                                                                    \
+        sizeof(tarn_iac_write_options), NULL, 2, TARN_IAC_NONE, 0, false, false, false   \
+    }
+
+/* Payloads one by one: written once, straight to their place in the file. The tables must
+ * be known at the start. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_writer_open(
+    const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
+    const tarn_iac_write_options *options, tarn_iac_writer **out, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_writer_add(tarn_iac_writer *writer,
+                                                      const void *data, size_t len,
+                                                      tarn_error *err);
+
+/* Fills in the index and the header and publishes. The handle is closed, whatever the
+ * outcome; after a failure nothing is left. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_writer_finish(tarn_iac_writer *writer,
+                                                         tarn_error *err);
+TARN_API void tarn_iac_writer_abandon(tarn_iac_writer *writer);
+
+/* All payloads in memory. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_build(
+    const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
+    const void *const *payloads, const size_t *sizes, size_t count,
+    const tarn_iac_write_options *options, tarn_error *err);
+
+/* A data segment of the caller's own making, in memory or in a file that has exactly
+ * length bytes. The index is written as it is. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_build_segment(
+    const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
+    const void *data, size_t len, const tarn_iac_write_options *options, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_build_segment_file(
+    const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
+    const char *data_path, uint64_t length, const tarn_iac_write_options *options,
+    tarn_error *err);
+
+/* Makes a version 2 pack of a version 1 pack: a new header before the same bytes, which
+ * the file system shares between the two where it can. to may be the same path. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_upgrade(const char *from, const char *to,
+                                                   bool overwrite, tarn_error *err);
+
+/* Writes a pack again with another codec, level or version; header, if given, replaces
+ * the fields of the old one. With encoded set, payloads are taken over as they are, and
+ * the codec in the header with them. A pack whose records are not located by its index
+ * keeps its data segment. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite(const char *from, const char *to,
+                                                   const tarn_iac_write_options *options,
+                                                   tarn_error *err);
+
+/* Packs files. A folder: all regular files in it and its folders, sorted by path, with
+ * the columns path and size. A manifest: a text file with a JSON object on each line,
+ * whose member "file" names the payload's file (beside the manifest, unless absolute);
+ * all other members become columns, of integers if all values are integers or null, of
+ * text otherwise. The slide table has no rows. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_pack_folder(
+    const char *path, const char *folder, const tarn_iac_write_options *options,
+    uint64_t *out_records, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_pack_manifest(
+    const char *path, const char *manifest, const tarn_iac_write_options *options,
+    uint64_t *out_records, tarn_error *err);
+
+/* --- A table from C ------------------------------------------------------------------
+ *
+ * For those without an Arrow library at hand: columns of text, signed or unsigned 64-bit
+ * numbers, row by row. */
+
+typedef struct tarn_iac_rows tarn_iac_rows;
+
+/* columns: "text:name", "int:count", "uint:id", "u8:slide_idx" (and u32). */
+TARN_API TARN_CHECKED tarn_status tarn_iac_rows_new(const char *const *columns,
+                                                    size_t count, tarn_iac_rows **out,
+                                                    tarn_error *err);
+/* A row's values in the order of the columns; len is of text. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_rows_text(tarn_iac_rows *rows, size_t column,
+                                                     const char *text, size_t len,
+                                                     tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column,
+                                                       int64_t value, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column,
+                                                     tarn_error *err);
+/* Makes a stream of them, and frees the builder. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_rows_finish(tarn_iac_rows *rows,
+                                                       struct ArrowArrayStream *out,
+                                                       tarn_error *err);
+TARN_API void tarn_iac_rows_free(tarn_iac_rows *rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

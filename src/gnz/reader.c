@@ -1,0 +1,466 @@
+/* Reading array files: views into maps, rows by position, rows as samples. The header is
+ * parse.c's; here every access asks the file for its length first. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "gnz/reader.h"
+#include "gnz/writer.h"
+#include "io/file.h"
+
+/* --- Opening ----------------------------------------------------------------------- */
+
+static bool may_map(const tarn_gnz *g, tarn_io io)
+{
+    return io == TARN_IO_MAP || (io == TARN_IO_AUTO && tarn__is_local(g->file.fd));
+}
+
+/* A header that makes no sense may be one that an update was about to replace. */
+static void hint_at_journal(const char *path, tarn_error *err)
+{
+    if (!err || !tarn__gnz_journal_exists(path)) return;
+    size_t used = strlen(err->message);
+    snprintf(
+        err->message + used, sizeof err->message - used,
+        "; an update is going on or was interrupted: verify with repair puts it right");
+}
+
+tarn_status tarn_gnz_open(const char *path, const tarn_gnz_options *options,
+                          tarn_gnz **out, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_gnz_options, o, TARN_GNZ_OPTIONS_INIT, options, err);
+    *out = NULL;
+    tarn_gnz *g = calloc(1, sizeof *g);
+    if (!g) return tarn__fail_memory(err);
+    g->write_fd = -1;
+    pthread_mutex_init(&g->lock, NULL);
+    tarn_status status = tarn__file_open(&g->file, path, err);
+    if (status == TARN_OK)
+        status = tarn__gnz_load(&g->header, g->file.fd, path, g->file.size, err);
+    if (status != TARN_OK) {
+        hint_at_journal(path, err);
+        tarn_gnz_close(g);
+        return status;
+    }
+    g->io = may_map(g, o.io) ? TARN_IO_MAP : TARN_IO_READ;
+    if (g->io == TARN_IO_MAP) g->map = tarn__map(g->file.fd, g->file.size);
+    *out = g;
+    return TARN_OK;
+}
+
+void tarn_gnz_close(tarn_gnz *g)
+{
+    if (!g) return;
+    tarn__unmap(g->map, g->file.size);
+    tarn__unmap(g->write_map, g->file.size);
+    if (g->write_fd >= 0) close(g->write_fd);
+    tarn__gnz_header_reset(&g->header);
+    tarn__file_close(&g->file);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+/* --- What is in it ----------------------------------------------------------------- */
+
+size_t tarn_gnz_count(const tarn_gnz *g)
+{
+    return g->header.count;
+}
+
+const char *tarn_gnz_metadata(const tarn_gnz *g, size_t *out_len)
+{
+    if (out_len) *out_len = g->header.metadata.size;
+    return g->header.metadata.data;
+}
+
+uint64_t tarn_gnz_header_space(const tarn_gnz *g)
+{
+    return g->header.space;
+}
+
+uint64_t tarn_gnz_header_size(const tarn_gnz *g)
+{
+    return TARN__GNZ_PREFIX + g->header.length;
+}
+
+uint64_t tarn_gnz_file_size(const tarn_gnz *g)
+{
+    return g->file.size;
+}
+
+static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_entry **out,
+                            tarn_error *err)
+{
+    if (number >= g->header.count)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+                             "no array number %zu: there are %zu", number,
+                             g->header.count);
+    *out = &g->header.entries[number];
+    return TARN_OK;
+}
+
+tarn_status tarn_gnz_info_get(const tarn_gnz *g, size_t number, tarn_gnz_info *out,
+                              tarn_error *err)
+{
+    const tarn__gnz_entry *e;
+    TARN_TRY(entry_at(g, number, &e, err));
+    *out = (tarn_gnz_info){.name = e->name,
+                           .dtype = e->dtype,
+                           .ndim = e->ndim,
+                           .shape = e->shape,
+                           .offset = e->offset,
+                           .bytes = tarn__gnz_bytes(e),
+                           .reserved = e->reserved,
+                           .fortran = e->fortran,
+                           .has_checksum = e->has_checksum,
+                           .checksum = e->checksum};
+    return TARN_OK;
+}
+
+tarn_status tarn_gnz_find(const tarn_gnz *g, const char *name, size_t *out,
+                          tarn_error *err)
+{
+    char shown[96];
+    uint32_t id = tarn__names_find(&g->header.names, name, strlen(name));
+    if (id == TARN__NAME_NONE)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+                             "no array \"%s\"",
+                             tarn_printable(shown, sizeof shown, name, strlen(name)));
+    *out = id;
+    return TARN_OK;
+}
+
+/* --- Views ------------------------------------------------------------------------- */
+
+/* A map of what is no longer there kills whoever touches it. */
+static tarn_status check_length(const tarn_gnz *g, const tarn__gnz_entry *e,
+                                tarn_error *err)
+{
+    struct stat st;
+    if (fstat(g->file.fd, &st) != 0)
+        return tarn__fail_errno(err, g->file.path, errno, "cannot stat");
+    if ((uint64_t)st.st_size >= e->offset + tarn__gnz_bytes(e)) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_TRUNCATED, g->file.path, (uint64_t)st.st_size,
+                         "the file was truncated while it was open: it had %llu bytes",
+                         (unsigned long long)g->file.size);
+}
+
+static tarn_status make_write_map(tarn_gnz *g, tarn_error *err)
+{
+    struct stat ours, theirs;
+    if (g->io != TARN_IO_MAP)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,
+                             "writing in place needs a map, and this file system or the "
+                             "options exclude it");
+    g->write_fd = open(g->file.path, O_RDWR | O_CLOEXEC);
+    if (g->write_fd < 0)
+        return tarn__fail_errno(err, g->file.path, errno, "cannot open for writing");
+    if (fstat(g->write_fd, &theirs) != 0 || fstat(g->file.fd, &ours) != 0 ||
+        theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino)
+        return tarn__fail_at(err, TARN_ERR_STALE, g->file.path, TARN_NO_OFFSET,
+                             "the file was replaced by another since it was opened");
+    void *map = mmap(NULL, (size_t)g->file.size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     g->write_fd, 0);
+    if (map == MAP_FAILED)
+        return tarn__fail_errno(err, g->file.path, errno, "cannot map for writing");
+    g->write_map = map;
+    return TARN_OK;
+}
+
+static tarn_status view_for_writing(tarn_gnz *g, const tarn__gnz_entry *e, void **out,
+                                    tarn_error *err)
+{
+    tarn_status status = TARN_OK;
+    pthread_mutex_lock(&g->lock);
+    if (!g->write_map) status = make_write_map(g, err);
+    if (status != TARN_OK && g->write_fd >= 0) {
+        close(g->write_fd);
+        g->write_fd = -1;
+    }
+    if (status == TARN_OK) *out = (char *)g->write_map + e->offset;
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
+/* A map of the array alone, that nobody else sees. */
+static tarn_status view_copy(const tarn_gnz *g, const tarn__gnz_entry *e,
+                             tarn_gnz_view *view, void **out, tarn_error *err)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = e->offset & (page - 1);
+    size_t size = (size_t)(before + tarn__gnz_bytes(e));
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, g->file.fd,
+                     (off_t)(e->offset - before));
+    if (map == MAP_FAILED)
+        return tarn__fail_errno(err, g->file.path, errno, "cannot map");
+    view->owned = map;
+    view->owned_size = size;
+    view->mapped = true;
+    *out = (char *)map + before;
+    return TARN_OK;
+}
+
+static tarn_status view_read(const tarn_gnz *g, const tarn__gnz_entry *e,
+                             tarn_gnz_view *view, void **out, tarn_error *err)
+{
+    size_t size = (size_t)tarn__gnz_bytes(e);
+    view->owned = aligned_alloc(64, (size + 63) & ~(size_t)63);
+    if (!view->owned) return tarn__fail_memory(err);
+    *out = view->owned;
+    return tarn__read_exact(g->file.fd, g->file.path, view->owned, size, e->offset, err);
+}
+
+static tarn_status view_of(tarn_gnz *g, const tarn__gnz_entry *e, tarn_gnz_mode mode,
+                           tarn_gnz_view *view, void **out, tarn_error *err)
+{
+    TARN_TRY(check_length(g, e, err));
+    if (mode == TARN_GNZ_WRITE) return view_for_writing(g, e, out, err);
+    if (g->io != TARN_IO_MAP || (mode == TARN_GNZ_READ && !g->map))
+        return view_read(g, e, view, out, err);
+    if (mode == TARN_GNZ_COPY) return view_copy(g, e, view, out, err);
+    *out = g->map + e->offset;
+    return TARN_OK;
+}
+
+tarn_status tarn_gnz_get(tarn_gnz *g, size_t number, tarn_gnz_mode mode,
+                         tarn_gnz_view *out, tarn_error *err)
+{
+    static char nothing[1]; /* where the values of an empty array are */
+    const tarn__gnz_entry *e;
+    void *data = nothing;
+    *out = (tarn_gnz_view){0};
+    TARN_TRY(entry_at(g, number, &e, err));
+    if ((unsigned)mode > TARN_GNZ_COPY)
+        return tarn__fail(err, TARN_ERR_USAGE, "no mode %d", (int)mode);
+    if (tarn__gnz_bytes(e)) {
+        tarn_status status = view_of(g, e, mode, out, &data, err);
+        if (status != TARN_OK) {
+            tarn_gnz_view_release(out);
+            return status;
+        }
+    }
+    tarn__gnz_entry_array(e, data, &out->array);
+    return TARN_OK;
+}
+
+void tarn_gnz_view_release(tarn_gnz_view *view)
+{
+    if (!view) return;
+    if (view->mapped)
+        munmap(view->owned, view->owned_size);
+    else
+        free(view->owned);
+    *view = (tarn_gnz_view){0};
+}
+
+tarn_status tarn_gnz_flush(tarn_gnz *g, tarn_error *err)
+{
+    pthread_mutex_lock(&g->lock);
+    int fd = g->write_fd;
+    pthread_mutex_unlock(&g->lock);
+    if (fd < 0 || fsync(fd) == 0) return TARN_OK;
+    return tarn__fail_errno(err, g->file.path, errno, "cannot sync");
+}
+
+/* --- Rows -------------------------------------------------------------------------- */
+
+static tarn_status check_rows(const tarn_gnz *g, const tarn__gnz_entry *e, uint64_t first,
+                              uint64_t rows, tarn_error *err)
+{
+    char shown[96];
+    if (first <= e->rows && rows <= e->rows - first) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+                         "no rows %llu to %llu: array \"%s\" has %llu",
+                         (unsigned long long)first, (unsigned long long)(first + rows),
+                         tarn_printable(shown, sizeof shown, e->name, e->name_size),
+                         (unsigned long long)e->rows);
+}
+
+/* Reads a slice of an array whose first index runs fastest: for each place in a row the
+ * rows lie together, and there may be many such places, so pieces of some size are read
+ * and taken apart. */
+static tarn_status read_fortran(const tarn_gnz *g, const tarn__gnz_entry *e,
+                                uint64_t first, uint64_t rows, char *buf, tarn_error *err)
+{
+    enum { PIECE = 1 << 20 };
+    size_t item = e->dtype.size;
+    uint64_t places = e->row_bytes / item, column = e->rows * item;
+    uint64_t at_once = rows * item < PIECE ? rows : PIECE / item ? PIECE / item : 1;
+    char *piece = malloc((size_t)at_once * item);
+    if (!piece) return tarn__fail_memory(err);
+    tarn_array whole;
+    tarn_status status = TARN_OK;
+    uint64_t index[TARN_MAX_DIMS] = {0};
+    tarn__gnz_entry_array(e, NULL, &whole);
+    for (uint64_t place = 0; place < places && status == TARN_OK; place++) {
+        uint64_t source = 0; /* of this place, counted in columns, last index fastest */
+        for (unsigned i = 1; i < e->ndim; i++)
+            source += index[i] * (uint64_t)whole.strides[i] / column;
+        for (uint64_t row = 0; row < rows && status == TARN_OK; row += at_once) {
+            uint64_t n = rows - row < at_once ? rows - row : at_once;
+            status =
+                tarn__read_exact(g->file.fd, g->file.path, piece, (size_t)(n * item),
+                                 e->offset + source * column + (first + row) * item, err);
+            for (uint64_t k = 0; k < n && status == TARN_OK; k++)
+                memcpy(buf + (row + k) * e->row_bytes + place * item, piece + k * item,
+                       item);
+        }
+        for (unsigned i = e->ndim; i-- > 1 && ++index[i] == e->shape[i];)
+            index[i] = 0;
+    }
+    free(piece);
+    return status;
+}
+
+tarn_status tarn_gnz_read(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
+                          void *buf, size_t size, tarn_error *err)
+{
+    const tarn__gnz_entry *e;
+    TARN_TRY(entry_at(g, number, &e, err));
+    TARN_TRY(check_rows(g, e, first, rows, err));
+    uint64_t bytes = rows * e->row_bytes;
+    if (bytes > size)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, g->file.path, TARN_NO_OFFSET,
+                             "the rows take %llu bytes, and the buffer has %zu",
+                             (unsigned long long)bytes, size);
+    if (bytes == 0) return TARN_OK;
+    if (e->fortran && e->ndim > 1) return read_fortran(g, e, first, rows, buf, err);
+    return tarn__read_exact(g->file.fd, g->file.path, buf, (size_t)bytes,
+                            e->offset + first * e->row_bytes, err);
+}
+
+void tarn_gnz_advise(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
+                     tarn_gnz_advice advice)
+{
+    static const struct {
+        int map, file;
+    } calls[] = {{MADV_NORMAL, POSIX_FADV_NORMAL},
+                 {MADV_SEQUENTIAL, POSIX_FADV_SEQUENTIAL},
+                 {MADV_RANDOM, POSIX_FADV_RANDOM},
+                 {MADV_WILLNEED, POSIX_FADV_WILLNEED},
+                 {MADV_DONTNEED, POSIX_FADV_DONTNEED}};
+    const tarn__gnz_entry *e;
+    if ((unsigned)advice >= sizeof calls / sizeof calls[0] ||
+        entry_at(g, number, &e, NULL) != TARN_OK ||
+        check_rows(g, e, first, rows, NULL) != TARN_OK)
+        return;
+    /* In an array of Fortran order rows are everywhere. */
+    uint64_t at = e->fortran ? e->offset : e->offset + first * e->row_bytes;
+    uint64_t len = e->fortran ? tarn__gnz_bytes(e) : rows * e->row_bytes;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = at & (page - 1);
+    if (len == 0) return;
+    if (g->map)
+        (void)madvise(g->map + at - before, (size_t)(len + before), calls[advice].map);
+    (void)posix_fadvise(g->file.fd, (off_t)at, (off_t)len, calls[advice].file);
+}
+
+/* --- Samples ----------------------------------------------------------------------- */
+
+static tarn_status named_fields(const tarn_gnz *g, const char *const *names, size_t count,
+                                size_t *fields, tarn_error *err)
+{
+    const tarn__gnz_entry *all = g->header.entries;
+    for (size_t i = 0; i < count; i++) {
+        TARN_TRY(tarn_gnz_find(g, names[i], &fields[i], err));
+        const tarn__gnz_entry *e = &all[fields[i]], *zero = &all[fields[0]];
+        if (e->ndim == 0)
+            return tarn__fail_at(err, TARN_ERR_USAGE, g->file.path, TARN_NO_OFFSET,
+                                 "array \"%s\" has no rows: it has no dimension",
+                                 names[i]);
+        if (e->rows != zero->rows)
+            return tarn__fail_at(
+                err, TARN_ERR_USAGE, g->file.path, TARN_NO_OFFSET,
+                "arrays \"%s\" and \"%s\" do not have equally many rows: "
+                "%llu and %llu",
+                names[0], names[i], (unsigned long long)zero->rows,
+                (unsigned long long)e->rows);
+    }
+    return TARN_OK;
+}
+
+static int by_rows(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The number of rows that most arrays have, the larger one of equals. */
+static uint64_t common_rows(uint64_t *rows, size_t count)
+{
+    size_t best = 0;
+    uint64_t answer = 0;
+    qsort(rows, count, sizeof *rows, by_rows);
+    for (size_t i = 0, begin = 0; i < count; i++) {
+        if (rows[i] != rows[begin]) begin = i;
+        if (i - begin + 1 >= best) {
+            best = i - begin + 1;
+            answer = rows[i];
+        }
+    }
+    return answer;
+}
+
+static tarn_status common_fields(const tarn_gnz *g, size_t *fields, size_t *out_count,
+                                 tarn_error *err)
+{
+    const tarn__gnz_header *h = &g->header;
+    size_t with_rows = 0, count = 0;
+    uint64_t *rows = malloc((h->count + 1) * sizeof *rows);
+    if (!rows) return tarn__fail_memory(err);
+    for (size_t i = 0; i < h->count; i++)
+        if (h->entries[i].ndim) rows[with_rows++] = h->entries[i].rows;
+    uint64_t common = common_rows(rows, with_rows);
+    free(rows);
+    for (size_t i = 0; i < h->count; i++)
+        if (h->entries[i].ndim && h->entries[i].rows == common) fields[count++] = i;
+    *out_count = count;
+    return TARN_OK;
+}
+
+tarn_status tarn_gnz_samples(const tarn_gnz *g, const char *const *names, size_t n_names,
+                             size_t *fields, size_t *out_n_fields, uint64_t *out_samples,
+                             tarn_error *err)
+{
+    *out_n_fields = n_names;
+    if (names)
+        TARN_TRY(named_fields(g, names, n_names, fields, err));
+    else
+        TARN_TRY(common_fields(g, fields, out_n_fields, err));
+    if (*out_n_fields == 0)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+                             "no array has rows");
+    *out_samples = g->header.entries[fields[0]].rows;
+    return TARN_OK;
+}
+
+tarn_status tarn_gnz_sample(tarn_gnz *g, size_t number, uint64_t row, tarn_view *out,
+                            tarn_error *err)
+{
+    const tarn__gnz_entry *e;
+    *out = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(entry_at(g, number, &e, err));
+    TARN_TRY(check_rows(g, e, row, 1, err));
+    if (g->map && (!e->fortran || e->ndim == 1)) {
+        TARN_TRY(check_length(g, e, err));
+        *out = (tarn_view){g->map + e->offset + row * e->row_bytes, (size_t)e->row_bytes,
+                           NULL};
+        return TARN_OK;
+    }
+    void *copy = malloc(e->row_bytes ? (size_t)e->row_bytes : 1);
+    if (!copy) return tarn__fail_memory(err);
+    tarn_status status =
+        tarn_gnz_read(g, number, row, 1, copy, (size_t)e->row_bytes, err);
+    if (status != TARN_OK) {
+        free(copy);
+        return status;
+    }
+    *out = (tarn_view){copy, (size_t)e->row_bytes, copy};
+    return TARN_OK;
+}

@@ -1,0 +1,20 @@
+/* An open array file, as the files of this folder see it. */
+#ifndef TARN_GNZ_READER_H
+#define TARN_GNZ_READER_H
+
+#include <pthread.h>
+
+#include "gnz/header.h"
+#include "io/file.h"
+
+struct tarn_gnz {
+    tarn__file file;
+    tarn__gnz_header header;
+    tarn_io io;         /* MAP or READ */
+    unsigned char *map; /* the whole file, NULL if it is read instead */
+    pthread_mutex_t lock;
+    void *write_map; /* made at the first view for writing, under the lock */
+    int write_fd;
+};
+
+#endif

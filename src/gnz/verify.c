@@ -1,0 +1,226 @@
+/* Checking a whole array file: the header by opening it, values by their checksums, and
+ * zeros where zeros belong. Reads by position, never through a map. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/crc.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "gnz/reader.h"
+#include "gnz/writer.h"
+
+enum { BLOCK = 1 << 20 };
+
+typedef struct check {
+    const tarn_gnz_verify_options *o;
+    tarn_gnz_report *report;
+    const char *path;
+    const tarn_gnz *gnz;
+    unsigned char *block;
+    uint64_t done;
+} check;
+
+static void tell(check *c, const tarn_error *what)
+{
+    c->report->problems++;
+    if (c->o->problem) c->o->problem(c->o->problem_context, what);
+}
+
+#define TELL(c, code, offset, ...)                                                       \
+    do {                                                                                 \
+        tarn_error tell_what_;                                                           \
+        tarn__error_set(&tell_what_, code, (c)->path, offset, __VA_ARGS__);              \
+        tell(c, &tell_what_);                                                            \
+    } while (0)
+
+static tarn_status step(check *c, uint64_t bytes, tarn_error *err)
+{
+    c->done += bytes;
+    if (!c->o->progress ||
+        c->o->progress(c->o->progress_context, c->done, c->gnz->file.size) == 0)
+        return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_CANCELLED, c->path, TARN_NO_OFFSET, "stopped");
+}
+
+static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *err)
+{
+    char shown[96];
+    uint32_t crc = 0;
+    uint64_t bytes = tarn__gnz_bytes(e);
+    c->report->bytes += bytes;
+    if (!e->has_checksum) return step(c, bytes, err);
+    for (uint64_t at = 0; at < bytes;) {
+        size_t n = bytes - at < BLOCK ? (size_t)(bytes - at) : BLOCK;
+        TARN_TRY(
+            tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, e->offset + at, err));
+        crc = tarn__crc32c(crc, c->block, n);
+        at += n;
+        TARN_TRY(step(c, n, err));
+    }
+    c->report->checksummed++;
+    if (crc != e->checksum)
+        TELL(c, TARN_ERR_CHECKSUM, e->offset,
+             "array \"%s\": checksum does not match (stored %08x, computed %08x)",
+             tarn_printable(shown, sizeof shown, e->name, e->name_size), e->checksum,
+             crc);
+    return TARN_OK;
+}
+
+static size_t zeros(const unsigned char *data, size_t len)
+{
+    static const unsigned char none[4096];
+    size_t at = 0;
+    while (len - at >= sizeof none && memcmp(data + at, none, sizeof none) == 0)
+        at += sizeof none;
+    while (at < len && data[at] == 0)
+        at++;
+    return at;
+}
+
+/* Rows that are reserved and do not count yet may hold anything: an append that was
+ * interrupted leaves them so. */
+static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *behind,
+                             tarn_error *err)
+{
+    char shown[96];
+    for (uint64_t at = from; at < to;) {
+        size_t n = to - at < BLOCK ? (size_t)(to - at) : BLOCK;
+        TARN_TRY(tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, at, err));
+        size_t good = zeros(c->block, n);
+        if (good < n) {
+            TELL(c, TARN_ERR_FORMAT, at + good, "a byte behind %s%s%s is not zero",
+                 behind ? "array \"" : "the header",
+                 behind ? tarn_printable(shown, sizeof shown, behind, strlen(behind))
+                        : "",
+                 behind ? "\"" : "");
+            return TARN_OK;
+        }
+        at += n;
+        TARN_TRY(step(c, n, err));
+    }
+    return TARN_OK;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const tarn__gnz_entry *x = *(const tarn__gnz_entry *const *)a,
+                          *y = *(const tarn__gnz_entry *const *)b;
+    uint64_t p = tarn__gnz_extent(x), q = tarn__gnz_extent(y);
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return (p > q) - (p < q);
+}
+
+static tarn_status check_gaps(check *c, tarn__gnz_entry **sorted, tarn_error *err)
+{
+    const tarn__gnz_header *h = &c->gnz->header;
+    uint64_t end = TARN__GNZ_PREFIX + h->length, size = c->gnz->file.size;
+    const char *behind = NULL;
+    for (size_t i = 0; i < h->count; i++) {
+        if (sorted[i]->offset > end)
+            TARN_TRY(check_gap(c, end, sorted[i]->offset, behind, err));
+        if (sorted[i]->offset + tarn__gnz_extent(sorted[i]) < end) continue;
+        end = sorted[i]->offset + tarn__gnz_extent(sorted[i]);
+        behind = sorted[i]->name;
+    }
+    if (size % TARN_GNZ_PAGE)
+        TELL(c, TARN_ERR_TRUNCATED, size,
+             "the file's length is not a multiple of %u: padding is missing",
+             TARN_GNZ_PAGE);
+    return end < size ? check_gap(c, end, size, behind, err) : TARN_OK;
+}
+
+static tarn_status check_header(check *c, tarn__gnz_entry **entries, tarn_error *err)
+{
+    uint32_t sum;
+    const tarn__gnz_header *h = &c->gnz->header;
+    tarn__gnz_plan plan = {.entries = entries,
+                           .count = h->count,
+                           .metadata = h->metadata.data,
+                           .metadata_len = h->metadata.size};
+    if (!h->has_sum) return TARN_OK;
+    TARN_TRY(tarn__gnz_header_sum(&plan, &sum, err));
+    if (sum != h->sum)
+        TELL(c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
+             "the header's checksum does not match (stored %08x, computed %08x): it is "
+             "damaged, or was written by a program that does not know of checksums",
+             h->sum, sum);
+    return TARN_OK;
+}
+
+static tarn_status check_all(check *c, tarn_error *err)
+{
+    const tarn__gnz_header *h = &c->gnz->header;
+    c->report->arrays = h->count;
+    tarn__gnz_entry **sorted = malloc((h->count + 1) * sizeof *sorted);
+    if (!sorted) return tarn__fail_memory(err);
+    for (size_t i = 0; i < h->count; i++)
+        sorted[i] = &h->entries[i];
+    qsort(sorted, h->count, sizeof *sorted, by_offset);
+    tarn_status status = check_header(c, sorted, err);
+    for (size_t i = 0; i < h->count && status == TARN_OK; i++)
+        status = check_values(c, sorted[i], err);
+    if (status == TARN_OK) status = check_gaps(c, sorted, err);
+    free(sorted);
+    return status;
+}
+
+static tarn_status repair(check *c, tarn_error *err)
+{
+    bool applied = false;
+    int fd = open(c->path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        tarn_status status = tarn__fail_errno(err, c->path, errno, "cannot lock");
+        if (fd >= 0) close(fd);
+        return status;
+    }
+    tarn_status status = tarn__gnz_journal_apply(c->path, fd, &applied, err);
+    close(fd);
+    c->report->repairs += applied;
+    return status;
+}
+
+static bool is_about_data(tarn_status status)
+{
+    return status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED ||
+           status == TARN_ERR_UNSUPPORTED || status == TARN_ERR_LIMIT;
+}
+
+tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *options,
+                            tarn_gnz_report *report, tarn_error *err)
+{
+    *report = (tarn_gnz_report){0};
+    TARN__OPTIONS(tarn_gnz_verify_options, o, TARN_GNZ_VERIFY_OPTIONS_INIT, options, err);
+    tarn_gnz *gnz;
+    tarn_error why;
+    tarn_gnz_options read = TARN_GNZ_OPTIONS_INIT;
+    check c = {.o = &o, .report = report, .path = path};
+    read.io = TARN_IO_READ;
+    if (tarn__gnz_journal_exists(path)) {
+        if (o.repair)
+            TARN_TRY(repair(&c, err));
+        else
+            TELL(&c, TARN_ERR_STALE, TARN_NO_OFFSET,
+                 "an update is going on or was interrupted; repairing, or the next "
+                 "update, "
+                 "finishes it or takes it back");
+    }
+    tarn_status status = tarn_gnz_open(path, &read, &gnz, &why);
+    if (is_about_data(status)) {
+        tell(&c, &why);
+        return TARN_OK;
+    }
+    if (status != TARN_OK) {
+        if (err) *err = why;
+        return status;
+    }
+    c.gnz = gnz;
+    c.block = malloc(BLOCK);
+    status = c.block ? check_all(&c, err) : tarn__fail_memory(err);
+    free(c.block);
+    tarn_gnz_close(gnz);
+    return status;
+}

@@ -1,0 +1,319 @@
+/* Encoding and decoding single payloads. Every decoder has a limit on what comes out. */
+#include "iac/codec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <brotli/decode.h>
+#include <brotli/encode.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+enum { BROTLI_WINDOW = 24 }; /* as the reference package has it */
+
+static const struct {
+    const char *name;
+    tarn_iac_codec codec;
+} names[] = {{"none", TARN_IAC_NONE},      {"raw", TARN_IAC_NONE},
+             {"brotli", TARN_IAC_BROTLI},  {"zstd", TARN_IAC_ZSTD},
+             {"gzip", TARN_IAC_GZIP},      {"jpeg", TARN_IAC_IMAGE},
+             {"png", TARN_IAC_IMAGE},      {"jxl", TARN_IAC_IMAGE},
+             {"jpeg2000", TARN_IAC_IMAGE}, {"jpegls", TARN_IAC_IMAGE}};
+
+tarn_iac_codec tarn_iac_codec_named(const char *name)
+{
+    if (!name[0]) return TARN_IAC_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i].name, name) == 0) return names[i].codec;
+    return TARN_IAC_OTHER;
+}
+
+const char *tarn__iac_codec_name(tarn_iac_codec codec)
+{
+    return codec == TARN_IAC_BROTLI ? "brotli"
+           : codec == TARN_IAC_ZSTD ? "zstd"
+           : codec == TARN_IAC_GZIP ? "gzip"
+                                    : NULL;
+}
+
+int tarn__iac_codec_level(tarn_iac_codec codec, int level)
+{
+    if (level) return level;
+    return codec == TARN_IAC_BROTLI ? 11 : codec == TARN_IAC_ZSTD ? 19 : 6;
+}
+
+size_t tarn__iac_codec_params(tarn_iac_codec codec, int level, char *out, size_t size)
+{
+    int n = 0;
+    level = tarn__iac_codec_level(codec, level);
+    if (codec == TARN_IAC_BROTLI)
+        n = snprintf(out, size, "{\"lgwin\": %d, \"quality\": %d}", BROTLI_WINDOW, level);
+    else if (codec == TARN_IAC_ZSTD || codec == TARN_IAC_GZIP)
+        n = snprintf(out, size, "{\"level\": %d}", level);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* --- Encoding --------------------------------------------------------------------- */
+
+static size_t encode_gzip(const void *data, size_t len, int level, void *out,
+                          size_t capacity)
+{
+    enum { GZIP = 15 + 16, MEMORY = 8 };
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .next_out = out};
+    if (len > UINT32_MAX || capacity > UINT32_MAX) return 0;
+    if (deflateInit2(&z, level, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
+        return 0;
+    z.avail_in = (uInt)len;
+    z.avail_out = (uInt)capacity;
+    size_t size = deflate(&z, Z_FINISH) == Z_STREAM_END ? z.total_out : 0;
+    deflateEnd(&z);
+    return size;
+}
+
+/* Fed as a stream of unknown length, as the reference package does: the same bytes come
+ * out, where the one-call function would choose other block sizes. */
+static size_t encode_brotli(const void *data, size_t len, int level, void *out,
+                            size_t capacity)
+{
+    BrotliEncoderState *state = BrotliEncoderCreateInstance(NULL, NULL, NULL);
+    const uint8_t *in = data;
+    uint8_t *to = out;
+    size_t room = capacity;
+    if (!state) return 0;
+    BrotliEncoderSetParameter(state, BROTLI_PARAM_QUALITY, (uint32_t)level);
+    BrotliEncoderSetParameter(state, BROTLI_PARAM_LGWIN, BROTLI_WINDOW);
+    bool good = BrotliEncoderCompressStream(state, BROTLI_OPERATION_PROCESS, &len, &in,
+                                            &room, &to, NULL);
+    while (good && !BrotliEncoderIsFinished(state) && room)
+        good = BrotliEncoderCompressStream(state, BROTLI_OPERATION_FINISH, &len, &in,
+                                           &room, &to, NULL);
+    good = good && BrotliEncoderIsFinished(state);
+    BrotliEncoderDestroyInstance(state);
+    return good ? capacity - room : 0;
+}
+
+/* The size that is always enough, or 0 for codecs that do not encode. */
+static size_t encoded_bound(tarn_iac_codec codec, size_t len)
+{
+    enum { GZIP_FRAME = 64 };
+    switch (codec) {
+    case TARN_IAC_BROTLI:
+        return BrotliEncoderMaxCompressedSize(len) + len / 16 + 1024;
+    case TARN_IAC_ZSTD:
+        return ZSTD_compressBound(len);
+    case TARN_IAC_GZIP:
+        return compressBound(len) + GZIP_FRAME;
+    default:
+        return len ? len : 1;
+    }
+}
+
+static size_t encode_into(tarn_iac_codec codec, int level, const void *data, size_t len,
+                          void *out, size_t capacity)
+{
+    size_t size;
+    switch (codec) {
+    case TARN_IAC_BROTLI:
+        return encode_brotli(data, len, level, out, capacity);
+    case TARN_IAC_ZSTD:
+        size = ZSTD_compress(out, capacity, data, len, level);
+        return ZSTD_isError(size) ? 0 : size;
+    case TARN_IAC_GZIP:
+        return encode_gzip(data, len, level, out, capacity);
+    default:
+        if (len) memcpy(out, data, len);
+        return len;
+    }
+}
+
+static bool level_is_known(tarn_iac_codec codec, int level)
+{
+    if (codec == TARN_IAC_BROTLI) return level >= 0 && level <= 11;
+    if (codec == TARN_IAC_GZIP) return level >= 1 && level <= 9;
+    return codec != TARN_IAC_ZSTD ||
+           (level >= ZSTD_minCLevel() && level <= ZSTD_maxCLevel());
+}
+
+tarn_status tarn_iac_encode(tarn_iac_codec codec, int level, const void *data, size_t len,
+                            tarn_view *out, tarn_error *err)
+{
+    *out = (tarn_view)TARN_VIEW_INIT;
+    level = tarn__iac_codec_level(codec, level);
+    if (!level_is_known(codec, level))
+        return tarn__fail(err, TARN_ERR_USAGE, "level %d is none of the codec's", level);
+    if (codec > TARN_IAC_GZIP)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "payloads of this codec are encoded by who makes them");
+    size_t capacity = encoded_bound(codec, len);
+    void *memory = malloc(capacity);
+    if (!memory) return tarn__fail_memory(err);
+    size_t size = encode_into(codec, level, data, len, memory, capacity);
+    if (size == 0 && (len != 0 || codec != TARN_IAC_NONE)) {
+        free(memory);
+        return tarn__fail(err, TARN_ERR_MEMORY, "cannot encode %zu bytes", len);
+    }
+    *out = (tarn_view){memory, size, memory};
+    return TARN_OK;
+}
+
+/* --- Decoding --------------------------------------------------------------------- */
+
+enum { CHUNK = 1 << 16 };
+
+static tarn_status too_long(uint64_t limit, tarn_error *err)
+{
+    return tarn__fail(err, TARN_ERR_LIMIT,
+                      "the payload expands to more than %llu bytes (max_expansion)",
+                      (unsigned long long)limit);
+}
+
+static tarn_status damaged(const char *codec, tarn_error *err)
+{
+    return tarn__fail(err, TARN_ERR_FORMAT, "the payload is not whole %s data", codec);
+}
+
+/* Bytes that may be written at the end: a small buffer has more room than its limit. */
+static size_t room_in(const tarn__buf *out)
+{
+    return (out->capacity < out->max ? out->capacity : out->max) - out->size;
+}
+
+/* Room for more at the end, doubling; TARN_ERR_LIMIT when the limit is full. */
+static tarn_status more(tarn__buf *out, tarn_error *err)
+{
+    if (out->size == out->max) return too_long(out->max, err);
+    if (out->capacity > out->size) return TARN_OK;
+    size_t step = out->capacity ? out->capacity : CHUNK;
+    if (step > out->max - out->size) step = out->max - out->size;
+    return tarn__buf_reserve(out, step, err);
+}
+
+static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
+                                 tarn_error *err)
+{
+    BrotliDecoderState *state = BrotliDecoderCreateInstance(NULL, NULL, NULL);
+    if (!state) return tarn__fail_memory(err);
+    const uint8_t *next = data;
+    BrotliDecoderResult result = BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT;
+    tarn_status status = TARN_OK;
+    bool full = false;
+    while (result == BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT && status == TARN_OK) {
+        uint8_t last;
+        status = out->size == out->max ? TARN_OK : more(out, err);
+        if (status != TARN_OK) break;
+        /* One byte more than the limit tells whether the data end there. */
+        full = out->size == out->max;
+        size_t room = full ? 1 : room_in(out), before = room;
+        uint8_t *to = full ? &last : (uint8_t *)out->data + out->size;
+        result = BrotliDecoderDecompressStream(state, &len, &next, &room, &to, NULL);
+        if (full && room == 0) status = too_long(out->max, err);
+        if (!full) out->size += before - room;
+    }
+    BrotliDecoderDestroyInstance(state);
+    if (status != TARN_OK) return status;
+    return result == BROTLI_DECODER_RESULT_SUCCESS && len == 0 ? TARN_OK
+                                                               : damaged("Brotli", err);
+}
+
+static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
+                               tarn_error *err)
+{
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    if (!context) return tarn__fail_memory(err);
+    ZSTD_inBuffer in = {data, len, 0};
+    tarn_status status = TARN_OK;
+    size_t left = 1;
+    /* All input is taken and the last frame is complete, or no progress is made. */
+    while (status == TARN_OK) {
+        char last;
+        bool full = out->size == out->max;
+        if (!full) status = more(out, err);
+        if (status != TARN_OK) break;
+        ZSTD_outBuffer to = {full ? &last : out->data + out->size,
+                             full ? 1 : room_in(out), 0};
+        size_t before = in.pos;
+        left = ZSTD_decompressStream(context, &to, &in);
+        if (ZSTD_isError(left)) break;
+        if (full && to.pos) status = too_long(out->max, err);
+        if (!full) out->size += to.pos;
+        if (left == 0 && in.pos == in.size) break;
+        if (to.pos == 0 && in.pos == before) break;
+    }
+    ZSTD_freeDCtx(context);
+    if (status != TARN_OK) return status;
+    return left == 0 && in.pos == in.size ? TARN_OK : damaged("Zstandard", err);
+}
+
+static tarn_status decode_gzip(const void *data, size_t len, tarn__buf *out,
+                               tarn_error *err)
+{
+    enum { GZIP = 15 + 16 };
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
+    if (len > UINT32_MAX) return damaged("gzip", err);
+    if (inflateInit2(&z, GZIP) != Z_OK) return tarn__fail_memory(err);
+    tarn_status status = TARN_OK;
+    int result = Z_OK;
+    while (status == TARN_OK && (result == Z_OK || result == Z_BUF_ERROR)) {
+        Bytef last;
+        bool full = out->size == out->max;
+        if (!full) status = more(out, err);
+        if (status != TARN_OK) break;
+        size_t room = full ? 1 : room_in(out);
+        if (room > 1u << 30) room = 1u << 30;
+        z.next_out = full ? &last : (Bytef *)out->data + out->size;
+        z.avail_out = (uInt)room;
+        uInt in = z.avail_in;
+        result = inflate(&z, Z_NO_FLUSH);
+        size_t got = room - z.avail_out;
+        if (full && got) status = too_long(out->max, err);
+        if (!full) out->size += got;
+        if (result == Z_STREAM_END && z.avail_in) result = inflateReset(&z);
+        if (got == 0 && z.avail_in == in) break;
+    }
+    inflateEnd(&z);
+    if (status != TARN_OK) return status;
+    return result == Z_STREAM_END ? TARN_OK : damaged("gzip", err);
+}
+
+static tarn_status copy_bytes(const void *data, size_t len, tarn__buf *out,
+                              tarn_error *err)
+{
+    if (len > out->max) return too_long(out->max, err);
+    return tarn__buf_add(out, data, len, err);
+}
+
+tarn_status tarn_iac_decode(tarn_iac_codec codec, const void *data, size_t len,
+                            uint64_t limit, tarn_view *out, tarn_error *err)
+{
+    tarn__buf made;
+    tarn_status status;
+    *out = (tarn_view)TARN_VIEW_INIT;
+    tarn__buf_init(&made, limit < SIZE_MAX / 4 ? (size_t)limit : SIZE_MAX / 4);
+    switch (codec) {
+    case TARN_IAC_NONE:
+        status = copy_bytes(data, len, &made, err);
+        break;
+    case TARN_IAC_BROTLI:
+        status = decode_brotli(data, len, &made, err);
+        break;
+    case TARN_IAC_ZSTD:
+        status = decode_zstd(data, len, &made, err);
+        break;
+    case TARN_IAC_GZIP:
+        status = decode_gzip(data, len, &made, err);
+        break;
+    default:
+        status = tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                            "payloads of this codec are not decoded here; take them as "
+                            "they are");
+    }
+    if (status == TARN_OK)
+        *out = (tarn_view){(const unsigned char *)made.data, made.size, made.data};
+    else
+        tarn__buf_reset(&made);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* The fixed header of a pack: magic, version, JSON, and the layout the JSON describes. */
+#ifndef TARN_IAC_HEADER_H
+#define TARN_IAC_HEADER_H
+
+#include <tarn/iac.h>
+
+#include "base/json.h"
+
+enum { IAC_PREFIX = 16, IAC_MAX_JSON = TARN_IAC_HEADER_BYTES - IAC_PREFIX };
+
+typedef struct tarn__iac_header {
+    unsigned version;
+    uint64_t slide_table_offset, slide_table_length;
+    uint64_t index_table_offset, index_table_length;
+    uint64_t data_offset, data_length;
+    uint64_t num_slides, num_records;
+    uint64_t record_bytes; /* feature_record_bytes, or 0 */
+    char *codec, *payload_type;
+    char *text; /* the JSON, NUL-terminated */
+    size_t text_length;
+} tarn__iac_header;
+
+/* Reads the first 65536 bytes of a file of file_size bytes, and checks that the three
+ * segments lie behind each other and inside the file. */
+TARN_CHECKED tarn_status tarn__iac_header_parse(tarn__iac_header *out,
+                                                const unsigned char *data, size_t size,
+                                                uint64_t file_size, tarn_error *err);
+void tarn__iac_header_reset(tarn__iac_header *header);
+
+/* Writes all 65536 bytes: the caller's fields (a JSON object, or NULL) and those of the
+ * layout, which win. codec, if not NULL, and its level are added where the caller's
+ * fields do not name a codec. */
+TARN_CHECKED tarn_status tarn__iac_header_make(unsigned char *out,
+                                               const tarn__iac_header *header,
+                                               const char *caller, size_t caller_length,
+                                               tarn_iac_codec codec, int level,
+                                               tarn_error *err);
+
+#endif

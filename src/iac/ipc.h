@@ -1,0 +1,122 @@
+/* What reading and writing Arrow IPC share: the numbers of the format, and the layout of
+ * each type. Message layouts are Arrow's Message.fbs and Schema.fbs. */
+#ifndef TARN_IAC_IPC_H
+#define TARN_IAC_IPC_H
+
+#include "iac/flat.h"
+#include "iac/table.h"
+
+enum { IPC_CONTINUATION = -1, IPC_ALIGN = 8, IPC_V4 = 3, IPC_V5 = 4 };
+enum { IPC_SCHEMA = 1, IPC_DICTIONARY = 2, IPC_BATCH = 3 };
+
+/* Message: fields by number. */
+enum { MESSAGE_VERSION, MESSAGE_HEADER_TYPE, MESSAGE_HEADER, MESSAGE_BODY, MESSAGE_META };
+enum { SCHEMA_ENDIAN, SCHEMA_FIELDS, SCHEMA_META, SCHEMA_FEATURES };
+enum {
+    FIELD_NAME,
+    FIELD_NULLABLE,
+    FIELD_TYPE_TYPE,
+    FIELD_TYPE,
+    FIELD_DICTIONARY,
+    FIELD_CHILDREN,
+    FIELD_META
+};
+enum { DICT_ID, DICT_INDEX, DICT_ORDERED, DICT_KIND };
+enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VARIADIC };
+enum { DICTBATCH_ID, DICTBATCH_DATA, DICTBATCH_DELTA };
+
+/* Type: the numbers of the union. */
+enum {
+    TYPE_NULL = 1,
+    TYPE_INT,
+    TYPE_FLOAT,
+    TYPE_BINARY,
+    TYPE_UTF8,
+    TYPE_BOOL,
+    TYPE_DECIMAL,
+    TYPE_DATE,
+    TYPE_TIME,
+    TYPE_TIMESTAMP,
+    TYPE_INTERVAL,
+    TYPE_LIST,
+    TYPE_STRUCT,
+    TYPE_UNION,
+    TYPE_FIXED_BINARY,
+    TYPE_FIXED_LIST,
+    TYPE_MAP,
+    TYPE_DURATION,
+    TYPE_LARGE_BINARY,
+    TYPE_LARGE_UTF8,
+    TYPE_LARGE_LIST,
+    TYPE_RUN_END,
+    TYPE_BINARY_VIEW,
+    TYPE_UTF8_VIEW,
+    TYPE_LIST_VIEW,
+    TYPE_LARGE_LIST_VIEW
+};
+
+/* How a type's values lie in its buffers, from its format string in the C data
+ * interface. */
+typedef enum tarn__shape {
+    SHAPE_NULL,
+    SHAPE_BITS,      /* validity, one bit each */
+    SHAPE_FIXED,     /* validity, width bytes each */
+    SHAPE_VAR,       /* validity, offsets of width bytes, bytes */
+    SHAPE_VIEW,      /* validity, 16 bytes each, any number of buffers, their sizes */
+    SHAPE_LIST,      /* validity, offsets of width bytes; one child */
+    SHAPE_LISTVIEW,  /* validity, offsets and sizes of width bytes; one child */
+    SHAPE_FIXEDLIST, /* validity; one child with width values for each */
+    SHAPE_STRUCT,
+    SHAPE_SPARSE, /* types of one byte */
+    SHAPE_DENSE,  /* types of one byte, offsets of four */
+    SHAPE_RUNEND  /* two children */
+} tarn__shape;
+
+typedef struct tarn__layout {
+    tarn__shape shape;
+    uint32_t width; /* see above */
+    int buffers;    /* in IPC, without a view's own */
+    bool has_validity;
+    bool is_text;
+    char number; /* 'i' signed, 'u' unsigned, 'f' float, 0 neither */
+} tarn__layout;
+
+/* False for a format that is not known. */
+bool tarn__layout_get(const char *format, tarn__layout *out);
+
+/* The dictionary-encoded fields of a schema in the order of a walk: a field, then what is
+ * in its values' type. */
+typedef struct tarn__dict {
+    int64_t id;
+    uint32_t first; /* the first field with this id */
+    uint32_t next;  /* the first field behind it that is not inside its values' type */
+    const struct ArrowSchema *field;
+    struct ArrowArray *value; /* the current one, on the first field of the id */
+    const void *written;      /* what the writer wrote last */
+} tarn__dict;
+
+typedef struct tarn__dicts {
+    tarn__dict *items;
+    size_t count, capacity;
+} tarn__dicts;
+
+/* Makes a C schema of an IPC schema. *out is to be released even after a failure. */
+TARN_CHECKED tarn_status tarn__schema_decode(flat schema, struct ArrowSchema *out,
+                                             tarn__dicts *dicts, tarn_error *err);
+
+/* Checks that a caller's schema, or one from a file, is one we know in every part, and
+ * lists its dictionaries with ids counted from 0. */
+TARN_CHECKED tarn_status tarn__schema_check(const struct ArrowSchema *schema,
+                                            tarn__dicts *dicts, tarn_error *err);
+
+/* A column of no rows. */
+TARN_CHECKED tarn_status tarn__array_empty(tarn__arena *arena,
+                                           const struct ArrowSchema *schema,
+                                           struct ArrowArray *out, tarn_error *err);
+
+/* Looks into an array's buffers; see tarn__table_validate. */
+TARN_CHECKED tarn_status tarn__array_validate(const struct ArrowSchema *schema,
+                                              const struct ArrowArray *array,
+                                              tarn_error *err);
+
+#endif

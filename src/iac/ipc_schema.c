@@ -1,0 +1,540 @@
+/* Schemas: from Arrow IPC metadata to the C data interface, and what each format string
+ * means for a column's buffers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nanoarrow/nanoarrow.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "iac/ipc.h"
+
+/* --- Layouts ---------------------------------------------------------------------- */
+
+static tarn__layout fixed(uint32_t width, char number)
+{
+    return (tarn__layout){SHAPE_FIXED, width, 2, true, false, number};
+}
+
+static tarn__layout shaped(tarn__shape shape, uint32_t width, int buffers, bool validity)
+{
+    return (tarn__layout){shape, width, buffers, validity, false, 0};
+}
+
+/* Decimal digits of a number that fits 31 bits, up to the end or to stop. */
+static bool digits(const char *text, char stop, uint32_t *out)
+{
+    uint64_t value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && value <= INT32_MAX; at++)
+        value = value * 10 + (uint64_t)(*at - '0');
+    if (at == text || value > INT32_MAX || (*at && *at != stop)) return false;
+    *out = (uint32_t)value;
+    return true;
+}
+
+static bool decimal_layout(const char *f, tarn__layout *out)
+{
+    const char *comma = strchr(f, ','), *second = comma ? strchr(comma + 1, ',') : NULL;
+    uint32_t bits = 128;
+    if (!comma || (second && !digits(second + 1, 0, &bits))) return false;
+    if (bits != 32 && bits != 64 && bits != 128 && bits != 256) return false;
+    *out = fixed(bits / 8, 0);
+    return true;
+}
+
+static bool time_layout(const char *f, tarn__layout *out)
+{
+    if (!f[1] || !f[2]) return false;
+    bool whole = f[3] == '\0', zoned = f[1] == 's' && f[3] == ':';
+    if (!whole && !zoned) return false;
+    if (zoned || strchr("sD", f[1])) {
+        *out = fixed(8, 'i');
+        return strchr("smun", f[2]) != NULL && (f[1] == 'D' ? whole : zoned);
+    }
+    if (strcmp(f, "tdD") == 0 || strcmp(f, "tts") == 0 || strcmp(f, "ttm") == 0)
+        *out = fixed(4, 'i');
+    else if (strcmp(f, "tdm") == 0 || strcmp(f, "ttu") == 0 || strcmp(f, "ttn") == 0)
+        *out = fixed(8, 'i');
+    else if (strcmp(f, "tiM") == 0 || strcmp(f, "tiD") == 0 || strcmp(f, "tin") == 0)
+        *out = fixed(f[2] == 'M' ? 4 : f[2] == 'D' ? 8 : 16, 0);
+    else
+        return false;
+    return true;
+}
+
+static bool nested_layout(const char *f, tarn__layout *out)
+{
+    uint32_t n = 0;
+    if (strcmp(f, "+l") == 0 || strcmp(f, "+m") == 0)
+        *out = shaped(SHAPE_LIST, 4, 2, true);
+    else if (strcmp(f, "+L") == 0)
+        *out = shaped(SHAPE_LIST, 8, 2, true);
+    else if (strcmp(f, "+vl") == 0 || strcmp(f, "+vL") == 0)
+        *out = shaped(SHAPE_LISTVIEW, f[2] == 'l' ? 4 : 8, 3, true);
+    else if (strncmp(f, "+w:", 3) == 0 && digits(f + 3, 0, &n))
+        *out = shaped(SHAPE_FIXEDLIST, n, 1, true);
+    else if (strcmp(f, "+s") == 0)
+        *out = shaped(SHAPE_STRUCT, 0, 1, true);
+    else if (strncmp(f, "+us:", 4) == 0)
+        *out = shaped(SHAPE_SPARSE, 1, 1, false);
+    else if (strncmp(f, "+ud:", 4) == 0)
+        *out = shaped(SHAPE_DENSE, 1, 2, false);
+    else if (strcmp(f, "+r") == 0)
+        *out = shaped(SHAPE_RUNEND, 0, 0, false);
+    else
+        return false;
+    return true;
+}
+
+static bool plain_layout(char f, tarn__layout *out)
+{
+    static const struct {
+        char format, number;
+        uint32_t width;
+    } plain[] = {{'c', 'i', 1}, {'C', 'u', 1}, {'s', 'i', 2}, {'S', 'u', 2},
+                 {'i', 'i', 4}, {'I', 'u', 4}, {'l', 'i', 8}, {'L', 'u', 8},
+                 {'e', 'f', 2}, {'f', 'f', 4}, {'g', 'f', 8}};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (plain[i].format == f) {
+            *out = fixed(plain[i].width, plain[i].number);
+            return true;
+        }
+    if (f == 'n')
+        *out = shaped(SHAPE_NULL, 0, 0, false);
+    else if (f == 'b')
+        *out = shaped(SHAPE_BITS, 0, 2, true);
+    else if (strchr("zuZU", f))
+        *out = shaped(SHAPE_VAR, f == 'z' || f == 'u' ? 4 : 8, 3, true);
+    else
+        return false;
+    out->is_text = f == 'u' || f == 'U';
+    return true;
+}
+
+bool tarn__layout_get(const char *f, tarn__layout *out)
+{
+    uint32_t width;
+    if (!f[0]) return false;
+    if (!f[1]) return plain_layout(f[0], out);
+    if (f[0] == '+') return nested_layout(f, out);
+    if (f[0] == 't') return time_layout(f, out);
+    if (f[0] == 'd' && f[1] == ':') return decimal_layout(f, out);
+    if (strcmp(f, "vz") == 0 || strcmp(f, "vu") == 0) {
+        *out = shaped(SHAPE_VIEW, 16, 2, true);
+        out->is_text = f[1] == 'u';
+        return true;
+    }
+    if (f[0] != 'w' || f[1] != ':' || !digits(f + 2, 0, &width)) return false;
+    *out = fixed(width, 0);
+    return true;
+}
+
+/* --- From IPC --------------------------------------------------------------------- */
+
+/* Names and metadata can point at the same bytes many times, so what they take is counted
+ * as it is copied. */
+enum { MAX_SCHEMA_TEXT = 64 << 20 };
+
+typedef struct decoding {
+    tarn__dicts *dicts;
+    uint32_t fields;
+    uint64_t text;
+    tarn_error *err;
+} decoding;
+
+static const char *const units[] = {"s", "m", "u", "n"};
+
+static const char *int_format(int32_t bits, bool is_signed)
+{
+    return bits == 8    ? is_signed ? "c" : "C"
+           : bits == 16 ? is_signed ? "s" : "S"
+           : bits == 32 ? is_signed ? "i" : "I"
+           : bits == 64 ? is_signed ? "l" : "L"
+                        : NULL;
+}
+
+static const char *unit_of(flat type, unsigned field, int otherwise)
+{
+    int unit = flat_i16(type, field, otherwise);
+    return unit >= 0 && unit < 4 ? units[unit] : NULL;
+}
+
+static const char *time_format(flat type)
+{
+    int unit = flat_i16(type, 0, 1), bits = flat_i32(type, 1, 32);
+    return bits == 32   ? unit == 0   ? "tts"
+                          : unit == 1 ? "ttm"
+                                      : NULL
+           : bits == 64 ? unit == 2   ? "ttu"
+                          : unit == 3 ? "ttn"
+                                      : NULL
+                        : NULL;
+}
+
+/* Formats without parameters, and those made of a few fixed words. */
+static const char *simple_format(int number, flat type)
+{
+    static const char *const simple[] = {[TYPE_NULL] = "n",
+                                         [TYPE_BINARY] = "z",
+                                         [TYPE_UTF8] = "u",
+                                         [TYPE_BOOL] = "b",
+                                         [TYPE_LIST] = "+l",
+                                         [TYPE_STRUCT] = "+s",
+                                         [TYPE_MAP] = "+m",
+                                         [TYPE_LARGE_BINARY] = "Z",
+                                         [TYPE_LARGE_UTF8] = "U",
+                                         [TYPE_LARGE_LIST] = "+L",
+                                         [TYPE_RUN_END] = "+r",
+                                         [TYPE_BINARY_VIEW] = "vz",
+                                         [TYPE_UTF8_VIEW] = "vu",
+                                         [TYPE_LIST_VIEW] = "+vl",
+                                         [TYPE_LARGE_LIST_VIEW] = "+vL"};
+    int kind = flat_i16(type, 0, 0);
+    switch (number) {
+    case TYPE_INT:
+        return int_format(flat_i32(type, 0, 0), flat_u8(type, 1, 0));
+    case TYPE_FLOAT:
+        return kind == 0 ? "e" : kind == 1 ? "f" : kind == 2 ? "g" : NULL;
+    case TYPE_DATE:
+        kind = flat_i16(type, 0, 1);
+        return kind == 0 ? "tdD" : kind == 1 ? "tdm" : NULL;
+    case TYPE_TIME:
+        return time_format(type);
+    case TYPE_INTERVAL:
+        return kind == 0 ? "tiM" : kind == 1 ? "tiD" : kind == 2 ? "tin" : NULL;
+    default:
+        return number > 0 && number <= TYPE_LARGE_LIST_VIEW ? simple[number] : NULL;
+    }
+}
+
+static tarn_status bad_type(const decoding *d, const char *name, int number)
+{
+    char shown[128];
+    tarn_printable(shown, sizeof shown, name, strlen(name));
+    return tarn__fail(d->err, TARN_ERR_UNSUPPORTED,
+                      "column %s has Arrow type number %d with parameters that are not "
+                      "known",
+                      shown, number);
+}
+
+static tarn_status add_text(tarn__buf *out, const char *text, tarn_error *err)
+{
+    return tarn__buf_add(out, text, strlen(text), err);
+}
+
+static tarn_status add_number(tarn__buf *out, int64_t value, tarn_error *err)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%lld", (long long)value);
+    return tarn__buf_add(out, text, (size_t)len, err);
+}
+
+static tarn_status union_format(const decoding *d, flat type, uint32_t children,
+                                const char *name, tarn__buf *out)
+{
+    int mode = flat_i16(type, 0, 0);
+    flat ids = flat_child(type, 1);
+    uint32_t count = flat_count(ids, 4);
+    if (children > 127 || (ids.at && count != children) || mode < 0 || mode > 1)
+        return bad_type(d, name, TYPE_UNION);
+    TARN_TRY(add_text(out, mode == 0 ? "+us:" : "+ud:", d->err));
+    for (uint32_t i = 0; i < children; i++) {
+        int32_t id = ids.at ? (int32_t)tarn__get32(flat_items(ids) + 4 * i) : (int32_t)i;
+        if (id < 0 || id > 127) return bad_type(d, name, TYPE_UNION);
+        if (i) TARN_TRY(add_text(out, ",", d->err));
+        TARN_TRY(add_number(out, id, d->err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status decimal_format(const decoding *d, flat type, tarn__buf *out)
+{
+    int32_t bits = flat_i32(type, 2, 128);
+    TARN_TRY(add_text(out, "d:", d->err));
+    TARN_TRY(add_number(out, flat_i32(type, 0, 0), d->err));
+    TARN_TRY(add_text(out, ",", d->err));
+    TARN_TRY(add_number(out, flat_i32(type, 1, 0), d->err));
+    if (bits == 128) return TARN_OK;
+    TARN_TRY(add_text(out, ",", d->err));
+    return add_number(out, bits, d->err);
+}
+
+static tarn_status timestamp_format(const decoding *d, flat type, tarn__buf *out)
+{
+    flat zone = flat_child(type, 1);
+    uint32_t len = flat_count(zone, 1);
+    TARN_TRY(add_text(out, "ts", d->err));
+    TARN_TRY(add_text(out, unit_of(type, 0, 0), d->err));
+    TARN_TRY(add_text(out, ":", d->err));
+    return len ? tarn__buf_add(out, flat_items(zone), len, d->err) : TARN_OK;
+}
+
+/* Formats that carry numbers or a time zone. */
+static tarn_status made_format(const decoding *d, int number, flat type,
+                               uint32_t children, const char *name, tarn__buf *out)
+{
+    switch (number) {
+    case TYPE_DECIMAL:
+        return decimal_format(d, type, out);
+    case TYPE_TIMESTAMP:
+        if (!unit_of(type, 0, 0)) return bad_type(d, name, number);
+        return timestamp_format(d, type, out);
+    case TYPE_DURATION:
+        if (!unit_of(type, 0, 1)) return bad_type(d, name, number);
+        TARN_TRY(add_text(out, "tD", d->err));
+        return add_text(out, unit_of(type, 0, 1), d->err);
+    case TYPE_FIXED_BINARY:
+        TARN_TRY(add_text(out, "w:", d->err));
+        return add_number(out, flat_i32(type, 0, 0), d->err);
+    case TYPE_FIXED_LIST:
+        TARN_TRY(add_text(out, "+w:", d->err));
+        return add_number(out, flat_i32(type, 0, 0), d->err);
+    case TYPE_UNION:
+        return union_format(d, type, children, name, out);
+    default:
+        return bad_type(d, name, number);
+    }
+}
+
+static tarn_status set_format(const decoding *d, struct ArrowSchema *out, flat field,
+                              uint32_t children)
+{
+    enum { MAX_FORMAT = 4096 };
+    tarn__layout layout;
+    tarn__buf made;
+    int number = flat_u8(field, FIELD_TYPE_TYPE, 0);
+    flat type = flat_child(field, FIELD_TYPE);
+    const char *format = simple_format(number, type);
+    tarn__buf_init(&made, MAX_FORMAT);
+    tarn_status status = TARN_OK;
+    if (!format) {
+        status = made_format(d, number, type, children, out->name, &made);
+        if (status == TARN_OK) status = tarn__buf_add(&made, "", 1, d->err);
+        format = made.data;
+    }
+    if (status == TARN_OK && !tarn__layout_get(format, &layout))
+        status = bad_type(d, out->name, number);
+    if (status == TARN_OK && ArrowSchemaSetFormat(out, format) != 0)
+        status = tarn__fail_memory(d->err);
+    if (number == TYPE_MAP && flat_u8(type, 0, 0))
+        out->flags |= ARROW_FLAG_MAP_KEYS_SORTED;
+    tarn__buf_reset(&made);
+    return status;
+}
+
+static tarn_status count_text(decoding *d, uint64_t len)
+{
+    d->text += len;
+    if (d->text <= MAX_SCHEMA_TEXT) return TARN_OK;
+    return tarn__fail(d->err, TARN_ERR_LIMIT,
+                      "more than %d bytes of names and metadata in a table's schema",
+                      MAX_SCHEMA_TEXT);
+}
+
+static tarn_status set_name(decoding *d, struct ArrowSchema *out, flat name)
+{
+    uint32_t len = flat_count(name, 1);
+    const char *text = len ? (const char *)flat_items(name) : "";
+    TARN_TRY(count_text(d, len));
+    if (len && (memchr(text, 0, len) || !tarn__utf8_is_valid(text, len)))
+        return tarn__fail(d->err, TARN_ERR_FORMAT,
+                          "a column's name is not UTF-8, or has a NUL in it");
+    char *copy = strndup(text, len);
+    int failed = copy ? ArrowSchemaSetName(out, copy) : ENOMEM;
+    free(copy);
+    return failed ? tarn__fail_memory(d->err) : TARN_OK;
+}
+
+/* Key and value pairs in the C data interface's own encoding. */
+static tarn_status set_metadata(decoding *d, struct ArrowSchema *out, flat pairs)
+{
+    uint32_t count = flat_count(pairs, 4);
+    struct ArrowBuffer built;
+    if (!count) return TARN_OK;
+    if (ArrowMetadataBuilderInit(&built, NULL) != 0) return tarn__fail_memory(d->err);
+    int failed = 0;
+    tarn_status status = TARN_OK;
+    for (uint32_t i = 0; i < count && !failed && status == TARN_OK; i++) {
+        flat pair = flat_item(pairs, i), key = flat_child(pair, 0),
+             value = flat_child(pair, 1);
+        struct ArrowStringView k = {(const char *)flat_items(key), flat_count(key, 1)},
+                               v = {(const char *)flat_items(value),
+                                    flat_count(value, 1)};
+        status = count_text(d, (uint64_t)k.size_bytes + (uint64_t)v.size_bytes + 8);
+        if (status == TARN_OK) failed = ArrowMetadataBuilderAppend(&built, k, v);
+    }
+    if (!failed && status == TARN_OK)
+        failed = ArrowSchemaSetMetadata(out, (const char *)built.data);
+    ArrowBufferReset(&built);
+    return failed ? tarn__fail_memory(d->err) : status;
+}
+
+/* Turns out, which describes the values, into a field of indices into them. */
+static tarn_status set_dictionary(const decoding *d, struct ArrowSchema *out,
+                                  flat dictionary, size_t ordinal)
+{
+    struct ArrowSchema values;
+    flat index = flat_child(dictionary, DICT_INDEX);
+    const char *format =
+        index.at ? int_format(flat_i32(index, 0, 0), flat_u8(index, 1, 0)) : "i";
+    if (!format || flat_i16(dictionary, DICT_KIND, 0) != 0)
+        return tarn__fail(d->err, TARN_ERR_UNSUPPORTED,
+                          "column %s has a dictionary of a kind that is not known",
+                          out->name);
+    ArrowSchemaMove(out, &values);
+    ArrowSchemaInit(out);
+    if (ArrowSchemaAllocateDictionary(out) != 0) {
+        ArrowSchemaRelease(&values);
+        return tarn__fail_memory(d->err);
+    }
+    ArrowSchemaMove(&values, out->dictionary);
+    out->flags = out->dictionary->flags & ARROW_FLAG_NULLABLE;
+    if (flat_u8(dictionary, DICT_ORDERED, 0)) out->flags |= ARROW_FLAG_DICTIONARY_ORDERED;
+    out->dictionary->flags |= ARROW_FLAG_NULLABLE;
+    if (ArrowSchemaSetFormat(out, format) != 0 ||
+        ArrowSchemaSetName(out, out->dictionary->name) != 0 ||
+        ArrowSchemaSetName(out->dictionary, "") != 0)
+        return tarn__fail_memory(d->err);
+    d->dicts->items[ordinal].field = out;
+    return TARN_OK;
+}
+
+static tarn_status add_dict(tarn__dicts *dicts, int64_t id, tarn_error *err)
+{
+    enum { MAX_DICTIONARIES = 4096 };
+    uint32_t first = (uint32_t)dicts->count;
+    if (dicts->count >= MAX_DICTIONARIES)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "more than %d dictionary-encoded columns in a table",
+                          MAX_DICTIONARIES);
+    for (uint32_t i = 0; i < dicts->count && first == dicts->count; i++)
+        if (dicts->items[i].id == id) first = i;
+    TARN_TRY(tarn__grow(&dicts->items, sizeof *dicts->items, dicts->count,
+                        &dicts->capacity, err));
+    dicts->items[dicts->count++] = (tarn__dict){.id = id, .first = first};
+    return TARN_OK;
+}
+
+static tarn_status set_children(decoding *d, struct ArrowSchema *out, flat fields,
+                                unsigned depth);
+
+static tarn_status set_field(decoding *d, struct ArrowSchema *out, flat field,
+                             unsigned depth)
+{
+    flat children = flat_child(field, FIELD_CHILDREN),
+         dictionary = flat_child(field, FIELD_DICTIONARY);
+    size_t ordinal = d->dicts->count;
+    if (depth > TARN_MAX_ARROW_DEPTH || ++d->fields > TARN_MAX_ARROW_FIELDS)
+        return tarn__fail(d->err, TARN_ERR_LIMIT,
+                          "a table with more than %u columns, or more than %u deep",
+                          TARN_MAX_ARROW_FIELDS, TARN_MAX_ARROW_DEPTH);
+    TARN_TRY(set_name(d, out, flat_child(field, FIELD_NAME)));
+    TARN_TRY(set_format(d, out, field, flat_count(children, 4)));
+    if (flat_u8(field, FIELD_NULLABLE, 0))
+        out->flags |= ARROW_FLAG_NULLABLE;
+    else
+        out->flags &= ~(int64_t)ARROW_FLAG_NULLABLE;
+    if (dictionary.at)
+        TARN_TRY(add_dict(d->dicts, flat_i64(dictionary, DICT_ID, 0), d->err));
+    TARN_TRY(set_children(d, out, children, depth + 1));
+    if (dictionary.at) d->dicts->items[ordinal].next = (uint32_t)d->dicts->count;
+    if (dictionary.at) TARN_TRY(set_dictionary(d, out, dictionary, ordinal));
+    return set_metadata(d, out, flat_child(field, FIELD_META));
+}
+
+static tarn_status set_children(decoding *d, struct ArrowSchema *out, flat fields,
+                                unsigned depth)
+{
+    uint32_t count = flat_count(fields, 4);
+    if (!count) return TARN_OK;
+    if (ArrowSchemaAllocateChildren(out, count) != 0) return tarn__fail_memory(d->err);
+    for (uint32_t i = 0; i < count; i++)
+        ArrowSchemaInit(out->children[i]);
+    for (uint32_t i = 0; i < count; i++)
+        TARN_TRY(set_field(d, out->children[i], flat_item(fields, i), depth));
+    return TARN_OK;
+}
+
+/* Whether a type has the children it must have. */
+static bool has_its_children(const struct ArrowSchema *s, const tarn__layout *layout)
+{
+    switch (layout->shape) {
+    case SHAPE_LIST:
+    case SHAPE_LISTVIEW:
+    case SHAPE_FIXEDLIST:
+        return s->n_children == 1 &&
+               (s->format[1] != 'm' || (strcmp(s->children[0]->format, "+s") == 0 &&
+                                        s->children[0]->n_children == 2));
+    case SHAPE_RUNEND:
+        return s->n_children == 2 && !s->children[0]->dictionary &&
+               strlen(s->children[0]->format) == 1 &&
+               strchr("sil", s->children[0]->format[0]);
+    case SHAPE_STRUCT:
+        return true;
+    case SHAPE_SPARSE:
+    case SHAPE_DENSE:
+        return s->n_children <= 127;
+    default:
+        return s->n_children == 0;
+    }
+}
+
+static tarn_status check_field(const struct ArrowSchema *s, tarn__dicts *dicts,
+                               uint32_t *fields, unsigned depth, tarn_error *err)
+{
+    tarn__layout layout;
+    char shown[128];
+    const char *name = s->name ? s->name : "";
+    tarn_printable(shown, sizeof shown, name, strlen(name));
+    if (depth > TARN_MAX_ARROW_DEPTH || ++*fields > TARN_MAX_ARROW_FIELDS)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "a table with more than %u columns, or more than %u deep",
+                          TARN_MAX_ARROW_FIELDS, TARN_MAX_ARROW_DEPTH);
+    if (!s->format || !tarn__layout_get(s->format, &layout))
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "column %s has the Arrow type %s, which is not known", shown,
+                          s->format ? s->format : "(none)");
+    if (!has_its_children(s, &layout) ||
+        (s->dictionary && layout.number != 'i' && layout.number != 'u'))
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "column %s has the Arrow type %s, but not the children this "
+                          "type has",
+                          shown, s->format);
+    if (s->dictionary) {
+        size_t ordinal = dicts ? dicts->count : 0;
+        if (dicts) TARN_TRY(add_dict(dicts, (int64_t)ordinal, err));
+        if (dicts) dicts->items[ordinal].field = s;
+        TARN_TRY(check_field(s->dictionary, dicts, fields, depth + 1, err));
+        if (dicts) dicts->items[ordinal].next = (uint32_t)dicts->count;
+    }
+    for (int64_t i = 0; i < s->n_children; i++)
+        TARN_TRY(check_field(s->children[i], dicts, fields, depth + 1, err));
+    return TARN_OK;
+}
+
+tarn_status tarn__schema_check(const struct ArrowSchema *schema, tarn__dicts *dicts,
+                               tarn_error *err)
+{
+    uint32_t fields = 0;
+    if (!schema->format || strcmp(schema->format, "+s") != 0)
+        return tarn__fail(err, TARN_ERR_USAGE, "a table must be a stream of structs");
+    return check_field(schema, dicts, &fields, 0, err);
+}
+
+tarn_status tarn__schema_decode(flat schema, struct ArrowSchema *out, tarn__dicts *dicts,
+                                tarn_error *err)
+{
+    decoding d = {dicts, 0, 0, err};
+    ArrowSchemaInit(out);
+    if (flat_i16(schema, SCHEMA_ENDIAN, 0) != 0)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "a table with big-endian numbers");
+    if (ArrowSchemaSetFormat(out, "+s") != 0 || ArrowSchemaSetName(out, "") != 0)
+        return tarn__fail_memory(err);
+    out->flags = 0;
+    TARN_TRY(set_children(&d, out, flat_child(schema, SCHEMA_FIELDS), 1));
+    TARN_TRY(set_metadata(&d, out, flat_child(schema, SCHEMA_META)));
+    return tarn__schema_check(out, NULL, err);
+}

@@ -1,0 +1,238 @@
+/* Schemas into IPC metadata, field by field in the order in which Arrow C++ makes them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <nanoarrow/nanoarrow.h>
+
+#include "iac/flatmake.h"
+#include "iac/ipc.h"
+
+flat_ref tarn__ipc_schema_make(flatmake *m, const struct ArrowSchema *schema,
+                               const tarn__dicts *dicts);
+
+typedef struct typed {
+    int number;
+    flat_ref type;
+} typed;
+
+static flat_ref one(flatmake *m, int64_t value, unsigned width, int64_t otherwise)
+{
+    fm_table(m);
+    fm_field(m, 0, value, width, otherwise);
+    return fm_table_end(m);
+}
+
+static flat_ref make_int(flatmake *m, const char *format)
+{
+    int64_t bits = strchr("cC", format[0])   ? 8
+                   : strchr("sS", format[0]) ? 16
+                   : strchr("iI", format[0]) ? 32
+                                             : 64;
+    fm_table(m);
+    fm_field(m, 0, bits, 4, 0);
+    fm_field(m, 1, strchr("csil", format[0]) != NULL, 1, 0);
+    return fm_table_end(m);
+}
+
+static int64_t unit_number(char unit)
+{
+    return unit == 's' ? 0 : unit == 'm' ? 1 : unit == 'u' ? 2 : 3;
+}
+
+static typed make_time(flatmake *m, const char *f)
+{
+    flat_ref zone = 0;
+    switch (f[1]) {
+    case 'd':
+        return (typed){TYPE_DATE, one(m, f[2] == 'D' ? 0 : 1, 2, 1)};
+    case 't':
+        fm_table(m);
+        fm_field(m, 1, f[2] == 's' || f[2] == 'm' ? 32 : 64, 4, 32);
+        fm_field(m, 0, unit_number(f[2]), 2, 1);
+        return (typed){TYPE_TIME, fm_table_end(m)};
+    case 's':
+        if (f[4]) zone = fm_string(m, f + 4, strlen(f + 4));
+        fm_table(m);
+        fm_field_ref(m, 1, zone);
+        fm_field(m, 0, unit_number(f[2]), 2, 0);
+        return (typed){TYPE_TIMESTAMP, fm_table_end(m)};
+    case 'D':
+        return (typed){TYPE_DURATION, one(m, unit_number(f[2]), 2, 1)};
+    default:
+        return (typed){TYPE_INTERVAL, one(m,
+                                          f[2] == 'M'   ? 0
+                                          : f[2] == 'D' ? 1
+                                                        : 2,
+                                          2, 0)};
+    }
+}
+
+static typed make_decimal(flatmake *m, const char *f)
+{
+    long numbers[3] = {0, 0, 128};
+    const char *at = f + 2;
+    char *end;
+    for (int i = 0; i < 3 && *at; i++) {
+        numbers[i] = strtol(at, &end, 10);
+        at = *end ? end + 1 : end;
+    }
+    fm_table(m);
+    fm_field(m, 2, numbers[2], 4, 128);
+    fm_field(m, 1, numbers[1], 4, 0);
+    fm_field(m, 0, numbers[0], 4, 0);
+    return (typed){TYPE_DECIMAL, fm_table_end(m)};
+}
+
+static typed make_union(flatmake *m, const char *f)
+{
+    int32_t ids[128];
+    size_t count = 0;
+    const char *at = f + 4;
+    while (*at && count < 128) {
+        char *end;
+        ids[count++] = (int32_t)strtol(at, &end, 10);
+        at = *end ? end + 1 : end;
+    }
+    flat_ref list = fm_items(m, ids, count, 4, 4);
+    fm_table(m);
+    fm_field_ref(m, 1, list);
+    fm_field(m, 0, f[2] == 'd', 2, 0);
+    return (typed){TYPE_UNION, fm_table_end(m)};
+}
+
+static int plain_number(const char *f)
+{
+    static const struct {
+        const char *format;
+        int number;
+    } plain[] = {
+        {"n", TYPE_NULL},         {"b", TYPE_BOOL},         {"z", TYPE_BINARY},
+        {"u", TYPE_UTF8},         {"Z", TYPE_LARGE_BINARY}, {"U", TYPE_LARGE_UTF8},
+        {"vz", TYPE_BINARY_VIEW}, {"vu", TYPE_UTF8_VIEW},   {"+l", TYPE_LIST},
+        {"+L", TYPE_LARGE_LIST},  {"+vl", TYPE_LIST_VIEW},  {"+vL", TYPE_LARGE_LIST_VIEW},
+        {"+s", TYPE_STRUCT},      {"+r", TYPE_RUN_END}};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (strcmp(plain[i].format, f) == 0) return plain[i].number;
+    return 0;
+}
+
+static typed make_type(flatmake *m, const struct ArrowSchema *schema)
+{
+    const char *f = schema->format;
+    int number = plain_number(f);
+    if (number) {
+        fm_table(m);
+        return (typed){number, fm_table_end(m)};
+    }
+    switch (f[0]) {
+    case 'e':
+    case 'f':
+    case 'g':
+        return (typed){TYPE_FLOAT, one(m, f[0] == 'e' ? 0 : f[0] == 'f' ? 1 : 2, 2, 0)};
+    case 't':
+        return make_time(m, f);
+    case 'd':
+        return make_decimal(m, f);
+    case 'w':
+        return (typed){TYPE_FIXED_BINARY, one(m, strtol(f + 2, NULL, 10), 4, 0)};
+    case '+':
+        if (f[1] == 'w')
+            return (typed){TYPE_FIXED_LIST, one(m, strtol(f + 3, NULL, 10), 4, 0)};
+        if (f[1] == 'm')
+            return (typed){
+                TYPE_MAP,
+                one(m, (schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0, 1, 0)};
+        return make_union(m, f);
+    default:
+        return (typed){TYPE_INT, make_int(m, f)};
+    }
+}
+
+static flat_ref make_metadata(flatmake *m, const char *metadata)
+{
+    struct ArrowMetadataReader reader;
+    struct ArrowStringView key, value;
+    if (!metadata || ArrowMetadataReaderInit(&reader, metadata) != 0 ||
+        reader.remaining_keys <= 0)
+        return 0;
+    size_t count = 0, all = (size_t)reader.remaining_keys;
+    flat_ref *pairs = calloc(all, sizeof *pairs);
+    if (!pairs) {
+        m->failed = true;
+        return 0;
+    }
+    while (count < all && ArrowMetadataReaderRead(&reader, &key, &value) == 0) {
+        flat_ref k = fm_string(m, key.data, (size_t)key.size_bytes);
+        flat_ref v = fm_string(m, value.data, (size_t)value.size_bytes);
+        fm_table(m);
+        fm_field_ref(m, 1, v);
+        fm_field_ref(m, 0, k);
+        pairs[count++] = fm_table_end(m);
+    }
+    flat_ref list = fm_refs(m, pairs, count);
+    free(pairs);
+    return list;
+}
+
+static flat_ref make_dictionary(flatmake *m, const struct ArrowSchema *schema, int64_t id)
+{
+    flat_ref index = make_int(m, schema->format);
+    fm_table(m);
+    fm_field(m, DICT_ID, id, 8, 0);
+    fm_field_ref(m, DICT_INDEX, index);
+    fm_field(m, DICT_ORDERED, (schema->flags & ARROW_FLAG_DICTIONARY_ORDERED) != 0, 1, 0);
+    return fm_table_end(m);
+}
+
+static flat_ref make_field(flatmake *m, const struct ArrowSchema *schema,
+                           const tarn__dicts *dicts, size_t *next);
+
+static flat_ref *make_fields(flatmake *m, const struct ArrowSchema *parent,
+                             const tarn__dicts *dicts, size_t *next)
+{
+    size_t n = (size_t)parent->n_children;
+    flat_ref *refs = calloc(n + 1, sizeof *refs);
+    if (!refs) m->failed = true;
+    for (size_t i = 0; refs && i < n; i++)
+        refs[i] = make_field(m, parent->children[i], dicts, next);
+    return refs;
+}
+
+static flat_ref make_field(flatmake *m, const struct ArrowSchema *schema,
+                           const tarn__dicts *dicts, size_t *next)
+{
+    const struct ArrowSchema *values = schema->dictionary ? schema->dictionary : schema;
+    const char *name = schema->name ? schema->name : "";
+    int64_t id = schema->dictionary ? dicts->items[(*next)++].id : 0;
+    flat_ref *children = make_fields(m, values, dicts, next);
+    typed type = make_type(m, values);
+    flat_ref dictionary = schema->dictionary ? make_dictionary(m, schema, id) : 0;
+    flat_ref name_ref = fm_string(m, name, strlen(name));
+    flat_ref list = children ? fm_refs(m, children, (size_t)values->n_children) : 0;
+    free(children);
+    flat_ref metadata = make_metadata(m, schema->metadata);
+    fm_table(m);
+    fm_field_ref(m, FIELD_META, metadata);
+    fm_field_ref(m, FIELD_CHILDREN, list);
+    fm_field_ref(m, FIELD_DICTIONARY, dictionary);
+    fm_field_ref(m, FIELD_TYPE, type.type);
+    fm_field_ref(m, FIELD_NAME, name_ref);
+    fm_field(m, FIELD_TYPE_TYPE, type.number, 1, 0);
+    fm_field(m, FIELD_NULLABLE, (schema->flags & ARROW_FLAG_NULLABLE) != 0, 1, 0);
+    return fm_table_end(m);
+}
+
+flat_ref tarn__ipc_schema_make(flatmake *m, const struct ArrowSchema *schema,
+                               const tarn__dicts *dicts)
+{
+    size_t next = 0;
+    flat_ref *fields = make_fields(m, schema, dicts, &next);
+    flat_ref list = fields ? fm_refs(m, fields, (size_t)schema->n_children) : 0;
+    free(fields);
+    flat_ref metadata = make_metadata(m, schema->metadata);
+    fm_table(m);
+    fm_field_ref(m, SCHEMA_META, metadata);
+    fm_field_ref(m, SCHEMA_FIELDS, list);
+    return fm_table_end(m);
+}

@@ -1,0 +1,538 @@
+/* Opening packs and reading payloads. */
+#include "iac/pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "base/crc.h"
+#include "base/options.h"
+#include "iac/ipc.h"
+#include "io/file.h"
+
+/* --- Opening ---------------------------------------------------------------------- */
+
+static tarn_status read_header(tarn_iac *p, tarn_error *err)
+{
+    tarn_view view;
+    uint64_t size =
+        p->file->size < TARN_IAC_HEADER_BYTES ? p->file->size : TARN_IAC_HEADER_BYTES;
+    TARN_TRY(tarn__source_file_view(p->file, 0, size, &view, err));
+    tarn_status status =
+        tarn__iac_header_parse(&p->header, view.data, view.size, p->file->size, err);
+    tarn_view_release(&view);
+    if (status != TARN_OK && err && status != TARN_ERR_MEMORY)
+        tarn__error_place(err, p->file->path, err->offset);
+    return status;
+}
+
+static tarn_status read_table(tarn_iac *p, tarn_iac_table which, uint64_t offset,
+                              uint64_t length, uint64_t rows, tarn_error *err)
+{
+    tarn__table *t;
+    TARN_TRY(
+        tarn__table_read(p->file, offset, length, p->options.max_table_bytes, &t, err));
+    p->tables[which] = t;
+    if (t->rows == rows) return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, p->file->path, offset,
+        "the header says %llu %s, the table has %llu", (unsigned long long)rows,
+        which == TARN_IAC_SLIDES ? "slides" : "records", (unsigned long long)t->rows);
+}
+
+/* offset, length and crc32 must be plain integers without nulls. */
+static tarn_status find_number(const tarn_iac *p, const char *name,
+                               tarn__number_column *out, tarn_error *err)
+{
+    const tarn__table *t = p->tables[TARN_IAC_INDEX];
+    tarn__layout layout = {0};
+    out->column = tarn__table_column(t, name);
+    if (out->column == -1) return TARN_OK;
+    if (out->column == -2)
+        return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, p->file->path,
+                             p->header.index_table_offset,
+                             "the index has two columns named %s", name);
+    const struct ArrowSchema *s = t->schema.children[out->column];
+    (void)tarn__layout_get(s->format, &layout);
+    bool good =
+        strlen(s->format) == 1 && strchr("cCsSiIlL", s->format[0]) && !s->dictionary;
+    for (size_t i = 0; i < t->count && good; i++)
+        good = t->batches[i].children[out->column]->null_count == 0;
+    if (!good)
+        return tarn__fail_at(
+            err, TARN_ERR_FORMAT, p->file->path, p->header.index_table_offset,
+            "column %s of the index is not of integers, or has nulls", name);
+    out->width = layout.width;
+    return TARN_OK;
+}
+
+static tarn_status find_spans(tarn_iac *p, tarn_error *err)
+{
+    TARN_TRY(find_number(p, "offset", &p->offset, err));
+    TARN_TRY(find_number(p, "length", &p->length, err));
+    TARN_TRY(find_number(p, "crc32", &p->crc32, err));
+    /* A segment of the caller's own may have one of the names for its own purposes. */
+    if (p->offset.column < 0 || p->length.column < 0)
+        p->offset.column = p->length.column = p->crc32.column = -1;
+    return TARN_OK;
+}
+
+static tarn_status name_types(tarn_iac *p, tarn_iac_table which, tarn_error *err)
+{
+    enum { MAX_TYPE_TEXT = 1 << 20 };
+    const struct ArrowSchema *schema = &p->tables[which]->schema;
+    p->types[which] = calloc((size_t)schema->n_children + 1, sizeof **p->types);
+    if (!p->types[which]) return tarn__fail_memory(err);
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        tarn__buf text;
+        tarn__buf_init(&text, MAX_TYPE_TEXT);
+        tarn_status status = tarn__type_text(&text, schema->children[i], NULL);
+        if (status == TARN_OK) status = tarn__buf_add(&text, "", 1, NULL);
+        if (status != TARN_OK) tarn__buf_reset(&text);
+        p->types[which][i] = status == TARN_OK ? text.data : strdup("(a long type)");
+        if (!p->types[which][i]) return tarn__fail_memory(err);
+    }
+    return TARN_OK;
+}
+
+static tarn_status open_parts(tarn_iac *p, tarn_error *err)
+{
+    const tarn__iac_header *h = &p->header;
+    TARN_TRY(read_header(p, err));
+    p->codec = tarn_iac_codec_named(h->codec);
+    TARN_TRY(read_table(p, TARN_IAC_SLIDES, h->slide_table_offset, h->slide_table_length,
+                        h->num_slides, err));
+    TARN_TRY(read_table(p, TARN_IAC_INDEX, h->index_table_offset, h->index_table_length,
+                        h->num_records, err));
+    TARN_TRY(find_spans(p, err));
+    TARN_TRY(name_types(p, TARN_IAC_SLIDES, err));
+    TARN_TRY(name_types(p, TARN_IAC_INDEX, err));
+    size_t columns = (size_t)p->tables[TARN_IAC_INDEX]->schema.n_children;
+    p->lookups = calloc(columns + 1, sizeof *p->lookups);
+    return p->lookups ? TARN_OK : tarn__fail_memory(err);
+}
+
+tarn_status tarn_iac_open(const char *path, const tarn_iac_options *options,
+                          tarn_iac **out, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_iac_options, o, TARN_IAC_OPTIONS_INIT, options, err);
+    tarn_iac *p = calloc(1, sizeof *p);
+    if (!p) return tarn__fail_memory(err);
+    pthread_mutex_init(&p->lock, NULL);
+    p->options = o;
+    p->offset.column = p->length.column = p->crc32.column = -1;
+    tarn_status status = tarn__source_file_open(path, o.no_map, &p->file, err);
+    if (status == TARN_OK) status = open_parts(p, err);
+    if (status == TARN_OK)
+        *out = p;
+    else
+        tarn_iac_close(p);
+    return status;
+}
+
+static void free_types(tarn_iac *p, tarn_iac_table which)
+{
+    for (size_t i = 0; p->types[which] && p->types[which][i]; i++)
+        free(p->types[which][i]);
+    free(p->types[which]);
+}
+
+void tarn_iac_close(tarn_iac *p)
+{
+    if (!p) return;
+    size_t columns =
+        p->lookups ? (size_t)p->tables[TARN_IAC_INDEX]->schema.n_children : 0;
+    for (size_t i = 0; i < columns; i++)
+        tarn__lookup_free(atomic_load(&p->lookups[i]));
+    free(p->lookups);
+    free_types(p, TARN_IAC_SLIDES);
+    free_types(p, TARN_IAC_INDEX);
+    tarn__table_unref(p->tables[TARN_IAC_SLIDES]);
+    tarn__table_unref(p->tables[TARN_IAC_INDEX]);
+    tarn__iac_header_reset(&p->header);
+    tarn__source_file_unref(p->file);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+bool tarn_iac_is_pack(const char *path)
+{
+    char start[7];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return false;
+    ssize_t got = pread(fd, start, sizeof start, 0);
+    close(fd);
+    return got == (ssize_t)sizeof start && memcmp(start, "IATROC", 7) == 0;
+}
+
+void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out)
+{
+    const tarn__iac_header *h = &p->header;
+    *out = (tarn_iac_info){.version = h->version,
+                           .records = h->num_records,
+                           .slides = h->num_slides,
+                           .slide_table_length = h->slide_table_length,
+                           .index_table_offset = h->index_table_offset,
+                           .index_table_length = h->index_table_length,
+                           .data_offset = h->data_offset,
+                           .data_length = h->data_length,
+                           .file_size = p->file->size,
+                           .has_spans = p->offset.column >= 0,
+                           .has_checksums = p->crc32.column >= 0,
+                           .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
+                           .codec = p->codec,
+                           .codec_name = h->codec,
+                           .payload_type = h->payload_type,
+                           .header = h->text,
+                           .header_length = h->text_length};
+}
+
+/* --- Payloads --------------------------------------------------------------------- */
+
+static inline uint64_t number_at(const struct ArrowArray *batch,
+                                 const tarn__number_column *c, uint64_t row)
+{
+    const unsigned char *p =
+        (const unsigned char *)batch->children[c->column]->buffers[1] + row * c->width;
+    return c->width == 8   ? tarn__get64(p)
+           : c->width == 4 ? tarn__get32(p)
+           : c->width == 2 ? tarn__get16(p)
+                           : p[0];
+}
+
+static tarn_status no_row(const tarn_iac *p, uint64_t row, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, p->file->path, TARN_NO_OFFSET,
+                         "no record %llu; the pack has %llu", (unsigned long long)row,
+                         (unsigned long long)p->header.num_records);
+}
+
+static tarn_status bad_span(const tarn_iac *p, uint64_t row, const tarn_iac_span *s,
+                            tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path,
+                         p->header.index_table_offset,
+                         "record %llu is outside the data segment: %llu bytes at %llu",
+                         (unsigned long long)row, (unsigned long long)s->length,
+                         (unsigned long long)s->offset);
+}
+
+/* The CRC is another cache line, so it is fetched only where it is wanted. */
+static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
+                          tarn_iac_span *out, tarn_error *err)
+{
+    const tarn__table *t = p->tables[TARN_IAC_INDEX];
+    uint64_t in_batch;
+    if (row >= t->rows) return no_row(p, row, err);
+    *out = (tarn_iac_span){0};
+    if (p->offset.column >= 0) {
+        const struct ArrowArray *batch =
+            &t->batches[tarn__table_batch(t, row, &in_batch)];
+        out->offset = number_at(batch, &p->offset, in_batch);
+        out->length = number_at(batch, &p->length, in_batch);
+        out->has_crc = want_crc && p->crc32.column >= 0;
+        if (out->has_crc) out->crc32 = (uint32_t)number_at(batch, &p->crc32, in_batch);
+    } else if (p->header.record_bytes == 0 ||
+               !tarn__mul(row, p->header.record_bytes, &out->offset)) {
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
+                             "the pack has no offset and length for its records, and no "
+                             "feature_record_bytes; read spans of its data instead");
+    } else {
+        out->length = p->header.record_bytes;
+    }
+    if (!tarn__range_in(out->offset, out->length, p->header.data_length))
+        return bad_span(p, row, out, err);
+    return TARN_OK;
+}
+
+tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
+                            tarn_error *err)
+{
+    return locate(p, row, true, out, err);
+}
+
+static tarn_status check_crc(const tarn_iac *p, uint64_t row, const tarn_iac_span *s,
+                             const void *data, tarn_error *err)
+{
+    uint32_t crc;
+    if (!p->options.check || !s->has_crc) return TARN_OK;
+    crc = tarn__crc32(0, data, (size_t)s->length);
+    if (crc == s->crc32) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_CHECKSUM, p->file->path,
+                         p->header.data_offset + s->offset,
+                         "record %llu: its CRC is %08x, the index says %08x",
+                         (unsigned long long)row, crc, s->crc32);
+}
+
+tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
+                          tarn_error *err)
+{
+    tarn_iac_span s;
+    *out = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(locate(p, row, p->options.check, &s, err));
+    TARN_TRY(tarn_iac_view_span(p, s.offset, s.length, out, err));
+    tarn_status status = check_crc(p, row, &s, out->data, err);
+    if (status != TARN_OK) tarn_view_release(out);
+    return status;
+}
+
+/* Copies a span that is inside the data segment. */
+static tarn_status copy_span(const tarn_iac *p, const tarn_iac_span *s, void *to,
+                             tarn_error *err)
+{
+    uint64_t at = p->header.data_offset + s->offset;
+    if (!p->file->map)
+        return tarn__read_exact(p->file->fd, p->file->path, to, (size_t)s->length, at,
+                                err);
+    if (s->length) memcpy(to, p->file->map + at, (size_t)s->length);
+    return TARN_OK;
+}
+
+tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t capacity,
+                          size_t *out_size, tarn_error *err)
+{
+    tarn_iac_span s;
+    TARN_TRY(locate(p, row, p->options.check, &s, err));
+    *out_size = (size_t)s.length;
+    if (s.length > capacity)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, p->file->path, TARN_NO_OFFSET,
+                             "record %llu has %llu bytes, the buffer %zu",
+                             (unsigned long long)row, (unsigned long long)s.length,
+                             capacity);
+    if (p->file->map) TARN_TRY(tarn__source_file_check(p->file, err));
+    TARN_TRY(copy_span(p, &s, buf, err));
+    return check_crc(p, row, &s, buf, err);
+}
+
+tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t length,
+                               tarn_view *out, tarn_error *err)
+{
+    *out = (tarn_view)TARN_VIEW_INIT;
+    if (!tarn__range_in(offset, length, p->header.data_length))
+        return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
+                             "%llu bytes at %llu are outside the data segment of %llu",
+                             (unsigned long long)length, (unsigned long long)offset,
+                             (unsigned long long)p->header.data_length);
+    return tarn__source_file_view(p->file, p->header.data_offset + offset, length, out,
+                                  err);
+}
+
+tarn_status tarn_iac_view_decoded(const tarn_iac *p, uint64_t row, tarn_view *out,
+                                  tarn_error *err)
+{
+    tarn_view stored;
+    uint64_t limit;
+    TARN_TRY(tarn_iac_view(p, row, &stored, err));
+    if (!tarn__mul(stored.size, p->options.max_expansion, &limit)) limit = UINT64_MAX;
+    if (limit < TARN_IAC_FREE_BYTES) limit = TARN_IAC_FREE_BYTES;
+    if (p->codec == TARN_IAC_NONE) {
+        *out = stored;
+        return TARN_OK;
+    }
+    tarn_status status =
+        tarn_iac_decode(p->codec, stored.data, stored.size, limit, out, err);
+    tarn_view_release(&stored);
+    if (status == TARN_ERR_UNSUPPORTED)
+        return tarn__fail_at(err, status, p->file->path, TARN_NO_OFFSET,
+                             "codec %s is not decoded here; take the payload as it is",
+                             p->header.codec);
+    if (status != TARN_OK && status != TARN_ERR_MEMORY)
+        tarn__error_place(err, p->file->path, p->header.data_offset);
+    return status;
+}
+
+/* --- Batches ---------------------------------------------------------------------- */
+
+typedef struct order {
+    uint64_t offset; /* in the data segment */
+    size_t place;    /* in the batch */
+} order;
+
+/* Merges runs of twice the length in each round, between two halves of memory, and
+ * returns the half that holds the result. In place of qsort, whose calls cost more than
+ * the rest. */
+static order *sort_by_offset(order *from, order *to, size_t count)
+{
+    for (size_t run = 1; run < count; run *= 2) {
+        for (size_t start = 0; start < count; start += 2 * run) {
+            size_t a = start, middle = start + run < count ? start + run : count,
+                   b = middle, end = middle + run < count ? middle + run : count;
+            for (size_t k = start; k < end; k++) {
+                bool left = b == end || (a < middle && from[a].offset <= from[b].offset);
+                to[k] = left ? from[a++] : from[b++];
+            }
+        }
+        order *swap = from;
+        from = to;
+        to = swap;
+    }
+    return from;
+}
+
+void tarn_iac_batch_reset(tarn_iac_batch *batch)
+{
+    free(batch->data);
+    free(batch->offsets);
+    free(batch->order);
+    *batch = (tarn_iac_batch){0};
+}
+
+static bool batch_rows(tarn_iac_batch *batch, size_t count)
+{
+    if (count < batch->count_capacity) return true;
+    size_t capacity = count + 1;
+    uint64_t bytes;
+    if (!tarn__mul(capacity, 2 * sizeof(order), &bytes)) return false;
+    uint64_t *offsets = realloc(batch->offsets, capacity * sizeof *offsets);
+    if (offsets) batch->offsets = offsets;
+    void *sorted = realloc(batch->order, (size_t)bytes);
+    if (sorted) batch->order = sorted;
+    if (!offsets || !sorted) return false;
+    batch->count_capacity = capacity;
+    return true;
+}
+
+static bool batch_bytes(tarn_iac_batch *batch, uint64_t size)
+{
+    if (size <= batch->data_capacity && batch->data) return true;
+    if (size > SIZE_MAX / 2) return false;
+    free(batch->data);
+    batch->data_capacity = 0;
+    batch->data = tarn__big_alloc(size ? (size_t)size : 1);
+    if (!batch->data) return false;
+    batch->data_capacity = (size_t)size;
+    return true;
+}
+
+/* Records of a batch are far apart: their cache lines are asked for a few records early.
+ */
+enum { AHEAD = 6, LINE = 64, LINES = 8 };
+
+static void prefetch_row(const tarn_iac *p, uint64_t row)
+{
+    const tarn__table *t = p->tables[TARN_IAC_INDEX];
+    if (p->offset.column < 0 || t->count != 1 || row >= t->rows) return;
+    struct ArrowArray **columns = t->batches[0].children;
+    __builtin_prefetch((const char *)columns[p->offset.column]->buffers[1] +
+                       row * p->offset.width);
+    __builtin_prefetch((const char *)columns[p->length.column]->buffers[1] +
+                       row * p->length.width);
+}
+
+static void prefetch_record(const tarn_iac *p, uint64_t offset, uint64_t length)
+{
+    if (!p->file->map) return;
+    const unsigned char *at = p->file->map + p->header.data_offset + offset;
+    for (uint64_t k = 0; k < LINES && k * LINE < length; k++)
+        __builtin_prefetch(at + k * LINE);
+}
+
+/* Where the records lie in the file and in the batch. */
+static tarn_status plan(const tarn_iac *p, const uint64_t *rows, size_t count,
+                        tarn_iac_batch *out, tarn_error *err)
+{
+    order *places = out->order;
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        tarn_iac_span span;
+        if (i + AHEAD < count) prefetch_row(p, rows[i + AHEAD]);
+        TARN_TRY(locate(p, rows[i], false, &span, err));
+        places[i] = (order){span.offset, i};
+        out->offsets[i] = total;
+        if (!tarn__add(total, span.length, &total)) return tarn__fail_memory(err);
+    }
+    out->offsets[count] = total;
+    return batch_bytes(out, total) ? TARN_OK : tarn__fail_memory(err);
+}
+
+static tarn_status check_batch(const tarn_iac *p, const uint64_t *rows, size_t count,
+                               const tarn_iac_batch *out, tarn_error *err)
+{
+    for (size_t i = 0; i < count && p->options.check; i++) {
+        tarn_iac_span span;
+        TARN_TRY(locate(p, rows[i], true, &span, err));
+        TARN_TRY(check_crc(p, rows[i], &span, out->data + out->offsets[i], err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t count,
+                               tarn_iac_batch *out, tarn_error *err)
+{
+    out->count = 0;
+    if (!batch_rows(out, count)) return tarn__fail_memory(err);
+    TARN_TRY(plan(p, rows, count, out, err));
+    if (p->file->map) TARN_TRY(tarn__source_file_check(p->file, err));
+    order *sorted = sort_by_offset(out->order, (order *)out->order + count, count);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *place = &out->offsets[sorted[i].place];
+        tarn_iac_span span = {.offset = sorted[i].offset, .length = place[1] - place[0]};
+        if (i + AHEAD < count) {
+            const uint64_t *ahead = &out->offsets[sorted[i + AHEAD].place];
+            prefetch_record(p, sorted[i + AHEAD].offset, ahead[1] - ahead[0]);
+        }
+        TARN_TRY(copy_span(p, &span, out->data + place[0], err));
+    }
+    TARN_TRY(check_batch(p, rows, count, out, err));
+    out->count = count;
+    return TARN_OK;
+}
+
+/* --- Tables ----------------------------------------------------------------------- */
+
+static const tarn__table *table_of(const tarn_iac *p, tarn_iac_table which)
+{
+    return p->tables[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX];
+}
+
+tarn_status tarn_iac_export(tarn_iac *p, tarn_iac_table which,
+                            struct ArrowArrayStream *out, tarn_error *err)
+{
+    return tarn__table_export((tarn__table *)(uintptr_t)table_of(p, which), out, err);
+}
+
+size_t tarn_iac_columns(const tarn_iac *p, tarn_iac_table which)
+{
+    return (size_t)table_of(p, which)->schema.n_children;
+}
+
+const char *tarn_iac_column_name(const tarn_iac *p, tarn_iac_table which, size_t column)
+{
+    const struct ArrowSchema *s = &table_of(p, which)->schema;
+    return column < (size_t)s->n_children ? s->children[column]->name : NULL;
+}
+
+const char *tarn_iac_column_type(const tarn_iac *p, tarn_iac_table which, size_t column)
+{
+    if (column >= tarn_iac_columns(p, which)) return NULL;
+    return p->types[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX][column];
+}
+
+tarn_status tarn_iac_value(tarn_iac *p, tarn_iac_table which, size_t column, uint64_t row,
+                           tarn_view *out, tarn_error *err)
+{
+    enum { MAX_VALUE_TEXT = 64 << 20 };
+    tarn__table *t = (tarn__table *)(uintptr_t)table_of(p, which);
+    uint64_t in_batch;
+    tarn__buf text;
+    *out = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(tarn__table_validate(t, err));
+    if (row >= t->rows) return no_row(p, row, err);
+    if (column >= (size_t)t->schema.n_children)
+        return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
+                             "no column %zu", column);
+    const struct ArrowArray *batch = &t->batches[tarn__table_batch(t, row, &in_batch)];
+    tarn__buf_init(&text, MAX_VALUE_TEXT);
+    tarn_status status = tarn__cell_json(&text, t->schema.children[column],
+                                         batch->children[column], (int64_t)in_batch, err);
+    if (status == TARN_OK) status = tarn__buf_add(&text, "", 1, err);
+    if (status == TARN_OK)
+        *out = (tarn_view){(unsigned char *)text.data, text.size - 1, text.data};
+    else
+        tarn__buf_reset(&text);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* An open pack, as the parts of the reader see it. */
+#ifndef TARN_IAC_PACK_H
+#define TARN_IAC_PACK_H
+
+#include "iac/header.h"
+#include "iac/table.h"
+
+/* One of the three columns the reader itself needs. */
+typedef struct tarn__number_column {
+    int64_t column; /* -1: there is none */
+    uint32_t width;
+} tarn__number_column;
+
+struct tarn_iac {
+    tarn__source_file *file;
+    tarn_iac_options options;
+    tarn__iac_header header;
+    tarn_iac_codec codec;
+    tarn__table *tables[2]; /* by tarn_iac_table */
+    tarn__number_column offset, length, crc32;
+    char **types[2];                         /* of columns, in words */
+    pthread_mutex_t lock;                    /* while a lookup is made */
+    _Atomic(struct tarn__lookup *) *lookups; /* by column of the index */
+};
+
+/* find.c */
+void tarn__lookup_free(struct tarn__lookup *lookup);
+
+#endif

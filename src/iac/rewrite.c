@@ -1,0 +1,110 @@
+/* A pack out of a pack: tables go through as Arrow streams, payloads decoded and encoded
+ * where the codec changes. */
+#include <string.h>
+
+#include "base/options.h"
+#include "iac/codec.h"
+#include "iac/pack.h"
+
+/* The old header without what the writer sets anew. */
+static tarn_status inherit(const tarn_iac *p, const tarn_iac_write_options *o,
+                           tarn__buf *out, tarn_error *err)
+{
+    tarn__json_options jo = TARN__JSON_OPTIONS_INIT;
+    tarn__json_doc doc;
+    tarn__json_writer w;
+    jo.last_wins = true;
+    TARN_TRY(tarn__json_parse(&doc, p->header.text, p->header.text_length, &jo, err));
+    const tarn__json *root = tarn__json_root(&doc), *key = root + 1;
+    tarn__json_begin(&w, out);
+    tarn__json_open(&w, '{');
+    for (uint32_t i = 0; i < root->size; i++) {
+        bool codec =
+            tarn__json_is(key, "codec", 5) || tarn__json_is(key, "codec_params", 12);
+        if (!codec || o->encoded) {
+            tarn__json_key(&w, key->u.text, key->size);
+            tarn__json_put_value(&w, key + 1, false);
+        }
+        key = tarn__json_next(key + 1);
+    }
+    if (!o->encoded && o->codec == TARN_IAC_NONE) {
+        tarn__json_key_text(&w, "codec");
+        tarn__json_put_text(&w, "none");
+    }
+    tarn__json_close(&w, '}');
+    tarn_status status = tarn__json_end(&w, err);
+    tarn__json_reset(&doc);
+    return status == TARN_OK ? tarn__buf_add(out, "", 1, err) : status;
+}
+
+static tarn_status move_payloads(tarn_iac *p, tarn_iac_writer *w, bool encoded,
+                                 tarn_error *err)
+{
+    for (uint64_t i = 0; i < p->header.num_records; i++) {
+        tarn_view view;
+        TARN_TRY(encoded ? tarn_iac_view(p, i, &view, err)
+                         : tarn_iac_view_decoded(p, i, &view, err));
+        tarn_status status = tarn_iac_writer_add(w, view.data, view.size, err);
+        tarn_view_release(&view);
+        TARN_TRY(status);
+    }
+    return TARN_OK;
+}
+
+static tarn_status export_both(tarn_iac *p, struct ArrowArrayStream *slides,
+                               struct ArrowArrayStream *index, tarn_error *err)
+{
+    TARN_TRY(tarn_iac_export(p, TARN_IAC_SLIDES, slides, err));
+    tarn_status status = tarn_iac_export(p, TARN_IAC_INDEX, index, err);
+    if (status != TARN_OK) slides->release(slides);
+    return status;
+}
+
+static tarn_status rewrite_segment(tarn_iac *p, const char *to,
+                                   const tarn_iac_write_options *o, tarn_error *err)
+{
+    struct ArrowArrayStream slides, index;
+    tarn_view data;
+    TARN_TRY(tarn_iac_view_span(p, 0, p->header.data_length, &data, err));
+    tarn_status status = export_both(p, &slides, &index, err);
+    if (status == TARN_OK)
+        status =
+            tarn_iac_build_segment(to, &slides, &index, data.data, data.size, o, err);
+    tarn_view_release(&data);
+    return status;
+}
+
+static tarn_status rewrite(tarn_iac *p, const char *to, const tarn_iac_write_options *o,
+                           tarn_error *err)
+{
+    struct ArrowArrayStream slides, index;
+    tarn_iac_writer *w;
+    if (p->offset.column < 0) return rewrite_segment(p, to, o, err);
+    TARN_TRY(export_both(p, &slides, &index, err));
+    TARN_TRY(tarn_iac_writer_open(to, &slides, &index, o, &w, err));
+    tarn_status status = move_payloads(p, w, o->encoded, err);
+    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
+    tarn_iac_writer_abandon(w);
+    return status;
+}
+
+tarn_status tarn_iac_rewrite(const char *from, const char *to,
+                             const tarn_iac_write_options *options, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_iac_write_options, o, TARN_IAC_WRITE_OPTIONS_INIT, options, err);
+    tarn_iac_options open = TARN_IAC_OPTIONS_INIT;
+    tarn_iac *p;
+    tarn__buf header;
+    open.check = true;
+    TARN_TRY(tarn_iac_open(from, &open, &p, err));
+    /* Segments of the caller's own are not divided into payloads to encode. */
+    if (p->offset.column < 0) o.encoded = true;
+    if (o.encoded) o.codec = TARN_IAC_NONE;
+    tarn__buf_init(&header, 1u << 20);
+    tarn_status status = o.header ? TARN_OK : inherit(p, &o, &header, err);
+    if (!o.header) o.header = header.data;
+    if (status == TARN_OK) status = rewrite(p, to, &o, err);
+    tarn__buf_reset(&header);
+    tarn_iac_close(p);
+    return status;
+}

@@ -1,0 +1,142 @@
+/* Tables made row by row, for callers without an Arrow library: nanoarrow builds them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nanoarrow/nanoarrow.h>
+
+#include <tarn/iac.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+struct tarn_iac_rows {
+    struct ArrowSchema schema;
+    struct ArrowArray array;
+    size_t columns;
+};
+
+static const struct {
+    const char *word;
+    enum ArrowType type;
+} kinds[] = {{"text:", NANOARROW_TYPE_STRING},
+             {"int:", NANOARROW_TYPE_INT64},
+             {"uint:", NANOARROW_TYPE_UINT64},
+             {"u8:", NANOARROW_TYPE_UINT8},
+             {"u32:", NANOARROW_TYPE_UINT32}};
+
+static tarn_status set_column(struct ArrowSchema *out, const char *column,
+                              tarn_error *err)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t n = strlen(kinds[i].word);
+        if (strncmp(column, kinds[i].word, n) != 0) continue;
+        if (ArrowSchemaSetType(out, kinds[i].type) != 0 ||
+            ArrowSchemaSetName(out, column + n) != 0)
+            return tarn__fail_memory(err);
+        return TARN_OK;
+    }
+    return tarn__fail(err, TARN_ERR_USAGE,
+                      "column %s: begin with text:, int:, uint:, u8: or u32:", column);
+}
+
+static tarn_status start(tarn_iac_rows *rows, const char *const *columns, size_t count,
+                         tarn_error *err)
+{
+    rows->columns = count;
+    ArrowSchemaInit(&rows->schema);
+    if (ArrowSchemaSetTypeStruct(&rows->schema, (int64_t)count) != 0)
+        return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(set_column(rows->schema.children[i], columns[i], err));
+    if (ArrowArrayInitFromSchema(&rows->array, &rows->schema, NULL) != 0 ||
+        ArrowArrayStartAppending(&rows->array) != 0)
+        return tarn__fail_memory(err);
+    return TARN_OK;
+}
+
+tarn_status tarn_iac_rows_new(const char *const *columns, size_t count,
+                              tarn_iac_rows **out, tarn_error *err)
+{
+    tarn_iac_rows *rows = calloc(1, sizeof *rows);
+    if (!rows) return tarn__fail_memory(err);
+    tarn_status status = start(rows, columns, count, err);
+    if (status == TARN_OK)
+        *out = rows;
+    else
+        tarn_iac_rows_free(rows);
+    return status;
+}
+
+void tarn_iac_rows_free(tarn_iac_rows *rows)
+{
+    if (!rows) return;
+    if (rows->array.release) ArrowArrayRelease(&rows->array);
+    if (rows->schema.release) ArrowSchemaRelease(&rows->schema);
+    free(rows);
+}
+
+static tarn_status added(int code, tarn_error *err)
+{
+    if (code == 0) return TARN_OK;
+    if (code == ENOMEM) return tarn__fail_memory(err);
+    return tarn__fail(err, TARN_ERR_USAGE, "the value does not fit its column: %s",
+                      strerror(code));
+}
+
+static tarn_status check_column(const tarn_iac_rows *rows, size_t column, tarn_error *err)
+{
+    if (column < rows->columns) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE, "no column %zu", column);
+}
+
+tarn_status tarn_iac_rows_text(tarn_iac_rows *rows, size_t column, const char *text,
+                               size_t len, tarn_error *err)
+{
+    struct ArrowStringView view = {text, (int64_t)len};
+    TARN_TRY(check_column(rows, column, err));
+    if (!tarn__utf8_is_valid(text, len))
+        return tarn__fail(err, TARN_ERR_USAGE, "column %s: text that is not UTF-8",
+                          rows->schema.children[column]->name);
+    return added(ArrowArrayAppendString(rows->array.children[column], view), err);
+}
+
+tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column, int64_t value,
+                                 tarn_error *err)
+{
+    TARN_TRY(check_column(rows, column, err));
+    return added(ArrowArrayAppendInt(rows->array.children[column], value), err);
+}
+
+tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column, tarn_error *err)
+{
+    TARN_TRY(check_column(rows, column, err));
+    return added(ArrowArrayAppendNull(rows->array.children[column], 1), err);
+}
+
+static tarn_status finish(tarn_iac_rows *rows, struct ArrowArrayStream *out,
+                          tarn_error *err)
+{
+    int64_t length = rows->columns ? rows->array.children[0]->length : 0;
+    for (size_t i = 0; i < rows->columns; i++)
+        if (rows->array.children[i]->length != length)
+            return tarn__fail(err, TARN_ERR_USAGE, "column %s has %lld rows, not %lld",
+                              rows->schema.children[i]->name,
+                              (long long)rows->array.children[i]->length,
+                              (long long)length);
+    rows->array.length = length;
+    if (ArrowArrayFinishBuildingDefault(&rows->array, NULL) != 0 ||
+        ArrowBasicArrayStreamInit(out, &rows->schema, 1) != 0)
+        return tarn__fail_memory(err);
+    ArrowBasicArrayStreamSetArray(out, 0, &rows->array);
+    return TARN_OK;
+}
+
+tarn_status tarn_iac_rows_finish(tarn_iac_rows *rows, struct ArrowArrayStream *out,
+                                 tarn_error *err)
+{
+    out->release = NULL;
+    tarn_status status = finish(rows, out, err);
+    tarn_iac_rows_free(rows);
+    return status;
+}

@@ -1,0 +1,338 @@
+/* Tables: memory, lifetime, and handing them out through the C stream interface. */
+#include "iac/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <nanoarrow/nanoarrow.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "iac/ipc.h"
+#include "io/file.h"
+
+/* --- The file --------------------------------------------------------------------- */
+
+tarn_status tarn__source_file_open(const char *path, bool no_map, tarn__source_file **out,
+                                   tarn_error *err)
+{
+    tarn__file file;
+    TARN_TRY(tarn__file_open(&file, path, err));
+    tarn__source_file *f = calloc(1, sizeof *f);
+    if (!f) {
+        tarn__file_close(&file);
+        return tarn__fail_memory(err);
+    }
+    atomic_init(&f->refs, 1);
+    f->fd = file.fd;
+    f->path = file.path;
+    f->size = file.size;
+    if (!no_map && tarn__is_local(f->fd)) f->map = tarn__map(f->fd, f->size);
+    *out = f;
+    return TARN_OK;
+}
+
+void tarn__source_file_unref(tarn__source_file *f)
+{
+    if (!f || atomic_fetch_sub(&f->refs, 1) != 1) return;
+    tarn__unmap(f->map, f->size);
+    tarn__file file = {.fd = f->fd, .path = f->path};
+    tarn__file_close(&file);
+    free(f);
+}
+
+tarn_status tarn__source_file_check(const tarn__source_file *f, tarn_error *err)
+{
+    struct stat st;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    long long tick = (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+    atomic_llong *checked = (atomic_llong *)(uintptr_t)&f->checked;
+    if (atomic_load_explicit(checked, memory_order_relaxed) == tick) return TARN_OK;
+    if (fstat(f->fd, &st) != 0)
+        return tarn__fail_errno(err, f->path, errno, "cannot stat");
+    if ((uint64_t)st.st_size >= f->size) {
+        atomic_store_explicit(checked, tick, memory_order_relaxed);
+        return TARN_OK;
+    }
+    return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
+                         "the pack has %llu bytes, but %llu when it was opened",
+                         (unsigned long long)st.st_size, (unsigned long long)f->size);
+}
+
+tarn_status tarn__source_file_view(const tarn__source_file *f, uint64_t offset,
+                                   uint64_t len, tarn_view *out, tarn_error *err)
+{
+    *out = (tarn_view)TARN_VIEW_INIT;
+    if (!tarn__range_in(offset, len, f->size))
+        return tarn__fail_at(err, TARN_ERR_TRUNCATED, f->path, offset,
+                             "%llu bytes should be here, but the file has %llu",
+                             (unsigned long long)len, (unsigned long long)f->size);
+    if (f->map) {
+        TARN_TRY(tarn__source_file_check(f, err));
+        *out = (tarn_view){f->map + offset, (size_t)len, NULL};
+        return TARN_OK;
+    }
+    void *copy = malloc(len ? (size_t)len : 1);
+    if (!copy) return tarn__fail_memory(err);
+    tarn_status status = tarn__read_exact(f->fd, f->path, copy, (size_t)len, offset, err);
+    if (status == TARN_OK)
+        *out = (tarn_view){copy, (size_t)len, copy};
+    else
+        free(copy);
+    return status;
+}
+
+/* --- Memory ----------------------------------------------------------------------- */
+
+typedef struct tarn__arena_block {
+    struct tarn__arena_block *next;
+    size_t used, size;
+    _Alignas(16) unsigned char data[];
+} block;
+
+void *tarn__arena_take(tarn__arena *arena, size_t size)
+{
+    enum { BLOCK = 4096, ALIGN = 16 };
+    uint64_t rounded;
+    if (!tarn__align_up(size, ALIGN, &rounded) || rounded > SIZE_MAX / 2) return NULL;
+    block *b = arena->blocks;
+    if (!b || b->size - b->used < rounded) {
+        size_t room = rounded > BLOCK ? (size_t)rounded : BLOCK;
+        b = calloc(1, sizeof *b + room);
+        if (!b) return NULL;
+        b->size = room;
+        b->next = arena->blocks;
+        arena->blocks = b;
+    }
+    void *out = b->data + b->used;
+    b->used += (size_t)rounded;
+    return out;
+}
+
+void tarn__arena_reset(tarn__arena *arena)
+{
+    while (arena->blocks) {
+        block *next = arena->blocks->next;
+        free(arena->blocks);
+        arena->blocks = next;
+    }
+}
+
+void tarn__table_ref(tarn__table *t)
+{
+    atomic_fetch_add(&t->refs, 1);
+}
+
+void tarn__table_unref(tarn__table *t)
+{
+    if (!t || atomic_fetch_sub(&t->refs, 1) != 1) return;
+    if (t->schema.release) t->schema.release(&t->schema);
+    tarn__arena_reset(&t->arena);
+    free(t->batches);
+    tarn_view_release(&t->bytes);
+    tarn__source_file_unref(t->file);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+static const _Alignas(64) unsigned char nothing[64];
+
+tarn_status tarn__array_empty(tarn__arena *arena, const struct ArrowSchema *schema,
+                              struct ArrowArray *out, tarn_error *err)
+{
+    tarn__layout layout = {0};
+    (void)tarn__layout_get(schema->format, &layout);
+    size_t n = (size_t)schema->n_children;
+    size_t buffers = (size_t)layout.buffers + (layout.shape == SHAPE_VIEW);
+    *out = (struct ArrowArray){.n_buffers = (int64_t)buffers, .n_children = (int64_t)n};
+    struct ArrowArray *children = tarn__arena_take(arena, (n + 2) * sizeof *children);
+    out->children = tarn__arena_take(arena, (n + 1) * sizeof *out->children);
+    out->buffers = tarn__arena_take(arena, (buffers + 1) * sizeof *out->buffers);
+    out->private_data = tarn__arena_take(arena, (buffers + 1) * sizeof(uint64_t));
+    if (!children || !out->children || !out->buffers || !out->private_data)
+        return tarn__fail_memory(err);
+    for (size_t i = layout.has_validity; i < buffers; i++)
+        out->buffers[i] = nothing;
+    for (size_t i = 0; i < n; i++) {
+        out->children[i] = &children[i];
+        TARN_TRY(tarn__array_empty(arena, schema->children[i], &children[i], err));
+    }
+    if (!schema->dictionary) return TARN_OK;
+    out->dictionary = &children[n];
+    return tarn__array_empty(arena, schema->dictionary, out->dictionary, err);
+}
+
+/* --- Rows and columns ------------------------------------------------------------- */
+
+size_t tarn__table_batch(const tarn__table *t, uint64_t row, uint64_t *out_in_batch)
+{
+    size_t low = 0, high = t->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (t->starts[middle] <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    *out_in_batch = row - t->starts[low];
+    return low;
+}
+
+int64_t tarn__table_column(const tarn__table *t, const char *name)
+{
+    int64_t found = -1;
+    for (int64_t i = 0; i < t->schema.n_children; i++)
+        if (strcmp(t->schema.children[i]->name, name) == 0) found = found == -1 ? i : -2;
+    return found;
+}
+
+static tarn_status validate_all(tarn__table *t, tarn_error *err)
+{
+    for (size_t i = 0; i < t->count; i++)
+        for (int64_t k = 0; k < t->schema.n_children; k++) {
+            tarn_status status = tarn__array_validate(t->schema.children[k],
+                                                      t->batches[i].children[k], err);
+            if (status == TARN_OK) continue;
+            if (t->file) tarn__error_place(err, t->file->path, t->file_offset);
+            return status;
+        }
+    return TARN_OK;
+}
+
+tarn_status tarn__table_validate(tarn__table *t, tarn_error *err)
+{
+    if (atomic_load_explicit(&t->validated, memory_order_acquire)) return TARN_OK;
+    pthread_mutex_lock(&t->lock);
+    tarn_status status = TARN_OK;
+    if (!atomic_load_explicit(&t->validated, memory_order_relaxed)) {
+        status = validate_all(t, err);
+        if (status == TARN_OK)
+            atomic_store_explicit(&t->validated, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+/* --- Handing out ------------------------------------------------------------------ */
+
+/* Every array that leaves, children and dictionaries too, can be moved and released on
+ * its own, so each has a reference of its own. */
+typedef struct shell {
+    tarn__table *table;
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary;
+} shell;
+
+static void release_array(struct ArrowArray *array)
+{
+    shell *s = array->private_data;
+    for (int64_t i = 0; i < array->n_children; i++) {
+        if (s->children[i]->release) s->children[i]->release(s->children[i]);
+        free(s->children[i]);
+    }
+    if (s->dictionary && s->dictionary->release) s->dictionary->release(s->dictionary);
+    free(s->dictionary);
+    free(s->children);
+    free(array->buffers);
+    tarn__table_unref(s->table);
+    free(s);
+    array->release = NULL;
+}
+
+static bool share(tarn__table *table, const struct ArrowArray *from,
+                  struct ArrowArray *out);
+
+static bool share_parts(tarn__table *table, const struct ArrowArray *from, shell *s,
+                        struct ArrowArray *out)
+{
+    for (int64_t i = 0; i < from->n_children; i++) {
+        s->children[i] = calloc(1, sizeof *s->children[i]);
+        if (!s->children[i]) return false;
+        out->n_children = i + 1;
+        if (!share(table, from->children[i], s->children[i])) return false;
+    }
+    if (!from->dictionary) return true;
+    s->dictionary = out->dictionary = calloc(1, sizeof *s->dictionary);
+    return s->dictionary && share(table, from->dictionary, s->dictionary);
+}
+
+static bool share(tarn__table *table, const struct ArrowArray *from,
+                  struct ArrowArray *out)
+{
+    size_t n = (size_t)from->n_children, buffers = (size_t)from->n_buffers;
+    shell *s = calloc(1, sizeof *s);
+    *out = *from;
+    out->release = NULL;
+    out->n_children = 0;
+    if (!s) return false;
+    s->children = calloc(n + 1, sizeof *s->children);
+    out->buffers = malloc((buffers + 1) * sizeof *out->buffers);
+    if (!s->children || !out->buffers) {
+        free(s->children);
+        free(out->buffers);
+        free(s);
+        return false;
+    }
+    if (buffers) memcpy(out->buffers, from->buffers, buffers * sizeof *out->buffers);
+    out->children = s->children;
+    out->dictionary = NULL;
+    s->table = table;
+    tarn__table_ref(table);
+    out->private_data = s;
+    out->release = release_array;
+    if (share_parts(table, from, s, out)) return true;
+    out->release(out);
+    return false;
+}
+
+typedef struct stream {
+    tarn__table *table;
+    size_t next;
+} stream;
+
+static int stream_schema(struct ArrowArrayStream *self, struct ArrowSchema *out)
+{
+    stream *s = self->private_data;
+    return ArrowSchemaDeepCopy(&s->table->schema, out);
+}
+
+static int stream_next(struct ArrowArrayStream *self, struct ArrowArray *out)
+{
+    stream *s = self->private_data;
+    if (s->next == s->table->count) {
+        out->release = NULL;
+        return 0;
+    }
+    return share(s->table, &s->table->batches[s->next++], out) ? 0 : ENOMEM;
+}
+
+static const char *stream_error(struct ArrowArrayStream *self)
+{
+    (void)self;
+    return "out of memory";
+}
+
+static void stream_release(struct ArrowArrayStream *self)
+{
+    stream *s = self->private_data;
+    tarn__table_unref(s->table);
+    free(s);
+    self->release = NULL;
+}
+
+tarn_status tarn__table_export(tarn__table *t, struct ArrowArrayStream *out,
+                               tarn_error *err)
+{
+    TARN_TRY(tarn__table_validate(t, err));
+    stream *s = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    s->table = t;
+    tarn__table_ref(t);
+    *out = (struct ArrowArrayStream){stream_schema, stream_next, stream_error,
+                                     stream_release, s};
+    return TARN_OK;
+}

@@ -1,0 +1,408 @@
+/* Clinical text pairs. A record, before Brotli: the length of a manifest as 32 bits, the
+ * manifest (JSON on one line, keys sorted, text as UTF-8), and the texts one behind the
+ * other, source and compressed by turns; the manifest has their places. */
+#include <tarn/textpair.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "base/json.h"
+#include "base/options.h"
+#include "base/utf8.h"
+#include "iac/pack.h"
+
+enum { SCHEMA_VERSION = 1, MAX_RECORD = 1 << 30 };
+
+static const char category_00[] = "\xe7\x97\x85\xe6\xa1\x88\xe6\x96\x87\xe4\xb9\xa6";
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static size_t text_size(const char *text, size_t size)
+{
+    return size || !text ? size : strlen(text);
+}
+
+/* --- Writing ---------------------------------------------------------------------- */
+
+static void put(tarn__json_writer *w, const char *key, const char *value)
+{
+    tarn__json_key_text(w, key);
+    tarn__json_put_text(w, or_empty(value));
+}
+
+static void put_number(tarn__json_writer *w, const char *key, uint64_t value)
+{
+    tarn__json_key_text(w, key);
+    tarn__json_put_uint(w, value);
+}
+
+/* Keys in the order of their letters. */
+static void put_doc(tarn__json_writer *w, const tarn_textpair_doc *d,
+                    tarn_textpair_style style, uint64_t *at)
+{
+    bool old = style == TARN_TEXTPAIR_00;
+    uint64_t source = text_size(d->source_text, d->source_size),
+             compressed = text_size(d->compressed_text, d->compressed_size);
+    tarn__json_open(w, '{');
+    put_number(w, "compressed_length", compressed);
+    put_number(w, "compressed_offset", *at + source);
+    put(w, "doc_category", d->doc_category ? d->doc_category : old ? category_00 : "");
+    put(w, "doc_id", d->doc_id);
+    put(w, "doc_timestamp", d->doc_timestamp);
+    put(w, "doc_type", d->doc_type);
+    put(w, "encounter", d->encounter);
+    tarn__json_key_text(w, "episode_index");
+    tarn__json_put_int(w, d->episode_index);
+    if (old) {
+        put(w, "old_doc_id", d->old_doc_id);
+        put(w, "old_doc_type", d->old_doc_type);
+        put(w, "old_encounter", d->old_encounter);
+        put(w, "old_source", d->old_source);
+    }
+    put(w, "source", d->source);
+    put_number(w, "source_length", source);
+    put_number(w, "source_offset", *at);
+    tarn__json_close(w, '}');
+    *at += source + compressed;
+}
+
+static tarn_status put_manifest(tarn__buf *out, const tarn_textpair_patient *p,
+                                tarn_textpair_style style, tarn_error *err)
+{
+    tarn__json_writer w;
+    uint64_t at = 0;
+    tarn__json_begin(&w, out);
+    w.ascii = false;
+    tarn__json_open(&w, '{');
+    tarn__json_key_text(&w, "docs");
+    tarn__json_open(&w, '[');
+    for (size_t i = 0; i < p->count; i++)
+        put_doc(&w, &p->docs[i], style, &at);
+    tarn__json_close(&w, ']');
+    put(&w, "institution", p->institution);
+    put_number(&w, "pair_schema_version", SCHEMA_VERSION);
+    put(&w, "patient_id", p->patient_id);
+    tarn__json_close(&w, '}');
+    return tarn__json_end(&w, err);
+}
+
+static tarn_status put_text(tarn__buf *out, const char *text, size_t size,
+                            tarn_error *err)
+{
+    size = text_size(text, size);
+    if (!size) return TARN_OK;
+    if (!tarn__utf8_is_valid(text, size))
+        return tarn__fail(err, TARN_ERR_USAGE, "a document's text is not UTF-8");
+    return tarn__buf_add(out, text, size, err);
+}
+
+static tarn_status make_record(tarn__buf *out, const tarn_textpair_patient *p,
+                               tarn_textpair_style style, tarn_error *err)
+{
+    out->size = 0;
+    TARN_TRY(tarn__buf_add(out, "\0\0\0", 4, err));
+    TARN_TRY(put_manifest(out, p, style, err));
+    tarn__put32(out->data, (uint32_t)(out->size - 4));
+    for (size_t i = 0; i < p->count; i++) {
+        const tarn_textpair_doc *d = &p->docs[i];
+        TARN_TRY(put_text(out, d->source_text, d->source_size, err));
+        TARN_TRY(put_text(out, d->compressed_text, d->compressed_size, err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status make_slides(struct ArrowArrayStream *out, tarn_error *err)
+{
+    static const char *const columns[] = {"u8:slide_idx", "text:slide_id",
+                                          "text:patient_id"};
+    static const char name[] = "clinical_text_pair";
+    tarn_iac_rows *rows;
+    TARN_TRY(tarn_iac_rows_new(columns, 3, &rows, err));
+    tarn_status status = tarn_iac_rows_number(rows, 0, 0, err);
+    if (status == TARN_OK)
+        status = tarn_iac_rows_text(rows, 1, name, sizeof name - 1, err);
+    if (status == TARN_OK) status = tarn_iac_rows_text(rows, 2, "", 0, err);
+    if (status == TARN_OK) return tarn_iac_rows_finish(rows, out, err);
+    tarn_iac_rows_free(rows);
+    return status;
+}
+
+static tarn_status add_row(tarn_iac_rows *rows, const tarn_textpair_patient *p,
+                           tarn_error *err)
+{
+    uint64_t source = 0, compressed = 0;
+    const char *id = or_empty(p->patient_id), *institution = or_empty(p->institution);
+    for (size_t i = 0; i < p->count; i++) {
+        source += text_size(p->docs[i].source_text, p->docs[i].source_size);
+        compressed += text_size(p->docs[i].compressed_text, p->docs[i].compressed_size);
+    }
+    TARN_TRY(tarn_iac_rows_text(rows, 0, id, strlen(id), err));
+    TARN_TRY(tarn_iac_rows_text(rows, 1, institution, strlen(institution), err));
+    TARN_TRY(tarn_iac_rows_number(rows, 2, (int64_t)p->count, err));
+    TARN_TRY(tarn_iac_rows_number(rows, 3, (int64_t)source, err));
+    return tarn_iac_rows_number(rows, 4, (int64_t)compressed, err);
+}
+
+static tarn_status make_index(const tarn_textpair_patient *patients, size_t count,
+                              struct ArrowArrayStream *out, tarn_error *err)
+{
+    static const char *const columns[] = {"text:patient_id", "text:institution",
+                                          "u32:num_docs", "uint:source_raw_bytes",
+                                          "uint:compressed_raw_bytes"};
+    tarn_iac_rows *rows;
+    TARN_TRY(tarn_iac_rows_new(columns, 5, &rows, err));
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; i < count && status == TARN_OK; i++)
+        status = add_row(rows, &patients[i], err);
+    if (status == TARN_OK) return tarn_iac_rows_finish(rows, out, err);
+    tarn_iac_rows_free(rows);
+    return status;
+}
+
+/* The caller's header fields with the adapter's own, which win. */
+static tarn_status make_header(const char *caller, tarn__buf *out, tarn_error *err)
+{
+    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
+    tarn__json_doc doc = {0};
+    tarn__json_writer w;
+    if (caller) TARN_TRY(tarn__json_parse(&doc, caller, strlen(caller), &o, err));
+    const tarn__json *root = caller ? tarn__json_root(&doc) : NULL,
+                     *key = root ? root + 1 : NULL;
+    bool is_object = !root || root->kind == TARN__JSON_OBJECT;
+    tarn__json_begin(&w, out);
+    tarn__json_open(&w, '{');
+    for (uint32_t i = 0; is_object && root && i < root->size; i++) {
+        bool ours = tarn__json_is(key, "payload_type", 12) ||
+                    tarn__json_is(key, "pair_schema_version", 19);
+        if (!ours) {
+            tarn__json_key(&w, key->u.text, key->size);
+            tarn__json_put_value(&w, key + 1, false);
+        }
+        key = tarn__json_next(key + 1);
+    }
+    put(&w, "payload_type", "clinical_text_pair");
+    put_number(&w, "pair_schema_version", SCHEMA_VERSION);
+    tarn__json_close(&w, '}');
+    tarn_status status = tarn__json_end(&w, err);
+    tarn__json_reset(&doc);
+    if (!is_object)
+        return tarn__fail(err, TARN_ERR_USAGE, "the header is not a JSON object");
+    return status == TARN_OK ? tarn__buf_add(out, "", 1, err) : status;
+}
+
+static tarn_status write_records(tarn_iac_writer *w,
+                                 const tarn_textpair_patient *patients, size_t count,
+                                 tarn_textpair_style style, tarn_error *err)
+{
+    tarn__buf record;
+    tarn_status status = TARN_OK;
+    tarn__buf_init(&record, MAX_RECORD);
+    for (size_t i = 0; i < count && status == TARN_OK; i++) {
+        status = make_record(&record, &patients[i], style, err);
+        if (status == TARN_OK)
+            status = tarn_iac_writer_add(w, record.data, record.size, err);
+    }
+    tarn__buf_reset(&record);
+    return status;
+}
+
+static tarn_status build(const char *path, const tarn_textpair_patient *patients,
+                         size_t count, const tarn_textpair_options *o, const char *header,
+                         tarn_error *err)
+{
+    struct ArrowArrayStream slides = {0}, index = {0};
+    tarn_iac_write_options write = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_iac_writer *w;
+    write.header = header;
+    write.codec = TARN_IAC_BROTLI;
+    write.level = o->quality;
+    write.overwrite = o->overwrite;
+    TARN_TRY(make_slides(&slides, err));
+    tarn_status status = make_index(patients, count, &index, err);
+    if (status != TARN_OK) {
+        slides.release(&slides);
+        return status;
+    }
+    TARN_TRY(tarn_iac_writer_open(path, &slides, &index, &write, &w, err));
+    status = write_records(w, patients, count, o->style, err);
+    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
+    tarn_iac_writer_abandon(w);
+    return status;
+}
+
+tarn_status tarn_textpair_build(const char *path, const tarn_textpair_patient *patients,
+                                size_t count, const tarn_textpair_options *options,
+                                tarn_error *err)
+{
+    TARN__OPTIONS(tarn_textpair_options, o, TARN_TEXTPAIR_OPTIONS_INIT, options, err);
+    tarn__buf header;
+    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "no patients to pack");
+    tarn__buf_init(&header, TARN_IAC_HEADER_BYTES);
+    tarn_status status = make_header(o.header, &header, err);
+    if (status == TARN_OK) status = build(path, patients, count, &o, header.data, err);
+    tarn__buf_reset(&header);
+    return status;
+}
+
+/* --- Reading ---------------------------------------------------------------------- */
+
+/* What a patient that was read stands on. */
+typedef struct record {
+    tarn_view bytes;
+    tarn__json_doc manifest;
+    tarn_textpair_doc docs[];
+} record;
+
+static tarn_status bad(const char *what, tarn_error *err)
+{
+    return tarn__fail(err, TARN_ERR_FORMAT, "not a clinical text pair: %s", what);
+}
+
+static tarn_status get_string(const tarn__json *object, const char *key, const char **out,
+                              tarn_error *err)
+{
+    const tarn__json *v = tarn__json_find(object, key);
+    *out = "";
+    if (!v) return TARN_OK;
+    if (v->kind != TARN__JSON_STRING || strlen(v->u.text) != v->size)
+        return bad("a field is no text", err);
+    *out = v->u.text;
+    return TARN_OK;
+}
+
+static tarn_status get_text(const tarn__json *doc, const char *offset_key,
+                            const char *length_key, const tarn_view *texts,
+                            const char **out, size_t *out_size, tarn_error *err)
+{
+    uint64_t offset, length;
+    const tarn__json *o = tarn__json_find(doc, offset_key),
+                     *l = tarn__json_find(doc, length_key);
+    if (!o || !l || !tarn__json_uint64(o, &offset) || !tarn__json_uint64(l, &length))
+        return bad("a text has no place", err);
+    if (!tarn__range_in(offset, length, texts->size))
+        return bad("a text is outside the record", err);
+    /* No bytes are "", because 0 means "up to the NUL" to who builds from this again. */
+    *out = length ? (const char *)texts->data + offset : "";
+    *out_size = (size_t)length;
+    return TARN_OK;
+}
+
+static tarn_status get_doc(const tarn__json *v, const tarn_view *texts,
+                           tarn_textpair_doc *out, tarn_error *err)
+{
+    const tarn__json *episode;
+    if (v->kind != TARN__JSON_OBJECT) return bad("a document is no object", err);
+    TARN_TRY(get_string(v, "doc_id", &out->doc_id, err));
+    TARN_TRY(get_string(v, "doc_type", &out->doc_type, err));
+    TARN_TRY(get_string(v, "encounter", &out->encounter, err));
+    TARN_TRY(get_string(v, "doc_category", &out->doc_category, err));
+    TARN_TRY(get_string(v, "source", &out->source, err));
+    TARN_TRY(get_string(v, "doc_timestamp", &out->doc_timestamp, err));
+    TARN_TRY(get_string(v, "old_doc_id", &out->old_doc_id, err));
+    TARN_TRY(get_string(v, "old_doc_type", &out->old_doc_type, err));
+    TARN_TRY(get_string(v, "old_encounter", &out->old_encounter, err));
+    TARN_TRY(get_string(v, "old_source", &out->old_source, err));
+    out->episode_index = -1;
+    episode = tarn__json_find(v, "episode_index");
+    if (episode && !tarn__json_int64(episode, &out->episode_index))
+        return bad("episode_index is no number", err);
+    TARN_TRY(get_text(v, "source_offset", "source_length", texts, &out->source_text,
+                      &out->source_size, err));
+    return get_text(v, "compressed_offset", "compressed_length", texts,
+                    &out->compressed_text, &out->compressed_size, err);
+}
+
+static tarn_status get_patient(record *r, const tarn_view *texts,
+                               tarn_textpair_patient *out, tarn_error *err)
+{
+    const tarn__json *root = tarn__json_root(&r->manifest),
+                     *docs = tarn__json_find(root, "docs"), *doc = docs ? docs + 1 : NULL;
+    TARN_TRY(get_string(root, "patient_id", &out->patient_id, err));
+    TARN_TRY(get_string(root, "institution", &out->institution, err));
+    out->count = docs ? docs->size : 0;
+    for (size_t i = 0; i < out->count; i++) {
+        TARN_TRY(get_doc(doc, texts, &r->docs[i], err));
+        doc = tarn__json_next(doc);
+    }
+    out->docs = r->docs;
+    return TARN_OK;
+}
+
+static tarn_status parse_manifest(const tarn_view *bytes, tarn__json_doc *out,
+                                  tarn_view *texts, tarn_error *err)
+{
+    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
+    o.last_wins = true;
+    if (bytes->size < 4) return bad("it is too short", err);
+    uint32_t length = tarn__get32(bytes->data);
+    if (length > bytes->size - 4) return bad("the manifest is cut off", err);
+    TARN_TRY(tarn__json_parse(out, (const char *)bytes->data + 4, length, &o, err));
+    const tarn__json *root = tarn__json_root(out);
+    const tarn__json *docs = tarn__json_find(root, "docs");
+    if (root->kind != TARN__JSON_OBJECT || (docs && docs->kind != TARN__JSON_LIST))
+        return bad("the manifest is not one of documents", err);
+    *texts = (tarn_view){bytes->data + 4 + length, bytes->size - 4 - length, NULL};
+    return TARN_OK;
+}
+
+static tarn_status parse(tarn_view *bytes, tarn_textpair_patient *out, tarn_error *err)
+{
+    tarn__json_doc manifest = {0};
+    tarn_view texts;
+    tarn_status status = parse_manifest(bytes, &manifest, &texts, err);
+    const tarn__json *docs =
+        status == TARN_OK ? tarn__json_find(tarn__json_root(&manifest), "docs") : NULL;
+    size_t count = docs ? docs->size : 0;
+    record *r =
+        status == TARN_OK ? calloc(1, sizeof *r + count * sizeof r->docs[0]) : NULL;
+    if (!r) {
+        tarn__json_reset(&manifest);
+        return status == TARN_OK ? tarn__fail_memory(err) : status;
+    }
+    r->bytes = *bytes;
+    r->manifest = manifest;
+    *bytes = (tarn_view)TARN_VIEW_INIT;
+    out->owned = r;
+    return get_patient(r, &texts, out, err);
+}
+
+tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row,
+                                  tarn_textpair_patient *out, tarn_error *err)
+{
+    tarn_view bytes;
+    *out = (tarn_textpair_patient){0};
+    TARN_TRY(tarn_iac_view_decoded(pack, row, &bytes, err));
+    tarn_status status = parse(&bytes, out, err);
+    tarn_view_release(&bytes);
+    if (status == TARN_OK) return TARN_OK;
+    tarn_textpair_reset(out);
+    if (status != TARN_ERR_MEMORY)
+        tarn__error_place(err, pack->file->path, pack->header.data_offset);
+    return status;
+}
+
+tarn_status tarn_textpair_read(tarn_iac *pack, const char *patient_id,
+                               tarn_textpair_patient *out, tarn_error *err)
+{
+    uint64_t row;
+    *out = (tarn_textpair_patient){0};
+    TARN_TRY(
+        tarn_iac_find(pack, "patient_id", patient_id, strlen(patient_id), 0, &row, err));
+    return tarn_textpair_read_at(pack, row, out, err);
+}
+
+void tarn_textpair_reset(tarn_textpair_patient *patient)
+{
+    record *r = patient->owned;
+    if (r) {
+        tarn_view_release(&r->bytes);
+        tarn__json_reset(&r->manifest);
+        free(r);
+    }
+    *patient = (tarn_textpair_patient){0};
+}

@@ -1,0 +1,211 @@
+/* Looks into the buffers of an array whose buffers are known to be long enough: that
+ * offsets only grow and stay inside, that views, list views, union types, dictionary
+ * indices and run ends point at something. Arrays come from files, so array->offset is 0.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "iac/ipc.h"
+
+static tarn_status bad(const struct ArrowSchema *schema, int64_t row, const char *what,
+                       tarn_error *err)
+{
+    char shown[128];
+    const char *name = schema->name ? schema->name : "";
+    tarn_printable(shown, sizeof shown, name, strlen(name));
+    return tarn__fail(err, TARN_ERR_FORMAT, "column %s, row %lld of a batch: %s", shown,
+                      (long long)row, what);
+}
+
+static int64_t number_at(const void *buffer, uint32_t width, int64_t i)
+{
+    const unsigned char *p = (const unsigned char *)buffer + (size_t)i * width;
+    return width == 4 ? (int32_t)tarn__get32(p) : (int64_t)tarn__get64(p);
+}
+
+/* The loop is kept free of branches for four-byte offsets, by far the most common. */
+static bool grows32(const void *buffer, int64_t n)
+{
+    const int32_t *at = buffer;
+    int fell = 0;
+    for (int64_t i = 0; i < n; i++)
+        fell |= at[i + 1] < at[i];
+    return !fell;
+}
+
+static tarn_status check_offsets(const struct ArrowSchema *schema,
+                                 const struct ArrowArray *a, uint32_t width,
+                                 uint64_t limit, tarn_error *err)
+{
+    if (a->length == 0) return TARN_OK;
+    const void *offsets = a->buffers[1];
+    int64_t first = number_at(offsets, width, 0);
+    if (first < 0) return bad(schema, 0, "its offset is negative", err);
+    if (width != 4 || !grows32(offsets, a->length))
+        for (int64_t i = 0; i < a->length; i++)
+            if (number_at(offsets, width, i + 1) < number_at(offsets, width, i))
+                return bad(schema, i, "its end is before its beginning", err);
+    if ((uint64_t)number_at(offsets, width, a->length) > limit)
+        return bad(schema, a->length - 1, "it ends behind the column's data", err);
+    return TARN_OK;
+}
+
+static bool is_null(const struct ArrowArray *a, int64_t i)
+{
+    const unsigned char *bits = a->n_buffers ? a->buffers[0] : NULL;
+    return bits && a->null_count != 0 && !(bits[i / 8] >> (i % 8) & 1);
+}
+
+static tarn_status check_views(const struct ArrowSchema *schema,
+                               const struct ArrowArray *a, tarn_error *err)
+{
+    const uint64_t *sizes = tarn__buffer_sizes(a);
+    int64_t extra = a->n_buffers - 3;
+    for (int64_t i = 0; i < a->length; i++) {
+        const unsigned char *v = (const unsigned char *)a->buffers[1] + 16 * i;
+        int32_t len = (int32_t)tarn__get32(v), buffer = (int32_t)tarn__get32(v + 8),
+                offset = (int32_t)tarn__get32(v + 12);
+        if (is_null(a, i)) continue;
+        if (len < 0) return bad(schema, i, "its length is negative", err);
+        if (len > 12 &&
+            (buffer < 0 || buffer >= extra || offset < 0 ||
+             !tarn__range_in((uint64_t)offset, (uint64_t)len, sizes[2 + buffer])))
+            return bad(schema, i, "it is not inside the column's data", err);
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_list_views(const struct ArrowSchema *schema,
+                                    const struct ArrowArray *a, uint32_t width,
+                                    tarn_error *err)
+{
+    uint64_t limit = (uint64_t)a->children[0]->length;
+    for (int64_t i = 0; i < a->length; i++) {
+        int64_t offset = number_at(a->buffers[1], width, i),
+                size = number_at(a->buffers[2], width, i);
+        if (offset < 0 || size < 0 ||
+            !tarn__range_in((uint64_t)offset, (uint64_t)size, limit))
+            return bad(schema, i, "it is not inside the column's values", err);
+    }
+    return TARN_OK;
+}
+
+/* Which child a type id means, from the format's list; -1 for ids it does not have. */
+static void child_of_type(const char *format, signed char out[128])
+{
+    int child = 0, id = 0;
+    memset(out, -1, 128);
+    for (const char *at = format + 4; *at; at++) {
+        if (*at == ',') {
+            child++;
+            id = 0;
+            continue;
+        }
+        if (*at < '0' || *at > '9' || id > 12) return;
+        id = id * 10 + (*at - '0');
+        if (id > 127) return;
+        if (at[1] == ',' || at[1] == '\0') out[id] = (signed char)child;
+    }
+}
+
+static tarn_status check_union(const struct ArrowSchema *schema,
+                               const struct ArrowArray *a, bool dense, tarn_error *err)
+{
+    signed char children[128];
+    const signed char *types = a->buffers[0];
+    child_of_type(schema->format, children);
+    for (int64_t i = 0; i < a->length; i++) {
+        int child = types[i] < 0 ? -1 : children[(int)types[i]];
+        if (child < 0 || child >= a->n_children)
+            return bad(schema, i, "its type is not one of the union's", err);
+        int64_t offset = dense ? number_at(a->buffers[1], 4, i) : 0;
+        if (dense && (offset < 0 || offset >= a->children[child]->length))
+            return bad(schema, i, "it is not inside the union's values", err);
+    }
+    return TARN_OK;
+}
+
+static int64_t run_end(const struct ArrowSchema *schema, const struct ArrowArray *a,
+                       int64_t i)
+{
+    char format = schema->children[0]->format[0];
+    const void *ends = a->children[0]->buffers[1];
+    if (format == 's') return (int16_t)tarn__get16((const char *)ends + 2 * i);
+    return number_at(ends, format == 'i' ? 4 : 8, i);
+}
+
+static tarn_status check_runs(const struct ArrowSchema *schema,
+                              const struct ArrowArray *a, tarn_error *err)
+{
+    int64_t n = a->children[0]->length, last = 0;
+    if (a->children[0]->null_count || a->children[1]->length < n)
+        return bad(schema, 0, "its runs have nulls, or too few values", err);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t end = run_end(schema, a, i);
+        if (end <= last) return bad(schema, last, "run ends must grow", err);
+        last = end;
+    }
+    if (last < a->length) return bad(schema, last, "no run reaches it", err);
+    return TARN_OK;
+}
+
+static tarn_status check_indices(const struct ArrowSchema *schema,
+                                 const struct ArrowArray *a, tarn_error *err)
+{
+    uint64_t limit = (uint64_t)a->dictionary->length;
+    tarn__layout layout = {0};
+    (void)tarn__layout_get(schema->format, &layout);
+    for (int64_t i = 0; i < a->length; i++) {
+        const unsigned char *p =
+            (const unsigned char *)a->buffers[1] + (size_t)i * layout.width;
+        uint64_t index = layout.width == 1   ? p[0]
+                         : layout.width == 2 ? tarn__get16(p)
+                         : layout.width == 4 ? tarn__get32(p)
+                                             : tarn__get64(p);
+        uint64_t sign = UINT64_C(1) << (layout.width * 8 - 1);
+        bool negative = layout.number == 'i' && (index & sign);
+        if ((negative || index >= limit) && !is_null(a, i))
+            return bad(schema, i, "its index is outside its dictionary", err);
+    }
+    /* Batches share dictionaries; the slot behind the sizes says that this one is good.
+     */
+    uint64_t *seen = (uint64_t *)a->dictionary->private_data + a->dictionary->n_buffers;
+    if (*seen) return TARN_OK;
+    TARN_TRY(tarn__array_validate(schema->dictionary, a->dictionary, err));
+    *seen = 1;
+    return TARN_OK;
+}
+
+static tarn_status check_own(const struct ArrowSchema *schema, const struct ArrowArray *a,
+                             const tarn__layout *layout, tarn_error *err)
+{
+    switch (layout->shape) {
+    case SHAPE_VAR:
+        return check_offsets(schema, a, layout->width, tarn__buffer_sizes(a)[2], err);
+    case SHAPE_LIST:
+        return check_offsets(schema, a, layout->width, (uint64_t)a->children[0]->length,
+                             err);
+    case SHAPE_VIEW:
+        return check_views(schema, a, err);
+    case SHAPE_LISTVIEW:
+        return check_list_views(schema, a, layout->width, err);
+    case SHAPE_SPARSE:
+    case SHAPE_DENSE:
+        return check_union(schema, a, layout->shape == SHAPE_DENSE, err);
+    case SHAPE_RUNEND:
+        return check_runs(schema, a, err);
+    default:
+        return TARN_OK;
+    }
+}
+
+tarn_status tarn__array_validate(const struct ArrowSchema *schema,
+                                 const struct ArrowArray *a, tarn_error *err)
+{
+    tarn__layout layout = {0};
+    (void)tarn__layout_get(schema->format, &layout);
+    TARN_TRY(check_own(schema, a, &layout, err));
+    for (int64_t i = 0; i < a->n_children; i++)
+        TARN_TRY(tarn__array_validate(schema->children[i], a->children[i], err));
+    return schema->dictionary ? check_indices(schema, a, err) : TARN_OK;
+}

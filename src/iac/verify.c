@@ -1,0 +1,149 @@
+/* Checks everything in a pack, payloads in parallel: pieces of the data segment that are
+ * short enough to balance the threads and long enough to be read at full speed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/options.h"
+#include "base/pool.h"
+#include "iac/pack.h"
+
+enum { PIECE = 512 }; /* records in a task */
+
+typedef struct work {
+    tarn_iac *pack;
+    const tarn_iac_verify_options *options;
+    tarn_iac_report *report;
+    pthread_mutex_t lock; /* guards what follows and the report */
+    uint64_t done;
+    bool cancelled;
+} work;
+
+static void tell(work *w, const tarn_error *what)
+{
+    w->report->problems++;
+    if (w->options->problem) w->options->problem(w->options->problem_context, what);
+}
+
+/* The record's bytes against its CRC; *out_size is what was read. */
+static tarn_status check_record(const tarn_iac *p, uint64_t row, uint64_t *out_size,
+                                bool *out_checked, tarn_error *err)
+{
+    tarn_iac_span s;
+    tarn_view view;
+    TARN_TRY(tarn_iac_locate(p, row, &s, err));
+    *out_size = s.length;
+    if (!s.has_crc) return TARN_OK;
+    uint64_t at = p->header.data_offset + s.offset;
+    uint32_t crc;
+    if (p->file->map) {
+        crc = tarn__crc32(0, p->file->map + at, (size_t)s.length);
+    } else {
+        TARN_TRY(tarn__source_file_view(p->file, at, s.length, &view, err));
+        crc = tarn__crc32(0, view.data, view.size);
+        tarn_view_release(&view);
+    }
+    *out_checked = true;
+    if (crc == s.crc32) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_CHECKSUM, p->file->path, at,
+                         "record %llu: its CRC is %08x, the index says %08x",
+                         (unsigned long long)row, crc, s.crc32);
+}
+
+static void step(work *w, uint64_t bytes, uint64_t checked)
+{
+    pthread_mutex_lock(&w->lock);
+    w->done += bytes;
+    w->report->bytes += bytes;
+    w->report->checksummed += checked;
+    if (w->options->progress && !w->cancelled &&
+        w->options->progress(w->options->progress_context, w->done,
+                             w->pack->header.data_length))
+        w->cancelled = true;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static tarn_status check_piece(void *context, size_t number)
+{
+    work *w = context;
+    uint64_t row = (uint64_t)number * PIECE, end = row + PIECE, bytes = 0, checked = 0;
+    if (end > w->pack->header.num_records) end = w->pack->header.num_records;
+    for (; row < end; row++) {
+        tarn_error err;
+        uint64_t size = 0;
+        bool has = false;
+        if (check_record(w->pack, row, &size, &has, &err) != TARN_OK) {
+            pthread_mutex_lock(&w->lock);
+            tell(w, &err);
+            pthread_mutex_unlock(&w->lock);
+        }
+        bytes += size;
+        checked += has;
+    }
+    step(w, bytes, checked);
+    return w->cancelled ? TARN_ERR_CANCELLED : TARN_OK;
+}
+
+static void check_tables(work *w)
+{
+    for (int i = 0; i < 2; i++) {
+        tarn_error err;
+        if (tarn__table_validate(w->pack->tables[i], &err) != TARN_OK) tell(w, &err);
+    }
+}
+
+static void check_tail(work *w)
+{
+    tarn_error err;
+    const tarn__iac_header *h = &w->pack->header;
+    uint64_t end = h->data_offset + h->data_length, size = w->pack->file->size;
+    if (end == size) return;
+    (void)tarn__fail_at(&err, TARN_ERR_FORMAT, w->pack->file->path, end,
+                        "%llu bytes behind the data segment that nothing refers to",
+                        (unsigned long long)(size - end));
+    tell(w, &err);
+}
+
+static bool can_locate(const tarn_iac *p)
+{
+    return p->offset.column >= 0 || p->header.record_bytes > 0;
+}
+
+static tarn_status check_payloads(work *w, tarn_error *err)
+{
+    uint64_t rows = w->pack->header.num_records;
+    size_t pieces = (size_t)((rows + PIECE - 1) / PIECE);
+    if (!can_locate(w->pack)) return TARN_OK;
+    tarn_status status = tarn__parallel(tarn__thread_count(w->options->threads), pieces,
+                                        check_piece, w, NULL);
+    if (status == TARN_ERR_CANCELLED)
+        return tarn__fail_at(err, status, w->pack->file->path, TARN_NO_OFFSET, "stopped");
+    return status;
+}
+
+tarn_status tarn_iac_verify(const char *path, const tarn_iac_verify_options *options,
+                            tarn_iac_report *out, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_iac_verify_options, o, TARN_IAC_VERIFY_OPTIONS_INIT, options, err);
+    tarn_error why;
+    *out = (tarn_iac_report){0};
+    work w = {.options = &o, .report = out};
+    tarn_status status = tarn_iac_open(path, NULL, &w.pack, &why);
+    if (status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED ||
+        status == TARN_ERR_AMBIGUOUS) {
+        tell(&w, &why);
+        return TARN_OK;
+    }
+    if (status != TARN_OK) {
+        if (err) *err = why;
+        return status;
+    }
+    out->records = w.pack->header.num_records;
+    pthread_mutex_init(&w.lock, NULL);
+    check_tables(&w);
+    check_tail(&w);
+    status = check_payloads(&w, err);
+    pthread_mutex_destroy(&w.lock);
+    tarn_iac_close(w.pack);
+    return status;
+}

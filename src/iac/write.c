@@ -1,0 +1,495 @@
+/* Writing packs in one pass. The size of the index table does not depend on the numbers
+ * that payloads bring, so it is written twice: at the start with zeros, to keep its
+ * place, and at the end with offsets, lengths and CRCs. Payloads go straight to where
+ * they stay. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "base/crc.h"
+#include "base/options.h"
+#include "iac/header.h"
+#include "iac/ipc_write.h"
+#include "io/file.h"
+#include "io/publish.h"
+
+enum { OURS = 3, BUFFER = 1 << 20 };
+
+/* A caller's table, taken in whole: the caller has it in memory anyway. */
+typedef struct taken {
+    struct ArrowSchema schema;
+    struct ArrowArray *batches;
+    size_t count, capacity;
+    uint64_t rows;
+} taken;
+
+struct tarn_iac_writer {
+    tarn__publish file;
+    bool is_open;
+    tarn_iac_write_options options;
+    char *caller; /* the caller's header fields */
+    tarn__iac_header header;
+    taken slides, index;
+    bool is_segment; /* the index is written as it came */
+    uint64_t *offsets;
+    uint32_t *lengths, *crcs;
+    uint64_t next; /* the next row */
+    char *buffer;  /* small payloads on their way to the file */
+    size_t buffered;
+};
+
+/* --- Taking tables in ------------------------------------------------------------- */
+
+static void taken_reset(taken *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->batches[i].release) t->batches[i].release(&t->batches[i]);
+    free(t->batches);
+    if (t->schema.release) t->schema.release(&t->schema);
+    *t = (taken){0};
+}
+
+static tarn_status stream_failed(struct ArrowArrayStream *s, int code, const char *which,
+                                 tarn_error *err)
+{
+    const char *why = s->get_last_error ? s->get_last_error(s) : NULL;
+    return tarn__fail(err, TARN_ERR_USAGE, "the %s table cannot be read: %s", which,
+                      why && why[0] ? why : strerror(code));
+}
+
+static tarn_status take_batches(taken *t, struct ArrowArrayStream *s, const char *which,
+                                tarn_error *err)
+{
+    int code = s->get_schema(s, &t->schema);
+    if (code != 0) return stream_failed(s, code, which, err);
+    for (;;) {
+        struct ArrowArray batch = {0};
+        code = s->get_next(s, &batch);
+        if (code != 0) return stream_failed(s, code, which, err);
+        if (!batch.release) return TARN_OK;
+        tarn_status status =
+            tarn__grow(&t->batches, sizeof *t->batches, t->count, &t->capacity, err);
+        if (status != TARN_OK) {
+            batch.release(&batch);
+            return status;
+        }
+        t->batches[t->count++] = batch;
+        t->rows += (uint64_t)batch.length;
+    }
+}
+
+static tarn_status take(taken *t, struct ArrowArrayStream *s, const char *which,
+                        tarn_error *err)
+{
+    if (!s || !s->release)
+        return tarn__fail(err, TARN_ERR_USAGE, "there is no %s table", which);
+    tarn_status status = take_batches(t, s, which, err);
+    return status;
+}
+
+/* --- The index with our columns --------------------------------------------------- */
+
+static const char *const our_names[OURS] = {"offset", "length", "crc32"};
+static const char *const our_formats[OURS] = {"L", "I", "I"};
+
+static void release_nothing_schema(struct ArrowSchema *s)
+{
+    s->release = NULL;
+}
+
+/* A schema of borrowed parts: the caller's columns with ours in place or behind. places
+ * says which column each of ours is. */
+typedef struct joined {
+    struct ArrowSchema schema, ours[OURS];
+    struct ArrowSchema **children;
+    size_t places[OURS];
+} joined;
+
+static tarn_status join_schema(const taken *t, joined *out, tarn_error *err)
+{
+    size_t n = (size_t)t->schema.n_children, count = n;
+    *out = (joined){.schema = t->schema};
+    out->schema.release = release_nothing_schema;
+    out->children = calloc(n + OURS, sizeof *out->children);
+    if (!out->children) return tarn__fail_memory(err);
+    if (n) memcpy(out->children, t->schema.children, n * sizeof *out->children);
+    for (int k = 0; k < OURS; k++) {
+        out->ours[k] = (struct ArrowSchema){.format = our_formats[k],
+                                            .name = our_names[k],
+                                            .flags = ARROW_FLAG_NULLABLE,
+                                            .release = release_nothing_schema};
+        size_t at = count;
+        for (size_t i = 0; i < n; i++)
+            if (out->children[i]->name &&
+                strcmp(out->children[i]->name, our_names[k]) == 0)
+                at = i;
+        if (at == count) count++;
+        out->children[at] = &out->ours[k];
+        out->places[k] = at;
+    }
+    out->schema.children = out->children;
+    out->schema.n_children = (int64_t)count;
+    return TARN_OK;
+}
+
+static const void *our_values(const tarn_iac_writer *w, int k, uint64_t row)
+{
+    return k == 0   ? (const void *)(w->offsets + row)
+           : k == 1 ? (const void *)(w->lengths + row)
+                    : (const void *)(w->crcs + row);
+}
+
+static tarn_status put_joined_batch(const tarn_iac_writer *w, tarn__ipc_writer *ipc,
+                                    const joined *j, const struct ArrowArray *from,
+                                    uint64_t row, tarn_error *err)
+{
+    struct ArrowArray batch = *from, ours[OURS];
+    const void *buffers[OURS][2];
+    size_t n = (size_t)j->schema.n_children;
+    struct ArrowArray **children = calloc(n + 1, sizeof *children);
+    if (!children) return tarn__fail_memory(err);
+    if (from->n_children)
+        memcpy(children, from->children, (size_t)from->n_children * sizeof *children);
+    /* Ours have no slice before them, so they begin where the batch's slice does. */
+    for (int k = 0; k < OURS; k++) {
+        buffers[k][0] = NULL;
+        buffers[k][1] = our_values(w, k, row);
+        ours[k] = (struct ArrowArray){.length = from->length + from->offset,
+                                      .offset = -from->offset,
+                                      .n_buffers = 2,
+                                      .buffers = buffers[k]};
+        children[j->places[k]] = &ours[k];
+    }
+    batch.children = children;
+    batch.n_children = (int64_t)n;
+    tarn_status status = tarn__ipc_batch(ipc, &batch, err);
+    free(children);
+    return status;
+}
+
+static tarn_status put_joined(const tarn_iac_writer *w, tarn__buf *out, tarn_error *err)
+{
+    joined j;
+    tarn__ipc_writer ipc = {0};
+    uint64_t row = 0;
+    TARN_TRY(join_schema(&w->index, &j, err));
+    tarn_status status = tarn__ipc_begin(&ipc, &j.schema, out, err);
+    for (size_t i = 0; i < w->index.count && status == TARN_OK; i++) {
+        status = put_joined_batch(w, &ipc, &j, &w->index.batches[i], row, err);
+        row += (uint64_t)w->index.batches[i].length;
+    }
+    if (status == TARN_OK) status = tarn__ipc_end(&ipc, err);
+    tarn__ipc_reset(&ipc);
+    free(j.children);
+    return status;
+}
+
+static tarn_status put_table(const taken *t, tarn__buf *out, tarn_error *err)
+{
+    tarn__ipc_writer ipc = {0};
+    tarn_status status = tarn__ipc_begin(&ipc, &t->schema, out, err);
+    for (size_t i = 0; i < t->count && status == TARN_OK; i++)
+        status = tarn__ipc_batch(&ipc, &t->batches[i], err);
+    if (status == TARN_OK) status = tarn__ipc_end(&ipc, err);
+    tarn__ipc_reset(&ipc);
+    return status;
+}
+
+/* --- Opening ---------------------------------------------------------------------- */
+
+static tarn_status write_tables(tarn_iac_writer *w, tarn_error *err)
+{
+    tarn__iac_header *h = &w->header;
+    tarn__buf out;
+    tarn__buf_init(&out, SIZE_MAX / 4);
+    tarn_status status = put_table(&w->slides, &out, err);
+    h->slide_table_offset = TARN_IAC_HEADER_BYTES;
+    h->slide_table_length = out.size;
+    h->index_table_offset = h->slide_table_offset + out.size;
+    if (status == TARN_OK)
+        status =
+            w->is_segment ? put_table(&w->index, &out, err) : put_joined(w, &out, err);
+    h->index_table_length = out.size - h->slide_table_length;
+    h->data_offset = TARN_IAC_HEADER_BYTES + out.size;
+    if (status == TARN_OK)
+        status = tarn__publish_write(&w->file, out.data, out.size, err);
+    tarn__buf_reset(&out);
+    return status;
+}
+
+/* The header as far as it is known: refuses what would not fit before any payload. */
+static tarn_status write_header(tarn_iac_writer *w, bool first, tarn_error *err)
+{
+    unsigned char *bytes = malloc(TARN_IAC_HEADER_BYTES);
+    if (!bytes) return tarn__fail_memory(err);
+    tarn__iac_header shown = w->header;
+    /* Room for the longest numbers, so that what fits now fits at the end. */
+    if (first)
+        shown.data_length = shown.data_offset = shown.index_table_offset = INT64_MAX;
+    tarn_status status =
+        tarn__iac_header_make(bytes, &shown, w->caller, w->caller ? strlen(w->caller) : 0,
+                              w->options.codec, w->options.level, err);
+    if (status == TARN_OK)
+        status = first ? tarn__publish_write(&w->file, bytes, TARN_IAC_HEADER_BYTES, err)
+                       : tarn__publish_write_at(&w->file, bytes, TARN_IAC_HEADER_BYTES, 0,
+                                                err);
+    free(bytes);
+    return status;
+}
+
+static tarn_status reserve_rows(tarn_iac_writer *w, tarn_error *err)
+{
+    uint64_t rows = w->index.rows, bytes;
+    if (w->is_segment) return TARN_OK;
+    if (!tarn__mul(rows + 1, 8, &bytes)) return tarn__fail_memory(err);
+    w->offsets = calloc((size_t)rows + 1, sizeof *w->offsets);
+    w->lengths = calloc((size_t)rows + 1, sizeof *w->lengths);
+    w->crcs = calloc((size_t)rows + 1, sizeof *w->crcs);
+    w->buffer = malloc(BUFFER);
+    if (w->offsets && w->lengths && w->crcs && w->buffer) return TARN_OK;
+    return tarn__fail_memory(err);
+}
+
+static tarn_status begin_file(tarn_iac_writer *w, const char *path, tarn_error *err)
+{
+    struct stat st;
+    if (!w->options.overwrite && lstat(path, &st) == 0)
+        return tarn__fail_at(err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
+                             "the pack exists already; overwrite replaces it");
+    TARN_TRY(tarn__publish_begin(&w->file, path, err));
+    w->is_open = true;
+    w->file.keep_existing = !w->options.overwrite;
+    w->file.no_sync = w->options.no_sync;
+    return TARN_OK;
+}
+
+static tarn_status check_options(const tarn_iac_write_options *o, tarn_error *err)
+{
+    if (o->version != 1 && o->version != 2)
+        return tarn__fail(err, TARN_ERR_USAGE, "pack version %u; known are 1 and 2",
+                          o->version);
+    if (o->codec > TARN_IAC_GZIP && !o->encoded)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "payloads of this codec are encoded by who makes them");
+    return TARN_OK;
+}
+
+static tarn_status open_writer(tarn_iac_writer *w, const char *path,
+                               struct ArrowArrayStream *slides,
+                               struct ArrowArrayStream *index, tarn_error *err)
+{
+    TARN_TRY(check_options(&w->options, err));
+    if (w->options.header && !(w->caller = strdup(w->options.header)))
+        return tarn__fail_memory(err);
+    TARN_TRY(take(&w->slides, slides, "slide", err));
+    TARN_TRY(take(&w->index, index, "index", err));
+    w->header.version = w->options.version;
+    w->header.num_slides = w->slides.rows;
+    w->header.num_records = w->index.rows;
+    TARN_TRY(reserve_rows(w, err));
+    TARN_TRY(begin_file(w, path, err));
+    TARN_TRY(write_header(w, true, err));
+    return write_tables(w, err);
+}
+
+static tarn_status new_writer(const char *path, struct ArrowArrayStream *slides,
+                              struct ArrowArrayStream *index,
+                              const tarn_iac_write_options *options, bool is_segment,
+                              tarn_iac_writer **out, tarn_error *err)
+{
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_status status = tarn__options_take(&o, sizeof o, options, err);
+    tarn_iac_writer *w = status == TARN_OK ? calloc(1, sizeof *w) : NULL;
+    if (status == TARN_OK && !w) status = tarn__fail_memory(err);
+    if (status == TARN_OK) {
+        w->options = o;
+        w->is_segment = is_segment;
+        status = open_writer(w, path, slides, index, err);
+    }
+    if (slides && slides->release) slides->release(slides);
+    if (index && index != slides && index->release) index->release(index);
+    if (status == TARN_OK)
+        *out = w;
+    else
+        tarn_iac_writer_abandon(w);
+    return status;
+}
+
+tarn_status tarn_iac_writer_open(const char *path, struct ArrowArrayStream *slides,
+                                 struct ArrowArrayStream *index,
+                                 const tarn_iac_write_options *options,
+                                 tarn_iac_writer **out, tarn_error *err)
+{
+    return new_writer(path, slides, index, options, false, out, err);
+}
+
+void tarn_iac_writer_abandon(tarn_iac_writer *w)
+{
+    if (!w) return;
+    if (w->is_open) tarn__publish_abandon(&w->file);
+    taken_reset(&w->slides);
+    taken_reset(&w->index);
+    free(w->caller);
+    free(w->offsets);
+    free(w->lengths);
+    free(w->crcs);
+    free(w->buffer);
+    free(w);
+}
+
+/* --- Payloads --------------------------------------------------------------------- */
+
+static tarn_status flush(tarn_iac_writer *w, tarn_error *err)
+{
+    size_t size = w->buffered;
+    w->buffered = 0;
+    return size ? tarn__publish_write(&w->file, w->buffer, size, err) : TARN_OK;
+}
+
+static tarn_status put_bytes(tarn_iac_writer *w, const void *data, size_t len,
+                             tarn_error *err)
+{
+    if (len > BUFFER - w->buffered) TARN_TRY(flush(w, err));
+    if (len >= BUFFER) return tarn__publish_write(&w->file, data, len, err);
+    if (len) memcpy(w->buffer + w->buffered, data, len);
+    w->buffered += len;
+    return TARN_OK;
+}
+
+static tarn_status put_payload(tarn_iac_writer *w, const void *data, size_t len,
+                               tarn_error *err)
+{
+    if (len > TARN_IAC_MAX_PAYLOAD)
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "payload %llu has %zu bytes; a pack's lengths end at 4294967295",
+            (unsigned long long)w->next, len);
+    w->offsets[w->next] = w->header.data_length;
+    w->lengths[w->next] = (uint32_t)len;
+    w->crcs[w->next] = tarn__crc32(0, data, len);
+    TARN_TRY(put_bytes(w, data, len, err));
+    w->header.data_length += len;
+    w->next++;
+    return TARN_OK;
+}
+
+tarn_status tarn_iac_writer_add(tarn_iac_writer *w, const void *data, size_t len,
+                                tarn_error *err)
+{
+    tarn_view encoded;
+    if (w->next == w->index.rows)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "more payloads than the %llu rows of the index table",
+                          (unsigned long long)w->index.rows);
+    if (w->options.codec == TARN_IAC_NONE || w->options.encoded)
+        return put_payload(w, data, len, err);
+    TARN_TRY(
+        tarn_iac_encode(w->options.codec, w->options.level, data, len, &encoded, err));
+    tarn_status status = put_payload(w, encoded.data, encoded.size, err);
+    tarn_view_release(&encoded);
+    return status;
+}
+
+/* The index again, in the place that was kept for it. */
+static tarn_status rewrite_index(tarn_iac_writer *w, tarn_error *err)
+{
+    tarn__buf out;
+    tarn__buf_init(&out, SIZE_MAX / 4);
+    tarn_status status = put_joined(w, &out, err);
+    if (status == TARN_OK && out.size != w->header.index_table_length)
+        status = tarn__fail(err, TARN_ERR_USAGE,
+                            "the caller's index table changed while it was written");
+    if (status == TARN_OK)
+        status = tarn__publish_write_at(&w->file, out.data, out.size,
+                                        w->header.index_table_offset, err);
+    tarn__buf_reset(&out);
+    return status;
+}
+
+static tarn_status finish(tarn_iac_writer *w, tarn_error *err)
+{
+    if (!w->is_segment && w->next != w->index.rows)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%llu payloads for the %llu rows of the index table",
+                          (unsigned long long)w->next, (unsigned long long)w->index.rows);
+    if (!w->is_segment) TARN_TRY(flush(w, err));
+    if (!w->is_segment) TARN_TRY(rewrite_index(w, err));
+    return write_header(w, false, err);
+}
+
+tarn_status tarn_iac_writer_finish(tarn_iac_writer *w, tarn_error *err)
+{
+    tarn_status status = finish(w, err);
+    if (status == TARN_OK) {
+        w->is_open = false; /* finish leaves nothing, whatever the outcome */
+        status = tarn__publish_finish(&w->file, err);
+    }
+    tarn_iac_writer_abandon(w);
+    return status;
+}
+
+/* --- All at once ------------------------------------------------------------------ */
+
+tarn_status tarn_iac_build(const char *path, struct ArrowArrayStream *slides,
+                           struct ArrowArrayStream *index, const void *const *payloads,
+                           const size_t *sizes, size_t count,
+                           const tarn_iac_write_options *options, tarn_error *err)
+{
+    tarn_iac_writer *w;
+    TARN_TRY(new_writer(path, slides, index, options, false, &w, err));
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; i < count && status == TARN_OK; i++)
+        status = tarn_iac_writer_add(w, payloads[i], sizes[i], err);
+    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
+    tarn_iac_writer_abandon(w);
+    return status;
+}
+
+tarn_status tarn_iac_build_segment(const char *path, struct ArrowArrayStream *slides,
+                                   struct ArrowArrayStream *index, const void *data,
+                                   size_t len, const tarn_iac_write_options *options,
+                                   tarn_error *err)
+{
+    tarn_iac_writer *w;
+    TARN_TRY(new_writer(path, slides, index, options, true, &w, err));
+    w->header.data_length = len;
+    tarn_status status = tarn__publish_write(&w->file, data, len, err);
+    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
+    tarn_iac_writer_abandon(w);
+    return status;
+}
+
+static tarn_status copy_file(tarn_iac_writer *w, const char *data_path, uint64_t length,
+                             tarn_error *err)
+{
+    tarn__file from;
+    TARN_TRY(tarn__file_open(&from, data_path, err));
+    tarn_status status = TARN_OK;
+    if (from.size != length)
+        status = tarn__fail_at(err, TARN_ERR_USAGE, data_path, TARN_NO_OFFSET,
+                               "the data segment's file has %llu bytes, not %llu",
+                               (unsigned long long)from.size, (unsigned long long)length);
+    else
+        status = tarn__publish_copy(&w->file, from.fd, data_path, 0, length, err);
+    tarn__file_close(&from);
+    return status;
+}
+
+tarn_status tarn_iac_build_segment_file(const char *path, struct ArrowArrayStream *slides,
+                                        struct ArrowArrayStream *index,
+                                        const char *data_path, uint64_t length,
+                                        const tarn_iac_write_options *options,
+                                        tarn_error *err)
+{
+    tarn_iac_writer *w;
+    TARN_TRY(new_writer(path, slides, index, options, true, &w, err));
+    w->header.data_length = length;
+    tarn_status status = copy_file(w, data_path, length, err);
+    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
+    tarn_iac_writer_abandon(w);
+    return status;
+}

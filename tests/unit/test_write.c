@@ -1,0 +1,859 @@
+/* Bytes on their way out, headers, rules for names, and the writers of one archive and of
+ * archives that roll over. Folds are in test_foldwrite.c. */
+#include "support.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/out.h"
+#include "tar/pattern.h"
+#include "tar/pax.h"
+#include "tar/rules.h"
+#include "tar/writer.h"
+
+static tarn_error err;
+
+enum { FLUSH = 8 << 20, ALIGN = 4096, MOST = 3 * FLUSH };
+
+/* Bytes that tell where they come from. */
+static unsigned char *noise(size_t size)
+{
+    static unsigned char *all;
+    static size_t made;
+    if (made < size) {
+        uint32_t x = 1;
+        free(all);
+        all = malloc(size);
+        assert_non_null(all);
+        for (made = 0; made < size; made++) {
+            x = x * 1664525u + 1013904223u;
+            all[made] = (unsigned char)(x >> 24);
+        }
+    }
+    return all;
+}
+
+static void assert_file(const char *path, const void *data, size_t size)
+{
+    size_t got;
+    unsigned char *read = read_file(path, &got);
+    assert_int_equal(got, size);
+    assert_true(size == 0 || memcmp(read, data, size) == 0);
+    free(read);
+}
+
+/* Files in a folder, hidden ones too. */
+static size_t count_files(const char *folder)
+{
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(dir);
+    return count;
+}
+
+static const char *fresh_folder(const char *name)
+{
+    const char *path = scratch_path(name);
+    assert_int_equal(mkdir(path, 0777), 0);
+    return path;
+}
+
+static tarn_sink_options quick(bool no_sync)
+{
+    tarn_sink_options o = TARN_SINK_OPTIONS_INIT;
+    o.overwrite = true;
+    o.no_sync = no_sync;
+    return o;
+}
+
+/* --- Out -----------------------------------------------------------------------------
+ */
+
+/* Whole, in pieces, and through the room that is handed out. */
+static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
+{
+    static const size_t pieces[] = {SIZE_MAX, 65537, TARN__OUT_ROOM, 1 << 20};
+    for (size_t at = 0; at < size;) {
+        size_t n = size - at < pieces[how] ? size - at : pieces[how];
+        unsigned char *room;
+        if (how == 2) {
+            OK(tarn__out_room(out, n, &room, &err));
+        } else if (how == 3) {
+            size_t len;
+            OK(tarn__out_space(out, &room, &len, &err));
+            assert_true(len > 0);
+            if (n > len) n = len;
+        } else {
+            OK(tarn__out_write(out, data + at, n, &err));
+        }
+        if (how >= 2) {
+            memcpy(room, data + at, n);
+            out->used += n;
+        }
+        at += n;
+        assert_int_equal(tarn__out_size(out), at);
+    }
+}
+
+static void what_is_put_out_is_in_the_file_whatever_its_size(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0,
+                                   1,
+                                   ALIGN - 1,
+                                   ALIGN,
+                                   ALIGN + 1,
+                                   FLUSH - 1,
+                                   FLUSH,
+                                   FLUSH + 1,
+                                   FLUSH + TARN__OUT_ROOM - 1,
+                                   FLUSH + TARN__OUT_ROOM,
+                                   FLUSH + TARN__OUT_ROOM + 1,
+                                   2 * FLUSH,
+                                   2 * FLUSH + TARN__OUT_ROOM + 17};
+    const unsigned char *data = noise(MOST);
+    const char *path = scratch_path("sizes");
+    tarn__out out = {.file = {.fd = -1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int how = 0; how < 4; how++) {
+            tarn_sink_options o = quick((i + (size_t)how) % 4);
+            int64_t mtime;
+            struct stat st;
+            OK(tarn__out_file(&out, path, &o, &err));
+            put(&out, data, sizes[i], how);
+            OK(tarn__out_finish(&out, &mtime, &err));
+            assert_file(path, data, sizes[i]);
+            assert_int_equal(stat(path, &st), 0);
+            assert_int_equal(mtime, st.st_mtim.tv_sec * INT64_C(1000000000) +
+                                        st.st_mtim.tv_nsec);
+            assert_true(st.st_blocks * 512 <= (blkcnt_t)sizes[i] + (1 << 20));
+        }
+    tarn__out_reset(&out);
+}
+
+static void what_is_taken_back_leaves_no_trace(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t before, back, after;
+    } cases[] = {
+        {100, 0, 50},
+        {100, 37, 10},
+        {100, 100, 0},
+        {FLUSH + TARN__OUT_ROOM + 5, FLUSH + TARN__OUT_ROOM, 9},
+        {FLUSH + TARN__OUT_ROOM + 5, FLUSH, 9},
+        {FLUSH + TARN__OUT_ROOM + 5, FLUSH - 1, 100000},
+        {FLUSH + TARN__OUT_ROOM + 5, FLUSH - 3 * ALIGN, 0},
+        {FLUSH + TARN__OUT_ROOM + 5, 512, FLUSH + 1000},
+        {FLUSH + TARN__OUT_ROOM + 5, 0, 1},
+        {MOST, FLUSH + 512, 512},
+        {MOST, 5, 2 * FLUSH + TARN__OUT_ROOM},
+    };
+    const unsigned char *data = noise(2 * MOST);
+    const char *path = scratch_path("back");
+    tarn__out out = {.file = {.fd = -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int no_sync = 0; no_sync < 2; no_sync++) {
+            tarn_sink_options o = quick(no_sync);
+            OK(tarn__out_file(&out, path, &o, &err));
+            put(&out, data, cases[i].back, 0);
+            OK(tarn__out_write(&out, data + 1000, cases[i].before - cases[i].back, &err));
+            OK(tarn__out_rewind(&out, cases[i].back, &err));
+            assert_int_equal(tarn__out_size(&out), cases[i].back);
+            OK(tarn__out_write(&out, data + cases[i].back, cases[i].after, &err));
+            OK(tarn__out_finish(&out, NULL, &err));
+            assert_file(path, data, cases[i].back + cases[i].after);
+        }
+    tarn__out_reset(&out);
+}
+
+static void taking_back_twice_goes_to_the_right_place(void **state)
+{
+    (void)state;
+    const unsigned char *data = noise(2 * MOST);
+    const char *path = scratch_path("twice");
+    tarn_sink_options o = quick(false);
+    tarn__out out = {.file = {.fd = -1}};
+    OK(tarn__out_file(&out, path, &o, &err));
+    put(&out, data, 2 * FLUSH + 777, 0);
+    OK(tarn__out_write(&out, data + 1, FLUSH, &err));
+    OK(tarn__out_rewind(&out, 2 * FLUSH + 777, &err));
+    OK(tarn__out_write(&out, data + 2, 2 * FLUSH, &err));
+    OK(tarn__out_rewind(&out, FLUSH + 5001, &err));
+    OK(tarn__out_write(&out, data + FLUSH + 5001, FLUSH, &err));
+    OK(tarn__out_finish(&out, NULL, &err));
+    assert_file(path, data, 2 * FLUSH + 5001);
+    tarn__out_reset(&out);
+}
+
+static void a_sink_takes_back_only_what_it_was_not_given(void **state)
+{
+    (void)state;
+    const unsigned char *data = noise(MOST);
+    const char *path = scratch_path("sink");
+    tarn_sink_options o = quick(true);
+    tarn__out out = {.file = {.fd = -1}};
+    tarn_sink *sink;
+    OK(tarn_sink_open(path, &o, &sink, &err));
+    OK(tarn__out_sink(&out, sink, &err));
+    put(&out, data, FLUSH + TARN__OUT_ROOM + 5, 1);
+    OK(tarn__out_rewind(&out, FLUSH + 3, &err));
+    FAILS(TARN_ERR_IO, "taken back", tarn__out_rewind(&out, FLUSH - 1, &err));
+    OK(tarn__out_finish(&out, NULL, &err));
+    assert_file(path, data, FLUSH + 3);
+    tarn__out_reset(&out);
+}
+
+static void abandoned_output_is_gone(void **state)
+{
+    (void)state;
+    const char *folder = fresh_folder("abandoned"), *path = scratch_path("abandoned/x");
+    tarn_sink_options o = quick(false);
+    tarn__out out = {.file = {.fd = -1}};
+    for (int i = 0; i < 3; i++) {
+        OK(tarn__out_file(&out, path, &o, &err));
+        put(&out, noise(MOST), i == 0 ? 5 : MOST, 0);
+        tarn__out_abandon(&out);
+        assert_int_equal(count_files(folder), 0);
+    }
+    OK(tarn__out_file(&out, path, &o, &err));
+    put(&out, noise(MOST), MOST, 0);
+    tarn__out_reset(&out);
+    assert_int_equal(count_files(folder), 0);
+    write_file(path, "mine", 4);
+    o.overwrite = false;
+    OK(tarn__out_file(&out, path, &o, &err));
+    FAILS(TARN_ERR_EXISTS, "", tarn__out_finish(&out, NULL, &err));
+    assert_file(path, "mine", 4);
+    assert_int_equal(count_files(folder), 1);
+    tarn__out_reset(&out);
+}
+
+/* --- Headers -------------------------------------------------------------------------
+ */
+
+/* Composes one member into memory; the headers are at *block and end at the result. */
+static size_t compose(const tarn_tar_writer_options *o, const char *name, uint64_t size,
+                      unsigned char *to, uint64_t *offset)
+{
+    tarn__composer c;
+    tarn_sink_options quickly = quick(true);
+    tarn__out out = {.file = {.fd = -1}};
+    uint64_t cost;
+    OK(tarn__composer_init(&c, o, &err));
+    OK(tarn__out_file(&out, scratch_path("composed"), &quickly, &err));
+    OK(tarn__compose_size(&c, name, strlen(name), size, &cost, &err));
+    OK(tarn__compose(&c, name, strlen(name), size, &out, offset, &err));
+    assert_int_equal(cost, tarn__out_size(&out));
+    memcpy(to, out.buffer, out.used);
+    tarn__out_reset(&out);
+    tarn__composer_reset(&c);
+    return (size_t)cost;
+}
+
+static void sizes_from_8_gib_on_are_in_a_pax_header(void **state)
+{
+    (void)state;
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    unsigned char blocks[8192];
+    uint64_t offset, largest = (UINT64_C(1) << 33) - 1;
+    assert_int_equal(compose(&o, "a.bin", largest, blocks, &offset), 512);
+    assert_memory_equal(blocks + 124, "77777777777", 12);
+    assert_int_equal(compose(&o, "a.bin", largest + 1, blocks, &offset), 1536);
+    assert_int_equal(offset, 1024);
+    assert_int_equal(blocks[156], 'x');
+    assert_string_equal((char *)blocks + 512, "19 size=8589934592\n");
+    assert_memory_equal(blocks + 1024 + 124, "00000000000", 12);
+    assert_true(tarn__header_sum_matches(blocks));
+    assert_true(tarn__header_sum_matches(blocks + 1024));
+    o.names = TARN_NAMES_PLAIN;
+    assert_int_equal(compose(&o, "a.bin", largest, blocks, &offset), 512);
+    tarn__composer c;
+    uint64_t cost;
+    OK(tarn__composer_init(&c, &o, &err));
+    FAILS(TARN_ERR_LIMIT, "8589934592 bytes",
+          tarn__compose_size(&c, "a.bin", 5, largest + 1, &cost, &err));
+    FAILS(TARN_ERR_LIMIT, "a member of",
+          tarn__compose_size(&c, "a.bin", 5, TARN_MAX_MEMBER_SIZE + 1, &cost, &err));
+    tarn__composer_reset(&c);
+}
+
+static void pax_records_come_in_pythons_order(void **state)
+{
+    (void)state;
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    unsigned char blocks[8192];
+    uint64_t offset;
+    o.user = "Zoë";
+    o.uid = 3000000;
+    o.mtime = -5;
+    compose(&o, "ä.txt", UINT64_C(1) << 40, blocks, &offset);
+    assert_string_equal((char *)blocks + 512,
+                        "15 path=ä.txt\n14 uname=Zoë\n15 uid=3000000\n"
+                        "22 size=1099511627776\n12 mtime=-5\n");
+    assert_memory_equal(blocks + 1024, "?.txt", 6);
+    assert_memory_equal(blocks + 1024 + 265, "Zo?", 4);
+    assert_memory_equal(blocks + 1024 + 108, "0000000", 8);
+}
+
+/* A record is as long as it says, whatever its text looks like. */
+static void a_user_that_looks_like_a_record_changes_nothing(void **state)
+{
+    (void)state;
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    unsigned char blocks[8192];
+    uint64_t offset;
+    tarn__pax pax = {0};
+    o.user = "ä\n20 mtime=5";
+    o.mtime = INT64_C(1) << 40;
+    compose(&o, "a.bin", UINT64_C(1) << 40, blocks, &offset);
+    const char *records = (char *)blocks + 512;
+    OK(tarn__pax_parse(records, strlen(records), &pax, &err));
+    assert_non_null(strstr(records, "uname=ä\n20 mtime=5\n22 size=1099511627776\n"));
+    assert_non_null(strstr(records, "23 mtime=1099511627776\n"));
+}
+
+static void what_a_plain_header_cannot_say_is_refused(void **state)
+{
+    (void)state;
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn__composer c;
+    uint64_t cost;
+    char name[102];
+    memset(name, 'k', 101);
+    name[101] = 0;
+    o.names = TARN_NAMES_PLAIN;
+    OK(tarn__composer_init(&c, &o, &err));
+    OK(tarn__compose_size(&c, name, 100, 0, &cost, &err));
+    FAILS(TARN_ERR_LIMIT, "101 bytes", tarn__compose_size(&c, name, 101, 0, &cost, &err));
+    FAILS(TARN_ERR_USAGE, "without a name",
+          tarn__compose_size(&c, "", 0, 0, &cost, &err));
+    tarn__composer_reset(&c);
+    o.user = name;
+    FAILS(TARN_ERR_USAGE, "longer than 32", tarn__composer_init(&c, &o, &err));
+    o.user = NULL;
+    o.uid = 1u << 21;
+    FAILS(TARN_ERR_USAGE, "plain header", tarn__composer_init(&c, &o, &err));
+    o.uid = 0;
+    o.mtime = -1;
+    FAILS(TARN_ERR_USAGE, "the time -1", tarn__composer_init(&c, &o, &err));
+}
+
+static void the_time_comes_from_the_environment_if_it_is_one(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"0", "", "1700000000", "8589934591"};
+    static const char *const times[] = {"00000000000", "00000000000", "14524770400",
+                                        "77777777777"};
+    static const char *const bad[] = {
+        "-1", "+5",  " 5",   "5 ",         "x",
+        "5x", "1e9", "0x10", "8589934592", "99999999999999999999999999"};
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn__composer c;
+    unsigned char block[512];
+    uint64_t offset;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        setenv("SOURCE_DATE_EPOCH", good[i], 1);
+        compose(&o, "a.b", 0, block, &offset);
+        assert_memory_equal(block + 136, times[i], 12);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv("SOURCE_DATE_EPOCH", bad[i], 1);
+        FAILS(TARN_ERR_USAGE, "SOURCE_DATE_EPOCH", tarn__composer_init(&c, &o, &err));
+    }
+    o.mtime = 1; /* a time that is given needs no other */
+    compose(&o, "a.b", 0, block, &offset);
+    assert_memory_equal(block + 136, "00000000001", 12);
+    unsetenv("SOURCE_DATE_EPOCH");
+}
+
+/* --- Rules and patterns --------------------------------------------------------------
+ */
+
+static tarn_status check_key(tarn_name_rules rules, const char *key)
+{
+    return tarn__check_key(rules, key, strlen(key), &err);
+}
+
+static void keys_that_would_not_come_back_are_refused(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"a",     "a b",   "a/b",     "a.b/c",
+                                       "..a/b", ".../b", "größe",   "\xff",
+                                       "a\\b",  "_a",    "a/b/c-d", "a\xc2\x80"};
+    static const char *const bad[] = {"a.b",   ".a",   "a.",   "a/.b",  "a/",     "/a",
+                                      "a//b",  "./a",  "../a", "a/./b", "a/../b", "a\nb",
+                                      "a\x7f", "\x01", "/",    "."};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        OK(check_key(TARN_RULES_STRICT, good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        FAILS(TARN_ERR_USAGE, "the key", check_key(TARN_RULES_STRICT, bad[i]));
+        OK(check_key(TARN_RULES_NONE, bad[i]));
+    }
+    FAILS(TARN_ERR_USAGE, "without a key", check_key(TARN_RULES_STRICT, ""));
+    FAILS(TARN_ERR_USAGE, "without a key", check_key(TARN_RULES_NONE, ""));
+}
+
+static tarn_status check_names(tarn_name_rules rules, const char *first,
+                               const char *second)
+{
+    tarn_field fields[] = {{.name = first}, {.name = second}};
+    return tarn__check_fields(rules, "k", fields, second ? 2 : 1, &err);
+}
+
+static void fields_that_would_not_come_back_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"a/b", "_x", "__key__", "a\n", "\x7f"};
+    static const char *const twins[][2] = {
+        {"a", "a"}, {"a", "A"}, {"JPG", "jpg"}, {"Ä", "ä"}, {"\xff", "\xff"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        FAILS(TARN_ERR_USAGE, "sample k", check_names(TARN_RULES_STRICT, bad[i], NULL));
+        OK(check_names(TARN_RULES_NONE, bad[i], NULL));
+    }
+    for (size_t i = 0; i < sizeof twins / sizeof twins[0]; i++) {
+        FAILS(TARN_ERR_USAGE, "twice",
+              check_names(TARN_RULES_STRICT, twins[i][0], twins[i][1]));
+        OK(check_names(TARN_RULES_NONE, twins[i][0], twins[i][1]));
+    }
+    OK(check_names(TARN_RULES_STRICT, "a", "b"));
+    OK(check_names(TARN_RULES_STRICT, "seg.png", "x-y_z"));
+    OK(check_names(TARN_RULES_STRICT, "\xff", "\xfe"));
+    FAILS(TARN_ERR_USAGE, "is empty", check_names(TARN_RULES_STRICT, "", NULL));
+    FAILS(TARN_ERR_USAGE, "is empty", check_names(TARN_RULES_NONE, "", NULL));
+    FAILS(TARN_ERR_USAGE, "no field",
+          tarn__check_fields(TARN_RULES_STRICT, "k", NULL, 0, &err));
+    OK(tarn__check_fields(TARN_RULES_NONE, "k", NULL, 0, &err));
+}
+
+static void two_of_many_fields_are_found(void **state)
+{
+    (void)state;
+    enum { MANY = 70000 };
+    tarn_field *fields = calloc(MANY, sizeof *fields);
+    char(*names)[12] = calloc(MANY, sizeof *names);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "f%d", i);
+        fields[i].name = names[i];
+    }
+    static const size_t counts[] = {2, 8, 9, 16, 17, 1000, TARN_MAX_FIELDS};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        size_t last = counts[i] - 1;
+        OK(tarn__check_fields(TARN_RULES_STRICT, "k", fields, counts[i], &err));
+        fields[last].name = "F0";
+        FAILS(TARN_ERR_USAGE, "twice",
+              tarn__check_fields(TARN_RULES_STRICT, "k", fields, counts[i], &err));
+        fields[last].name = names[last];
+    }
+    FAILS(TARN_ERR_LIMIT, "65536 fields",
+          tarn__check_fields(TARN_RULES_NONE, "k", fields, MANY, &err));
+    free(fields);
+    free(names);
+}
+
+static void a_pattern_has_one_number(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern;
+        uint64_t number;
+        const char *want;
+    } good[] = {{"%d", 7, "7"},
+                {"x_%06d.tar", 12, "x_000012.tar"},
+                {"x_%06d.tar", 12345678, "x_12345678.tar"},
+                {"100%%/%d%%.tar", 3, "100%/3%.tar"},
+                {"%%d%d", 1, "%d1"},
+                {"%020d", 5, "00000000000000000005"},
+                {"%00d", 5, "5"},
+                {"%d", UINT64_MAX, "18446744073709551615"}};
+    static const char *const bad[] = {
+        "",   "x.tar", "%s",    "%5d",  "%d%d", "%%d",  "%",
+        "x%", "%0",    "%021d", "%-5d", "%ld",  "%d%n", "%099999999999999999999d"};
+    tarn__pattern p;
+    tarn__buf out;
+    tarn__buf_init(&out, 1 << 20);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        OK(tarn__pattern_take(&p, good[i].pattern, &err));
+        OK(tarn__pattern_fill(&p, good[i].number, &out, &err));
+        assert_string_equal(out.data, good[i].want);
+        tarn__pattern_reset(&p);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        FAILS(TARN_ERR_USAGE, "number once", tarn__pattern_take(&p, bad[i], &err));
+        tarn__pattern_reset(&p);
+    }
+    tarn__buf_reset(&out);
+}
+
+/* --- One archive ---------------------------------------------------------------------
+ */
+
+static tarn_tar_writer *open_tar(const char *path)
+{
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_tar_writer *w;
+    o.sink = quick(true);
+    OK(tarn_tar_writer_open(path, &o, &w, &err));
+    return w;
+}
+
+static void add_one(tarn_tar_writer *w, const char *key)
+{
+    tarn_field field = {"txt", key, strlen(key), NULL};
+    uint64_t payload;
+    OK(tarn_tar_writer_add(w, key, &field, 1, &payload, &err));
+    assert_int_equal(payload, strlen(key));
+}
+
+static tarn_status add_file(tarn_tar_writer *w, const char *key, const char *path)
+{
+    tarn_field fields[] = {{"a", "before", 6, NULL}, {"z", NULL, 0, path}};
+    return tarn_tar_writer_add(w, key, fields, 2, NULL, &err);
+}
+
+static void assert_same_files(const char *left, const char *right)
+{
+    size_t size;
+    unsigned char *data = read_file(left, &size);
+    assert_file(right, data, size);
+    free(data);
+}
+
+static void files_that_cannot_be_members_leave_no_trace(void **state)
+{
+    (void)state;
+    char plain[512], tried[512], fifo[512];
+    snprintf(plain, sizeof plain, "%s", scratch_path("plain.tar"));
+    snprintf(tried, sizeof tried, "%s", scratch_path("tried.tar"));
+    snprintf(fifo, sizeof fifo, "%s", scratch_path("fifo"));
+    assert_int_equal(mkfifo(fifo, 0666), 0);
+    tarn_tar_writer *w = open_tar(plain);
+    add_one(w, "first");
+    add_one(w, "last");
+    OK(tarn_tar_writer_finish(w, &err));
+    w = open_tar(tried);
+    add_one(w, "first");
+    FAILS(TARN_ERR_NOT_FOUND, "no-such", add_file(w, "k", scratch_path("no-such")));
+    FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", scratch()));
+    FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", fifo));
+    FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", "/dev/zero"));
+    FAILS(TARN_ERR_STALE, "size", add_file(w, "k", "/proc/self/status"));
+    add_one(w, "last");
+    OK(tarn_tar_writer_finish(w, &err));
+    assert_same_files(plain, tried);
+}
+
+/* A sample that is planned, then its file changes, then it is written. */
+static void write_changed(size_t planned, size_t then, size_t ahead, tarn_status want)
+{
+    char path[512], target[512];
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = quick(true);
+    tarn__archive a;
+    tarn__sample_plan plan = {0};
+    const unsigned char *data = noise(MOST);
+    snprintf(path, sizeof path, "%s", scratch_path("changing"));
+    snprintf(target, sizeof target, "%s", scratch_path("changing.tar"));
+    tarn_field before = {"bin", data, ahead, NULL};
+    tarn_field fields[] = {{"a", data, 700, NULL}, {"z", NULL, 0, path}};
+    write_file(path, data, planned);
+    OK(tarn__archive_init(&a, &o, &err));
+    OK(tarn__archive_begin(&a, target, &sink, &err));
+    OK(tarn__plan_sample(&plan, &a, &o, "before", &before, 1, &err));
+    OK(tarn__write_sample(&a, &plan, "before", &before, 1, &err));
+    uint64_t size = tarn__out_size(&a.out), digest = a.composer.digest;
+    OK(tarn__plan_sample(&plan, &a, &o, "k", fields, 2, &err));
+    write_file(path, data, then);
+    if (want == TARN_OK) {
+        OK(tarn__write_sample(&a, &plan, "k", fields, 2, &err));
+        assert_int_equal(tarn__out_size(&a.out), size + plan.bytes);
+        assert_int_equal(plan.payload, 700 + planned);
+    } else {
+        FAILS(want, "changing", tarn__write_sample(&a, &plan, "k", fields, 2, &err));
+        assert_int_equal(tarn__out_size(&a.out), size);
+        assert_int_equal(a.composer.digest, digest);
+    }
+    assert_false(a.broken);
+    OK(tarn__archive_finish(&a, NULL, &err));
+    struct stat st;
+    assert_int_equal(stat(target, &st), 0);
+    uint64_t whole = size + (want == TARN_OK ? plan.bytes : 0);
+    assert_int_equal(st.st_size, whole + tarn__end_size(whole));
+    tarn__archive_reset(&a);
+    free(plan.members);
+}
+
+static void files_that_change_between_plan_and_copy_leave_no_trace(void **state)
+{
+    (void)state;
+    write_changed(5000, 5000, 10, TARN_OK);
+    write_changed(5000, 4999, 10, TARN_ERR_TRUNCATED);
+    write_changed(5000, 0, 10, TARN_ERR_TRUNCATED);
+    write_changed(5000, 5001, 10, TARN_ERR_STALE);
+    write_changed(0, 1, 10, TARN_ERR_STALE);
+    write_changed(MOST, MOST, 10, TARN_OK);
+    write_changed(MOST, MOST - 1, 12345, TARN_ERR_TRUNCATED);
+    write_changed(FLUSH + 70000, MOST, FLUSH + 1, TARN_ERR_STALE);
+    write_changed(1000, 10, FLUSH + TARN__OUT_ROOM - 512, TARN_ERR_TRUNCATED);
+}
+
+static void a_large_file_is_copied_whole(void **state)
+{
+    (void)state;
+    char path[512], target[512];
+    tarn_tar *tar;
+    tarn_member member;
+    snprintf(path, sizeof path, "%s", scratch_path("large"));
+    snprintf(target, sizeof target, "%s", scratch_path("large.tar"));
+    write_file(path, noise(MOST), MOST - 3);
+    tarn_tar_writer *w = open_tar(target);
+    OK(add_file(w, "k", path));
+    add_one(w, "last");
+    uint64_t size = tarn_tar_writer_size(w);
+    OK(tarn_tar_writer_finish(w, &err));
+    size_t got;
+    unsigned char *data = read_file(target, &got);
+    assert_int_equal(got, size + tarn__end_size(size));
+    assert_true(memcmp(data + 3 * 512, noise(MOST), MOST - 3) == 0);
+    free(data);
+    OK(tarn_tar_open(target, NULL, &tar, &err));
+    for (int i = 0; i < 3; i++)
+        OK(tarn_tar_next(tar, &member, &err));
+    assert_int_equal(tarn_tar_next(tar, &member, &err), TARN_END);
+    tarn_tar_close(tar);
+}
+
+static void members_of_any_name(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("members.tar");
+    char *name = malloc(TARN_MAX_NAME + 2);
+    memset(name, 'n', TARN_MAX_NAME + 1);
+    name[TARN_MAX_NAME + 1] = 0;
+    tarn_tar_writer *w = open_tar(path);
+    OK(tarn_tar_writer_member(w, "a", NULL, 0, &err));
+    FAILS(TARN_ERR_USAGE, "without a name", tarn_tar_writer_member(w, "", "x", 1, &err));
+    FAILS(TARN_ERR_LIMIT, "65537 bytes", tarn_tar_writer_member(w, name, "x", 1, &err));
+    name[TARN_MAX_NAME] = 0;
+    OK(tarn_tar_writer_member(w, name, "x", 1, &err));
+    OK(tarn_tar_writer_finish(w, &err));
+    tarn_tar *tar;
+    tarn_member member;
+    OK(tarn_tar_open(path, NULL, &tar, &err));
+    OK(tarn_tar_next(tar, &member, &err));
+    OK(tarn_tar_next(tar, &member, &err));
+    assert_int_equal(member.name_len, TARN_MAX_NAME);
+    tarn_tar_close(tar);
+    free(name);
+}
+
+static void a_writer_that_lost_bytes_can_only_be_abandoned(void **state)
+{
+    (void)state;
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_tar_writer *w;
+    tarn_field large = {"bin", noise(MOST), MOST, NULL}, small = {"bin", "1", 1, NULL};
+    o.sink.overwrite = true;
+    for (int i = 0; i < 2; i++) {
+        OK(tarn_tar_writer_open("/dev/full", &o, &w, &err));
+        FAILS(TARN_ERR_IO, "No space",
+              tarn_tar_writer_add(w, "k", &large, 1, NULL, &err));
+        FAILS(TARN_ERR_IO, "only be abandoned",
+              tarn_tar_writer_add(w, "l", &small, 1, NULL, &err));
+        FAILS(TARN_ERR_IO, "only be abandoned",
+              tarn_tar_writer_member(w, "l", "1", 1, &err));
+        if (i == 0)
+            FAILS(TARN_ERR_IO, "nothing is kept", tarn_tar_writer_finish(w, &err));
+        if (i == 1) tarn_tar_writer_abandon(w);
+    }
+    OK(tarn_tar_writer_open("/dev/full", &o, &w, &err));
+    OK(tarn_tar_writer_add(w, "k", &small, 1, NULL, &err));
+    FAILS(TARN_ERR_IO, "No space", tarn_tar_writer_finish(w, &err));
+    tarn_tar_writer_abandon(NULL);
+}
+
+/* --- Archives that roll over ---------------------------------------------------------
+ */
+
+typedef struct rolled {
+    uint64_t shards, samples, stop_after;
+    uint64_t sizes[64];
+} rolled;
+
+static int note_shard(void *context, const char *url, uint64_t samples, uint64_t bytes)
+{
+    rolled *r = context;
+    struct stat st;
+    assert_int_equal(stat(url, &st), 0);
+    assert_int_equal((uint64_t)st.st_size, bytes);
+    r->sizes[r->shards++] = bytes;
+    r->samples += samples;
+    return r->shards == r->stop_after;
+}
+
+static tarn_shard_writer_options rolling(rolled *r, tarn_roll roll, uint64_t max_count,
+                                         uint64_t max_size)
+{
+    tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    *r = (rolled){0};
+    o.roll = roll;
+    o.max_count = max_count;
+    o.max_size = max_size;
+    o.hook = note_shard;
+    o.hook_context = r;
+    o.tar.sink = quick(true);
+    return o;
+}
+
+static tarn_status add_sized(tarn_shard_writer *w, int number, size_t size)
+{
+    char key[16];
+    tarn_field field = {"bin", noise(MOST), size, NULL};
+    snprintf(key, sizeof key, "k%04d", number);
+    return tarn_shard_writer_add(w, key, &field, 1, &err);
+}
+
+/* Writes samples of one size, and counts the shards. */
+static uint64_t roll(rolled *r, const tarn_shard_writer_options *o, int count,
+                     size_t size)
+{
+    tarn_shard_writer *w;
+    tarn_written written;
+    OK(tarn_shard_writer_open(scratch_path("roll_%03d.tar"), o, &w, &err));
+    for (int i = 0; i < count; i++)
+        OK(add_sized(w, i, size));
+    OK(tarn_shard_writer_next(w, &err));
+    OK(tarn_shard_writer_next(w, &err));
+    tarn_shard_writer_written(w, &written);
+    assert_int_equal(written.samples, (uint64_t)count);
+    assert_int_equal(written.payload, (uint64_t)count * size);
+    assert_int_equal(written.shards, r->shards);
+    OK(tarn_shard_writer_finish(w, NULL, &err));
+    assert_int_equal(r->samples, (uint64_t)count);
+    return r->shards;
+}
+
+static void shards_roll_by_their_rule(void **state)
+{
+    (void)state;
+    rolled r;
+    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 3, 0);
+    assert_int_equal(roll(&r, &o, 10, 5), 4);
+    o = rolling(&r, TARN_ROLL_FILE, 0, 0);
+    assert_int_equal(roll(&r, &o, 10, 5), 1);
+    /* A sample takes 1024 bytes; 9 of them and the end fill 10240 to the last byte. */
+    o = rolling(&r, TARN_ROLL_FILE, 0, 10240);
+    assert_int_equal(roll(&r, &o, 18, 512), 2);
+    assert_int_equal(r.sizes[0], 10240);
+    o = rolling(&r, TARN_ROLL_FILE, 0, 20479);
+    assert_int_equal(roll(&r, &o, 18, 512), 2);
+    o = rolling(&r, TARN_ROLL_FILE, 0, 20480);
+    assert_int_equal(roll(&r, &o, 19, 512), 1);
+    o = rolling(&r, TARN_ROLL_PAYLOAD, 0, 1000);
+    assert_int_equal(roll(&r, &o, 20, 500), 10);
+    o = rolling(&r, TARN_ROLL_PAYLOAD, 0, 1001);
+    assert_int_equal(roll(&r, &o, 20, 500), 7);
+    o = rolling(&r, TARN_ROLL_ARCHIVE, 0, 2048);
+    assert_int_equal(roll(&r, &o, 20, 500), 10);
+    o = rolling(&r, TARN_ROLL_ARCHIVE, 0, 2049);
+    assert_int_equal(roll(&r, &o, 20, 500), 7);
+    o = rolling(&r, TARN_ROLL_FILE, 1, 1);
+    assert_int_equal(roll(&r, &o, 0, 0), 0);
+}
+
+static void a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on(void **state)
+{
+    (void)state;
+    rolled r;
+    tarn_shard_writer *w;
+    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 0, 10240);
+    OK(tarn_shard_writer_open(scratch_path("fits_%d.tar"), &o, &w, &err));
+    OK(add_sized(w, 1, 100));
+    FAILS(TARN_ERR_LIMIT, "20480 bytes for itself", add_sized(w, 2, 9000));
+    OK(add_sized(w, 3, 100));
+    OK(add_sized(w, 4, 8704));
+    OK(tarn_shard_writer_finish(w, NULL, &err));
+    assert_int_equal(r.shards, 2);
+    assert_int_equal(r.samples, 3);
+}
+
+static void the_hook_can_stop_a_writer(void **state)
+{
+    (void)state;
+    rolled r;
+    tarn_shard_writer *w;
+    fresh_folder("hook");
+    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 2, 0);
+    r.stop_after = 2;
+    o.start = 7;
+    OK(tarn_shard_writer_open(scratch_path("hook/x_%04d.tar"), &o, &w, &err));
+    assert_int_equal(count_files(scratch_path("hook")), 0);
+    for (int i = 0; i < 4; i++)
+        OK(add_sized(w, i, 10));
+    FAILS(TARN_ERR_CANCELLED, "x_0008.tar", add_sized(w, 4, 10));
+    OK(add_sized(w, 4, 10));
+    assert_int_equal(count_files(scratch_path("hook")), 3);
+    tarn_shard_writer_abandon(w);
+    assert_int_equal(count_files(scratch_path("hook")), 2);
+    assert_int_equal(access(scratch_path("hook/x_0007.tar"), F_OK), 0);
+    r = (rolled){.stop_after = 1};
+    o.start = 9;
+    OK(tarn_shard_writer_open(scratch_path("hook/x_%04d.tar"), &o, &w, &err));
+    OK(add_sized(w, 1, 10));
+    FAILS(TARN_ERR_CANCELLED, "x_0009.tar", tarn_shard_writer_finish(w, NULL, &err));
+}
+
+static void a_shard_that_is_there_stays(void **state)
+{
+    (void)state;
+    rolled r;
+    tarn_shard_writer *w;
+    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 1, 0);
+    o.tar.sink.overwrite = false;
+    write_file(scratch_path("there_1.tar"), "mine", 4);
+    OK(tarn_shard_writer_open(scratch_path("there_%d.tar"), &o, &w, &err));
+    OK(add_sized(w, 1, 10));
+    FAILS(TARN_ERR_EXISTS, "there_1.tar", add_sized(w, 2, 10));
+    FAILS(TARN_ERR_EXISTS, "there_1.tar", add_sized(w, 2, 10));
+    assert_int_equal(remove(scratch_path("there_1.tar")), 0);
+    OK(add_sized(w, 2, 10));
+    OK(tarn_shard_writer_finish(w, NULL, &err));
+    assert_int_equal(r.shards, 2);
+    tarn_shard_writer_options wrong = {.size = 1};
+    FAILS(TARN_ERR_USAGE, "initialiser", tarn_shard_writer_open("x%d", &wrong, &w, &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_put_out_is_in_the_file_whatever_its_size),
+        cmocka_unit_test(what_is_taken_back_leaves_no_trace),
+        cmocka_unit_test(taking_back_twice_goes_to_the_right_place),
+        cmocka_unit_test(a_sink_takes_back_only_what_it_was_not_given),
+        cmocka_unit_test(abandoned_output_is_gone),
+        cmocka_unit_test(sizes_from_8_gib_on_are_in_a_pax_header),
+        cmocka_unit_test(pax_records_come_in_pythons_order),
+        cmocka_unit_test(a_user_that_looks_like_a_record_changes_nothing),
+        cmocka_unit_test(what_a_plain_header_cannot_say_is_refused),
+        cmocka_unit_test(the_time_comes_from_the_environment_if_it_is_one),
+        cmocka_unit_test(keys_that_would_not_come_back_are_refused),
+        cmocka_unit_test(fields_that_would_not_come_back_are_refused),
+        cmocka_unit_test(two_of_many_fields_are_found),
+        cmocka_unit_test(a_pattern_has_one_number),
+        cmocka_unit_test(files_that_cannot_be_members_leave_no_trace),
+        cmocka_unit_test(files_that_change_between_plan_and_copy_leave_no_trace),
+        cmocka_unit_test(a_large_file_is_copied_whole),
+        cmocka_unit_test(members_of_any_name),
+        cmocka_unit_test(a_writer_that_lost_bytes_can_only_be_abandoned),
+        cmocka_unit_test(shards_roll_by_their_rule),
+        cmocka_unit_test(a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on),
+        cmocka_unit_test(the_hook_can_stop_a_writer),
+        cmocka_unit_test(a_shard_that_is_there_stays),
+    };
+    return cmocka_run_group_tests_name("write", tests, NULL, scratch_remove);
+}
