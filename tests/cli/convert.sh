@@ -96,3 +96,13 @@ convert d http://host/folder
 convert d new --level 3
 convert nowhere new
 convert d
+
+echo "--- other kinds of files"
+"$TARN" pack files --codec zstd -o p.iac
+convert p.iac q.iac --codec gzip
+convert p.iac q.iac --codec gzip --shuffle 3
+convert p.iac out.tar
+convert d out.iac
+convert d out.gnz
+convert d out --as '<f2'
+convert x.npy y.gnz --fields a
