@@ -8,7 +8,7 @@
 
 #include <tarn/tarn.h>
 
-enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 32 };
+enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 48 };
 
 typedef struct cli_option {
     const char *name;  /* without the dashes; NULL ends the table */
@@ -42,7 +42,7 @@ typedef struct cli_command {
 
 extern const cli_command *const cli_commands[]; /* NULL-terminated */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_convert, cli_help;
+    cli_pack, cli_convert, cli_split, cli_merge, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -139,6 +139,9 @@ bool cli_is_pack_name(const char *path);
 
 /* open.c: a fold for reading, with the options that say how. */
 int cli_open(const cli_args *args, const char *path, tarn_fold **out);
+/* The same; keys is the rule where there is neither an index nor --keys. */
+int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys,
+                  tarn_fold **out);
 /* Whether path is a .taridx whose shards are not beside it. */
 bool cli_is_lone_index(const char *path);
 int cli_filter(const cli_args *args, tarn_fold *fold); /* --samples, --fields */
@@ -159,6 +162,9 @@ int cli_stream_open_all(const cli_args *args, tarn_samples_options *o, cli_strea
 /* How reading ended, told if need be: the exit status for it. */
 int cli_stream_end(cli_stream *stream, tarn_status status, const tarn_error *err);
 void cli_stream_close(cli_stream *stream);
+
+/* extract.c: writes the samples of all words as files into a folder. */
+int cli_extract_to(const cli_args *args, const char *folder);
 
 /* The options of commands that read streams. */
 #define CLI_ALLOW_PIPE                                                                   \

@@ -1,14 +1,28 @@
 /* tarn extract: members to files. */
 #include "cli.h"
 
-static int extract_stream(const cli_args *args, const char *folder)
+static void show(const cli_args *args, uint64_t files, const char *folder)
+{
+    cli_json j = {.out = stdout};
+    if (!cli_has(args, "json")) {
+        printf("%s in %s\n", cli_count(files, "file"), folder);
+        return;
+    }
+    cli_json_open(&j, NULL, '{');
+    cli_json_number(&j, "files", files);
+    cli_json_text(&j, "folder", folder);
+    cli_json_close(&j, '}');
+    cli_json_line(&j);
+}
+
+static int extract_streams(const cli_args *args, const char *folder)
 {
     tarn_error err;
     cli_stream s;
     tarn_samples_item item;
     tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
     uint64_t files = 0;
-    int result = cli_stream_open(args, &o, &s);
+    int result = cli_stream_open_all(args, &o, &s);
     if (result != CLI_OK) return result;
     bool overwrite = cli_has(args, "overwrite");
     tarn_status status;
@@ -17,21 +31,20 @@ static int extract_stream(const cli_args *args, const char *folder)
                TARN_OK)
         continue;
     result = cli_stream_end(&s, status, &err);
-    printf("%s in %s\n", cli_count(files, "file"), folder);
+    show(args, files, folder);
     cli_stream_close(&s);
     return result;
 }
 
-static int run(const cli_args *args)
+int cli_extract_to(const cli_args *args, const char *folder)
 {
     tarn_error err;
     tarn_fold *fold;
     cli_progress progress;
     tarn_extract_options o = TARN_EXTRACT_OPTIONS_INIT;
-    const char *folder = cli_value(args, "output");
     uint64_t files;
-    if (!folder) return cli_usage(args->command, "-o DIR is missing");
-    if (cli_is_stream(args->words[0])) return extract_stream(args, folder);
+    if (args->n_words > 1 || cli_is_stream(args->words[0]))
+        return extract_streams(args, folder);
     int status = cli_open(args, args->words[0], &fold);
     if (status != CLI_OK) return status;
     status = cli_filter(args, fold);
@@ -43,10 +56,17 @@ static int run(const cli_args *args)
         tarn_status done = tarn_fold_extract(fold, folder, &o, &files, &err);
         cli_progress_end(&progress);
         if (done != TARN_OK) status = cli_fail(&err);
-        printf("%s in %s\n", cli_count(files, "file"), folder);
+        show(args, files, folder);
     }
     tarn_fold_close(fold);
     return status;
+}
+
+static int run(const cli_args *args)
+{
+    const char *folder = cli_value(args, "output");
+    if (!folder) return cli_usage(args->command, "-o DIR is missing");
+    return cli_extract_to(args, folder);
 }
 
 static const cli_option options[] = {

@@ -17,6 +17,11 @@ static void note_scan(const tarn_fold *fold, const char *path)
 
 int cli_open(const cli_args *args, const char *path, tarn_fold **out)
 {
+    return cli_open_keys(args, path, TARN_KEYS_BASE, out);
+}
+
+int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys, tarn_fold **out)
+{
     tarn_error err;
     tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
     cli_progress progress;
@@ -24,6 +29,7 @@ int cli_open(const cli_args *args, const char *path, tarn_fold **out)
     o.check = cli_has(args, "check");
     o.index.lenient = cli_has(args, "lenient");
     o.index.notice = cli_warn;
+    o.index.keys = keys;
     if (!cli_keys(args, &o.index.keys)) return CLI_USAGE;
     cli_progress_begin(&progress, "scanning", true);
     o.index.progress = cli_progress_step;

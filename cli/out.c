@@ -1,7 +1,9 @@
 /* Putting samples where --output says. */
 #include "out.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static double now(void)
@@ -38,27 +40,73 @@ static bool has_number(const char *target)
     return false;
 }
 
-static void tar_options(const cli_args *args, tarn_tar_writer_options *o)
+bool cli_out_is_folder(const char *target)
 {
+    return !has_number(target) && !is_archive(target);
+}
+
+static bool tar_options(const cli_args *args, tarn_tar_writer_options *o)
+{
+    unsigned level = 0;
+    if (!cli_number(args, "level", &level)) return false;
+    o->sink.level = (int)level;
     o->sink.overwrite = cli_has(args, "overwrite");
     o->sink.no_sync = cli_has(args, "no-sync");
     o->sink.allow_pipe = cli_has(args, "allow-pipe");
+    return true;
+}
+
+/* "DIR:FOLD", unless that is the name of something. */
+static int split_target(cli_out *out)
+{
+    struct stat st;
+    const char *colon = strrchr(out->target, ':');
+    if (strstr(out->target, "://"))
+        return cli_usage(out->args->command,
+                         "%s: there is no folder at a URL; shards are x_%%06d.tar, one "
+                         "archive is x.tar",
+                         out->target);
+    if (!colon || colon == out->target || strchr(colon, '/') ||
+        stat(out->target, &st) == 0)
+        return CLI_OK;
+    if (out->n_parts > 1 || cli_has(out->args, "fold"))
+        return cli_usage(out->args->command, "%s: the folds have names already",
+                         out->target);
+    out->folder = strndup(out->target, (size_t)(colon - out->target));
+    if (!out->folder) abort();
+    out->names[0] = colon + 1;
+    out->target = out->folder;
+    return CLI_OK;
+}
+
+static void forget(cli_out *out)
+{
+    if (out->target == out->folder) out->target = NULL;
+    free(out->folder);
+    out->folder = NULL;
 }
 
 static int open_folds(cli_out *out, tarn_error *err)
 {
     const cli_args *args = out->args;
     tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
-    tar_options(args, &o.tar);
+    int split = split_target(out);
+    if (split != CLI_OK) return split;
+    if (out->digits) o.digits = out->digits;
     o.append = cli_has(args, "append");
     o.resume = cli_has(args, "resume");
     o.overwrite = cli_has(args, "overwrite");
-    if (!cli_size(args, "max-count", &o.max_count) ||
+    if (!tar_options(args, &o.tar) || !cli_number(args, "threads", &o.threads) ||
+        !cli_size(args, "max-count", &o.max_count) ||
         !cli_size(args, "max-size", &o.max_size))
         return CLI_USAGE;
     if (o.append + o.resume + o.overwrite > 1)
         return cli_usage(args->command,
                          "--append, --resume and --overwrite exclude each other");
+    if (cli_has(args, "level"))
+        return cli_usage(args->command,
+                         "the shards of a fold are not compressed; --level is for "
+                         "x.tar.gz and the like");
     out->folds = true;
     for (size_t i = 0; i < out->n_parts; i++)
         if (tarn_fold_writer_open(out->target, out->names[i], &o, &out->fold[i], err) !=
@@ -73,8 +121,8 @@ static int open_folds(cli_out *out, tarn_error *err)
 static int open_shards(cli_out *out, tarn_error *err)
 {
     tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
-    tar_options(out->args, &o.tar);
-    if (!cli_size(out->args, "max-count", &o.max_count) ||
+    if (!tar_options(out->args, &o.tar) ||
+        !cli_size(out->args, "max-count", &o.max_count) ||
         !cli_size(out->args, "max-size", &o.max_size))
         return CLI_USAGE;
     return tarn_shard_writer_open(out->target, &o, &out->shards, err) == TARN_OK
@@ -85,23 +133,29 @@ static int open_shards(cli_out *out, tarn_error *err)
 static int open_tar(cli_out *out, tarn_error *err)
 {
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
-    tar_options(out->args, &o);
+    if (!tar_options(out->args, &o)) return CLI_USAGE;
     return tarn_tar_writer_open(out->target, &o, &out->tar, err) == TARN_OK
                ? CLI_OK
                : cli_fail(err);
 }
 
-int cli_out_open(cli_out *out, const cli_args *args, const char *const *names,
-                 size_t count)
+int cli_out_open(cli_out *out, const cli_args *args, const char *target,
+                 const char *const *names, size_t count)
 {
     tarn_error err;
-    *out = (cli_out){.args = args, .n_parts = count, .began = now()};
-    out->target = cli_value(args, "output");
-    if (!out->target) return cli_usage(args->command, "--output is needed");
+    *out = (cli_out){.args = args,
+                     .target = target,
+                     .n_parts = count,
+                     .began = now(),
+                     .digits = out->digits};
+    if (!target) return cli_usage(args->command, "--output is needed");
     for (size_t i = 0; i < count; i++)
         out->names[i] = names[i];
-    if (!has_number(out->target) && !is_archive(out->target))
-        return open_folds(out, &err);
+    if (cli_out_is_folder(target)) {
+        int status = open_folds(out, &err);
+        if (status != CLI_OK) forget(out);
+        return status;
+    }
     if (count > 1 || cli_has(args, "append") || cli_has(args, "resume"))
         return cli_usage(args->command,
                          "folds, --append and --resume need a folder as --output");
@@ -213,6 +267,7 @@ int cli_out_finish(cli_out *out)
         if (tarn_tar_writer_finish(w, &err) != TARN_OK) result = cli_fail(&err);
     }
     if (result == CLI_OK) show(out, now() - out->began);
+    forget(out);
     return result;
 }
 
@@ -234,4 +289,14 @@ void cli_out_stop(cli_out *out)
     if (out->tar) tarn_tar_writer_abandon(out->tar);
     out->shards = NULL;
     out->tar = NULL;
+    forget(out);
+}
+
+void cli_out_drop(cli_out *out)
+{
+    for (size_t i = 0; !cli_has(out->args, "resume") && i < out->n_parts; i++) {
+        tarn_fold_writer_abandon(out->fold[i]);
+        out->fold[i] = NULL;
+    }
+    cli_out_stop(out);
 }

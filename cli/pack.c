@@ -1,13 +1,13 @@
 /* tarn pack: files, manifests and tar streams into shards with an index. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "arrays.h"
-#include "out.h"
+#include "feed.h"
 
 typedef struct packing {
     const cli_args *args;
+    const char *target;
     cli_out out;
     const char *names[CLI_MAX_PARTS];
     double fractions[CLI_MAX_PARTS]; /* of the parts behind the first */
@@ -19,27 +19,10 @@ typedef struct packing {
 
 enum { MAX_TOLD = 5 };
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t len = strlen(text), n = strlen(ending);
-    return len > n && strcasecmp(text + len - n, ending) == 0;
-}
-
 static bool is_manifest(const char *path)
 {
-    return ends_with(path, ".csv") || ends_with(path, ".tsv") ||
-           ends_with(path, ".jsonl") || ends_with(path, ".ndjson");
-}
-
-static bool is_archive(const char *path)
-{
-    return cli_is_stream(path) || ends_with(path, ".tar");
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return cli_ends_with(path, ".csv") || cli_ends_with(path, ".tsv") ||
+           cli_ends_with(path, ".jsonl") || cli_ends_with(path, ".ndjson");
 }
 
 /* --- What was asked for
@@ -83,7 +66,7 @@ static void tell(void *context, const tarn_error *what)
 
 static tarn_status add_word(packing *p, const char *word, tarn_error *err)
 {
-    if (is_folder(word)) return tarn_collection_add_folder(p->collection, word, err);
+    if (cli_is_folder(word)) return tarn_collection_add_folder(p->collection, word, err);
     if (is_manifest(word)) return tarn_collection_add_manifest(p->collection, word, err);
     return tarn_collection_add_file(p->collection, word, err);
 }
@@ -198,7 +181,7 @@ static int pack_files(packing *p)
         return CLI_DATA;
     }
     if (cli_has(p->args, "dry-run")) return show_plan(p);
-    int status = cli_out_open(&p->out, p->args, p->names, p->n_parts);
+    int status = cli_out_open(&p->out, p->args, p->target, p->names, p->n_parts);
     if (status != CLI_OK) return status;
     if (walk(p, &err) != TARN_OK || write_classes(p, &err) != TARN_OK) {
         status = cli_fail(&err);
@@ -211,96 +194,44 @@ static int pack_files(packing *p)
 /* --- Streams
  * ---------------------------------------------------------------------------- */
 
-/* Folds have flat keys: folders become a part of the name. */
-static char *flat_key(const tarn_samples_item *it, bool flatten)
-{
-    char *key = strdup(it->key);
-    if (!key) abort();
-    for (char *at = key; flatten && *at; at++)
-        if (*at == '/') *at = '-';
-    return key;
-}
-
-/* A hidden file, such as .DS_Store, is part of no sample. */
-static bool is_hidden(const tarn_samples_item *it)
-{
-    if (it->key_len && it->key[it->key_len - 1] != '/') return false;
-    fprintf(stderr,
-            "tarn: warning: %s: passed over a member whose name begins with a dot\n",
-            it->url);
-    return true;
-}
-
-static tarn_status put_item(packing *p, const tarn_samples_item *it, bool *stop,
-                            tarn_error *err)
-{
-    tarn_field few[32], *fields = few;
-    if (is_hidden(it)) return TARN_OK;
-    char *key = flat_key(it, p->out.folds);
-    bool keep;
-    unsigned part = tarn_part_of(key, p->fractions, p->n_parts - 1, p->seed);
-    tarn_status status = cli_out_keep(&p->out, key, part, &keep, err);
-    if (it->count > sizeof few / sizeof few[0]) {
-        fields = calloc(it->count, sizeof *fields);
-        if (!fields) abort();
-    }
-    for (size_t i = 0; i < it->count; i++)
-        fields[i] = (tarn_field){it->fields[i].name, it->fields[i].data,
-                                 (size_t)it->fields[i].size, NULL};
-    if (status == TARN_OK && keep)
-        status = cli_out_put(&p->out, part, key, fields, it->count, err);
-    *stop = status != TARN_OK;
-    if (fields != few) free(fields);
-    free(key);
-    return status;
-}
-
 static int pack_streams(packing *p)
 {
-    tarn_error err;
-    cli_stream stream;
-    tarn_samples_item it;
-    tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
+    cli_feed feed = {.args = p->args,
+                     .out = &p->out,
+                     .fractions = p->fractions,
+                     .n_fractions = p->n_parts - 1,
+                     .seed = p->seed,
+                     .to = UINT64_MAX};
     if (cli_has(p->args, "class-from-dir") || cli_has(p->args, "shuffle") ||
         cli_has(p->args, "dry-run"))
         return cli_usage(p->args->command,
                          "--class-from-dir, --shuffle and --dry-run are for files, not "
                          "for tar streams");
-    int status = cli_out_open(&p->out, p->args, p->names, p->n_parts);
-    if (status != CLI_OK) return status;
-    o.grouping = p->out.folds ? TARN_GROUP_BASE : TARN_GROUP_PATH;
-    status = cli_stream_open_all(p->args, &o, &stream);
-    if (status != CLI_OK) {
-        cli_out_stop(&p->out);
-        return status;
-    }
-    bool stop = false;
-    tarn_status done;
-    while (!stop && (done = tarn_samples_next(stream.samples, &it, &err)) == TARN_OK)
-        done = put_item(p, &it, &stop, &err);
-    status = cli_stream_end(&stream, done, &err);
-    if (done == TARN_ERR_EXISTS)
-        fprintf(stderr,
-                "tarn: where the members of a sample do not stand together, index "
-                "the archive and use tarn convert, which brings them together\n");
-    cli_stream_close(&stream);
-    if (status == CLI_OK) return cli_out_finish(&p->out);
-    cli_out_stop(&p->out);
+    int status = cli_out_open(&p->out, p->args, p->target, p->names, p->n_parts);
+    return status == CLI_OK ? cli_feed_streams(&feed) : status;
+}
+
+int cli_pack_files(const cli_args *args, const char *target)
+{
+    packing p = {.args = args, .target = target};
+    int status = take_parts(&p);
+    if (status == CLI_OK) status = pack_files(&p);
+    tarn_collection_free(p.collection);
     return status;
 }
 
 static int run(const cli_args *args)
 {
-    packing p = {.args = args};
-    const char *output = cli_value(args, "output");
-    if (output && cli_kind_of(output) == CLI_GNZ) return cli_arrays_pack(args, output);
-    if (output && cli_is_pack_name(output)) return cli_iac_pack(args, output);
+    packing p = {.args = args, .target = cli_value(args, "output")};
+    if (p.target && cli_kind_of(p.target) == CLI_GNZ)
+        return cli_arrays_pack(args, p.target);
+    if (p.target && cli_is_pack_name(p.target)) return cli_iac_pack(args, p.target);
     int archives = 0, status = take_parts(&p);
     if (status != CLI_OK) return status;
-    if (!output && !cli_has(args, "dry-run"))
+    if (!p.target && !cli_has(args, "dry-run"))
         return cli_usage(args->command, "--output is needed");
     for (int i = 0; i < args->n_words; i++)
-        archives += is_archive(args->words[i]) && !is_folder(args->words[i]);
+        archives += cli_is_archive(args->words[i]) && !cli_is_folder(args->words[i]);
     if (archives && archives < args->n_words)
         return cli_usage(args->command,
                          "tar archives and other files cannot be packed in one go");

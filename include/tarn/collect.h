@@ -16,6 +16,7 @@
 #define TARN_COLLECT_H
 
 #include <tarn/base.h>
+#include <tarn/fold.h>
 #include <tarn/index.h>
 #include <tarn/write.h>
 
@@ -136,6 +137,15 @@ TARN_API TARN_CHECKED tarn_status tarn_collection_walk(tarn_collection *collecti
                                                        const tarn_walk_options *options,
                                                        tarn_put put, void *context,
                                                        tarn_error *err);
+
+/* The same with the samples of a fold, after filters and in their order, all in part 0.
+ * Headers are looked at, and payloads compared with their checksums if the fold was
+ * opened so, by several threads; fields point into the mapped shards, or into copies of a
+ * few at a time where shards cannot be mapped. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_walk(tarn_fold *fold,
+                                                 const tarn_walk_options *options,
+                                                 tarn_put put, void *context,
+                                                 tarn_error *err);
 
 #ifdef __cplusplus
 }

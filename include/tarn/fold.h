@@ -179,6 +179,27 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_keep(tarn_fold *fold, const char *co
                                                  size_t count, bool *found,
                                                  tarn_error *err);
 
+/* Keeps samples number from to to - 1 of those that are left, or fewer where they end. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_slice(tarn_fold *fold, uint64_t from,
+                                                  uint64_t to, tarn_error *err);
+
+/* --- Order and parts ------------------------------------------------------------------
+ *
+ * Chance is decided by seed and key alone: not by the other samples, their order, or the
+ * shards they are in. tarn/collect.h decides the same way. */
+
+/* Puts the samples that are left into an order of chance. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_shuffle(tarn_fold *fold, uint64_t seed,
+                                                    tarn_error *err);
+
+/* Gives each sample that is left a part: part k + 1 gets fractions[k] of all, to the
+ * nearest number, and part 0 the rest. out_parts has room for all samples; count is at
+ * most 255. */
+TARN_API TARN_CHECKED tarn_status tarn_fold_split(tarn_fold *fold,
+                                                  const double *fractions, size_t count,
+                                                  uint64_t seed, uint8_t *out_parts,
+                                                  tarn_error *err);
+
 /* --- Files on disk -------------------------------------------------------------------
  */
 

@@ -5,16 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/error.h"
 #include "base/options.h"
 #include "base/utf8.h"
-
-/* Shuffling and splitting with one seed must not go by the same hash. */
-#define SHUFFLE_SALT UINT64_C(0x736875666c65)
-#define SPLIT_SALT   UINT64_C(0x73706c6974)
+#include "itar/chance.h"
+#include "tar/keys.h"
 
 tarn_status tarn_collection_new(const tarn_collection_options *options,
                                 tarn_collection **out, tarn_error *err)
@@ -281,11 +276,11 @@ static tarn_status check_grouped(const tarn_collection *c, tarn_error *err)
     return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
 }
 
-static void hash_keys(tarn_collection *c, uint64_t seed)
+static void hash_keys(tarn_collection *c, tarn__chance_use use, uint64_t seed)
 {
     for (size_t i = 0; i < c->n_samples; i++) {
         tarn__name key = tarn__names_get(&c->keys, c->samples[i].key);
-        c->samples[i].hash = XXH64(key.data, key.size, seed);
+        c->samples[i].hash = tarn__chance(tarn__key_hash(key.data, key.size), use, seed);
     }
 }
 
@@ -300,30 +295,17 @@ static int compare_hashes(const void *left, const void *right, void *keys)
 tarn_status tarn_collection_shuffle(tarn_collection *c, uint64_t seed, tarn_error *err)
 {
     TARN_TRY(check_grouped(c, err));
-    hash_keys(c, seed ^ SHUFFLE_SALT);
+    hash_keys(c, TARN__CHANCE_SHUFFLE, seed);
     qsort_r(c->samples, c->n_samples, sizeof *c->samples, compare_hashes, &c->keys);
     return TARN_OK;
-}
-
-static tarn_status check_fractions(const double *fractions, size_t count, tarn_error *err)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!(fractions[i] >= 0 && fractions[i] <= 1))
-            return tarn__fail(err, TARN_ERR_USAGE, "%g is no fraction of the samples",
-                              fractions[i]);
-        sum += fractions[i];
-    }
-    if (sum <= 1 + 1e-9) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE, "the fractions add up to %g", sum);
 }
 
 tarn_status tarn_collection_split(tarn_collection *c, const double *fractions,
                                   size_t count, uint64_t seed, tarn_error *err)
 {
     TARN_TRY(check_grouped(c, err));
-    TARN_TRY(check_fractions(fractions, count, err));
-    hash_keys(c, seed ^ SPLIT_SALT);
+    TARN_TRY(tarn__check_fractions(fractions, count, err));
+    hash_keys(c, TARN__CHANCE_SPLIT, seed);
     tarn__collected *sorted = malloc((c->n_samples + 1) * sizeof *sorted);
     if (!sorted) return tarn__fail_memory(err);
     for (size_t i = 0; i < c->n_samples; i++) {
@@ -340,18 +322,6 @@ tarn_status tarn_collection_split(tarn_collection *c, const double *fractions,
     }
     free(sorted);
     return TARN_OK;
-}
-
-unsigned tarn_part_of(const char *key, const double *fractions, size_t count,
-                      uint64_t seed)
-{
-    const double steps = 9007199254740992.0; /* 2^53 */
-    double at = (double)(XXH64(key, strlen(key), seed ^ SPLIT_SALT) >> 11) / steps;
-    for (size_t k = 0; k < count; k++) {
-        if (at < fractions[k]) return (unsigned)k + 1;
-        at -= fractions[k];
-    }
-    return 0;
 }
 
 tarn_status tarn_collection_filter(tarn_collection *c, tarn_keep keep, void *context,

@@ -381,6 +381,14 @@ static tarn_status check_sum(const tarn_fold *f, uint64_t number, const tarn_row
         (unsigned long long)number, have, want);
 }
 
+tarn_status tarn__fold_check(tarn_fold *f, uint64_t number, tarn__located *l,
+                             const unsigned char *bytes, tarn_error *err)
+{
+    memcpy(l->block, bytes, 512);
+    TARN_TRY(tarn__locate_check(&f->place, number, l, err));
+    return check_sum(f, number, &l->row, bytes + 512, (size_t)l->row.size, err);
+}
+
 /* Header and payload in one view: one look at the file, one read where it is read. */
 static tarn_status checked_view(tarn_fold *f, uint64_t number, tarn__located *l,
                                 tarn_view *out, tarn_error *err)
@@ -390,10 +398,7 @@ static tarn_status checked_view(tarn_fold *f, uint64_t number, tarn__located *l,
     size_t size = (size_t)l->row.size;
     TARN_TRY(tarn__filecache_view(f->files, l->row.shard, l->row.offset, size + 512,
                                   &whole, err));
-    memcpy(l->block, whole.data, 512);
-    tarn_status status = tarn__locate_check(&f->place, number, l, err);
-    if (status == TARN_OK)
-        status = check_sum(f, number, &l->row, whole.data + 512, size, err);
+    tarn_status status = tarn__fold_check(f, number, l, whole.data, err);
     if (status == TARN_OK)
         *out = (tarn_view){whole.data + 512, size, whole.owned};
     else

@@ -30,4 +30,10 @@ TARN_CHECKED tarn_status tarn__fold_order(tarn_fold *fold, const uint32_t **out,
                                           tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_group(tarn_fold *fold, tarn_error *err);
 
+/* Whether the header and payload at bytes are those of a row, which tarn__locate_row has
+ * put into located; what the header says is there afterwards. */
+TARN_CHECKED tarn_status tarn__fold_check(tarn_fold *fold, uint64_t row,
+                                          tarn__located *located,
+                                          const unsigned char *bytes, tarn_error *err);
+
 #endif

@@ -54,26 +54,15 @@ static bool lacks_sums(const tarn_fold_writer *w)
 /* The checksums that the fold has, for the scans of its shards. */
 static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
 {
-    const tarn__sums *sums = tarn_fold_index(w->base)->sums;
+    const tarn_index *index = tarn_fold_index(w->base);
     uint64_t at = 0;
-    if (!sums || !sums->checksums) {
+    if (!index->sums || !index->sums->checksums) {
         w->scanning.sums = false;
         return TARN_OK;
     }
     for (size_t i = 0; i < w->n_base; i++) {
-        tarn__scan *scan = &w->build.scans[i];
-        if (sums->stamps[i].rows != scan->n_rows ||
-            sums->stamps[i].digest != scan->stamp.digest)
-            return tarn__fail_at(err, TARN_ERR_STALE, w->build.paths[i], TARN_NO_OFFSET,
-                                 "the shard is not the one that was indexed; run tarn "
-                                 "index again");
-        scan->checksums = malloc((scan->n_rows + 1) * sizeof *scan->checksums);
-        if (!scan->checksums) return tarn__fail_memory(err);
-        for (size_t k = 0; k < scan->n_rows; k++, at++) {
-            TARN_TRY(tarn__sums_check(tarn_fold_index(w->base)->sums,
-                                      TARN__PART_CHECKSUMS, at, err));
-            scan->checksums[k] = sums->checksums[at];
-        }
+        TARN_TRY(tarn__writer_take_checksums(w, i, index, (uint32_t)i, at, err));
+        at += w->build.scans[i].n_rows;
     }
     return TARN_OK;
 }
@@ -285,17 +274,22 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
     return is_void(w, left) ? tarn__stage_done(&w->stage, err) : TARN_OK;
 }
 
+tarn_status tarn__writer_count(tarn_fold_writer *w, size_t shard, tarn_error *err)
+{
+    const tarn__scan *scan = &w->build.scans[shard];
+    w->n_rows += scan->n_rows;
+    for (size_t k = 0; k < scan->fields.count; k++) {
+        tarn__name name = tarn__names_get(&scan->fields, k);
+        uint32_t id;
+        TARN_TRY(tarn__names_add(&w->known, name.data, name.size, &id, err));
+    }
+    return TARN_OK;
+}
+
 static tarn_status count_found(tarn_fold_writer *w, tarn_error *err)
 {
-    for (size_t i = 0; i < w->n_shards; i++) {
-        const tarn__scan *scan = &w->build.scans[i];
-        w->n_rows += scan->n_rows;
-        for (size_t k = 0; k < scan->fields.count; k++) {
-            tarn__name name = tarn__names_get(&scan->fields, k);
-            uint32_t id;
-            TARN_TRY(tarn__names_add(&w->known, name.data, name.size, &id, err));
-        }
-    }
+    for (size_t i = 0; i < w->n_shards; i++)
+        TARN_TRY(tarn__writer_count(w, i, err));
     return TARN_OK;
 }
 
@@ -310,5 +304,14 @@ tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
     if (status == TARN_OK) status = count_found(w, err);
     tarn_folder_close(folder);
     tarn__names_reset(&left);
+    return status;
+}
+
+tarn_status tarn__writer_scan(tarn_fold_writer *w, size_t from, bool sums,
+                              tarn_error *err)
+{
+    bool before = w->scanning.sums;
+    tarn_status status = scan_from(w, from, sums, err);
+    w->scanning.sums = before;
     return status;
 }

@@ -20,16 +20,22 @@ void tarn__keyset_reset(tarn__keyset *set);
 /* Begins with the runs of the next scan, which is scans[n_scans]. */
 TARN_CHECKED tarn_status tarn__keyset_next_scan(tarn__keyset *set, tarn_error *err);
 
-/* The hash of a key that the next two want. Its place in the table is on its way into the
+/* The hash of a key that the others want. Its place in the table is on its way into the
  * cache when this returns. */
 uint64_t tarn__keyset_hash(const tarn__keyset *set, const char *key, size_t len);
 
 /* Whether a key is there. */
 bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const char *key,
                       size_t len, uint64_t hash);
+/* The scan that has it, or SIZE_MAX. */
+size_t tarn__keyset_find(const tarn__keyset *set, const tarn__scan *scans,
+                         const char *key, size_t len, uint64_t hash);
 
 /* Adds the key of the next run of the last scan, which must not be there yet. */
 TARN_CHECKED tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans,
                                           uint64_t hash, tarn_error *err);
+
+/* The next run of the last scan has a key that is there. */
+TARN_CHECKED tarn_status tarn__keyset_pass(tarn__keyset *set, tarn_error *err);
 
 #endif

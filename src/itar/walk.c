@@ -2,7 +2,6 @@
  * handed on in order. A thread that has read its group waits for its turn. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/pool.h"
+#include "base/turns.h"
 #include "itar/collection.h"
 
 enum {
@@ -20,13 +20,13 @@ enum {
 };
 
 typedef struct loaded {
+    tarn__desk desk;
     tarn__buf bytes; /* of all small files of the group */
     tarn__buf paths; /* of all large ones, each ended by a NUL */
     tarn__buf path;
     tarn_field *fields;
     size_t *places; /* in bytes or paths; fields point there once all is read */
     size_t n_fields, field_capacity, place_capacity;
-    struct loaded *next;
 } loaded;
 
 typedef struct walk {
@@ -34,13 +34,7 @@ typedef struct walk {
     tarn_walk_options options;
     tarn_put put;
     void *context;
-    pthread_mutex_t lock;
-    pthread_cond_t turned;
-    size_t turn; /* the group that is handed on next */
-    bool stopped;
-    loaded *spare;
-    tarn_error error; /* of the group that failed first in order */
-    tarn_status status;
+    tarn__turns turns;
 } walk;
 
 /* --- Reading a group
@@ -168,43 +162,6 @@ static void free_loaded(loaded *l)
     free(l);
 }
 
-static loaded *take_loaded(walk *w)
-{
-    pthread_mutex_lock(&w->lock);
-    loaded *l = w->spare;
-    if (l) w->spare = l->next;
-    pthread_mutex_unlock(&w->lock);
-    return l ? l : new_loaded();
-}
-
-/* Waits until all groups before this one are through; false if one of them failed. */
-static bool wait_for_turn(walk *w, size_t number)
-{
-    pthread_mutex_lock(&w->lock);
-    while (w->turn != number && !w->stopped)
-        pthread_cond_wait(&w->turned, &w->lock);
-    bool mine = !w->stopped;
-    pthread_mutex_unlock(&w->lock);
-    return mine;
-}
-
-static void pass_turn(walk *w, loaded *l, tarn_status status, const tarn_error *why)
-{
-    pthread_mutex_lock(&w->lock);
-    w->turn++;
-    if (status != TARN_OK) {
-        w->stopped = true;
-        w->status = status;
-        w->error = *why;
-    }
-    if (l) {
-        l->next = w->spare;
-        w->spare = l;
-    }
-    pthread_cond_broadcast(&w->turned);
-    pthread_mutex_unlock(&w->lock);
-}
-
 /* Groups before one that fails are handed on all the same. */
 static tarn_status walk_group(void *context, size_t number)
 {
@@ -212,15 +169,16 @@ static tarn_status walk_group(void *context, size_t number)
     size_t from = number * GROUP, to = from + GROUP;
     tarn_error why;
     if (to > w->c->n_samples) to = w->c->n_samples;
-    loaded *l = take_loaded(w);
+    loaded *l = (loaded *)tarn__turns_desk(&w->turns);
+    if (!l) l = new_loaded();
     tarn_status status =
         l ? load_group(w->c, l, from, to, &why) : tarn__fail_memory(&why);
-    if (!wait_for_turn(w, number)) {
+    if (!tarn__turns_wait(&w->turns, number)) {
         if (l) free_loaded(l);
         return TARN_ERR_CANCELLED;
     }
     if (status == TARN_OK) status = hand_on(w, l, from, to, &why);
-    pass_turn(w, l, status, &why);
+    tarn__turns_pass(&w->turns, l ? &l->desk : NULL, status, &why);
     return status;
 }
 
@@ -231,21 +189,16 @@ tarn_status tarn_collection_walk(tarn_collection *c, const tarn_walk_options *op
     if (!c->samples)
         return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
     walk w = {.c = c, .options = taken, .put = put, .context = context};
-    pthread_mutex_init(&w.lock, NULL);
-    pthread_cond_init(&w.turned, NULL);
+    tarn__turns_init(&w.turns);
     size_t groups = (c->n_samples + GROUP - 1) / GROUP, failed;
     tarn_status status = tarn__parallel(tarn__thread_count(taken.threads), groups,
                                         walk_group, &w, &failed);
     if (status != TARN_OK) {
-        status = w.status;
-        if (err) *err = w.error;
+        status = w.turns.status;
+        if (err) *err = w.turns.error;
     }
-    while (w.spare) {
-        loaded *next = w.spare->next;
-        free_loaded(w.spare);
-        w.spare = next;
-    }
-    pthread_mutex_destroy(&w.lock);
-    pthread_cond_destroy(&w.turned);
+    for (loaded *l; (l = (loaded *)tarn__turns_desk(&w.turns));)
+        free_loaded(l);
+    tarn__turns_reset(&w.turns);
     return status;
 }

@@ -127,6 +127,7 @@ static void close_writer(tarn_fold_writer *w)
     free(w->fields);
     free(w->guesses);
     free(w->plan.members);
+    tarn__writer_reset_origins(w);
     free(w);
 }
 
@@ -491,4 +492,18 @@ void tarn_fold_writer_abandon(tarn_fold_writer *w)
     if (w->open) tarn__writer_drop_shard(w);
     (void)!tarn__stage_discard(&w->stage, NULL);
     close_writer(w);
+}
+
+/* --- For adopt.c ----------------------------------------------------------------------
+ */
+
+tarn_status tarn__writer_end_shard(tarn_fold_writer *w, tarn_error *err)
+{
+    return w->open ? end_shard(w, err) : TARN_OK;
+}
+
+tarn_status tarn__writer_name_shard(const tarn_fold_writer *w, char **out,
+                                    tarn_error *err)
+{
+    return name_shard(w, out, err);
 }

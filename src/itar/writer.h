@@ -1,5 +1,5 @@
-/* A fold that is being written, as its two files see it: writer.c adds samples, found.c
- * deals with what is in the folder already. */
+/* A fold that is being written, as its files see it: writer.c adds samples, found.c
+ * deals with what is in the folder already, adopt.c takes whole shards of other folds. */
 #ifndef TARN_ITAR_WRITER_H
 #define TARN_ITAR_WRITER_H
 
@@ -10,6 +10,12 @@
 #include "itar/keyset.h"
 #include "itar/scan.h"
 #include "tar/writer.h"
+
+/* Where a shard that was taken from another fold comes from. */
+typedef struct tarn__origin {
+    size_t shard;
+    char *path;
+} tarn__origin;
 
 struct tarn_fold_writer {
     tarn_fold_writer_options options;
@@ -38,6 +44,8 @@ struct tarn_fold_writer {
     uint32_t *guesses; /* the number of the k-th field of a sample, last time */
     size_t guess_capacity;
     tarn_written written;
+    tarn__origin *origins; /* see adopt.c */
+    size_t n_origins, origin_capacity;
 };
 
 /* Makes room for one more shard; takes both strings over. */
@@ -53,5 +61,26 @@ TARN_CHECKED tarn_status tarn__writer_has(tarn_fold_writer *writer, const char *
 /* Decides by the options what becomes of the fold and the finished shards that are there:
  * takes them in, plans to replace them, or refuses. */
 TARN_CHECKED tarn_status tarn__writer_found(tarn_fold_writer *writer, tarn_error *err);
+
+/* Finishes the shard at hand, if there is one. */
+TARN_CHECKED tarn_status tarn__writer_end_shard(tarn_fold_writer *writer,
+                                                tarn_error *err);
+/* The file name of the next shard; the caller frees it. */
+TARN_CHECKED tarn_status tarn__writer_name_shard(const tarn_fold_writer *writer,
+                                                 char **out, tarn_error *err);
+/* Counts the rows and fields of a shard that others wrote. */
+TARN_CHECKED tarn_status tarn__writer_count(tarn_fold_writer *writer, size_t shard,
+                                            tarn_error *err);
+/* Looks through the shards from a number on, at every byte with sums. */
+TARN_CHECKED tarn_status tarn__writer_scan(tarn_fold_writer *writer, size_t from,
+                                           bool sums, tarn_error *err);
+/* Gives the scan of a shard the checksums that an index has of its shard number, whose
+ * first row is first, after making sure that both are of the same shard. */
+TARN_CHECKED tarn_status tarn__writer_take_checksums(tarn_fold_writer *writer,
+                                                     size_t shard,
+                                                     const tarn_index *index,
+                                                     uint32_t number, uint64_t first,
+                                                     tarn_error *err);
+void tarn__writer_reset_origins(tarn_fold_writer *writer);
 
 #endif

@@ -1,0 +1,176 @@
+/* Converting samples: from a fold, from streams or from plain files, to wherever samples
+ * can be put. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "convert.h"
+
+typedef enum source_kind { FOLD, STREAMS, FILES } source_kind;
+
+typedef struct conversion {
+    cli_args sources; /* the words without the last */
+    const char *target;
+    uint64_t from, to;
+    cli_out out;
+} conversion;
+
+/* --- What was asked for
+ * ------------------------------------------------------------------
+ */
+
+/* A folder of shards, "DIR:FOLD" or an index. */
+static bool is_fold(const char *word)
+{
+    tarn_error err;
+    tarn_folder *folder;
+    if (cli_ends_with(word, ".taridx")) return true;
+    if (!cli_is_folder(word)) {
+        const char *colon = strrchr(word, ':');
+        return colon && !strchr(colon, '/') && access(word, F_OK) != 0;
+    }
+    tarn_status status = tarn_folder_open(word, &folder, &err);
+    if (status == TARN_OK) tarn_folder_close(folder);
+    return status != TARN_ERR_NOT_FOUND;
+}
+
+static int find_kind(const cli_args *args, source_kind *out)
+{
+    int archives = 0, folds = 0, n = args->n_words;
+    for (int i = 0; i < n; i++) {
+        if (cli_is_archive(args->words[i]) && !cli_is_folder(args->words[i]))
+            archives++;
+        else if (is_fold(args->words[i]))
+            folds++;
+    }
+    if (folds && n > 1)
+        return cli_usage(args->command,
+                         "one fold at a time; tarn merge joins folds first");
+    if (archives && archives < n)
+        return cli_usage(args->command,
+                         "tar archives and other files cannot be converted in one go");
+    *out = folds ? FOLD : archives ? STREAMS : FILES;
+    /* One plain archive can be looked through for an order. */
+    if (*out == STREAMS && n == 1 && cli_has(args, "shuffle") &&
+        !cli_is_stream(args->words[0]))
+        *out = FOLD;
+    return CLI_OK;
+}
+
+static bool read_bound(const char **at, uint64_t *out)
+{
+    char *end;
+    if (**at < '0' || **at > '9') return true;
+    errno = 0;
+    *out = strtoull(*at, &end, 10);
+    *at = end;
+    return errno == 0;
+}
+
+static int take_range(conversion *c)
+{
+    const char *text = cli_value(&c->sources, "range"), *at = text;
+    c->from = 0;
+    c->to = UINT64_MAX;
+    if (!text) return CLI_OK;
+    bool good = read_bound(&at, &c->from) && *at++ == ':' && read_bound(&at, &c->to);
+    if (good && !*at && c->from <= c->to) return CLI_OK;
+    return cli_usage(c->sources.command,
+                     "--range takes two numbers, as in 0:1000, not %s", text);
+}
+
+/* --- The three kinds
+ * ---------------------------------------------------------------------
+ */
+
+static int choose(conversion *c, tarn_fold *fold)
+{
+    tarn_error err;
+    uint64_t seed = 0;
+    const cli_args *args = &c->sources;
+    int status = cli_filter(args, fold);
+    if (status != CLI_OK) return status;
+    if (!cli_seed(args, "shuffle", &seed)) return CLI_USAGE;
+    if (cli_has(args, "shuffle") && tarn_fold_shuffle(fold, seed, &err) != TARN_OK)
+        return cli_fail(&err);
+    if (cli_has(args, "range") && tarn_fold_slice(fold, c->from, c->to, &err) != TARN_OK)
+        return cli_fail(&err);
+    return CLI_OK;
+}
+
+/* The fold keeps its name unless the target says another. */
+static int open_out(conversion *c, const tarn_fold *fold)
+{
+    const char *name = fold ? tarn_fold_name(fold) : "train";
+    if (strpbrk(name, "_/\\.")) name = "train";
+    return cli_out_open(&c->out, &c->sources, c->target, &name, 1);
+}
+
+static int convert_fold(conversion *c)
+{
+    tarn_fold *fold;
+    tarn_keys keys = cli_out_is_folder(c->target) ? TARN_KEYS_BASE : TARN_KEYS_PATH;
+    int status = cli_open_keys(&c->sources, c->sources.words[0], keys, &fold);
+    if (status != CLI_OK) return status;
+    cli_feed feed = {.args = &c->sources, .out = &c->out};
+    status = choose(c, fold);
+    if (status == CLI_OK) status = open_out(c, fold);
+    if (status == CLI_OK) status = cli_feed_fold(&feed, fold);
+    tarn_fold_close(fold);
+    return status;
+}
+
+static int convert_streams(conversion *c)
+{
+    cli_feed feed = {.args = &c->sources, .out = &c->out, .from = c->from, .to = c->to};
+    if (cli_has(&c->sources, "shuffle"))
+        return cli_usage(
+            c->sources.command,
+            "--shuffle needs an index to choose from, and a stream has none: "
+            "convert it into a folder first, and then that");
+    int status = open_out(c, NULL);
+    return status == CLI_OK ? cli_feed_streams(&feed) : status;
+}
+
+static int convert_files(conversion *c)
+{
+    static const char *const not_here[] = {"fields", "samples", "range", "check"};
+    if (cli_has(&c->sources, "files"))
+        return cli_usage(c->sources.command, "%s: these are plain files already",
+                         c->sources.words[0]);
+    for (size_t i = 0; i < sizeof not_here / sizeof not_here[0]; i++)
+        if (cli_has(&c->sources, not_here[i]))
+            return cli_usage(c->sources.command,
+                             "--%s is for folds and archives; plain files are packed as "
+                             "they are",
+                             not_here[i]);
+    return cli_pack_files(&c->sources, c->target);
+}
+
+static int convert_to_files(conversion *c)
+{
+    static const char *const not_here[] = {"range",  "shuffle", "max-count", "max-size",
+                                           "append", "no-sync", "resume",    "level"};
+    for (size_t i = 0; i < sizeof not_here / sizeof not_here[0]; i++)
+        if (cli_has(&c->sources, not_here[i]))
+            return cli_usage(c->sources.command, "--%s and --files exclude each other",
+                             not_here[i]);
+    if (!cli_out_is_folder(c->target))
+        return cli_usage(c->sources.command, "--files needs a folder as target, not %s",
+                         c->target);
+    return cli_extract_to(&c->sources, c->target);
+}
+
+int cli_convert_samples(const cli_args *args)
+{
+    conversion c = {.sources = *args, .target = args->words[args->n_words - 1]};
+    source_kind kind;
+    c.sources.n_words--;
+    int status = take_range(&c);
+    if (status == CLI_OK) status = find_kind(&c.sources, &kind);
+    if (status != CLI_OK) return status;
+    if (kind == FILES) return convert_files(&c);
+    if (cli_has(args, "files")) return convert_to_files(&c);
+    return kind == FOLD ? convert_fold(&c) : convert_streams(&c);
+}

@@ -1,0 +1,320 @@
+/* tarn split: several folds out of one, by samples or by whole shards. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "feed.h"
+
+typedef struct splitting {
+    const cli_args *args;
+    cli_list list; /* holds the names */
+    const char *names[CLI_MAX_PARTS];
+    double fractions[CLI_MAX_PARTS]; /* of the parts behind the first */
+    size_t n_parts;
+    uint64_t seed;
+    tarn_fold *fold;
+    tarn_fold_info info;
+    cli_out out;
+} splitting;
+
+/* --- What was asked for
+ * ------------------------------------------------------------------
+ */
+
+/* "NAME=FRACTION", or a name alone, which gets what the others leave. */
+static int take_part(const splitting *s, char *item, double *out_fraction, bool *out_rest)
+{
+    char *equals = strchr(item, '='), *end;
+    *out_rest = !equals;
+    *out_fraction = 0;
+    if (!equals) return CLI_OK;
+    *equals = '\0';
+    *out_fraction = strtod(equals + 1, &end);
+    if (end != equals + 1 && !*end && *out_fraction > 0 && *out_fraction <= 1)
+        return CLI_OK;
+    return cli_usage(s->args->command,
+                     "--into takes NAME=FRACTION, as in val=0.1, not %s=%s", item,
+                     equals + 1);
+}
+
+static int check_sum(const splitting *s, double sum, bool has_rest)
+{
+    if (has_rest ? sum < 1 + 1e-9 : fabs(sum - 1) < 1e-9) return CLI_OK;
+    return cli_usage(
+        s->args->command,
+        "the fractions add up to %g, not 1; a name without one gets the rest", sum);
+}
+
+/* The part that gets the rest is the first one for the library. */
+static int take_parts(splitting *s)
+{
+    const char *into = cli_value(s->args, "into");
+    double fractions[CLI_MAX_PARTS], sum = 0;
+    size_t rest = SIZE_MAX;
+    if (!into) return cli_usage(s->args->command, "--into is needed");
+    if (!cli_list_get(into, &s->list)) return CLI_DATA;
+    if (s->list.count < 2 || s->list.count > CLI_MAX_PARTS)
+        return cli_usage(s->args->command, "--into takes 2 to %d folds", CLI_MAX_PARTS);
+    for (size_t i = 0; i < s->list.count; i++) {
+        bool is_rest;
+        int status =
+            take_part(s, (char *)(uintptr_t)s->list.items[i], &fractions[i], &is_rest);
+        if (status != CLI_OK) return status;
+        if (is_rest && rest != SIZE_MAX)
+            return cli_usage(s->args->command, "%s and %s cannot both get the rest",
+                             s->list.items[rest], s->list.items[i]);
+        if (is_rest) rest = i;
+        sum += fractions[i];
+    }
+    int status = check_sum(s, sum, rest != SIZE_MAX);
+    if (status != CLI_OK) return status;
+    if (rest == SIZE_MAX) rest = 0;
+    s->names[s->n_parts++] = s->list.items[rest];
+    for (size_t i = 0; i < s->list.count; i++) {
+        if (i == rest) continue;
+        s->fractions[s->n_parts - 1] = fractions[i];
+        s->names[s->n_parts++] = s->list.items[i];
+    }
+    return cli_seed(s->args, "seed", &s->seed) ? CLI_OK : CLI_USAGE;
+}
+
+static int open_out(splitting *s)
+{
+    const char *target = cli_value(s->args, "output");
+    if (target && !cli_out_is_folder(target))
+        return cli_usage(s->args->command, "--output is a folder, not %s", target);
+    return cli_out_open(&s->out, s->args, target, s->names, s->n_parts);
+}
+
+/* --- By samples
+ * --------------------------------------------------------------------------
+ */
+
+static int split_samples(splitting *s)
+{
+    tarn_error err;
+    uint8_t *parts = malloc(s->info.samples + 1);
+    if (!parts) abort();
+    cli_feed feed = {.args = s->args, .out = &s->out, .parts = parts};
+    int status = CLI_OK;
+    if (tarn_fold_split(s->fold, s->fractions, s->n_parts - 1, s->seed, parts, &err) !=
+        TARN_OK)
+        status = cli_fail(&err);
+    if (status == CLI_OK) status = open_out(s);
+    if (status == CLI_OK) status = cli_feed_fold(&feed, s->fold);
+    free(parts);
+    return status;
+}
+
+/* --- By shards
+ * ---------------------------------------------------------------------------
+ */
+
+typedef struct shard {
+    uint64_t chance, samples;
+    uint32_t number;
+    uint8_t part;
+} shard;
+
+/* A finalizer that spreads all bits (splitmix64). */
+static uint64_t scatter(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static int compare_chances(const void *left, const void *right)
+{
+    const shard *a = left, *b = right;
+    if (a->chance != b->chance) return a->chance < b->chance ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const shard *a = left, *b = right;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* A sample in two shards would be torn. */
+static int fail_torn(const splitting *s, const tarn_sample *sample, const tarn_row *a,
+                     const tarn_row *b)
+{
+    tarn_text key = {0};
+    tarn_error err;
+    char shown[200] = "?";
+    if (tarn_fold_names(s->fold, tarn_sample_row(sample, 0), &key, NULL, &err) == TARN_OK)
+        tarn_printable(shown, sizeof shown, key.data, key.size);
+    fprintf(stderr, "tarn: sample %s is in %s and in %s: split with --by samples\n",
+            shown, tarn_fold_shard_path(s->fold, a->shard),
+            tarn_fold_shard_path(s->fold, b->shard));
+    tarn_text_reset(&key);
+    return CLI_DATA;
+}
+
+static int count_samples(const splitting *s, shard *shards)
+{
+    tarn_error err;
+    tarn_sample sample;
+    tarn_row first, row;
+    const tarn_index *index = tarn_fold_index(s->fold);
+    for (uint64_t i = 0; i < s->info.samples; i++) {
+        if (tarn_fold_sample(s->fold, i, &sample, &err) != TARN_OK ||
+            tarn_index_row(index, tarn_sample_row(&sample, 0), &first, &err) != TARN_OK)
+            return cli_fail(&err);
+        for (uint32_t k = 1; k < sample.count; k++) {
+            if (tarn_index_row(index, tarn_sample_row(&sample, k), &row, &err) != TARN_OK)
+                return cli_fail(&err);
+            if (row.shard != first.shard) return fail_torn(s, &sample, &first, &row);
+        }
+        shards[first.shard].samples++;
+    }
+    return CLI_OK;
+}
+
+/* In an order of chance, each part takes shards for as long as that brings it nearer to
+ * what it should have. */
+static int deal(const splitting *s, shard *shards, size_t count)
+{
+    size_t at = 0;
+    qsort(shards, count, sizeof *shards, compare_chances);
+    for (size_t k = 1; k <= s->n_parts; k++) {
+        bool rest = k == s->n_parts;
+        size_t part = rest ? 0 : k, first = at;
+        double want = rest ? 0 : s->fractions[k - 1] * (double)s->info.samples;
+        for (double have = 0; at < count; at++) {
+            double more = (double)shards[at].samples;
+            if (!rest && have + more - want > want - have) break;
+            have += more;
+            shards[at].part = (uint8_t)part;
+        }
+        if (at > first) continue;
+        fprintf(
+            stderr,
+            "tarn: fold %s would get no shard: %s, and not to be cut; split with --by "
+            "samples\n",
+            s->names[part], cli_count(count, "shard"));
+        return CLI_DATA;
+    }
+    qsort(shards, count, sizeof *shards, compare_numbers);
+    return CLI_OK;
+}
+
+static tarn_status adopt(splitting *s, const shard *shards, size_t count, tarn_error *err)
+{
+    tarn_adopt how = cli_has(s->args, "copy") ? TARN_ADOPT_COPY : TARN_ADOPT_LINK;
+    uint32_t *numbers = malloc((count + 1) * sizeof *numbers);
+    if (!numbers) abort();
+    tarn_status status = TARN_OK;
+    for (size_t part = 0; status == TARN_OK && part < s->n_parts; part++) {
+        size_t n = 0;
+        for (size_t i = 0; i < count; i++)
+            if (shards[i].part == part) numbers[n++] = shards[i].number;
+        status = tarn_fold_writer_adopt(s->out.fold[part], s->fold, numbers, n, how, err);
+    }
+    free(numbers);
+    return status;
+}
+
+static int split_shards(splitting *s)
+{
+    tarn_error err;
+    size_t count = (size_t)s->info.shards;
+    shard *shards = calloc(count + 1, sizeof *shards);
+    if (!shards) abort();
+    for (size_t i = 0; i < count; i++) {
+        shards[i].number = (uint32_t)i;
+        shards[i].chance = scatter(scatter(s->seed) ^ i);
+    }
+    int status = count_samples(s, shards);
+    if (status == CLI_OK) status = deal(s, shards, count);
+    if (status == CLI_OK) status = open_out(s);
+    if (status == CLI_OK) {
+        if (adopt(s, shards, count, &err) == TARN_OK) {
+            status = cli_out_finish(&s->out);
+        } else {
+            status = cli_fail(&err);
+            cli_out_drop(&s->out);
+        }
+    }
+    free(shards);
+    return status;
+}
+
+static int split(splitting *s)
+{
+    tarn_error err;
+    const char *by = cli_value(s->args, "by");
+    bool shards = by && strcmp(by, "shards") == 0;
+    if (by && !shards && strcmp(by, "samples") != 0)
+        return cli_usage(s->args->command, "--by is samples or shards, not %s", by);
+    if (!shards && cli_has(s->args, "copy"))
+        return cli_usage(s->args->command, "--copy is for --by shards");
+    if (shards && (cli_has(s->args, "max-count") || cli_has(s->args, "max-size")))
+        return cli_usage(s->args->command, "--by shards leaves the shards as they are");
+    int status = take_parts(s);
+    if (status == CLI_OK) status = cli_open(s->args, s->args->words[0], &s->fold);
+    if (status != CLI_OK) return status;
+    if (tarn_fold_info_get(s->fold, &s->info, &err) != TARN_OK) return cli_fail(&err);
+    return shards ? split_shards(s) : split_samples(s);
+}
+
+static int run(const cli_args *args)
+{
+    splitting s = {.args = args};
+    int status = split(&s);
+    tarn_fold_close(s.fold);
+    cli_list_free(&s.list);
+    return status;
+}
+
+static const cli_option options[] = {
+    {"into", 0, "LIST", "names and fractions: train=0.9,val=0.1, or train,val=0.1"},
+    {"output", 'o', "DIR", "the folder for the new folds"},
+    {"seed", 0, "N", "which samples or shards go where (default 0)"},
+    {"by", 0, "WHAT",
+     "samples (default): exact, written anew; shards: linked as they are"},
+    {"copy", 0, NULL, "by shards: copy them instead of linking"},
+    CLI_ROLL_OPTIONS,
+    CLI_FOLD_OPTIONS,
+    {"check", 0, NULL, "by samples: compare the bytes with their checksums"},
+    CLI_KEYS,
+    {"threads", 'j', "N", "that read (default: all cores)"},
+    {"json", 0, NULL, "print the summary as JSON"},
+    {"quiet", 'q', NULL, "no progress bar and no summary"},
+    {NULL, 0, NULL, NULL}};
+
+static const cli_example examples[] = {
+    {"tarn split data/birds:all --into train,val=0.1,test=0.1 --seed 7 -o data/birds",
+     "three folds beside the old one, the same samples that tarn pack would choose"},
+    {"tarn split data/birds:all --into train=0.9,val=0.1 --by shards -o parts",
+     "whole shards, without a copy of them"},
+    {NULL, NULL}};
+
+const cli_command cli_split = {
+    .name = "split",
+    .words = "PATH",
+    .min_words = 1,
+    .max_words = 1,
+    .summary = "make several folds out of one",
+    .text =
+        "By samples, each fold gets its fraction to the nearest sample, chosen by seed "
+        "and "
+        "key alone: samples that are added later change nothing about the others' "
+        "chances. "
+        "The samples are written anew, in their old order.\n\n"
+        "By shards, nothing is written but indexes: whole shards, chosen by the seed, "
+        "get "
+        "a second name in the new folder (a hard link; a copy where that cannot be, or "
+        "with --copy), and their checksums come along. Fractions are met as nearly as "
+        "the "
+        "shards allow. The shards of most writers hold samples as they came: where these "
+        "were not shuffled, a fold of whole shards is not a fair choice of them.\n\n"
+        "A name without a fraction gets what the others leave. The source stays as it "
+        "is.",
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""convert, split and merge: nothing is lost on the way round, the real WebDataset reads what comes
+out, chance goes by seed and keys alone, and the sources stay as they were."""
+import hashlib
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+import webdataset as wds
+
+from writing import ROOT, odd_samples, write
+
+TARN = os.environ.get("TARN", str(ROOT / "build/tarn"))
+passed = failed = 0
+
+
+def check(name, ok, detail=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    print(f"{'ok' if ok else 'not ok'} {passed + failed} - {name}")
+    if not ok:
+        print(f"# {detail}")
+
+
+def tarn(*args, stdin=None, ok=True):
+    done = subprocess.run([TARN, *map(str, args)], capture_output=True, check=False, stdin=stdin)
+    if ok and done.returncode:
+        raise SystemExit(f"tarn {' '.join(map(str, args))}: {done.stderr.decode()}")
+    return done.stdout if ok else done.stderr.decode()
+
+
+def digests(folder):
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
+
+
+def flat_samples(seed, count):
+    """Samples whose names a fold can have, in the order of their keys."""
+    return [("%05d" % n + ["", "größe", "中文", " with blank"][n % 4], dict(sorted(fields.items())))
+            for n, (_, fields) in enumerate(odd_samples(seed, count))]
+
+
+def read(*shards):
+    """Every sample by the real WebDataset."""
+    return [(s["__key__"], {k: v for k, v in s.items() if not k.startswith("__")})
+            for s in wds.WebDataset([str(p) for p in shards], shardshuffle=False,
+                                    empty_check=False)]
+
+
+def read_fold(folder, fold="train"):
+    return read(*sorted(folder.glob(f"{fold}_*.tar")))
+
+
+def same_as_scan(folder, name, fold="train"):
+    """The index and the sums must be those that tarn index --sums makes of the shards."""
+    written = digests(folder)
+    tarn("index", "-q", "--sums", f"{folder}:{fold}")
+    scanned = digests(folder)
+    check(f"{name}: the index and sums that a scan makes", written == scanned,
+          [k for k in written if written[k] != scanned.get(k)])
+    tarn("verify", f"{folder}:{fold}")
+    check(f"{name}: nothing hidden is left", not any(n.startswith(".") for n in scanned), scanned)
+
+
+def round_trip(folder):
+    samples = flat_samples(1, 250)
+    first = folder / "first"
+    write("fold", [first, "train"], samples, "max_count=40")
+    before = digests(first)
+    (folder / "shards").mkdir()
+    tarn("convert", first, folder / "shards/x_%03d.tar", "--max-count", 33)
+    shards = sorted((folder / "shards").iterdir())
+    check("a fold into shards: eight of them", len(shards) == 8, shards)
+    check("and WebDataset reads the same samples in the same order", read(*shards) == samples)
+    tarn("convert", *shards, folder / "second:train", "--max-size", 300_000)
+    check("no shard is larger than --max-size",
+          max(p.stat().st_size for p in (folder / "second").glob("*.tar")) <= 300_000)
+    check("shards into a fold", read_fold(folder / "second") == samples)
+    same_as_scan(folder / "second", "shards into a fold")
+    tarn("convert", folder / "second", folder / "files", "--files")
+    found = {p.name: p.read_bytes() for p in (folder / "files").iterdir()}
+    check("a fold into files", found == {f"{k}.{f}": d for k, fs in samples
+                                         for f, d in fs.items()})
+    tarn("convert", folder / "files", folder / "third:train", "--max-count", 40)
+    check("files into a fold", read_fold(folder / "third") == samples)
+    check("all the way round: the same bytes",
+          {k: v for k, v in digests(folder / "third").items() if k.endswith(".tar")} ==
+          {k: v for k, v in before.items() if k.endswith(".tar")})
+    with open(shards[0], "rb") as stream:
+        out = tarn("convert", "-", "-", stdin=stream)
+    (folder / "piped.tar").write_bytes(out)
+    check("standard input to standard output", read(folder / "piped.tar") == samples[:33])
+    check("the source is as it was", digests(first) == before)
+
+
+def compressed(folder):
+    samples = flat_samples(2, 60)
+    write("fold", [folder / "source", "train"], samples, "max_count=25")
+    for ending in ("gz", "bz2", "xz", "zst"):
+        pattern = folder / f"c_%d.tar.{ending}"
+        tarn("convert", folder / "source", pattern, "--max-count", 20, "--level", 4)
+        made = sorted(folder.glob(f"c_*.tar.{ending}"))
+        if ending == "zst":
+            listed = subprocess.run(["sh", "-c", f"zstd -dc {made[1]} | tar -tf -"],
+                                    capture_output=True, text=True, check=True).stdout
+        else:
+            with tarfile.open(made[1]) as tar:
+                listed = "\n".join(tar.getnames())
+        check(f"{ending}: the second of three has the samples it should",
+              len(made) == 3 and listed.split("\n")[0].startswith(samples[20][0]), listed[:80])
+        tarn("convert", "::".join(map(str, made)), folder / f"fold_{ending}:train")
+        check(f"{ending}: and back", read_fold(folder / f"fold_{ending}") == samples)
+
+
+def subsets(folder):
+    samples = flat_samples(3, 120)
+    for number, (_, fields) in enumerate(samples):
+        if number % 3:
+            fields["cls"] = b"%d" % number
+            fields["json"] = b"{}"
+    samples = [(k, dict(sorted(f.items()))) for k, f in samples]
+    write("fold", [folder / "source", "train"], samples, "max_count=25")
+    chosen = random.Random(5).sample([k for k, _ in samples], 40)
+    (folder / "keys").write_text("\n".join(chosen) + "\n", encoding="utf-8")
+    want = [(k, {f: d for f, d in fs.items() if f in ("cls", "json")}) for k, fs in samples
+            if k in chosen and "cls" in fs]
+    for source in (folder / "source", folder / "source.tar"):
+        if source.suffix:
+            tarn("convert", folder / "source", source)
+        out = folder / f"subset{source.suffix}.tar"
+        tarn("convert", source, out, "--fields", "cls,json", "--samples", f"@{folder}/keys")
+        check(f"fields and samples out of {source.name}", read(out) == want)
+        tarn("convert", source, out, "--range", "10:31", "--overwrite")
+        check(f"a range out of {source.name}", read(out) == samples[10:31])
+    (folder / "keys").write_text("nobody\n", encoding="utf-8")
+    why = tarn("convert", folder / "source", folder / "no", "--samples", f"@{folder}/keys", ok=False)
+    check("a key that is not there is an error", "nobody" in why and not (folder / "no").exists(),
+          why)
+
+
+def shuffled(folder):
+    samples = flat_samples(4, 300)
+    write("fold", [folder / "a", "train"], samples, "max_count=70")
+    mixed = samples[:]
+    random.Random(1).shuffle(mixed)
+    write("fold", [folder / "b", "val"], mixed, "max_count=11")
+    orders = {}
+    for name, source, seed in (("a", "a", 9), ("b", "b", 9), ("other", "a", 10)):
+        tarn("convert", folder / source, folder / f"{name}.tar", "--shuffle", seed)
+        orders[name] = read(folder / f"{name}.tar")
+    keys = {name: [k for k, _ in order] for name, order in orders.items()}
+    check("a shuffle is a permutation", sorted(keys["a"]) == [k for k, _ in samples]
+          and keys["a"] != [k for k, _ in samples])
+    check("with all bytes", dict(orders["a"]) == dict(samples))
+    check("the same for the same seed, whatever shards and order before", orders["a"] == orders["b"])
+    check("another for another seed", keys["a"] != keys["other"])
+    # Neighbours stay neighbours one time in 300: far more would be no shuffle.
+    order = {k: n for n, (k, _) in enumerate(samples)}
+    near = sum(abs(order[x] - order[y]) == 1 for x, y in zip(keys["a"], keys["a"][1:]))
+    check("neighbours are parted", near < 12, near)
+    tarn("convert", folder / "a", folder / "few.tar", "--shuffle", 9, "--range", ":50")
+    check("its first fifty are a sample by chance", read(folder / "few.tar") == orders["a"][:50])
+
+
+def parted(folder):
+    samples = flat_samples(6, 200)
+    source = folder / "source"
+    write("fold", [source, "train"], samples, "max_count=10")
+    before = digests(source)
+    tarn("split", source, "--into", "train,val=0.1,test=0.25", "--seed", 2, "-o", folder / "s")
+    parts = {f: read_fold(folder / "s", f) for f in ("train", "val", "test")}
+    check("split by samples: as many as asked for",
+          [len(p) for p in parts.values()] == [130, 20, 50])
+    check("each sample once, whole, and in its old order",
+          all(p == [s for s in samples if s in p] for p in parts.values())
+          and sorted(k for p in parts.values() for k, _ in p) == [k for k, _ in samples])
+    tarn("split", source, "--into", "train=0.75,val=0.25", "--by", "shards", "-o", folder / "w")
+    parts = {f: read_fold(folder / "w", f) for f in ("train", "val")}
+    check("split by shards", [len(p) for p in parts.values()] == [150, 50]
+          and sorted(k for p in parts.values() for k, _ in p) == [k for k, _ in samples])
+    for fold in parts:
+        same_as_scan(folder / "w", f"split by shards, {fold}", fold)
+    tarn("merge", f"{folder}/w:train", f"{folder}/w:val", "-o", f"{folder}/m:all")
+    check("merged again: all samples, those of the first fold first",
+          read_fold(folder / "m", "all") == parts["train"] + parts["val"])
+    same_as_scan(folder / "m", "a merged fold", "all")
+    linked = {p.stat().st_ino for p in (folder / "m").glob("*.tar")}
+    check("without a copy of any shard",
+          linked == {p.stat().st_ino for p in source.glob("*.tar")})
+    tarn("convert", f"{folder}/m:all", folder / "sorted.tar", "--max-sample", 10)
+    check("and can be converted", len(read(folder / "sorted.tar")) == 200)
+    check("the source is as it was", digests(source) == before)
+
+
+def main():
+    for part in (round_trip, compressed, subsets, shuffled, parted):
+        with tempfile.TemporaryDirectory() as scratch:
+            part(pathlib.Path(scratch))
+    print(f"1..{passed + failed}")
+    return 1 if failed else 0
+
+
+sys.exit(main())
