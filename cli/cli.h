@@ -123,6 +123,7 @@ int cli_iac_get(const cli_args *args);
 int cli_iac_verify(const cli_args *args);
 /* Makes a pack of a folder, or of a manifest (a file); turns a pack into a pack, with
  * upgrade by its header alone. Both print what they did and return the exit status. */
+int cli_iac_options(const cli_args *args, tarn_iac_write_options *out);
 int cli_iac_pack(const cli_args *args, const char *output);
 int cli_iac_convert(const cli_args *args, const char *from, const char *to);
 /* By the end of its name: what is to become one. */

@@ -34,14 +34,32 @@ static int convert_arrays(const cli_args *args, const char *from, const char *to
     return status;
 }
 
+/* Not for a pack on either side. */
+static const char *const not_packs[] = {"range",      "shuffle",    "files", "lenient",
+                                        "max-sample", "allow-pipe", NULL};
+
+static const char *const not_from_packs[] = {
+    "fields", "samples", "check", "keys", "codec", "version", "header", "upgrade", NULL};
+static const char *const not_into_packs[] = {"max-count", "max-size", "resume", "append",
+                                             "upgrade",   "key",      "json",   NULL};
+
 static int convert_pack(const cli_args *args, const char *from, const char *to)
 {
-    if (args->n_words != 2 || !cli_is_pack(from) || !cli_is_pack_name(to))
-        return cli_usage(args->command, "a pack becomes a pack; tarn pack makes an .iac "
-                                        "of files");
-    int status = refuse(args, "packs", of_samples);
+    if (args->n_words != 2)
+        return cli_usage(args->command, "one pack, and one target or source");
+    int status = refuse(args, "packs", not_packs);
     if (status == CLI_OK) status = refuse(args, "packs", of_arrays);
-    return status == CLI_OK ? cli_iac_convert(args, from, to) : status;
+    if (status != CLI_OK) return status;
+    if (!cli_is_pack(from)) {
+        status = refuse(args, "a pack as target", not_into_packs);
+        return status == CLI_OK ? cli_convert_to_pack(args, from, to) : status;
+    }
+    if (cli_is_pack_name(to)) {
+        status = refuse(args, "packs", of_samples);
+        return status == CLI_OK ? cli_iac_convert(args, from, to) : status;
+    }
+    status = refuse(args, "a pack as source", not_from_packs);
+    return status == CLI_OK ? cli_convert_from_pack(args, from, to) : status;
 }
 
 static int run(const cli_args *args)
@@ -76,6 +94,7 @@ static const cli_option options[] = {
     {"reserve", 0, "N", "into .gnz: reserve room for N rows in each array"},
     {"compress", 'z', NULL, "into .npz: deflate, as np.savez_compressed does"},
     CLI_IAC_OPTIONS,
+    {"key", 0, "COLUMN", "of an .iac: the column that names the samples"},
     {"upgrade", 0, NULL, "into .iac: write the header anew, copy all else"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
@@ -96,6 +115,7 @@ static const cli_example examples[] = {
     {"tarn convert data.npz data.gnz", "arrays that can be mapped, and back"},
     {"tarn convert old.gnz new.gnz --checksums --header-pages 4", "rewritten"},
     {"tarn convert old.iac new.iac --codec zstd", "a pack with other payloads"},
+    {"tarn convert data/birds:train birds.iac", "a record for each member, and back"},
     {NULL, NULL}};
 
 const cli_command cli_convert = {
@@ -122,7 +142,11 @@ const cli_command cli_convert = {
         "interruption. The source stays as it is.\n\n"
         "Arrays go between .npy, .npz and .gnz, by the ends of the names. Metadata of a "
         ".gnz goes along into a .gnz; the others have no place for it. A .npy takes one "
-        "array. Files of NumPy are made in memory. A pack (.iac) becomes a pack.",
+        "array. Files of NumPy are made in memory. \n\n"
+        "A fold becomes a pack (.iac) with a record for each member and the columns key "
+        "and field, and such a pack becomes the same fold again. Of any other pack, a "
+        "record's payload and a JSON object of its columns are a sample; --key names the "
+        "column with the keys, without it they are row numbers.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -404,7 +404,7 @@ bool cli_is_pack_name(const char *path)
     return len > 4 && strcasecmp(path + len - 4, ".iac") == 0;
 }
 
-static int take_options(const cli_args *args, tarn_iac_write_options *o)
+int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
 {
     const char *codec = cli_value(args, "codec");
     unsigned level = 0;
@@ -430,7 +430,7 @@ int cli_iac_pack(const cli_args *args, const char *output)
     const char *source = args->words[0];
     if (args->n_words != 1)
         return cli_usage(args->command, "a pack is made of one folder or manifest");
-    int usage = take_options(args, &o);
+    int usage = cli_iac_options(args, &o);
     if (usage != CLI_OK) return usage;
     bool folder = stat(source, &st) == 0 && S_ISDIR(st.st_mode);
     tarn_status status = folder
@@ -445,7 +445,7 @@ int cli_iac_convert(const cli_args *args, const char *from, const char *to)
 {
     tarn_error err;
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
-    int usage = take_options(args, &o);
+    int usage = cli_iac_options(args, &o);
     if (usage != CLI_OK) return usage;
     tarn_status status = cli_has(args, "upgrade")
                              ? tarn_iac_upgrade(from, to, o.overwrite, &err)
