@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 #include "out.h"
@@ -111,6 +112,19 @@ bool cli_number(const cli_args *args, const char *name, unsigned *out)
     }
     *out = (unsigned)n;
     return true;
+}
+
+/* Whatever the case. */
+bool cli_ends_with(const char *text, const char *ending)
+{
+    size_t len = strlen(text), n = strlen(ending);
+    return len > n && strcasecmp(text + len - n, ending) == 0;
+}
+
+const char *cli_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
 /* Ten thousand, a million and so on, by SI; with an i by powers of two. */

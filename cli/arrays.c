@@ -18,18 +18,12 @@ typedef struct cli_arrays_file {
     size_t n_views;
 } file;
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t n = strlen(text), m = strlen(ending);
-    return n > m && strcmp(text + n - m, ending) == 0;
-}
-
 cli_kind cli_kind_of(const char *path)
 {
-    return ends_with(path, ".npy")   ? CLI_NPY
-           : ends_with(path, ".npz") ? CLI_NPZ
-           : ends_with(path, ".gnz") ? CLI_GNZ
-                                     : CLI_OTHER;
+    return cli_ends_with(path, ".npy")   ? CLI_NPY
+           : cli_ends_with(path, ".npz") ? CLI_NPZ
+           : cli_ends_with(path, ".gnz") ? CLI_GNZ
+                                         : CLI_OTHER;
 }
 
 /* --- Reading ----------------------------------------------------------------------- */

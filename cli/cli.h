@@ -54,6 +54,8 @@ bool cli_has(const cli_args *args, const char *name);
 int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
+bool cli_ends_with(const char *text, const char *ending); /* in any case */
+const char *cli_base_name(const char *path);
 
 /* A list: "a,b,c", or "@FILE" with one on each line ("@-" is standard input). */
 typedef struct cli_list {
@@ -137,6 +139,15 @@ bool cli_is_pack_name(const char *path);
     {                                                                                    \
         "header", 0, "JSON", "into .iac: an object with more fields of the header"       \
     }
+
+/* report.c: what the verifiers of all kinds of files share: problems are told as they are
+ * found, in JSON as members of a list that the verifier closes. */
+typedef struct cli_watcher {
+    cli_progress progress;
+    cli_json json;
+} cli_watcher;
+void cli_watch_begin(cli_watcher *w, const cli_args *args);
+void cli_watch_problem(void *watcher, const tarn_error *what); /* a tarn_notice */
 
 /* open.c: a fold for reading, with the options that say how. */
 int cli_open(const cli_args *args, const char *path, tarn_fold **out);

@@ -6,12 +6,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-bool cli_ends_with(const char *text, const char *ending)
-{
-    size_t len = strlen(text), n = strlen(ending);
-    return len > n && strcasecmp(text + len - n, ending) == 0;
-}
-
 bool cli_is_archive(const char *path)
 {
     return cli_is_stream(path) || cli_ends_with(path, ".tar");

@@ -22,7 +22,6 @@ int cli_feed_streams(const cli_feed *feed);
 /* What a word on the command line is, by its name and what is there. */
 bool cli_is_folder(const char *path);
 bool cli_is_archive(const char *path); /* a tar archive or stream */
-bool cli_ends_with(const char *text, const char *ending);
 
 /* pack.c: the words, all of them files, folders of files and manifests. */
 int cli_pack_files(const cli_args *args, const char *target);

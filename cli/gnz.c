@@ -388,38 +388,18 @@ int cli_gnz_get(const cli_args *args)
 
 /* --- verify ------------------------------------------------------------------------ */
 
-typedef struct watcher {
-    cli_progress progress;
-    cli_json json;
-} watcher;
-
-static void on_problem(void *context, const tarn_error *what)
-{
-    watcher *w = context;
-    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    cli_progress_end(&w->progress);
-    if (w->json.out)
-        cli_json_problem(&w->json, what);
-    else
-        printf("%s\n", tarn_error_text(what, text, sizeof text));
-}
-
 int cli_gnz_verify(const cli_args *args)
 {
     tarn_error err;
     tarn_gnz_report r;
-    watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    cli_watcher w;
     tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
     o.repair = cli_has(args, "repair");
-    o.problem = on_problem;
+    o.problem = cli_watch_problem;
     o.problem_context = &w;
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
-    cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
-    if (w.json.out) {
-        cli_json_open(&w.json, NULL, '{');
-        cli_json_open(&w.json, "problems", '[');
-    }
+    cli_watch_begin(&w, args);
     tarn_status status = tarn_gnz_verify(args->words[0], &o, &r, &err);
     cli_progress_end(&w.progress);
     if (w.json.out) {

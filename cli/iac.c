@@ -7,12 +7,6 @@
 
 #include "cli.h"
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 bool cli_is_pack(const char *path)
 {
     static const char ending[] = ".iac";
@@ -112,9 +106,9 @@ int cli_iac_info(const cli_args *args)
         tarn_iac_close(pack);
         return CLI_OK;
     }
-    printf("%s: %s, %s of payloads in a pack of version %u\n", base_name(args->words[0]),
-           cli_count(info.records, "record"), cli_count(info.data_length, "byte"),
-           info.version);
+    printf("%s: %s, %s of payloads in a pack of version %u\n",
+           cli_base_name(args->words[0]), cli_count(info.records, "record"),
+           cli_count(info.data_length, "byte"), info.version);
     char type[256], codec[256];
     tarn_printable(type, sizeof type, info.payload_type, strlen(info.payload_type));
     tarn_printable(codec, sizeof codec, info.codec_name, strlen(info.codec_name));
@@ -332,37 +326,17 @@ int cli_iac_get(const cli_args *args)
 
 /* --- verify ----------------------------------------------------------------------- */
 
-typedef struct watcher {
-    cli_progress progress;
-    cli_json json;
-} watcher;
-
-static void on_problem(void *context, const tarn_error *what)
-{
-    watcher *w = context;
-    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    cli_progress_end(&w->progress);
-    if (!w->json.out) {
-        printf("%s\n", tarn_error_text(what, text, sizeof text));
-        return;
-    }
-    cli_json_open(&w->json, NULL, '{');
-    cli_json_text(&w->json, "path", what->path);
-    if (what->offset != TARN_NO_OFFSET) cli_json_number(&w->json, "offset", what->offset);
-    cli_json_text(&w->json, "kind", tarn_status_name(what->code));
-    cli_json_text(&w->json, "message", what->message);
-    cli_json_close(&w->json, '}');
-}
-
-static void show_report(cli_json *j, const tarn_iac_report *r)
+static void show_report(cli_json *j, const tarn_iac_report *r, const tarn_error *failed)
 {
     if (!j->out) {
+        if (failed) return;
         printf("%s: %s; %s checked\n", cli_count(r->records, "record"),
                r->problems ? cli_count(r->problems, "problem") : "all good",
                cli_count(r->checksummed, "payload"));
         return;
     }
     cli_json_close(j, ']');
+    if (failed) cli_json_text(j, "error", failed->message);
     cli_json_number(j, "records", r->records);
     cli_json_number(j, "checksummed", r->checksummed);
     cli_json_number(j, "bytes", r->bytes);
@@ -375,23 +349,19 @@ int cli_iac_verify(const cli_args *args)
 {
     tarn_error err;
     tarn_iac_verify_options o = TARN_IAC_VERIFY_OPTIONS_INIT;
-    tarn_iac_report report;
-    watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    tarn_iac_report report = {0};
+    cli_watcher w;
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
     if (cli_has(args, "repair"))
         return cli_usage(args->command, "a pack has nothing it could be repaired from");
-    o.problem = on_problem;
+    o.problem = cli_watch_problem;
     o.problem_context = &w;
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
-    cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
-    if (w.json.out) {
-        cli_json_open(&w.json, NULL, '{');
-        cli_json_open(&w.json, "problems", '[');
-    }
+    cli_watch_begin(&w, args);
     tarn_status status = tarn_iac_verify(args->words[0], &o, &report, &err);
     cli_progress_end(&w.progress);
-    show_report(&w.json, &report);
+    show_report(&w.json, &report, status == TARN_OK ? NULL : &err);
     if (status != TARN_OK) return cli_fail(&err);
     return report.problems ? CLI_DATA : CLI_OK;
 }

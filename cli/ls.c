@@ -80,12 +80,6 @@ static void show(listing *l, const shown *members, size_t count)
         show_sample(l, members, count);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Long samples are shown in pieces of this many members. */
 enum { PIECE = 256 };
 
@@ -98,7 +92,7 @@ static tarn_status describe(const listing *l, uint64_t number, shown *out,
     tarn_row row;
     TARN_TRY(tarn_index_row(l->index, number, &row, err));
     *out = (shown){tarn_index_field(l->index, row.field),
-                   base_name(tarn_fold_shard_path(l->fold, row.shard)), row.offset,
+                   cli_base_name(tarn_fold_shard_path(l->fold, row.shard)), row.offset,
                    row.size};
     return TARN_OK;
 }
@@ -144,7 +138,7 @@ static void list_item(listing *l, const tarn_samples_item *item)
         n = item->count - from < PIECE ? item->count - from : PIECE;
         for (size_t k = 0; k < n; k++) {
             const tarn_samples_field *f = &item->fields[from + k];
-            members[k] = (shown){f->name, base_name(item->url), f->offset, f->size};
+            members[k] = (shown){f->name, cli_base_name(item->url), f->offset, f->size};
         }
         show(l, members, n);
         if (l->names || l->null) break;

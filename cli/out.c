@@ -13,12 +13,6 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t len = strlen(text), n = strlen(ending);
-    return len > n && strcmp(text + len - n, ending) == 0;
-}
-
 /* Whether a target is one archive, by its name. */
 static bool is_archive(const char *target)
 {
@@ -27,7 +21,7 @@ static bool is_archive(const char *target)
                                           ".tar.zst", ".tzst",   ".tar.zstd"};
     if (strcmp(target, "-") == 0 || strncmp(target, "pipe:", 5) == 0) return true;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (ends_with(target, endings[i])) return true;
+        if (cli_ends_with(target, endings[i])) return true;
     return false;
 }
 

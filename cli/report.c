@@ -48,3 +48,23 @@ int cli_finish(void)
     fprintf(stderr, "tarn: cannot write to standard output: %s\n", strerror(errno));
     return CLI_DATA;
 }
+
+void cli_watch_begin(cli_watcher *w, const cli_args *args)
+{
+    *w = (cli_watcher){.json.out = cli_has(args, "json") ? stdout : NULL};
+    cli_progress_begin(&w->progress, "verifying", !cli_has(args, "quiet"));
+    if (!w->json.out) return;
+    cli_json_open(&w->json, NULL, '{');
+    cli_json_open(&w->json, "problems", '[');
+}
+
+void cli_watch_problem(void *context, const tarn_error *what)
+{
+    cli_watcher *w = context;
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    cli_progress_end(&w->progress);
+    if (w->json.out)
+        cli_json_problem(&w->json, what);
+    else
+        printf("%s\n", tarn_error_text(what, text, sizeof text));
+}

@@ -1,27 +1,10 @@
 /* tarn verify: every check, all problems. */
 #include "cli.h"
 
-typedef struct watcher {
-    cli_progress progress;
-    cli_json json;
-} watcher;
-
-static void on_problem(void *context, const tarn_error *what)
-{
-    watcher *w = context;
-    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    cli_progress_end(&w->progress);
-    if (!w->json.out) {
-        printf("%s\n", tarn_error_text(what, text, sizeof text));
-        return;
-    }
-    cli_json_problem(&w->json, what);
-}
-
 static void on_repair(void *context, const tarn_error *what)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    watcher *w = context;
+    cli_watcher *w = context;
     fprintf(w->json.out ? stderr : stdout, "repaired: %s\n",
             tarn_error_text(what, text, sizeof text));
 }
@@ -64,22 +47,18 @@ static int run(const cli_args *args)
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     tarn_verify_report report;
     if (cli_is_gnz(args->words[0])) return cli_gnz_verify(args);
-    watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
+    cli_watcher w;
     if (cli_is_pack(args->words[0])) return cli_iac_verify(args);
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
     o.repair = cli_has(args, "repair");
     o.allow_pipe = cli_has(args, "allow-pipe");
-    o.problem = on_problem;
+    o.problem = cli_watch_problem;
     o.problem_context = &w;
     o.repaired = on_repair;
     o.repaired_context = &w;
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
-    cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
-    if (w.json.out) {
-        cli_json_open(&w.json, NULL, '{');
-        cli_json_open(&w.json, "problems", '[');
-    }
+    cli_watch_begin(&w, args);
     tarn_status status = tarn_verify(args->words[0], &o, &report, &err);
     cli_progress_end(&w.progress);
     if (w.json.out)

@@ -26,12 +26,6 @@ static tarn_status stat_sizes(const char *const *paths, size_t count, uint64_t *
     return TARN_OK;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static tarn_status stale(const tarn_fold *f, tarn_error *err, const char *what,
                          const char *shard)
 {
@@ -47,7 +41,7 @@ static tarn_status check_stamps(const tarn_fold *f, const char *const *paths,
 {
     const tarn__sums *sums = f->index->sums;
     for (size_t i = 0; i < count || i < sums->n_shards; i++) {
-        const char *have = i < count ? base_name(paths[i]) : NULL;
+        const char *have = i < count ? tarn__base_name(paths[i]) : NULL;
         const char *want =
             i < sums->n_shards ? tarn__names_get(&sums->names, i).data : NULL;
         int order = !have ? 1 : !want ? -1 : strcmp(have, want);
@@ -78,7 +72,7 @@ static tarn_status check_rowless(const tarn_fold *f, const char *path, tarn_erro
     tarn__tar_close(&tar);
     if (status == TARN_END) return TARN_OK;
     TARN_TRY(status);
-    return stale(f, err, "the index does not know shard", base_name(path));
+    return stale(f, err, "the index does not know shard", tarn__base_name(path));
 }
 
 /* Without one, every row must lie inside a shard that is there, and every shard with
@@ -257,7 +251,7 @@ static tarn_status open_any(tarn_fold *f, const char *path, tarn_error *err)
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
     if (is_file && tarn__is_index_path(path)) return open_taridx(f, path, err);
     if (!is_file) return open_folder(f, path, err);
-    f->name = strdup(base_name(path));
+    f->name = strdup(tarn__base_name(path));
     if (!f->name) return tarn__fail_memory(err);
     return attach(f, NULL, &path, 1, err);
 }

@@ -11,12 +11,6 @@
 #include "itar/folder.h"
 #include "itar/writer.h"
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* --- Looking through shards ------------------------------------------------------------
  */
 
@@ -140,8 +134,8 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
                              TARN_NO_OFFSET,
                              "the fold has keys with folders; only flat ones are added");
     for (size_t i = 0; i < count; i++)
-        TARN_TRY(tarn__writer_add_shard(w, strdup(base_name(paths[i])), strdup(paths[i]),
-                                        err));
+        TARN_TRY(tarn__writer_add_shard(w, strdup(tarn__base_name(paths[i])),
+                                        strdup(paths[i]), err));
     w->n_base = count;
     w->completes = lacks_sums(w);
     TARN_TRY(scan_from(w, 0, w->completes, err));
@@ -237,7 +231,7 @@ static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_folder *fold
     tarn__names_init(&s->coming);
     tarn__names_init(&s->going);
     for (size_t i = 0; folder && i < tarn_folder_shard_count(folder, 0); i++) {
-        const char *name = base_name(tarn_folder_shards(folder, 0)[i]);
+        const char *name = tarn__base_name(tarn_folder_shards(folder, 0)[i]);
         uint32_t id;
         TARN_TRY(tarn__names_add(&s->going, name, strlen(name), &id, err));
     }
