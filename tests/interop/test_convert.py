@@ -2,7 +2,6 @@
 """convert, split and merge: nothing is lost on the way round, the real WebDataset reads what comes
 out, chance goes by seed and keys alone, and the sources stay as they were."""
 import hashlib
-import os
 import pathlib
 import random
 import subprocess
@@ -12,24 +11,13 @@ import tempfile
 
 import webdataset as wds
 
-from writing import ROOT, odd_samples, write
-
-TARN = os.environ.get("TARN", str(ROOT / "build/tarn"))
-passed = failed = 0
-
-
-def check(name, ok, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    print(f"{'ok' if ok else 'not ok'} {passed + failed} - {name}")
-    if not ok:
-        print(f"# {detail}")
+import checks
+from checks import check
+from writing import odd_samples, write
 
 
-def tarn(*args, stdin=None, ok=True):
-    done = subprocess.run([TARN, *map(str, args)], capture_output=True, check=False, stdin=stdin)
-    if ok and done.returncode:
-        raise SystemExit(f"tarn {' '.join(map(str, args))}: {done.stderr.decode()}")
+def tarn(*args, ok=True, stdin=None):
+    done = checks.tarn(*args, ok=ok, stdin=stdin.read() if stdin else None)
     return done.stdout if ok else done.stderr.decode()
 
 
@@ -199,8 +187,7 @@ def main():
     for part in (round_trip, compressed, subsets, shuffled, parted):
         with tempfile.TemporaryDirectory() as scratch:
             part(pathlib.Path(scratch))
-    print(f"1..{passed + failed}")
-    return 1 if failed else 0
+    return check.end()
 
 
 sys.exit(main())

@@ -3,37 +3,24 @@
 finds after append, resume, overwrite and abandon."""
 import hashlib
 import json
-import os
 import pathlib
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 
 import webdataset as wds
 
+import checks
+from checks import check
 from writing import ABANDON, ROOT, odd_samples, write
 
-TARN = os.environ.get("TARN", str(ROOT / "build/tarn"))
 DATA = ROOT / "tests/data"
 SUSPEND = struct.pack("<I", 0xfffffffe)
-passed = failed = 0
-
-
-def check(name, ok, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    print(f"{'ok' if ok else 'not ok'} {passed + failed} - {name}")
-    if not ok:
-        print(f"# {detail}")
 
 
 def tarn(*args, ok=True):
-    done = subprocess.run([TARN, *map(str, args)], capture_output=True, text=True, check=False)
-    if ok and done.returncode:
-        raise SystemExit(f"tarn {' '.join(map(str, args))}: {done.stderr}")
-    return done.stdout
+    return checks.tarn(*args, ok=ok).stdout.decode()
 
 
 def digests(folder):
@@ -207,8 +194,7 @@ def main():
             part(folder)
     finally:
         shutil.rmtree(folder)
-    print(f"1..{passed + failed}")
-    return 1 if failed else 0
+    return check.end()
 
 
 sys.exit(main())

@@ -3,7 +3,6 @@
 holds, and the real WebDataset reads what came of it."""
 import csv
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -15,24 +14,7 @@ import time
 
 import webdataset as wds
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TARN = os.environ.get("TARN", str(ROOT / "build/tarn"))
-passed = failed = 0
-
-
-def check(name, ok, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    print(f"{'ok' if ok else 'not ok'} {passed + failed} - {name}")
-    if not ok:
-        print(f"# {str(detail)[:2000]}")
-
-
-def tarn(*args, ok=True, stdin=None):
-    done = subprocess.run([TARN, *map(str, args)], capture_output=True, check=False, input=stdin)
-    if ok and done.returncode:
-        raise SystemExit(f"tarn {' '.join(map(str, args))}: {done.stderr.decode()}")
-    return done
+from checks import TARN, check, tarn
 
 
 def read_back(paths):
@@ -237,8 +219,7 @@ def main():
             part(scratch)
     finally:
         shutil.rmtree(scratch)
-    print(f"1..{passed + failed}")
-    return 1 if failed else 0
+    return check.end()
 
 
 sys.exit(main())

@@ -9,17 +9,8 @@ import tempfile
 
 import webdataset as wds
 
-from writing import ABANDON, frame, odd_samples, write  # noqa: F401
-
-passed = failed = 0
-
-
-def check(name, ok, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    print(f"{'ok' if ok else 'not ok'} {passed + failed} - {name}")
-    if not ok:
-        print(f"# {detail}")
+from checks import check
+from writing import odd_samples, write
 
 
 def theirs(samples, **options):
@@ -125,8 +116,7 @@ def main():
         shards_as_theirs(folder)
     finally:
         shutil.rmtree(folder)
-    print(f"1..{passed + failed}")
-    return 1 if failed else 0
+    return check.end()
 
 
 sys.exit(main())
