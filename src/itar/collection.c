@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -21,9 +22,16 @@ tarn_status tarn_collection_new(const tarn_collection_options *options,
 {
     TARN__OPTIONS(tarn_collection_options, taken, TARN_COLLECTION_OPTIONS_INIT, options,
                   err);
+    struct stat st;
     tarn_collection *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
     c->options = taken;
+    c->options.output = NULL;
+    c->has_output = taken.output && stat(taken.output, &st) == 0;
+    if (c->has_output) {
+        c->output_dev = st.st_dev;
+        c->output_ino = st.st_ino;
+    }
     tarn__names_init(&c->keys);
     tarn__names_init(&c->fields);
     tarn__names_init(&c->folders);

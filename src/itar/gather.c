@@ -127,6 +127,20 @@ tarn_status tarn_collection_add_file(tarn_collection *c, const char *path,
 /* --- Folders --------------------------------------------------------------------------
  */
 
+static bool is_output(const tarn_collection *c, const struct stat *st)
+{
+    return c->has_output && st->st_dev == c->output_dev && st->st_ino == c->output_ino;
+}
+
+/* Its number is in the listing already, so only a likely one is looked at. */
+static bool is_output_entry(const tarn_collection *c, int dir, const struct dirent *entry)
+{
+    struct stat st;
+    return c->has_output && entry->d_ino == c->output_ino &&
+           fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_output(c, &st);
+}
+
 /* Whether an entry is a file, a folder, or nothing for us. */
 static bool sort_out(tarn_collection *c, int dir, const struct dirent *entry,
                      const char *folder, bool *is_folder)
@@ -148,6 +162,8 @@ static bool sort_out(tarn_collection *c, int dir, const struct dirent *entry,
         why = "a link to something that is no file";
     else if (type != DT_REG && type != DT_DIR && type != DT_LNK)
         why = "neither a file nor a folder";
+    else if (is_output_entry(c, dir, entry))
+        why = "the output is written there";
     *is_folder = type == DT_DIR;
     if (!why) return true;
     if (asprintf(&path, "%s/%s", folder, entry->d_name) >= 0) {
@@ -216,6 +232,10 @@ tarn_status tarn_collection_add_folder(tarn_collection *c, const char *path,
                                        tarn_error *err)
 {
     size_t len = strlen(path);
+    struct stat st;
+    if (stat(path, &st) == 0 && is_output(c, &st))
+        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+                             "the source is the output as well: choose another output");
     while (len > 1 && path[len - 1] == '/')
         len--;
     char *root = strndup(path, len);
