@@ -181,6 +181,14 @@ bool cli_keys(const cli_args *args, tarn_keys *out)
     return true;
 }
 
+int cli_refuse(const cli_args *args, const char *kind, const char *const *names)
+{
+    for (; *names; names++)
+        if (cli_has(args, *names))
+            return cli_usage(args->command, "--%s does not go with %s", *names, kind);
+    return CLI_OK;
+}
+
 static char *read_stream(FILE *in)
 {
     size_t size = 0, capacity = 1 << 16;

@@ -54,6 +54,9 @@ bool cli_has(const cli_args *args, const char *name);
 int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
+/* Options that mean nothing to what is made are not passed over in silence: names ends
+ * with NULL. */
+int cli_refuse(const cli_args *args, const char *kind, const char *const *names);
 
 /* A list: "a,b,c", or "@FILE" with one on each line ("@-" is standard input). */
 typedef struct cli_list {

@@ -50,6 +50,7 @@ static int open_folds(cli_out *out, tarn_error *err)
     const cli_args *args = out->args;
     tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
     tar_options(args, &o.tar);
+    if (cli_has(args, "pax")) o.tar.names = TARN_NAMES_PAX;
     o.append = cli_has(args, "append");
     o.resume = cli_has(args, "resume");
     o.overwrite = cli_has(args, "overwrite");
@@ -59,6 +60,11 @@ static int open_folds(cli_out *out, tarn_error *err)
     if (o.append + o.resume + o.overwrite > 1)
         return cli_usage(args->command,
                          "--append, --resume and --overwrite exclude each other");
+    if (strstr(out->target, ".tar."))
+        return cli_usage(args->command,
+                         "%s: archives end in .tar, .tar.gz, .tar.bz2, .tar.xz or "
+                         ".tar.zst",
+                         out->target);
     out->folds = true;
     for (size_t i = 0; i < out->n_parts; i++)
         if (tarn_fold_writer_open(out->target, out->names[i], &o, &out->fold[i], err) !=
@@ -102,10 +108,15 @@ int cli_out_open(cli_out *out, const cli_args *args, const char *const *names,
         out->names[i] = names[i];
     if (!has_number(out->target) && !is_archive(out->target))
         return open_folds(out, &err);
-    if (count > 1 || cli_has(args, "append") || cli_has(args, "resume"))
+    if (count > 1 || cli_has(args, "fold") || cli_has(args, "append") ||
+        cli_has(args, "resume"))
         return cli_usage(args->command,
                          "folds, --append and --resume need a folder as --output");
-    return has_number(out->target) ? open_shards(out, &err) : open_tar(out, &err);
+    if (has_number(out->target)) return open_shards(out, &err);
+    if (cli_has(args, "max-count") || cli_has(args, "max-size"))
+        return cli_usage(args->command, "%s is one archive; x_%%06d.tar makes shards",
+                         out->target);
+    return open_tar(out, &err);
 }
 
 tarn_status cli_out_put(void *context, unsigned part, const char *key,

@@ -13,6 +13,7 @@ typedef struct packing {
     double fractions[CLI_MAX_PARTS]; /* of the parts behind the first */
     size_t n_parts;
     uint64_t seed, shuffle;
+    unsigned threads;
     tarn_collection *collection;
     uint64_t told; /* notices so far */
 } packing;
@@ -48,8 +49,13 @@ static bool is_folder(const char *path)
 
 static int take_parts(packing *p)
 {
+    static const char *const foreign[] = {
+        "as",  "metadata", "checksums", "header-pages", "reserve",
+        "add", "codec",    "version",   "header",       NULL};
     const char *const more[] = {"val", "test"};
     const char *fold = cli_value(p->args, "fold");
+    int refused = cli_refuse(p->args, "samples", foreign);
+    if (refused != CLI_OK) return refused;
     p->names[0] = fold ? fold : "train";
     p->n_parts = 1;
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
@@ -65,7 +71,8 @@ static int take_parts(packing *p)
     if (p->n_parts > 2 && p->fractions[0] + p->fractions[1] > 1)
         return cli_usage(p->args->command, "--val and --test are more than all samples");
     if (!cli_seed(p->args, "seed", &p->seed) ||
-        !cli_seed(p->args, "shuffle", &p->shuffle))
+        !cli_seed(p->args, "shuffle", &p->shuffle) ||
+        !cli_number(p->args, "threads", &p->threads))
         return CLI_USAGE;
     return CLI_OK;
 }
@@ -166,7 +173,7 @@ static tarn_status walk(packing *p, tarn_error *err)
 {
     cli_progress progress;
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
-    if (!cli_number(p->args, "threads", &o.threads)) return TARN_ERR_USAGE;
+    o.threads = p->threads;
     cli_progress_begin(&progress, "packing", !cli_has(p->args, "quiet"));
     progress.samples = true;
     o.progress = cli_progress_step;
@@ -186,13 +193,14 @@ static int pack_files(packing *p)
     o.class_from_dir = cli_has(p->args, "class-from-dir");
     o.notice = tell;
     o.notice_context = p;
+    o.output = cli_value(p->args, "output");
     if (!cli_keys(p->args, &o.keys)) return CLI_USAGE;
     if (tarn_collection_new(&o, &p->collection, &err) != TARN_OK) return cli_fail(&err);
     if (collect(p, &err) != TARN_OK) return cli_fail(&err);
     tarn_collection_info_get(p->collection, &info);
     if (p->told > MAX_TOLD)
-        fprintf(stderr, "tarn: warning: %s passed over in all\n",
-                cli_count(info.passed_over, "file"));
+        fprintf(stderr, "tarn: warning: %llu passed over in all\n",
+                (unsigned long long)info.passed_over);
     if (!info.samples) {
         fprintf(stderr, "tarn: %s: no sample here\n", p->args->words[0]);
         return CLI_DATA;
@@ -202,6 +210,8 @@ static int pack_files(packing *p)
     if (status != CLI_OK) return status;
     if (walk(p, &err) != TARN_OK || write_classes(p, &err) != TARN_OK) {
         status = cli_fail(&err);
+        /* All options are checked by now: a name that cannot be is in the data. */
+        if (status == CLI_USAGE) status = CLI_DATA;
         cli_out_stop(&p->out);
         return status;
     }
@@ -320,6 +330,8 @@ static const cli_option options[] = {
      "field cls: the number of the sub-folder; names go to classes.txt"},
     {"keys", 0, "RULE",
      "base: a/b/x.jpg is sample x (default); path: a-b-x, folders joined by -"},
+    {"pax", 0, NULL,
+     "into a folder: names over 100 bytes and files over 8 GiB too; not for glzn"},
     {"threads", 'j', "N", "that read files (default: all cores)"},
     {"dry-run", 'n', NULL, "say what would be written"},
     {"lenient", 0, NULL, "of tar streams: pass over damage"},
