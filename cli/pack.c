@@ -391,7 +391,8 @@ const cli_command cli_pack = {
         "made), "
         "--append as far as rows were reserved (--reserve).\n\n"
         "With an .iac as output the source is one folder, each file a record, or one "
-        "manifest (see docs/guides).",
+        "manifest: JSON lines, where \"file\" is the file of a record and every other "
+        "member a column.",
     .options = options,
     .examples = examples,
     .run = run,

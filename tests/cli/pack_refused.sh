@@ -15,6 +15,9 @@ ls -d x* 2>/dev/null
 echo "== packs are quiet, and JSON, when told"
 refused src -q -o q.iac
 refused src --json -o j.iac
+refused src -q -o src/p.iac; refused src -q -o src/p.iac -f; "$TARN" ls src/p.iac; rm src/p.iac
+mkdir real; echo 1 > real/a.txt; ln -s a.txt real/b.txt; ln -s none real/c.txt; ln -s real linked
+refused linked -q -o l.iac; "$TARN" ls l.iac
 echo "== the output among the sources"
 refused src -o src
 refused src -q -o src/out
