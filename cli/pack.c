@@ -53,7 +53,9 @@ static int take_parts(packing *p)
         "as",  "metadata", "checksums", "header-pages", "reserve",
         "add", "codec",    "version",   "header",       NULL};
     const char *const more[] = {"val", "test"};
-    const char *fold = cli_value(p->args, "fold");
+    const char *fold = cli_value(p->args, "fold"), *output = cli_value(p->args, "output");
+    /* As "$UNSET" in a script leaves it: not the folder one happens to be in. */
+    if (output && !*output) return cli_usage(p->args->command, "--output is empty");
     int refused = cli_refuse(p->args, "samples", foreign);
     if (refused != CLI_OK) return refused;
     p->names[0] = fold ? fold : "train";

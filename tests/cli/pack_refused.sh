@@ -11,6 +11,7 @@ refused src -o x.tar --max-count 1
 refused src -o x.tar --fold a
 refused src -o x.tar.lz4
 refused src -o x -j -3
+refused src -o ""
 ls -d x* 2>/dev/null
 echo "== packs are quiet, and JSON, when told"
 refused src -q -o q.iac
