@@ -41,6 +41,9 @@ rows 'key,jpg\na,\033[31mx\n'
 printf '\xef\xbb\xbf{"key":"a","txt":"x"}\n{"key":"b","txt":null}\n{"key":"c/.","txt":"x"}\n' > m.jsonl
 refused m.jsonl -q -o n
 printf 'key,txt\nk\xfc,x\n' > m.csv; refused m.csv -q -o n
+echo "== one name in two folders of an archive"
+mkdir -p x y; echo 1 > x/a.txt; echo 2 > y/a.txt; tar cf two.tar x/a.txt y/a.txt
+refused two.tar -q -o two; refused two.tar -q -o two --keys path; "$TARN" ls two
 echo "== nobody reads"
 mkdir many; for i in $(seq 300); do echo $i > many/$i.txt; done
 "$TARN" pack many -o - | head -c 1 > /dev/null; echo "exit ${PIPESTATUS[0]}"
