@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "arrays.h"
 #include "out.h"
@@ -145,16 +146,45 @@ static int show_plan(const packing *p)
     return CLI_OK;
 }
 
-/* Class numbers mean something only with their names: one on each line. */
+static char *classes_path(const char *folder)
+{
+    size_t size = strlen(folder) + sizeof "/classes.txt";
+    char *path = malloc(size);
+    if (!path) abort();
+    snprintf(path, size, "%s/classes.txt", folder);
+    return path;
+}
+
+/* A class has the number it has in the folds that are there. */
+static int keep_classes(packing *p)
+{
+    const char *output = cli_value(p->args, "output");
+    tarn_error err;
+    cli_list list;
+    int status = CLI_OK;
+    if (!output || !cli_has(p->args, "class-from-dir")) return CLI_OK;
+    char *path = classes_path(output), *from = NULL;
+    if (access(path, F_OK) == 0 && asprintf(&from, "@%s", path) < 0) abort();
+    if (from && !cli_list_get(from, &list)) status = CLI_DATA;
+    for (size_t i = 0; from && status == CLI_OK && i < list.count; i++)
+        if (tarn_collection_add_class(p->collection, list.items[i], &err) != TARN_OK) {
+            fprintf(stderr, "tarn: %s: %s\n", path, err.message);
+            status = CLI_DATA;
+        }
+    if (from) cli_list_free(&list);
+    free(from);
+    free(path);
+    return status;
+}
+
+/* Class numbers mean something only with their names: one on each line. They come before
+ * the shards, so that who resumes finds them. */
 static tarn_status write_classes(const packing *p, tarn_error *err)
 {
     tarn_collection_info info;
     tarn_collection_info_get(p->collection, &info);
     if (!info.classes || !p->out.folds) return TARN_OK;
-    size_t size = strlen(p->out.target) + sizeof "/classes.txt";
-    char *path = malloc(size);
-    if (!path) abort();
-    snprintf(path, size, "%s/classes.txt", p->out.target);
+    char *path = classes_path(p->out.target);
     tarn_sink_options o = TARN_SINK_OPTIONS_INIT;
     o.overwrite = true;
     tarn_sink *sink;
@@ -198,6 +228,8 @@ static int pack_files(packing *p)
     o.output = cli_value(p->args, "output");
     if (!cli_keys(p->args, &o.keys)) return CLI_USAGE;
     if (tarn_collection_new(&o, &p->collection, &err) != TARN_OK) return cli_fail(&err);
+    int kept = keep_classes(p);
+    if (kept != CLI_OK) return kept;
     if (collect(p, &err) != TARN_OK) return cli_fail(&err);
     tarn_collection_info_get(p->collection, &info);
     if (p->told > MAX_TOLD)
@@ -210,7 +242,7 @@ static int pack_files(packing *p)
     if (cli_has(p->args, "dry-run")) return show_plan(p);
     int status = cli_out_open(&p->out, p->args, p->names, p->n_parts);
     if (status != CLI_OK) return status;
-    if (walk(p, &err) != TARN_OK || write_classes(p, &err) != TARN_OK) {
+    if (write_classes(p, &err) != TARN_OK || walk(p, &err) != TARN_OK) {
         status = cli_fail(&err);
         /* All options are checked by now: a name that cannot be is in the data. */
         if (status == CLI_USAGE) status = CLI_DATA;
@@ -329,7 +361,7 @@ static const cli_option options[] = {
     {"seed", 0, "N", "which samples those are (default 0)"},
     {"shuffle", 0, "SEED", "write the samples in an order made from SEED"},
     {"class-from-dir", 0, NULL,
-     "field cls: the number of the sub-folder; names go to classes.txt"},
+     "field cls: the number of the sub-folder in classes.txt, which keeps those it has"},
     {"keys", 0, "RULE",
      "base: a/b/x.jpg is sample x (default); path: a-b-x, folders joined by -"},
     {"pax", 0, NULL,

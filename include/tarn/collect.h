@@ -31,7 +31,8 @@ typedef struct tarn_collection_options {
      * given up to there, with "-" for each slash. */
     tarn_keys keys;
     bool class_from_dir; /* add a field "cls": the number of the sub-folder a sample is
-                            in, among all sub-folders sorted by name */
+                            in, among all sub-folders sorted by name, behind those of
+                            tarn_collection_add_class */
     tarn_notice notice;  /* what is passed over */
     void *notice_context;
     /* A file or folder inside the folders that is no source, because the samples are
@@ -47,6 +48,12 @@ typedef struct tarn_collection_options {
 TARN_API TARN_CHECKED tarn_status tarn_collection_new(
     const tarn_collection_options *options, tarn_collection **out, tarn_error *err);
 TARN_API void tarn_collection_free(tarn_collection *collection);
+
+/* Fixes the number of a class, before any file is added: 0 for the first, and so on. So
+ * the same class has the same number in folds that are written at different times. */
+TARN_API TARN_CHECKED tarn_status tarn_collection_add_class(tarn_collection *collection,
+                                                            const char *name,
+                                                            tarn_error *err);
 
 /* Adds all files of a folder and of the folders in it. Links to files are followed, links
  * to folders are not; names that begin with a dot, and files without a field in their

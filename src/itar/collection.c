@@ -55,6 +55,22 @@ void tarn_collection_free(tarn_collection *c)
     free(c);
 }
 
+tarn_status tarn_collection_add_class(tarn_collection *c, const char *name,
+                                      tarn_error *err)
+{
+    uint32_t id;
+    char shown[120];
+    if (c->n_entries || c->samples)
+        return tarn__fail(err, TARN_ERR_USAGE, "classes are numbered before files");
+    TARN_TRY(tarn__names_add(&c->classes, name, strlen(name), &id, err));
+    if (id == c->n_fixed) {
+        c->n_fixed++;
+        return TARN_OK;
+    }
+    return tarn__fail(err, TARN_ERR_FORMAT, "the class %s is there twice",
+                      tarn_printable(shown, sizeof shown, name, strlen(name)));
+}
+
 /* --- Adding
  * ------------------------------------------------------------------------------
  */
@@ -188,7 +204,8 @@ static int compare_names(const void *left, const void *right, void *names)
     return strcmp(tarn__names_get(names, *a).data, tarn__names_get(names, *b).data);
 }
 
-/* Classes were numbered as they were met; their number is their place by name. */
+/* Classes were numbered as they were met; their number is their place by name, behind
+ * those whose number was given. */
 static tarn_status sort_classes(tarn_collection *c, tarn_error *err)
 {
     size_t n = c->classes.count;
@@ -199,8 +216,9 @@ static tarn_status sort_classes(tarn_collection *c, tarn_error *err)
     tarn_status status = order && place ? TARN_OK : tarn__fail_memory(err);
     for (uint32_t i = 0; status == TARN_OK && i < n; i++)
         order[i] = i;
-    if (status == TARN_OK && n)
-        qsort_r(order, n, sizeof *order, compare_names, &c->classes);
+    if (status == TARN_OK && n > c->n_fixed)
+        qsort_r(order + c->n_fixed, n - c->n_fixed, sizeof *order, compare_names,
+                &c->classes);
     for (uint32_t i = 0; status == TARN_OK && i < n; i++) {
         tarn__name name = tarn__names_get(&c->classes, order[i]);
         place[order[i]] = i;

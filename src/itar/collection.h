@@ -31,6 +31,7 @@ struct tarn_collection {
     tarn__buf texts;
     tarn__entry *entries;
     size_t n_entries, entry_capacity;
+    size_t n_fixed;     /* classes whose number was given */
     uint32_t *class_of; /* of each key, by name number; filled if asked for */
     size_t class_capacity;
     tarn__collected *samples; /* once grouped */

@@ -69,6 +69,10 @@ static tarn_status note_class(tarn_collection *c, uint32_t key, const char *inne
     const char *slash = strchr(inner, '/');
     uint32_t class;
     if (!c->options.class_from_dir || !slash) return TARN_OK;
+    if (memchr(inner, '\n', (size_t)(slash - inner)))
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "the name of a class has a newline, and lists of classes have "
+                          "one on each line");
     TARN_TRY(tarn__names_add(&c->classes, inner, (size_t)(slash - inner), &class, err));
     while (key >= c->class_capacity) {
         size_t before = c->class_capacity;
