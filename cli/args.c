@@ -99,6 +99,8 @@ bool cli_has(const cli_args *args, const char *name)
     return cli_value(args, name) != NULL;
 }
 
+enum { MAX_NUMBER = 1000000 };
+
 bool cli_number(const cli_args *args, const char *name, unsigned *out)
 {
     const char *value = cli_value(args, name);
@@ -106,8 +108,12 @@ bool cli_number(const cli_args *args, const char *name, unsigned *out)
     if (!value) return true;
     errno = 0;
     unsigned long n = strtoul(value, &end, 10);
-    if (errno || end == value || *end || value[0] == '-' || n > 1000000) {
+    if (end == value || *end || value[0] == '-') {
         cli_usage(args->command, "--%s needs a number, not %s", name, value);
+        return false;
+    }
+    if (errno || n > MAX_NUMBER) {
+        cli_usage(args->command, "--%s is at most %d, not %s", name, MAX_NUMBER, value);
         return false;
     }
     *out = (unsigned)n;
@@ -193,6 +199,14 @@ bool cli_keys(const cli_args *args, tarn_keys *out)
         return false;
     }
     return true;
+}
+
+int cli_refuse(const cli_args *args, const char *kind, const char *const *names)
+{
+    for (; *names; names++)
+        if (cli_has(args, *names))
+            return cli_usage(args->command, "--%s does not go with %s", *names, kind);
+    return CLI_OK;
 }
 
 static char *read_stream(FILE *in)

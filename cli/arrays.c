@@ -1,5 +1,6 @@
 /* Reading and writing files of arrays: what tarn pack and tarn convert share. */
 #include "arrays.h"
+#include "out.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,6 +230,27 @@ static int type_for(const cli_args *args, const char *name, tarn_dtype *out, boo
     return status;
 }
 
+/* A name that is none of the arrays is a slip, and would leave one as it is. */
+static int check_as(const cli_args *args, const cli_arrays *list)
+{
+    const char *value = cli_value(args, "as");
+    cli_list items;
+    int status = CLI_OK;
+    if (!value) return CLI_OK;
+    if (!cli_list_get(value, &items)) return CLI_DATA;
+    for (size_t i = 0; i < items.count && status == CLI_OK; i++) {
+        const char *item = items.items[i], *equals = strrchr(item, '=');
+        size_t len = equals > item ? (size_t)(equals - item) : 0, k = 0;
+        while (len && k < list->count &&
+               (strlen(list->names[k]) != len || memcmp(list->names[k], item, len) != 0))
+            k++;
+        if (len && k == list->count)
+            status = cli_usage(args->command, "--as %s: there is no such array", item);
+    }
+    cli_list_free(&items);
+    return status;
+}
+
 static int set_metadata(const cli_args *args, const cli_arrays *list, tarn_gnz_writer *w)
 {
     tarn_error err;
@@ -260,14 +282,16 @@ static int add_growing(tarn_gnz_writer *w, const char *name, const tarn_array *a
 }
 
 static int add_arrays(const cli_args *args, const cli_arrays *list, tarn_gnz_writer *w,
-                      unsigned reserve)
+                      uint64_t reserve)
 {
     tarn_error err;
     tarn_dtype as;
     bool cast;
+    int status = check_as(args, list);
+    if (status != CLI_OK) return status;
     for (size_t i = 0; i < list->count; i++) {
         const tarn_array *array = &list->arrays[i];
-        int status = type_for(args, list->names[i], &as, &cast);
+        status = type_for(args, list->names[i], &as, &cast);
         if (status != CLI_OK) return status;
         if (!cast) as = array->dtype;
         if (reserve && array->ndim) {
@@ -313,12 +337,12 @@ static int save_gnz(const cli_args *args, const cli_arrays *list, const char *pa
     tarn_error err;
     tarn_gnz_writer *w;
     cli_progress progress;
-    unsigned reserve = 0;
+    uint64_t reserve = 0;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.overwrite = cli_has(args, "overwrite");
     o.checksums = cli_has(args, "checksums");
     if (!cli_number(args, "header-pages", &o.header_pages) ||
-        !cli_number(args, "reserve", &reserve))
+        !cli_size(args, "reserve", &reserve))
         return CLI_USAGE;
     cli_progress_begin(&progress, "writing", !cli_has(args, "quiet"));
     o.progress = cli_progress_step;
@@ -352,9 +376,9 @@ int cli_arrays_update(const cli_args *args, const cli_arrays *list, const char *
     tarn_gnz_writer *w;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     bool append = cli_has(args, "append");
-    unsigned reserve = 0;
+    uint64_t reserve = 0;
     o.checksums = cli_has(args, "checksums");
-    if (!cli_number(args, "reserve", &reserve)) return CLI_USAGE;
+    if (!cli_size(args, "reserve", &reserve)) return CLI_USAGE;
     if (tarn_gnz_writer_update(path, &o, &w, &err) != TARN_OK) return cli_fail(&err);
     int status = CLI_OK;
     if (cli_has(args, "metadata")) status = set_metadata(args, list, w);
@@ -410,9 +434,15 @@ int cli_arrays_save(const cli_args *args, const cli_arrays *list, const char *pa
 
 int cli_arrays_pack(const cli_args *args, const char *output)
 {
+    static const char *const foreign[] = {
+        "max-count",  "max-size", "resume",  "fold",           "val",
+        "test",       "seed",     "shuffle", "keys",           "dry-run",
+        "allow-pipe", "codec",    "level",   "version",        "header",
+        "json",       "lenient",  "threads", "class-from-dir", NULL};
     cli_arrays list = {0};
-    int status = CLI_OK;
+    int status = cli_refuse(args, "arrays", foreign);
     bool update = cli_has(args, "add") || cli_has(args, "append");
+    if (status != CLI_OK) return status;
     if (cli_has(args, "add") && cli_has(args, "append"))
         return cli_usage(args->command, "--add or --append, not both");
     for (int i = 0; i < args->n_words && status == CLI_OK; i++)

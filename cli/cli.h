@@ -56,6 +56,9 @@ bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
 bool cli_ends_with(const char *text, const char *ending); /* in any case */
 const char *cli_base_name(const char *path);
+/* Options that mean nothing to what is made are not passed over in silence: names ends
+ * with NULL. */
+int cli_refuse(const cli_args *args, const char *kind, const char *const *names);
 
 /* A list: "a,b,c", or "@FILE" with one on each line ("@-" is standard input). */
 typedef struct cli_list {

@@ -3,15 +3,6 @@
 #include "convert.h"
 #include "arrays.h"
 
-/* Options that mean nothing to a converter are not passed over in silence. */
-static int refuse(const cli_args *args, const char *kind, const char *const *names)
-{
-    for (; *names; names++)
-        if (cli_has(args, *names))
-            return cli_usage(args->command, "--%s does not go with %s", *names, kind);
-    return CLI_OK;
-}
-
 static const char *const of_samples[] = {
     "fields", "samples", "range",      "shuffle",    "max-count", "max-size",
     "files",  "resume",  "append",     "check",      "keys",      "lenient",
@@ -26,8 +17,8 @@ static int convert_arrays(const cli_args *args, const char *from, const char *to
     if (args->n_words != 2 || cli_kind_of(from) == CLI_OTHER ||
         cli_kind_of(to) == CLI_OTHER)
         return cli_usage(args->command, "converts between .npy, .npz and .gnz");
-    int status = refuse(args, "arrays", of_samples);
-    if (status == CLI_OK) status = refuse(args, "arrays", of_packs);
+    int status = cli_refuse(args, "arrays", of_samples);
+    if (status == CLI_OK) status = cli_refuse(args, "arrays", of_packs);
     if (status == CLI_OK) status = cli_arrays_load(&list, from);
     if (status == CLI_OK) status = cli_arrays_save(args, &list, to);
     cli_arrays_free(&list);
@@ -47,18 +38,18 @@ static int convert_pack(const cli_args *args, const char *from, const char *to)
 {
     if (args->n_words != 2)
         return cli_usage(args->command, "one pack, and one target or source");
-    int status = refuse(args, "packs", not_packs);
-    if (status == CLI_OK) status = refuse(args, "packs", of_arrays);
+    int status = cli_refuse(args, "packs", not_packs);
+    if (status == CLI_OK) status = cli_refuse(args, "packs", of_arrays);
     if (status != CLI_OK) return status;
     if (!cli_is_pack(from)) {
-        status = refuse(args, "a pack as target", not_into_packs);
+        status = cli_refuse(args, "a pack as target", not_into_packs);
         return status == CLI_OK ? cli_convert_to_pack(args, from, to) : status;
     }
     if (cli_is_pack_name(to)) {
-        status = refuse(args, "packs", of_samples);
+        status = cli_refuse(args, "packs", of_samples);
         return status == CLI_OK ? cli_iac_convert(args, from, to) : status;
     }
-    status = refuse(args, "a pack as source", not_from_packs);
+    status = cli_refuse(args, "a pack as source", not_from_packs);
     return status == CLI_OK ? cli_convert_from_pack(args, from, to) : status;
 }
 
@@ -68,8 +59,8 @@ static int run(const cli_args *args)
     if (cli_kind_of(from) != CLI_OTHER || cli_kind_of(to) != CLI_OTHER)
         return convert_arrays(args, from, to);
     if (cli_is_pack(from) || cli_is_pack_name(to)) return convert_pack(args, from, to);
-    int status = refuse(args, "samples", of_arrays);
-    if (status == CLI_OK) status = refuse(args, "samples", of_packs);
+    int status = cli_refuse(args, "samples", of_arrays);
+    if (status == CLI_OK) status = cli_refuse(args, "samples", of_packs);
     return status == CLI_OK ? cli_convert_samples(args) : status;
 }
 

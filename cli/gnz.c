@@ -293,8 +293,10 @@ static int choose_rows(const cli_args *args, tarn_array *array)
     uint64_t first, end;
     if (!rows) return CLI_OK;
     if (!array->ndim || !parse_rows(rows, array->shape[0], &first, &end))
-        return cli_usage(args->command, "--rows %s: the array has %llu rows", rows,
-                         (unsigned long long)(array->ndim ? array->shape[0] : 0));
+        return cli_usage(args->command,
+                         "--rows takes A:B, with A not behind B, and the array has %llu "
+                         "rows; not %s",
+                         (unsigned long long)(array->ndim ? array->shape[0] : 0), rows);
     array->data = tarn_gnz_row(array, first);
     array->shape[0] = end - first;
     return CLI_OK;

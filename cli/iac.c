@@ -391,13 +391,38 @@ int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
     return CLI_OK;
 }
 
+static void show_packed(const cli_args *args, uint64_t records, const char *output)
+{
+    cli_json j = {.out = stdout};
+    if (cli_has(args, "json")) {
+        cli_json_open(&j, NULL, '[');
+        cli_json_open(&j, NULL, '{');
+        cli_json_text(&j, "output", output);
+        cli_json_number(&j, "records", records);
+        cli_json_close(&j, '}');
+        cli_json_close(&j, ']');
+        cli_json_line(&j);
+    } else if (!cli_has(args, "quiet")) {
+        printf("%s -> %s\n", cli_count(records, "record"), output);
+    }
+}
+
 int cli_iac_pack(const cli_args *args, const char *output)
 {
+    static const char *const foreign[] = {
+        "max-count",      "max-size",  "resume",       "append",
+        "fold",           "val",       "test",         "seed",
+        "shuffle",        "keys",      "dry-run",      "lenient",
+        "allow-pipe",     "as",        "add",          "threads",
+        "metadata",       "checksums", "header-pages", "reserve",
+        "class-from-dir", NULL};
     tarn_error err;
     struct stat st;
     uint64_t records = 0;
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     const char *source = args->words[0];
+    int refused = cli_refuse(args, "packs", foreign);
+    if (refused != CLI_OK) return refused;
     if (args->n_words != 1)
         return cli_usage(args->command, "a pack is made of one folder or manifest");
     int usage = cli_iac_options(args, &o);
@@ -407,7 +432,7 @@ int cli_iac_pack(const cli_args *args, const char *output)
                              ? tarn_iac_pack_folder(output, source, &o, &records, &err)
                              : tarn_iac_pack_manifest(output, source, &o, &records, &err);
     if (status != TARN_OK) return cli_fail(&err);
-    printf("%s -> %s\n", cli_count(records, "record"), output);
+    show_packed(args, records, output);
     return CLI_OK;
 }
 

@@ -237,7 +237,7 @@ const cli_command cli_index = {
         "With -o the index is of one archive, which may be a stream: -, a URL, or a "
         "compressed file. Offsets are those of the uncompressed archive, which must "
         "stand "
-        "beside the index to be read. A folder with compressed shards is refused: they "
+        "beside the index to be read. A fold with compressed shards is refused: they "
         "have no random access.",
     .options = options,
     .examples = examples,

@@ -31,6 +31,11 @@ int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys, tarn_f
     o.index.notice = cli_warn;
     o.index.keys = keys;
     if (!cli_keys(args, &o.index.keys)) return CLI_USAGE;
+    if (cli_is_gnz(path) || cli_is_pack(path))
+        return cli_usage(args->command,
+                         "%s holds no samples but %s; tarn get takes them "
+                         "out one by one",
+                         path, cli_is_gnz(path) ? "arrays" : "records");
     cli_progress_begin(&progress, "scanning", true);
     o.index.progress = cli_progress_step;
     o.index.progress_context = &progress;

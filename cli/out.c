@@ -87,6 +87,7 @@ static int open_folds(cli_out *out, tarn_error *err)
     int split = split_target(out);
     if (split != CLI_OK) return split;
     if (out->digits) o.digits = out->digits;
+    if (cli_has(args, "pax")) o.tar.names = TARN_NAMES_PAX;
     o.append = cli_has(args, "append");
     o.resume = cli_has(args, "resume");
     o.overwrite = cli_has(args, "overwrite");
@@ -101,6 +102,11 @@ static int open_folds(cli_out *out, tarn_error *err)
         return cli_usage(args->command,
                          "the shards of a fold are not compressed; --level is for "
                          "x.tar.gz and the like");
+    if (strstr(out->target, ".tar."))
+        return cli_usage(args->command,
+                         "%s: archives end in .tar, .tar.gz, .tar.bz2, .tar.xz or "
+                         ".tar.zst",
+                         out->target);
     out->folds = true;
     for (size_t i = 0; i < out->n_parts; i++)
         if (tarn_fold_writer_open(out->target, out->names[i], &o, &out->fold[i], err) !=
@@ -150,10 +156,15 @@ int cli_out_open(cli_out *out, const cli_args *args, const char *target,
         if (status != CLI_OK) forget(out);
         return status;
     }
-    if (count > 1 || cli_has(args, "append") || cli_has(args, "resume"))
+    if (count > 1 || cli_has(args, "fold") || cli_has(args, "append") ||
+        cli_has(args, "resume"))
         return cli_usage(args->command,
                          "folds, --append and --resume need a folder as --output");
-    return has_number(out->target) ? open_shards(out, &err) : open_tar(out, &err);
+    if (has_number(out->target)) return open_shards(out, &err);
+    if (cli_has(args, "max-count") || cli_has(args, "max-size"))
+        return cli_usage(args->command, "%s is one archive; x_%%06d.tar makes shards",
+                         out->target);
+    return open_tar(out, &err);
 }
 
 tarn_status cli_out_put(void *context, unsigned part, const char *key,

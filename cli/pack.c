@@ -1,6 +1,8 @@
 /* tarn pack: files, manifests and tar streams into shards with an index. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "arrays.h"
 #include "feed.h"
@@ -13,6 +15,7 @@ typedef struct packing {
     double fractions[CLI_MAX_PARTS]; /* of the parts behind the first */
     size_t n_parts;
     uint64_t seed, shuffle;
+    unsigned threads;
     tarn_collection *collection;
     uint64_t told; /* notices so far */
 } packing;
@@ -31,8 +34,15 @@ static bool is_manifest(const char *path)
 
 static int take_parts(packing *p)
 {
+    static const char *const foreign[] = {
+        "as",  "metadata", "checksums", "header-pages", "reserve",
+        "add", "codec",    "version",   "header",       NULL};
     const char *const more[] = {"val", "test"};
-    const char *fold = cli_value(p->args, "fold");
+    const char *fold = cli_value(p->args, "fold"), *output = cli_value(p->args, "output");
+    /* As "$UNSET" in a script leaves it: not the folder one happens to be in. */
+    if (output && !*output) return cli_usage(p->args->command, "--output is empty");
+    int refused = cli_refuse(p->args, "samples", foreign);
+    if (refused != CLI_OK) return refused;
     p->names[0] = fold ? fold : "train";
     p->n_parts = 1;
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
@@ -48,7 +58,8 @@ static int take_parts(packing *p)
     if (p->n_parts > 2 && p->fractions[0] + p->fractions[1] > 1)
         return cli_usage(p->args->command, "--val and --test are more than all samples");
     if (!cli_seed(p->args, "seed", &p->seed) ||
-        !cli_seed(p->args, "shuffle", &p->shuffle))
+        !cli_seed(p->args, "shuffle", &p->shuffle) ||
+        !cli_number(p->args, "threads", &p->threads))
         return CLI_USAGE;
     return CLI_OK;
 }
@@ -119,16 +130,45 @@ static int show_plan(const packing *p)
     return CLI_OK;
 }
 
-/* Class numbers mean something only with their names: one on each line. */
+static char *classes_path(const char *folder)
+{
+    size_t size = strlen(folder) + sizeof "/classes.txt";
+    char *path = malloc(size);
+    if (!path) abort();
+    snprintf(path, size, "%s/classes.txt", folder);
+    return path;
+}
+
+/* A class has the number it has in the folds that are there. */
+static int keep_classes(packing *p)
+{
+    const char *output = cli_value(p->args, "output");
+    tarn_error err;
+    cli_list list;
+    int status = CLI_OK;
+    if (!output || !cli_has(p->args, "class-from-dir")) return CLI_OK;
+    char *path = classes_path(output), *from = NULL;
+    if (access(path, F_OK) == 0 && asprintf(&from, "@%s", path) < 0) abort();
+    if (from && !cli_list_get(from, &list)) status = CLI_DATA;
+    for (size_t i = 0; from && status == CLI_OK && i < list.count; i++)
+        if (tarn_collection_add_class(p->collection, list.items[i], &err) != TARN_OK) {
+            fprintf(stderr, "tarn: %s: %s\n", path, err.message);
+            status = CLI_DATA;
+        }
+    if (from) cli_list_free(&list);
+    free(from);
+    free(path);
+    return status;
+}
+
+/* Class numbers mean something only with their names: one on each line. They come before
+ * the shards, so that who resumes finds them. */
 static tarn_status write_classes(const packing *p, tarn_error *err)
 {
     tarn_collection_info info;
     tarn_collection_info_get(p->collection, &info);
     if (!info.classes || !p->out.folds) return TARN_OK;
-    size_t size = strlen(p->out.target) + sizeof "/classes.txt";
-    char *path = malloc(size);
-    if (!path) abort();
-    snprintf(path, size, "%s/classes.txt", p->out.target);
+    char *path = classes_path(p->out.target);
     tarn_sink_options o = TARN_SINK_OPTIONS_INIT;
     o.overwrite = true;
     tarn_sink *sink;
@@ -149,7 +189,7 @@ static tarn_status walk(packing *p, tarn_error *err)
 {
     cli_progress progress;
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
-    if (!cli_number(p->args, "threads", &o.threads)) return TARN_ERR_USAGE;
+    o.threads = p->threads;
     cli_progress_begin(&progress, "packing", !cli_has(p->args, "quiet"));
     progress.samples = true;
     o.progress = cli_progress_step;
@@ -169,13 +209,16 @@ static int pack_files(packing *p)
     o.class_from_dir = cli_has(p->args, "class-from-dir");
     o.notice = tell;
     o.notice_context = p;
+    o.output = cli_value(p->args, "output");
     if (!cli_keys(p->args, &o.keys)) return CLI_USAGE;
     if (tarn_collection_new(&o, &p->collection, &err) != TARN_OK) return cli_fail(&err);
+    int kept = keep_classes(p);
+    if (kept != CLI_OK) return kept;
     if (collect(p, &err) != TARN_OK) return cli_fail(&err);
     tarn_collection_info_get(p->collection, &info);
     if (p->told > MAX_TOLD)
-        fprintf(stderr, "tarn: warning: %s passed over in all\n",
-                cli_count(info.passed_over, "file"));
+        fprintf(stderr, "tarn: warning: %llu passed over in all\n",
+                (unsigned long long)info.passed_over);
     if (!info.samples) {
         fprintf(stderr, "tarn: %s: no sample here\n", p->args->words[0]);
         return CLI_DATA;
@@ -183,8 +226,10 @@ static int pack_files(packing *p)
     if (cli_has(p->args, "dry-run")) return show_plan(p);
     int status = cli_out_open(&p->out, p->args, p->target, p->names, p->n_parts);
     if (status != CLI_OK) return status;
-    if (walk(p, &err) != TARN_OK || write_classes(p, &err) != TARN_OK) {
+    if (write_classes(p, &err) != TARN_OK || walk(p, &err) != TARN_OK) {
         status = cli_fail(&err);
+        /* All options are checked by now: a name that cannot be is in the data. */
+        if (status == CLI_USAGE) status = CLI_DATA;
         cli_out_stop(&p->out);
         return status;
     }
@@ -248,9 +293,11 @@ static const cli_option options[] = {
     {"seed", 0, "N", "which samples those are (default 0)"},
     {"shuffle", 0, "SEED", "write the samples in an order made from SEED"},
     {"class-from-dir", 0, NULL,
-     "field cls: the number of the sub-folder; names go to classes.txt"},
+     "field cls: the number of the sub-folder in classes.txt, which keeps those it has"},
     {"keys", 0, "RULE",
      "base: a/b/x.jpg is sample x (default); path: a-b-x, folders joined by -"},
+    {"pax", 0, NULL,
+     "into a folder: names over 100 bytes and files over 8 GiB too; not for glzn"},
     {"threads", 'j', "N", "that read files (default: all cores)"},
     {"dry-run", 'n', NULL, "say what would be written"},
     {"lenient", 0, NULL, "of tar streams: pass over damage"},
@@ -300,7 +347,9 @@ const cli_command cli_pack = {
         "Into a folder, shards get their names and their index only when all is "
         "complete: "
         "killed at any moment, a run leaves the folder as it was for readers, and "
-        "--resume goes on behind the shards that were finished. --val and --test take "
+        "--resume goes on behind the shards that were finished. Only while --overwrite "
+        "changes names, at its very end, there is no fold: readers are told to have it "
+        "resumed. --val and --test take "
         "exactly their part of files, chosen by key and seed alone; of a tar stream, "
         "whose length nobody knows, about that part.\n\n"
         "With a .gnz as output the sources are .npy, .npz and .gnz files. A .npy is "
@@ -310,7 +359,8 @@ const cli_command cli_pack = {
         "made), "
         "--append as far as rows were reserved (--reserve).\n\n"
         "With an .iac as output the source is one folder, each file a record, or one "
-        "manifest (see docs/guides).",
+        "manifest: JSON lines, where \"file\" is the file of a record and every other "
+        "member a column.",
     .options = options,
     .examples = examples,
     .run = run,

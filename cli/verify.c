@@ -83,6 +83,7 @@ static const cli_example examples[] = {
     {"tarn verify shard.tar", "one archive"},
     {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},
     {"tarn verify x.gnz", "an array file: header, padding, checksums of the arrays"},
+    {"tarn verify tiles.iac", "a pack: header, tables, places and checksums of records"},
     {NULL, NULL}};
 
 const cli_command cli_verify = {

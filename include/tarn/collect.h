@@ -32,23 +32,33 @@ typedef struct tarn_collection_options {
      * given up to there, with "-" for each slash. */
     tarn_keys keys;
     bool class_from_dir; /* add a field "cls": the number of the sub-folder a sample is
-                            in, among all sub-folders sorted by name */
-    tarn_notice notice;  /* files that are passed over */
+                            in, among all sub-folders sorted by name, behind those of
+                            tarn_collection_add_class */
+    tarn_notice notice;  /* what is passed over */
     void *notice_context;
+    /* A file or folder inside the folders that is no source, because the samples are
+     * written there. NULL: none. It need not exist, nor outlive tarn_collection_new. */
+    const char *output;
 } tarn_collection_options;
 
 #define TARN_COLLECTION_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_collection_options), TARN_KEYS_BASE, false, NULL, NULL               \
+        sizeof(tarn_collection_options), TARN_KEYS_BASE, false, NULL, NULL, NULL         \
     }
 
 TARN_API TARN_CHECKED tarn_status tarn_collection_new(
     const tarn_collection_options *options, tarn_collection **out, tarn_error *err);
 TARN_API void tarn_collection_free(tarn_collection *collection);
 
+/* Fixes the number of a class, before any file is added: 0 for the first, and so on. So
+ * the same class has the same number in folds that are written at different times. */
+TARN_API TARN_CHECKED tarn_status tarn_collection_add_class(tarn_collection *collection,
+                                                            const char *name,
+                                                            tarn_error *err);
+
 /* Adds all files of a folder and of the folders in it. Links to files are followed, links
  * to folders are not; names that begin with a dot, and files without a field in their
- * name, are passed over with a notice. */
+ * name, are passed over with a notice. The folder must not be the output itself. */
 TARN_API TARN_CHECKED tarn_status tarn_collection_add_folder(tarn_collection *collection,
                                                              const char *path,
                                                              tarn_error *err);
@@ -64,7 +74,8 @@ TARN_API TARN_CHECKED tarn_status tarn_collection_add_file(tarn_collection *coll
  * the value is no string, and is otherwise the path of a file, from the manifest's
  * folder.
  * "@PATH" is a file in any field, and "@@" a text that begins with "@". JSON values other
- * than strings are written as JSON. No value (an empty cell, null) means no field. */
+ * than strings are written as JSON. No value (an empty cell, null) means no field; a line
+ * without any is passed over with a notice. */
 TARN_API TARN_CHECKED tarn_status tarn_collection_add_manifest(
     tarn_collection *collection, const char *path, tarn_error *err);
 
@@ -98,7 +109,7 @@ TARN_API TARN_CHECKED tarn_status tarn_collection_filter(tarn_collection *collec
 
 typedef struct tarn_collection_info {
     uint64_t samples, files, values;
-    uint64_t passed_over; /* files and links */
+    uint64_t passed_over; /* files, links, lines of manifests */
     uint32_t fields;
     uint32_t classes;
 } tarn_collection_info;

@@ -110,14 +110,26 @@ void tarn__error_place(tarn_error *err, const char *path, uint64_t offset)
     err->offset = offset;
 }
 
+/* A path may come from the data, and a terminal obeys what is written to it. */
+static bool is_calm(const char *path)
+{
+    for (; *path; path++)
+        if ((unsigned char)*path < 0x20 || *path == 0x7f) return false;
+    return true;
+}
+
 char *tarn_error_text(const tarn_error *err, char *buf, size_t size)
 {
+    char shown[4 * TARN_ERROR_PATH_MAX];
+    const char *path = is_calm(err->path) ? err->path
+                                          : tarn_printable(shown, sizeof shown, err->path,
+                                                           strlen(err->path));
     if (size == 0) return buf;
-    if (err->path[0] && err->offset != TARN_NO_OFFSET)
-        snprintf(buf, size, "%s: offset %llu: %s", err->path,
-                 (unsigned long long)err->offset, err->message);
-    else if (err->path[0])
-        snprintf(buf, size, "%s: %s", err->path, err->message);
+    if (path[0] && err->offset != TARN_NO_OFFSET)
+        snprintf(buf, size, "%s: offset %llu: %s", path, (unsigned long long)err->offset,
+                 err->message);
+    else if (path[0])
+        snprintf(buf, size, "%s: %s", path, err->message);
     else if (err->offset != TARN_NO_OFFSET)
         snprintf(buf, size, "offset %llu: %s", (unsigned long long)err->offset,
                  err->message);

@@ -4,6 +4,7 @@
 #include <fts.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -88,29 +89,43 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static tarn_status walk(FTS *tree, list *out, tarn_error *err)
+/* A file, or a link to one. The pack itself, if it lies in the folder, is none. */
+static bool is_payload(const FTSENT *entry, const struct stat *pack, struct stat *st)
+{
+    if (entry->fts_info == FTS_F)
+        *st = *entry->fts_statp;
+    else if (entry->fts_info != FTS_SL || stat(entry->fts_accpath, st) != 0)
+        return false;
+    return S_ISREG(st->st_mode) &&
+           (!pack || st->st_dev != pack->st_dev || st->st_ino != pack->st_ino);
+}
+
+static tarn_status walk(FTS *tree, const struct stat *pack, list *out, tarn_error *err)
 {
     FTSENT *entry;
+    struct stat st;
     while ((errno = 0, entry = fts_read(tree))) {
         if (entry->fts_info == FTS_ERR || entry->fts_info == FTS_DNR ||
             entry->fts_info == FTS_NS)
             return tarn__fail_errno(err, entry->fts_path, entry->fts_errno,
                                     "cannot be read");
-        if (entry->fts_info == FTS_F)
-            TARN_TRY(
-                list_add(out, entry->fts_path, (uint64_t)entry->fts_statp->st_size, err));
+        if (is_payload(entry, pack, &st))
+            TARN_TRY(list_add(out, entry->fts_path, (uint64_t)st.st_size, err));
     }
     if (errno) return tarn__fail_errno(err, NULL, errno, "cannot read the folder");
     return TARN_OK;
 }
 
-static tarn_status list_folder(const char *folder, list *out, tarn_error *err)
+static tarn_status list_folder(const char *folder, const char *path, list *out,
+                               tarn_error *err)
 {
+    struct stat pack;
+    bool there = stat(path, &pack) == 0;
     char *roots[] = {strdup(folder), NULL};
     if (!roots[0]) return tarn__fail_memory(err);
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-    tarn_status status =
-        tree ? walk(tree, out, err) : tarn__fail_errno(err, folder, errno, "cannot open");
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+    tarn_status status = tree ? walk(tree, there ? &pack : NULL, out, err)
+                              : tarn__fail_errno(err, folder, errno, "cannot open");
     if (tree) fts_close(tree);
     free(roots[0]);
     return status;
@@ -141,7 +156,7 @@ tarn_status tarn_iac_pack_folder(const char *path, const char *folder,
 {
     list files = {0};
     tarn_iac_rows *rows;
-    tarn_status status = list_folder(folder, &files, err);
+    tarn_status status = list_folder(folder, path, &files, err);
     if (status == TARN_OK) status = folder_rows(&files, strlen(folder), &rows, err);
     if (status == TARN_OK)
         status = write_pack(path, rows, files.items, files.count, options, err);
@@ -312,7 +327,7 @@ static tarn_status pack_manifest(manifest *m, const char *path,
     TARN_TRY(each_line(m, learn, NULL, err));
     if (m->columns.count == 0)
         return tarn__fail_at(err, TARN_ERR_FORMAT, m->path, TARN_NO_OFFSET,
-                             "the manifest has no column besides file");
+                             "the manifest has no member besides \"file\" on any line");
     TARN_TRY(new_rows(m, &rows, err));
     tarn_status status = each_line(m, add_row, rows, err);
     if (status == TARN_OK)

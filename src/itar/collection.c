@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/options.h"
@@ -16,9 +17,16 @@ tarn_status tarn_collection_new(const tarn_collection_options *options,
 {
     TARN__OPTIONS(tarn_collection_options, taken, TARN_COLLECTION_OPTIONS_INIT, options,
                   err);
+    struct stat st;
     tarn_collection *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
     c->options = taken;
+    c->options.output = NULL;
+    c->has_output = taken.output && stat(taken.output, &st) == 0;
+    if (c->has_output) {
+        c->output_dev = st.st_dev;
+        c->output_ino = st.st_ino;
+    }
     tarn__names_init(&c->keys);
     tarn__names_init(&c->fields);
     tarn__names_init(&c->folders);
@@ -40,6 +48,22 @@ void tarn_collection_free(tarn_collection *c)
     free(c->class_of);
     free(c->samples);
     free(c);
+}
+
+tarn_status tarn_collection_add_class(tarn_collection *c, const char *name,
+                                      tarn_error *err)
+{
+    uint32_t id;
+    char shown[120];
+    if (c->n_entries || c->samples)
+        return tarn__fail(err, TARN_ERR_USAGE, "classes are numbered before files");
+    TARN_TRY(tarn__names_add(&c->classes, name, strlen(name), &id, err));
+    if (id == c->n_fixed) {
+        c->n_fixed++;
+        return TARN_OK;
+    }
+    return tarn__fail(err, TARN_ERR_FORMAT, "the class %s is there twice",
+                      tarn_printable(shown, sizeof shown, name, strlen(name)));
 }
 
 /* --- Adding
@@ -175,7 +199,8 @@ static int compare_names(const void *left, const void *right, void *names)
     return strcmp(tarn__names_get(names, *a).data, tarn__names_get(names, *b).data);
 }
 
-/* Classes were numbered as they were met; their number is their place by name. */
+/* Classes were numbered as they were met; their number is their place by name, behind
+ * those whose number was given. */
 static tarn_status sort_classes(tarn_collection *c, tarn_error *err)
 {
     size_t n = c->classes.count;
@@ -186,8 +211,9 @@ static tarn_status sort_classes(tarn_collection *c, tarn_error *err)
     tarn_status status = order && place ? TARN_OK : tarn__fail_memory(err);
     for (uint32_t i = 0; status == TARN_OK && i < n; i++)
         order[i] = i;
-    if (status == TARN_OK && n)
-        qsort_r(order, n, sizeof *order, compare_names, &c->classes);
+    if (status == TARN_OK && n > c->n_fixed)
+        qsort_r(order + c->n_fixed, n - c->n_fixed, sizeof *order, compare_names,
+                &c->classes);
     for (uint32_t i = 0; status == TARN_OK && i < n; i++) {
         tarn__name name = tarn__names_get(&c->classes, order[i]);
         place[order[i]] = i;

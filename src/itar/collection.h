@@ -5,6 +5,8 @@
 
 #include <tarn/collect.h>
 
+#include <sys/types.h>
+
 #include "base/names.h"
 
 typedef struct tarn__entry {
@@ -29,11 +31,15 @@ struct tarn_collection {
     tarn__buf texts;
     tarn__entry *entries;
     size_t n_entries, entry_capacity;
+    size_t n_fixed;     /* classes whose number was given */
     uint32_t *class_of; /* of each key, by name number; filled if asked for */
     size_t class_capacity;
     tarn__collected *samples; /* once grouped */
     size_t n_samples;
     uint64_t files, values, passed_over;
+    bool has_output; /* that exists already */
+    dev_t output_dev;
+    ino_t output_ino;
 };
 
 /* Adds one field of a sample: a file name in a folder, or a value. */

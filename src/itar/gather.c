@@ -69,6 +69,10 @@ static tarn_status note_class(tarn_collection *c, uint32_t key, const char *inne
     const char *slash = strchr(inner, '/');
     uint32_t class;
     if (!c->options.class_from_dir || !slash) return TARN_OK;
+    if (memchr(inner, '\n', (size_t)(slash - inner)))
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "the name of a class has a newline, and lists of classes have "
+                          "one on each line");
     TARN_TRY(tarn__names_add(&c->classes, inner, (size_t)(slash - inner), &class, err));
     while (key >= c->class_capacity) {
         size_t before = c->class_capacity;
@@ -127,6 +131,20 @@ tarn_status tarn_collection_add_file(tarn_collection *c, const char *path,
 /* --- Folders --------------------------------------------------------------------------
  */
 
+static bool is_output(const tarn_collection *c, const struct stat *st)
+{
+    return c->has_output && st->st_dev == c->output_dev && st->st_ino == c->output_ino;
+}
+
+/* Its number is in the listing already, so only a likely one is looked at. */
+static bool is_output_entry(const tarn_collection *c, int dir, const struct dirent *entry)
+{
+    struct stat st;
+    return c->has_output && entry->d_ino == c->output_ino &&
+           fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_output(c, &st);
+}
+
 /* Whether an entry is a file, a folder, or nothing for us. */
 static bool sort_out(tarn_collection *c, int dir, const struct dirent *entry,
                      const char *folder, bool *is_folder)
@@ -148,6 +166,8 @@ static bool sort_out(tarn_collection *c, int dir, const struct dirent *entry,
         why = "a link to something that is no file";
     else if (type != DT_REG && type != DT_DIR && type != DT_LNK)
         why = "neither a file nor a folder";
+    else if (is_output_entry(c, dir, entry))
+        why = "the output is written there";
     *is_folder = type == DT_DIR;
     if (!why) return true;
     if (asprintf(&path, "%s/%s", folder, entry->d_name) >= 0) {
@@ -216,6 +236,10 @@ tarn_status tarn_collection_add_folder(tarn_collection *c, const char *path,
                                        tarn_error *err)
 {
     size_t len = strlen(path);
+    struct stat st;
+    if (stat(path, &st) == 0 && is_output(c, &st))
+        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+                             "the source is the output as well: choose another output");
     while (len > 1 && path[len - 1] == '/')
         len--;
     char *root = strndup(path, len);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "io/file.h"
 #include "itar/collection.h"
+#include "tar/rules.h"
 
 typedef struct manifest {
     tarn_collection *c;
@@ -32,6 +33,27 @@ static tarn_status at_line(const manifest *m, tarn_status status, tarn_error *er
     tarn__error_set(err, status, m->path, TARN_NO_OFFSET, "line %llu: %s",
                     (unsigned long long)m->line, message);
     return status;
+}
+
+/* Found here, a key that no output could take is told with its line, and before anything
+ * is written. */
+static tarn_status check_key(const manifest *m, const char *key, size_t len,
+                             tarn_error *err)
+{
+    if (tarn__check_key(TARN_RULES_STRICT, key, len, err) == TARN_OK) return TARN_OK;
+    return at_line(m, TARN_ERR_FORMAT, err);
+}
+
+/* A line of which no sample comes, because all of its fields are empty. */
+static void pass_over(const manifest *m)
+{
+    tarn_error what;
+    m->c->passed_over++;
+    if (!m->c->options.notice) return;
+    tarn__error_set(&what, TARN_ERR_UNSUPPORTED, m->path, TARN_NO_OFFSET,
+                    "line %llu: passed over: no field has a value",
+                    (unsigned long long)m->line);
+    m->c->options.notice(m->c->options.notice_context, &what);
 }
 
 /* Fields whose bytes are the text itself. Of all others a text can only be the path. */
@@ -88,6 +110,12 @@ static tarn_status add_text(manifest *m, const char *key, size_t key_len,
     return at_line(
         m, tarn__collect_value(m->c, key, key_len, field, field_len, text, len, err),
         err);
+}
+
+/* Some programs begin a file with a byte order mark. */
+static const char *behind_mark(const char *at, const char *end)
+{
+    return end - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0 ? at + 3 : at;
 }
 
 /* --- CSV
@@ -167,9 +195,8 @@ static bool is_key(const char *name)
 
 static tarn_status take_columns(manifest *m, table *t, tarn_error *err)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* as some programs begin a file */
     bool found = false;
-    if (t->end - t->at >= 3 && memcmp(t->at, mark, 3) == 0) t->at += 3;
+    t->at = behind_mark(t->at, t->end);
     m->line = 1;
     TARN_TRY(next_line(m, t, err));
     for (size_t i = 0; i < t->n_cells; i++) {
@@ -192,6 +219,8 @@ static tarn_status take_row(manifest *m, table *t, tarn_error *err)
         return fail(m, err, "it has not as many cells as the first line has columns");
     const char *key = t->cells.data + t->starts[t->key];
     if (!*key) return fail(m, err, "the key is empty");
+    TARN_TRY(check_key(m, key, strlen(key), err));
+    size_t before = m->c->n_entries;
     for (size_t i = 0; i < t->n_cells; i++) {
         const char *cell = t->cells.data + t->starts[i];
         tarn__name column = tarn__names_get(&t->columns, i);
@@ -199,6 +228,7 @@ static tarn_status take_row(manifest *m, table *t, tarn_error *err)
         TARN_TRY(add_text(m, key, strlen(key), column.data, column.size, cell,
                           strlen(cell), err));
     }
+    if (m->c->n_entries == before) pass_over(m);
     return TARN_OK;
 }
 
@@ -207,8 +237,11 @@ static tarn_status read_table(manifest *m, const tarn__contents *contents, char 
 {
     table t = {.at = (const char *)contents->data, .comma = comma};
     t.end = t.at + contents->size;
-    if (contents->size && memchr(t.at, 0, contents->size)) {
+    const char *nul = contents->size ? memchr(t.at, 0, contents->size) : NULL;
+    if (nul) {
         m->line = 1;
+        for (const char *at = t.at; at < nul; at++)
+            m->line += *at == '\n';
         return fail(m, err, "a NUL: this is no text");
     }
     tarn__names_init(&t.columns);
@@ -268,6 +301,8 @@ static tarn_status take_object(manifest *m, const tarn__json *object, tarn_error
     bool good = key->kind == TARN__JSON_STRING || key->kind == TARN__JSON_INTEGER;
     if (!good || !key->size || memchr(key->u.text, 0, key->size))
         return fail(m, err, "the key is neither text nor a whole number");
+    TARN_TRY(check_key(m, key->u.text, key->size, err));
+    size_t before = m->c->n_entries;
     const tarn__json *name = object + 1;
     for (uint32_t i = 0; i < object->size; i++) {
         const tarn__json *v = name + 1;
@@ -278,6 +313,7 @@ static tarn_status take_object(manifest *m, const tarn__json *object, tarn_error
         }
         name = tarn__json_next(v);
     }
+    if (m->c->n_entries == before) pass_over(m);
     return TARN_OK;
 }
 
@@ -296,6 +332,7 @@ static tarn_status read_lines(manifest *m, const tarn__contents *contents,
                               tarn_error *err)
 {
     const char *at = (const char *)contents->data, *end = at + contents->size;
+    at = behind_mark(at, end);
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         size_t len = (size_t)((newline ? newline : end) - at);

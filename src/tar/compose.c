@@ -206,14 +206,18 @@ static tarn_status check_plain(const char *name, size_t len, uint64_t size,
 {
     char shown[160];
     if (len > NAME_SIZE)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "the name %s has %zu bytes, and a plain tar header holds %d",
-                          tarn_printable(shown, sizeof shown, name, len), len, NAME_SIZE);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "the name %s has %zu bytes, and a plain tar header holds %d; pax "
+            "headers (tarn pack --pax) hold more",
+            tarn_printable(shown, sizeof shown, name, len), len, NAME_SIZE);
     if (size > OCTAL_MAX)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%s has %llu bytes, and a plain tar header can say %llu",
-                          tarn_printable(shown, sizeof shown, name, len),
-                          (unsigned long long)size, (unsigned long long)OCTAL_MAX);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "%s has %llu bytes, and a plain tar header can say %llu; pax headers "
+            "(tarn pack --pax) say more",
+            tarn_printable(shown, sizeof shown, name, len), (unsigned long long)size,
+            (unsigned long long)OCTAL_MAX);
     return TARN_OK;
 }
 

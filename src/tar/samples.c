@@ -313,10 +313,20 @@ static tarn_status add_part(tarn_samples *s, uint64_t hash, tarn_error *err)
     return TARN_OK;
 }
 
+static tarn_status fail_twice(tarn_samples *s, tarn_error *err)
+{
+    bool in_folder = memchr(s->member_name.data, '/', s->member_name.size);
+    return fail_member(s, TARN_ERR_FORMAT,
+                       in_folder && s->options.grouping == TARN_GROUP_BASE
+                           ? "the sample has this field already; keys that keep the "
+                             "folder (--keys path) tell samples of two folders apart"
+                           : "the sample has this field already",
+                       err);
+}
+
 /* Takes the member that was read ahead into the sample at hand. */
 static tarn_status take(tarn_samples *s, tarn_error *err)
 {
-    static const char twice[] = "the sample has this field already";
     static const char bad[] = "__bad__";
     uint64_t hash = tarn__name_hash(s->key.field, s->key.field_len);
     s->report.members++;
@@ -330,7 +340,7 @@ static tarn_status take(tarn_samples *s, tarn_error *err)
                            err);
     if (find_part(s, hash)) {
         s->report.duplicates++;
-        if (!s->options.keep_first) return fail_member(s, TARN_ERR_FORMAT, twice, err);
+        if (!s->options.keep_first) return fail_twice(s, err);
         tell(s, &s->told_duplicates, TARN_ERR_FORMAT, s->member.offset,
              "is passed over: the sample has this field already", s->member_name.data,
              s->member_name.size);
