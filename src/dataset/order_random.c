@@ -39,11 +39,25 @@ void tarn__domain_init(tarn__domain *d, uint64_t n)
     d->inverse = d->b == 1 ? UINT64_MAX : (uint64_t)(((unsigned __int128)1 << 64) / d->b);
 }
 
+static void make_tiny(uint8_t *table, uint64_t n, uint64_t key)
+{
+    uint64_t drawn = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t j = tarn__draw_below(key, &drawn, i + 1);
+        if (j != i) table[i] = table[j];
+        table[j] = (uint8_t)i;
+    }
+}
+
 void tarn__network_init(tarn__network *net, const tarn__domain *d, uint64_t key)
 {
+    if (d->n <= TARN__TINY) {
+        make_tiny(net->u.table, d->n, key);
+        return;
+    }
     net->rounds = d->n > TARN__SMALL ? TARN__ROUNDS : TARN__SMALL_ROUNDS;
     for (unsigned r = 0; r < net->rounds; r++)
-        net->keys[r] = tarn__draw(key, r);
+        net->u.keys[r] = tarn__draw(key, r);
 }
 
 static void make_table(tarn__shuffle *s, uint64_t n, uint64_t key)
@@ -75,5 +89,5 @@ void tarn__shuffle_map(const tarn__shuffle *s, uint64_t *at, size_t n)
     tarn__domain d = s->domain;
     tarn__network net = s->net;
     for (size_t i = 0; i < n; i++)
-        at[i] = tarn__permute_rounds(&d, net.keys, TARN__ROUNDS, at[i]);
+        at[i] = tarn__permute_rounds(&d, net.u.keys, TARN__ROUNDS, at[i]);
 }

@@ -55,7 +55,8 @@ uint64_t tarn__draw_below(uint64_t key, uint64_t *i, uint64_t range);
 enum {
     TARN__ROUNDS = 6,        /* of a domain past SMALL */
     TARN__SMALL_ROUNDS = 12, /* of one up to it */
-    TARN__SMALL = 4096
+    TARN__SMALL = 4096,
+    TARN__TINY = 64 /* rectangles up to here mix too slowly, and a table is as quick */
 };
 
 /* A position x is the pair (x / b, x % b) of an a by b rectangle that is no larger than
@@ -69,7 +70,10 @@ typedef struct tarn__domain {
 void tarn__domain_init(tarn__domain *d, uint64_t n);
 
 typedef struct tarn__network {
-    uint64_t keys[TARN__SMALL_ROUNDS];
+    union {
+        uint64_t keys[TARN__SMALL_ROUNDS];
+        uint8_t table[TARN__TINY]; /* of an n up to TINY */
+    } u;
     unsigned rounds;
 } tarn__network;
 
@@ -111,7 +115,8 @@ static inline uint64_t tarn__permute_rounds(const tarn__domain *d, const uint64_
 static inline uint64_t tarn__permute(const tarn__domain *d, const tarn__network *net,
                                      uint64_t x)
 {
-    return tarn__permute_rounds(d, net->keys, net->rounds, x);
+    if (d->n <= TARN__TINY) return net->u.table[x];
+    return tarn__permute_rounds(d, net->u.keys, net->rounds, x);
 }
 
 /* --- The shuffle: a true one up to SMALL, the network past it ------------------------
@@ -129,7 +134,7 @@ void tarn__shuffle_map(const tarn__shuffle *s, uint64_t *at, size_t n);
 static inline uint64_t tarn__shuffle_at(const tarn__shuffle *s, uint64_t x)
 {
     if (s->domain.n <= TARN__SMALL) return s->table[x];
-    return tarn__permute_rounds(&s->domain, s->net.keys, TARN__ROUNDS, x);
+    return tarn__permute_rounds(&s->domain, s->net.u.keys, TARN__ROUNDS, x);
 }
 
 #endif
