@@ -53,7 +53,7 @@ uint64_t tarn__draw_below(uint64_t key, uint64_t *i, uint64_t range);
  */
 
 enum {
-    TARN__ROUNDS = 6,        /* of a domain past SMALL */
+    TARN__ROUNDS = 8,        /* of a domain past SMALL */
     TARN__SMALL_ROUNDS = 12, /* of one up to it */
     TARN__SMALL = 4096,
     TARN__TINY = 64 /* rectangles up to here mix too slowly, and a table is as quick */

@@ -137,32 +137,37 @@ static void neighbours_are_independent(void **state)
 }
 
 /* What tells a network of too few rounds: two positions that share a row or a column of
- * its rectangle should share one in the result as often as any two. Counted over all
- * pairs of many orders just past the size where the table ends. */
+ * its rectangle should share one in the result, or keep their distance, as often as any
+ * two. Counted over the pairs of many orders just past the size where the table ends. */
 static void rows_and_columns_are_forgotten(void **state)
 {
     (void)state;
-    enum { N = 4160, SIDE = 65, SEEDS = 60 };
-    double together[4] = {0}, pairs = 0;
+    enum { ROWS = 65, COLUMNS = 64, N = ROWS * COLUMNS, SEEDS = 100 };
+    double met[6] = {0}, pairs = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         uint64_t *all = first(TARN_ORDER_SHUFFLE, N, seed, 0, N);
         for (uint64_t i = 0; i < N; i++)
-            for (uint64_t k = 1; k < N / SIDE; k++) {
-                uint64_t row = i / SIDE * SIDE + (i + k) % SIDE,
-                         column = (i + k * SIDE) % N;
-                together[0] += all[i] / SIDE == all[row] / SIDE;
-                together[1] += all[i] % SIDE == all[row] % SIDE;
-                together[2] += all[i] / SIDE == all[column] / SIDE;
-                together[3] += all[i] % SIDE == all[column] % SIDE;
+            for (uint64_t k = 1; k < COLUMNS; k++) {
+                uint64_t x = all[i],
+                         in_row = all[i / COLUMNS * COLUMNS + (i + k) % COLUMNS];
+                uint64_t in_column = all[(i + k * COLUMNS) % N];
+                met[0] += x / COLUMNS == in_row / COLUMNS;
+                met[1] += x % COLUMNS == in_row % COLUMNS;
+                met[2] += x / COLUMNS == in_column / COLUMNS;
+                met[3] += x % COLUMNS == in_column % COLUMNS;
+                met[4] += (x / COLUMNS + k) % ROWS == in_column / COLUMNS;
+                met[5] += (x + k) % COLUMNS == in_row % COLUMNS;
                 pairs++;
             }
         free(all);
     }
-    for (int t = 0; t < 4; t++) {
-        /* 64 rows of 65, 65 columns of 64. Each pair is counted about twice. */
-        double p = t % 2 ? 63.0 / (N - 1) : 64.0 / (N - 1);
+    static const double others[] = {COLUMNS - 1, ROWS - 1, COLUMNS - 1,
+                                    ROWS - 1,    COLUMNS,  ROWS};
+    for (int t = 0; t < 6; t++) {
+        double p = others[t] / (N - 1);
+        /* Most pairs are counted twice. */
         check_sound("rows and columns",
-                    (together[t] - pairs * p) / sqrt(2 * pairs * p * (1 - p)));
+                    (met[t] - pairs * p) / sqrt(2 * pairs * p * (1 - p)));
     }
 }
 
