@@ -1,6 +1,5 @@
-/* How many positions per second an order gives on one core: an argument names the kind,
- * then count, positions, and 1 for one call per position at random places. Prints seconds
- * for the opening and for the positions, and a checksum that keeps the work alive. */
+/* What an order costs on one core, in seconds: to open, to fill batches of 256, or to ask
+ * for one position after the other at random places. And what blocks buy: see trade. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -65,18 +64,48 @@ static tarn_status in_batches(const tarn_order *order, uint64_t n, uint64_t *sum
     return TARN_OK;
 }
 
+/* What a cache of 16 blocks of 1,024 samples has to load, the least recently used leaving
+ * first, and from how many blocks a batch of 256 comes. */
+static tarn_status trade(const tarn_order *order, uint64_t n, tarn_error *err)
+{
+    enum { CACHE = 16, BLOCK = 1024, BATCH = 256 };
+    uint64_t held[CACHE], used[CACHE] = {0}, batch[BATCH], now_at = 0, loads = 0,
+                          blocks = 0;
+    for (int c = 0; c < CACHE; c++)
+        held[c] = UINT64_MAX;
+    for (uint64_t from = 0; from + BATCH <= n; from += BATCH) {
+        TARN_TRY(tarn_order_fill(order, from, BATCH, batch, err));
+        for (int i = 0; i < BATCH; i++) {
+            uint64_t block = batch[i] / BLOCK;
+            int at = 0, seen = 0;
+            for (int c = 0; c < CACHE && held[at] != block; c++)
+                if (held[c] == block || used[c] < used[at]) at = c;
+            loads += held[at] != block;
+            held[at] = block;
+            used[at] = ++now_at;
+            for (int j = 0; j < i && !seen; j++)
+                seen = batch[j] / BLOCK == block;
+            blocks += !seen;
+        }
+    }
+    printf("%.4f %.1f\n", (double)loads * BLOCK / (double)n,
+           (double)blocks * BATCH / (double)n);
+    return TARN_OK;
+}
+
 int main(int argc, char **argv)
 {
     tarn_error err;
     tarn_order *order;
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
     if (argc != 5) {
-        fputs("usage: order_rate KIND COUNT POSITIONS 0|1\n", stderr);
+        fputs("usage: order_rate open|fill|at|trade KIND COUNT POSITIONS\n", stderr);
         return 2;
     }
-    uint64_t count = strtoull(argv[2], NULL, 10), n = strtoull(argv[3], NULL, 10),
+    char what = argv[1][0];
+    uint64_t count = strtoull(argv[3], NULL, 10), n = strtoull(argv[4], NULL, 10),
              sum = 0;
-    if (tarn_order_kind_find(argv[1], &o.kind, &err) != TARN_OK) return fail(&err);
+    if (tarn_order_kind_find(argv[2], &o.kind, &err) != TARN_OK) return fail(&err);
     o.seed = 7;
     o.buckets = &count;
     o.n_buckets = 1;
@@ -84,10 +113,14 @@ int main(int argc, char **argv)
     double began = now();
     if (tarn_order_open(count, &o, &order, &err) != TARN_OK) return fail(&err);
     double opened = now();
-    tarn_status status = argv[4][0] == '1' ? one_by_one(order, n, &sum, &err)
-                                           : in_batches(order, n, &sum, &err);
+    tarn_status status = what == 't'   ? trade(order, n, &err)
+                         : what == 'a' ? one_by_one(order, n, &sum, &err)
+                         : what == 'f' ? in_batches(order, n, &sum, &err)
+                                       : TARN_OK;
+    double ended = now();
     if (status != TARN_OK) return fail(&err);
-    printf("%.6f %.6f %llu\n", opened - began, now() - opened, (unsigned long long)sum);
+    fprintf(stderr, "%llu\n", (unsigned long long)sum); /* keeps the work alive */
+    if (what != 't') printf("%.9f\n", what == 'o' ? opened - began : ended - opened);
     tarn_order_close(order);
     return 0;
 }

@@ -17,26 +17,11 @@ uint64_t tarn__draw_below(uint64_t key, uint64_t *i, uint64_t range)
     return (uint64_t)(product >> 64);
 }
 
-static uint64_t root_up(uint64_t n)
-{
-    uint64_t low = 1, high = UINT64_C(1) << 31;
-    while (low < high) {
-        uint64_t middle = (low + high) / 2;
-        if (middle * middle < n)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 void tarn__domain_init(tarn__domain *d, uint64_t n)
 {
     d->n = n;
-    d->a = root_up(n);
-    d->b = (n - 1) / d->a + 1;
-    /* For b = 1 one less than 2^64: the quotient is still at most one too small. */
-    d->inverse = d->b == 1 ? UINT64_MAX : (uint64_t)(((unsigned __int128)1 << 64) / d->b);
+    d->bits = n > 1 ? (64 - (unsigned)__builtin_clzll(n - 1)) / 2 : 0;
+    d->a = ((n - 1) >> d->bits) + 1;
 }
 
 static void make_tiny(uint8_t *table, uint64_t n, uint64_t key)

@@ -59,11 +59,11 @@ enum {
     TARN__TINY = 64 /* rectangles up to here mix too slowly, and a table is as quick */
 };
 
-/* A position x is the pair (x / b, x % b) of an a by b rectangle that is no larger than
- * it must be. */
+/* A position x is the pair (x >> bits, x mod 2^bits) of a rectangle with a rows that is
+ * no larger than it must be. */
 typedef struct tarn__domain {
-    uint64_t n, a, b;
-    uint64_t inverse; /* 2^64 / b, rounded down */
+    uint64_t n, a;
+    unsigned bits;
 } tarn__domain;
 
 /* n is at least 1 and at most TARN_MAX_ORDER. */
@@ -79,35 +79,28 @@ typedef struct tarn__network {
 
 void tarn__network_init(tarn__network *net, const tarn__domain *d, uint64_t key);
 
-/* A number below range for x: the round function. */
-static inline uint64_t tarn__round(uint64_t x, uint64_t key, uint64_t range)
+/* The round function; the high bits are the good ones. */
+static inline uint64_t tarn__round(uint64_t x, uint64_t key)
 {
     uint64_t h = (x + key) * UINT64_C(0xff51afd7ed558ccd);
-    h = (h ^ (h >> 32)) * UINT64_C(0xc4ceb9fe1a85ec53);
-    return tarn__mul_high(h, range);
+    return (h ^ (h >> 32)) * UINT64_C(0xc4ceb9fe1a85ec53);
 }
 
-/* Without a branch: the processor would guess every second one wrong. */
-static inline uint64_t tarn__add_modulo(uint64_t x, uint64_t y, uint64_t range)
-{
-    x += y;
-    return x - (range & -(uint64_t)(x >= range));
-}
-
-/* rounds is a parameter of its own so that callers with a constant get it unrolled. */
+/* rounds is a parameter of its own so that callers with a constant get it unrolled. n is
+ * past TINY. */
 static inline uint64_t tarn__permute_rounds(const tarn__domain *d, const uint64_t *keys,
                                             unsigned rounds, uint64_t x)
 {
+    uint64_t mask = (UINT64_C(1) << d->bits) - 1;
     do {
-        uint64_t left = tarn__mul_high(x, d->inverse), right = x - left * d->b;
-        uint64_t short_by_one = right >= d->b;
-        left += short_by_one;
-        right -= d->b & -short_by_one;
+        uint64_t row = x >> d->bits, column = x & mask;
         for (unsigned r = 0; r < rounds; r += 2) {
-            left = tarn__add_modulo(left, tarn__round(right, keys[r], d->a), d->a);
-            right = tarn__add_modulo(right, tarn__round(left, keys[r + 1], d->b), d->b);
+            row += tarn__mul_high(tarn__round(column, keys[r]), d->a);
+            /* No branch: the processor would guess every second one wrong. */
+            row -= d->a & -(uint64_t)(row >= d->a);
+            column ^= tarn__round(row, keys[r + 1]) >> (64 - d->bits);
         }
-        x = left * d->b + right;
+        x = row << d->bits | column;
     } while (__builtin_expect(x >= d->n, 0));
     return x;
 }
