@@ -1,0 +1,187 @@
+/* Orders that come from a number per sample: its class, or its length. */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "dataset/order.h"
+#include "dataset/order_random.h"
+
+/* --- Classes ----------------------------------------------------------------------- */
+
+typedef struct class_of {
+    tarn__domain domain; /* of its samples */
+    uint64_t first;      /* among members */
+} class_of;
+
+typedef struct balanced {
+    uint64_t *members; /* samples, class by class */
+    class_of *classes;
+    uint64_t n_classes;
+    tarn__domain domain; /* of the classes */
+    uint64_t key_round, key_class;
+} balanced;
+
+static void drop_balanced(void *made)
+{
+    balanced *b = made;
+    free(b->members);
+    free(b->classes);
+    free(b);
+}
+
+typedef struct numbered {
+    uint64_t value, sample;
+} numbered;
+
+static int compare_numbered(const void *a, const void *b)
+{
+    const numbered *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static tarn_status list_classes(balanced *b, const numbered *sorted, uint64_t count,
+                                tarn_error *err)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < count; i++)
+        n += i == 0 || sorted[i].value != sorted[i - 1].value;
+    b->n_classes = n;
+    b->classes = tarn__order_alloc(n, sizeof *b->classes, err);
+    if (b->classes) b->members = tarn__order_alloc(count, sizeof *b->members, err);
+    if (!b->members) return TARN_ERR_MEMORY;
+    n = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (i == 0 || sorted[i].value != sorted[i - 1].value) b->classes[n++].first = i;
+        b->members[i] = sorted[i].sample;
+    }
+    for (uint64_t c = 0; c < n; c++) {
+        uint64_t end = c + 1 < n ? b->classes[c + 1].first : count;
+        tarn__domain_init(&b->classes[c].domain, end - b->classes[c].first);
+    }
+    tarn__domain_init(&b->domain, n);
+    return TARN_OK;
+}
+
+static tarn_status make_balanced(const tarn_order_options *o, uint64_t count,
+                                 uint64_t total, void **out, tarn_error *err)
+{
+    (void)total;
+    numbered *sorted = tarn__order_alloc(count, sizeof *sorted, err);
+    if (!sorted) return TARN_ERR_MEMORY;
+    for (uint64_t i = 0; i < count; i++)
+        sorted[i] = (numbered){(uint64_t)o->classes[i], i};
+    qsort(sorted, count, sizeof *sorted, compare_numbered);
+    balanced *b = calloc(1, sizeof *b);
+    tarn_status status = b ? list_classes(b, sorted, count, err) : tarn__fail_memory(err);
+    free(sorted);
+    if (status != TARN_OK) {
+        if (b) drop_balanced(b);
+        return status;
+    }
+    b->key_round = tarn__order_key(o, TARN__KEY_CLASSES);
+    b->key_class = tarn__order_key(o, TARN__KEY_CLASS);
+    *out = b;
+    return TARN_OK;
+}
+
+/* Each round has each class once, so the round also says how often a class came before.
+ */
+static uint64_t balanced_at(const balanced *b, uint64_t round, uint64_t class)
+{
+    const class_of *c = &b->classes[class];
+    tarn__network net;
+    uint64_t pass = round / c->domain.n, within = round % c->domain.n;
+    tarn__network_init(&net, &c->domain,
+                       tarn__subkey(tarn__subkey(b->key_class, class), pass));
+    return b->members[c->first + tarn__permute(&c->domain, &net, within)];
+}
+
+static void map_balanced(const void *made, uint64_t *at, size_t n)
+{
+    const balanced *b = made;
+    tarn__network net = {0};
+    uint64_t last = UINT64_MAX; /* the round that net is of */
+    for (size_t i = 0; i < n; i++) {
+        uint64_t round = at[i] / b->n_classes, slot = at[i] % b->n_classes;
+        if (round != last)
+            tarn__network_init(&net, &b->domain, tarn__subkey(b->key_round, round));
+        last = round;
+        at[i] = balanced_at(b, round, tarn__permute(&b->domain, &net, slot));
+    }
+}
+
+static tarn_status measure_balanced(const tarn_order_options *o, uint64_t count,
+                                    uint64_t *out_total, tarn_error *err)
+{
+    TARN_TRY(tarn__order_need(o->classes, "classes", count, err));
+    if (count == 0 && o->draws)
+        return tarn__fail(err, TARN_ERR_USAGE, "nothing to draw from");
+    if (o->draws) *out_total = o->draws;
+    return TARN_OK;
+}
+
+const tarn__order_kind tarn__order_balanced = {
+    "balanced", measure_balanced, make_balanced, drop_balanced, map_balanced};
+
+/* --- Lengths ----------------------------------------------------------------------- */
+
+/* Shuffles all samples, sorts each pool of them by length, and lists them. */
+static void sort_pools(const tarn_order_options *o, numbered *list, uint64_t count)
+{
+    tarn__shuffle shuffle;
+    uint64_t pool;
+    tarn__shuffle_init(&shuffle, count, tarn__order_key(o, TARN__KEY_LENGTHS));
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t sample = tarn__shuffle_at(&shuffle, i);
+        list[i] = (numbered){o->lengths[sample], sample};
+    }
+    if (!o->pool || !tarn__mul(o->pool, o->chunk, &pool) || pool > count) pool = count;
+    for (uint64_t from = 0; from < count; from += pool)
+        qsort(list + from, count - from < pool ? count - from : pool, sizeof *list,
+              compare_numbered);
+}
+
+static tarn_status make_lengths(const tarn_order_options *o, uint64_t count,
+                                uint64_t total, void **out, tarn_error *err)
+{
+    (void)total;
+    tarn__shuffle chunks;
+    uint64_t full = count / o->chunk;
+    uint64_t *samples = tarn__order_alloc(count, sizeof *samples, err);
+    numbered *list = samples ? tarn__order_alloc(count, sizeof *list, err) : NULL;
+    if (!list) {
+        free(samples);
+        return TARN_ERR_MEMORY;
+    }
+    sort_pools(o, list, count);
+    if (full) tarn__shuffle_init(&chunks, full, tarn__order_key(o, TARN__KEY_CHUNKS));
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t chunk = i / o->chunk;
+        if (chunk < full) chunk = tarn__shuffle_at(&chunks, chunk);
+        samples[i] = list[chunk * o->chunk + i % o->chunk].sample;
+    }
+    free(list);
+    *out = samples;
+    return TARN_OK;
+}
+
+static void map_lengths(const void *made, uint64_t *at, size_t n)
+{
+    const uint64_t *samples = made;
+    for (size_t i = 0; i < n; i++)
+        at[i] = samples[at[i]];
+}
+
+static tarn_status measure_lengths(const tarn_order_options *o, uint64_t count,
+                                   uint64_t *out_total, tarn_error *err)
+{
+    (void)out_total;
+    TARN_TRY(tarn__order_need(o->lengths, "lengths", count, err));
+    if (o->chunk < 1)
+        return tarn__fail(err, TARN_ERR_USAGE, "chunks of 0 samples: at least 1");
+    return TARN_OK;
+}
+
+const tarn__order_kind tarn__order_lengths = {"lengths", measure_lengths, make_lengths,
+                                              free, map_lengths};
