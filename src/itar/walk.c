@@ -135,10 +135,11 @@ static tarn_status hand_on(walk *w, const loaded *l, size_t from, size_t to,
         const char *key = tarn__names_get(&w->c->keys, s->key).data;
         TARN_TRY(w->put(w->context, s->part, key, fields, s->count, err));
         fields += s->count;
+        /* After each one: a group of large files takes minutes. */
+        if (w->options.progress &&
+            w->options.progress(w->options.progress_context, i + 1, w->c->n_samples))
+            return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
     }
-    if (w->options.progress &&
-        w->options.progress(w->options.progress_context, to, w->c->n_samples))
-        return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
     return TARN_OK;
 }
 

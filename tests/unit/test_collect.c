@@ -1,0 +1,177 @@
+/* Collections: what is a source and what is not, the numbers of classes, and stopping. */
+#include "support.h"
+
+#include <sys/stat.h>
+
+static tarn_error err;
+
+typedef struct seen {
+    unsigned puts, notices;
+    unsigned stop_after;               /* puts; 0: never */
+    char last[TARN_ERROR_MESSAGE_MAX]; /* notice, or the value of cls */
+} seen;
+
+static void on_notice(void *context, const tarn_error *what)
+{
+    seen *s = context;
+    s->notices++;
+    snprintf(s->last, sizeof s->last, "%s", what->message);
+}
+
+static tarn_status on_put(void *context, unsigned part, const char *key,
+                          const tarn_field *fields, size_t count, tarn_error *why)
+{
+    seen *s = context;
+    (void)part, (void)key, (void)why;
+    s->puts++;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fields[i].name, "cls") == 0)
+            snprintf(s->last, sizeof s->last, "%.*s", (int)fields[i].size,
+                     (const char *)fields[i].data);
+    return TARN_OK;
+}
+
+static int on_progress(void *context, uint64_t done, uint64_t total)
+{
+    seen *s = context;
+    (void)total;
+    return s->stop_after && done >= s->stop_after;
+}
+
+/* A folder with one file in it, both made here. */
+static const char *folder_with(const char *folder, const char *file)
+{
+    const char *path = scratch_path(folder);
+    char name[1024];
+    mkdir(path, 0777);
+    snprintf(name, sizeof name, "%s/%s", path, file);
+    write_file(name, "x", 1);
+    return path;
+}
+
+static tarn_collection *begin(seen *s, bool classes, const char *output)
+{
+    tarn_collection *c;
+    tarn_collection_options o = TARN_COLLECTION_OPTIONS_INIT;
+    o.notice = on_notice;
+    o.notice_context = s;
+    o.class_from_dir = classes;
+    o.output = output;
+    OK(tarn_collection_new(&o, &c, &err));
+    return c;
+}
+
+static tarn_status walk(tarn_collection *c, seen *s, unsigned threads)
+{
+    tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
+    o.threads = threads;
+    o.progress = on_progress;
+    o.progress_context = s;
+    return tarn_collection_walk(c, &o, on_put, s, &err);
+}
+
+static void stopping_takes_no_more_than_the_sample_at_hand(void **state)
+{
+    (void)state;
+    char name[32];
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof name, "k%02d.txt", i);
+        folder_with("stop", name);
+    }
+    for (unsigned threads = 1; threads <= 4; threads += 3) {
+        seen s = {.stop_after = 3};
+        tarn_collection *c = begin(&s, false, NULL);
+        OK(tarn_collection_add_folder(c, scratch_path("stop"), &err));
+        OK(tarn_collection_group(c, &err));
+        FAILS(TARN_ERR_CANCELLED, "stopped", walk(c, &s, threads));
+        assert_int_equal(s.puts, 3);
+        tarn_collection_free(c);
+    }
+}
+
+static void the_output_is_no_source(void **state)
+{
+    (void)state;
+    seen s = {0};
+    tarn_collection_info info;
+    folder_with("source", "a.txt");
+    folder_with("source/out", "old.tar");
+    tarn_collection *c = begin(&s, false, scratch_path("source/out"));
+    OK(tarn_collection_add_folder(c, scratch_path("source"), &err));
+    OK(tarn_collection_group(c, &err));
+    tarn_collection_info_get(c, &info);
+    assert_int_equal(info.samples, 1);
+    assert_int_equal(info.passed_over, 1);
+    assert_non_null(strstr(s.last, "the output"));
+    tarn_collection_free(c);
+    c = begin(&s, false, scratch_path("source"));
+    FAILS(TARN_ERR_USAGE, "the output as well",
+          tarn_collection_add_folder(c, scratch_path("source"), &err));
+    tarn_collection_free(c);
+}
+
+static void classes_keep_the_numbers_they_were_given(void **state)
+{
+    (void)state;
+    seen s = {0};
+    mkdir(scratch_path("classes"), 0777);
+    folder_with("classes/bee", "b.txt");
+    tarn_collection *c = begin(&s, true, NULL);
+    OK(tarn_collection_add_class(c, "cat", &err));
+    OK(tarn_collection_add_class(c, "bee", &err));
+    FAILS(TARN_ERR_FORMAT, "twice", tarn_collection_add_class(c, "cat", &err));
+    OK(tarn_collection_add_folder(c, scratch_path("classes"), &err));
+    FAILS(TARN_ERR_USAGE, "before", tarn_collection_add_class(c, "dog", &err));
+    OK(tarn_collection_group(c, &err));
+    OK(walk(c, &s, 1));
+    assert_string_equal(s.last, "1");
+    assert_string_equal(tarn_collection_class(c, 0), "cat");
+    assert_null(tarn_collection_class(c, 2));
+    tarn_collection_free(c);
+}
+
+static void new_classes_stand_behind_by_name(void **state)
+{
+    (void)state;
+    seen s = {0};
+    mkdir(scratch_path("behind"), 0777);
+    folder_with("behind/owl", "o.txt");
+    folder_with("behind/ant", "a.txt");
+    tarn_collection *c = begin(&s, true, NULL);
+    OK(tarn_collection_add_class(c, "yak", &err));
+    OK(tarn_collection_add_folder(c, scratch_path("behind"), &err));
+    OK(tarn_collection_group(c, &err));
+    assert_string_equal(tarn_collection_class(c, 0), "yak");
+    assert_string_equal(tarn_collection_class(c, 1), "ant");
+    assert_string_equal(tarn_collection_class(c, 2), "owl");
+    tarn_collection_free(c);
+}
+
+static void a_line_without_a_value_is_told(void **state)
+{
+    (void)state;
+    static const char text[] = "key,txt\na,x\nb,\n";
+    seen s = {0};
+    tarn_collection_info info;
+    write_file(scratch_path("m.csv"), text, sizeof text - 1);
+    tarn_collection *c = begin(&s, false, NULL);
+    OK(tarn_collection_add_manifest(c, scratch_path("m.csv"), &err));
+    OK(tarn_collection_group(c, &err));
+    tarn_collection_info_get(c, &info);
+    assert_int_equal(info.samples, 1);
+    assert_int_equal(info.passed_over, 1);
+    assert_non_null(strstr(s.last, "line 3"));
+    tarn_collection_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stopping_takes_no_more_than_the_sample_at_hand),
+        cmocka_unit_test(the_output_is_no_source),
+        cmocka_unit_test(classes_keep_the_numbers_they_were_given),
+        cmocka_unit_test(new_classes_stand_behind_by_name),
+        cmocka_unit_test(a_line_without_a_value_is_told),
+    };
+    return cmocka_run_group_tests_name("collect", tests, NULL, scratch_remove);
+}
