@@ -286,6 +286,8 @@ void tarn_fold_close(tarn_fold *f)
     free(f->own_order);
     free(f->rows);
     free(f->starts);
+    free(f->shape_of);
+    tarn__shapes_reset(&f->shapes);
     free(f->name);
     pthread_mutex_destroy(&f->lock);
     free(f);

@@ -8,6 +8,7 @@
 #include <tarn/fold.h>
 
 #include "itar/locate.h"
+#include "itar/shapes.h"
 
 struct tarn_fold {
     char *name;
@@ -21,13 +22,42 @@ struct tarn_fold {
     uint32_t *own_order;
     atomic_bool grouped; /* then these say which rows make up a sample: */
     uint32_t *rows;      /* grouped by sample; NULL if they are in file order */
-    uint32_t *starts;    /* sample i is rows[starts[i]] to rows[starts[i + 1]] */
+    uint32_t *starts;    /* sample i is rows[starts[i]] to rows[starts[i + 1]]; NULL if
+                            each has as many rows as the next: */
+    uint32_t stride;
     uint64_t n_samples;
+    tarn__shapes shapes; /* until a filter is set */
+    uint16_t *shape_of;  /* by sample; NULL if all are of one: */
+    uint16_t shape;
 };
+
+/* Where the rows of a sample begin, up to and with n_samples. */
+static inline uint64_t tarn__fold_start(const struct tarn_fold *f, uint64_t sample)
+{
+    return f->starts ? f->starts[sample] : sample * f->stride;
+}
+
+static inline uint16_t tarn__fold_shape(const struct tarn_fold *f, uint64_t sample)
+{
+    return f->shape_of ? f->shape_of[sample] : f->shape;
+}
+
+static inline uint64_t tarn__fold_row(const struct tarn_fold *f, uint64_t at)
+{
+    return f->rows ? f->rows[at] : at;
+}
 
 /* Makes sure that order and samples are there. */
 TARN_CHECKED tarn_status tarn__fold_order(tarn_fold *fold, const uint32_t **out,
                                           tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_group(tarn_fold *fold, tarn_error *err);
+
+/* The same under the lock that the caller holds. */
+TARN_CHECKED tarn_status tarn__fold_make_order(tarn_fold *fold, tarn_error *err);
+
+/* A place in the order of rows by key, which may come from a file: a row that is there.
+ */
+TARN_CHECKED tarn_status tarn__fold_order_at(const tarn_fold *fold, const uint32_t *order,
+                                             uint64_t i, uint32_t *out, tarn_error *err);
 
 #endif
