@@ -26,6 +26,8 @@ struct tarn_fold {
                             each has as many rows as the next: */
     uint32_t stride;
     uint64_t n_samples;
+    bool *lead;          /* by field: samples that do not stand together are in the order
+                            of their first row with such a field; NULL: any field */
     tarn__shapes shapes; /* until a filter is set */
     uint16_t *shape_of;  /* by sample; NULL if all are of one: */
     uint16_t shape;
@@ -52,6 +54,13 @@ TARN_CHECKED tarn_status tarn__fold_order(tarn_fold *fold, const uint32_t **out,
                                           tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_group(tarn_fold *fold, tarn_error *err);
 
+/* The first row of a sample that has a leading field, or just its first. */
+uint64_t tarn__fold_lead(const tarn_fold *fold, uint64_t sample);
+
+/* What a sample with these rows is sorted by: its lead; without one, behind all that have
+ * one. */
+uint64_t tarn__fold_lead_of(const tarn_fold *fold, const uint32_t *rows, uint32_t count);
+
 /* The same under the lock that the caller holds. */
 TARN_CHECKED tarn_status tarn__fold_make_order(tarn_fold *fold, tarn_error *err);
 
@@ -59,5 +68,9 @@ TARN_CHECKED tarn_status tarn__fold_make_order(tarn_fold *fold, tarn_error *err)
  */
 TARN_CHECKED tarn_status tarn__fold_order_at(const tarn_fold *fold, const uint32_t *order,
                                              uint64_t i, uint32_t *out, tarn_error *err);
+
+/* A copy of data in text; nothing if text is NULL. */
+TARN_CHECKED tarn_status tarn__text_set(tarn_text *text, const char *data, size_t size,
+                                        tarn_error *err);
 
 #endif

@@ -161,6 +161,26 @@ static tarn_status group_in_file_order(tarn_fold *f, tarn_error *err)
 
 /* --- Other folds -------------------------------------------------------------------- */
 
+uint64_t tarn__fold_lead_of(const tarn_fold *f, const uint32_t *rows, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint16_t field = tarn__row_field(tarn__index_at(f->index, rows[i]));
+        if (!f->lead || (field < f->index->fields.count && f->lead[field]))
+            return rows[i];
+    }
+    return (UINT64_C(1) << 32) + rows[0];
+}
+
+uint64_t tarn__fold_lead(const tarn_fold *f, uint64_t sample)
+{
+    uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
+    for (uint64_t at = from; f->lead && at < end; at++) {
+        uint64_t row = tarn__fold_row(f, at);
+        if (f->lead[tarn__row_field(tarn__index_at(f->index, row))]) return row;
+    }
+    return tarn__fold_row(f, from);
+}
+
 /* Each group as a run: hash is its first row, row its place in the order, tag its size.
  */
 static tarn_status list_groups(tarn_fold *f, const uint32_t *order, tarn__run *groups,
@@ -209,6 +229,8 @@ static tarn_status group_by_key(tarn_fold *f, tarn_error *err)
     f->rows = tarn__big_alloc((f->index->n_rows + 1) * sizeof *f->rows);
     tarn_status status =
         !groups || !f->rows ? tarn__fail_memory(err) : list_groups(f, order, groups, err);
+    for (uint64_t i = 0; status == TARN_OK && f->lead && i < n; i++)
+        groups[i].hash = tarn__fold_lead_of(f, order + groups[i].row, groups[i].tag);
     if (status == TARN_OK && !f->options.by_hash) tarn__runs_sort(groups, n, 1);
     for (uint64_t i = 0; status == TARN_OK && i < n; i++) {
         status = take_group(f, i, order + groups[i].row, groups[i].tag, at, err);
