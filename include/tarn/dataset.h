@@ -85,6 +85,12 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_open(const char *path,
                                                     tarn_dataset **out, tarn_error *err);
 TARN_API void tarn_dataset_close(tarn_dataset *dataset);
 
+/* All samples and fields of a fold that is open already. It stays the caller's, and stays
+ * open and without filters as long as the dataset and what is made of it. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_of_fold(tarn_fold *fold,
+                                                       tarn_dataset **out,
+                                                       tarn_error *err);
+
 typedef enum tarn_dataset_kind {
     TARN_DATASET_FOLD = 0,
     TARN_DATASET_GNZ = 1,

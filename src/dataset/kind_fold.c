@@ -15,6 +15,7 @@ typedef struct state {
     tarn_fold *fold;
     atomic_uchar *seen; /* a bit for each row whose header was compared */
     bool cold, check;
+    bool borrowed; /* the fold is somebody else's */
 } state;
 
 static bool was_seen(const state *s, uint64_t row)
@@ -31,7 +32,7 @@ static void set_seen(state *s, uint64_t row)
 static void close_fold(void *p)
 {
     state *s = p;
-    tarn_fold_close(s->fold);
+    if (!s->borrowed) tarn_fold_close(s->fold);
     free((void *)s->seen);
     free(s);
 }
@@ -53,22 +54,9 @@ static tarn_status set_lead(state *s, const char *const *fields, tarn_error *err
     return TARN_OK;
 }
 
-tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
-                            tarn_error *err)
+static tarn_status describe(state *s, tarn__source *source, tarn_error *err)
 {
     tarn_fold_info info;
-    tarn_fold_options fo = TARN_FOLD_OPTIONS_INIT;
-    fo.io = o->io;
-    fo.check = o->check;
-    fo.scan = o->scan;
-    fo.by_hash = o->by_hash;
-    fo.index = o->index;
-    state *s = source->state = calloc(1, sizeof *s);
-    if (!s) return tarn__fail_memory(err);
-    s->cold = o->cold;
-    s->check = o->check;
-    TARN_TRY(tarn_fold_open(source->path, &fo, &s->fold, err));
-    TARN_TRY(set_lead(s, o->fields, err));
     TARN_TRY(tarn_fold_info_get(s->fold, &info, err));
     s->seen = calloc((size_t)(info.index.rows / 8 + 1), 1);
     if (!s->seen) return tarn__fail_memory(err);
@@ -84,6 +72,47 @@ tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
                                  TARN_NO_OFFSET, "field %s is listed twice", name.data);
     }
     return TARN_OK;
+}
+
+tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
+                            tarn_error *err)
+{
+    tarn_fold_options fo = TARN_FOLD_OPTIONS_INIT;
+    fo.io = o->io;
+    fo.check = o->check;
+    fo.scan = o->scan;
+    fo.by_hash = o->by_hash;
+    fo.index = o->index;
+    state *s = source->state = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    s->cold = o->cold;
+    s->check = o->check;
+    TARN_TRY(tarn_fold_open(source->path, &fo, &s->fold, err));
+    TARN_TRY(set_lead(s, o->fields, err));
+    return describe(s, source, err);
+}
+
+tarn_status tarn_dataset_of_fold(tarn_fold *fold, tarn_dataset **out, tarn_error *err)
+{
+    tarn__source *source;
+    const char *path = tarn_fold_index_path(fold);
+    TARN_TRY(tarn__fold_group(fold, err));
+    if (!fold->shapes.next)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the fold has been filtered; filter the dataset instead");
+    TARN_TRY(tarn__source_new(&tarn__kind_fold, path ? path : tarn_fold_name(fold),
+                              &source, err));
+    state *s = source->state = calloc(1, sizeof *s);
+    tarn_status status = s ? TARN_OK : tarn__fail_memory(err);
+    if (s) {
+        s->fold = fold;
+        s->borrowed = true;
+        s->check = fold->options.check;
+        status = describe(s, source, err);
+    }
+    if (status == TARN_OK) status = tarn__dataset_new(source, NULL, false, out, err);
+    if (status != TARN_OK) tarn__source_release(source);
+    return status;
 }
 
 /* --- Rows -------------------------------------------------------------------------- */
