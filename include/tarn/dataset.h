@@ -256,11 +256,18 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_samples(tarn_dataset *datase
                                                             tarn_dataset **out,
                                                             tarn_error *err);
 
-/* Those that have a field (of the file, selected or not), or that lack it. */
+/* Those that have all of these fields (of the file, selected or not). */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_having(tarn_dataset *dataset,
-                                                           const char *field, bool having,
+                                                           const char *const *fields,
+                                                           size_t count,
                                                            tarn_dataset **out,
                                                            tarn_error *err);
+
+/* Those that lack a field. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_lacking(tarn_dataset *dataset,
+                                                            const char *field,
+                                                            tarn_dataset **out,
+                                                            tarn_error *err);
 
 /* Those whose field has at least min and at most max bytes, as stored. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_size(tarn_dataset *dataset,

@@ -206,7 +206,7 @@ static tarn_status listed_fields(tarn_dataset *d, const char *const *fields,
 static tarn_status require_fields(tarn_dataset *d, bool drop_twice, tarn_error *err)
 {
     const tarn__source *s = d->source;
-    tarn__need need = {.once = true, .drop_twice = drop_twice};
+    tarn__need need = {.once = true, .drop_twice = drop_twice, .all_is_none = true};
     /* Each part of a mix was asked for its fields. */
     if (!s->kind->keep || s->kind == &tarn__kind_mix) return TARN_OK;
     uint32_t *fields = malloc((d->n_fields + 1) * sizeof *fields);

@@ -43,9 +43,10 @@ typedef struct tarn__item {
 typedef struct tarn__need {
     const uint32_t *fields; /* distinct */
     size_t count;
-    bool lack;       /* keep those that lack the first; otherwise that have all */
-    bool once;       /* one that has a field twice is an error, or */
-    bool drop_twice; /* is left out */
+    bool lack;        /* keep those that lack the first; otherwise that have all */
+    bool once;        /* one that has a field twice is an error, or */
+    bool drop_twice;  /* is left out */
+    bool all_is_none; /* where every sample is kept the list need not be written */
     uint64_t dropped;
 } tarn__need;
 

@@ -232,21 +232,42 @@ static tarn_status keep_all(tarn_dataset *d, bool all, tarn_dataset **out,
     return tarn_dataset_keep_ranges(d, &range, all ? 1 : 0, out, err);
 }
 
-tarn_status tarn_dataset_keep_having(tarn_dataset *d, const char *field, bool having,
-                                     tarn_dataset **out, tarn_error *err)
+static tarn_status keep_by_need(tarn_dataset *d, tarn__need *need, tarn_dataset **out,
+                                tarn_error *err)
 {
-    uint32_t id, *list;
+    uint32_t *list;
     uint64_t n;
     const tarn__source *s = d->source;
-    TARN_TRY(file_field(d, field, &id, err));
-    if (!s->kind->keep) return keep_all(d, having, out, err);
-    tarn__need need = {.fields = &id, .count = 1, .lack = !having};
+    if (!s->kind->keep) return keep_all(d, !need->lack, out, err);
     TARN_TRY(new_list(d, d->count, &list, err));
     tarn_status status =
-        s->kind->keep(s->state, &need, d->picked, d->count, list, &n, err);
+        s->kind->keep(s->state, need, d->picked, d->count, list, &n, err);
     if (status == TARN_OK) return tarn__dataset_like(d, list, n, out, err);
     free(list);
     return status;
+}
+
+tarn_status tarn_dataset_keep_having(tarn_dataset *d, const char *const *fields,
+                                     size_t count, tarn_dataset **out, tarn_error *err)
+{
+    uint32_t *ids = malloc((count + 1) * sizeof *ids);
+    if (!ids) return tarn__fail_memory(err);
+    tarn__need need = {.fields = ids, .count = count};
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < count; i++)
+        status = file_field(d, fields[i], &ids[i], err);
+    if (status == TARN_OK) status = keep_by_need(d, &need, out, err);
+    free(ids);
+    return status;
+}
+
+tarn_status tarn_dataset_keep_lacking(tarn_dataset *d, const char *field,
+                                      tarn_dataset **out, tarn_error *err)
+{
+    uint32_t id;
+    TARN_TRY(file_field(d, field, &id, err));
+    tarn__need need = {.fields = &id, .count = 1, .lack = true};
+    return keep_by_need(d, &need, out, err);
 }
 
 tarn_status tarn_dataset_keep_size(tarn_dataset *d, const char *field, uint64_t min,

@@ -526,7 +526,10 @@ static tarn_status keep_fold(void *p, tarn__need *need, const uint32_t *list,
     unsigned char *verdicts;
     uint32_t *places;
     tarn_status status = judge_shapes(s, need, &verdicts, &places, err);
-    if (status == TARN_OK)
+    if (status == TARN_OK && need->all_is_none && !list && !s->fold->shape_of &&
+        verdicts[s->fold->shape] == KEEP)
+        *out_count = count;
+    else if (status == TARN_OK)
         status = keep_listed(s, need, verdicts, places, list, count, out, out_count, err);
     free(verdicts);
     free(places);

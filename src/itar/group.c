@@ -120,41 +120,54 @@ static tarn_status alloc_samples(tarn_fold *f, tarn_error *err)
     return f->starts && f->shape_of ? TARN_OK : tarn__fail_memory(err);
 }
 
+/* What goes from page to page. */
+typedef struct progress {
+    uint64_t samples;
+    uint64_t hash; /* of the row before */
+    uint32_t crash;
+    uint16_t shape; /* of the sample so far */
+} progress;
+
+/* Everything in locals: stores to the lists could be to anything, for the compiler. */
 static tarn_status group_page(tarn_fold *f, const unsigned char *p, uint64_t at,
-                              size_t count, const unsigned char **before, tarn_error *err)
+                              size_t count, progress *g, tarn_error *err)
 {
-    uint64_t n = f->n_samples;
-    uint16_t shape = f->shape;
+    uint32_t *starts = f->starts;
+    uint16_t *shape_of = f->shape_of, shape = g->shape;
+    uint64_t n = g->samples, hash = g->hash, most = f->index->n_stems;
+    uint32_t crash = g->crash, n_fields = f->shapes.n_fields;
     for (size_t i = 0; i < count; i++, p += TARN__ROW_SIZE) {
+        uint64_t h = tarn__row_hash(p);
+        uint32_t c = tarn__row_crash(p);
         uint16_t field = tarn__row_field(p);
-        if (field >= f->shapes.n_fields) return fail_field(f, at + i, err);
-        if (!*before || !tarn__row_same_key(*before, p)) {
-            if (n) f->shape_of[n - 1] = shape;
-            if (n == f->index->n_stems) return fail_count(f, n + 1, err);
-            f->starts[n++] = (uint32_t)(at + i);
+        if (field >= n_fields) return fail_field(f, at + i, err);
+        if (h != hash || c != crash || n == 0) {
+            if (n) shape_of[n - 1] = shape;
+            if (n == most) return fail_count(f, n + 1, err);
+            starts[n++] = (uint32_t)(at + i);
             shape = 0;
+            hash = h;
+            crash = c;
         }
         shape = tarn__shapes_step(&f->shapes, shape, field);
-        *before = p;
     }
-    f->n_samples = n;
-    f->shape = shape;
+    *g = (progress){n, hash, crash, shape};
     return TARN_OK;
 }
 
 static tarn_status group_in_file_order(tarn_fold *f, tarn_error *err)
 {
-    const unsigned char *p, *before = NULL;
+    const unsigned char *p;
     size_t chunk = 0, count;
+    progress g = {0};
     TARN_TRY(alloc_samples(f, err));
-    f->n_samples = 0;
-    f->shape = 0;
     for (uint64_t at = 0; at < f->index->n_rows; at += count) {
         TARN_TRY(next_page(f, &chunk, at, &p, &count, err));
-        TARN_TRY(group_page(f, p, at, count, &before, err));
+        TARN_TRY(group_page(f, p, at, count, &g, err));
     }
-    if (f->n_samples != f->index->n_stems) return fail_count(f, f->n_samples, err);
-    if (f->n_samples) f->shape_of[f->n_samples - 1] = f->shape;
+    if (g.samples != f->index->n_stems) return fail_count(f, g.samples, err);
+    if (g.samples) f->shape_of[g.samples - 1] = g.shape;
+    f->n_samples = g.samples;
     f->starts[f->n_samples] = (uint32_t)f->index->n_rows;
     return TARN_OK;
 }

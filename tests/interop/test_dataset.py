@@ -292,7 +292,7 @@ def sets_of_fields_are_counted(tool):
     got = [x.split(":") for x in tool("sets", n)]
     assert {frozenset(f.split(",")): int(c) for c, _, f in got} == counts
     assert [int(c) for c, _, _ in got] == sorted(counts.values(), reverse=True)
-    n = tool.new("having", n, "npy", 0)
+    n = tool.new("lacking", n, "npy")
     assert sum(int(x.split(":")[0]) for x in tool("sets", n)) == \
         sum("npy" not in f for f in want.values())
 
@@ -335,8 +335,8 @@ def filters_compose(tool, scratch):
     want = members((DATA / "01_basic").glob("train*.tar"))
     n = tool.open(DATA / "01_basic:train")
     keys = tool.keys(n)
-    a = tool.new("having", n, "npy", 1)
-    b = tool.new("having", a, "jpg", 0)
+    a = tool.new("having", n, "npy")
+    b = tool.new("lacking", a, "jpg")
     c = tool.new("ranges", b, "0-2", "3-5")
     expect = [k for k in keys if "npy" in want[k]]
     assert tool.keys(a) == expect
@@ -344,6 +344,8 @@ def filters_compose(tool, scratch):
     assert tool.keys(b) == expect
     assert tool.keys(c) == expect[0:2] + expect[3:5]
     assert tool.keys(n) == keys, "the first dataset has changed"
+    assert tool.keys(tool.new("having", n, "npy", "jpg", "npy")) == [
+        k for k in keys if "npy" in want[k] and "jpg" in want[k]]
     sizes = {k: len(want[k]["json"]) for k in keys}
     low, high = sorted(sizes.values())[10], sorted(sizes.values())[30]
     d = tool.new("size", a, "json", low, high)
@@ -404,7 +406,7 @@ def arrays_are_rows(tool, scratch):
         refused("not-found", "no row 50", tool, "find", n, "50")
     n = tool.open(path, ["other", "_key"])
     assert tool.rows(n) == [(arrays["other"][i].tobytes(), str(i).encode()) for i in range(7)]
-    assert tool.count(tool.new("having", n, "other", 0)) == 0
+    assert tool.count(tool.new("lacking", n, "other")) == 0
 
 
 def packs_are_records(tool):
@@ -540,7 +542,7 @@ def a_mix_of_three_kinds_has_their_bytes(tool, scratch):
     random.Random(2).shuffle(have)
     got = tool("batch", m, ",".join(map(str, have)), "0")
     assert [bytes.fromhex(x) for x in got] == [want[i][0] for i in have]
-    h = tool.new("having", m, "cls", 0)
+    h = tool.new("lacking", m, "cls")
     assert tool.rows(h) == [row for row in want if row[0] is None]
     key = tool("key", m, 60)[0]
     first = int(tool("find", m, key)[0])

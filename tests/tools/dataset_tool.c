@@ -8,8 +8,9 @@
  *   get N SAMPLE FIELD           shard N SAMPLE                 sample N SAMPLE
  *   batch N SAMPLES FIELDS       lookup N NAME...               sets N
  *   keys NEW N KEY...            keys? NEW N KEY...             json NEW N PATH
- *   ranges NEW N FIRST-END...    samples NEW N NUMBERS          having NEW N FIELD YES
+ *   ranges NEW N FIRST-END...    samples NEW N NUMBERS          having NEW N FIELD...
  *   size NEW N FIELD MIN MAX     column NEW N NAME VALUE...     between NEW N NAME A B
+ *   lacking NEW N FIELD
  *   mix NEW SOURCES WEIGHTS COUNTS TOTAL END FIELDS
  *   at N SAMPLE                  position N SOURCE TURN
  *   views N REPLACE SEED TEMPLATE...                            choose EPOCH SAMPLE */
@@ -351,8 +352,10 @@ static tarn_status run(const char *verb)
         return made(tarn_dataset_keep_samples(set(2), chosen, n, slot(1), &err));
     }
     if (strcmp(verb, "having") == 0)
-        return made(
-            tarn_dataset_keep_having(set(2), word(3), number(4) != 0, slot(1), &err));
+        return made(tarn_dataset_keep_having(set(2), (const char *const *)words + 3,
+                                             (size_t)n_words - 3, slot(1), &err));
+    if (strcmp(verb, "lacking") == 0)
+        return made(tarn_dataset_keep_lacking(set(2), word(3), slot(1), &err));
     if (strcmp(verb, "size") == 0)
         return made(
             tarn_dataset_keep_size(set(2), word(3), number(4), number(5), slot(1), &err));

@@ -83,11 +83,12 @@ static void samples_of_odd_shapes_are_read_and_selected(void **state)
     has(d, 0, 0, "0");
     has(d, SAMPLES - 1, 0, "1499");
     tarn_dataset *one;
-    OK(tarn_dataset_keep_having(d, "own1400", true, &one, &err));
+    const char *own = "own1400";
+    OK(tarn_dataset_keep_having(d, &own, 1, &one, &err));
     assert_int_equal(tarn_dataset_count(one), 1);
     has(one, 0, 0, "1400");
     tarn_dataset_close(one);
-    OK(tarn_dataset_keep_having(d, "own1400", false, &one, &err));
+    OK(tarn_dataset_keep_lacking(d, own, &one, &err));
     assert_int_equal(tarn_dataset_count(one), SAMPLES - 1);
     tarn_field_sets sets;
     OK(tarn_dataset_field_sets(one, &sets, &err));
@@ -289,6 +290,7 @@ static bool reads_right(reader *r, tarn_dataset_batch *b)
     uint64_t samples[16], found;
     tarn_text key = {0};
     tarn_dataset *part = NULL;
+    const char *cls = "cls";
     tarn_error why;
     uint64_t count = tarn_dataset_count(r->d);
     for (size_t i = 0; i < 16; i++)
@@ -297,7 +299,7 @@ static bool reads_right(reader *r, tarn_dataset_batch *b)
                 tarn_dataset_key(r->d, samples[0], &key, &why) == TARN_OK &&
                 tarn_dataset_find(r->d, key.data, &found, &why) == TARN_OK &&
                 found == samples[0] &&
-                tarn_dataset_keep_having(r->d, "cls", true, &part, &why) == TARN_OK &&
+                tarn_dataset_keep_having(r->d, &cls, 1, &part, &why) == TARN_OK &&
                 tarn_dataset_count(part) == count;
     for (size_t i = 0; good && i < 16; i++) {
         tarn_view view;
