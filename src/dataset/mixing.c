@@ -58,8 +58,8 @@ static size_t last_source(const tarn__mixing *m, const uint64_t *turns)
     return best;
 }
 
-/* All ranks below 2 p / total are nearly p turns: each source is off by less than one,
- * and the rest is walked. */
+/* The ranks below 2 p / total are p turns but for half a turn of each source; the rest is
+ * walked. */
 void tarn__mixing_before(const tarn__mixing *m, uint64_t p, uint64_t *turns)
 {
     uint64_t sum = 0;

@@ -9,7 +9,7 @@
 
 static bool set_capacity(tarn__shapes *s, size_t capacity)
 {
-    size_t cells = capacity * s->n_fields;
+    size_t cells = capacity << s->shift;
     uint16_t *next = realloc(s->next, (cells + 1) * sizeof *next);
     if (next) s->next = next;
     uint16_t *place = realloc(s->place, (cells + 1) * sizeof *place);
@@ -24,6 +24,8 @@ static bool set_capacity(tarn__shapes *s, size_t capacity)
 tarn_status tarn__shapes_init(tarn__shapes *s, uint32_t n_fields, tarn_error *err)
 {
     *s = (tarn__shapes){.n_fields = n_fields};
+    while ((UINT32_C(1) << s->shift) < n_fields)
+        s->shift++;
     if (!set_capacity(s, 8)) {
         tarn__shapes_reset(s);
         return tarn__fail_memory(err);
@@ -46,7 +48,7 @@ void tarn__shapes_reset(tarn__shapes *s)
 static bool make_room(tarn__shapes *s)
 {
     if (s->count == TARN__SHAPE_ODD) return false;
-    if ((s->count + 1) * s->n_fields > TARN__MAX_SHAPE_CELLS) return false;
+    if (((s->count + 1) << s->shift) > TARN__MAX_SHAPE_CELLS) return false;
     return s->count < s->capacity || set_capacity(s, s->capacity * 2);
 }
 
@@ -54,7 +56,8 @@ uint16_t tarn__shapes_add(tarn__shapes *s, uint16_t shape, uint16_t field)
 {
     if (s->rows[shape] >= TARN__PLACE_TWICE - 1 || !make_room(s)) return TARN__SHAPE_ODD;
     uint16_t made = (uint16_t)s->count++;
-    size_t width = s->n_fields, line = made * width, from = shape * width;
+    size_t width = s->n_fields, line = (size_t)made << s->shift;
+    size_t from = (size_t)shape << s->shift;
     memset(s->next + line, 0, width * sizeof *s->next);
     memcpy(s->place + line, s->place + from, width * sizeof *s->place);
     uint16_t *place = &s->place[line + field];

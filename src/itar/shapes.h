@@ -15,9 +15,11 @@
 #define TARN__MAX_SHAPE_CELLS (1u << 20)
 
 /* A tree: shape 0 is no row at all, and next leads from a shape to the one with one more
- * row. Both tables have a line of n_fields cells for each shape. */
+ * row. Both tables have a line for each shape, with a cell for each field and some more:
+ * lines are a power of two apart, because a multiplication for each row can be felt. */
 typedef struct tarn__shapes {
     uint32_t n_fields;
+    unsigned shift;
     size_t count, capacity;
     uint16_t *next;  /* 0: not met so far */
     uint16_t *place; /* of a field among the rows, or TARN__PLACE_NONE or _TWICE */
@@ -34,14 +36,14 @@ uint16_t tarn__shapes_add(tarn__shapes *shapes, uint16_t shape, uint16_t field);
 static inline uint16_t tarn__shapes_step(tarn__shapes *s, uint16_t shape, uint16_t field)
 {
     if (shape == TARN__SHAPE_ODD) return TARN__SHAPE_ODD;
-    uint16_t next = s->next[(size_t)shape * s->n_fields + field];
+    uint16_t next = s->next[((size_t)shape << s->shift) + field];
     return next ? next : tarn__shapes_add(s, shape, field);
 }
 
 static inline uint16_t tarn__shapes_place(const tarn__shapes *s, uint16_t shape,
                                           uint32_t field)
 {
-    return s->place[(size_t)shape * s->n_fields + field];
+    return s->place[((size_t)shape << s->shift) + field];
 }
 
 #endif

@@ -57,7 +57,7 @@ static void shapes_past_the_limit_are_odd(void **state)
     for (int i = 0; i < 3000; i++)
         shape = tarn__shapes_step(&s, shape, (uint16_t)(i % 1000));
     assert_int_equal(shape, TARN__SHAPE_ODD);
-    assert_true(s.count * s.n_fields <= TARN__MAX_SHAPE_CELLS);
+    assert_true(s.count << s.shift <= TARN__MAX_SHAPE_CELLS);
     tarn__shapes_reset(&s);
 }
 
