@@ -143,6 +143,25 @@ int cli_open(const cli_args *args, const char *path, tarn_fold **out);
 bool cli_is_lone_index(const char *path);
 int cli_filter(const cli_args *args, tarn_fold *fold); /* --samples, --fields */
 
+/* order.c: the numbers of the samples that come to a rank, in order; free() them. */
+bool cli_has_order(const cli_args *args);
+int cli_order(const cli_args *args, tarn_fold *fold, uint64_t **out, uint64_t *out_count);
+
+#define CLI_ORDER                                                                        \
+    {"order", 0, "KIND", "identity, shuffle, blocks, lengths, balanced, weighted, ..."}, \
+        {"seed", 0, "N", "of the order (default 0)"},                                    \
+        {"epoch", 0, "N", "of the order (default 0)"},                                   \
+        {"rank", 0, "R/W", "only what rank R of W sees"},                                \
+        {"share", 0, "HOW", "what W does not divide: uneven (default), drop, pad"},      \
+        {"by", 0, "FIELD", "lengths: its size; balanced, weighted: its number"},         \
+        {"block", 0, "N", "blocks: samples in one (default 1024)"},                      \
+        {"chunk", 0, "N", "lengths: samples that stay together (default 256)"},          \
+        {"window", 0, "N", "blocks: how many are mixed (default 16)"},                   \
+        {"rounds", 0, "N", "feistel, buckets: of the reference's order (default 3)"},    \
+    {                                                                                    \
+        "mix", 0, "N", "buckets: shard mixing with N buckets per shard"                  \
+    }
+
 /* stream.c: archives that are read from front to back. */
 typedef struct cli_stream {
     tarn_samples *samples;

@@ -1,4 +1,5 @@
 /* tarn ls: the samples, one by one. */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@ typedef struct listing {
     tarn_text key;
     cli_json json;
     bool names, null, members, terminal;
+    uint64_t *order, count; /* samples in the order asked for; NULL: as they lie */
 } listing;
 
 /* A member as it is shown. */
@@ -123,8 +125,9 @@ static tarn_status list_all(listing *l, tarn_error *err)
     tarn_fold_info info;
     tarn_sample s;
     TARN_TRY(tarn_fold_info_get(l->fold, &info, err));
-    for (uint64_t i = 0; i < info.samples; i++) {
-        TARN_TRY(tarn_fold_sample(l->fold, i, &s, err));
+    uint64_t count = l->order ? l->count : info.samples;
+    for (uint64_t i = 0; i < count; i++) {
+        TARN_TRY(tarn_fold_sample(l->fold, l->order ? l->order[i] : i, &s, err));
         TARN_TRY(list_sample(l, &s, err));
         if (ferror(stdout)) break;
     }
@@ -192,6 +195,12 @@ static int list_index(const char *path, bool json)
     return CLI_OK;
 }
 
+static bool is_fold(const char *path)
+{
+    return !cli_is_gnz(path) && !cli_is_pack(path) && !cli_is_stream(path) &&
+           !cli_is_lone_index(path);
+}
+
 static int run(const cli_args *args)
 {
     tarn_error err;
@@ -199,6 +208,9 @@ static int run(const cli_args *args)
                  .null = cli_has(args, "null"),
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
+    if (cli_has_order(args) && !is_fold(args->words[0]))
+        return cli_usage(args->command, "an order needs a fold, or a .tar: %s is none",
+                         args->words[0]);
     if (cli_is_gnz(args->words[0])) return cli_gnz_ls(args);
     if (cli_is_pack(args->words[0])) return cli_iac_ls(args);
     if (cli_has(args, "json")) l.json.out = stdout;
@@ -208,10 +220,13 @@ static int run(const cli_args *args)
     if (status != CLI_OK) return status;
     l.index = tarn_fold_index(l.fold);
     status = cli_filter(args, l.fold);
+    if (status == CLI_OK && cli_has_order(args))
+        status = cli_order(args, l.fold, &l.order, &l.count);
     if (status == CLI_OK && list_all(&l, &err) != TARN_OK) {
         fflush(stdout);
         status = cli_fail(&err);
     }
+    free(l.order);
     tarn_text_reset(&l.key);
     tarn_fold_close(l.fold);
     return status;
@@ -229,6 +244,7 @@ static const cli_option options[] = {
     {"stats", 0, NULL, "of arrays: least, greatest, mean, a histogram"},
     {"columns", 0, "LIST", "packs: only these columns: a,b"},
     {"where", 0, "COL=VALUE", "packs: only rows with this value"},
+    CLI_ORDER,
     {"json", 0, NULL, "one JSON object per sample and line"},
     {NULL, 0, NULL, NULL}};
 
@@ -236,6 +252,8 @@ static const cli_example examples[] = {
     {"tarn ls data/birds:train", "key, then each field with its size"},
     {"tarn ls -1 data/birds:train | shuf -n 100 > some.txt", "a hundred keys"},
     {"tarn ls -l --samples @some.txt data/birds:train", "where their members are"},
+    {"tarn ls -1 --order shuffle --seed 7 --epoch 1 --rank 0/4 data/birds:train",
+     "what the first of four ranks will see, in order"},
     {"tarn ls https://host/x.tar.zst", "a stream, sample by sample"},
     {"tarn ls 'train-{000..031}.tar.gz'", "several, one after the other"},
     {"tarn ls --stats x.gnz", "arrays: name, type, shape, bytes, and what they hold"},
@@ -251,6 +269,11 @@ const cli_command cli_ls = {
     .text =
         "Samples come in the order of their first member. Keys are read from the "
         "shards, and each is compared with the index on the way.\n\n"
+        "--order shows what a training run will see of a fold, after the filters: all in "
+        "random order (shuffle), nearby ones together (blocks), similar sizes together "
+        "(lengths), each class alike (balanced), by weight with replacement or without "
+        "(weighted, weighted-once), or as the iTar reference has it (feistel, buckets). "
+        "Rank R of W sees every W-th of them, from the R-th on.\n\n"
         "A stream (-, a URL, a compressed archive, or a list of archives) is listed as "
         "it comes, in constant memory: members with one key that do not stand together "
         "are several samples, and are told.\n\n"

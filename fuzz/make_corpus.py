@@ -644,13 +644,33 @@ def journals():
     yield "whole", whole + b"%08x\n" % crc32c(whole)
 
 
+def states():
+    """States of orders over the twenty samples that the target has."""
+    def state(kind, *more):
+        return ", ".join(['{"tarn_order": 1', f'"kind": "{kind}"', '"seed": 7', '"epoch": 3',
+                          '"position": 5', '"count": 20', *more]) + "}"
+
+    texts = [state("identity"), state("shuffle"), state("blocks", '"block": 3', '"window": 2'),
+             state("feistel", '"rounds": 3'), state("shuffle").replace("7", "-7"),
+             state("buckets", '"rounds": 3', '"outer": 0', '"mix": 0', '"data": "DATA"'),
+             state("buckets", '"rounds": 64', '"outer": 2', '"mix": 9', '"data": "DATA"'),
+             state("weighted", '"draws": 4611686018427387904', '"data": "DATA"'),
+             state("weighted-once", '"draws": 0', '"data": "DATA"'),
+             state("balanced", '"draws": 7', '"data": "DATA"'),
+             state("lengths", '"chunk": 4', '"pool": 2', '"data": "DATA"'),
+             state("blocks", '"block": 18446744073709551615', '"window": 18446744073709551615'),
+             state("shuffle").replace("5", "21"), "{}", "[]", ""]
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode()
+
+
 def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
                           ("urls", urls()), ("http", answers()), ("gnz", array_files()),
-                          ("journal", journals())):
+                          ("journal", journals()), ("order", states())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

@@ -16,6 +16,7 @@
 #include <tarn/gnz.h>
 #include <tarn/iac.h>
 #include <tarn/index.h>
+#include <tarn/order.h>
 #include <tarn/samples.h>
 #include <tarn/source.h>
 #include <tarn/tar.h>

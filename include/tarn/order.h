@@ -1,0 +1,211 @@
+/* tarn/order.h: which sample comes when.
+ *
+ * An epoch is a row of positions 0 to total - 1, and an order says which sample stands at
+ * each. Every rank of a run takes every world-th position, so that nothing is exchanged
+ * between ranks: the sample is computed from (seed, epoch, position).
+ *
+ *     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+ *     tarn_order *order;
+ *     uint64_t next[256];
+ *     o.kind = TARN_ORDER_SHUFFLE;
+ *     o.seed = 7;
+ *     o.rank = 3;
+ *     o.world = 8;
+ *     if (tarn_order_open(10000000, &o, &order, &err) != TARN_OK ||
+ *         tarn_order_fill(order, 0, 256, next, &err) != TARN_OK)
+ *         return fail(&err);
+ *
+ * To stop in the middle of an epoch and go on later, keep the state: a line of JSON with
+ * the seed, the epoch and how many positions of the epoch are used up. It is resumed on
+ * any number of ranks, and what comes then is exactly what had not come yet.
+ *
+ * Any number of threads may read one order. Opening, closing and setting the epoch need
+ * it for themselves.
+ */
+#ifndef TARN_ORDER_H
+#define TARN_ORDER_H
+
+#include <tarn/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tarn_order tarn_order;
+
+typedef enum tarn_order_kind {
+    TARN_ORDER_IDENTITY = 0, /* as they lie */
+    TARN_ORDER_SHUFFLE = 1,  /* all of them in random order; no memory per sample */
+
+    /* Runs of block samples in random order, and a window of so many of them mixed: what
+     * is read lies together, and a cache of window blocks meets each block once. */
+    TARN_ORDER_BLOCKS = 2,
+
+    /* Those of the iTar reference, number for number; weak, see docs/internals/order.md.
+     * The seed is seed + epoch there, so seed 0 in epoch 1 is seed 1 in epoch 0. */
+    TARN_ORDER_FEISTEL = 3, /* its single sampler */
+    TARN_ORDER_BUCKETS = 4, /* its data set's: each bucket (shard) within itself */
+
+    /* With weights: draws with replacement, and draws without, where those of weight 0
+     * never come. 16 bytes per sample, and 8. */
+    TARN_ORDER_WEIGHTED = 5,
+    TARN_ORDER_WEIGHTED_ONCE = 6,
+
+    /* With classes: each class once among as many positions as there are classes, in
+     * random order; each class goes through all its samples before one comes again. */
+    TARN_ORDER_BALANCED = 7,
+
+    /* With lengths: runs of chunk samples of similar length, in random order. 8 bytes per
+     * sample. */
+    TARN_ORDER_LENGTHS = 8
+} tarn_order_kind;
+
+/* "identity", "shuffle", ...; NULL for what is none. */
+TARN_API const char *tarn_order_kind_name(tarn_order_kind kind);
+
+/* TARN_ERR_NOT_FOUND, with the names there are, for another one. */
+TARN_API TARN_CHECKED tarn_status tarn_order_kind_find(const char *name,
+                                                       tarn_order_kind *out,
+                                                       tarn_error *err);
+
+/* What happens when the positions left cannot be shared out evenly. */
+typedef enum tarn_ranks {
+    TARN_RANKS_UNEVEN = 0, /* the first ranks get one more */
+    TARN_RANKS_DROP = 1,   /* the last few positions are left out */
+    TARN_RANKS_PAD = 2     /* the first few positions of the epoch come again */
+} tarn_ranks;
+
+/* The reference's order of whole buckets. */
+typedef enum tarn_order_outer {
+    TARN_OUTER_NONE = 0, /* as they lie: all that its data set ever does */
+    /* What its random access gives: TARN_ERR_UNSUPPORTED for buckets of unequal size,
+     * where that repeats and omits samples or does not come back. */
+    TARN_OUTER_RANDOM_ACCESS = 1,
+    TARN_OUTER_LISTED = 2 /* what its whole permutation lists, right for all sizes */
+} tarn_order_outer;
+
+/* --- Opening -------------------------------------------------------------------------
+ */
+
+typedef struct tarn_order_options {
+    size_t size; /* of this struct; set by the initialiser */
+    tarn_order_kind kind;
+    tarn_ranks ranks;
+    bool negative; /* the seed is -seed: for the reference's, which takes any integer */
+    /* All ranks get the same number of batches: full ones with DROP and PAD; with UNEVEN
+     * each rank's samples are spread evenly over them. */
+    bool equal_batches;
+    uint64_t seed;
+    uint64_t epoch;
+    uint64_t rank;
+    uint64_t world;  /* how many ranks there are */
+    uint64_t batch;  /* samples per batch of a rank; 0: nobody asks for batches */
+    uint64_t draws;  /* WEIGHTED, BALANCED: positions in an epoch (0: as many as there are
+                        samples); WEIGHTED_ONCE: the most of them (0: all) */
+    uint64_t block;  /* BLOCKS: samples in one */
+    uint64_t window; /* BLOCKS: blocks mixed together */
+    uint64_t chunk;  /* LENGTHS: samples that stay together, best a multiple of batch x
+                        world */
+    uint64_t pool;   /* LENGTHS: chunks sorted together; 0: all. The more, the more alike
+                        the lengths in a chunk, and the less random what meets in one */
+    uint64_t rounds; /* FEISTEL, BUCKETS */
+    uint64_t outer;  /* BUCKETS: a tarn_order_outer */
+
+    /* BUCKETS: how many samples each has, in order; they sum up to the count. With mix
+     * (the reference's shard mixing) they are the shards, and the buckets are equal
+     * pieces of the whole, mix to a shard on average; 0: without. */
+    const uint64_t *buckets;
+    size_t n_buckets;
+    uint64_t mix;
+
+    /* One for each sample. Borrowed, as the buckets are, until the order is closed. */
+    const double *weights;
+    const int64_t *classes;
+    const uint64_t *lengths;
+} tarn_order_options;
+
+#define TARN_ORDER_OPTIONS_INIT                                                          \
+    {                                                                                    \
+        sizeof(tarn_order_options), TARN_ORDER_IDENTITY, TARN_RANKS_UNEVEN, false,       \
+            false, 0, 0, 0, 1, 0, 0, 1024, 16, 256, 64, 3, TARN_OUTER_NONE, NULL, 0, 0,  \
+            NULL, NULL, NULL                                                             \
+    }
+
+#define TARN_MAX_ORDER        (UINT64_C(1) << 62) /* samples, and positions */
+#define TARN_MAX_ORDER_RANKS  (UINT64_C(1) << 30)
+#define TARN_MAX_ORDER_BATCH  (UINT64_C(1) << 30)
+#define TARN_MAX_ORDER_ROUNDS 64u
+
+/* An order of samples 0 to count - 1. options may be NULL. */
+TARN_API TARN_CHECKED tarn_status tarn_order_open(uint64_t count,
+                                                  const tarn_order_options *options,
+                                                  tarn_order **out, tarn_error *err);
+TARN_API void tarn_order_close(tarn_order *order);
+
+/* From the beginning of another epoch, also after a resumption. After a failure the order
+ * is what it was. */
+TARN_API TARN_CHECKED tarn_status tarn_order_set_epoch(tarn_order *order, uint64_t epoch,
+                                                       tarn_error *err);
+
+/* --- What comes ----------------------------------------------------------------------
+ */
+
+typedef struct tarn_order_info {
+    tarn_order_kind kind;
+    uint64_t count; /* samples */
+    uint64_t seed, epoch;
+    uint64_t total;   /* positions in an epoch, of all ranks together */
+    uint64_t start;   /* how many of them were used up before this run */
+    uint64_t length;  /* samples that come to this rank */
+    uint64_t batches; /* and its batches; 0 if options.batch is 0 */
+} tarn_order_info;
+
+TARN_API void tarn_order_info_get(const tarn_order *order, tarn_order_info *out);
+
+/* Samples that come to this rank. */
+TARN_API uint64_t tarn_order_length(const tarn_order *order);
+
+/* The i-th of them. TARN_ERR_USAGE past the end. */
+TARN_API TARN_CHECKED tarn_status tarn_order_at(const tarn_order *order, uint64_t i,
+                                                uint64_t *out_sample, tarn_error *err);
+
+/* count of them, from the one at from on: the fast way. */
+TARN_API TARN_CHECKED tarn_status tarn_order_fill(const tarn_order *order, uint64_t from,
+                                                  uint64_t count, uint64_t *out_samples,
+                                                  tarn_error *err);
+
+/* Where the k-th batch of this rank begins, and how many it has: 0 only with
+ * equal_batches, UNEVEN, and fewer samples than batches. */
+TARN_API TARN_CHECKED tarn_status tarn_order_batch(const tarn_order *order, uint64_t k,
+                                                   uint64_t *out_from,
+                                                   uint64_t *out_count, tarn_error *err);
+
+/* --- State ---------------------------------------------------------------------------
+ */
+
+/* How many positions of the epoch are used up when every rank has taken n samples, or n
+ * batches. */
+TARN_API uint64_t tarn_order_used(const tarn_order *order, uint64_t n);
+TARN_API uint64_t tarn_order_used_batches(const tarn_order *order, uint64_t n);
+
+#define TARN_ORDER_STATE_MAX 1024 /* bytes of a state's text, and its NUL */
+
+/* The state after so many positions, as JSON on one line. TARN_ERR_USAGE if the epoch has
+ * fewer, or the text does not fit. */
+TARN_API TARN_CHECKED tarn_status tarn_order_state(const tarn_order *order, uint64_t used,
+                                                   char *out, size_t size,
+                                                   tarn_error *err);
+
+/* Opens an order that goes on from a state. Kind, seed, epoch and the kind's numbers are
+ * the state's; rank, world, ranks, batch and the arrays those of options. TARN_ERR_STALE
+ * if the count or the arrays are not those of the state; TARN_ERR_FORMAT if the text is
+ * no state. */
+TARN_API TARN_CHECKED tarn_status tarn_order_resume(uint64_t count, const char *state,
+                                                    size_t state_len,
+                                                    const tarn_order_options *options,
+                                                    tarn_order **out, tarn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

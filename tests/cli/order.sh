@@ -1,0 +1,25 @@
+# What ranks see: orders of a fold, after filters; the reference's own; wrong usage.
+cp -r "$DATA/01_basic" basic
+"$TARN" ls -1 --order shuffle --seed 7 --epoch 1 --rank 0/4 basic:train
+for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --seed 7 --rank $r/4 basic:train; done | sort | uniq -c | awk '{n[$1]++} END {for (k in n) print n[k], "samples", k, "time"}'
+for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --share drop basic:train | wc -l; done
+for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --share pad basic:train | wc -l; done
+"$TARN" ls -1 --rank 1/20 basic:train
+"$TARN" ls -1 --order buckets --epoch 1 basic:train | head -n 4
+"$TARN" ls -1 --order blocks --block 4 --window 2 basic:train | head -n 8
+"$TARN" ls --order lengths --by json --chunk 5 --fields json basic:train | head -n 10
+"$TARN" ls -1 --order balanced --by cls basic:train | sort | uniq -c | sort -rn | head -n 2
+"$TARN" ls -1 --order weighted-once --by cls basic:train | wc -l
+"$TARN" ls -1 --order shuffle --samples train-00003,train-00009,train-00001 basic:train
+"$TARN" ls --json --order shuffle --seed -3 --rank 44/45 --fields cls basic:train
+"$TARN" ls --order balanced --by txt basic:train; echo "exit $?"
+"$TARN" ls --order balanced --by npy basic:train; echo "exit $?"
+"$TARN" ls --order lengths basic:train; echo "exit $?"
+"$TARN" ls --order sorted basic:train; echo "exit $?"
+"$TARN" ls --order shuffle --rank 4/4 basic:train; echo "exit $?"
+"$TARN" ls --order shuffle --rank x basic:train; echo "exit $?"
+"$TARN" ls --order shuffle --seed 1x basic:train; echo "exit $?"
+"$TARN" ls --order shuffle --share odd basic:train; echo "exit $?"
+"$TARN" ls --order blocks --block 0 basic:train; echo "exit $?"
+"$TARN" ls --seed 1 basic:train; echo "exit $?"
+cat basic/train_0000.tar | "$TARN" ls --order shuffle -; echo "exit $?"

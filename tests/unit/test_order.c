@@ -1,0 +1,800 @@
+/* Orders: each is exact, ranks share it out, a state resumes it anywhere, and arguments
+ * that make no sense are refused. The statistics are in test_order_random.c, the
+ * reference's orders in tests/interop/test_order.py. */
+#include "support.h"
+
+static tarn_error err;
+
+enum { N = 157 };
+
+static double weights[N];
+static int64_t classes[N];
+static uint64_t lengths[N];
+static const uint64_t buckets[] = {60, 1, 0, 90, 6};
+
+static int fill_arrays(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        weights[i] = i % 10 ? 1.0 + i % 7 : 0;
+        classes[i] = i % 3 ? i % 3 * 1000 - 2000 : -i % 5;
+        lengths[i] = (uint64_t)(i * 37 % 101);
+    }
+    return 0;
+}
+
+static tarn_order_options options_of(tarn_order_kind kind)
+{
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = kind;
+    o.seed = 7;
+    o.epoch = 3;
+    o.block = 8;
+    o.window = 3;
+    o.chunk = 12;
+    o.pool = 4;
+    o.buckets = buckets;
+    o.n_buckets = 5;
+    o.weights = weights;
+    o.classes = classes;
+    o.lengths = lengths;
+    return o;
+}
+
+static tarn_order *open_order(uint64_t count, const tarn_order_options *o)
+{
+    tarn_order *order = NULL;
+    OK(tarn_order_open(count, o, &order, &err));
+    return order;
+}
+
+/* All samples of a rank, counted; freed by the caller. */
+static uint64_t *take_all(const tarn_order *order)
+{
+    uint64_t n = tarn_order_length(order), *all = calloc(n + 1, sizeof *all), one;
+    OK(tarn_order_fill(order, 0, n, all, &err));
+    for (uint64_t i = 0; i < n; i++) {
+        OK(tarn_order_at(order, i, &one, &err));
+        assert_true(one == all[i]);
+    }
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_at(order, n, &one, &err));
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_at(order, UINT64_MAX, &one, &err));
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, n, 1, all, &err));
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, 1, UINT64_MAX, all, &err));
+    return all;
+}
+
+static void check_permutation(const uint64_t *all, uint64_t n)
+{
+    bool *seen = calloc(n + 1, 1);
+    for (uint64_t i = 0; i < n; i++) {
+        assert_true(all[i] < n);
+        assert_false(seen[all[i]]);
+        seen[all[i]] = true;
+    }
+    free(seen);
+}
+
+/* --- Exactness --------------------------------------------------------------------- */
+
+static void each_sample_comes_once(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {1,    2,    3,    5,    16,   17,    100,  1000,
+                                      4095, 4096, 4097, 4098, 4160, 65537, 99991};
+    static const tarn_order_kind kinds[] = {TARN_ORDER_IDENTITY, TARN_ORDER_SHUFFLE,
+                                            TARN_ORDER_BLOCKS, TARN_ORDER_FEISTEL};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (size_t k = 0; k < 4; k++) {
+            tarn_order_options o = options_of(kinds[k]);
+            tarn_order *order = open_order(counts[c], &o);
+            assert_true(tarn_order_length(order) == counts[c]);
+            uint64_t *all = take_all(order);
+            check_permutation(all, counts[c]);
+            free(all);
+            tarn_order_close(order);
+        }
+}
+
+static void blocks_of_any_size_are_exact(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {1, 2, 7, 64, 99, 100, 101, UINT64_MAX};
+    for (size_t b = 0; b < 8; b++)
+        for (size_t w = 0; w < 8; w++)
+            for (uint64_t seed = 0; seed < 20; seed++) {
+                tarn_order_options o = options_of(TARN_ORDER_BLOCKS);
+                o.block = sizes[b];
+                o.window = sizes[w];
+                o.seed = seed;
+                tarn_order *order = open_order(100, &o);
+                uint64_t *all = take_all(order);
+                check_permutation(all, 100);
+                free(all);
+                tarn_order_close(order);
+            }
+}
+
+/* In a window of 3 blocks of 8 there are at most 4 blocks: the short one may be one. */
+static void a_window_of_blocks_is_read_and_left(void **state)
+{
+    (void)state;
+    tarn_order_options o = options_of(TARN_ORDER_BLOCKS);
+    tarn_order *order = open_order(N, &o);
+    uint64_t *all = take_all(order), first[N / 8 + 1], last[N / 8 + 1];
+    for (uint64_t b = 0; b <= N / 8; b++)
+        first[b] = UINT64_MAX;
+    for (uint64_t i = 0; i < N; i++) {
+        uint64_t b = all[i] / 8;
+        if (first[b] == UINT64_MAX) first[b] = i;
+        last[b] = i;
+    }
+    uint64_t widest = 0;
+    for (uint64_t b = 0; b <= N / 8; b++) {
+        assert_true(last[b] - first[b] < 24);
+        if (last[b] - first[b] > widest) widest = last[b] - first[b];
+    }
+    assert_true(widest > 8); /* it is mixed */
+    free(all);
+    tarn_order_close(order);
+}
+
+static void the_largest_order_works_at_both_ends(void **state)
+{
+    (void)state;
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_FEISTEL; k++) {
+        tarn_order_options o = options_of((tarn_order_kind)k);
+        uint64_t a, b, c;
+        tarn_order *order = open_order(TARN_MAX_ORDER, &o);
+        OK(tarn_order_at(order, 0, &a, &err));
+        OK(tarn_order_at(order, TARN_MAX_ORDER - 1, &b, &err));
+        OK(tarn_order_at(order, TARN_MAX_ORDER / 3, &c, &err));
+        assert_true(a < TARN_MAX_ORDER && b < TARN_MAX_ORDER && c < TARN_MAX_ORDER);
+        assert_true(a != b && b != c && a != c);
+        tarn_order_close(order);
+    }
+}
+
+/* A change of the shuffle would change every run that is resumed. */
+static void what_a_seed_means_does_not_change(void **state)
+{
+    (void)state;
+    static const uint64_t small[] = {6, 8, 5, 2, 7, 0, 1, 9};
+    static const uint64_t large[] = {808474696, 776618998, 208673610, 348019246,
+                                     588911065, 64313890,  316240820, 625869994};
+    tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
+    uint64_t got[8];
+    tarn_order *order = open_order(10, &o);
+    OK(tarn_order_fill(order, 0, 8, got, &err));
+    assert_memory_equal(got, small, sizeof small);
+    tarn_order_close(order);
+    order = open_order(UINT64_C(1000000007), &o);
+    OK(tarn_order_fill(order, 0, 8, got, &err));
+    assert_memory_equal(got, large, sizeof large);
+    tarn_order_close(order);
+}
+
+/* --- Weights, classes, lengths ----------------------------------------------------- */
+
+static void draws_without_replacement_leave_out_only_weight_zero(void **state)
+{
+    (void)state;
+    tarn_order_options o = options_of(TARN_ORDER_WEIGHTED_ONCE);
+    tarn_order *order = open_order(N, &o);
+    uint64_t *all = take_all(order);
+    bool seen[N] = {false};
+    assert_int_equal(tarn_order_length(order), N - 16);
+    for (uint64_t i = 0; i < N - 16; i++) {
+        assert_true(all[i] % 10 != 0 && !seen[all[i]]);
+        seen[all[i]] = true;
+    }
+    free(all);
+    tarn_order_close(order);
+    o.draws = 20;
+    order = open_order(N, &o);
+    assert_int_equal(tarn_order_length(order), 20);
+    tarn_order_close(order);
+}
+
+static void weights_of_any_size_are_drawn_by(void **state)
+{
+    (void)state;
+    static const double extreme[] = {0, 5e-324, 1e-300, 1, 1e300, 1.7976931348623157e308};
+    tarn_order_options o = options_of(TARN_ORDER_WEIGHTED);
+    o.weights = extreme;
+    o.draws = 1000;
+    tarn_order *order = open_order(6, &o);
+    uint64_t *all = take_all(order);
+    for (int i = 0; i < 1000; i++)
+        assert_true(all[i] >= 4);
+    free(all);
+    tarn_order_close(order);
+    o.kind = TARN_ORDER_WEIGHTED_ONCE;
+    o.draws = 0;
+    order = open_order(6, &o);
+    all = take_all(order);
+    for (uint64_t i = 0; i < 5; i++)
+        assert_true(all[i] == 5 - i); /* each outweighs the next beyond all chance */
+    free(all);
+    tarn_order_close(order);
+}
+
+static void bad_weights_are_named(void **state)
+{
+    (void)state;
+    double bad[3] = {1, -1, 1};
+    tarn_order_options o = options_of(TARN_ORDER_WEIGHTED);
+    tarn_order *order;
+    o.weights = bad;
+    FAILS(TARN_ERR_USAGE, "sample 1 is -1", tarn_order_open(3, &o, &order, &err));
+    bad[1] = 1.0 / 0.0;
+    FAILS(TARN_ERR_USAGE, "sample 1 is inf", tarn_order_open(3, &o, &order, &err));
+    bad[1] = bad[1] - bad[1];
+    FAILS(TARN_ERR_USAGE, "nan", tarn_order_open(3, &o, &order, &err));
+    bad[0] = bad[1] = bad[2] = 0;
+    FAILS(TARN_ERR_USAGE, "all 3 weights are 0", tarn_order_open(3, &o, &order, &err));
+    o.kind = TARN_ORDER_WEIGHTED_ONCE;
+    FAILS(TARN_ERR_USAGE, "all 3 weights are 0", tarn_order_open(3, &o, &order, &err));
+    o.weights = NULL;
+    FAILS(TARN_ERR_USAGE, "needs weights", tarn_order_open(3, &o, &order, &err));
+    o.kind = TARN_ORDER_BALANCED;
+    o.classes = NULL;
+    FAILS(TARN_ERR_USAGE, "needs classes", tarn_order_open(3, &o, &order, &err));
+    o.kind = TARN_ORDER_LENGTHS;
+    o.lengths = NULL;
+    FAILS(TARN_ERR_USAGE, "needs lengths", tarn_order_open(3, &o, &order, &err));
+}
+
+static int64_t class_order(int64_t class)
+{
+    return class == -1000 ? 5 : class == 0 ? 6 : -class;
+}
+
+static void every_round_has_every_class_once(void **state)
+{
+    (void)state;
+    int count_of[8] = {0}, distinct = 0, times[N] = {0}, of_class[8] = {0};
+    tarn_order_options o = options_of(TARN_ORDER_BALANCED);
+    for (int i = 0; i < N; i++) {
+        int64_t *c = &classes[i];
+        of_class[*c == 0 ? 6 : class_order(*c)]++;
+    }
+    for (int c = 0; c < 8; c++)
+        distinct += of_class[c] > 0;
+    o.draws = (uint64_t)distinct * 200;
+    tarn_order *order = open_order(N, &o);
+    uint64_t *all = take_all(order);
+    for (int i = 0; i < distinct * 200; i++) {
+        times[all[i]]++;
+        count_of[class_order(classes[all[i]])]++;
+        for (int j = i - i % distinct; j < i; j++)
+            assert_true(classes[all[j]] != classes[all[i]]);
+    }
+    for (int i = 0; i < N; i++) {
+        int n = of_class[class_order(classes[i])];
+        assert_in_range(times[i], 200 / n, (200 + n - 1) / n);
+        assert_int_equal(count_of[class_order(classes[i])], 200);
+    }
+    free(all);
+    tarn_order_close(order);
+}
+
+static void a_chunk_has_samples_of_similar_length(void **state)
+{
+    (void)state;
+    tarn_order_options o = options_of(TARN_ORDER_LENGTHS);
+    tarn_order *order = open_order(N, &o);
+    uint64_t *all = take_all(order), within = 0;
+    check_permutation(all, N);
+    for (uint64_t i = 1; i < N; i++)
+        if (i % 12) {
+            uint64_t a = lengths[all[i - 1]], b = lengths[all[i]];
+            within += a > b ? a - b : b - a;
+        }
+    /* 4 chunks of 12 cover the lengths 0 to 100: about 100 in steps for 4 chunks, where
+     * an order at random has a step of 33 on average. */
+    assert_in_range(within, 100, 157 * 4);
+    free(all);
+    o.pool = 0; /* sorted as a whole: no chunk but the last overlaps another */
+    tarn_order *sorted = open_order(N, &o);
+    all = take_all(sorted);
+    check_permutation(all, N);
+    for (uint64_t c = 0; c < N / 12; c++)
+        assert_true(lengths[all[c * 12 + 11]] - lengths[all[c * 12]] < 12);
+    free(all);
+    tarn_order_close(sorted);
+    tarn_order_close(order);
+}
+
+/* --- Ranks ------------------------------------------------------------------------- */
+
+static void ranks_take_every_worldth_position(void **state)
+{
+    (void)state;
+    tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
+    tarn_order *order = open_order(N, &o);
+    uint64_t *all = take_all(order);
+    for (o.world = 1; o.world < 9; o.world++)
+        for (int policy = TARN_RANKS_UNEVEN; policy <= TARN_RANKS_PAD; policy++)
+            for (o.rank = 0; o.rank < o.world; o.rank++) {
+                o.ranks = (tarn_ranks)policy;
+                tarn_order *mine = open_order(N, &o);
+                uint64_t n = tarn_order_length(mine), *got = take_all(mine);
+                uint64_t low = N / o.world, high = (N + o.world - 1) / o.world;
+                if (policy == TARN_RANKS_UNEVEN)
+                    assert_true(n == (N - o.rank + o.world - 1) / o.world);
+                else
+                    assert_true(n == (policy == TARN_RANKS_DROP ? low : high));
+                for (uint64_t i = 0; i < n; i++)
+                    assert_true(got[i] == all[(o.rank + i * o.world) % N]);
+                free(got);
+                tarn_order_close(mine);
+            }
+    free(all);
+    tarn_order_close(order);
+}
+
+static void more_ranks_than_samples(void **state)
+{
+    (void)state;
+    tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
+    o.world = 1000;
+    o.rank = 999;
+    tarn_order *order = open_order(3, &o);
+    assert_int_equal(tarn_order_length(order), 0);
+    tarn_order_close(order);
+    o.ranks = TARN_RANKS_DROP;
+    order = open_order(3, &o);
+    assert_int_equal(tarn_order_length(order), 0);
+    tarn_order_close(order);
+    o.ranks = TARN_RANKS_PAD;
+    order = open_order(3, &o);
+    uint64_t sample;
+    assert_int_equal(tarn_order_length(order), 1);
+    OK(tarn_order_at(order, 0, &sample, &err));
+    tarn_order_close(order);
+    order = open_order(0, &o);
+    assert_int_equal(tarn_order_length(order), 0);
+    FAILS(TARN_ERR_USAGE, "which has 0", tarn_order_at(order, 0, &sample, &err));
+    tarn_order_close(order);
+}
+
+/* Batches of one rank follow each other and cover its samples. */
+static uint64_t check_batches(const tarn_order *order, uint64_t most)
+{
+    tarn_order_info info;
+    uint64_t next = 0, from, n;
+    tarn_order_info_get(order, &info);
+    for (uint64_t k = 0; k < info.batches; k++) {
+        OK(tarn_order_batch(order, k, &from, &n, &err));
+        assert_true(from == next && n <= most);
+        next += n;
+    }
+    assert_true(next == info.length);
+    FAILS(TARN_ERR_USAGE, "which has",
+          tarn_order_batch(order, info.batches, &from, &n, &err));
+    return info.batches;
+}
+
+static void equal_batches_on_every_rank(void **state)
+{
+    (void)state;
+    tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
+    o.equal_batches = true;
+    for (uint64_t count = 0; count < 60; count++)
+        for (o.world = 1; o.world < 6; o.world++)
+            for (o.batch = 1; o.batch < 7; o.batch++)
+                for (int policy = 0; policy <= TARN_RANKS_PAD; policy++) {
+                    uint64_t want = 0, samples = 0;
+                    o.ranks = (tarn_ranks)policy;
+                    for (o.rank = 0; o.rank < o.world; o.rank++) {
+                        tarn_order *order = open_order(count, &o);
+                        uint64_t got = check_batches(order, o.batch);
+                        if (o.rank == 0) want = got;
+                        assert_true(got == want);
+                        uint64_t n = tarn_order_length(order);
+                        if (policy) assert_true(n == got * o.batch);
+                        samples += n;
+                        tarn_order_close(order);
+                    }
+                    if (policy == TARN_RANKS_UNEVEN) assert_true(samples == count);
+                    if (policy == TARN_RANKS_DROP) assert_true(samples <= count);
+                    if (policy == TARN_RANKS_PAD) assert_true(samples >= count);
+                }
+}
+
+/* --- Epochs ------------------------------------------------------------------------ */
+
+static void seed_and_epoch_are_not_added(void **state)
+{
+    (void)state;
+    static const uint64_t pairs[][3] = {{0, 0, 0}, {0, 1, 0}, {1, 0, 0}, {1, 1, 0},
+                                        {2, 0, 0}, {0, 2, 0}, {1, 0, 1}, {2, 0, 1}};
+    uint64_t *all[8];
+    for (size_t i = 0; i < 8; i++) {
+        tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
+        o.seed = pairs[i][0];
+        o.epoch = pairs[i][1];
+        o.negative = pairs[i][2];
+        tarn_order *order = open_order(50, &o);
+        all[i] = take_all(order);
+        tarn_order_close(order);
+        for (size_t j = 0; j < i; j++)
+            assert_memory_not_equal(all[i], all[j], 50 * sizeof(uint64_t));
+    }
+    for (size_t i = 0; i < 8; i++)
+        free(all[i]);
+}
+
+static void setting_the_epoch_is_opening_in_it(void **state)
+{
+    (void)state;
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
+        tarn_order_options o = options_of((tarn_order_kind)k);
+        char text[TARN_ORDER_STATE_MAX];
+        tarn_order *one = open_order(N, &o), *two;
+        OK(tarn_order_state(one, 11, text, sizeof text, &err));
+        OK(tarn_order_resume(N, text, strlen(text), &o, &two, &err));
+        o.epoch = 4;
+        tarn_order *other = open_order(N, &o);
+        OK(tarn_order_set_epoch(two, 4, &err));
+        uint64_t *a = take_all(other), *b = take_all(two), *c = take_all(one);
+        assert_true(tarn_order_length(two) == tarn_order_length(other));
+        size_t size = tarn_order_length(other) * sizeof *a;
+        assert_memory_equal(a, b, size);
+        if (k != TARN_ORDER_IDENTITY) assert_memory_not_equal(a, c, size);
+        free(a), free(b), free(c);
+        tarn_order_close(one);
+        tarn_order_close(two);
+        tarn_order_close(other);
+    }
+}
+
+/* --- State ------------------------------------------------------------------------- */
+
+/* Marks what all ranks of a run that goes on from a state see. */
+static void mark_rest(tarn_order_options o, const char *text, uint64_t world,
+                      const uint64_t *whole, uint64_t from, uint64_t total)
+{
+    uint64_t got = 0;
+    o.world = world;
+    for (o.rank = 0; o.rank < world; o.rank++) {
+        tarn_order *order;
+        OK(tarn_order_resume(N, text, strlen(text), &o, &order, &err));
+        uint64_t n = tarn_order_length(order), *mine = calloc(n + 1, sizeof *mine);
+        OK(tarn_order_fill(order, 0, n, mine, &err));
+        for (uint64_t i = 0; i < n; i++)
+            assert_true(mine[i] == whole[from + o.rank + i * world]);
+        got += n;
+        free(mine);
+        tarn_order_close(order);
+    }
+    assert_true(got == total - from);
+}
+
+/* Stopped after every number of steps on one world size, gone on with another, stopped
+ * there too, and ended on a third. */
+static void resumed_anywhere_exactly_the_rest_comes(void **state)
+{
+    (void)state;
+    static const uint64_t worlds[] = {1, 2, 3, 8};
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
+        tarn_order_options o = options_of((tarn_order_kind)k);
+        tarn_order *order = open_order(N, &o);
+        uint64_t *whole = take_all(order), total = tarn_order_length(order);
+        char text[TARN_ORDER_STATE_MAX], later[TARN_ORDER_STATE_MAX];
+        tarn_order_close(order);
+        for (size_t w = 0; w < 4; w++) {
+            tarn_order_options first = o;
+            first.world = worlds[w];
+            tarn_order *run = open_order(N, &first);
+            for (uint64_t steps = 0; steps * first.world <= total; steps++) {
+                uint64_t used = tarn_order_used(run, steps);
+                OK(tarn_order_state(run, used, text, sizeof text, &err));
+                mark_rest(o, text, worlds[(w + steps) % 4], whole, used, total);
+                tarn_order_options second = o;
+                tarn_order *again;
+                second.world = 5;
+                second.rank = 4;
+                OK(tarn_order_resume(N, text, strlen(text), &second, &again, &err));
+                uint64_t further = tarn_order_used(again, 7);
+                assert_true(further == (used + 35 < total ? used + 35 : total));
+                OK(tarn_order_state(again, further, later, sizeof later, &err));
+                mark_rest(o, later, 4, whole, further, total);
+                tarn_order_close(again);
+            }
+            tarn_order_close(run);
+        }
+        free(whole);
+    }
+}
+
+static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
+{
+    (void)state;
+    for (int equal = 0; equal < 2; equal++)
+        for (uint64_t world = 1; world < 7; world++)
+            for (uint64_t batch = 1; batch < 9; batch++) {
+                tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
+                tarn_order *ranks[8];
+                tarn_order_info info;
+                uint64_t from, n, most = 0;
+                o.world = world;
+                o.batch = batch;
+                o.equal_batches = equal;
+                for (o.rank = 0; o.rank < world; o.rank++) {
+                    ranks[o.rank] = open_order(N, &o);
+                    tarn_order_info_get(ranks[o.rank], &info);
+                    if (info.batches > most) most = info.batches;
+                }
+                for (uint64_t k = 0; k <= most; k++) {
+                    bool used[N] = {false};
+                    uint64_t count = 0;
+                    for (uint64_t r = 0; r < world; r++)
+                        for (uint64_t j = 0; j < k; j++) {
+                            tarn_order_info_get(ranks[r], &info);
+                            if (j >= info.batches) break;
+                            OK(tarn_order_batch(ranks[r], j, &from, &n, &err));
+                            for (uint64_t i = from; i < from + n; i++, count++)
+                                used[r + i * world] = true;
+                        }
+                    assert_true(tarn_order_used_batches(ranks[0], k) == count);
+                    for (uint64_t p = 0; p < N; p++)
+                        assert_true(used[p] == (p < count));
+                }
+                for (uint64_t r = 0; r < world; r++)
+                    tarn_order_close(ranks[r]);
+            }
+}
+
+static void a_state_is_one_line_of_json(void **state)
+{
+    (void)state;
+    char text[TARN_ORDER_STATE_MAX];
+    tarn_order_options o = options_of(TARN_ORDER_BLOCKS);
+    tarn_order *order = open_order(N, &o);
+    OK(tarn_order_state(order, 20, text, sizeof text, &err));
+    assert_string_equal(text, "{\"tarn_order\": 1, \"kind\": \"blocks\", \"seed\": 7, "
+                              "\"epoch\": 3, \"position\": 20, \"count\": 157, "
+                              "\"block\": 8, \"window\": 3}");
+    FAILS(TARN_ERR_USAGE, "of an epoch of 157",
+          tarn_order_state(order, 158, text, sizeof text, &err));
+    FAILS(TARN_ERR_USAGE, "is no room", tarn_order_state(order, 1, text, 20, &err));
+    tarn_order_close(order);
+    o.kind = TARN_ORDER_FEISTEL;
+    o.seed = UINT64_MAX;
+    o.epoch = UINT64_MAX;
+    o.negative = true;
+    order = open_order(N, &o);
+    tarn_order *again;
+    OK(tarn_order_state(order, 0, text, sizeof text, &err));
+    assert_non_null(strstr(text, "\"seed\": -18446744073709551615"));
+    OK(tarn_order_resume(N, text, strlen(text), NULL, &again, &err));
+    uint64_t *a = take_all(order), *b = take_all(again);
+    assert_memory_equal(a, b, N * sizeof *a);
+    free(a), free(b);
+    tarn_order_close(order);
+    tarn_order_close(again);
+}
+
+static void a_state_of_other_data_is_stale(void **state)
+{
+    (void)state;
+    for (int k = TARN_ORDER_SHUFFLE; k <= TARN_ORDER_LENGTHS; k++) {
+        char text[TARN_ORDER_STATE_MAX];
+        static uint64_t other[N];
+        tarn_order_options o = options_of((tarn_order_kind)k), without = o;
+        tarn_order *order = open_order(N, &o);
+        OK(tarn_order_state(order, 3, text, sizeof text, &err));
+        tarn_order_close(order);
+        FAILS(TARN_ERR_STALE, "of 157 samples, and there are 158",
+              tarn_order_resume(N + 1, text, strlen(text), &o, &order, &err));
+        if (k <= TARN_ORDER_FEISTEL) continue;
+        o.buckets = o.lengths = other;
+        o.weights = (const double *)other;
+        o.classes = (const int64_t *)other;
+        FAILS(TARN_ERR_STALE, "not those given now",
+              tarn_order_resume(N, text, strlen(text), &o, &order, &err));
+        without.buckets = without.lengths = NULL;
+        without.weights = NULL;
+        without.classes = NULL;
+        FAILS(TARN_ERR_USAGE, "needs",
+              tarn_order_resume(N, text, strlen(text), &without, &order, &err));
+    }
+}
+
+static void texts_that_are_no_state_are_refused(void **state)
+{
+    (void)state;
+#define START "{\"tarn_order\": 1, \"kind\": \"shuffle\", "
+#define REST  "\"epoch\": 0, \"position\": 0, \"count\": 157}"
+    static const struct {
+        const char *text, *part;
+        tarn_status status;
+    } cases[] = {
+        {"", "", TARN_ERR_FORMAT},
+        {"[]", "no JSON object", TARN_ERR_FORMAT},
+        {"{}", "no tarn_order", TARN_ERR_FORMAT},
+        {"{\"tarn_order\": 2}", "version 2", TARN_ERR_UNSUPPORTED},
+        {"{\"tarn_order\": 1}", "no kind", TARN_ERR_FORMAT},
+        {"{\"tarn_order\": 1, \"kind\": \"no\"}", "kind", TARN_ERR_FORMAT},
+        {"{\"tarn_order\": 1, \"kind\": \"shuffle\\u0000\"}", "kind", TARN_ERR_FORMAT},
+        {START REST, "no seed", TARN_ERR_FORMAT},
+        {START "\"seed\": 1.0, " REST, "seed is no number", TARN_ERR_FORMAT},
+        {START "\"seed\": \"1\", " REST, "seed is no number", TARN_ERR_FORMAT},
+        {START "\"seed\": 18446744073709551616, " REST, "seed", TARN_ERR_FORMAT},
+        {START "\"seed\": -18446744073709551616, " REST, "seed", TARN_ERR_FORMAT},
+        {START "\"seed\": 1, \"seed\": 2, " REST, "", TARN_ERR_FORMAT},
+        {START "\"seed\": 1, \"more\": 2, " REST, "7 entries", TARN_ERR_FORMAT},
+        {START "\"seed\": 1, \"x\": [[[]]], " REST, "levels", TARN_ERR_LIMIT},
+        {START "\"seed\": 1, \"epoch\": -1, \"position\": 0, \"count\": 157}",
+         "epoch is no number", TARN_ERR_FORMAT},
+        {START "\"seed\": 1, \"epoch\": 1, \"position\": 158, \"count\": 157}",
+         "position 158 of an epoch of 157", TARN_ERR_FORMAT},
+        {START "\"seed\": 1, \"epoch\": 1, \"position\": 0, \"count\": 1}",
+         "of 1 samples", TARN_ERR_STALE},
+        {"{\"tarn_order\": 1, \"kind\": \"blocks\", \"seed\": 1, \"block\": 0, "
+         "\"window\": 1, " REST,
+         "blocks of 0", TARN_ERR_USAGE},
+        {"{\"tarn_order\": 1, \"kind\": \"feistel\", \"seed\": 1, "
+         "\"rounds\": 18446744073709551615, " REST,
+         "rounds", TARN_ERR_USAGE},
+        {"{\"tarn_order\": 1, \"kind\": \"feistel\", \"seed\": 1, " REST, "no rounds",
+         TARN_ERR_FORMAT},
+    };
+    tarn_order *order;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        FAILS(cases[i].status, cases[i].part,
+              tarn_order_resume(N, cases[i].text, strlen(cases[i].text), NULL, &order,
+                                &err));
+    char *large = calloc(1, 1 << 20);
+    memset(large, ' ', (1 << 20) - 1);
+    FAILS(TARN_ERR_LIMIT, "", tarn_order_resume(N, large, 1 << 19, NULL, &order, &err));
+    free(large);
+    OK(tarn_order_resume(N, START "\"seed\": 1, " REST,
+                         strlen(START "\"seed\": 1, " REST), NULL, &order, &err));
+    tarn_order_close(order);
+}
+
+/* Whatever byte of a state is changed, it is refused or gives an order that works. */
+static void changed_states_do_no_harm(void **state)
+{
+    (void)state;
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
+        char text[TARN_ORDER_STATE_MAX], changed[TARN_ORDER_STATE_MAX];
+        tarn_order_options o = options_of((tarn_order_kind)k);
+        tarn_order *order = open_order(N, &o);
+        OK(tarn_order_state(order, 5, text, sizeof text, &err));
+        tarn_order_close(order);
+        size_t len = strlen(text);
+        for (size_t i = 0; i < len; i++)
+            for (const char *to = "0 9-\"{}"; *to; to++) {
+                memcpy(changed, text, len);
+                changed[i] = *to;
+                if (tarn_order_resume(N, changed, len, &o, &order, &err) != TARN_OK)
+                    continue;
+                uint64_t sample, n = tarn_order_length(order);
+                if (n) OK(tarn_order_at(order, n - 1, &sample, &err));
+                if (n) assert_true(sample < N);
+                tarn_order_close(order);
+            }
+    }
+}
+
+/* --- Arguments --------------------------------------------------------------------- */
+
+static void arguments_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    tarn_order *order;
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    FAILS(TARN_ERR_LIMIT, "2^62", tarn_order_open(TARN_MAX_ORDER + 1, &o, &order, &err));
+    o.kind = (tarn_order_kind)99;
+    FAILS(TARN_ERR_USAGE, "kind", tarn_order_open(3, &o, &order, &err));
+    o = options_of(TARN_ORDER_SHUFFLE);
+    o.rank = 4;
+    o.world = 4;
+    FAILS(TARN_ERR_USAGE, "no rank 4 of 4", tarn_order_open(3, &o, &order, &err));
+    o.world = 0;
+    FAILS(TARN_ERR_USAGE, "of 0", tarn_order_open(3, &o, &order, &err));
+    o.world = UINT64_MAX;
+    FAILS(TARN_ERR_LIMIT, "2^30 ranks", tarn_order_open(3, &o, &order, &err));
+    o = options_of(TARN_ORDER_SHUFFLE);
+    o.ranks = (tarn_ranks)7;
+    FAILS(TARN_ERR_USAGE, "sharing", tarn_order_open(3, &o, &order, &err));
+    o = options_of(TARN_ORDER_SHUFFLE);
+    o.equal_batches = true;
+    FAILS(TARN_ERR_USAGE, "batches", tarn_order_open(3, &o, &order, &err));
+    o.batch = UINT64_MAX;
+    FAILS(TARN_ERR_LIMIT, "batch", tarn_order_open(3, &o, &order, &err));
+    o = options_of(TARN_ORDER_BUCKETS);
+    FAILS(TARN_ERR_USAGE, "157 samples in all, and there are 3",
+          tarn_order_open(3, &o, &order, &err));
+    o.buckets = (const uint64_t[]){UINT64_MAX, UINT64_MAX, 5};
+    o.n_buckets = 3;
+    FAILS(TARN_ERR_USAGE, "in all", tarn_order_open(3, &o, &order, &err));
+    o.rounds = 0;
+    FAILS(TARN_ERR_USAGE, "0 rounds", tarn_order_open(3, &o, &order, &err));
+    o = options_of(TARN_ORDER_BUCKETS);
+    o.outer = 3;
+    FAILS(TARN_ERR_USAGE, "whole buckets", tarn_order_open(N, &o, &order, &err));
+    o.outer = TARN_OUTER_RANDOM_ACCESS;
+    FAILS(TARN_ERR_UNSUPPORTED, "unequal", tarn_order_open(N, &o, &order, &err));
+    o.mix = UINT64_MAX; /* buckets of one sample each */
+    OK(tarn_order_open(N, &o, &order, &err));
+    tarn_order_close(order);
+    o = options_of(TARN_ORDER_WEIGHTED);
+    o.draws = TARN_MAX_ORDER + 1;
+    FAILS(TARN_ERR_LIMIT, "2^62", tarn_order_open(3, &o, &order, &err));
+    o.draws = 5;
+    FAILS(TARN_ERR_USAGE, "nothing to draw", tarn_order_open(0, &o, &order, &err));
+    o = options_of(TARN_ORDER_LENGTHS);
+    o.chunk = 0;
+    FAILS(TARN_ERR_USAGE, "chunks of 0", tarn_order_open(3, &o, &order, &err));
+    o.size = 3;
+    FAILS(TARN_ERR_USAGE, "initialiser", tarn_order_open(3, &o, &order, &err));
+}
+
+static void nothing_is_an_order_too(void **state)
+{
+    (void)state;
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
+        tarn_order_options o = options_of((tarn_order_kind)k);
+        char text[TARN_ORDER_STATE_MAX];
+        o.n_buckets = 0;
+        tarn_order *order = open_order(0, &o);
+        free(take_all(order));
+        OK(tarn_order_set_epoch(order, 9, &err));
+        OK(tarn_order_state(order, 0, text, sizeof text, &err));
+        tarn_order_close(order);
+        OK(tarn_order_resume(0, text, strlen(text), &o, &order, &err));
+        assert_int_equal(tarn_order_length(order), 0);
+        tarn_order_close(order);
+    }
+    tarn_order_close(NULL);
+}
+
+static void kinds_have_names(void **state)
+{
+    (void)state;
+    tarn_order_kind found;
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
+        OK(tarn_order_kind_find(tarn_order_kind_name((tarn_order_kind)k), &found, &err));
+        assert_int_equal(found, k);
+    }
+    assert_null(tarn_order_kind_name((tarn_order_kind)9));
+    assert_null(tarn_order_kind_name((tarn_order_kind)-1));
+    FAILS(TARN_ERR_NOT_FOUND, "no order sorted: there are identity, shuffle",
+          tarn_order_kind_find("sorted", &found, &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_sample_comes_once),
+        cmocka_unit_test(blocks_of_any_size_are_exact),
+        cmocka_unit_test(a_window_of_blocks_is_read_and_left),
+        cmocka_unit_test(the_largest_order_works_at_both_ends),
+        cmocka_unit_test(what_a_seed_means_does_not_change),
+        cmocka_unit_test(draws_without_replacement_leave_out_only_weight_zero),
+        cmocka_unit_test(weights_of_any_size_are_drawn_by),
+        cmocka_unit_test(bad_weights_are_named),
+        cmocka_unit_test(every_round_has_every_class_once),
+        cmocka_unit_test(a_chunk_has_samples_of_similar_length),
+        cmocka_unit_test(ranks_take_every_worldth_position),
+        cmocka_unit_test(more_ranks_than_samples),
+        cmocka_unit_test(equal_batches_on_every_rank),
+        cmocka_unit_test(seed_and_epoch_are_not_added),
+        cmocka_unit_test(setting_the_epoch_is_opening_in_it),
+        cmocka_unit_test(resumed_anywhere_exactly_the_rest_comes),
+        cmocka_unit_test(resumed_after_any_batch_exactly_the_rest_comes),
+        cmocka_unit_test(a_state_is_one_line_of_json),
+        cmocka_unit_test(a_state_of_other_data_is_stale),
+        cmocka_unit_test(texts_that_are_no_state_are_refused),
+        cmocka_unit_test(changed_states_do_no_harm),
+        cmocka_unit_test(arguments_that_make_no_sense_are_refused),
+        cmocka_unit_test(nothing_is_an_order_too),
+        cmocka_unit_test(kinds_have_names),
+    };
+    return cmocka_run_group_tests(tests, fill_arrays, NULL);
+}
