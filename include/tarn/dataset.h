@@ -315,6 +315,27 @@ TARN_API void tarn_field_sets_reset(tarn_field_sets *sets);
 TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
                                              uint32_t number);
 
+/* --- One number for each sample ------------------------------------------------------
+ *
+ * What tarn/order.h asks for: the samples of each shard (as many numbers as
+ * tarn_dataset_info says there are shards) are its buckets, sizes its lengths, integers
+ * its classes. */
+
+/* A mix has no shards of its own: counts are added up by the shards' numbers in their
+ * datasets. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_shard_counts(tarn_dataset *dataset,
+                                                            uint64_t *out,
+                                                            tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_dataset_sizes(tarn_dataset *dataset,
+                                                     uint32_t field, uint64_t *out,
+                                                     tarn_error *err);
+
+/* Of a field of text such as cls. TARN_ERR_FORMAT, with the sample's key, where it is no
+ * integer; TARN_ERR_UNSUPPORTED for array files, whose rows are no text. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_integers(tarn_dataset *dataset,
+                                                        uint32_t field, int64_t *out,
+                                                        tarn_error *err);
+
 /* --- Several views of one sample ------------------------------------------------------
  *
  * Samples with fields such as f0.jpg, f0.cls, f1.jpg, f1.cls: "{0}.jpg", "{0}.cls" takes

@@ -159,6 +159,9 @@ def order_vectors_have_the_datasets_samples(tool):
         if case["filter_stems"]:
             n = tool.new("keys?", n, *case["filter_stems"])
         assert tool.count(n) == case["global_len"], case
+        counts = [int(x) for x in tool("shards", n)]
+        assert counts[:len(case["shard_bincount"])] == case["shard_bincount"], case
+        assert not any(counts[len(case["shard_bincount"]):])
         keys = tool.keys(n)
         for stem, idx, fid in zip(case["stems"], case["idx"], case["fid"]):
             assert keys[idx] == stem, (case, idx)
@@ -329,6 +332,23 @@ def a_field_twice_names_the_sample(tool, scratch):
     refused("ambiguous", "twice", tool, "get", n, 1, 0)
     refused("not-found", "sample d has no field x", tool, "get", n, 3, 0)
     refused("not-found", "sample d has no field x", tool, "batch", n, "0,3", "0")
+
+
+def samples_are_measured(tool, scratch):
+    want = members((DATA / "01_basic").glob("train*.tar"))
+    n = tool.open(DATA / "01_basic:train", ["json", "cls", "_key"])
+    n = tool.new("ranges", n, "3-40")
+    keys = tool.keys(n)
+    assert [int(x) for x in tool("sizes", n, 0)] == [len(want[k]["json"]) for k in keys]
+    assert [int(x) for x in tool("sizes", n, 2)] == [len(k) for k in keys]
+    assert [int(x) for x in tool("integers", n, 1)] == [int(want[k]["cls"]) for k in keys]
+    refused("format", "field json of sample train-00003 is no integer", tool, "integers", n, 0)
+    many = scratch / "many.tar"
+    make_tar(many, [(f"k{i}", [("cls", b" %d\n" % (-7 * i))]) for i in range(2500)])
+    n = tool.open(many, ["cls"])
+    assert [int(x) for x in tool("integers", n, 0)] == [-7 * i for i in range(2500)]
+    make_gnz(scratch / "m.gnz", {"cls": np.arange(3)})
+    refused("unsupported", "tarn_gnz_get", tool, "integers", tool.open(scratch / "m.gnz"), 0)
 
 
 def filters_compose(tool, scratch):
@@ -603,7 +623,7 @@ TESTS = [lookups_are_the_references, field_filters_are_the_references,
          views_are_numpys_choice, wrong_views_are_refused,
          folds_and_tars_have_the_members_bytes, sets_of_fields_are_counted,
          repeated_and_pseudo_fields_are_served, a_field_twice_names_the_sample,
-         filters_compose, missing_keys_are_told, arrays_are_rows, packs_are_records,
+         samples_are_measured, filters_compose, missing_keys_are_told, arrays_are_rows, packs_are_records,
          mixes_interleave_evenly, weights_become_counts,
          a_mix_of_three_kinds_has_their_bytes, wrong_paths_are_refused,
          a_changed_shard_is_an_error_in_a_batch]

@@ -10,7 +10,7 @@
  *   keys NEW N KEY...            keys? NEW N KEY...             json NEW N PATH
  *   ranges NEW N FIRST-END...    samples NEW N NUMBERS          having NEW N FIELD...
  *   size NEW N FIELD MIN MAX     column NEW N NAME VALUE...     between NEW N NAME A B
- *   lacking NEW N FIELD
+ *   lacking NEW N FIELD          shards N       sizes N FIELD    integers N FIELD
  *   mix NEW SOURCES WEIGHTS COUNTS TOTAL END FIELDS
  *   at N SAMPLE                  position N SOURCE TURN
  *   views N REPLACE SEED TEMPLATE...                            choose EPOCH SAMPLE */
@@ -284,6 +284,32 @@ static tarn_status do_at(void)
     return status;
 }
 
+/* One number for each sample, or shard. */
+static tarn_status do_measure(const char *verb)
+{
+    tarn_dataset_info info;
+    tarn_dataset_info_get(set(1), &info);
+    uint64_t n = info.samples > info.shards ? info.samples : info.shards;
+    uint64_t *values = calloc(n + 1, sizeof *values);
+    if (!values) die("memory");
+    tarn_status status;
+    n = info.samples;
+    if (strcmp(verb, "shards") == 0) {
+        status = tarn_dataset_shard_counts(set(1), values, &err);
+        n = info.shards;
+    } else if (strcmp(verb, "sizes") == 0) {
+        status = tarn_dataset_sizes(set(1), (uint32_t)number(2), values, &err);
+    } else {
+        status =
+            tarn_dataset_integers(set(1), (uint32_t)number(2), (int64_t *)values, &err);
+    }
+    if (status == TARN_OK) printf("ok");
+    for (uint64_t i = 0; status == TARN_OK && i < n; i++)
+        printf("\t%lld", (long long)values[i]);
+    free(values);
+    return status;
+}
+
 static tarn_status put_number(tarn_status status, uint64_t value)
 {
     if (status == TARN_OK) printf("ok\t%llu", (unsigned long long)value);
@@ -321,6 +347,9 @@ static tarn_status look(const char *verb)
     if (strcmp(verb, "sets") == 0) return do_sets();
     if (strcmp(verb, "at") == 0) return do_at();
     if (strcmp(verb, "choose") == 0) return do_choose();
+    if (strcmp(verb, "shards") == 0 || strcmp(verb, "sizes") == 0 ||
+        strcmp(verb, "integers") == 0)
+        return do_measure(verb);
     if (strcmp(verb, "find") == 0) {
         status = tarn_dataset_find(set(1), word(2), &value, &err);
         return put_number(status, value);
