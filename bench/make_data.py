@@ -7,6 +7,8 @@
   d2    20,000 samples {jpg, mean 91 KB; json, about 200 B}, 4 ustar shards, 1.86 GB
   d10m  10,000,000 samples of one empty field, 8 shards, 5.1 GB: many rows in the smallest
         archive there is (2,000,000 rows where less than 20 GB of disk is free)
+  d10f  4,000,000 samples of two empty fields, every other one with a third: as many rows,
+        of samples that are not all alike; only made when named
 
 The "jpg" payloads are random bytes: nothing measured here decodes them. All contents are
 seeded and the same every time. A scale other than 1 makes smaller sets in folders of their
@@ -29,9 +31,11 @@ RECORD = 10240
 WRITE_SIZE = 8 << 20
 MANY_ROWS = 10_000_000
 FEWER_ROWS = 2_000_000
-SAMPLES = {"d1": 200_000, "d1p": 200_000, "d2": 20_000, "d10m": MANY_ROWS}
-FIELDS = {"d1": ("bin", "cls"), "d1p": ("bin", "cls"), "d2": ("jpg", "json"), "d10m": ("x",)}
-SHARDS = {"d1": 4, "d1p": 4, "d2": 4, "d10m": 8}
+SAMPLES = {"d1": 200_000, "d1p": 200_000, "d2": 20_000, "d10m": MANY_ROWS,
+           "d10f": 4_000_000}
+FIELDS = {"d1": ("bin", "cls"), "d1p": ("bin", "cls"), "d2": ("jpg", "json"), "d10m": ("x",),
+          "d10f": ("a", "b", "c")}
+SHARDS = {"d1": 4, "d1p": 4, "d2": 4, "d10m": 8, "d10f": 8}
 DISK_WANTED = 20 << 30
 JPG_MEAN, JPG_SPREAD, JPG_RANGE = 91_000, 25_000, (20_000, 250_000)
 NOTHING = b"\0" * BLOCK
@@ -142,11 +146,20 @@ def empty_samples(first, last, _seed):
         yield [b"".join([header(b"%09d.x" % i, 0) for i in rows])]
 
 
+def uneven_samples(first, last, _seed):
+    """The same of two fields, and a third for every other sample."""
+    for start in range(first, last, 1000):
+        rows = range(start, min(start + 1000, last))
+        yield [b"".join([header(b"%09d.%c" % (i, f), 0) for i in rows
+                         for f in (b"abc" if i % 2 else b"ab")])]
+
+
 def pax_samples(first, last, seed):
     return small_samples(first, last, seed, pax_headers())
 
 
-MAKERS = {"d1": small_samples, "d1p": pax_samples, "d2": image_samples, "d10m": empty_samples}
+MAKERS = {"d1": small_samples, "d1p": pax_samples, "d2": image_samples, "d10m": empty_samples,
+          "d10f": uneven_samples}
 
 
 def key_of(i):
@@ -177,6 +190,8 @@ class DataSet:
 
     @property
     def members(self):
+        if self.name == "d10f":
+            return self.samples * 2 + self.samples // 2
         return self.samples * len(self.fields)
 
     @property
@@ -222,14 +237,14 @@ def make(name, scale=1.0, rows=None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0],
                                      epilog="Without NAME: d1, d1p, d2 and d10m.")
-    parser.add_argument("name", nargs="*", metavar="NAME", help="d1, d1p, d2 or d10m")
+    parser.add_argument("name", nargs="*", metavar="NAME", help="d1, d1p, d2, d10m or d10f")
     parser.add_argument("--scale", type=float, default=1.0, help="fraction of the samples")
     parser.add_argument("--rows", type=int, help="samples of d10m before scaling")
     args = parser.parse_args()
     unknown = set(args.name) - set(MAKERS)
     if unknown:
         parser.error(f"no such data set: {', '.join(sorted(unknown))}")
-    for name in args.name or MAKERS:
+    for name in args.name or [n for n in MAKERS if n != "d10f"]:
         print(make(name, args.scale, args.rows).folder)
 
 

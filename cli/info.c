@@ -77,8 +77,70 @@ static void put_field_json(cli_json *j, const char *name, const tally *t)
     cli_json_close(j, '}');
 }
 
-static void show_json(cli_json *j, const char *name, const char *index_path,
-                      const tarn_fold *fold, const tarn_index *index, const summary *s)
+/* Sets of fields that are shown one by one. */
+enum { MAX_SETS = 20 };
+
+static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
+{
+    uint64_t rest = 0;
+    printf("  %12s %12s  %s\n", "samples", "with twice", "have fields");
+    for (size_t i = 0; i < sets->count; i++) {
+        const tarn_field_set *s = &sets->sets[i];
+        if (i >= MAX_SETS) {
+            rest += s->samples;
+            continue;
+        }
+        printf("  %12llu %12llu  ", (unsigned long long)s->samples,
+               (unsigned long long)s->twice);
+        for (size_t k = 0; k < s->n_fields; k++) {
+            const char *name = tarn_dataset_file_field(dataset, s->fields[k]);
+            printf("%s%s", k ? ", " : "", name[0] ? name : "(none)");
+        }
+        putchar('\n');
+    }
+    if (rest)
+        printf("  %12llu %12s  %s\n", (unsigned long long)rest, "",
+               cli_count(sets->count - MAX_SETS, "other set"));
+}
+
+static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
+                          const tarn_field_sets *sets)
+{
+    cli_json_open(j, "sets", '[');
+    for (size_t i = 0; i < sets->count; i++) {
+        const tarn_field_set *s = &sets->sets[i];
+        cli_json_open(j, NULL, '{');
+        cli_json_number(j, "samples", s->samples);
+        cli_json_number(j, "twice", s->twice);
+        cli_json_open(j, "fields", '[');
+        for (size_t k = 0; k < s->n_fields; k++)
+            cli_json_text(j, NULL, tarn_dataset_file_field(dataset, s->fields[k]));
+        cli_json_close(j, ']');
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+/* How many samples have which fields, of a fold; nothing of a lone index. */
+static int show_sets(tarn_fold *fold, cli_json *json)
+{
+    tarn_error err;
+    tarn_dataset *dataset;
+    tarn_field_sets sets;
+    if (!fold) return CLI_OK;
+    if (tarn_dataset_of_fold(fold, &dataset, &err) != TARN_OK) return cli_fail(&err);
+    tarn_status status = tarn_dataset_field_sets(dataset, &sets, &err);
+    if (status == TARN_OK && json->out)
+        put_sets_json(json, dataset, &sets);
+    else if (status == TARN_OK)
+        put_sets(dataset, &sets);
+    tarn_field_sets_reset(&sets);
+    tarn_dataset_close(dataset);
+    return status == TARN_OK ? CLI_OK : cli_fail(&err);
+}
+
+static int show_json(cli_json *j, const char *name, const char *index_path,
+                     tarn_fold *fold, const tarn_index *index, const summary *s)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "fold", name);
@@ -98,6 +160,7 @@ static void show_json(cli_json *j, const char *name, const char *index_path,
     for (uint32_t i = 0; i < s->index.fields; i++)
         put_field_json(j, tarn_index_field(index, i), &s->fields[i]);
     cli_json_close(j, ']');
+    int status = show_sets(fold, j);
     cli_json_open(j, "shards", '[');
     for (uint32_t i = 0; i < s->n_shards; i++) {
         cli_json_open(j, NULL, '{');
@@ -109,6 +172,7 @@ static void show_json(cli_json *j, const char *name, const char *index_path,
     }
     cli_json_close(j, ']');
     cli_json_close(j, '}');
+    return status;
 }
 
 static void show_index(const char *index_path, const summary *s)
@@ -127,8 +191,8 @@ static void show_index(const char *index_path, const summary *s)
                s->index.keys == TARN_KEYS_PATH ? "path" : "base name");
 }
 
-static void show(const char *name, const char *index_path, const tarn_fold *fold,
-                 const tarn_index *index, const summary *s)
+static int show(const char *name, const char *index_path, tarn_fold *fold,
+                const tarn_index *index, const summary *s)
 {
     printf("%s: %s, %s, %s in %s\n", name, cli_count(s->index.samples, "sample"),
            cli_count(s->index.rows, "member"), cli_count(s->all.bytes, "byte"),
@@ -139,15 +203,17 @@ static void show(const char *name, const char *index_path, const tarn_fold *fold
     put_fields_head();
     for (uint32_t i = 0; i < s->index.fields; i++)
         put_field(tarn_index_field(index, i), &s->fields[i]);
+    int status = show_sets(fold, &(cli_json){0});
     printf("  %-20s %12s %16s %12s\n", "shard", "members", "bytes", "file size");
     for (uint32_t i = 0; i < s->n_shards; i++)
         printf("  %-20s %12llu %16llu %12llu\n", shard_name(fold, i),
                (unsigned long long)s->shards[i].count,
                (unsigned long long)s->shards[i].bytes,
                (unsigned long long)(fold ? tarn_fold_shard_size(fold, i) : 0));
+    return status;
 }
 
-static int describe(const char *name, const char *index_path, const tarn_fold *fold,
+static int describe(const char *name, const char *index_path, tarn_fold *fold,
                     const tarn_index *index, cli_json *json)
 {
     tarn_error err;
@@ -159,9 +225,9 @@ static int describe(const char *name, const char *index_path, const tarn_fold *f
     if (summarise(index, n_shards, &s, &err) != TARN_OK)
         status = cli_fail(&err);
     else if (json->out)
-        show_json(json, name, index_path, fold, index, &s);
+        status = show_json(json, name, index_path, fold, index, &s);
     else
-        show(name, index_path, fold, index, &s);
+        status = show(name, index_path, fold, index, &s);
     free(s.fields);
     free(s.shards);
     return status;
@@ -355,7 +421,8 @@ const cli_command cli_info = {
     .max_words = 1,
     .summary = "say what is in a folder, fold, archive, index or pack",
     .text = "Counts samples and members, and gives the number of members and the sizes "
-            "of each field, and the shards. With an index this takes one pass over the "
+            "of each field, how many samples have which fields, and the shards. With an "
+            "index this takes one pass over the "
             "index; without one the shards are scanned.",
     .options = options,
     .examples = examples,

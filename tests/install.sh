@@ -29,7 +29,7 @@ nm -D --defined-only "$prefix/lib/libtarn.so" | awk '{ print $3 }' | sort -u \
 test -s "$scratch/declared"
 diff "$scratch/declared" "$scratch/exported"
 
-echo "the example builds against the installed library and runs"
+echo "the examples build against the installed library and run"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 # shellcheck disable=SC2046
 cc -Wall -Wextra -Werror "$root/examples/first_bytes.c" $(pkg-config --cflags --libs tarn) \
@@ -37,6 +37,10 @@ cc -Wall -Wextra -Werror "$root/examples/first_bytes.c" $(pkg-config --cflags --
 cp -r "$root/tests/data/09a_writer_maxfiles" "$scratch/data"
 "$scratch/first_bytes" "$scratch/data" txt >"$scratch/out"
 test "$(wc -l <"$scratch/out")" = 10
+# shellcheck disable=SC2046
+cc -Wall -Wextra -Werror "$root/examples/batches.c" $(pkg-config --cflags --libs tarn) \
+    -o "$scratch/batches"
+"$scratch/batches" "$scratch/data" txt | grep -q '^10 samples, '
 
 echo "the tool, its manual pages and its completion are installed and in order"
 "$prefix/bin/tarn" --version | grep -q "^tarn [0-9]"

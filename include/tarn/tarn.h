@@ -11,6 +11,7 @@
 #include <tarn/base.h>
 #include <tarn/codec.h>
 #include <tarn/collect.h>
+#include <tarn/dataset.h>
 #include <tarn/fold.h>
 #include <tarn/gnz.h>
 #include <tarn/iac.h>

@@ -33,6 +33,15 @@ TARN_CHECKED tarn_status tarn__order_need(const void *array, const char *name,
 /* Memory for count items; NULL, and err filled, if there is none. */
 void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err);
 
+/* A sample and what it is sorted by. */
+typedef struct tarn__numbered {
+    uint64_t value, sample;
+} tarn__numbered;
+
+/* By value; those of one value stay in the order they stand in. spare has room for n too.
+ */
+void tarn__numbered_sort(tarn__numbered *list, tarn__numbered *spare, uint64_t n);
+
 /* order.c: opens with the first start positions used up. */
 TARN_CHECKED tarn_status tarn__order_open(uint64_t count, const tarn_order_options *o,
                                           uint64_t start, tarn_order **out,

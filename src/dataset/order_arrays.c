@@ -29,18 +29,7 @@ static void drop_balanced(void *made)
     free(b);
 }
 
-typedef struct numbered {
-    uint64_t value, sample;
-} numbered;
-
-static int compare_numbered(const void *a, const void *b)
-{
-    const numbered *x = a, *y = b;
-    if (x->value != y->value) return x->value < y->value ? -1 : 1;
-    return (x->sample > y->sample) - (x->sample < y->sample);
-}
-
-static tarn_status list_classes(balanced *b, const numbered *sorted, uint64_t count,
+static tarn_status list_classes(balanced *b, const tarn__numbered *sorted, uint64_t count,
                                 tarn_error *err)
 {
     uint64_t n = 0;
@@ -63,26 +52,37 @@ static tarn_status list_classes(balanced *b, const numbered *sorted, uint64_t co
     return TARN_OK;
 }
 
+static tarn_status fill_balanced(balanced *b, const tarn_order_options *o, uint64_t count,
+                                 tarn_error *err)
+{
+    tarn_status status = TARN_ERR_MEMORY;
+    tarn__numbered *sorted = tarn__order_alloc(count, sizeof *sorted, err);
+    tarn__numbered *spare = sorted ? tarn__order_alloc(count, sizeof *spare, err) : NULL;
+    if (spare) {
+        for (uint64_t i = 0; i < count; i++)
+            sorted[i] = (tarn__numbered){(uint64_t)o->classes[i], i};
+        tarn__numbered_sort(sorted, spare, count);
+        status = list_classes(b, sorted, count, err);
+    }
+    free(sorted);
+    free(spare);
+    return status;
+}
+
 static tarn_status make_balanced(const tarn_order_options *o, uint64_t count,
                                  uint64_t total, void **out, tarn_error *err)
 {
     (void)total;
-    numbered *sorted = tarn__order_alloc(count, sizeof *sorted, err);
-    if (!sorted) return TARN_ERR_MEMORY;
-    for (uint64_t i = 0; i < count; i++)
-        sorted[i] = (numbered){(uint64_t)o->classes[i], i};
-    qsort(sorted, count, sizeof *sorted, compare_numbered);
     balanced *b = calloc(1, sizeof *b);
-    tarn_status status = b ? list_classes(b, sorted, count, err) : tarn__fail_memory(err);
-    free(sorted);
-    if (status != TARN_OK) {
-        if (b) drop_balanced(b);
-        return status;
-    }
+    if (!b) return tarn__fail_memory(err);
     b->key_round = tarn__order_key(o, TARN__KEY_CLASSES);
     b->key_class = tarn__order_key(o, TARN__KEY_CLASS);
-    *out = b;
-    return TARN_OK;
+    tarn_status status = fill_balanced(b, o, count, err);
+    if (status == TARN_OK)
+        *out = b;
+    else
+        drop_balanced(b);
+    return status;
 }
 
 /* Each round has each class once, so the round also says how often a class came before.
@@ -126,44 +126,54 @@ const tarn__order_kind tarn__order_balanced = {
 
 /* --- Lengths ----------------------------------------------------------------------- */
 
-/* Shuffles all samples, sorts each pool of them by length, and lists them. */
-static void sort_pools(const tarn_order_options *o, numbered *list, uint64_t count)
+/* Shuffles all samples and sorts each pool of them by length. */
+static void sort_pools(const tarn_order_options *o, tarn__numbered *list,
+                       tarn__numbered *spare, uint64_t count)
 {
     tarn__shuffle shuffle;
     uint64_t pool;
     tarn__shuffle_init(&shuffle, count, tarn__order_key(o, TARN__KEY_LENGTHS));
     for (uint64_t i = 0; i < count; i++) {
         uint64_t sample = tarn__shuffle_at(&shuffle, i);
-        list[i] = (numbered){o->lengths[sample], sample};
+        list[i] = (tarn__numbered){o->lengths[sample], sample};
     }
     if (!o->pool || !tarn__mul(o->pool, o->chunk, &pool) || pool > count) pool = count;
     for (uint64_t from = 0; from < count; from += pool)
-        qsort(list + from, count - from < pool ? count - from : pool, sizeof *list,
-              compare_numbered);
+        tarn__numbered_sort(list + from, spare,
+                            count - from < pool ? count - from : pool);
 }
 
-static tarn_status make_lengths(const tarn_order_options *o, uint64_t count,
-                                uint64_t total, void **out, tarn_error *err)
+/* Lists the sorted samples chunk by chunk, the chunks in random order; what fills no
+ * chunk comes last, so that every other chunk begins at a multiple of its size. */
+static void list_chunks(const tarn_order_options *o, const tarn__numbered *list,
+                        uint64_t count, uint64_t *samples)
 {
-    (void)total;
     tarn__shuffle chunks;
     uint64_t full = count / o->chunk;
-    uint64_t *samples = tarn__order_alloc(count, sizeof *samples, err);
-    numbered *list = samples ? tarn__order_alloc(count, sizeof *list, err) : NULL;
-    if (!list) {
-        free(samples);
-        return TARN_ERR_MEMORY;
-    }
-    sort_pools(o, list, count);
     if (full) tarn__shuffle_init(&chunks, full, tarn__order_key(o, TARN__KEY_CHUNKS));
     for (uint64_t i = 0; i < count; i++) {
         uint64_t chunk = i / o->chunk;
         if (chunk < full) chunk = tarn__shuffle_at(&chunks, chunk);
         samples[i] = list[chunk * o->chunk + i % o->chunk].sample;
     }
+}
+
+static tarn_status make_lengths(const tarn_order_options *o, uint64_t count,
+                                uint64_t total, void **out, tarn_error *err)
+{
+    (void)total;
+    uint64_t *samples = NULL;
+    tarn__numbered *list = tarn__order_alloc(count, sizeof *list, err);
+    tarn__numbered *spare = list ? tarn__order_alloc(count, sizeof *spare, err) : NULL;
+    if (spare) samples = tarn__order_alloc(count, sizeof *samples, err);
+    if (samples) {
+        sort_pools(o, list, spare, count);
+        list_chunks(o, list, count, samples);
+    }
     free(list);
+    free(spare);
     *out = samples;
-    return TARN_OK;
+    return samples ? TARN_OK : TARN_ERR_MEMORY;
 }
 
 static void map_lengths(const void *made, uint64_t *at, size_t n)

@@ -159,10 +159,6 @@ const tarn__order_kind tarn__order_weighted = {"weighted", measure_alias, make_a
 
 /* --- Without ----------------------------------------------------------------------- */
 
-typedef struct ticket {
-    uint64_t key, sample;
-} ticket;
-
 /* -log2 of the fraction that 64 bits make, to 52 places, by squaring: exact to the last
  * few of them, and never 0. */
 static double exponential(uint64_t bits)
@@ -190,31 +186,34 @@ static uint64_t ticket_key(double variate, double weight)
     return exponent << 50 | (uint64_t)((mantissa - 0.5) * 0x1p51);
 }
 
-static int compare_tickets(const void *a, const void *b)
+static void draw_tickets(const tarn_order_options *o, uint64_t count,
+                         tarn__numbered *tickets)
 {
-    const ticket *x = a, *y = b;
-    if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    return (x->sample > y->sample) - (x->sample < y->sample);
+    uint64_t key = tarn__order_key(o, TARN__KEY_ONCE);
+    for (uint64_t i = 0; i < count; i++) {
+        if (!(o->weights[i] > 0)) continue;
+        double variate = exponential(tarn__draw(key, i));
+        *tickets++ = (tarn__numbered){ticket_key(variate, o->weights[i]), i};
+    }
 }
 
 static tarn_status make_once(const tarn_order_options *o, uint64_t count, uint64_t total,
                              void **out, tarn_error *err)
 {
     double most;
-    uint64_t some, n = 0, key = tarn__order_key(o, TARN__KEY_ONCE);
+    uint64_t some, *samples = NULL;
     TARN_TRY(check_weights(o, count, &most, &some, err));
-    ticket *tickets = tarn__order_alloc(some, sizeof *tickets, err);
-    if (!tickets) return TARN_ERR_MEMORY;
-    for (uint64_t i = 0; i < count; i++) {
-        if (!(o->weights[i] > 0)) continue;
-        double variate = exponential(tarn__draw(key, i));
-        tickets[n++] = (ticket){ticket_key(variate, o->weights[i]), i};
+    tarn__numbered *tickets = tarn__order_alloc(some, sizeof *tickets, err);
+    tarn__numbered *spare = tickets ? tarn__order_alloc(some, sizeof *spare, err) : NULL;
+    if (spare) samples = tarn__order_alloc(total, sizeof *samples, err);
+    if (samples) {
+        draw_tickets(o, count, tickets);
+        tarn__numbered_sort(tickets, spare, some);
+        for (uint64_t i = 0; i < total; i++)
+            samples[i] = tickets[i].sample;
     }
-    qsort(tickets, n, sizeof *tickets, compare_tickets);
-    uint64_t *samples = tarn__order_alloc(total, sizeof *samples, err);
-    for (uint64_t i = 0; samples && i < total; i++)
-        samples[i] = tickets[i].sample;
     free(tickets);
+    free(spare);
     *out = samples;
     return samples ? TARN_OK : TARN_ERR_MEMORY;
 }

@@ -7,6 +7,7 @@
 #include "io/filecache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -241,6 +242,26 @@ tarn_status tarn__filecache_view(tarn__filecache *c, size_t number, uint64_t off
     }
     unpin(c, s);
     return status;
+}
+
+tarn_status tarn__filecache_map(tarn__filecache *c, size_t number,
+                                const unsigned char **out, tarn_error *err)
+{
+    slot *s = &c->slots[number];
+    TARN_TRY(pin(c, s, err));
+    *out = map_of(c, s);
+    tarn_status status = *out ? check_length(s, err) : TARN_OK;
+    unpin(c, s);
+    return status;
+}
+
+void tarn__filecache_will_need(tarn__filecache *c, size_t number, uint64_t offset,
+                               uint64_t len)
+{
+    slot *s = &c->slots[number];
+    if (pin(c, s, NULL) != TARN_OK) return;
+    (void)posix_fadvise(s->fd, (off_t)offset, (off_t)len, POSIX_FADV_WILLNEED);
+    unpin(c, s);
 }
 
 tarn_status tarn__filecache_read(tarn__filecache *c, size_t number, uint64_t offset,

@@ -28,6 +28,15 @@ TARN_CHECKED tarn_status tarn__filecache_view(tarn__filecache *cache, size_t num
                                               uint64_t offset, size_t len, tarn_view *out,
                                               tarn_error *err);
 
+/* The map of a whole file, whose length has just been looked at, or NULL if it is to be
+ * read. */
+TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t number,
+                                             const unsigned char **out, tarn_error *err);
+
+/* Tells the system that bytes will be wanted soon. Advice only: nothing fails. */
+void tarn__filecache_will_need(tarn__filecache *cache, size_t number, uint64_t offset,
+                               uint64_t len);
+
 TARN_CHECKED tarn_status tarn__filecache_read(tarn__filecache *cache, size_t number,
                                               uint64_t offset, void *buf, size_t len,
                                               tarn_error *err);

@@ -280,6 +280,9 @@ void tarn_fold_close(tarn_fold *f)
     free(f->own_order);
     free(f->rows);
     free(f->starts);
+    free(f->shape_of);
+    free(f->lead);
+    tarn__shapes_reset(&f->shapes);
     free(f->name);
     pthread_mutex_destroy(&f->lock);
     free(f);
@@ -332,8 +335,8 @@ void tarn_text_reset(tarn_text *text)
     *text = (tarn_text){0};
 }
 
-static tarn_status set_text(tarn_text *text, const char *data, size_t size,
-                            tarn_error *err)
+tarn_status tarn__text_set(tarn_text *text, const char *data, size_t size,
+                           tarn_error *err)
 {
     if (!text) return TARN_OK;
     if (text->capacity <= size) {
@@ -354,8 +357,8 @@ tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_tex
     tarn__located l;
     tarn__located_init(&l);
     tarn_status status = tarn__locate(&f->place, row, &l, err);
-    if (status == TARN_OK) status = set_text(key, l.key.stem, l.key.stem_len, err);
-    if (status == TARN_OK) status = set_text(member, l.name, l.name_len, err);
+    if (status == TARN_OK) status = tarn__text_set(key, l.key.stem, l.key.stem_len, err);
+    if (status == TARN_OK) status = tarn__text_set(member, l.name, l.name_len, err);
     tarn__located_reset(&l);
     return status;
 }

@@ -1,4 +1,5 @@
-/* Which rows make up a sample: grouping, finding by key, filtering. */
+/* Samples by number and by key, and filters. Which rows make up a sample is in group.c.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static const unsigned char *row_at(const tarn_fold *f, uint64_t number)
 
 /* --- Order ------------------------------------------------------------------------ */
 
-static tarn_status make_order(tarn_fold *f, tarn_error *err)
+tarn_status tarn__fold_make_order(tarn_fold *f, tarn_error *err)
 {
     const tarn__sums *sums = f->index->sums;
     if (atomic_load(&f->order)) return TARN_OK;
@@ -31,7 +32,7 @@ tarn_status tarn__fold_order(tarn_fold *f, const uint32_t **out, tarn_error *err
     tarn_status status = TARN_OK;
     if (!atomic_load(&f->order)) {
         pthread_mutex_lock(&f->lock);
-        status = make_order(f, err);
+        status = tarn__fold_make_order(f, err);
         pthread_mutex_unlock(&f->lock);
     }
     *out = atomic_load(&f->order);
@@ -44,8 +45,8 @@ static bool order_is_stored(const tarn_fold *f, const uint32_t *order)
 }
 
 /* The order may come from a file: a number in it is a row only after this. */
-static tarn_status order_at(const tarn_fold *f, const uint32_t *order, uint64_t i,
-                            uint32_t *out, tarn_error *err)
+tarn_status tarn__fold_order_at(const tarn_fold *f, const uint32_t *order, uint64_t i,
+                                uint32_t *out, tarn_error *err)
 {
     if (order_is_stored(f, order))
         TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_ORDER, i, err));
@@ -57,101 +58,7 @@ static tarn_status order_at(const tarn_fold *f, const uint32_t *order, uint64_t 
         (unsigned long long)f->index->n_rows);
 }
 
-/* --- Grouping --------------------------------------------------------------------- */
-
-static tarn_status fail_count(const tarn_fold *f, uint64_t samples, tarn_error *err)
-{
-    return tarn__fail_at(err, TARN_ERR_FORMAT, f->index->path, 16,
-                         "%llu samples are counted, but the rows make %llu; run tarn "
-                         "index again",
-                         (unsigned long long)f->index->n_stems,
-                         (unsigned long long)samples);
-}
-
-static tarn_status group_in_file_order(tarn_fold *f, tarn_error *err)
-{
-    uint64_t n = 0;
-    TARN_TRY(tarn__sums_check_all(f->index->sums, TARN__PART_ROWS, err));
-    for (uint64_t i = 0; i < f->index->n_rows; i++) {
-        if (i && tarn__row_same_key(row_at(f, i - 1), row_at(f, i))) continue;
-        if (n == f->index->n_stems) return fail_count(f, n + 1, err);
-        f->starts[n++] = (uint32_t)i;
-    }
-    if (n != f->index->n_stems) return fail_count(f, n, err);
-    f->starts[n] = (uint32_t)f->index->n_rows;
-    f->n_samples = n;
-    return TARN_OK;
-}
-
-/* Each group as a run: hash is its first row, row its place in the order, tag its size.
- */
-static tarn_status list_groups(tarn_fold *f, const uint32_t *order, tarn__run *groups,
-                               tarn_error *err)
-{
-    uint64_t n = 0;
-    uint32_t row, before = 0;
-    TARN_TRY(tarn__sums_check_all(f->index->sums, TARN__PART_ROWS, err));
-    for (uint64_t i = 0; i < f->index->n_rows; i++) {
-        TARN_TRY(order_at(f, order, i, &row, err));
-        if (i && tarn__row_same_key(row_at(f, before), row_at(f, row))) {
-            groups[n - 1].tag++;
-        } else {
-            if (n == f->index->n_stems) return fail_count(f, n + 1, err);
-            groups[n++] = (tarn__run){row, (uint32_t)i, 1};
-        }
-        before = row;
-    }
-    return n == f->index->n_stems ? TARN_OK : fail_count(f, n, err);
-}
-
-static tarn_status group_by_key(tarn_fold *f, tarn_error *err)
-{
-    uint64_t n = f->index->n_stems, at = 0;
-    TARN_TRY(make_order(f, err));
-    const uint32_t *order = atomic_load(&f->order);
-    tarn__run *groups = malloc((n + 1) * sizeof *groups);
-    f->rows = malloc((f->index->n_rows + 1) * sizeof *f->rows);
-    tarn_status status =
-        !groups || !f->rows ? tarn__fail_memory(err) : list_groups(f, order, groups, err);
-    if (status == TARN_OK && !f->options.by_hash) tarn__runs_sort(groups, n, 1);
-    for (uint64_t i = 0; status == TARN_OK && i < n; i++) {
-        f->starts[i] = (uint32_t)at;
-        for (uint32_t k = 0; k < groups[i].tag; k++)
-            f->rows[at++] = order[groups[i].row + k];
-    }
-    if (status == TARN_OK) {
-        f->starts[n] = (uint32_t)at;
-        f->n_samples = n;
-    }
-    free(groups);
-    return status;
-}
-
-static tarn_status make_groups(tarn_fold *f, tarn_error *err)
-{
-    if (atomic_load(&f->grouped)) return TARN_OK;
-    f->starts = malloc((f->index->n_stems + 1) * sizeof *f->starts);
-    if (!f->starts) return tarn__fail_memory(err);
-    tarn_status status =
-        f->index->contiguous ? group_in_file_order(f, err) : group_by_key(f, err);
-    if (status == TARN_OK) {
-        atomic_store(&f->grouped, true);
-        return TARN_OK;
-    }
-    free(f->starts);
-    free(f->rows);
-    f->starts = f->rows = NULL;
-    return status;
-}
-
-tarn_status tarn__fold_group(tarn_fold *f, tarn_error *err)
-{
-    if (atomic_load(&f->grouped)) return TARN_OK;
-    pthread_mutex_lock(&f->lock);
-    tarn_status status = make_groups(f, err);
-    pthread_mutex_unlock(&f->lock);
-    return status;
-}
+/* --- Samples ---------------------------------------------------------------------- */
 
 tarn_status tarn_fold_sample(tarn_fold *f, uint64_t number, tarn_sample *out,
                              tarn_error *err)
@@ -160,10 +67,10 @@ tarn_status tarn_fold_sample(tarn_fold *f, uint64_t number, tarn_sample *out,
     if (number >= f->n_samples)
         return tarn__fail(err, TARN_ERR_NOT_FOUND, "sample %llu of %llu",
                           (unsigned long long)number, (unsigned long long)f->n_samples);
-    uint32_t from = f->starts[number];
-    out->count = f->starts[number + 1] - from;
+    uint64_t from = tarn__fold_start(f, number);
+    out->count = (uint32_t)(tarn__fold_start(f, number + 1) - from);
     out->rows = f->rows ? f->rows + from : NULL;
-    out->first = from;
+    out->first = (uint32_t)from;
     return TARN_OK;
 }
 
@@ -177,7 +84,7 @@ static tarn_status bisect(const tarn_fold *f, const uint32_t *order, uint64_t ha
     while (low < high) {
         uint64_t mid = low + (high - low) / 2;
         uint32_t row;
-        TARN_TRY(order_at(f, order, mid, &row, err));
+        TARN_TRY(tarn__fold_order_at(f, order, mid, &row, err));
         const unsigned char *p;
         TARN_TRY(tarn__index_use(f->index, row, &p, err));
         uint64_t h = tarn__row_hash(p);
@@ -205,7 +112,7 @@ static tarn_status stretch(const tarn_fold *f, const uint32_t *order, uint64_t a
     uint64_t end = at;
     for (; end < f->index->n_rows; end++) {
         uint32_t row;
-        TARN_TRY(order_at(f, order, end, &row, err));
+        TARN_TRY(tarn__fold_order_at(f, order, end, &row, err));
         const unsigned char *p;
         TARN_TRY(tarn__index_use(f->index, row, &p, err));
         if (tarn__row_hash(p) != hash || tarn__row_crash(p) != crash) break;
@@ -289,7 +196,7 @@ typedef struct filter {
 
 static tarn_status filter_begin(const tarn_fold *f, filter *out, tarn_error *err)
 {
-    uint64_t rows = f->starts[f->n_samples];
+    uint64_t rows = tarn__fold_start(f, f->n_samples);
     *out = (filter){malloc((rows + 1) * sizeof *out->rows),
                     malloc((f->n_samples + 1) * sizeof *out->starts), 0, 0};
     if (out->rows && out->starts) return TARN_OK;
@@ -297,6 +204,18 @@ static tarn_status filter_begin(const tarn_fold *f, filter *out, tarn_error *err
     free(out->starts);
     *out = (filter){0};
     return tarn__fail_memory(err);
+}
+
+void tarn__fold_take(tarn_fold *f, uint32_t *rows, uint32_t *starts, uint64_t n_samples)
+{
+    free(f->rows);
+    free(f->starts);
+    free(f->shape_of);
+    tarn__shapes_reset(&f->shapes);
+    f->shape_of = NULL;
+    f->rows = rows;
+    f->starts = starts;
+    f->n_samples = n_samples;
 }
 
 /* Puts the new samples in place, or drops them after a failure. */
@@ -308,11 +227,7 @@ static tarn_status filter_end(tarn_fold *f, filter *made, tarn_status status)
         return status;
     }
     made->starts[made->n_samples] = (uint32_t)made->n_rows;
-    free(f->rows);
-    free(f->starts);
-    f->rows = made->rows;
-    f->starts = made->starts;
-    f->n_samples = made->n_samples;
+    tarn__fold_take(f, made->rows, made->starts, made->n_samples);
     return TARN_OK;
 }
 

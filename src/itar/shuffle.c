@@ -11,8 +11,7 @@
 
 static const unsigned char *first_row(const tarn_fold *f, uint64_t sample)
 {
-    uint32_t from = f->starts[sample];
-    return tarn__index_at(f->index, f->rows ? f->rows[from] : from);
+    return tarn__index_at(f->index, tarn__fold_row(f, tarn__fold_start(f, sample)));
 }
 
 /* --- Samples by chance ----------------------------------------------------------------
@@ -32,10 +31,9 @@ static tarn_status name_all(tarn_fold *f, const tarn__run *runs, named *out, siz
                             tarn_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t from = f->starts[runs[i].row];
+        uint64_t row = tarn__fold_row(f, tarn__fold_start(f, runs[i].row));
         out[i].run = runs[i];
-        TARN_TRY(
-            tarn_fold_names(f, f->rows ? f->rows[from] : from, &out[i].key, NULL, err));
+        TARN_TRY(tarn_fold_names(f, row, &out[i].key, NULL, err));
     }
     return TARN_OK;
 }
@@ -89,7 +87,7 @@ static tarn_status arrange(tarn_fold *f, const tarn__run *runs, uint64_t first,
                            uint64_t count, tarn_error *err)
 {
     uint32_t *starts = malloc((count + 1) * sizeof *starts);
-    uint32_t *rows = malloc(((size_t)f->starts[f->n_samples] + 1) * sizeof *rows);
+    uint32_t *rows = malloc((tarn__fold_start(f, f->n_samples) + 1) * sizeof *rows);
     if (!starts || !rows) {
         free(starts);
         free(rows);
@@ -99,15 +97,12 @@ static tarn_status arrange(tarn_fold *f, const tarn__run *runs, uint64_t first,
     for (uint64_t i = 0; i < count; i++) {
         uint64_t number = runs ? runs[i].row : first + i;
         starts[i] = at;
-        for (uint32_t k = f->starts[number]; k < f->starts[number + 1]; k++)
-            rows[at++] = f->rows ? f->rows[k] : k;
+        uint64_t end = tarn__fold_start(f, number + 1);
+        for (uint64_t k = tarn__fold_start(f, number); k < end; k++)
+            rows[at++] = (uint32_t)tarn__fold_row(f, k);
     }
     starts[count] = at;
-    free(f->rows);
-    free(f->starts);
-    f->rows = rows;
-    f->starts = starts;
-    f->n_samples = count;
+    tarn__fold_take(f, rows, starts, count);
     return TARN_OK;
 }
 

@@ -39,7 +39,7 @@ static void *list(const char *text, char kind, size_t *out_n)
         n += *p == ',';
     uint64_t *items = calloc(n, 8);
     if (!items) exit(3);
-    for (const char *p = text; p && *p; p = strchr(p, ','), p += p != NULL) {
+    for (const char *p = text; i < n && *p; p += strcspn(p, ","), p += *p == ',') {
         double d = strtod(p, NULL);
         int64_t v = strtoll(p, NULL, 10);
         if (kind == 'd')

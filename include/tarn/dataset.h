@@ -1,0 +1,439 @@
+/* tarn/dataset.h: samples 0 to n - 1 with named fields, whatever they lie in: a fold, a
+ * plain tar, an array file, a record pack, or a mix of them.
+ *
+ *     tarn_dataset *birds;
+ *     tarn_view jpg;
+ *     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+ *     o.fields = (const char *[]){"jpg", "cls", NULL};
+ *     if (tarn_dataset_open("data/birds:train", &o, &birds, &err) != TARN_OK ||
+ *         tarn_dataset_get(birds, 42, 0, &jpg, &err) != TARN_OK)
+ *         return fail(&err);
+ *     ...
+ *     tarn_view_release(&jpg);
+ *     tarn_dataset_close(birds);
+ *
+ * A dataset never changes. A filter makes another one over the same files, which costs
+ * four bytes for each sample that is kept; both are closed, in any order, and the files
+ * are when the last is. So any number of threads may read from one dataset, and filter
+ * it, without locks of their own; only closing needs it for itself.
+ */
+#ifndef TARN_DATASET_H
+#define TARN_DATASET_H
+
+#include <tarn/base.h>
+#include <tarn/fold.h>
+#include <tarn/index.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Opening ----------------------------------------------------------------------- */
+
+typedef struct tarn_dataset tarn_dataset;
+
+#define TARN_MAX_DATASET_FIELDS 65536u               /* that one dataset selects */
+#define TARN_MAX_FILTERED       UINT64_C(0xffffffff) /* samples of what is filtered */
+#define TARN_MAX_MIX            1024u                /* datasets in one mix */
+
+typedef struct tarn_dataset_options {
+    size_t size; /* of this struct; set by the initialiser */
+
+    /* The fields, a list that ends with NULL. Only samples that have all of them are in
+     * the dataset; a sample that has one of them twice is an error that names it. A field
+     * may be listed more than once, and one leading dot is dropped. NULL: all samples and
+     * all fields, and a sample may lack some.
+     *
+     * Besides those in the file there are, as text: _idx, the sample's number in this
+     * dataset; _key (also _name, _stem), its key; _fid, the number of its shard; _shard,
+     * that shard's file name; _source, the number of its dataset in a mix. They cannot be
+     * the only ones of a fold. */
+    const char *const *fields;
+    bool drop_twice; /* leave out a sample that has a field twice, as the reference does
+                        with most of them; tarn_dataset_info counts them */
+
+    tarn_io io;
+    bool check; /* compare payloads with their checksums when they are read */
+    bool cold;  /* the data is not expected in memory: the system is told about a whole
+                   batch before its first byte is waited for */
+
+    /* Folds and tars, as in tarn/fold.h. */
+    bool scan;
+    bool by_hash;
+    tarn_index_options index;
+
+    /* Packs. */
+    const char *key_column; /* of text or integers; NULL: keys are row numbers */
+    bool stored;            /* payloads as they are stored, not decompressed */
+} tarn_dataset_options;
+
+#define TARN_DATASET_OPTIONS_INIT                                                        \
+    {                                                                                    \
+        sizeof(tarn_dataset_options), NULL, false, TARN_IO_AUTO, false, false, false,    \
+            false, TARN_INDEX_OPTIONS_INIT, NULL, false                                  \
+    }
+
+/* Opens what path is: "DIR", "DIR:FOLD" or "FILE.taridx", a fold; a file that begins as a
+ * pack or an array file does; any other file, a tar, which is scanned.
+ *
+ * Samples of a fold are in the order of tarn/fold.h; where their members do not stand
+ * together, in the order of the first member that is selected. Those of an array file are
+ * the rows of its arrays (tarn_gnz_samples says which), with row numbers as keys. Those
+ * of a pack are its records: "payload", and each column of the index table as JSON. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_open(const char *path,
+                                                    const tarn_dataset_options *options,
+                                                    tarn_dataset **out, tarn_error *err);
+TARN_API void tarn_dataset_close(tarn_dataset *dataset);
+
+/* All samples and fields of a fold that is open already. It stays the caller's, and stays
+ * open and without filters as long as the dataset and what is made of it. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_of_fold(tarn_fold *fold,
+                                                       tarn_dataset **out,
+                                                       tarn_error *err);
+
+typedef enum tarn_dataset_kind {
+    TARN_DATASET_FOLD = 0,
+    TARN_DATASET_GNZ = 1,
+    TARN_DATASET_IAC = 2,
+    TARN_DATASET_MIX = 3
+} tarn_dataset_kind;
+
+typedef struct tarn_dataset_info {
+    tarn_dataset_kind kind;
+    uint64_t samples;
+    uint32_t fields;
+    uint64_t in_file; /* samples before any selection */
+    uint64_t dropped; /* by drop_twice, when it was opened */
+    uint32_t shards;  /* files that samples lie in */
+} tarn_dataset_info;
+
+TARN_API void tarn_dataset_info_get(const tarn_dataset *dataset, tarn_dataset_info *out);
+
+/* Samples. */
+TARN_API uint64_t tarn_dataset_count(const tarn_dataset *dataset);
+
+/* The name of a field, or NULL past the last; borrowed until the dataset is closed. */
+TARN_API const char *tarn_dataset_field(const tarn_dataset *dataset, uint32_t field);
+
+/* The number of the first field of that name. TARN_ERR_NOT_FOUND, with those there are.
+ */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_field_find(const tarn_dataset *dataset,
+                                                          const char *name, uint32_t *out,
+                                                          tarn_error *err);
+
+/* --- Reading ----------------------------------------------------------------------- */
+
+/* One field of one sample, borrowed until it is released or the dataset is closed.
+ * TARN_ERR_NOT_FOUND if the sample lacks it, TARN_ERR_AMBIGUOUS if it has it twice. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_get(tarn_dataset *dataset, uint64_t sample,
+                                                   uint32_t field, tarn_view *out,
+                                                   tarn_error *err);
+
+/* All fields of a sample: a view for each of the dataset's fields. One listed twice is
+ * fetched once, and both views are the same bytes. One that the sample lacks, which can
+ * only be without a list of fields, is an empty view whose data is NULL. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_get_sample(tarn_dataset *dataset,
+                                                          uint64_t sample, tarn_view *out,
+                                                          tarn_error *err);
+/* Gives back what tarn_dataset_get_sample gave. */
+TARN_API void tarn_dataset_release_sample(const tarn_dataset *dataset, tarn_view *views);
+
+/* How many bytes a field of a sample has, as stored. The same errors. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_size(tarn_dataset *dataset,
+                                                    uint64_t sample, uint32_t field,
+                                                    uint64_t *out, tarn_error *err);
+
+/* Many pieces one behind the other: piece i is data[offsets[i]] up to
+ * data[offsets[i + 1]]. Begins as all zero, is used again and again, freed by reset. */
+typedef struct tarn_dataset_batch {
+    unsigned char *data;
+    uint64_t *offsets; /* count + 1 of them */
+    size_t count;
+    size_t data_capacity, count_capacity; /* private */
+    void *work;                           /* private */
+    size_t work_capacity;                 /* private */
+} tarn_dataset_batch;
+
+#define TARN_DATASET_BATCH_INIT                                                          \
+    {                                                                                    \
+        NULL, NULL, 0, 0, 0, NULL, 0                                                     \
+    }
+
+/* One field of one sample. */
+typedef struct tarn_dataset_want {
+    uint64_t sample;
+    uint32_t field;
+} tarn_dataset_want;
+
+/* Fetches pieces in the order of their places on the disk and delivers them in the order
+ * asked. A piece that is not there is an error. A batch belongs to one thread at a time;
+ * after an error what is in it means nothing, but it can be used again. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_read(tarn_dataset *dataset,
+                                                    const tarn_dataset_want *wants,
+                                                    size_t count, tarn_dataset_batch *out,
+                                                    tarn_error *err);
+
+/* The same for samples times fields: piece s * n_fields + f is fields[f] of samples[s].
+ * fields NULL: all of the dataset's. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_read_batch(
+    tarn_dataset *dataset, const uint64_t *samples, size_t n_samples,
+    const uint32_t *fields, size_t n_fields, tarn_dataset_batch *out, tarn_error *err);
+TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
+
+/* --- Keys -------------------------------------------------------------------------- */
+
+/* The key of a sample. A text can be used again and again. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_key(tarn_dataset *dataset, uint64_t sample,
+                                                   tarn_text *out, tarn_error *err);
+
+/* The sample with a key; TARN_ERR_NOT_FOUND if none of this dataset has it. Where keys
+ * repeat (a column of a pack, a mix), the first. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
+                                                    const char *key, uint64_t *out,
+                                                    tarn_error *err);
+
+#define TARN_NO_SAMPLE UINT64_MAX
+
+/* The samples with these keys, or TARN_NO_SAMPLE for each that is not there. *out_missing
+ * (may be NULL) is how many are not. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_lookup(tarn_dataset *dataset,
+                                                      const char *const *keys,
+                                                      size_t count, uint64_t *out,
+                                                      size_t *out_missing,
+                                                      tarn_error *err);
+
+/* The key that a member or file of this name has: in a fold the folder (unless its keys
+ * have it) and all behind the first dot go; elsewhere a name is a key. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *dataset,
+                                                           const char *name,
+                                                           tarn_text *out,
+                                                           tarn_error *err);
+
+/* The shard of a sample's first member that is selected: its number, and its path,
+ * borrowed (either may be NULL).
+ */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_shard(tarn_dataset *dataset,
+                                                     uint64_t sample,
+                                                     uint32_t *out_number,
+                                                     const char **out_path,
+                                                     tarn_error *err);
+
+/* --- Filters -------------------------------------------------------------------------
+ *
+ * Each makes a dataset of those samples of another that it keeps, in the same order.
+ * There may be none. */
+
+/* Those with these keys. A key that is not there is an error, which says how many are not
+ * and names the first few, unless found (one for each key) is there to be told. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_keys(tarn_dataset *dataset,
+                                                         const char *const *keys,
+                                                         size_t count, bool *found,
+                                                         tarn_dataset **out,
+                                                         tarn_error *err);
+
+/* The same with the names in a JSON file, a list of strings, each made a key by
+ * tarn_dataset_key_of_name. With out_missing NULL, one that is not there is an error. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_json(tarn_dataset *dataset,
+                                                         const char *path,
+                                                         size_t *out_missing,
+                                                         tarn_dataset **out,
+                                                         tarn_error *err);
+
+/* Samples first up to but not including end, of each range; ranges ascend and do not
+ * overlap. */
+typedef struct tarn_dataset_range {
+    uint64_t first, end;
+} tarn_dataset_range;
+
+TARN_API TARN_CHECKED tarn_status
+tarn_dataset_keep_ranges(tarn_dataset *dataset, const tarn_dataset_range *ranges,
+                         size_t count, tarn_dataset **out, tarn_error *err);
+
+/* These samples, by ascending numbers: for a choice that the caller makes. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_samples(tarn_dataset *dataset,
+                                                            const uint64_t *samples,
+                                                            size_t count,
+                                                            tarn_dataset **out,
+                                                            tarn_error *err);
+
+/* Those that have all of these fields (of the file, selected or not). */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_having(tarn_dataset *dataset,
+                                                           const char *const *fields,
+                                                           size_t count,
+                                                           tarn_dataset **out,
+                                                           tarn_error *err);
+
+/* Those that lack a field. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_lacking(tarn_dataset *dataset,
+                                                            const char *field,
+                                                            tarn_dataset **out,
+                                                            tarn_error *err);
+
+/* Those whose field has at least min and at most max bytes, as stored. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_size(tarn_dataset *dataset,
+                                                         const char *field, uint64_t min,
+                                                         uint64_t max, tarn_dataset **out,
+                                                         tarn_error *err);
+
+/* Records of a pack whose column has one of these values; text, or digits of an integer.
+ */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_column(
+    tarn_dataset *dataset, const char *column, const char *const *values, size_t count,
+    tarn_dataset **out, tarn_error *err);
+
+/* Records of a pack whose column is a number from min to max. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_between(tarn_dataset *dataset,
+                                                            const char *column,
+                                                            double min, double max,
+                                                            tarn_dataset **out,
+                                                            tarn_error *err);
+
+/* --- What there is ----------------------------------------------------------------- */
+
+/* How many samples have which fields of the file, selected or not. fields are numbers for
+ * tarn_dataset_file_field, ascending; one that a sample has twice is there once, and
+ * twice counts such samples. */
+typedef struct tarn_field_set {
+    const uint32_t *fields;
+    size_t n_fields;
+    uint64_t samples;
+    uint64_t twice;
+} tarn_field_set;
+
+typedef struct tarn_field_sets {
+    tarn_field_set *sets; /* most samples first */
+    size_t count;
+    void *owned; /* private */
+} tarn_field_sets;
+
+TARN_API TARN_CHECKED tarn_status tarn_dataset_field_sets(tarn_dataset *dataset,
+                                                          tarn_field_sets *out,
+                                                          tarn_error *err);
+TARN_API void tarn_field_sets_reset(tarn_field_sets *sets);
+
+/* The name of a field of the file, or NULL past the last. */
+TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
+                                             uint32_t number);
+
+/* --- One number for each sample ------------------------------------------------------
+ *
+ * What tarn/order.h asks for: the samples of each shard (as many numbers as
+ * tarn_dataset_info says there are shards) are its buckets, sizes its lengths, integers
+ * its classes. */
+
+/* A mix has no shards of its own: counts are added up by the shards' numbers in their
+ * datasets. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_shard_counts(tarn_dataset *dataset,
+                                                            uint64_t *out,
+                                                            tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_dataset_sizes(tarn_dataset *dataset,
+                                                     uint32_t field, uint64_t *out,
+                                                     tarn_error *err);
+
+/* Of a field of text such as cls. TARN_ERR_FORMAT, with the sample's key, where it is no
+ * integer; TARN_ERR_UNSUPPORTED for array files, whose rows are no text. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_integers(tarn_dataset *dataset,
+                                                        uint32_t field, int64_t *out,
+                                                        tarn_error *err);
+
+/* --- Several views of one sample ------------------------------------------------------
+ *
+ * Samples with fields such as f0.jpg, f0.cls, f1.jpg, f1.cls: "{0}.jpg", "{0}.cls" takes
+ * one of f0, f1 for each sample and epoch, "{0}.jpg", "{1}.jpg" two of them. The choice
+ * is the reference's: numpy.random.default_rng(seed + epoch + sample).choice. */
+
+typedef struct tarn_views tarn_views;
+
+#define TARN_VIEWS_SEED                                                                  \
+    UINT64_C(0x0bad5eed) /* a dataset's seed, combined by xor, is the                    \
+                             reference's default */
+
+typedef struct tarn_views_options {
+    size_t size;  /* of this struct; set by the initialiser */
+    bool replace; /* one view may be chosen for several slots */
+    uint64_t seed;
+} tarn_views_options;
+
+#define TARN_VIEWS_OPTIONS_INIT                                                          \
+    {                                                                                    \
+        sizeof(tarn_views_options), false, TARN_VIEWS_SEED                               \
+    }
+
+/* Templates have one dot and slots {0}, {1}, ... in front of it, and use all slots up to
+ * the highest; all slots are used with the same endings. The dataset's fields have one
+ * dot each. TARN_ERR_USAGE says what is not so. Nothing is borrowed. */
+TARN_API TARN_CHECKED tarn_status tarn_views_new(const tarn_dataset *dataset,
+                                                 const char *const *templates,
+                                                 size_t count,
+                                                 const tarn_views_options *options,
+                                                 tarn_views **out, tarn_error *err);
+TARN_API void tarn_views_free(tarn_views *views);
+
+/* The fields of the dataset that stand for the templates: count numbers. Any number of
+ * threads may choose. */
+TARN_API TARN_CHECKED tarn_status tarn_views_choose(const tarn_views *views,
+                                                    uint64_t epoch, uint64_t sample,
+                                                    uint32_t *out_fields,
+                                                    tarn_error *err);
+
+/* What slots are filled with, sorted; NULL past the last. */
+TARN_API const char *tarn_views_prefix(const tarn_views *views, size_t number);
+
+/* --- Mixes ---------------------------------------------------------------------------
+ *
+ * Several datasets as one, evenly interleaved: of source k's counts[k] samples, the j-th
+ * stands where (j + 1/2) / counts[k] of the mix is, and at equal places the earlier
+ * source comes first. Each source keeps its own order, so position p is known from p
+ * alone, and nothing else has to be kept to go on from there. A source that is asked for
+ * more samples than it has begins again. */
+
+typedef enum tarn_mix_end {
+    TARN_MIX_FIRST = 0, /* when the first source has no more samples for its weight */
+    TARN_MIX_ALL = 1    /* when every source has been seen once; the others repeat */
+} tarn_mix_end;
+
+typedef struct tarn_mix_options {
+    size_t size;            /* of this struct; set by the initialiser */
+    const double *weights;  /* one for each source, above 0 */
+    const uint64_t *counts; /* or how many samples of each; NULL, without weights: all */
+    uint64_t total;         /* with weights: samples in all; 0: as end says */
+    tarn_mix_end end;
+    const char *const *fields; /* ends with NULL; each source must have them all. NULL:
+                                  all names of all sources, and some may be lacking */
+} tarn_mix_options;
+
+#define TARN_MIX_OPTIONS_INIT                                                            \
+    {                                                                                    \
+        sizeof(tarn_mix_options), NULL, NULL, 0, TARN_MIX_FIRST, NULL                    \
+    }
+
+/* The sources stay the caller's to close, at any time. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_mix(tarn_dataset *const *sources,
+                                                   size_t count,
+                                                   const tarn_mix_options *options,
+                                                   tarn_dataset **out, tarn_error *err);
+
+typedef struct tarn_mix_place {
+    uint32_t source;
+    uint64_t turn;   /* how many of this source's samples came before: 0 to count - 1 */
+    uint64_t sample; /* turn modulo the source's samples */
+} tarn_mix_place;
+
+/* Where a sample of a mix comes from, in time that depends on the number of sources only.
+ * TARN_ERR_USAGE for a dataset that is no mix. */
+TARN_API TARN_CHECKED tarn_status tarn_mix_at(const tarn_dataset *mix, uint64_t sample,
+                                              tarn_mix_place *out, tarn_error *err);
+
+/* The other way. */
+TARN_API TARN_CHECKED tarn_status tarn_mix_position(const tarn_dataset *mix,
+                                                    uint32_t source, uint64_t turn,
+                                                    uint64_t *out, tarn_error *err);
+
+/* How many samples of each source are in it. */
+TARN_API TARN_CHECKED tarn_status tarn_mix_count(const tarn_dataset *mix, uint32_t source,
+                                                 uint64_t *out, tarn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,561 @@
+/* Opening a dataset, and one sample at a time out of it. */
+#include "dataset/dataset.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <tarn/iac.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "io/file.h"
+#include "itar/fold.h"
+
+/* --- Sources ----------------------------------------------------------------------- */
+
+tarn_status tarn__source_new(const tarn__source_kind *kind, const char *path,
+                             tarn__source **out, tarn_error *err)
+{
+    tarn__source *s = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    s->kind = kind;
+    atomic_init(&s->users, 1);
+    tarn__names_init(&s->fields);
+    if (path && !(s->path = strdup(path))) {
+        tarn__source_release(s);
+        return tarn__fail_memory(err);
+    }
+    *out = s;
+    return TARN_OK;
+}
+
+void tarn__source_release(tarn__source *s)
+{
+    if (!s || atomic_fetch_sub(&s->users, 1) != 1) return;
+    if (s->state) s->kind->close(s->state);
+    tarn__names_reset(&s->fields);
+    free(s->path);
+    free(s);
+}
+
+static bool begins_with(const char *path, const char *magic, size_t len)
+{
+    tarn__file file;
+    char bytes[8] = "";
+    size_t got;
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    if (tarn__file_open(&file, path, NULL) != TARN_OK) return false;
+    bool is = tarn__read_at(file.fd, path, bytes, len, 0, &got, NULL) == TARN_OK &&
+              got == len && memcmp(bytes, magic, len) == 0;
+    tarn__file_close(&file);
+    return is;
+}
+
+static bool has_ending(const char *path, const char *ending)
+{
+    struct stat st;
+    size_t len = strlen(path), n = strlen(ending);
+    return len > n && strcmp(path + len - n, ending) == 0 &&
+           !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+static const tarn__source_kind *kind_of(const char *path)
+{
+    if (has_ending(path, ".gnz") || begins_with(path, "GNZ1", 4)) return &tarn__kind_gnz;
+    if (has_ending(path, ".iac") || tarn_iac_is_pack(path)) return &tarn__kind_iac;
+    return &tarn__kind_fold;
+}
+
+static tarn_status open_source(const char *path, const tarn_dataset_options *o,
+                               tarn__source **out, tarn_error *err)
+{
+    const tarn__source_kind *kind = kind_of(path);
+    TARN_TRY(tarn__source_new(kind, path, out, err));
+    tarn_status status = kind == &tarn__kind_gnz   ? tarn__open_gnz(*out, o, err)
+                         : kind == &tarn__kind_iac ? tarn__open_iac(*out, o, err)
+                                                   : tarn__open_fold(*out, o, err);
+    if (status != TARN_OK) tarn__source_release(*out);
+    return status;
+}
+
+bool tarn__row_number(const char *key, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (!key[0] || (key[0] == '0' && key[1])) return false;
+    for (const char *p = key; *p; p++) {
+        if (*p < '0' || *p > '9' || !tarn__mul(value, 10, &value) ||
+            !tarn__add(value, (uint64_t)(*p - '0'), &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* --- Fields ------------------------------------------------------------------------ */
+
+char *tarn__list_names(const tarn__names *names, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < names->count && used < size; i++) {
+        char shown[100];
+        tarn__name n = tarn__names_get(names, i);
+        int len = snprintf(out + used, size - used, "%s%s", i ? ", " : "",
+                           used + 120 > size
+                               ? "..."
+                               : tarn_printable(shown, sizeof shown, n.data, n.size));
+        if (len < 0 || used + 120 > size) break;
+        used += (size_t)len;
+    }
+    return out;
+}
+
+static const struct {
+    const char *name;
+    uint32_t id;
+} pseudo_fields[] = {
+    {"_idx", TARN__FIELD_IDX},       {"_key", TARN__FIELD_KEY},
+    {"_name", TARN__FIELD_KEY},      {"_stem", TARN__FIELD_KEY},
+    {"_fid", TARN__FIELD_FID},       {"_shard", TARN__FIELD_SHARD},
+    {"_source", TARN__FIELD_SOURCE},
+};
+
+uint32_t tarn__field_id(const tarn__source *s, const char *name)
+{
+    uint32_t id = tarn__names_find(&s->fields, name, strlen(name));
+    if (id != TARN__NAME_NONE) return id;
+    for (size_t i = 0; i < sizeof pseudo_fields / sizeof *pseudo_fields; i++)
+        if (strcmp(pseudo_fields[i].name, name) == 0) return pseudo_fields[i].id;
+    return TARN__FIELD_NONE;
+}
+
+static tarn_status fail_field(const tarn__source *s, const char *name, tarn_error *err)
+{
+    char names[600], shown[200];
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+                         "no field %s; there are %s",
+                         tarn_printable(shown, sizeof shown, name, strlen(name)),
+                         tarn__list_names(&s->fields, names, sizeof names));
+}
+
+static tarn_status alloc_fields(tarn_dataset *d, size_t count, tarn_error *err)
+{
+    if (count > TARN_MAX_DATASET_FIELDS)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "%zu fields are more than TARN_MAX_DATASET_FIELDS (%u)", count,
+                          TARN_MAX_DATASET_FIELDS);
+    d->ids = calloc(count + 1, sizeof *d->ids);
+    d->first = calloc(count + 1, sizeof *d->first);
+    d->names = calloc(count + 1, sizeof *d->names);
+    return d->ids && d->first && d->names ? TARN_OK : tarn__fail_memory(err);
+}
+
+static tarn_status add_field(tarn_dataset *d, const char *name, uint32_t id,
+                             tarn_error *err)
+{
+    uint32_t n = d->n_fields;
+    if (!(d->names[n] = strdup(name))) return tarn__fail_memory(err);
+    d->ids[n] = id;
+    d->first[n] = 0;
+    while (d->ids[d->first[n]] != id)
+        d->first[n]++;
+    d->n_fields++;
+    return TARN_OK;
+}
+
+static tarn_status plain_fields(tarn_dataset *d, tarn_error *err)
+{
+    const tarn__source *s = d->source;
+    TARN_TRY(alloc_fields(d, s->n_plain, err));
+    for (size_t i = 0; i < s->n_plain; i++) {
+        if (!(d->names[i] = strdup(tarn__names_get(&s->fields, i).data)))
+            return tarn__fail_memory(err);
+        d->ids[i] = d->first[i] = (uint32_t)i;
+        d->n_fields++;
+    }
+    return TARN_OK;
+}
+
+static tarn_status listed_fields(tarn_dataset *d, const char *const *fields,
+                                 tarn_error *err)
+{
+    size_t count = 0;
+    bool real = false;
+    while (fields[count])
+        count++;
+    TARN_TRY(alloc_fields(d, count, err));
+    for (size_t i = 0; i < count; i++) {
+        uint32_t id = tarn__field_id(d->source, fields[i]);
+        const char *name = fields[i];
+        if (id == TARN__FIELD_NONE && name[0] == '.')
+            id = tarn__field_id(d->source, ++name);
+        if (id == TARN__FIELD_NONE) return fail_field(d->source, fields[i], err);
+        TARN_TRY(add_field(d, name, id, err));
+        real |= !tarn__is_pseudo(id);
+    }
+    if (real || d->source->kind->kind != TARN_DATASET_FOLD) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE, "list at least one field that is in the file");
+}
+
+/* Keeps the samples that have all fields that were listed. */
+static tarn_status require_fields(tarn_dataset *d, bool drop_twice, tarn_error *err)
+{
+    const tarn__source *s = d->source;
+    tarn__need need = {.once = true, .drop_twice = drop_twice, .all_is_none = true};
+    /* Each part of a mix was asked for its fields. */
+    if (!s->kind->keep || s->kind == &tarn__kind_mix) return TARN_OK;
+    uint32_t *fields = malloc((d->n_fields + 1) * sizeof *fields);
+    uint32_t *picked = tarn__big_alloc((s->samples + 1) * sizeof *picked);
+    tarn_status status = fields && picked ? TARN_OK : tarn__fail_memory(err);
+    for (uint32_t i = 0; status == TARN_OK && i < d->n_fields; i++)
+        if (d->first[i] == i && !tarn__is_pseudo(d->ids[i]))
+            fields[need.count++] = d->ids[i];
+    need.fields = fields;
+    if (status == TARN_OK)
+        status = s->kind->keep(s->state, &need, NULL, s->samples, picked, &d->count, err);
+    d->dropped = need.dropped;
+    free(fields);
+    if (status == TARN_OK && d->count < s->samples)
+        d->picked = picked;
+    else
+        free(picked);
+    return status;
+}
+
+tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields, bool drop_twice,
+                              tarn_dataset **out, tarn_error *err)
+{
+    tarn_dataset *d = calloc(1, sizeof *d);
+    if (!d) return tarn__fail_memory(err);
+    atomic_init(&d->users, 1);
+    d->source = s;
+    d->count = s->samples;
+    tarn_status status = fields ? listed_fields(d, fields, err) : plain_fields(d, err);
+    if (status == TARN_OK && fields) status = require_fields(d, drop_twice, err);
+    if (status == TARN_OK) {
+        *out = d;
+        return TARN_OK;
+    }
+    d->source = NULL;
+    tarn_dataset_close(d);
+    return status;
+}
+
+tarn_status tarn__dataset_like(tarn_dataset *from, uint32_t *picked, uint64_t count,
+                               tarn_dataset **out, tarn_error *err)
+{
+    tarn_dataset *d = calloc(1, sizeof *d);
+    if (d) atomic_init(&d->users, 1);
+    tarn_status status =
+        d ? alloc_fields(d, from->n_fields, err) : tarn__fail_memory(err);
+    for (uint32_t i = 0; status == TARN_OK && i < from->n_fields; i++) {
+        d->ids[i] = from->ids[i];
+        d->first[i] = from->first[i];
+        if (!(d->names[i] = strdup(from->names[i]))) status = tarn__fail_memory(err);
+        d->n_fields++;
+    }
+    if (status != TARN_OK) {
+        free(picked);
+        tarn_dataset_close(d);
+        return status;
+    }
+    d->source = from->source;
+    atomic_fetch_add(&d->source->users, 1);
+    d->picked = picked;
+    d->count = count;
+    *out = d;
+    return TARN_OK;
+}
+
+/* --- Opening ----------------------------------------------------------------------- */
+
+tarn_status tarn_dataset_open(const char *path, const tarn_dataset_options *options,
+                              tarn_dataset **out, tarn_error *err)
+{
+    tarn__source *source;
+    TARN__OPTIONS(tarn_dataset_options, o, TARN_DATASET_OPTIONS_INIT, options, err);
+    TARN_TRY(open_source(path, &o, &source, err));
+    tarn_status status = tarn__dataset_new(source, o.fields, o.drop_twice, out, err);
+    if (status != TARN_OK) tarn__source_release(source);
+    return status;
+}
+
+void tarn_dataset_close(tarn_dataset *d)
+{
+    if (!d || atomic_fetch_sub(&d->users, 1) != 1) return;
+    tarn__source_release(d->source);
+    for (uint32_t i = 0; i < d->n_fields; i++)
+        free(d->names[i]);
+    free(d->names);
+    free(d->ids);
+    free(d->first);
+    free(d->picked);
+    free(d);
+}
+
+void tarn_dataset_info_get(const tarn_dataset *d, tarn_dataset_info *out)
+{
+    *out = (tarn_dataset_info){.kind = d->source->kind->kind,
+                               .samples = d->count,
+                               .fields = d->n_fields,
+                               .in_file = d->source->samples,
+                               .dropped = d->dropped,
+                               .shards = d->source->shards};
+}
+
+uint64_t tarn_dataset_count(const tarn_dataset *d)
+{
+    return d->count;
+}
+
+const char *tarn_dataset_field(const tarn_dataset *d, uint32_t field)
+{
+    return field < d->n_fields ? d->names[field] : NULL;
+}
+
+const char *tarn_dataset_file_field(const tarn_dataset *d, uint32_t number)
+{
+    const tarn__names *fields = &d->source->fields;
+    return number < fields->count ? tarn__names_get(fields, number).data : NULL;
+}
+
+tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,
+                                    uint32_t *out, tarn_error *err)
+{
+    for (uint32_t i = 0; i < d->n_fields; i++)
+        if (strcmp(d->names[i], name) == 0) {
+            *out = i;
+            return TARN_OK;
+        }
+    return fail_field(d->source, name, err);
+}
+
+/* --- One sample ----------------------------------------------------------------------
+ */
+
+tarn_status tarn__check_sample(const tarn_dataset *d, uint64_t sample, tarn_error *err)
+{
+    if (sample < d->count) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+                         "sample %llu of %llu", (unsigned long long)sample,
+                         (unsigned long long)d->count);
+}
+
+tarn_status tarn__check_field(const tarn_dataset *d, uint32_t field, tarn_error *err)
+{
+    if (field < d->n_fields) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+                         "field number %u of %u", field, d->n_fields);
+}
+
+static tarn_status text_view(const char *text, size_t size, tarn_view *out,
+                             tarn_error *err)
+{
+    char *copy = malloc(size + 1);
+    if (!copy) return tarn__fail_memory(err);
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    *out = (tarn_view){(unsigned char *)copy, size, copy};
+    return TARN_OK;
+}
+
+static tarn_status number_view(uint64_t number, tarn_view *out, tarn_error *err)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    return text_view(text, (size_t)len, out, err);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static tarn_status source_number(const tarn_dataset *d, uint64_t sample, uint32_t *out,
+                                 tarn_error *err)
+{
+    tarn_mix_place place;
+    *out = 0;
+    if (d->source->kind != &tarn__kind_mix) return TARN_OK;
+    TARN_TRY(tarn_mix_at(d, sample, &place, err));
+    *out = place.source;
+    return TARN_OK;
+}
+
+tarn_status tarn__pseudo(tarn_dataset *d, uint64_t sample, uint32_t id, tarn_view *out,
+                         tarn_error *err)
+{
+    uint32_t number;
+    const char *path;
+    tarn_text text = {0};
+    switch (id) {
+    case TARN__FIELD_IDX:
+        return number_view(sample, out, err);
+    case TARN__FIELD_SOURCE:
+        TARN_TRY(source_number(d, sample, &number, err));
+        return number_view(number, out, err);
+    case TARN__FIELD_FID:
+        TARN_TRY(tarn_dataset_shard(d, sample, &number, NULL, err));
+        return number_view(number, out, err);
+    case TARN__FIELD_SHARD:
+        TARN_TRY(tarn_dataset_shard(d, sample, NULL, &path, err));
+        return text_view(base_name(path), strlen(base_name(path)), out, err);
+    default:
+        break;
+    }
+    TARN_TRY(tarn_dataset_key(d, sample, &text, err));
+    *out = (tarn_view){(unsigned char *)text.data, text.size, text.data};
+    return TARN_OK;
+}
+
+static tarn_status get(tarn_dataset *d, uint64_t sample, uint32_t field, tarn_view *out,
+                       tarn_error *err)
+{
+    uint32_t id = d->ids[field];
+    if (tarn__is_pseudo(id)) return tarn__pseudo(d, sample, id, out, err);
+    return d->source->kind->view(d->source->state, tarn__dataset_at(d, sample), id, out,
+                                 err);
+}
+
+tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
+                             tarn_view *out, tarn_error *err)
+{
+    *out = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    TARN_TRY(tarn__check_field(d, field, err));
+    return get(d, sample, field, out, err);
+}
+
+tarn_status tarn_dataset_get_sample(tarn_dataset *d, uint64_t sample, tarn_view *out,
+                                    tarn_error *err)
+{
+    tarn_error why;
+    for (uint32_t i = 0; i < d->n_fields; i++)
+        out[i] = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    for (uint32_t i = 0; i < d->n_fields; i++) {
+        if (d->first[i] != i) {
+            out[i] = out[d->first[i]];
+            continue;
+        }
+        tarn_status status = get(d, sample, i, &out[i], &why);
+        if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) continue;
+        tarn_dataset_release_sample(d, out);
+        if (err) *err = why;
+        return status;
+    }
+    return TARN_OK;
+}
+
+void tarn_dataset_release_sample(const tarn_dataset *d, tarn_view *views)
+{
+    for (uint32_t i = 0; i < d->n_fields; i++) {
+        if (d->first[i] == i)
+            tarn_view_release(&views[i]);
+        else
+            views[i] = (tarn_view)TARN_VIEW_INIT;
+    }
+}
+
+tarn_status tarn_dataset_size(tarn_dataset *d, uint64_t sample, uint32_t field,
+                              uint64_t *out, tarn_error *err)
+{
+    tarn_view view;
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    TARN_TRY(tarn__check_field(d, field, err));
+    uint32_t id = d->ids[field];
+    if (!tarn__is_pseudo(id))
+        return d->source->kind->size(d->source->state, tarn__dataset_at(d, sample), id,
+                                     out, err);
+    TARN_TRY(tarn__pseudo(d, sample, id, &view, err));
+    *out = view.size;
+    tarn_view_release(&view);
+    return TARN_OK;
+}
+
+/* --- Keys -------------------------------------------------------------------------- */
+
+tarn_status tarn_dataset_key(tarn_dataset *d, uint64_t sample, tarn_text *out,
+                             tarn_error *err)
+{
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    return d->source->kind->key(d->source->state, tarn__dataset_at(d, sample), out, err);
+}
+
+tarn_status tarn_dataset_shard(tarn_dataset *d, uint64_t sample, uint32_t *out_number,
+                               const char **out_path, tarn_error *err)
+{
+    uint32_t number;
+    const char *path;
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    TARN_TRY(d->source->kind->shard(d->source->state, tarn__dataset_at(d, sample),
+                                    &number, &path, err));
+    if (out_number) *out_number = number;
+    if (out_path) *out_path = path;
+    return TARN_OK;
+}
+
+/* The number in the dataset of a sample of its source. */
+static bool find_picked(const tarn_dataset *d, uint64_t sample, uint64_t *out)
+{
+    uint64_t low = 0, high = d->count;
+    *out = sample;
+    if (!d->picked) return true;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        if (d->picked[mid] < sample)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *out = low;
+    return low < d->count && d->picked[low] == sample;
+}
+
+tarn_status tarn_dataset_find(tarn_dataset *d, const char *key, uint64_t *out,
+                              tarn_error *err)
+{
+    char shown[200];
+    uint64_t sample = 0;
+    TARN_TRY(d->source->kind->find(d->source->state, key, 0, &sample, err));
+    if (find_picked(d, sample, out)) return TARN_OK;
+    while (d->source->kind->find(d->source->state, key, sample + 1, &sample, NULL) ==
+           TARN_OK)
+        if (find_picked(d, sample, out)) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+                         "sample %s is in the file, but was not selected",
+                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+}
+
+tarn_status tarn_dataset_lookup(tarn_dataset *d, const char *const *keys, size_t count,
+                                uint64_t *out, size_t *out_missing, tarn_error *err)
+{
+    size_t missing = 0;
+    tarn_error why;
+    for (size_t i = 0; i < count; i++) {
+        tarn_status status = tarn_dataset_find(d, keys[i], &out[i], &why);
+        if (status == TARN_OK) continue;
+        if (status != TARN_ERR_NOT_FOUND) {
+            if (err) *err = why;
+            return status;
+        }
+        out[i] = TARN_NO_SAMPLE;
+        missing++;
+    }
+    if (out_missing) *out_missing = missing;
+    return TARN_OK;
+}
+
+tarn_status tarn_dataset_key_of_name(const tarn_dataset *d, const char *name,
+                                     tarn_text *out, tarn_error *err)
+{
+    if (d->source->kind->key_of_name)
+        return d->source->kind->key_of_name(d->source->state, name, out, err);
+    return tarn__text_set(out, name, strlen(name), err);
+}

@@ -1,0 +1,639 @@
+/* Folds and tars as a source. The header behind a row is compared with the row when the
+ * row is first used, and not again while the fold is open: that is what finds an index of
+ * other shards, and a shard whose length changes is found every time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/crc.h"
+#include "base/error.h"
+#include "dataset/dataset.h"
+#include "itar/fold.h"
+#include "tar/keys.h"
+
+typedef struct state {
+    tarn_fold *fold;
+    atomic_uchar *seen; /* a bit for each row whose header was compared */
+    bool cold, check;
+    bool borrowed; /* the fold is somebody else's */
+} state;
+
+static bool was_seen(const state *s, uint64_t row)
+{
+    return atomic_load_explicit(&s->seen[row / 8], memory_order_relaxed) >> (row % 8) & 1;
+}
+
+static void set_seen(state *s, uint64_t row)
+{
+    atomic_fetch_or_explicit(&s->seen[row / 8], (unsigned char)(1u << (row % 8)),
+                             memory_order_relaxed);
+}
+
+static void close_fold(void *p)
+{
+    state *s = p;
+    if (!s->borrowed) tarn_fold_close(s->fold);
+    free((void *)s->seen);
+    free(s);
+}
+
+/* Samples are in the order of the first of the rows that are asked for, as the reference
+ * has them. */
+static tarn_status set_lead(state *s, const char *const *fields, tarn_error *err)
+{
+    const tarn__names *names = &s->fold->index->fields;
+    if (!fields) return TARN_OK;
+    bool *lead = s->fold->lead = calloc(names->count + 1, sizeof *lead);
+    if (!lead) return tarn__fail_memory(err);
+    for (; *fields; fields++) {
+        uint32_t id = tarn__names_find(names, *fields, strlen(*fields));
+        if (id == TARN__NAME_NONE && **fields == '.')
+            id = tarn__names_find(names, *fields + 1, strlen(*fields + 1));
+        if (id != TARN__NAME_NONE) lead[id] = true;
+    }
+    return TARN_OK;
+}
+
+static tarn_status describe(state *s, tarn__source *source, tarn_error *err)
+{
+    tarn_fold_info info;
+    TARN_TRY(tarn_fold_info_get(s->fold, &info, err));
+    s->seen = calloc((size_t)(info.index.rows / 8 + 1), 1);
+    if (!s->seen) return tarn__fail_memory(err);
+    source->samples = info.samples;
+    source->shards = (uint32_t)info.shards;
+    source->n_plain = info.index.fields;
+    for (uint32_t i = 0; i < info.index.fields; i++) {
+        uint32_t id;
+        tarn__name name = tarn__names_get(&s->fold->index->fields, i);
+        TARN_TRY(tarn__names_add(&source->fields, name.data, name.size, &id, err));
+        if (id != i)
+            return tarn__fail_at(err, TARN_ERR_FORMAT, s->fold->index->path,
+                                 TARN_NO_OFFSET, "field %s is listed twice", name.data);
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
+                            tarn_error *err)
+{
+    tarn_fold_options fo = TARN_FOLD_OPTIONS_INIT;
+    fo.io = o->io;
+    fo.check = o->check;
+    fo.scan = o->scan;
+    fo.by_hash = o->by_hash;
+    fo.index = o->index;
+    state *s = source->state = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    s->cold = o->cold;
+    s->check = o->check;
+    TARN_TRY(tarn_fold_open(source->path, &fo, &s->fold, err));
+    TARN_TRY(set_lead(s, o->fields, err));
+    return describe(s, source, err);
+}
+
+tarn_status tarn_dataset_of_fold(tarn_fold *fold, tarn_dataset **out, tarn_error *err)
+{
+    tarn__source *source;
+    const char *path = tarn_fold_index_path(fold);
+    TARN_TRY(tarn__fold_group(fold, err));
+    if (!fold->shapes.next)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the fold has been filtered; filter the dataset instead");
+    TARN_TRY(tarn__source_new(&tarn__kind_fold, path ? path : tarn_fold_name(fold),
+                              &source, err));
+    state *s = source->state = calloc(1, sizeof *s);
+    tarn_status status = s ? TARN_OK : tarn__fail_memory(err);
+    if (s) {
+        s->fold = fold;
+        s->borrowed = true;
+        s->check = fold->options.check;
+        status = describe(s, source, err);
+    }
+    if (status == TARN_OK) status = tarn__dataset_new(source, NULL, false, out, err);
+    if (status != TARN_OK) tarn__source_release(source);
+    return status;
+}
+
+/* --- Rows -------------------------------------------------------------------------- */
+
+static const char *field_name(const state *s, uint32_t field)
+{
+    return tarn__names_get(&s->fold->index->fields, field).data;
+}
+
+/* "train-00006", for a message. */
+static char *show_key(const state *s, uint64_t sample, char *out, size_t size)
+{
+    tarn_text key = {0};
+    uint64_t row = tarn__fold_row(s->fold, tarn__fold_start(s->fold, sample));
+    if (tarn_fold_names(s->fold, row, &key, NULL, NULL) == TARN_OK)
+        tarn_printable(out, size, key.data, key.size);
+    else
+        tarn_printable(out, size, "?", 1);
+    tarn_text_reset(&key);
+    return out;
+}
+
+static tarn_status fail_lacks(const state *s, uint64_t sample, uint32_t field,
+                              tarn_error *err)
+{
+    char shown[200];
+    if (!err) return TARN_ERR_NOT_FOUND;
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->fold->index->path, TARN_NO_OFFSET,
+                         "sample %s has no field %s",
+                         show_key(s, sample, shown, sizeof shown), field_name(s, field));
+}
+
+static tarn_status fail_twice(const state *s, uint64_t sample, uint32_t field,
+                              tarn_error *err)
+{
+    char shown[200];
+    uint64_t row = tarn__fold_row(s->fold, tarn__fold_start(s->fold, sample));
+    return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, s->fold->index->path, TARN_NO_OFFSET,
+                         "sample %s (row %llu) has field %s twice; leave such samples "
+                         "out with drop_twice, or write the fold again",
+                         show_key(s, sample, shown, sizeof shown),
+                         (unsigned long long)row, field_name(s, field));
+}
+
+/* Places as the rest of this file has them: a sample can have more rows than a shape. */
+#define LACKED UINT32_MAX
+#define DOUBLE (UINT32_MAX - 1)
+
+static uint32_t shape_place(const state *s, uint16_t shape, uint32_t field)
+{
+    uint16_t place = tarn__shapes_place(&s->fold->shapes, shape, field);
+    return place == TARN__PLACE_NONE    ? LACKED
+           : place == TARN__PLACE_TWICE ? DOUBLE
+                                        : place;
+}
+
+/* The place of a field among the rows of a sample whose shape is not known. */
+static uint32_t odd_place(const state *s, uint64_t sample, uint32_t field)
+{
+    const tarn_fold *f = s->fold;
+    uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
+    uint32_t found = LACKED;
+    for (uint64_t at = from; at < end; at++) {
+        const unsigned char *p = tarn__index_at(f->index, tarn__fold_row(f, at));
+        if (tarn__row_field(p) != field) continue;
+        if (found != LACKED) return DOUBLE;
+        found = (uint32_t)(at - from);
+    }
+    return found;
+}
+
+static uint32_t place_of(const state *s, uint64_t sample, uint32_t field)
+{
+    uint16_t shape = tarn__fold_shape(s->fold, sample);
+    if (shape == TARN__SHAPE_ODD) return odd_place(s, sample, field);
+    return shape_place(s, shape, field);
+}
+
+static tarn_status row_of(const state *s, uint64_t sample, uint32_t field, uint64_t *out,
+                          tarn_error *err)
+{
+    uint32_t place = place_of(s, sample, field);
+    if (place == LACKED) return fail_lacks(s, sample, field, err);
+    if (place == DOUBLE) return fail_twice(s, sample, field, err);
+    *out = tarn__fold_row(s->fold, tarn__fold_start(s->fold, sample) + place);
+    return TARN_OK;
+}
+
+/* --- One sample ----------------------------------------------------------------------
+ */
+
+static tarn_status view_fold(void *p, uint64_t sample, uint32_t field, tarn_view *out,
+                             tarn_error *err)
+{
+    state *s = p;
+    uint64_t number;
+    tarn_row row;
+    TARN_TRY(row_of(s, sample, field, &number, err));
+    if (s->check || !was_seen(s, number)) {
+        TARN_TRY(tarn_fold_view(s->fold, number, out, err));
+        set_seen(s, number);
+        return TARN_OK;
+    }
+    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
+    return tarn__filecache_view(s->fold->files, row.shard, row.offset + 512,
+                                (size_t)row.size, out, err);
+}
+
+static tarn_status size_fold(void *p, uint64_t sample, uint32_t field, uint64_t *out,
+                             tarn_error *err)
+{
+    state *s = p;
+    uint64_t number;
+    tarn_row row;
+    TARN_TRY(row_of(s, sample, field, &number, err));
+    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
+    *out = row.size;
+    return TARN_OK;
+}
+
+static tarn_status key_fold(void *p, uint64_t sample, tarn_text *out, tarn_error *err)
+{
+    state *s = p;
+    uint64_t row = tarn__fold_row(s->fold, tarn__fold_start(s->fold, sample));
+    return tarn_fold_names(s->fold, row, out, NULL, err);
+}
+
+/* What samples that were gathered are sorted by. By hash they are in the key order, so
+ * their starts are places in it. */
+static uint64_t rank_of(const tarn_fold *f, uint64_t sample)
+{
+    uint64_t from = f->starts[sample];
+    if (!f->rows || f->options.by_hash) return from;
+    return tarn__fold_lead_of(f, f->rows + from, f->starts[sample + 1] - (uint32_t)from);
+}
+
+/* The number of a sample that was found. */
+static uint64_t sample_of(const state *s, const tarn_sample *found)
+{
+    const tarn_fold *f = s->fold;
+    uint64_t low = 0, high = f->n_samples, wanted = tarn_sample_row(found, 0);
+    if (!f->starts) return wanted / f->stride;
+    if (f->rows && f->options.by_hash)
+        wanted = (uint64_t)(found->rows - atomic_load(&f->order));
+    else if (f->rows)
+        wanted = tarn__fold_lead_of(f, found->rows, found->count);
+    while (high - low > 1) {
+        uint64_t mid = low + (high - low) / 2;
+        if (rank_of(f, mid) <= wanted)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static tarn_status find_fold(void *p, const char *key, uint64_t from, uint64_t *out,
+                             tarn_error *err)
+{
+    state *s = p;
+    tarn_sample found;
+    TARN_TRY(tarn_fold_find(s->fold, key, &found, err));
+    *out = sample_of(s, &found);
+    if (*out >= from) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no other sample has this key");
+}
+
+static tarn_status shard_fold(void *p, uint64_t sample, uint32_t *out_number,
+                              const char **out_path, tarn_error *err)
+{
+    state *s = p;
+    tarn_row row;
+    uint64_t number = tarn__fold_lead(s->fold, sample);
+    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
+    *out_number = row.shard;
+    *out_path = tarn_fold_shard_path(s->fold, row.shard);
+    if (*out_path) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, s->fold->index->path, TARN_NO_OFFSET,
+                         "row %llu is in shard %u, and there are fewer; run tarn index "
+                         "again",
+                         (unsigned long long)number, row.shard);
+}
+
+static tarn_status key_of_name_fold(const void *p, const char *name, tarn_text *out,
+                                    tarn_error *err)
+{
+    const state *s = p;
+    const tarn__sums *sums = s->fold->index->sums;
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    bool whole = sums && sums->keys == TARN_KEYS_PATH;
+    const char *end = strchrnul(base, '.');
+    const char *from = whole ? name : base;
+    return tarn__text_set(out, from, (size_t)(end - from), err);
+}
+
+/* --- Batches -------------------------------------------------------------------------
+ */
+
+enum { AHEAD = 8, BLOCK = 512, LINE = 64 };
+
+static void touch(const void *p)
+{
+    __builtin_prefetch(p, 0, 3);
+}
+
+static tarn_status place_row(state *s, tarn__item *item, tarn_error *err)
+{
+    tarn_row row;
+    TARN_TRY(tarn_index_row(s->fold->index, item->cookie, &row, err));
+    if (row.shard >= tarn__filecache_count(s->fold->files) ||
+        row.offset + BLOCK + row.size > tarn__filecache_size(s->fold->files, row.shard)) {
+        tarn__located l;
+        TARN_TRY(tarn__locate_row(&s->fold->place, item->cookie, &l, err));
+    }
+    item->size = row.size;
+    item->place = (uint64_t)row.shard << 48 | row.offset / BLOCK;
+    return TARN_OK;
+}
+
+/* What is looked up is asked for some items ahead, because none of it is in the cache. */
+static tarn_status place_fold(void *p, tarn__item *items, size_t count, tarn_error *err)
+{
+    state *s = p;
+    const tarn_fold *f = s->fold;
+    for (size_t i = 0; f->starts && i < count; i++) {
+        touch(&f->starts[items[i].sample]);
+        touch(&f->shape_of[items[i].sample]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        TARN_TRY(row_of(s, items[i].sample, items[i].field, &items[i].cookie, err));
+        touch(tarn__index_at(f->index, items[i].cookie));
+        touch((const void *)&s->seen[items[i].cookie / 8]);
+    }
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(place_row(s, &items[i], err));
+    return TARN_OK;
+}
+
+static uint16_t shard_at(const tarn__item *item)
+{
+    return (uint16_t)(item->place >> 48);
+}
+
+static uint64_t offset_at(const tarn__item *item)
+{
+    return (item->place & ((UINT64_C(1) << 48) - 1)) * BLOCK;
+}
+
+/* The header of a mapped row, and then its payload's checksum if asked for. */
+static tarn_status check_mapped(state *s, const tarn__item *item,
+                                const unsigned char *header, tarn_error *err)
+{
+    tarn__located l;
+    if (s->check) {
+        tarn_view view;
+        TARN_TRY(tarn_fold_view(s->fold, item->cookie, &view, err));
+        tarn_view_release(&view);
+        return TARN_OK;
+    }
+    tarn__located_init(&l);
+    tarn_status status = tarn__locate_row(&s->fold->place, item->cookie, &l, err);
+    if (status == TARN_OK) {
+        memcpy(l.block, header, BLOCK);
+        status = tarn__locate_check(&s->fold->place, item->cookie, &l, err);
+    }
+    tarn__located_reset(&l);
+    if (status == TARN_OK) set_seen(s, item->cookie);
+    return status;
+}
+
+static void touch_mapped(const state *s, const tarn__item *item, const unsigned char *map)
+{
+    const unsigned char *header = map + offset_at(item);
+    size_t bytes = item->size < 4 * LINE ? (size_t)item->size : 4 * LINE;
+    if (!was_seen(s, item->cookie))
+        for (size_t i = 0; i < BLOCK; i += LINE)
+            touch(header + i);
+    for (size_t i = 0; i < bytes; i += LINE)
+        touch(header + BLOCK + i);
+}
+
+static tarn_status copy_mapped(state *s, const tarn__item *items, size_t count,
+                               const unsigned char *map, unsigned char *data,
+                               const uint64_t *offsets, tarn_error *err)
+{
+    for (size_t i = 0; i < count && i < AHEAD; i++)
+        touch_mapped(s, &items[i], map);
+    for (size_t i = 0; i < count; i++) {
+        const tarn__item *item = &items[i];
+        const unsigned char *header = map + offset_at(item);
+        if (i + AHEAD < count) touch_mapped(s, &items[i + AHEAD], map);
+        if (s->check || !was_seen(s, item->cookie))
+            TARN_TRY(check_mapped(s, item, header, err));
+        memcpy(data + offsets[item->number], header + BLOCK, (size_t)item->size);
+    }
+    return TARN_OK;
+}
+
+static tarn_status copy_read(state *s, const tarn__item *item, unsigned char *to,
+                             tarn_error *err)
+{
+    uint64_t size;
+    if (!s->check && was_seen(s, item->cookie))
+        return tarn__filecache_read(s->fold->files, shard_at(item),
+                                    offset_at(item) + BLOCK, to, (size_t)item->size, err);
+    TARN_TRY(tarn_fold_read(s->fold, item->cookie, to, (size_t)item->size, &size, err));
+    set_seen(s, item->cookie);
+    return TARN_OK;
+}
+
+static void advise(const state *s, const tarn__item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        tarn__filecache_will_need(s->fold->files, shard_at(&items[i]),
+                                  offset_at(&items[i]), items[i].size + BLOCK);
+}
+
+static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
+                             unsigned char *data, const uint64_t *offsets,
+                             tarn_error *err)
+{
+    state *s = p;
+    if (s->cold) advise(s, items, count);
+    for (size_t i = 0, end; i < count; i = end) {
+        const unsigned char *map;
+        for (end = i + 1; end < count && shard_at(&items[end]) == shard_at(&items[i]);)
+            end++;
+        TARN_TRY(tarn__filecache_map(s->fold->files, shard_at(&items[i]), &map, err));
+        if (map) TARN_TRY(copy_mapped(s, items + i, end - i, map, data, offsets, err));
+        for (size_t k = i; !map && k < end; k++)
+            TARN_TRY(copy_read(s, &items[k], data + offsets[items[k].number], err));
+    }
+    return TARN_OK;
+}
+
+/* --- Selecting by fields ---------------------------------------------------------------
+ */
+
+typedef enum verdict { LEAVE, KEEP, TWICE } verdict;
+
+static verdict judge(const tarn__need *need, const uint32_t *places)
+{
+    bool twice = false;
+    if (need->lack) return places[0] == LACKED ? KEEP : LEAVE;
+    for (size_t i = 0; i < need->count; i++)
+        twice |= places[i] == DOUBLE;
+    if (twice && need->once) return TWICE;
+    for (size_t i = 0; i < need->count; i++)
+        if (places[i] == LACKED) return LEAVE;
+    return KEEP;
+}
+
+/* What the need says about each shape. */
+static tarn_status judge_shapes(const state *s, const tarn__need *need,
+                                unsigned char **out_verdicts, uint32_t **out_places,
+                                tarn_error *err)
+{
+    const tarn__shapes *shapes = &s->fold->shapes;
+    unsigned char *verdicts = *out_verdicts = malloc(TARN__SHAPE_ODD + 1u);
+    uint32_t *places = *out_places = malloc((need->count + 1) * sizeof *places);
+    if (!verdicts || !places) return tarn__fail_memory(err);
+    for (size_t k = 0; k < shapes->count; k++) {
+        for (size_t i = 0; i < need->count; i++)
+            places[i] = shape_place(s, (uint16_t)k, need->fields[i]);
+        verdicts[k] = (unsigned char)judge(need, places);
+    }
+    verdicts[TARN__SHAPE_ODD] = TWICE; /* looked at one by one, as those are */
+    return TARN_OK;
+}
+
+/* A sample that is odd or has a field twice. */
+static tarn_status keep_special(const state *s, tarn__need *need, uint64_t sample,
+                                uint32_t *places, bool *out_keep, tarn_error *err)
+{
+    size_t twice = 0;
+    for (size_t i = 0; i < need->count; i++) {
+        places[i] = place_of(s, sample, need->fields[i]);
+        if (places[i] == DOUBLE) twice = i;
+    }
+    verdict v = judge(need, places);
+    *out_keep = v == KEEP;
+    if (v != TWICE) return TARN_OK;
+    if (!need->drop_twice) return fail_twice(s, sample, need->fields[twice], err);
+    need->dropped++;
+    return TARN_OK;
+}
+
+static tarn_status keep_listed(const state *s, tarn__need *need,
+                               const unsigned char *verdicts, uint32_t *places,
+                               const uint32_t *list, uint64_t count, uint32_t *out,
+                               uint64_t *out_count, tarn_error *err)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t sample = list ? list[i] : (uint32_t)i;
+        unsigned v = verdicts[tarn__fold_shape(s->fold, sample)];
+        bool keep = v == KEEP;
+        if (v == TWICE) TARN_TRY(keep_special(s, need, sample, places, &keep, err));
+        out[n] = sample;
+        n += keep;
+    }
+    *out_count = n;
+    return TARN_OK;
+}
+
+static tarn_status keep_fold(void *p, tarn__need *need, const uint32_t *list,
+                             uint64_t count, uint32_t *out, uint64_t *out_count,
+                             tarn_error *err)
+{
+    state *s = p;
+    unsigned char *verdicts;
+    uint32_t *places;
+    tarn_status status = judge_shapes(s, need, &verdicts, &places, err);
+    if (status == TARN_OK && need->all_is_none && !list && !s->fold->shape_of &&
+        verdicts[s->fold->shape] == KEEP)
+        *out_count = count;
+    else if (status == TARN_OK)
+        status = keep_listed(s, need, verdicts, places, list, count, out, out_count, err);
+    free(verdicts);
+    free(places);
+    return status;
+}
+
+/* --- Sets of fields --------------------------------------------------------------------
+ */
+
+typedef tarn_status (*add_set)(void *, const uint32_t *, size_t, uint64_t, uint64_t,
+                               tarn_error *);
+
+/* The distinct fields of a shape. */
+static size_t shape_fields(const state *s, uint16_t shape, uint32_t *out, bool *out_twice)
+{
+    size_t n = 0;
+    *out_twice = false;
+    for (uint32_t i = 0; i < s->fold->shapes.n_fields; i++) {
+        uint32_t place = shape_place(s, shape, i);
+        if (place == LACKED) continue;
+        *out_twice |= place == DOUBLE;
+        out[n++] = i;
+    }
+    return n;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The same of a sample of no known shape. met[i] is the last such sample + 1 that had
+ * field i. */
+static size_t odd_fields(const state *s, uint64_t sample, uint64_t *met, uint32_t *out,
+                         bool *out_twice)
+{
+    const tarn_fold *f = s->fold;
+    uint64_t end = tarn__fold_start(f, sample + 1);
+    size_t n = 0;
+    *out_twice = false;
+    for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {
+        uint16_t field = tarn__row_field(tarn__index_at(f->index, tarn__fold_row(f, at)));
+        *out_twice |= met[field] == sample + 1;
+        if (met[field] != sample + 1) out[n++] = field;
+        met[field] = sample + 1;
+    }
+    qsort(out, n, sizeof *out, by_number);
+    return n;
+}
+
+typedef struct tally {
+    uint64_t *counts; /* by shape */
+    uint64_t *met;
+    uint32_t *fields;
+} tally;
+
+static tarn_status count_shapes(const state *s, const uint32_t *list, uint64_t count,
+                                tally *t, add_set add, void *context, tarn_error *err)
+{
+    bool twice;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t sample = list ? list[i] : i;
+        uint16_t shape = tarn__fold_shape(s->fold, sample);
+        t->counts[shape]++;
+        if (shape != TARN__SHAPE_ODD) continue;
+        size_t n = odd_fields(s, sample, t->met, t->fields, &twice);
+        TARN_TRY(add(context, t->fields, n, 1, twice, err));
+    }
+    for (size_t k = 0; k < s->fold->shapes.count; k++) {
+        if (t->counts[k] == 0) continue;
+        size_t n = shape_fields(s, (uint16_t)k, t->fields, &twice);
+        TARN_TRY(add(context, t->fields, n, t->counts[k], twice ? t->counts[k] : 0, err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status sets_fold(void *p, const uint32_t *list, uint64_t count, add_set add,
+                             void *context, tarn_error *err)
+{
+    state *s = p;
+    size_t n_fields = s->fold->shapes.n_fields + 1;
+    tally t = {calloc(TARN__SHAPE_ODD + 1u, sizeof *t.counts),
+               calloc(n_fields, sizeof *t.met), calloc(n_fields, sizeof *t.fields)};
+    tarn_status status = t.counts && t.met && t.fields
+                             ? count_shapes(s, list, count, &t, add, context, err)
+                             : tarn__fail_memory(err);
+    free(t.counts);
+    free(t.met);
+    free(t.fields);
+    return status;
+}
+
+const tarn__source_kind tarn__kind_fold = {
+    .kind = TARN_DATASET_FOLD,
+    .close = close_fold,
+    .view = view_fold,
+    .size = size_fold,
+    .key = key_fold,
+    .find = find_fold,
+    .shard = shard_fold,
+    .place = place_fold,
+    .copy = copy_fold,
+    .keep = keep_fold,
+    .sets = sets_fold,
+    .key_of_name = key_of_name_fold,
+};

@@ -1,0 +1,236 @@
+/* Record packs as a source: the payload, and the columns of the index table as JSON. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tarn/iac.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "dataset/dataset.h"
+#include "itar/fold.h"
+
+typedef struct state {
+    tarn_iac *pack;
+    tarn_iac_info info;
+    char *path;
+    char *key_column;
+    size_t key_number;
+    size_t *columns; /* by field; the payload is field 0 */
+    bool decode;
+} state;
+
+static void close_iac(void *p)
+{
+    state *s = p;
+    tarn_iac_close(s->pack);
+    free(s->columns);
+    free(s->key_column);
+    free(s->path);
+    free(s);
+}
+
+struct tarn_iac *tarn__source_pack(const tarn__source *source)
+{
+    if (source->kind != &tarn__kind_iac) return NULL;
+    return ((const state *)source->state)->pack;
+}
+
+/* Where a payload lies says nothing to a model: listed by name only. */
+static bool is_span(const char *name)
+{
+    return strcmp(name, "offset") == 0 || strcmp(name, "length") == 0 ||
+           strcmp(name, "crc32") == 0;
+}
+
+static tarn_status add_columns(state *s, tarn__source *source, bool spans,
+                               tarn_error *err)
+{
+    size_t count = tarn_iac_columns(s->pack, TARN_IAC_INDEX);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = tarn_iac_column_name(s->pack, TARN_IAC_INDEX, i);
+        uint32_t id;
+        if (is_span(name) != spans ||
+            tarn__names_find(&source->fields, name, strlen(name)) != TARN__NAME_NONE)
+            continue;
+        TARN_TRY(tarn__names_add(&source->fields, name, strlen(name), &id, err));
+        s->columns[id] = i;
+    }
+    return TARN_OK;
+}
+
+static tarn_status list_fields(state *s, tarn__source *source, tarn_error *err)
+{
+    uint32_t id;
+    size_t count = tarn_iac_columns(s->pack, TARN_IAC_INDEX);
+    s->columns = calloc(count + 2, sizeof *s->columns);
+    if (!s->columns) return tarn__fail_memory(err);
+    TARN_TRY(tarn__names_add(&source->fields, "payload", 7, &id, err));
+    TARN_TRY(add_columns(s, source, false, err));
+    source->n_plain = source->fields.count;
+    return add_columns(s, source, true, err);
+}
+
+static tarn_status set_key_column(state *s, const tarn__source *source, const char *name,
+                                  tarn_error *err)
+{
+    char names[600];
+    uint64_t row;
+    if (!name) return TARN_OK;
+    uint32_t id = tarn__names_find(&source->fields, name, strlen(name));
+    if (id == TARN__NAME_NONE || id == 0)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+                             "no column %s for keys; there are %s", name,
+                             tarn__list_names(&source->fields, names, sizeof names));
+    s->key_number = s->columns[id];
+    if (!(s->key_column = strdup(name))) return tarn__fail_memory(err);
+    /* A column that cannot be looked into is found out here. */
+    tarn_status status = tarn_iac_find(s->pack, name, "", 0, 0, &row, err);
+    return status == TARN_ERR_NOT_FOUND ? TARN_OK : status;
+}
+
+tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
+                           tarn_error *err)
+{
+    tarn_iac_options po = TARN_IAC_OPTIONS_INIT;
+    po.check = o->check;
+    po.no_map = o->io == TARN_IO_READ;
+    state *s = source->state = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
+    TARN_TRY(tarn_iac_open(source->path, &po, &s->pack, err));
+    tarn_iac_info_get(s->pack, &s->info);
+    s->decode =
+        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
+    source->samples = s->info.records;
+    source->shards = 1;
+    TARN_TRY(list_fields(s, source, err));
+    return set_key_column(s, source, o->key_column, err);
+}
+
+static tarn_status view_iac(void *p, uint64_t sample, uint32_t field, tarn_view *out,
+                            tarn_error *err)
+{
+    state *s = p;
+    if (field > 0)
+        return tarn_iac_value(s->pack, TARN_IAC_INDEX, s->columns[field], sample, out,
+                              err);
+    if (s->decode) return tarn_iac_view_decoded(s->pack, sample, out, err);
+    return tarn_iac_view(s->pack, sample, out, err);
+}
+
+static tarn_status size_iac(void *p, uint64_t sample, uint32_t field, uint64_t *out,
+                            tarn_error *err)
+{
+    state *s = p;
+    tarn_view view;
+    tarn_iac_span span;
+    if (field == 0) {
+        TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
+        *out = span.length;
+        return TARN_OK;
+    }
+    TARN_TRY(view_iac(p, sample, field, &view, err));
+    *out = view.size;
+    tarn_view_release(&view);
+    return TARN_OK;
+}
+
+/* A column's value as a key: text as it is, anything else as JSON. */
+static tarn_status key_text(const tarn_view *json, tarn_text *out, tarn_error *err)
+{
+    tarn__json_doc doc;
+    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
+    if (json->size == 0 || json->data[0] != '"')
+        return tarn__text_set(out, (const char *)json->data, json->size, err);
+    TARN_TRY(tarn__json_parse(&doc, (const char *)json->data, json->size, &o, err));
+    const tarn__json *v = tarn__json_root(&doc);
+    tarn_status status = tarn__text_set(out, v->u.text, v->size, err);
+    tarn__json_reset(&doc);
+    return status;
+}
+
+static tarn_status key_iac(void *p, uint64_t sample, tarn_text *out, tarn_error *err)
+{
+    state *s = p;
+    tarn_view value;
+    char text[24];
+    if (!s->key_column) {
+        int len = snprintf(text, sizeof text, "%llu", (unsigned long long)sample);
+        return tarn__text_set(out, text, (size_t)len, err);
+    }
+    TARN_TRY(tarn_iac_value(s->pack, TARN_IAC_INDEX, s->key_number, sample, &value, err));
+    tarn_status status = key_text(&value, out, err);
+    tarn_view_release(&value);
+    return status;
+}
+
+static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *out,
+                            tarn_error *err)
+{
+    state *s = p;
+    char shown[200];
+    uint64_t row;
+    if (s->key_column)
+        return tarn_iac_find(s->pack, s->key_column, key, strlen(key), from, out, err);
+    if (tarn__row_number(key, &row) && row < s->info.records && row >= from) {
+        *out = row;
+        return TARN_OK;
+    }
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+                         "no record %s, of %llu; for keys of a column set key_column",
+                         tarn_printable(shown, sizeof shown, key, strlen(key)),
+                         (unsigned long long)s->info.records);
+}
+
+static tarn_status shard_iac(void *p, uint64_t sample, uint32_t *out_number,
+                             const char **out_path, tarn_error *err)
+{
+    const state *s = p;
+    *out_number = 0;
+    *out_path = s->path;
+    return TARN_OK;
+}
+
+/* Only what is copied as it is stored has a size before it is made. */
+static tarn_status place_iac(void *p, tarn__item *items, size_t count, tarn_error *err)
+{
+    state *s = p;
+    for (size_t i = 0; i < count; i++) {
+        tarn_iac_span span;
+        if (items[i].field > 0 || s->decode) {
+            TARN_TRY(view_iac(s, items[i].sample, items[i].field, &items[i].view, err));
+            items[i].size = items[i].view.size;
+            items[i].made = true;
+            continue;
+        }
+        TARN_TRY(tarn_iac_locate(s->pack, items[i].sample, &span, err));
+        items[i].size = span.length;
+        items[i].place = span.offset;
+    }
+    return TARN_OK;
+}
+
+static tarn_status copy_iac(void *p, const tarn__item *items, size_t count,
+                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+{
+    state *s = p;
+    for (size_t i = 0; i < count; i++) {
+        size_t size;
+        TARN_TRY(tarn_iac_read(s->pack, items[i].sample, data + offsets[items[i].number],
+                               (size_t)items[i].size, &size, err));
+    }
+    return TARN_OK;
+}
+
+const tarn__source_kind tarn__kind_iac = {
+    .kind = TARN_DATASET_IAC,
+    .close = close_iac,
+    .view = view_iac,
+    .size = size_iac,
+    .key = key_iac,
+    .find = find_iac,
+    .shard = shard_iac,
+    .place = place_iac,
+    .copy = copy_iac,
+};

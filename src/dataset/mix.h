@@ -1,0 +1,32 @@
+/* The arithmetic of a mix: where each source's samples stand. Knows counts only. */
+#ifndef TARN_DATASET_MIX_H
+#define TARN_DATASET_MIX_H
+
+#include <tarn/dataset.h>
+
+#define TARN__MAX_MIXED (UINT64_C(1) << 62) /* samples in all */
+
+/* counts[k] samples of each of n sources, total in all. */
+typedef struct tarn__mixing {
+    const uint64_t *counts;
+    size_t n;
+    uint64_t total;
+} tarn__mixing;
+
+/* Which turn of which source is at position p, below total. turns has room for n. */
+void tarn__mixing_at(const tarn__mixing *m, uint64_t p, uint64_t *turns,
+                     uint32_t *out_source, uint64_t *out_turn);
+
+/* The position of a turn. */
+uint64_t tarn__mixing_position(const tarn__mixing *m, uint32_t source, uint64_t turn);
+
+/* How many samples of each source come before position p, which may be total. */
+void tarn__mixing_before(const tarn__mixing *m, uint64_t p, uint64_t *turns);
+
+/* Counts for weights: each source's share of total, exact to less than one sample. */
+TARN_CHECKED tarn_status tarn__mixing_share(const double *weights, size_t n,
+                                            const uint64_t *lengths, uint64_t total,
+                                            tarn_mix_end end, uint64_t *out_counts,
+                                            tarn_error *err);
+
+#endif

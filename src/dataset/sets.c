@@ -1,0 +1,86 @@
+/* How many samples have which fields. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "dataset/dataset.h"
+
+/* Sets by the bytes of their field numbers. */
+typedef struct found {
+    tarn__names names;
+    tarn_field_set *sets;
+    size_t capacity;
+} found;
+
+void tarn_field_sets_reset(tarn_field_sets *sets)
+{
+    found *f = sets->owned;
+    if (f) tarn__names_reset(&f->names);
+    free(f);
+    free(sets->sets);
+    *sets = (tarn_field_sets){0};
+}
+
+static tarn_status add_set(void *context, const uint32_t *fields, size_t n_fields,
+                           uint64_t samples, uint64_t twice, tarn_error *err)
+{
+    found *f = context;
+    uint32_t id;
+    size_t before = f->names.count;
+    TARN_TRY(tarn__names_add(&f->names, (const char *)fields, n_fields * sizeof *fields,
+                             &id, err));
+    if (f->names.count > before) {
+        TARN_TRY(tarn__grow(&f->sets, sizeof *f->sets, before, &f->capacity, err));
+        f->sets[id] = (tarn_field_set){.n_fields = n_fields};
+    }
+    f->sets[id].samples += samples;
+    f->sets[id].twice += twice;
+    return TARN_OK;
+}
+
+static tarn_status add_all(const tarn_dataset *d, found *f, tarn_error *err)
+{
+    size_t n = d->source->fields.count;
+    uint32_t *fields = malloc((n + 1) * sizeof *fields);
+    if (!fields) return tarn__fail_memory(err);
+    for (size_t i = 0; i < n; i++)
+        fields[i] = (uint32_t)i;
+    tarn_status status = d->count ? add_set(f, fields, n, d->count, 0, err) : TARN_OK;
+    free(fields);
+    return status;
+}
+
+static int by_samples(const void *a, const void *b)
+{
+    const tarn_field_set *x = a, *y = b;
+    if (x->samples != y->samples) return x->samples < y->samples ? 1 : -1;
+    size_t n = x->n_fields < y->n_fields ? x->n_fields : y->n_fields;
+    for (size_t i = 0; i < n; i++)
+        if (x->fields[i] != y->fields[i]) return x->fields[i] < y->fields[i] ? -1 : 1;
+    return (x->n_fields > y->n_fields) - (x->n_fields < y->n_fields);
+}
+
+tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets *out,
+                                    tarn_error *err)
+{
+    const tarn__source *s = d->source;
+    *out = (tarn_field_sets){0};
+    found *f = out->owned = calloc(1, sizeof *f);
+    if (!f) return tarn__fail_memory(err);
+    tarn__names_init(&f->names);
+    tarn_status status =
+        s->kind->sets ? s->kind->sets(s->state, d->picked, d->count, add_set, f, err)
+                      : add_all(d, f, err);
+    out->sets = f->sets;
+    out->count = f->names.count;
+    if (status != TARN_OK) {
+        tarn_field_sets_reset(out);
+        return status;
+    }
+    for (size_t i = 0; i < out->count; i++)
+        out->sets[i].fields =
+            (const uint32_t *)(const void *)tarn__names_get(&f->names, i).data;
+    if (out->count) qsort(out->sets, out->count, sizeof *out->sets, by_samples);
+    return TARN_OK;
+}

@@ -1,0 +1,653 @@
+#!/usr/bin/env python3
+"""Datasets against what the reference returned: samples by their fields, lookups, filters,
+choices of views; and against Python's own reading of the same files: every kind of dataset, every
+way of reading, filters on filters, and mixes of a fold, a pack and an array file."""
+import fractions
+import json
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TARN = pathlib.Path(os.environ.get("TARN", str(ROOT / "build/tarn")))
+DATA = ROOT / "tests/data"
+
+
+class Refused(Exception):
+    pass
+
+
+class Tool:
+    """The library's datasets, driven line by line."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([TARN.parent / "tests/dataset_tool"], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.next = 0
+
+    def __call__(self, *words):
+        self.process.stdin.write("\t".join(str(w) for w in words) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().rstrip("\n")
+        if answer.startswith("ok"):
+            return answer.split("\t")[1:]
+        raise Refused(answer or f"dataset_tool ended with {self.process.wait()}")
+
+    def new(self, verb, *words):
+        """A dataset's number."""
+        self.next = (self.next + 1) % 60
+        self("close", self.next)
+        self(verb, self.next, *words)
+        return self.next
+
+    def open(self, path, fields=None, flags="-"):
+        return self.new("open", path, ",".join(fields) if fields else "-", flags)
+
+    def count(self, n):
+        return int(self("count", n)[0])
+
+    def get(self, n, sample, field):
+        return bytes.fromhex(self("get", n, sample, field)[0])
+
+    def keys(self, n):
+        return [self("key", n, i)[0] for i in range(self.count(n))]
+
+    def rows(self, n):
+        return [tuple(None if x == "-" else bytes.fromhex(x) for x in self("sample", n, i))
+                for i in range(self.count(n))]
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait() == 0, self.process.returncode
+
+
+def refused(code, part, call, *words):
+    try:
+        call(*words)
+    except Refused as e:
+        assert str(e).startswith("!" + code), f"{e}, not {code}"
+        assert part in str(e), f"{part!r} is not in {e}"
+        return
+    raise AssertionError(f"{words} was not refused with {code}")
+
+
+def members(path):
+    """{stem: {field: bytes}} of a fold's shards, in the order of first appearance."""
+    found = {}
+    for shard in sorted(path):
+        with tarfile.open(shard) as tar:
+            for member in tar:
+                stem, _, field = member.name.rsplit("/", 1)[-1].partition(".")
+                found.setdefault(stem, {})[field.lower()] = tar.extractfile(member).read()
+    return found
+
+
+# --- The reference's vectors ---------------------------------------------------------------
+
+
+def decode(field, data):
+    return {"cls": int, "json": json.loads, "txt": lambda b: b.decode()}[
+        field.rsplit(".")[-1]](data)
+
+
+def lookups_are_the_references(tool):
+    for case in json.loads((DATA / "lookup_vectors.json").read_text())["lookup_stems"]:
+        n = tool.open(DATA / "01_basic:train", case["open_extensions"])
+        fields = tool("fields", n)
+        wanted = fields if case["extensions"] is None else [
+            x.lstrip(".").lower() for x in case["extensions"]]
+        got = {}
+        for found in (tool("lookup", n, *case["query"])[1:] if case["query"] else []):
+            key, _, sample = found.rpartition("=")
+            got[key] = {x: decode(x, tool.get(n, sample, fields.index(x)))
+                        for x in wanted if x in fields and sample != "-1"}
+        assert got == case["result"], (got, case)
+
+
+def field_filters_are_the_references(tool):
+    """The rows that survive, by the shard and payload they have."""
+    index = json.loads((DATA / "01_basic/manifest.train.json").read_text())
+    at = {(r["fid"], r["offset"]): (r["stem"], r["ext"]) for r in index["rows"]}
+    done = 0
+    for case in json.loads((DATA / "lookup_vectors.json").read_text())["fold_filter_extensions"]:
+        if "offsets" not in case or all(x.startswith("_") for x in case["required"]):
+            continue
+        n = tool.open(DATA / "01_basic:train", case["required"])
+        real = {x for x in case["required"] if not x.startswith("_")}
+        want = {at[tuple(x)] for x in case["offsets"]}
+        assert {(k, x) for k in tool.keys(n) for x in real} == want, case["required"]
+        assert case["n_rows"] == tool.count(n) * len(real)
+        done += 1
+    assert done >= 4, done
+
+
+def non_contiguous_folds_give_the_references_samples(tool):
+    results = json.loads((DATA / "03_noncontiguous/dataset_results.json").read_text())
+    done = 0
+    for name, result in results.items():
+        fields, enforce = name.split(" enforce=")
+        fields = fields.split(",") if "," in fields else fields.split("+")
+        if "ok" not in result:
+            continue
+        n = tool.open(DATA / "03_noncontiguous", fields + ["_stem", "_fid"],
+                      "by_hash" if enforce == "True" else "-")
+        got = [[str(decode(f, x)) for f, x in zip(fields, row)] + [row[-2].decode(),
+                int(row[-1])] for row in tool.rows(n)]
+        want = [[str(x) for x in row[:-1]] + row[-1:] for row in result["ok"]]
+        assert got == want, f"{name}: {got[:3]}, not {want[:3]}"
+        done += 1
+    assert done >= 2, done
+
+
+def order_vectors_have_the_datasets_samples(tool):
+    """Which samples a configuration has, in which shards; the order itself is tested elsewhere."""
+    done = 0
+    for case in json.loads((DATA / "order_vectors.json").read_text()):
+        if case["world_size"] != 1 or "stems" not in case:
+            continue
+        path = DATA / case["dataset"]
+        fold = f":{case['fold']}" if case.get("fold") else ""
+        n = tool.open(f"{path}{fold}", case["extensions"],
+                      "by_hash" if case["enforce_contiguous"] else "-")
+        if case["filter_stems"]:
+            n = tool.new("keys?", n, *case["filter_stems"])
+        assert tool.count(n) == case["global_len"], case
+        counts = [int(x) for x in tool("shards", n)]
+        assert counts[:len(case["shard_bincount"])] == case["shard_bincount"], case
+        assert not any(counts[len(case["shard_bincount"]):])
+        keys = tool.keys(n)
+        for stem, idx, fid in zip(case["stems"], case["idx"], case["fid"]):
+            assert keys[idx] == stem, (case, idx)
+            assert int(tool("shard", n, idx)[0]) == fid
+        done += 1
+    assert done >= 5, done
+
+
+def views_are_the_references(tool):
+    vectors = json.loads((DATA / "grouping_vectors.json").read_text())
+    for case in vectors["datasets"]:
+        n = tool.open(DATA / case["dataset"], case["extensions"])
+        tool("views", n, int(case["grouping_replace"]), case["effective_grouping_seed"],
+             *case["grouping"])
+        fields = tool("fields", n)
+        assert tool.count(n) == len(case["chosen"])
+        for i, (chosen, values) in enumerate(zip(case["chosen"], case["values"])):
+            got = [int(x) for x in tool("choose", case["epoch"], i)]
+            assert [fields[x] for x in got] == chosen, (case["grouping"], i)
+            assert [decode(fields[x], tool.get(n, i, x)) for x in got] == values
+        default = case["internal_seed"] ^ 0x0BAD5EED
+        assert case["grouping_seed_arg"] is not None or \
+            case["effective_grouping_seed"] == default
+
+
+def views_are_numpys_choice(tool):
+    rng = random.Random(5)
+    fields = [f"f{i}.{x}" for i in range(3) for x in ("txt", "cls")]
+    n = tool.open(DATA / "02_multidot", fields)
+    names = tool("fields", n)
+    for _ in range(300):
+        replace, k = rng.random() < 0.5, rng.randint(1, 3)
+        k = k if not replace else rng.randint(1, 6)
+        seed, epoch = rng.getrandbits(64), rng.getrandbits(20)
+        i = rng.randrange(tool.count(n))
+        tool("views", n, int(replace), seed, *(f"{{{s}}}.txt" for s in range(k)))
+        want = np.random.default_rng((seed + epoch + i) % 2**64).choice(
+            ["f0", "f1", "f2"], k, replace=replace)
+        got = [names[int(x)] for x in tool("choose", epoch, i)]
+        assert got == [f"{x}.txt" for x in want], (seed, epoch, i)
+
+
+def wrong_views_are_refused(tool):
+    fields = [f"f{i}.{x}" for i in range(3) for x in ("txt", "cls")]
+    n = tool.open(DATA / "02_multidot", fields)
+    for templates, part in [
+            (["txt"], "one dot"), (["{0}.a.b"], "one dot"), (["x.txt"], "no slot"),
+            (["{}.txt"], "number"), (["{x}.txt"], "number"), (["{0.txt"], "number"),
+            (["0}.txt"], "brace"), (["x.{0}"], "in front"), (["{1}.txt"], "no template"),
+            (["{0}.txt", "{1}.cls"], "other endings"), (["{0}.jpg"], "0 prefixes"),
+            (["{9999999999}.txt"], "too high"),
+            ([f"{{{i}}}.txt" for i in range(4)], "4 views")]:
+        refused("usage", part, tool, "views", n, 0, 1, *templates)
+    tool("views", n, 1, 1, "{0}{0}.txt")
+    refused("not-found", "does not have", tool, "choose", 0, 0)
+    n = tool.open(DATA / "01_basic:train", ["cls"])
+    refused("usage", "one dot", tool, "views", n, 0, 1, "{0}.cls")
+
+
+# --- Every kind of dataset -----------------------------------------------------------------
+
+
+def make_gnz(path, arrays):
+    tool = subprocess.Popen([TARN.parent / "tests/gnz_tool"], text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def say(*words):
+        tool.stdin.write("\t".join(map(str, words)) + "\n")
+        tool.stdin.flush()
+        answer = tool.stdout.readline()
+        assert answer.startswith("ok"), answer
+
+    say("new", path, 1, 0, 1)
+    for i, (name, array) in enumerate(arrays.items()):
+        values = pathlib.Path(f"{path}.{i}")
+        values.write_bytes(array.tobytes())
+        say("add", name.encode().hex(), values, 0, array.dtype.str,
+            ",".join(map(str, array.shape)), ",".join(map(str, array.strides)), "-")
+    say("begin")
+    say("finish")
+    tool.stdin.close()
+    tool.wait()
+
+
+def make_tar(path, samples):
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for key, fields in samples:
+            for field, data in fields:
+                info = tarfile.TarInfo(f"{key}.{field}")
+                info.size = len(data)
+                with tempfile.TemporaryFile() as f:
+                    f.write(data)
+                    f.seek(0)
+                    tar.addfile(info, f)
+
+
+def folds_and_tars_have_the_members_bytes(tool):
+    for flags in "-", "read":
+        for name, fold in [("01_basic", "train"), ("01_basic", "val"), ("02_multidot", None),
+                           ("03_noncontiguous", "train"), ("05_zero_length", None)]:
+            shards = [x for x in (DATA / name).glob("*.tar")
+                      if not fold or x.name.startswith(fold)]
+            want = members(shards)
+            n = tool.open(DATA / name if not fold else f"{DATA / name}:{fold}", None, flags)
+            fields = tool("fields", n)
+            keys = tool.keys(n)
+            assert sorted(keys) == sorted(want), name
+            for key, row in zip(keys, tool.rows(n)):
+                assert {f: x for f, x in zip(fields, row) if x is not None} == want[key], key
+            for i, key in enumerate(keys):
+                assert int(tool("find", n, key)[0]) == i
+            order = list(range(len(keys)))
+            random.Random(1).shuffle(order)
+            for f, field in enumerate(fields):
+                some = [i for i in order + order[:3] if field in want[keys[i]]]
+                got = tool("batch", n, ",".join(map(str, some)), f)
+                assert [bytes.fromhex(x) for x in got] == [want[keys[i]][field] for i in some]
+        n = tool.open(DATA / "01_basic/train_0001.tar", ["cls"], flags)
+        want = members([DATA / "01_basic/train_0001.tar"])
+        assert {k: r[0] for k, r in zip(tool.keys(n), tool.rows(n))} == {
+            k: v["cls"] for k, v in want.items()}
+
+
+def sets_of_fields_are_counted(tool):
+    want = members((DATA / "01_basic").glob("train*.tar"))
+    counts = {}
+    for fields in want.values():
+        key = frozenset(fields)
+        counts[key] = counts.get(key, 0) + 1
+    n = tool.open(DATA / "01_basic:train")
+    got = [x.split(":") for x in tool("sets", n)]
+    assert {frozenset(f.split(",")): int(c) for c, _, f in got} == counts
+    assert [int(c) for c, _, _ in got] == sorted(counts.values(), reverse=True)
+    n = tool.new("lacking", n, "npy")
+    assert sum(int(x.split(":")[0]) for x in tool("sets", n)) == \
+        sum("npy" not in f for f in want.values())
+
+
+def repeated_and_pseudo_fields_are_served(tool):
+    fields = ["cls", ".cls", "_idx", "_key", "_name", "_stem", "_fid", "_shard", "json", "cls"]
+    n = tool.open(DATA / "01_basic:train", fields)
+    n = tool.new("samples", n, "3,20,44")
+    for row, (i, number) in zip(tool.rows(n), enumerate([3, 20, 44])):
+        key = f"train-{number:05}".encode()
+        shard = [0, 1, 2][i]
+        assert row[:8] == (str(number).encode(),) * 2 + (
+            str(i).encode(), key, key, key, str(shard).encode(),
+            f"train_{shard:04}.tar".encode()), row
+        assert row[9] == row[0] and json.loads(row[8])["i"] == number
+    batch = tool("batch", n, "2,0", "-")
+    assert [bytes.fromhex(x) for x in batch] == list(tool.rows(n)[2] + tool.rows(n)[0])
+    refused("usage", "at least one", tool.open, DATA / "01_basic:train", ["_key", "_idx"])
+    refused("not-found", "no field CLS; there are jpg, cls", tool.open, DATA / "01_basic:train",
+            ["CLS"])
+
+
+def a_field_twice_names_the_sample(tool, scratch):
+    path = scratch / "twice.tar"
+    make_tar(path, [("a", [("x", b"1"), ("y", b"2")]), ("b", [("x", b"3"), ("x", b"4")]),
+                    ("c", [("x", b"5"), ("y", b"6"), ("y", b"7")]), ("d", [("y", b"8")])])
+    refused("ambiguous", "sample b (row 2) has field x twice", tool.open, path, ["x", "y"])
+    refused("ambiguous", "sample c (row 4) has field y twice", tool.open, path, ["y"])
+    n = tool.open(path, ["x", "y"], "drop_twice")
+    assert tool.keys(n) == ["a"]
+    n = tool.open(path)
+    got = {x.split(":")[2]: x.split(":")[:2] for x in tool("sets", n)}
+    assert got == {"x,y": ["2", "1"], "x": ["1", "1"], "y": ["1", "0"]}, got
+    refused("ambiguous", "twice", tool, "get", n, 1, 0)
+    refused("not-found", "sample d has no field x", tool, "get", n, 3, 0)
+    refused("not-found", "sample d has no field x", tool, "batch", n, "0,3", "0")
+
+
+def samples_are_measured(tool, scratch):
+    want = members((DATA / "01_basic").glob("train*.tar"))
+    n = tool.open(DATA / "01_basic:train", ["json", "cls", "_key"])
+    n = tool.new("ranges", n, "3-40")
+    keys = tool.keys(n)
+    assert [int(x) for x in tool("sizes", n, 0)] == [len(want[k]["json"]) for k in keys]
+    assert [int(x) for x in tool("sizes", n, 2)] == [len(k) for k in keys]
+    assert [int(x) for x in tool("integers", n, 1)] == [int(want[k]["cls"]) for k in keys]
+    refused("format", "field json of sample train-00003 is no integer", tool, "integers", n, 0)
+    many = scratch / "many.tar"
+    make_tar(many, [(f"k{i}", [("cls", b" %d\n" % (-7 * i))]) for i in range(2500)])
+    n = tool.open(many, ["cls"])
+    assert [int(x) for x in tool("integers", n, 0)] == [-7 * i for i in range(2500)]
+    make_gnz(scratch / "m.gnz", {"cls": np.arange(3)})
+    refused("unsupported", "tarn_gnz_get", tool, "integers", tool.open(scratch / "m.gnz"), 0)
+
+
+def filters_compose(tool, scratch):
+    want = members((DATA / "01_basic").glob("train*.tar"))
+    n = tool.open(DATA / "01_basic:train")
+    keys = tool.keys(n)
+    a = tool.new("having", n, "npy")
+    b = tool.new("lacking", a, "jpg")
+    c = tool.new("ranges", b, "0-2", "3-5")
+    expect = [k for k in keys if "npy" in want[k]]
+    assert tool.keys(a) == expect
+    expect = [k for k in expect if "jpg" not in want[k]]
+    assert tool.keys(b) == expect
+    assert tool.keys(c) == expect[0:2] + expect[3:5]
+    assert tool.keys(n) == keys, "the first dataset has changed"
+    assert tool.keys(tool.new("having", n, "npy", "jpg", "npy")) == [
+        k for k in keys if "npy" in want[k] and "jpg" in want[k]]
+    sizes = {k: len(want[k]["json"]) for k in keys}
+    low, high = sorted(sizes.values())[10], sorted(sizes.values())[30]
+    d = tool.new("size", a, "json", low, high)
+    assert tool.keys(d) == [k for k in tool.keys(a) if low <= sizes[k] <= high]
+    for i, k in enumerate(tool.keys(d)):
+        assert int(tool("find", d, k)[0]) == i
+    hidden = next(k for k in keys if "npy" not in want[k])
+    refused("not-found", "was not selected", tool, "find", a, hidden)
+    tool("close", n)
+    tool("close", a)
+    assert tool.keys(c) == expect[0:2] + expect[3:5], "the files went with the first dataset"
+    refused("usage", "ascend", tool, "ranges", 61, c, "2-3", "0-1")
+    refused("usage", "ascend", tool, "samples", 61, c, "2,2")
+    refused("usage", "only packs", tool, "column", 61, c, "x", "1")
+
+
+def missing_keys_are_told(tool, scratch):
+    n = tool.open(DATA / "01_basic:train", ["cls"])
+    some = ["train-00007", "train-00002", "train-00040"]
+    a = tool.new("keys", n, *some)
+    assert tool.keys(a) == sorted(some)
+    refused("not-found", "7 of 9 keys are not in the dataset: n0, n1, n2, n3, n4, ...", tool,
+            "keys", 61, n, *some[:2], *(f"n{i}" for i in range(7)))
+    b = tool.new("keys?", n, *some, "nope")
+    assert tool.keys(b) == sorted(some)
+    assert tool.count(tool.new("keys?", n, "nope")) == 0, "nothing found is not everything"
+    path = scratch / "keys.json"
+    path.write_text(json.dumps(["x/y/train-00003.jpg", "train-00009"]))
+    assert tool.keys(tool.new("json", n, path)) == ["train-00003", "train-00009"]
+    refused("not-found", "1 of 2", tool, "json", 61, a, _write(scratch, ["train-00002", "q"]))
+    refused("format", "list of keys", tool, "json", 61, n, _write(scratch, {"a": 1}))
+    refused("format", "element 1", tool, "json", 61, n, _write(scratch, ["a", 1]))
+    refused("not-found", "", tool, "json", 61, n, scratch / "none.json")
+
+
+def _write(scratch, value):
+    path = scratch / "written.json"
+    path.write_text(json.dumps(value))
+    return path
+
+
+def arrays_are_rows(tool, scratch):
+    rng = np.random.default_rng(3)
+    arrays = {"ids": np.arange(50, dtype="<i8"), "x": rng.random((50, 4)).astype("<f4"),
+              "other": np.arange(7)}
+    path = scratch / "a.gnz"
+    make_gnz(path, arrays)
+    for flags in "-", "read":
+        n = tool.open(path, None, flags)
+        assert tool("fields", n) == ["ids", "x"] and tool.count(n) == 50
+        assert tool.rows(n) == [(arrays["ids"][i].tobytes(), arrays["x"][i].tobytes())
+                                for i in range(50)]
+        got = tool("batch", n, "49,0,7,7", "1,0")
+        assert [bytes.fromhex(x) for x in got] == [
+            arrays[f][i].tobytes() for i in (49, 0, 7, 7) for f in ("x", "ids")]
+        assert tool("find", n, "17") == ["17"] and tool("key", n, 17) == ["17"]
+        refused("not-found", "no row 017", tool, "find", n, "017")
+        refused("not-found", "no row 50", tool, "find", n, "50")
+    n = tool.open(path, ["other", "_key"])
+    assert tool.rows(n) == [(arrays["other"][i].tobytes(), str(i).encode()) for i in range(7)]
+    assert tool.count(tool.new("lacking", n, "other")) == 0
+
+
+def packs_are_records(tool):
+    pack = sorted((DATA / "iac").glob("**/*.iac"))
+    assert pack
+    done = 0
+    for path in pack:
+        try:
+            n = tool.open(path)
+        except Refused:
+            continue
+        fields = tool("fields", n)
+        assert fields[0] == "payload" and not {"offset", "length"} & set(fields)
+        if tool.count(n) == 0:
+            continue
+        s = tool.open(path, ["payload"] + fields[1:2] + ["_key"], "stored")
+        rows = tool.rows(s)
+        order = list(range(len(rows)))[::-1]
+        got = tool("batch", s, ",".join(map(str, order)), "0,2")
+        assert [bytes.fromhex(x) for x in got] == [x for i in order for x in
+                                                   (rows[i][0], rows[i][-1])]
+        assert [r[-1] for r in rows] == [str(i).encode() for i in range(len(rows))]
+        if len(fields) > 1:
+            done += columns_filter(tool, path, s, fields[1:], rows)
+    assert done, "no pack had a column to filter by"
+
+
+def columns_filter(tool, path, n, columns, rows):
+    """By the first column that can be looked into: text or integers."""
+    for column in columns:
+        c = tool.open(path, [column])
+        values = [json.loads(r[0]) for r in tool.rows(c)]
+        if not all(isinstance(v, (str, int)) and not isinstance(v, bool) for v in values):
+            continue
+        wanted = values[len(values) // 2]
+        f = tool.new("column", c, column, wanted)
+        assert [json.loads(r[0]) for r in tool.rows(f)] == [v for v in values if v == wanted]
+        k = tool.open(path, [column], f"key={column}")
+        assert tool.keys(k) == [str(v) for v in values]
+        assert int(tool("find", k, wanted)[0]) == values.index(wanted)
+        if isinstance(wanted, int):
+            low, high = min(values), wanted
+            b = tool.new("between", c, column, low, high)
+            assert tool.count(b) == sum(low <= v <= high for v in values)
+        return 1
+    return 0
+
+
+# --- Mixes ---------------------------------------------------------------------------------
+
+
+def mixed(counts):
+    """All (source, turn) in order, by sorting exact fractions."""
+    return sorted(((k, j) for k, n in enumerate(counts) for j in range(n)),
+                  key=lambda x: (fractions.Fraction(2 * x[1] + 1, counts[x[0]]), x[0]))
+
+
+def mixes_interleave_evenly(tool):
+    rng = random.Random(8)
+    n = tool.open(DATA / "01_basic:train", ["cls"])
+    for _ in range(40):
+        counts = [rng.choice([0, 1, 2, 3, 7, 45, rng.randint(1, 200)])
+                  for _ in range(rng.randint(1, 7))]
+        if not sum(counts):
+            continue
+        m = tool.new("mix", ",".join([str(n)] * len(counts)), "-",
+                     ",".join(map(str, counts)), 0, 0, "-")
+        want = mixed(counts)
+        assert tool.count(m) == len(want)
+        for p in rng.sample(range(len(want)), min(len(want), 60)) + [0, len(want) - 1]:
+            k, turn = want[p]
+            assert [int(x) for x in tool("at", m, p)] == [k, turn, turn % 45], (counts, p)
+            assert int(tool("position", m, k, turn)[0]) == p
+    big = 2**60
+    m = tool.new("mix", f"{n},{n},{n}", "-", f"{big},{big // 3},5", 0, 0, "-")
+    for p in [0, 1, 12345678901234567, big, big + big // 3 + 4]:
+        k, turn, _ = (int(x) for x in tool("at", m, p))
+        assert int(tool("position", m, k, turn)[0]) == p
+
+
+def weights_become_counts(tool):
+    a = tool.open(DATA / "01_basic:train", ["cls"])
+    b = tool.new("ranges", a, "0-10")
+
+    def counts(weights, total, end):
+        m = tool.new("mix", f"{a},{b}", weights, "-", total, end, "-")
+        found = [0, 0]
+        for p in range(tool.count(m)):
+            found[int(tool("at", m, p)[0])] += 1
+        return found
+
+    assert counts("3,1", 100, 0) == [75, 25]
+    assert counts("0.5,0.25", 10, 0) == [7, 3]
+    assert counts("1,1", 0, 0) == [10, 10]
+    assert counts("1,1", 0, 1) == [45, 45]
+    assert counts("9,2", 0, 0) == [45, 10]
+    found = counts("0.7,0.3", 0, 1)
+    assert found[0] >= 45 and found[1] >= 10 and abs(found[0] * 3 - found[1] * 7) < 10
+    for weights in "0,1", "-1,1", "nan,1", "inf,1", "1e-300,1":
+        refused("usage", "weight", tool, "mix", 61, f"{a},{b}", weights, "-", 0, 0, "-")
+    empty = tool.new("keys?", a, "nope")
+    refused("usage", "no samples", tool, "mix", 61, f"{a},{empty}", "1,1", "-", 0, 0, "-")
+
+
+def a_mix_of_three_kinds_has_their_bytes(tool, scratch):
+    path = scratch / "mix.gnz"
+    arrays = {"cls": np.arange(30, dtype="<i4"), "z": np.arange(30, dtype="<f8")}
+    make_gnz(path, arrays)
+    fold = tool.open(DATA / "01_basic:train", ["cls", "json"])
+    gnz = tool.open(path)
+    packs = [p for p in sorted((DATA / "iac").glob("**/*.iac"))]
+    for p in packs:
+        try:
+            pack = tool.open(p, ["payload"], "stored")
+            if tool.count(pack) > 1:
+                break
+        except Refused:
+            continue
+    parts = [fold, gnz, pack]
+    rows = [tool.rows(x) for x in parts]
+    fields = [tool("fields", x) for x in parts]
+    m = tool.new("mix", ",".join(map(str, parts)), "-", "50,30,9", 0, 0, "-")
+    names = tool("fields", m)
+    assert names == ["cls", "json", "z", "payload"], names
+    want = []
+    for k, turn in mixed([50, 30, 9]):
+        row = dict(zip(fields[k], rows[k][turn % len(rows[k])]))
+        want.append(tuple(row.get(x) for x in names))
+    for x in parts:
+        tool("close", x)
+    assert tool.rows(m) == want
+    have = [i for i, row in enumerate(want) if row[0] is not None]
+    random.Random(2).shuffle(have)
+    got = tool("batch", m, ",".join(map(str, have)), "0")
+    assert [bytes.fromhex(x) for x in got] == [want[i][0] for i in have]
+    h = tool.new("lacking", m, "cls")
+    assert tool.rows(h) == [row for row in want if row[0] is None]
+    key = tool("key", m, 60)[0]
+    first = int(tool("find", m, key)[0])
+    assert tool("key", m, first)[0] == key and first <= 60
+    refused("not-found", "has no field", tool, "batch", m, "0,1,2,3,4,5,6,7", "3")
+    nested = tool.new("mix", f"{m},{m}", "-", "89,89", 0, 0, "-")
+    assert tool.rows(nested) == [row for row in want for _ in range(2)]
+    got = tool("batch", nested, ",".join(str(2 * i) for i in have), "0")
+    assert [bytes.fromhex(x) for x in got] == [want[i][0] for i in have]
+    s = tool.open(DATA / "01_basic:train", ["cls"])
+    refused("not-found", "source 1 of the mix has no field json", tool, "mix", 61,
+            f"{tool.open(DATA / '01_basic:train', ['cls', 'json'])},{s}", "-", "-", 0, 0, "json")
+
+
+def wrong_paths_are_refused(tool, scratch):
+    (scratch / "junk.gnz").write_bytes(b"GNZ1" + b"\xff" * 5000)
+    (scratch / "junk.iac").write_bytes(b"\0" * 100)
+    (scratch / "junk.tar").write_bytes(b"\x01" * 10240)
+    for name in "junk.gnz", "junk.iac", "junk.tar", "nowhere", "nowhere.gnz", "nowhere.iac":
+        try:
+            tool.open(scratch / name)
+        except Refused as e:
+            assert name in str(e), e
+        else:
+            raise AssertionError(f"{name} was opened")
+    n = tool.open(DATA / "01_basic:train", ["cls"])
+    refused("not-found", "sample 45 of 45", tool, "get", n, 45, 0)
+    refused("not-found", "field number 1 of 1", tool, "get", n, 0, 1)
+    refused("not-found", "sample 45 of 45", tool, "batch", n, "0,45", "-")
+    refused("usage", "no mix", tool, "at", n, 0)
+
+
+def a_changed_shard_is_an_error_in_a_batch(tool, scratch):
+    """One whose header changes before its row is used, and one whose length changes after."""
+    folder = scratch / "changed"
+    folder.mkdir()
+    path = folder / "t_0.tar"
+    make_tar(path, [(f"k{i}", [("x", b"%d" % i)]) for i in range(20)])
+    subprocess.run([TARN, "index", folder], check=True, capture_output=True)
+    data = bytearray(path.read_bytes())
+    struct.pack_into("2s", data, 1024 * 5, b"zz")
+    n = tool.open(folder, ["x"])
+    tool("batch", n, "0,1,2", "-")
+    mtime = path.stat().st_mtime_ns
+    with path.open("r+b") as f:
+        f.write(data)
+    os.utime(path, ns=(mtime, mtime))
+    refused("stale", "offset 5120", tool, "batch", n, "1,5", "-")
+    assert tool("batch", n, "0,1,2", "-") == [x.hex() for x in (b"0", b"1", b"2")]
+    with path.open("ab") as f:
+        f.write(b"\0" * 512)
+    refused("stale", "t_0.tar", tool, "batch", n, "0,1", "-")
+
+
+TESTS = [lookups_are_the_references, field_filters_are_the_references,
+         non_contiguous_folds_give_the_references_samples,
+         order_vectors_have_the_datasets_samples, views_are_the_references,
+         views_are_numpys_choice, wrong_views_are_refused,
+         folds_and_tars_have_the_members_bytes, sets_of_fields_are_counted,
+         repeated_and_pseudo_fields_are_served, a_field_twice_names_the_sample,
+         samples_are_measured, filters_compose, missing_keys_are_told, arrays_are_rows, packs_are_records,
+         mixes_interleave_evenly, weights_become_counts,
+         a_mix_of_three_kinds_has_their_bytes, wrong_paths_are_refused,
+         a_changed_shard_is_an_error_in_a_batch]
+
+
+def main():
+    failed = 0
+    print(f"1..{len(TESTS)}")
+    for number, test in enumerate(TESTS, 1):
+        tool = Tool()
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                takes = test.__code__.co_argcount
+                test(*(tool, pathlib.Path(scratch))[:takes])
+                tool.end()
+                print(f"ok {number} - {test.__name__}")
+            except Exception as e:  # pylint: disable=broad-except
+                failed += 1
+                print(f"not ok {number} - {test.__name__}")
+                text = f"{type(e).__name__}: {e} (line {e.__traceback__.tb_next.tb_lineno})"
+                print("\n".join("# " + line for line in text.splitlines()))
+                tool.process.kill()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

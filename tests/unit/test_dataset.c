@@ -1,0 +1,372 @@
+/* Datasets from C: what the interop test cannot see, such as who owns what, odd shapes,
+ * and many threads on one dataset. */
+#include "support.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "dataset/mix.h"
+#include "itar/fold.h"
+
+static tarn_error err;
+
+static tarn_dataset *open_set(const char *path, const char *const *fields)
+{
+    tarn_dataset *d;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    o.fields = fields;
+    o.scan = true;
+    OK(tarn_dataset_open(path, &o, &d, &err));
+    return d;
+}
+
+static void has(tarn_dataset *d, uint64_t sample, uint32_t field, const char *want)
+{
+    tarn_view view;
+    OK(tarn_dataset_get(d, sample, field, &view, &err));
+    assert_int_equal(view.size, strlen(want));
+    assert_memory_equal(view.data, want, view.size);
+    tarn_view_release(&view);
+}
+
+/* --- Shapes ------------------------------------------------------------------------ */
+
+static void shapes_tell_where_a_field_is(void **state)
+{
+    (void)state;
+    tarn__shapes s;
+    OK(tarn__shapes_init(&s, 3, &err));
+    uint16_t a = tarn__shapes_step(&s, 0, 2), ab = tarn__shapes_step(&s, a, 0);
+    uint16_t aba = tarn__shapes_step(&s, ab, 2);
+    assert_int_equal(tarn__shapes_step(&s, 0, 2), a);
+    assert_int_equal(tarn__shapes_step(&s, a, 0), ab);
+    assert_int_equal(tarn__shapes_place(&s, ab, 2), 0);
+    assert_int_equal(tarn__shapes_place(&s, ab, 0), 1);
+    assert_int_equal(tarn__shapes_place(&s, ab, 1), TARN__PLACE_NONE);
+    assert_int_equal(tarn__shapes_place(&s, aba, 2), TARN__PLACE_TWICE);
+    assert_int_equal(tarn__shapes_place(&s, aba, 0), 1);
+    tarn__shapes_reset(&s);
+}
+
+static void shapes_past_the_limit_are_odd(void **state)
+{
+    (void)state;
+    tarn__shapes s;
+    OK(tarn__shapes_init(&s, 1000, &err));
+    uint16_t shape = 0;
+    for (int i = 0; i < 3000; i++)
+        shape = tarn__shapes_step(&s, shape, (uint16_t)(i % 1000));
+    assert_int_equal(shape, TARN__SHAPE_ODD);
+    assert_true(s.count << s.shift <= TARN__MAX_SHAPE_CELLS);
+    tarn__shapes_reset(&s);
+}
+
+/* Far more shapes than are kept: every sample has a field of its own. */
+static void samples_of_odd_shapes_are_read_and_selected(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 1500 };
+    tarball t = {0};
+    for (int i = 0; i < SAMPLES; i++) {
+        char name[64], text[32];
+        snprintf(text, sizeof text, "%d", i);
+        snprintf(name, sizeof name, "k%d.own%d", i, i);
+        tarball_file(&t, name, text);
+        snprintf(name, sizeof name, "k%d.all", i);
+        tarball_file(&t, name, text);
+    }
+    tarball_end(&t);
+    save_tar(&t, scratch_path("odd.tar"));
+    tarball_reset(&t);
+    tarn_dataset *d = open_set(scratch_path("odd.tar"), (const char *[]){"all", NULL});
+    assert_int_equal(tarn_dataset_count(d), SAMPLES);
+    has(d, 0, 0, "0");
+    has(d, SAMPLES - 1, 0, "1499");
+    tarn_dataset *one;
+    const char *own = "own1400";
+    OK(tarn_dataset_keep_having(d, &own, 1, &one, &err));
+    assert_int_equal(tarn_dataset_count(one), 1);
+    has(one, 0, 0, "1400");
+    tarn_dataset_close(one);
+    OK(tarn_dataset_keep_lacking(d, own, &one, &err));
+    assert_int_equal(tarn_dataset_count(one), SAMPLES - 1);
+    tarn_field_sets sets;
+    OK(tarn_dataset_field_sets(one, &sets, &err));
+    assert_int_equal(sets.count, SAMPLES - 1);
+    for (size_t i = 0; i < sets.count; i++) {
+        assert_int_equal(sets.sets[i].n_fields, 2);
+        assert_int_equal(sets.sets[i].samples, 1);
+        assert_int_equal(sets.sets[i].twice, 0);
+        assert_true(sets.sets[i].fields[0] < sets.sets[i].fields[1]);
+    }
+    tarn_field_sets_reset(&sets);
+    tarn_dataset_close(one);
+    tarn_dataset_close(d);
+}
+
+static void regular_folds_keep_nothing_for_a_sample(void **state)
+{
+    (void)state;
+    tarball t = {0};
+    for (int i = 0; i < 300; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "k%d.a", i);
+        tarball_file(&t, name, "A");
+        snprintf(name, sizeof name, "k%d.b", i);
+        tarball_file(&t, name, name);
+    }
+    tarball_end(&t);
+    save_tar(&t, scratch_path("regular.tar"));
+    tarn_fold *f;
+    OK(tarn_fold_open(scratch_path("regular.tar"), NULL, &f, &err));
+    OK(tarn__fold_group(f, &err));
+    assert_null(f->starts);
+    assert_int_equal(f->stride, 2);
+    tarn_fold_close(f);
+    tarn_dataset *d = open_set(scratch_path("regular.tar"), (const char *[]){"b", NULL});
+    has(d, 299, 0, "k299.b");
+    uint64_t found;
+    OK(tarn_dataset_find(d, "k123", &found, &err));
+    assert_int_equal(found, 123);
+    tarn_dataset_close(d);
+    /* One member more, and it is not. */
+    t.size -= 1024;
+    tarball_file(&t, "last.a", "x");
+    tarball_end(&t);
+    save_tar(&t, scratch_path("irregular.tar"));
+    tarball_reset(&t);
+    OK(tarn_fold_open(scratch_path("irregular.tar"), NULL, &f, &err));
+    OK(tarn__fold_group(f, &err));
+    assert_non_null(f->starts);
+    assert_int_equal(f->n_samples, 301);
+    tarn_fold_close(f);
+    d = open_set(scratch_path("irregular.tar"), (const char *[]){"a", "b", NULL});
+    assert_int_equal(tarn_dataset_count(d), 300);
+    has(d, 299, 1, "k299.b");
+    tarn_dataset_close(d);
+}
+
+/* --- Who owns what -------------------------------------------------------------------
+ */
+
+static void filters_and_mixes_outlive_what_they_came_from(void **state)
+{
+    (void)state;
+    tarn_dataset *all =
+        open_set(data_path("01_basic:train"), (const char *[]){"cls", "_idx", NULL});
+    tarn_dataset *some, *mix;
+    uint64_t samples[] = {1, 5, 9};
+    OK(tarn_dataset_keep_samples(all, samples, 3, &some, &err));
+    tarn_dataset *parts[] = {all, some};
+    OK(tarn_dataset_mix(parts, 2, NULL, &mix, &err));
+    tarn_dataset_close(all);
+    has(some, 2, 0, "9");
+    has(some, 2, 1, "2");
+    tarn_dataset_close(some);
+    assert_int_equal(tarn_dataset_count(mix), 48);
+    tarn_mix_place place;
+    OK(tarn_mix_at(mix, 47, &place, &err));
+    assert_int_equal(place.source, 0);
+    assert_int_equal(place.sample, 44);
+    has(mix, 47, 0, "44");
+    tarn_dataset_close(mix);
+}
+
+static void old_callers_options_are_understood(void **state)
+{
+    (void)state;
+    tarn_dataset *d;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    o.size = offsetof(tarn_dataset_options, drop_twice);
+    o.fields = (const char *[]){"cls", NULL};
+    o.key_column = (const char *)1; /* past what the caller knew */
+    OK(tarn_dataset_open(data_path("01_basic:train"), &o, &d, &err));
+    tarn_dataset_close(d);
+    o.size = 0;
+    FAILS(TARN_ERR_USAGE, "initialiser",
+          tarn_dataset_open(data_path("01_basic:train"), &o, &d, &err));
+}
+
+static void a_batch_is_used_again_and_after_errors(void **state)
+{
+    (void)state;
+    tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
+    tarn_dataset *d =
+        open_set(data_path("01_basic:train"), (const char *[]){"cls", NULL});
+    uint64_t samples[64];
+    OK(tarn_dataset_read_batch(d, samples, 0, NULL, 0, &b, &err));
+    assert_int_equal(b.count, 0);
+    assert_int_equal(b.offsets[0], 0);
+    for (size_t n = 1; n <= 45; n++) {
+        for (size_t i = 0; i < n; i++)
+            samples[i] = (i * 31 + n) % 45;
+        OK(tarn_dataset_read_batch(d, samples, n, NULL, 0, &b, &err));
+        assert_int_equal(b.count, n);
+        for (size_t i = 0; i < n; i++) {
+            char want[8];
+            int len = snprintf(want, sizeof want, "%llu", (unsigned long long)samples[i]);
+            assert_int_equal(b.offsets[i + 1] - b.offsets[i], len);
+            assert_memory_equal(b.data + b.offsets[i], want, (size_t)len);
+        }
+        samples[n / 2] = 45;
+        FAILS(TARN_ERR_NOT_FOUND, "sample 45 of 45",
+              tarn_dataset_read_batch(d, samples, n, NULL, 0, &b, &err));
+        assert_int_equal(b.count, 0);
+    }
+    tarn_dataset_batch_reset(&b);
+    tarn_dataset_close(d);
+}
+
+static void checksums_are_compared_in_batches(void **state)
+{
+    (void)state;
+    tarball t = {0};
+    tarball_file(&t, "a.x", "first");
+    tarball_file(&t, "b.x", "second");
+    tarball_end(&t);
+    mkdir(scratch_path("sums"), 0755);
+    save_tar(&t, scratch_path("sums/t_0.tar"));
+    const char *shards[] = {scratch_path("sums/t_0.tar")};
+    tarn_index_options io = TARN_INDEX_OPTIONS_INIT;
+    io.sums = true;
+    OK(tarn_index_create(shards, 1, &io, scratch_path("sums/t.taridx"), NULL, NULL,
+                         &err));
+    t.data[1024 + 512] ^= 1;
+    save_tar(&t, scratch_path("sums/t_0.tar"));
+    tarball_reset(&t);
+    for (int check = 0; check < 2; check++)
+        for (tarn_io how = TARN_IO_AUTO; how <= TARN_IO_READ; how++) {
+            tarn_dataset *d;
+            tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
+            tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+            uint64_t samples[] = {1, 0};
+            o.check = check;
+            o.io = how;
+            o.cold = true;
+            OK(tarn_dataset_open(scratch_path("sums"), &o, &d, &err));
+            tarn_status status =
+                tarn_dataset_read_batch(d, samples, 2, NULL, 0, &b, &err);
+            assert_int_equal(status, check ? TARN_ERR_CHECKSUM : TARN_OK);
+            tarn_dataset_batch_reset(&b);
+            tarn_dataset_close(d);
+        }
+}
+
+/* --- Mixes ------------------------------------------------------------------------- */
+
+static void every_position_of_a_mix_is_one_turn(void **state)
+{
+    (void)state;
+    static const uint64_t cases[][4] = {
+        {1, 1, 1, 1}, {5, 0, 3, 7}, {100, 1, 1, 1}, {9, 9, 10, 1}, {0, 0, 0, 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const uint64_t *counts = cases[c];
+        tarn__mixing m = {counts, 4, counts[0] + counts[1] + counts[2] + counts[3]};
+        uint64_t next[4] = {0}, turns[4], turn;
+        uint32_t source;
+        for (uint64_t p = 0; p < m.total; p++) {
+            tarn__mixing_at(&m, p, turns, &source, &turn);
+            for (size_t k = 0; k < 4; k++)
+                assert_int_equal(turns[k], next[k]);
+            assert_int_equal(turn, next[source]++);
+            assert_int_equal(tarn__mixing_position(&m, source, turn), p);
+        }
+        assert_memory_equal(next, counts, sizeof next);
+    }
+}
+
+/* --- Threads ----------------------------------------------------------------------- */
+
+enum { THREADS = 64, ROUNDS = 30 };
+
+typedef struct reader {
+    tarn_dataset *d;
+    unsigned seed;
+    bool failed;
+} reader;
+
+static bool reads_right(reader *r, tarn_dataset_batch *b)
+{
+    uint64_t samples[16], found;
+    tarn_text key = {0};
+    tarn_dataset *part = NULL;
+    const char *cls = "cls";
+    tarn_error why;
+    uint64_t count = tarn_dataset_count(r->d);
+    for (size_t i = 0; i < 16; i++)
+        samples[i] = (uint64_t)rand_r(&r->seed) % count;
+    bool good = tarn_dataset_read_batch(r->d, samples, 16, NULL, 0, b, &why) == TARN_OK &&
+                tarn_dataset_key(r->d, samples[0], &key, &why) == TARN_OK &&
+                tarn_dataset_find(r->d, key.data, &found, &why) == TARN_OK &&
+                found == samples[0] &&
+                tarn_dataset_keep_having(r->d, &cls, 1, &part, &why) == TARN_OK &&
+                tarn_dataset_count(part) == count;
+    for (size_t i = 0; good && i < 16; i++) {
+        tarn_view view;
+        good = tarn_dataset_get(part, samples[i], 0, &view, &why) == TARN_OK &&
+               view.size == b->offsets[i + 1] - b->offsets[i] &&
+               memcmp(view.data, b->data + b->offsets[i], view.size) == 0;
+        tarn_view_release(&view);
+    }
+    tarn_text_reset(&key);
+    tarn_dataset_close(part);
+    return good;
+}
+
+static void *read_many(void *context)
+{
+    reader *r = context;
+    tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
+    for (int i = 0; i < ROUNDS && !r->failed; i++)
+        r->failed = !reads_right(r, &b);
+    tarn_dataset_batch_reset(&b);
+    return NULL;
+}
+
+static void read_with_threads(tarn_dataset *d, int threads)
+{
+    pthread_t ids[THREADS];
+    reader readers[THREADS];
+    for (int i = 0; i < threads; i++) {
+        readers[i] = (reader){d, (unsigned)i + 1, false};
+        assert_int_equal(pthread_create(&ids[i], NULL, read_many, &readers[i]), 0);
+    }
+    for (int i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+    for (int i = 0; i < threads; i++)
+        assert_false(readers[i].failed);
+}
+
+static void threads_share_a_dataset(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"01_basic:train", "03_noncontiguous"};
+    for (int how = TARN_IO_AUTO; how <= TARN_IO_READ; how += 2)
+        for (size_t i = 0; i < 2; i++)
+            for (int threads = 1; threads <= THREADS; threads += THREADS - 1) {
+                tarn_dataset *d;
+                tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+                o.fields = (const char *[]){"cls", NULL};
+                o.io = (tarn_io)how;
+                OK(tarn_dataset_open(data_path(paths[i]), &o, &d, &err));
+                read_with_threads(d, threads);
+                tarn_dataset_close(d);
+            }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes_tell_where_a_field_is),
+        cmocka_unit_test(shapes_past_the_limit_are_odd),
+        cmocka_unit_test(samples_of_odd_shapes_are_read_and_selected),
+        cmocka_unit_test(regular_folds_keep_nothing_for_a_sample),
+        cmocka_unit_test(filters_and_mixes_outlive_what_they_came_from),
+        cmocka_unit_test(old_callers_options_are_understood),
+        cmocka_unit_test(a_batch_is_used_again_and_after_errors),
+        cmocka_unit_test(checksums_are_compared_in_batches),
+        cmocka_unit_test(every_position_of_a_mix_is_one_turn),
+        cmocka_unit_test(threads_share_a_dataset),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
