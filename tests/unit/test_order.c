@@ -452,6 +452,28 @@ static void setting_the_epoch_is_opening_in_it(void **state)
     }
 }
 
+static void arrays_may_change_between_epochs(void **state)
+{
+    (void)state;
+    double changing[] = {1, 2, 3, 4};
+    uint64_t all[4];
+    tarn_order_options o = options_of(TARN_ORDER_WEIGHTED_ONCE);
+    o.weights = changing;
+    tarn_order *order = open_order(4, &o);
+    assert_int_equal(tarn_order_length(order), 4);
+    changing[1] = changing[3] = 0;
+    OK(tarn_order_set_epoch(order, 1, &err));
+    assert_int_equal(tarn_order_length(order), 2);
+    OK(tarn_order_fill(order, 0, 2, all, &err));
+    assert_int_equal(all[0] + all[1], 2);
+    changing[0] = -1;
+    FAILS(TARN_ERR_USAGE, "sample 0 is -1", tarn_order_set_epoch(order, 2, &err));
+    uint64_t again[2];
+    OK(tarn_order_fill(order, 0, 2, again, &err));
+    assert_memory_equal(all, again, sizeof again);
+    tarn_order_close(order);
+}
+
 /* --- State ------------------------------------------------------------------------- */
 
 /* Marks what all ranks of a run that goes on from a state see. */
@@ -834,6 +856,7 @@ int main(void)
         cmocka_unit_test(equal_batches_on_every_rank),
         cmocka_unit_test(seed_and_epoch_are_not_added),
         cmocka_unit_test(setting_the_epoch_is_opening_in_it),
+        cmocka_unit_test(arrays_may_change_between_epochs),
         cmocka_unit_test(resumed_anywhere_exactly_the_rest_comes),
         cmocka_unit_test(resumed_after_any_batch_exactly_the_rest_comes),
         cmocka_unit_test(a_state_is_one_line_of_json),
