@@ -217,9 +217,8 @@ tarn_status tarn_order_set_epoch(tarn_order *order, uint64_t epoch, tarn_error *
     tarn_order next = *order;
     next.o.epoch = epoch;
     next.made = NULL;
-    next.start = 0;
-    share_out(&next);
-    TARN_TRY(make(&next, err));
+    /* Measured anew: the arrays are the caller's, who may have changed them. */
+    TARN_TRY(measure_and_make(&next, 0, err));
     if (order->made) order->kind->drop(order->made);
     *order = next;
     return TARN_OK;

@@ -3,6 +3,8 @@
  * reference's orders in tests/interop/test_order.py. */
 #include "support.h"
 
+#include <pthread.h>
+
 static tarn_error err;
 
 enum { N = 157 };
@@ -450,6 +452,28 @@ static void setting_the_epoch_is_opening_in_it(void **state)
     }
 }
 
+static void arrays_may_change_between_epochs(void **state)
+{
+    (void)state;
+    double changing[] = {1, 2, 3, 4};
+    uint64_t all[4];
+    tarn_order_options o = options_of(TARN_ORDER_WEIGHTED_ONCE);
+    o.weights = changing;
+    tarn_order *order = open_order(4, &o);
+    assert_int_equal(tarn_order_length(order), 4);
+    changing[1] = changing[3] = 0;
+    OK(tarn_order_set_epoch(order, 1, &err));
+    assert_int_equal(tarn_order_length(order), 2);
+    OK(tarn_order_fill(order, 0, 2, all, &err));
+    assert_int_equal(all[0] + all[1], 2);
+    changing[0] = -1;
+    FAILS(TARN_ERR_USAGE, "sample 0 is -1", tarn_order_set_epoch(order, 2, &err));
+    uint64_t again[2];
+    OK(tarn_order_fill(order, 0, 2, again, &err));
+    assert_memory_equal(all, again, sizeof again);
+    tarn_order_close(order);
+}
+
 /* --- State ------------------------------------------------------------------------- */
 
 /* Marks what all ranks of a run that goes on from a state see. */
@@ -681,6 +705,52 @@ static void changed_states_do_no_harm(void **state)
     }
 }
 
+/* --- Threads ----------------------------------------------------------------------- */
+
+typedef struct reader {
+    const tarn_order *order;
+    const uint64_t *want;
+    uint64_t wrong;
+} reader;
+
+static void *read_all(void *context)
+{
+    reader *r = context;
+    uint64_t n = tarn_order_length(r->order), got[N], one;
+    for (int turn = 0; turn < 20; turn++) {
+        if (tarn_order_fill(r->order, 0, n, got, NULL) != TARN_OK) r->wrong++;
+        for (uint64_t i = 0; i < n; i++) {
+            r->wrong += got[i] != r->want[i];
+            if (tarn_order_at(r->order, i, &one, NULL) != TARN_OK || one != got[i])
+                r->wrong++;
+        }
+    }
+    return NULL;
+}
+
+static void threads_share_an_order(void **state)
+{
+    (void)state;
+    enum { THREADS = 8 };
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
+        tarn_order_options o = options_of((tarn_order_kind)k);
+        tarn_order *order = open_order(N, &o);
+        uint64_t *want = take_all(order);
+        pthread_t threads[THREADS];
+        reader readers[THREADS];
+        for (int t = 0; t < THREADS; t++) {
+            readers[t] = (reader){order, want, 0};
+            assert_int_equal(pthread_create(&threads[t], NULL, read_all, &readers[t]), 0);
+        }
+        for (int t = 0; t < THREADS; t++) {
+            pthread_join(threads[t], NULL);
+            assert_true(readers[t].wrong == 0);
+        }
+        free(want);
+        tarn_order_close(order);
+    }
+}
+
 /* --- Arguments --------------------------------------------------------------------- */
 
 static void arguments_that_make_no_sense_are_refused(void **state)
@@ -786,12 +856,14 @@ int main(void)
         cmocka_unit_test(equal_batches_on_every_rank),
         cmocka_unit_test(seed_and_epoch_are_not_added),
         cmocka_unit_test(setting_the_epoch_is_opening_in_it),
+        cmocka_unit_test(arrays_may_change_between_epochs),
         cmocka_unit_test(resumed_anywhere_exactly_the_rest_comes),
         cmocka_unit_test(resumed_after_any_batch_exactly_the_rest_comes),
         cmocka_unit_test(a_state_is_one_line_of_json),
         cmocka_unit_test(a_state_of_other_data_is_stale),
         cmocka_unit_test(texts_that_are_no_state_are_refused),
         cmocka_unit_test(changed_states_do_no_harm),
+        cmocka_unit_test(threads_share_an_order),
         cmocka_unit_test(arguments_that_make_no_sense_are_refused),
         cmocka_unit_test(nothing_is_an_order_too),
         cmocka_unit_test(kinds_have_names),
