@@ -14,6 +14,7 @@
 #include <tarn/fold.h>
 #include <tarn/gnz.h>
 #include <tarn/iac.h>
+#include <tarn/image.h>
 #include <tarn/index.h>
 #include <tarn/samples.h>
 #include <tarn/source.h>
