@@ -34,7 +34,7 @@ SIDE = 224
 
 
 def make(folder, count):
-    """Pictures with detail at every scale, about 500 x 375 as in ImageNet, and larger ones."""
+    """Pictures with detail at every scale, of the size and the bytes of ImageNet's, and larger ones."""
     import numpy as np
     import PIL.Image
     rng = np.random.default_rng(3)
@@ -45,7 +45,7 @@ def make(folder, count):
                 grain = PIL.Image.fromarray(rng.integers(0, 256, (size, size, 3)).astype("u1"))
                 image += np.asarray(grain.resize((width, height), PIL.Image.Resampling.BICUBIC)) * (30 / size ** 0.6)
             image = (image - image.min()) / (image.max() - image.min()) * 255
-            picture = PIL.Image.fromarray((image + rng.normal(0, 3, image.shape)).clip(0, 255).astype("u1"))
+            picture = PIL.Image.fromarray((image + rng.normal(0, 14, image.shape)).clip(0, 255).astype("u1"))
             picture.save(folder / f"{kind}_{i:03}.jpg", quality=90)
             if kind == "small":
                 picture.save(folder / f"{kind}_{i:03}.png", compress_level=6)

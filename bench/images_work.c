@@ -118,7 +118,7 @@ static void prepare(worker *w)
     w->turbo = tjInitDecompress();
     w->capacity = 64u << 20;
     w->pixels = malloc(w->capacity);
-    w->batch = malloc(sizeof(float) * BATCH * 3 * SIDE * SIDE);
+    w->batch = aligned_alloc(64, sizeof(float) * BATCH * 3 * SIDE * SIDE);
     if (!w->turbo || !w->pixels || !w->batch ||
         tarn_image_decoder_new(NULL, &w->decoder, NULL) != TARN_OK)
         fail("no memory");

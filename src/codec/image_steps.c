@@ -21,6 +21,7 @@ struct tarn_image_plan {
     size_t size;           /* bytes of a result */
     float single[4][256];  /* what each sample becomes */
     uint16_t half[4][256]; /* the same in half precision */
+    bool vector;           /* tarn__planes_avx2 gives exactly that, too */
 };
 
 /* --- Plans ---------------------------------------------------------------------- */
@@ -85,6 +86,21 @@ static void make_tables(tarn_image_plan *plan)
         }
 }
 
+/* Whether the vector loop may be used: it is tried on every sample there is. */
+static bool can_use_vector(const tarn_image_plan *plan)
+{
+    const tarn_image_steps *s = &plan->steps;
+    unsigned char row[256 * 3];
+    float planes[3][256];
+    if (!tarn__avx2_there() || s->channels != 3 || s->type != TARN_IMAGE_F32 ||
+        s->layout != TARN_IMAGE_CHW)
+        return false;
+    for (size_t i = 0; i < sizeof row; i++)
+        row[i] = (unsigned char)(i / 3);
+    tarn__planes_avx2(row, 256, false, s->mean, s->std, planes[0], 256);
+    return !memcmp(planes, plan->single, sizeof planes);
+}
+
 static size_t type_size(tarn_image_type type)
 {
     return type == TARN_IMAGE_U8 ? 1 : type == TARN_IMAGE_F16 ? 2 : 4;
@@ -101,6 +117,7 @@ tarn_status tarn_image_plan_new(const tarn_image_steps *steps, tarn_image_plan *
     plan->steps = s;
     plan->size = (size_t)s.width * s.height * s.channels * type_size(s.type);
     make_tables(plan);
+    plan->vector = can_use_vector(plan);
     *out = plan;
     return TARN_OK;
 }
@@ -249,21 +266,22 @@ typedef struct target {
     bool flip;
 } target;
 
-/* A sample's place: x of row y, channel c, in either layout. */
+/* The samples of row y from column begin on, each to its place in either layout. */
 #define PUT_ROW(type, value)                                                             \
-    static void put_##type(const target *t, uint32_t y, const unsigned char *row)        \
+    static void put_##type(const target *t, uint32_t y, const unsigned char *row,        \
+                           size_t begin)                                                 \
     {                                                                                    \
         const tarn_image_steps *s = &t->plan->steps;                                     \
         size_t width = s->width, channels = s->channels;                                 \
         bool planes = s->layout == TARN_IMAGE_CHW;                                       \
         size_t step = planes ? 1 : channels;                                             \
+        ptrdiff_t next = t->flip ? -(ptrdiff_t)channels : (ptrdiff_t)channels;           \
         for (size_t c = 0; c < channels; c++) {                                          \
-            size_t begin =                                                               \
-                planes ? (c * s->height + y) * width : y * width * channels + c;         \
-            type *out = (type *)t->out + begin;                                          \
-            const unsigned char *p = row + c + (t->flip ? (width - 1) * channels : 0);   \
-            ptrdiff_t next = t->flip ? -(ptrdiff_t)channels : (ptrdiff_t)channels;       \
-            for (size_t x = 0; x < width; x++, p += next)                                \
+            size_t at = planes ? (c * s->height + y) * width : y * width * channels + c; \
+            type *out = (type *)t->out + at;                                             \
+            const unsigned char *p =                                                     \
+                row + c + (t->flip ? width - 1 - begin : begin) * channels;              \
+            for (size_t x = begin; x < width; x++, p += next)                            \
                 out[x * step] = (type)(value);                                           \
         }                                                                                \
     }
@@ -277,15 +295,19 @@ static void put_row(void *context, uint32_t y, const unsigned char *row)
 {
     const target *t = context;
     const tarn_image_steps *s = &t->plan->steps;
-    size_t bytes = (size_t)s->width * s->channels;
+    size_t bytes = (size_t)s->width * s->channels, done = 0;
+    if (t->plan->vector)
+        done = tarn__planes_avx2(row, s->width, t->flip, s->mean, s->std,
+                                 (float *)t->out + (size_t)y * s->width,
+                                 (size_t)s->width * s->height);
     if (s->type == TARN_IMAGE_F32)
-        put_float(t, y, row);
+        put_float(t, y, row, done);
     else if (s->type == TARN_IMAGE_F16)
-        put_uint16_t(t, y, row);
+        put_uint16_t(t, y, row, 0);
     else if (!t->flip && s->layout == TARN_IMAGE_HWC)
         memcpy((unsigned char *)t->out + y * bytes, row, bytes);
     else
-        put_uint8_t(t, y, row);
+        put_uint8_t(t, y, row, 0);
 }
 
 /* --- Running -------------------------------------------------------------------- */

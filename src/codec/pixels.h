@@ -54,14 +54,23 @@ TARN_CHECKED tarn_status tarn__resize_run(tarn__resizer *resizer,
                                           tarn_error *err);
 void tarn__resizer_release(tarn__resizer *resizer);
 
-/* The loops in AVX2, and whether this machine has it. Across reads up to 8 pixels behind
- * the end of a line, and writes a byte behind the last pixel; down keeps to its bytes. */
+/* The loops in AVX2, and whether this machine has it. Across makes TARN__ROWS rows of as
+ * many lines; it reads up to 8 pixels behind the end of a line, and writes a byte
+ * behind the last pixel. Down keeps to its bytes. */
+enum { TARN__ROWS = 4 };
 bool tarn__avx2_there(void);
-void tarn__across_avx2(const tarn__axis *axis, const unsigned char *line,
-                       unsigned channels, unsigned char *out);
+void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
+                       size_t line_stride, unsigned channels, unsigned char *out,
+                       size_t stride);
 void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t count,
                      const int16_t *high, const int16_t *low, size_t bytes,
                      unsigned char *out);
+
+/* Pixels of three channels as floats in three planes, from the left or the right, and how
+ * many were done: a multiple of 8. The quotients are corrected to what dividing gives,
+ * which is certain only where all 256 samples have been tried. */
+size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
+                         const float *mean, const float *std, float *out, size_t plane);
 
 /* --- The decoder -------------------------------------------------------------------- */
 

@@ -171,18 +171,24 @@ typedef struct work {
     tarn__resizer *r;
     const tarn__resize_job *job;
     tarn__axis x, y;
+    size_t line_stride, row_stride; /* of the resizer's lines and rows, TARN__ROWS each */
     uint64_t max_size;
 } work;
 
-static void one_across(const work *w, const unsigned char *line, unsigned char *out)
+/* TARN__ROWS rows of as many lines. */
+static void some_across(const work *w, unsigned char *out, size_t stride)
 {
     unsigned channels = w->job->from.channels;
-    if (w->x.same)
-        memcpy(out, line, (size_t)w->x.size * channels);
-    else if (w->r->plain)
-        across(&w->x, line, channels, out);
-    else
-        tarn__across_avx2(&w->x, line, channels, out);
+    const unsigned char *lines = w->r->line.data;
+    if (!w->x.same && !w->r->plain) {
+        tarn__across_avx2(&w->x, lines, w->line_stride, channels, out, stride);
+        return;
+    }
+    for (unsigned i = 0; i < TARN__ROWS; i++, lines += w->line_stride, out += stride)
+        if (w->x.same)
+            memcpy(out, lines, (size_t)w->x.size * channels);
+        else
+            across(&w->x, lines, channels, out);
 }
 
 /* rows begins with row w->y.first. */
@@ -239,11 +245,11 @@ static tarn_status across_first(const work *w, tarn_error *err)
     unsigned channels = w->job->from.channels;
     uint32_t rows = w->y.last - w->y.first;
     size_t bytes = (size_t)w->job->width * channels, stride;
-    TARN_TRY(need_rows(&r->rows, rows, bytes, w->max_size, &stride, err));
-    unsigned char *out = r->rows.data;
-    for (uint32_t y = 0; y < rows; y++, out += stride) {
-        load_line(w, w->y.first + y, r->line.data);
-        one_across(w, r->line.data, out);
+    TARN_TRY(need_rows(&r->rows, rows + TARN__ROWS, bytes, w->max_size, &stride, err));
+    for (uint32_t y = 0; y < rows; y += TARN__ROWS) {
+        for (uint32_t i = 0; i < TARN__ROWS && y + i < rows; i++)
+            load_line(w, w->y.first + y + i, r->line.data + i * w->line_stride);
+        some_across(w, r->rows.data + y * stride, stride);
     }
     /* Columns in the padding are added up too: that is faster than leaving them out. */
     size_t whole = (bytes + 15) & ~(size_t)15;
@@ -269,10 +275,13 @@ static tarn_status down_first(const work *w, tarn_error *err)
             load_line(w, w->y.first + y, r->rows.data + y * stride);
         rows = r->rows.data;
     }
-    for (uint32_t y = 0; y < w->job->height; y++) {
-        one_down(w, rows, stride, y, bytes, r->line.data);
-        one_across(w, r->line.data, r->row.data);
-        give(w, y, r->row.data);
+    for (uint32_t y = 0; y < w->job->height; y += TARN__ROWS) {
+        uint32_t some = w->job->height - y < TARN__ROWS ? w->job->height - y : TARN__ROWS;
+        for (uint32_t i = 0; i < some; i++)
+            one_down(w, rows, stride, y + i, bytes, r->line.data + i * w->line_stride);
+        some_across(w, r->row.data, w->row_stride);
+        for (uint32_t i = 0; i < some; i++)
+            give(w, y + i, r->row.data + i * w->row_stride);
     }
     return TARN_OK;
 }
@@ -331,11 +340,12 @@ tarn_status tarn__resize_run(tarn__resizer *r, const tarn__resize_job *job,
     span y = span_of(job->box[1], job->box[3], job->full_height, job->from.height);
     TARN_TRY(make_axis(&w.x, &r->weights[0], &x, job->left, job->width, max_size, err));
     TARN_TRY(make_axis(&w.y, &r->weights[1], &y, job->top, job->height, max_size, err));
-    size_t line = padded((size_t)(w.x.last - w.x.first) * channels + 8u * channels);
-    TARN_TRY(tarn__scratch_need(&r->line, line, max_size, err));
-    memset(r->line.data, 0, line);
-    TARN_TRY(tarn__scratch_need(&r->row, padded((size_t)job->width * channels), max_size,
-                                err));
+    size_t used = (size_t)(w.x.last - w.x.first) * channels;
+    TARN_TRY(need_rows(&r->line, TARN__ROWS, used + 8u * channels, max_size,
+                       &w.line_stride, err));
+    TARN_TRY(need_rows(&r->row, TARN__ROWS, (size_t)job->width * channels, max_size,
+                       &w.row_stride, err));
+    memset(r->line.data, 0, TARN__ROWS * w.line_stride);
     return goes_down_first(job) ? down_first(&w, err) : across_first(&w, err);
 }
 
