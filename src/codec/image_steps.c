@@ -275,20 +275,19 @@ typedef struct target {
         size_t width = s->width, channels = s->channels;                                 \
         bool planes = s->layout == TARN_IMAGE_CHW;                                       \
         size_t step = planes ? 1 : channels;                                             \
-        ptrdiff_t next = t->flip ? -(ptrdiff_t)channels : (ptrdiff_t)channels;           \
         for (size_t c = 0; c < channels; c++) {                                          \
             size_t at = planes ? (c * s->height + y) * width : y * width * channels + c; \
             type *out = (type *)t->out + at;                                             \
-            const unsigned char *p =                                                     \
-                row + c + (t->flip ? width - 1 - begin : begin) * channels;              \
-            for (size_t x = begin; x < width; x++, p += next)                            \
+            for (size_t x = begin; x < width; x++) {                                     \
+                unsigned v = row[(t->flip ? width - 1 - x : x) * channels + c];          \
                 out[x * step] = (type)(value);                                           \
+            }                                                                            \
         }                                                                                \
     }
 
-PUT_ROW(uint8_t, *p)
-PUT_ROW(uint16_t, t->plan->half[c][*p])
-PUT_ROW(float, t->plan->single[c][*p])
+PUT_ROW(uint8_t, v)
+PUT_ROW(uint16_t, t->plan->half[c][v])
+PUT_ROW(float, t->plan->single[c][v])
 #undef PUT_ROW
 
 static void put_row(void *context, uint32_t y, const unsigned char *row)
