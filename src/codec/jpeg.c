@@ -58,11 +58,20 @@ tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
 }
 
 /* A warning that pixels are missing is an error; of the others (a few stray bytes, which
- * some cameras leave) nobody sees anything. */
+ * some cameras leave) nobody sees anything. An error that ends decoding after a warning
+ * is a warning to tjGetErrorCode, so the text decides: it is that of the last thing said.
+ */
 static bool is_fatal(tjhandle handle)
 {
-    return tjGetErrorCode(handle) == TJERR_FATAL ||
-           strstr(tjGetErrorStr2(handle), "remature end");
+    static const char *const harmless[] = {"Corrupt JPEG data", "Invalid SOS parameters",
+                                           "Inconsistent progression", "Unknown Adobe",
+                                           "Warning:"};
+    const char *text = tjGetErrorStr2(handle);
+    if (tjGetErrorCode(handle) == TJERR_FATAL || strstr(text, "remature end"))
+        return true;
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        if (!strncmp(text, harmless[i], strlen(harmless[i]))) return false;
+    return true;
 }
 
 tarn_status tarn__jpeg_head(void *handle, const void *data, size_t size,
