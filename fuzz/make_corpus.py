@@ -17,6 +17,7 @@ import tempfile
 import zlib
 
 from corpus_gnz import array_files
+from corpus_image import filtered_png, images
 
 ROOT = pathlib.Path(__file__).resolve().parent
 CORPUS = ROOT / "corpus"
@@ -510,13 +511,7 @@ def chunk(data):
 
 
 def png(width, height, depth, colour, rows):
-    def part(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    # A stored block, so that the bytes do not depend on the version of zlib.
-    raw = b"".join(b"\0" + row for row in rows)
-    flat = b"\x78\1\1" + struct.pack("<HH", len(raw), len(raw) ^ 0xffff) + raw
-    return (b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)) +
-            part(b"IDAT", flat + struct.pack(">I", zlib.adler32(raw))) + part(b"IEND", b""))
+    return filtered_png(width, height, depth, colour, [b"\0" + row for row in rows])
 
 
 def field_seeds():
@@ -670,7 +665,7 @@ def corpus():
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
                           ("urls", urls()), ("http", answers()), ("gnz", array_files()),
-                          ("journal", journals()), ("order", states())):
+                          ("journal", journals()), ("order", states()), ("image", images())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

@@ -15,6 +15,7 @@
 #include <tarn/fold.h>
 #include <tarn/gnz.h>
 #include <tarn/iac.h>
+#include <tarn/image.h>
 #include <tarn/index.h>
 #include <tarn/order.h>
 #include <tarn/samples.h>

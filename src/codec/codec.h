@@ -4,6 +4,7 @@
 #define TARN_CODEC_CODEC_H
 
 #include <tarn/codec.h>
+#include <tarn/image.h>
 
 #include "base/buf.h"
 
@@ -97,6 +98,46 @@ TARN_CHECKED tarn_status tarn__webp_decode(const void *data, size_t size,
 TARN_CHECKED tarn_status tarn__ppm_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
+
+/* --- Images into memory --------------------------------------------------------- */
+
+/* What the first bytes are, or 0. */
+tarn_image_format tarn__image_format(const void *data, size_t size);
+
+/* Each head fills in all of the info. An into writes 8-bit samples to out, whose members
+ * are all set: width and height are the image's, for JPEG or a scaled size of it;
+ * channels are 1, 3 or 4 for JPEG, 3 or 4 for WebP, the info's for PPM, and for PNG what
+ * tarn__png_channels says. The rows of PNG and PPM lie one after the other. */
+void *tarn__jpeg_new(void); /* NULL when memory is short */
+void tarn__jpeg_free(void *handle);
+TARN_CHECKED tarn_status tarn__jpeg_head(void *handle, const void *data, size_t size,
+                                         tarn_image_info *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jpeg_into(void *handle, const void *data, size_t size,
+                                         const tarn_image *out, tarn_error *err);
+
+/* *out_png is good for one tarn__png_into and to be closed. */
+TARN_CHECKED tarn_status tarn__png_open(const void *data, size_t size, void **out_png,
+                                        tarn_image_info *out, tarn_error *err);
+void tarn__png_close(void *png);
+/* What it can give on the way to 1, 3 or 4 channels. */
+unsigned tarn__png_channels(void *png, unsigned wanted);
+TARN_CHECKED tarn_status tarn__png_into(void *png, const tarn_image *out,
+                                        tarn_error *err);
+
+TARN_CHECKED tarn_status tarn__webp_head(const void *data, size_t size,
+                                         tarn_image_info *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__webp_into(const void *data, size_t size,
+                                         const tarn_image *out, tarn_error *err);
+
+TARN_CHECKED tarn_status tarn__ppm_head(const void *data, size_t size,
+                                        tarn_image_info *out, size_t *out_at,
+                                        bool *out_deep, tarn_error *err);
+TARN_CHECKED tarn_status tarn__ppm_into(const void *data, size_t size,
+                                        const tarn_image *out, tarn_error *err);
+
+/* 1, 3 or 4 channels of 1 or 3, or the same. */
+void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned char *to,
+                          unsigned want, uint64_t count);
 
 /* --- Compression ---------------------------------------------------------------- */
 

@@ -162,9 +162,13 @@ static unsigned char luma(const unsigned char *rgb)
                        16);
 }
 
-static void change(const unsigned char *from, unsigned have, unsigned char *to,
-                   unsigned want, uint64_t count)
+void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned char *to,
+                          unsigned want, uint64_t count)
 {
+    if (have == want) {
+        memcpy(to, from, count * want);
+        return;
+    }
     for (uint64_t i = 0; i < count; i++, from += have, to += want) {
         if (want == 1) {
             to[0] = luma(from);
@@ -187,26 +191,39 @@ tarn_status tarn__pixels_change(tarn_value *value, unsigned channels,
     tarn_status status =
         tarn__pixels_make(&changed, width, height, channels, 8, options, err);
     if (status == TARN_OK)
-        change(old->data, have, changed.arrays->data, channels, (uint64_t)width * height);
+        tarn__pixels_convert(old->data, have, changed.arrays->data, channels,
+                             (uint64_t)width * height);
     tarn_value_release(value);
     *value = changed;
     return status;
 }
 
 /* By its first bytes, whatever the name says: people give JPEGs the name .png. */
-TARN__DECODER(tarn__decode_image)
+tarn_image_format tarn__image_format(const void *data, size_t size)
 {
     const unsigned char *p = data;
+    if (size >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8)) return TARN_IMAGE_PNG;
+    if (size >= 3 && !memcmp(p, "\xff\xd8\xff", 3)) return TARN_IMAGE_JPEG;
+    if (size >= 12 && !memcmp(p, "RIFF", 4) && !memcmp(p + 8, "WEBP", 4))
+        return TARN_IMAGE_WEBP;
+    if (size >= 3 && p[0] == 'P' && (p[1] == '5' || p[1] == '6')) return TARN_IMAGE_PPM;
+    return 0;
+}
+
+TARN__DECODER(tarn__decode_image)
+{
     if (options->channels == 2 || options->channels > 4)
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
-    if (size >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8))
+    switch (tarn__image_format(data, size)) {
+    case TARN_IMAGE_PNG:
         return tarn__png_decode(data, size, options, out, err);
-    if (size >= 3 && !memcmp(p, "\xff\xd8\xff", 3))
+    case TARN_IMAGE_JPEG:
         return tarn__jpeg_decode(data, size, options, out, err);
-    if (size >= 12 && !memcmp(p, "RIFF", 4) && !memcmp(p + 8, "WEBP", 4))
+    case TARN_IMAGE_WEBP:
         return tarn__webp_decode(data, size, options, out, err);
-    if (size >= 3 && p[0] == 'P' && (p[1] == '5' || p[1] == '6'))
+    case TARN_IMAGE_PPM:
         return tarn__ppm_decode(data, size, options, out, err);
+    }
     return tarn__fail(err, TARN_ERR_FORMAT,
                       "a field .%s that is no PNG, JPEG, WebP or binary PPM", extension);
 }
@@ -266,14 +283,14 @@ static bool ppm_number(ppm *p, uint32_t *out)
 }
 
 /* Samples of 16 bits, high byte first; of 8 where fewer are asked for. */
-static void ppm_samples(const unsigned char *from, bool deep, const tarn_array *array)
+static void ppm_samples(const unsigned char *from, bool deep, void *to, bool to_deep,
+                        uint64_t count)
 {
-    uint64_t count = tarn_array_count(array);
-    unsigned char *bytes = array->data;
-    uint16_t *words = array->data;
+    unsigned char *bytes = to;
+    uint16_t *words = to;
     if (!deep)
         memcpy(bytes, from, count);
-    else if (array->dtype.size == 1)
+    else if (!to_deep)
         for (uint64_t i = 0; i < count; i++)
             bytes[i] = from[2 * i];
     else
@@ -281,9 +298,9 @@ static void ppm_samples(const unsigned char *from, bool deep, const tarn_array *
             words[i] = (uint16_t)(from[2 * i] << 8 | from[2 * i + 1]);
 }
 
-tarn_status tarn__ppm_decode(const void *data, size_t size,
-                             const tarn_decode_options *options, tarn_value *out,
-                             tarn_error *err)
+/* Also checks that all the pixels are there. */
+tarn_status tarn__ppm_head(const void *data, size_t size, tarn_image_info *out,
+                           size_t *out_at, bool *out_deep, tarn_error *err)
 {
     ppm p = {.data = data, .size = size, .at = 2};
     uint32_t width, height, most;
@@ -301,9 +318,38 @@ tarn_status tarn__ppm_decode(const void *data, size_t size,
         size - p.at < bytes)
         return tarn__fail(err, TARN_ERR_TRUNCATED,
                           "PPM: fewer pixels than the header says");
-    TARN_TRY(tarn__pixels_make(out, width, height, channels,
-                               deep && !options->channels ? 16 : 8, options, err));
-    ppm_samples(p.data + p.at, deep, out->arrays);
+    *out = (tarn_image_info){
+        .format = TARN_IMAGE_PPM, .width = width, .height = height, .channels = channels};
+    *out_at = p.at;
+    *out_deep = deep;
+    return TARN_OK;
+}
+
+tarn_status tarn__ppm_into(const void *data, size_t size, const tarn_image *out,
+                           tarn_error *err)
+{
+    tarn_image_info info;
+    size_t at;
+    bool deep;
+    TARN_TRY(tarn__ppm_head(data, size, &info, &at, &deep, err));
+    ppm_samples((const unsigned char *)data + at, deep, out->data, false,
+                (uint64_t)info.width * info.height * info.channels);
+    return TARN_OK;
+}
+
+tarn_status tarn__ppm_decode(const void *data, size_t size,
+                             const tarn_decode_options *options, tarn_value *out,
+                             tarn_error *err)
+{
+    tarn_image_info info;
+    size_t at;
+    bool deep;
+    TARN_TRY(tarn__ppm_head(data, size, &info, &at, &deep, err));
+    bool to_deep = deep && !options->channels;
+    TARN_TRY(tarn__pixels_make(out, info.width, info.height, info.channels,
+                               to_deep ? 16 : 8, options, err));
+    ppm_samples((const unsigned char *)data + at, deep, out->arrays->data, to_deep,
+                tarn_array_count(out->arrays));
     return options->channels ? tarn__pixels_change(out, options->channels, options, err)
                              : TARN_OK;
 }

@@ -58,35 +58,78 @@ tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
 }
 
 /* A warning that pixels are missing is an error; of the others (a few stray bytes, which
- * some cameras leave) nobody sees anything. */
+ * some cameras leave) nobody sees anything. An error that ends decoding after a warning
+ * is a warning to tjGetErrorCode, so the text decides: it is that of the last thing said.
+ */
 static bool is_fatal(tjhandle handle)
 {
-    return tjGetErrorCode(handle) == TJERR_FATAL ||
-           strstr(tjGetErrorStr2(handle), "remature end");
+    static const char *const harmless[] = {"Corrupt JPEG data", "Invalid SOS parameters",
+                                           "Inconsistent progression", "Unknown Adobe",
+                                           "Warning:"};
+    const char *text = tjGetErrorStr2(handle);
+    if (tjGetErrorCode(handle) == TJERR_FATAL || strstr(text, "remature end"))
+        return true;
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        if (!strncmp(text, harmless[i], strlen(harmless[i]))) return false;
+    return true;
+}
+
+tarn_status tarn__jpeg_head(void *handle, const void *data, size_t size,
+                            tarn_image_info *out, tarn_error *err)
+{
+    int width = 0, height = 0, sampling = -1, space = -1;
+    if (tjDecompressHeader3(handle, data, size, &width, &height, &sampling, &space) != 0)
+        return failed(err, handle);
+    /* Tables without an image are a JPEG too, to TurboJPEG: it sets nothing then. */
+    if (width <= 0 || height <= 0)
+        return tarn__fail(err, TARN_ERR_FORMAT, "JPEG: it ends before the image begins");
+    if (space == TJCS_CMYK || space == TJCS_YCCK)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "JPEG: four inks are not decoded");
+    *out = (tarn_image_info){.format = TARN_IMAGE_JPEG,
+                             .width = (uint32_t)width,
+                             .height = (uint32_t)height,
+                             .channels = space == TJCS_GRAY ? 1 : 3};
+    return TARN_OK;
+}
+
+tarn_status tarn__jpeg_into(void *handle, const void *data, size_t size,
+                            const tarn_image *out, tarn_error *err)
+{
+    int format = out->channels == 1   ? TJPF_GRAY
+                 : out->channels == 3 ? TJPF_RGB
+                                      : TJPF_RGBA;
+    if (out->stride > INT32_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE, "rows more than 2^31 bytes apart");
+    if (tjDecompress2(handle, data, size, out->data, (int)out->width, (int)out->stride,
+                      (int)out->height, format, TJFLAG_LIMITSCANS) != 0 &&
+        is_fatal(handle))
+        return failed(err, handle);
+    return TARN_OK;
 }
 
 static tarn_status decompress(tjhandle handle, const void *data, size_t size,
                               const tarn_decode_options *options, tarn_value *out,
                               tarn_error *err)
 {
-    int width, height, sampling, space;
-    if (tjDecompressHeader3(handle, data, size, &width, &height, &sampling, &space) != 0)
-        return failed(err, handle);
-    if (space == TJCS_CMYK || space == TJCS_YCCK)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "JPEG: four inks are not decoded");
-    unsigned channels = options->channels    ? options->channels
-                        : space == TJCS_GRAY ? 1
-                                             : 3;
-    int format = channels == 1 ? TJPF_GRAY : channels == 3 ? TJPF_RGB : TJPF_RGBA;
-    TARN_TRY(tarn__pixels_make(out, (uint32_t)width, (uint32_t)height, channels, 8,
-                               options, err));
-    if (tjDecompress2(handle, data, size, out->arrays->data, width, 0, height, format,
-                      TJFLAG_LIMITSCANS) != 0 &&
-        is_fatal(handle)) {
-        tarn_value_release(out);
-        return failed(err, handle);
-    }
-    return TARN_OK;
+    tarn_image_info info;
+    TARN_TRY(tarn__jpeg_head(handle, data, size, &info, err));
+    unsigned channels = options->channels ? options->channels : info.channels;
+    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
+    tarn_image image = {out->arrays->data, info.width, info.height, channels,
+                        (size_t)info.width * channels};
+    tarn_status status = tarn__jpeg_into(handle, data, size, &image, err);
+    if (status != TARN_OK) tarn_value_release(out);
+    return status;
+}
+
+void *tarn__jpeg_new(void)
+{
+    return tjInitDecompress();
+}
+
+void tarn__jpeg_free(void *handle)
+{
+    if (handle) tjDestroy(handle);
 }
 
 tarn_status tarn__jpeg_decode(const void *data, size_t size,

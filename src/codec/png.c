@@ -80,28 +80,47 @@ static plan plan_of(const struct spng_ihdr *head, bool transparent, unsigned wan
                   head->bit_depth, false};
 }
 
+static tarn_status begin(spng_ctx *png, const void *data, size_t size,
+                         struct spng_ihdr *head, tarn_error *err)
+{
+    int code = spng_set_chunk_limits(png, CHUNK_LIMIT, CHUNK_LIMIT);
+    if (!code) code = spng_set_png_buffer(png, data, size);
+    if (!code) code = spng_get_ihdr(png, head);
+    return code ? failed(err, code) : TARN_OK;
+}
+
+static bool is_transparent(spng_ctx *png)
+{
+    struct spng_trns trns;
+    return spng_get_trns(png, &trns) == 0;
+}
+
+static tarn_status finish(spng_ctx *png, const plan *p, void *out, size_t size,
+                          tarn_error *err)
+{
+    size_t need;
+    int code = spng_decoded_image_size(png, p->format, &need);
+    if (!code && need != size) code = SPNG_EFMT;
+    if (!code) code = spng_decode_image(png, out, need, p->format, p->flags);
+    /* What is behind the pixels too: the checksum of the last of them stands there. */
+    if (!code) code = spng_decode_chunks(png);
+    return code ? failed(err, code) : TARN_OK;
+}
+
 static tarn_status read_png(spng_ctx *png, const void *data, size_t size,
                             const tarn_decode_options *options, tarn_value *out,
                             tarn_error *err)
 {
     struct spng_ihdr head;
-    struct spng_trns trns;
-    size_t need;
-    int code = spng_set_chunk_limits(png, CHUNK_LIMIT, CHUNK_LIMIT);
-    if (!code) code = spng_set_png_buffer(png, data, size);
-    if (!code) code = spng_get_ihdr(png, &head);
-    if (code) return failed(err, code);
-    plan p = plan_of(&head, spng_get_trns(png, &trns) == 0, options->channels);
+    TARN_TRY(begin(png, data, size, &head, err));
+    plan p = plan_of(&head, is_transparent(png), options->channels);
     TARN_TRY(tarn__pixels_make(out, head.width, head.height, p.channels, p.bits, options,
                                err));
-    code = spng_decoded_image_size(png, p.format, &need);
-    if (!code && need != tarn_array_bytes(out->arrays)) code = SPNG_EFMT;
-    if (!code) code = spng_decode_image(png, out->arrays->data, need, p.format, p.flags);
-    /* What is behind the pixels too: the checksum of the last of them stands there. */
-    if (!code) code = spng_decode_chunks(png);
-    if (code) {
+    tarn_status status =
+        finish(png, &p, out->arrays->data, tarn_array_bytes(out->arrays), err);
+    if (status != TARN_OK) {
         tarn_value_release(out);
-        return failed(err, code);
+        return status;
     }
     return p.to_grey ? tarn__pixels_change(out, 1, options, err) : TARN_OK;
 }
@@ -115,4 +134,54 @@ tarn_status tarn__png_decode(const void *data, size_t size,
     tarn_status status = read_png(png, data, size, options, out, err);
     spng_ctx_free(png);
     return status;
+}
+
+/* --- Into memory ---------------------------------------------------------------- */
+
+/* libspng has no way of using a context twice, so there is one for each image. */
+tarn_status tarn__png_open(const void *data, size_t size, void **out_png,
+                           tarn_image_info *out, tarn_error *err)
+{
+    struct spng_ihdr head;
+    spng_ctx *png = spng_ctx_new(0);
+    *out_png = NULL;
+    if (!png) return tarn__fail_memory(err);
+    tarn_status status = begin(png, data, size, &head, err);
+    if (status != TARN_OK) {
+        spng_ctx_free(png);
+        return status;
+    }
+    bool grey = head.color_type == SPNG_COLOR_TYPE_GRAYSCALE;
+    bool alpha = head.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ||
+                 head.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA ||
+                 is_transparent(png);
+    *out = (tarn_image_info){.format = TARN_IMAGE_PNG,
+                             .width = head.width,
+                             .height = head.height,
+                             .channels = alpha  ? 4
+                                         : grey ? 1
+                                                : 3};
+    *out_png = png;
+    return TARN_OK;
+}
+
+void tarn__png_close(void *png)
+{
+    if (png) spng_ctx_free(png);
+}
+
+unsigned tarn__png_channels(void *png, unsigned wanted)
+{
+    struct spng_ihdr head;
+    if (spng_get_ihdr(png, &head)) return wanted;
+    return plan_of(&head, false, wanted).channels;
+}
+
+tarn_status tarn__png_into(void *png, const tarn_image *out, tarn_error *err)
+{
+    struct spng_ihdr head;
+    int code = spng_get_ihdr(png, &head);
+    if (code) return failed(err, code);
+    plan p = plan_of(&head, false, out->channels);
+    return finish(png, &p, out->data, out->stride * out->height, err);
 }

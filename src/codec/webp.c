@@ -84,14 +84,32 @@ tarn_status tarn__webp_encode(const tarn__pixels *pixels,
 
 /* --- Reading -------------------------------------------------------------------- */
 
-static tarn_status decode_into(const void *data, size_t size, unsigned channels,
-                               const tarn_array *array, tarn_error *err)
+tarn_status tarn__webp_head(const void *data, size_t size, tarn_image_info *out,
+                            tarn_error *err)
 {
-    int stride = (int)(array->shape[1] * channels);
-    size_t bytes = tarn_array_bytes(array);
-    const uint8_t *done = channels == 4
-                              ? WebPDecodeRGBAInto(data, size, array->data, bytes, stride)
-                              : WebPDecodeRGBInto(data, size, array->data, bytes, stride);
+    WebPBitstreamFeatures f;
+    if (WebPGetFeatures(data, size, &f) != VP8_STATUS_OK)
+        return tarn__fail(err, TARN_ERR_FORMAT, "WebP: a header that is malformed");
+    if (f.has_animation)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "WebP: animations are not decoded");
+    *out = (tarn_image_info){.format = TARN_IMAGE_WEBP,
+                             .width = (uint32_t)f.width,
+                             .height = (uint32_t)f.height,
+                             .channels = f.has_alpha ? 4 : 3};
+    return TARN_OK;
+}
+
+tarn_status tarn__webp_into(const void *data, size_t size, const tarn_image *out,
+                            tarn_error *err)
+{
+    size_t row = (size_t)out->width * out->channels;
+    size_t bytes = (out->height - 1) * out->stride + row;
+    if (out->stride > INT32_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE, "rows more than 2^31 bytes apart");
+    int stride = (int)out->stride;
+    const uint8_t *done = out->channels == 4
+                              ? WebPDecodeRGBAInto(data, size, out->data, bytes, stride)
+                              : WebPDecodeRGBInto(data, size, out->data, bytes, stride);
     return done ? TARN_OK
                 : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or cut short");
 }
@@ -100,17 +118,15 @@ tarn_status tarn__webp_decode(const void *data, size_t size,
                               const tarn_decode_options *options, tarn_value *out,
                               tarn_error *err)
 {
-    WebPBitstreamFeatures f;
-    if (WebPGetFeatures(data, size, &f) != VP8_STATUS_OK)
-        return tarn__fail(err, TARN_ERR_FORMAT, "WebP: a header that is malformed");
-    if (f.has_animation)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "WebP: animations are not decoded");
-    unsigned channels = options->channels ? options->channels : f.has_alpha ? 4 : 3;
+    tarn_image_info info;
+    TARN_TRY(tarn__webp_head(data, size, &info, err));
+    unsigned channels = options->channels ? options->channels : info.channels;
     bool to_grey = channels == 1;
     if (to_grey) channels = 3;
-    TARN_TRY(tarn__pixels_make(out, (uint32_t)f.width, (uint32_t)f.height, channels, 8,
-                               options, err));
-    tarn_status status = decode_into(data, size, channels, out->arrays, err);
+    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
+    tarn_image image = {out->arrays->data, info.width, info.height, channels,
+                        (size_t)info.width * channels};
+    tarn_status status = tarn__webp_into(data, size, &image, err);
     if (status != TARN_OK) {
         tarn_value_release(out);
         return status;

@@ -1,0 +1,166 @@
+/* Contestants of bench/images.py: images/s of one way to bring a folder's images into
+ * memory.
+ *
+ *   images_work WAY THREADS SECONDS FILE...
+ *
+ * WAY: turbo   TurboJPEG alone, a handle per thread, RGB
+ *      decode  tarn_image_decode, RGB
+ *      steps   random part, 224 x 224, flip, float, planes; JPEGs reduced where possible
+ *      exact   the same with JPEGs decoded whole */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <turbojpeg.h>
+
+#include <tarn/tarn.h>
+
+#define SIDE  224
+#define BATCH 64 /* results go to places in turn, as in batches */
+
+typedef struct file {
+    unsigned char *data;
+    size_t size;
+} file;
+
+static file *files;
+static size_t file_count;
+static const char *way;
+static double seconds;
+static const tarn_image_plan *plan;
+
+/* Processor time of this thread: what others do on the machine does not count. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "images_work: %s\n", what);
+    exit(1);
+}
+
+static file load(const char *path)
+{
+    FILE *in = fopen(path, "rb");
+    file f = {malloc(64u << 20), 0};
+    if (!in || !f.data) fail(path);
+    f.size = fread(f.data, 1, 64u << 20, in);
+    fclose(in);
+    f.data = realloc(f.data, f.size);
+    return f;
+}
+
+typedef struct worker {
+    pthread_t thread;
+    size_t number;
+    tjhandle turbo;
+    tarn_image_decoder *decoder;
+    unsigned char *pixels;
+    size_t capacity;
+    float *batch;
+    size_t done;
+    double took;
+} worker;
+
+static void turbo(worker *w, const file *f)
+{
+    int width, height, sampling, space;
+    if (tjDecompressHeader3(w->turbo, f->data, f->size, &width, &height, &sampling,
+                            &space))
+        fail("header");
+    if ((size_t)width * (size_t)height * 3 > w->capacity) fail("too large");
+    if (tjDecompress2(w->turbo, f->data, f->size, w->pixels, width, 0, height, TJPF_RGB,
+                      0))
+        fail("pixels");
+}
+
+static void one(worker *w, const file *f, size_t i)
+{
+    tarn_error err;
+    tarn_status status = TARN_OK;
+    tarn_image image = {0};
+    if (!strcmp(way, "turbo")) {
+        turbo(w, f);
+    } else if (!strcmp(way, "decode")) {
+        tarn_image_decode_options o = TARN_IMAGE_DECODE_OPTIONS_INIT;
+        o.channels = 3;
+        image.data = w->pixels;
+        status = tarn_image_decode(w->decoder, f->data, f->size, &o, &image, w->capacity,
+                                   &err);
+    } else {
+        tarn_image_draw draw = {7, 0, i};
+        status = tarn_image_run(w->decoder, plan, f->data, f->size, draw,
+                                w->batch + i % BATCH * (3 * SIDE * SIDE), &err);
+    }
+    if (status != TARN_OK) fail(err.message);
+}
+
+/* Whole rounds over all files, so that every way does the same. */
+static void *work(void *context)
+{
+    worker *w = context;
+    double begin = now();
+    for (size_t round = 0; now() - begin < seconds; round++)
+        for (size_t i = 0; i < file_count; i++, w->done++)
+            one(w, &files[i], round * file_count + i);
+    w->took = now() - begin;
+    return NULL;
+}
+
+static void prepare(worker *w)
+{
+    w->turbo = tjInitDecompress();
+    w->capacity = 64u << 20;
+    w->pixels = malloc(w->capacity);
+    w->batch = aligned_alloc(64, sizeof(float) * BATCH * 3 * SIDE * SIDE);
+    if (!w->turbo || !w->pixels || !w->batch ||
+        tarn_image_decoder_new(NULL, &w->decoder, NULL) != TARN_OK)
+        fail("no memory");
+    memset(w->batch, 0, sizeof(float) * BATCH * 3 * SIDE * SIDE);
+}
+
+static tarn_image_plan *make_plan(void)
+{
+    tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
+    tarn_image_plan *out;
+    s.width = s.height = SIDE;
+    s.fit = TARN_IMAGE_FIT_RANDOM;
+    s.flip = 0.5;
+    s.type = TARN_IMAGE_F32;
+    s.layout = TARN_IMAGE_CHW;
+    if (strcmp(way, "steps")) s.reduce = 0;
+    if (tarn_image_plan_new(&s, &out, NULL) != TARN_OK) fail("plan");
+    return out;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5) fail("usage: images_work WAY THREADS SECONDS FILE...");
+    way = argv[1];
+    size_t threads = (size_t)atoi(argv[2]);
+    seconds = atof(argv[3]);
+    file_count = (size_t)argc - 4;
+    files = calloc(file_count, sizeof *files);
+    worker *workers = calloc(threads, sizeof *workers);
+    if (!files || !workers) fail("no memory");
+    for (size_t i = 0; i < file_count; i++)
+        files[i] = load(argv[4 + i]);
+    plan = make_plan();
+    double rate = 0;
+    for (size_t i = 0; i < threads; i++)
+        prepare(&workers[i]);
+    for (size_t i = 0; i < threads; i++)
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i])) fail("thread");
+    for (size_t i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        rate += (double)workers[i].done / workers[i].took;
+    }
+    printf("%.3f\n", rate);
+    return 0;
+}

@@ -1,0 +1,245 @@
+/* A decoder for images that is used again and again: it keeps TurboJPEG's handle and the
+ * memory of pixels, and decodes into the caller's memory. The formats are in files of
+ * their own; this one chooses, checks limits and makes the channels that were asked for.
+ */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "codec/codec.h"
+#include "codec/pixels.h"
+
+#define SCRATCH_KEPT (64u << 20) /* bytes that stay even if the next image is small */
+
+/* --- Memory that is used again -------------------------------------------------- */
+
+tarn_status tarn__scratch_need(tarn__scratch *scratch, uint64_t size, uint64_t max,
+                               tarn_error *err)
+{
+    bool wasteful = scratch->capacity > SCRATCH_KEPT && size < scratch->capacity / 4;
+    if (size > max || size > SIZE_MAX / 2)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "an image that takes %llu bytes, and the limit is %llu "
+                          "(max_size)",
+                          (unsigned long long)size, (unsigned long long)max);
+    if (scratch->data && scratch->capacity >= size && !wasteful) return TARN_OK;
+    tarn__scratch_release(scratch);
+    /* More than was asked for, so that sizes that creep up do not allocate each time. */
+    size_t capacity = ((size_t)size + (size_t)size / 4 + 4096) & ~(size_t)4095;
+    scratch->data = aligned_alloc(64, capacity);
+    if (!scratch->data) return tarn__fail_memory(err);
+    scratch->capacity = capacity;
+    return TARN_OK;
+}
+
+void tarn__scratch_release(tarn__scratch *scratch)
+{
+    free(scratch->data);
+    *scratch = (tarn__scratch){NULL, 0};
+}
+
+/* --- New and free --------------------------------------------------------------- */
+
+tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
+                                   tarn_image_decoder **out, tarn_error *err)
+{
+    *out = NULL;
+    TARN__OPTIONS(tarn_image_decoder_options, o, TARN_IMAGE_DECODER_OPTIONS_INIT, options,
+                  err);
+    tarn_image_decoder *decoder = calloc(1, sizeof *decoder);
+    if (!decoder) return tarn__fail_memory(err);
+    decoder->jpeg = tarn__jpeg_new();
+    if (!decoder->jpeg) {
+        free(decoder);
+        return tarn__fail_memory(err);
+    }
+    decoder->max_pixels = o.max_pixels;
+    decoder->max_size = o.max_size;
+    decoder->resizer.plain = !tarn__avx2_there();
+    *out = decoder;
+    return TARN_OK;
+}
+
+void tarn_image_decoder_free(tarn_image_decoder *decoder)
+{
+    if (!decoder) return;
+    tarn__image_close(decoder);
+    tarn__jpeg_free(decoder->jpeg);
+    tarn__scratch_release(&decoder->pixels);
+    tarn__scratch_release(&decoder->raw);
+    tarn__resizer_release(&decoder->resizer);
+    free(decoder);
+}
+
+/* --- Headers -------------------------------------------------------------------- */
+
+static tarn_status read_head(tarn_image_decoder *decoder, const void *data, size_t size,
+                             tarn_image_info *out, tarn_error *err)
+{
+    size_t at;
+    bool deep;
+    switch (tarn__image_format(data, size)) {
+    case TARN_IMAGE_JPEG:
+        return tarn__jpeg_head(decoder->jpeg, data, size, out, err);
+    case TARN_IMAGE_PNG:
+        return tarn__png_open(data, size, &decoder->png, out, err);
+    case TARN_IMAGE_WEBP:
+        return tarn__webp_head(data, size, out, err);
+    case TARN_IMAGE_PPM:
+        return tarn__ppm_head(data, size, out, &at, &deep, err);
+    }
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "%zu bytes that are no JPEG, PNG, WebP or binary PPM", size);
+}
+
+tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size_t size,
+                             tarn_image_info *out, tarn_error *err)
+{
+    TARN_TRY(read_head(decoder, data, size, out, err));
+    if ((uint64_t)out->width * out->height > decoder->max_pixels)
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "an image of %u x %u pixels, and the limit is %llu (max_pixels)", out->width,
+            out->height, (unsigned long long)decoder->max_pixels);
+    return TARN_OK;
+}
+
+void tarn__image_close(tarn_image_decoder *decoder)
+{
+    tarn__png_close(decoder->png);
+    decoder->png = NULL;
+}
+
+tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size_t size,
+                             tarn_image_info *out, tarn_error *err)
+{
+    *out = (tarn_image_info){0};
+    tarn_image_info info;
+    tarn_status status = read_head(decoder, data, size, &info, err);
+    if (status == TARN_OK) *out = info;
+    tarn__image_close(decoder);
+    return status;
+}
+
+/* --- Pixels --------------------------------------------------------------------- */
+
+/* What a format can give on the way to the channels wanted. */
+static unsigned channels_on_the_way(const tarn_image_decoder *decoder,
+                                    const tarn_image_info *info, unsigned wanted)
+{
+    switch (info->format) {
+    case TARN_IMAGE_JPEG:
+        return wanted;
+    case TARN_IMAGE_PNG:
+        return tarn__png_channels(decoder->png, wanted);
+    case TARN_IMAGE_WEBP:
+        return wanted == 1 ? 3 : wanted;
+    case TARN_IMAGE_PPM:
+        return info->channels;
+    }
+    return wanted;
+}
+
+static tarn_status into(tarn_image_decoder *decoder, const void *data, size_t size,
+                        const tarn_image_info *info, const tarn_image *out,
+                        tarn_error *err)
+{
+    switch (info->format) {
+    case TARN_IMAGE_JPEG:
+        return tarn__jpeg_into(decoder->jpeg, data, size, out, err);
+    case TARN_IMAGE_PNG:
+        return tarn__png_into(decoder->png, out, err);
+    case TARN_IMAGE_WEBP:
+        return tarn__webp_into(data, size, out, err);
+    case TARN_IMAGE_PPM:
+        return tarn__ppm_into(data, size, out, err);
+    }
+    return TARN_ERR_USAGE;
+}
+
+tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size_t size,
+                             const tarn_image_info *info, const tarn_image *out,
+                             tarn_error *err)
+{
+    bool any_stride = info->format == TARN_IMAGE_JPEG || info->format == TARN_IMAGE_WEBP;
+    tarn_image raw = *out;
+    raw.channels = channels_on_the_way(decoder, info, out->channels);
+    raw.stride = (size_t)raw.width * raw.channels;
+    if (raw.channels == out->channels && (any_stride || raw.stride == out->stride))
+        return into(decoder, data, size, info, out, err);
+    TARN_TRY(tarn__scratch_need(&decoder->raw, (uint64_t)raw.stride * raw.height,
+                                decoder->max_size, err));
+    raw.data = decoder->raw.data;
+    TARN_TRY(into(decoder, data, size, info, &raw, err));
+    for (uint32_t y = 0; y < raw.height; y++)
+        tarn__pixels_convert(raw.data + y * raw.stride, raw.channels,
+                             out->data + y * out->stride, out->channels, out->width);
+    return TARN_OK;
+}
+
+tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data, size_t size,
+                             const tarn_image_info *info, tarn_image *out,
+                             tarn_error *err)
+{
+    out->stride = (size_t)out->width * out->channels;
+    TARN_TRY(tarn__scratch_need(&decoder->pixels, (uint64_t)out->stride * out->height,
+                                decoder->max_size, err));
+    out->data = decoder->pixels.data;
+    return tarn__image_into(decoder, data, size, info, out, err);
+}
+
+/* The smallest size of a JPEG that is large enough; 1/2, 1/4 and 1/8 are those that cost
+ * less than the whole. */
+static void reduce(const tarn_image_info *info, const tarn_image_decode_options *o,
+                   tarn_image *out)
+{
+    out->width = info->width;
+    out->height = info->height;
+    if (info->format != TARN_IMAGE_JPEG || (!o->least_width && !o->least_height)) return;
+    for (uint32_t by = 2; by <= 8; by *= 2) {
+        uint32_t width = (info->width + by - 1) / by;
+        uint32_t height = (info->height + by - 1) / by;
+        if (width < o->least_width || height < o->least_height) return;
+        out->width = width;
+        out->height = height;
+    }
+}
+
+static tarn_status decode(tarn_image_decoder *decoder, const void *data, size_t size,
+                          const tarn_image_decode_options *o, tarn_image *out,
+                          size_t capacity, tarn_error *err)
+{
+    tarn_image_info info;
+    uint64_t bytes;
+    TARN_TRY(tarn__image_open(decoder, data, size, &info, err));
+    out->channels = o->channels ? o->channels : info.channels;
+    reduce(&info, o, out);
+    if (!out->data) return tarn__image_keep(decoder, data, size, &info, out, err);
+    size_t row = (size_t)out->width * out->channels;
+    if (!out->stride) out->stride = row;
+    if (out->stride < row)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "a stride of %zu bytes for rows that have %zu", out->stride,
+                          row);
+    if (!tarn__mul(out->height - 1, out->stride, &bytes) ||
+        !tarn__add(bytes, row, &bytes) || bytes > capacity)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "an image of %u x %u pixels with %u channels has no room in "
+                          "%zu bytes",
+                          out->width, out->height, out->channels, capacity);
+    return tarn__image_into(decoder, data, size, &info, out, err);
+}
+
+tarn_status tarn_image_decode(tarn_image_decoder *decoder, const void *data, size_t size,
+                              const tarn_image_decode_options *options, tarn_image *out,
+                              size_t capacity, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_image_decode_options, o, TARN_IMAGE_DECODE_OPTIONS_INIT, options,
+                  err);
+    if (o.channels == 2 || o.channels > 4)
+        return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
+    tarn_status status = decode(decoder, data, size, &o, out, capacity, err);
+    tarn__image_close(decoder);
+    return status;
+}

@@ -1,0 +1,101 @@
+/* What decoding, resizing and the steps on images share: a decoder's insides, memory that
+ * is used again, and the resize that hands out its rows. */
+#ifndef TARN_CODEC_PIXELS_H
+#define TARN_CODEC_PIXELS_H
+
+#include <tarn/image.h>
+
+/* --- Memory that is used again ------------------------------------------------------ */
+
+typedef struct tarn__scratch {
+    unsigned char *data; /* aligned to 64 bytes */
+    size_t capacity;
+} tarn__scratch;
+
+/* Room for size bytes; what was there is lost. TARN_ERR_LIMIT past max. */
+TARN_CHECKED tarn_status tarn__scratch_need(tarn__scratch *scratch, uint64_t size,
+                                            uint64_t max, tarn_error *err);
+void tarn__scratch_release(tarn__scratch *scratch);
+
+/* --- Resizing ----------------------------------------------------------------------- */
+
+/* The weights of one direction. Result i is the sum of count[i] samples from start[i] on,
+ * each times its weight in 22-bit fixed point; there are taps weights for each result,
+ * zeros behind the last. A weight is high * 2^11 + low. */
+typedef struct tarn__axis {
+    uint32_t size; /* results */
+    uint32_t taps; /* a multiple of 8 */
+    uint32_t *start, *count;
+    int32_t *weights;
+    int16_t *high, *low;
+    uint32_t first, last; /* the samples that are used: [first, last) */
+    bool same;            /* result i is just sample first + i */
+} tarn__axis;
+
+enum { TARN__WEIGHT_BITS = 22, TARN__LOW_BITS = 11 };
+
+typedef struct tarn__resizer {
+    tarn__scratch weights[2], line, rows, row;
+    bool plain; /* without the processor's vector instructions */
+} tarn__resizer;
+
+typedef struct tarn__resize_job {
+    tarn_image from;
+    float box[4];                      /* left, top, right, bottom */
+    uint32_t full_width, full_height;  /* what the box becomes */
+    uint32_t left, top, width, height; /* the part of that which is wanted */
+    void (*take)(void *context, uint32_t y, const unsigned char *row);
+    void *context;
+} tarn__resize_job;
+
+/* Calls take for each row of the result, from the top. The row is lost after the call. */
+TARN_CHECKED tarn_status tarn__resize_run(tarn__resizer *resizer,
+                                          const tarn__resize_job *job, uint64_t max_size,
+                                          tarn_error *err);
+void tarn__resizer_release(tarn__resizer *resizer);
+
+/* The loops in AVX2, and whether this machine has it. Across makes TARN__ROWS rows of as
+ * many lines; it reads up to 8 pixels behind the end of a line, and writes a byte
+ * behind the last pixel. Down keeps to its bytes. */
+enum { TARN__ROWS = 4 };
+bool tarn__avx2_there(void);
+void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
+                       size_t line_stride, unsigned channels, unsigned char *out,
+                       size_t stride);
+void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t count,
+                     const int16_t *high, const int16_t *low, size_t bytes,
+                     unsigned char *out);
+
+/* Pixels of three channels as floats in three planes, from the left or the right, and how
+ * many were done: a multiple of 8. The quotients are corrected to what dividing gives,
+ * which is certain only where all 256 samples have been tried. */
+size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
+                         const float *mean, const float *std, float *out, size_t plane);
+
+/* --- The decoder -------------------------------------------------------------------- */
+
+struct tarn_image_decoder {
+    void *jpeg;
+    void *png; /* of the image that was opened last */
+    uint64_t max_pixels, max_size;
+    tarn__scratch pixels; /* what is decoded where the caller has no place for it */
+    tarn__scratch raw;    /* what a library gives and is not yet what was asked for */
+    tarn__resizer resizer;
+};
+
+/* Reads the header and checks the limits; then decodes that image. */
+TARN_CHECKED tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data,
+                                          size_t size, tarn_image_info *out,
+                                          tarn_error *err);
+TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data,
+                                          size_t size, const tarn_image_info *info,
+                                          const tarn_image *out, tarn_error *err);
+/* To be called after an open, whatever happened. */
+void tarn__image_close(tarn_image_decoder *decoder);
+
+/* The same into the decoder's own memory: out has width, height and channels. */
+TARN_CHECKED tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data,
+                                          size_t size, const tarn_image_info *info,
+                                          tarn_image *out, tarn_error *err);
+
+#endif
