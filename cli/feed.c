@@ -65,6 +65,24 @@ static bool is_hidden(const char *key, const char *where)
     return true;
 }
 
+/* A file such as LICENSE has no field in its name, and no place in shards. Moves the
+ * fields that have one to the front, in the order they have. */
+static size_t drop_nameless(tarn_field *fields, size_t count, const char *key,
+                            const char *where)
+{
+    size_t kept = 0;
+    char shown[200];
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].name[0]) fields[kept++] = fields[i];
+    if (kept < count)
+        fprintf(
+            stderr,
+            "tarn: warning: %s: passed over %s: its name has no field, no text behind "
+            "a dot\n",
+            where, tarn_printable(shown, sizeof shown, key, strlen(key)));
+    return kept;
+}
+
 /* --- A fold
  * -----------------------------------------------------------------------------
  */
@@ -86,7 +104,11 @@ static tarn_status put_sample(void *context, unsigned part, const char *key,
     if (is_hidden(key, f->args->words[0])) return TARN_OK;
     key = flat_key(&w->lot, f->out, key);
     TARN_TRY(cli_out_keep(f->out, key, part, &keep, err));
-    return keep ? cli_out_put(f->out, part, key, fields, count, err) : TARN_OK;
+    make_room(&w->lot, count);
+    memcpy(w->lot.fields, fields, count * sizeof *fields);
+    count = drop_nameless(w->lot.fields, count, key, f->args->words[0]);
+    if (!keep || !count) return TARN_OK;
+    return cli_out_put(f->out, part, key, w->lot.fields, count, err);
 }
 
 int cli_feed_fold(const cli_feed *f, tarn_fold *fold)
@@ -127,7 +149,8 @@ static tarn_status put_item(const cli_feed *f, lot *l, const tarn_samples_item *
     for (size_t i = 0; i < it->count; i++)
         l->fields[i] = (tarn_field){it->fields[i].name, it->fields[i].data,
                                     (size_t)it->fields[i].size, NULL};
-    return cli_out_put(f->out, part, key, l->fields, it->count, err);
+    size_t count = drop_nameless(l->fields, it->count, key, it->url);
+    return count ? cli_out_put(f->out, part, key, l->fields, count, err) : TARN_OK;
 }
 
 /* Keys that were asked for may still come behind the last number. */

@@ -50,26 +50,36 @@ static bool tar_options(const cli_args *args, tarn_tar_writer_options *o)
     return true;
 }
 
+char *cli_out_folder(const char *target)
+{
+    struct stat st;
+    const char *colon = strrchr(target, ':');
+    bool cut = colon && colon != target && !strchr(colon, '/') && stat(target, &st) != 0;
+    char *folder = strndup(target, cut ? (size_t)(colon - target) : strlen(target));
+    if (!folder) abort();
+    return folder;
+}
+
 /* "DIR:FOLD", unless that is the name of something. */
 static int split_target(cli_out *out)
 {
-    struct stat st;
-    const char *colon = strrchr(out->target, ':');
     if (strstr(out->target, "://"))
         return cli_usage(out->args->command,
                          "%s: there is no folder at a URL; shards are x_%%06d.tar, one "
                          "archive is x.tar",
                          out->target);
-    if (!colon || colon == out->target || strchr(colon, '/') ||
-        stat(out->target, &st) == 0)
+    char *folder = cli_out_folder(out->target);
+    if (strcmp(folder, out->target) == 0) {
+        free(folder);
         return CLI_OK;
-    if (out->n_parts > 1 || cli_has(out->args, "fold"))
+    }
+    if (out->n_parts > 1 || cli_has(out->args, "fold")) {
+        free(folder);
         return cli_usage(out->args->command, "%s: the folds have names already",
                          out->target);
-    out->folder = strndup(out->target, (size_t)(colon - out->target));
-    if (!out->folder) abort();
-    out->names[0] = colon + 1;
-    out->target = out->folder;
+    }
+    out->names[0] = out->target + strlen(folder) + 1;
+    out->target = out->folder = folder;
     return CLI_OK;
 }
 

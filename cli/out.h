@@ -46,6 +46,10 @@ typedef struct cli_out {
 /* Whether a target is a folder that folds are written into, by its name. */
 bool cli_out_is_folder(const char *target);
 
+/* The folder of a target: "DIR" of "DIR:FOLD", unless that is the name of something. The
+ * caller frees it. */
+char *cli_out_folder(const char *target);
+
 /* Opens the target for parts of these names. A single part takes the name of the fold
  * from "DIR:FOLD". */
 int cli_out_open(cli_out *out, const cli_args *args, const char *target,

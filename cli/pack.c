@@ -38,9 +38,9 @@ static int take_parts(packing *p)
         "as",  "metadata", "checksums", "header-pages", "reserve",
         "add", "codec",    "version",   "header",       NULL};
     const char *const more[] = {"val", "test"};
-    const char *fold = cli_value(p->args, "fold"), *output = cli_value(p->args, "output");
+    const char *fold = cli_value(p->args, "fold");
     /* As "$UNSET" in a script leaves it: not the folder one happens to be in. */
-    if (output && !*output) return cli_usage(p->args->command, "--output is empty");
+    if (p->target && !*p->target) return cli_usage(p->args->command, "--output is empty");
     int refused = cli_refuse(p->args, "samples", foreign);
     if (refused != CLI_OK) return refused;
     p->names[0] = fold ? fold : "train";
@@ -142,12 +142,11 @@ static char *classes_path(const char *folder)
 /* A class has the number it has in the folds that are there. */
 static int keep_classes(packing *p)
 {
-    const char *output = cli_value(p->args, "output");
     tarn_error err;
     cli_list list;
     int status = CLI_OK;
-    if (!output || !cli_has(p->args, "class-from-dir")) return CLI_OK;
-    char *path = classes_path(output), *from = NULL;
+    if (!p->target || !cli_has(p->args, "class-from-dir")) return CLI_OK;
+    char *folder = cli_out_folder(p->target), *path = classes_path(folder), *from = NULL;
     if (access(path, F_OK) == 0 && asprintf(&from, "@%s", path) < 0) abort();
     if (from && !cli_list_get(from, &list)) status = CLI_DATA;
     for (size_t i = 0; from && status == CLI_OK && i < list.count; i++)
@@ -158,6 +157,7 @@ static int keep_classes(packing *p)
     if (from) cli_list_free(&list);
     free(from);
     free(path);
+    free(folder);
     return status;
 }
 
@@ -209,9 +209,12 @@ static int pack_files(packing *p)
     o.class_from_dir = cli_has(p->args, "class-from-dir");
     o.notice = tell;
     o.notice_context = p;
-    o.output = cli_value(p->args, "output");
     if (!cli_keys(p->args, &o.keys)) return CLI_USAGE;
-    if (tarn_collection_new(&o, &p->collection, &err) != TARN_OK) return cli_fail(&err);
+    char *folder = p->target ? cli_out_folder(p->target) : NULL;
+    o.output = folder;
+    tarn_status made = tarn_collection_new(&o, &p->collection, &err);
+    free(folder);
+    if (made != TARN_OK) return cli_fail(&err);
     int kept = keep_classes(p);
     if (kept != CLI_OK) return kept;
     if (collect(p, &err) != TARN_OK) return cli_fail(&err);

@@ -30,3 +30,5 @@ tar cf scattered.tar pets/cat/c1.txt pets/cat/c2.txt pets/dog/d1.txt
 "$TARN" pack scattered.tar more -o s2; echo "exit $?"
 printf 'key,jpg,txt\na,gone.jpg,x\n' > m.csv
 "$TARN" pack m.csv -o m; echo "exit $?"
+mkdir l; echo 1 > l/a.txt; echo M > l/LICENSE; tar cf l.tar -C l a.txt LICENSE
+"$TARN" pack l.tar -q -o fl; "$TARN" ls fl

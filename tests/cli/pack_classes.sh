@@ -12,3 +12,8 @@ echo bee >> d/classes.txt
 "$TARN" pack val --class-from-dir --fold test -q -o d; echo "exit $?"
 mkdir -p $'odd/a\nb'; echo 1 > $'odd/a\nb/x.txt'
 "$TARN" pack odd --class-from-dir -q -o o; echo "exit $?"; ls o 2>/dev/null
+echo "== DIR:FOLD is the folder DIR"
+"$TARN" pack train --class-from-dir -q -o f
+"$TARN" pack val --class-from-dir -q -o f:val; numbers f:val v_bee v_cat
+mkdir -p in/ant; echo 1 > in/ant/i.txt
+"$TARN" pack in -q -o in/out:train; "$TARN" pack in -q -o in/out:train --overwrite; "$TARN" ls in/out
