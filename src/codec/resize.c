@@ -245,14 +245,17 @@ static tarn_status across_first(const work *w, tarn_error *err)
     unsigned channels = w->job->from.channels;
     uint32_t rows = w->y.last - w->y.first;
     size_t bytes = (size_t)w->job->width * channels, stride;
+    /* Columns in the padding are added up too: that is faster than leaving them out. */
+    size_t whole = (bytes + 15) & ~(size_t)15;
     TARN_TRY(need_rows(&r->rows, rows + TARN__ROWS, bytes, w->max_size, &stride, err));
     for (uint32_t y = 0; y < rows; y += TARN__ROWS) {
         for (uint32_t i = 0; i < TARN__ROWS && y + i < rows; i++)
             load_line(w, w->y.first + y + i, r->line.data + i * w->line_stride);
-        some_across(w, r->rows.data + y * stride, stride);
+        unsigned char *out = r->rows.data + y * stride;
+        some_across(w, out, stride);
+        for (uint32_t i = 0; i < TARN__ROWS; i++, out += stride)
+            memset(out + bytes, 0, whole - bytes);
     }
-    /* Columns in the padding are added up too: that is faster than leaving them out. */
-    size_t whole = (bytes + 15) & ~(size_t)15;
     for (uint32_t y = 0; y < w->job->height; y++) {
         one_down(w, r->rows.data, stride, y, whole, r->row.data);
         give(w, y, r->row.data);

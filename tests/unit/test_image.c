@@ -269,6 +269,46 @@ static void buffers_are_used_again_and_large_ones_given_back(void **state)
     tarn__scratch_release(&scratch);
 }
 
+/* The decoder's memory, as it lies. */
+static void memory_of(const tarn_image_decoder *d, const void *out[7])
+{
+    const tarn__scratch *all[] = {&d->pixels,
+                                  &d->raw,
+                                  &d->resizer.weights[0],
+                                  &d->resizer.weights[1],
+                                  &d->resizer.line,
+                                  &d->resizer.rows,
+                                  &d->resizer.row};
+    for (size_t i = 0; i < 7; i++)
+        out[i] = all[i]->data;
+}
+
+static void images_that_were_there_before_need_no_new_memory(void **state)
+{
+    (void)state;
+    tarn_image_decoder *decoder = make_decoder();
+    tarn_image_steps steps = random_steps();
+    steps.channels = 1; /* so that a WebP needs both buffers of pixels */
+    tarn_image_plan *plan = make_plan(&steps);
+    tarn_bytes files[] = {make_image("jpg", 300, 200, 3), make_image("webp", 90, 300, 3)};
+    void *out = malloc(tarn_image_plan_size(plan));
+    const void *first[7], *later[7];
+    for (uint64_t round = 0; round < 3; round++) {
+        for (uint64_t i = 0; i < 40; i++)
+            OK(tarn_image_run(decoder, plan, files[i % 2].data, files[i % 2].size,
+                              (tarn_image_draw){1, 0, i}, out, &err));
+        memory_of(decoder, round ? later : first);
+        for (size_t i = 0; i < 7; i++)
+            assert_non_null(first[i]);
+        if (round) assert_memory_equal(first, later, sizeof first);
+    }
+    free(out);
+    tarn_bytes_release(&files[0]);
+    tarn_bytes_release(&files[1]);
+    tarn_image_plan_free(plan);
+    tarn_image_decoder_free(decoder);
+}
+
 /* --- Resizing ------------------------------------------------------------------- */
 
 static void fill_noise(unsigned char *p, size_t size, uint32_t seed)
@@ -435,6 +475,7 @@ int main(void)
         cmocka_unit_test(limits_hold_before_memory_is_taken),
         cmocka_unit_test(a_bad_image_leaves_the_decoder_as_good_as_new),
         cmocka_unit_test(buffers_are_used_again_and_large_ones_given_back),
+        cmocka_unit_test(images_that_were_there_before_need_no_new_memory),
         cmocka_unit_test(vector_loops_give_what_the_plain_ones_give),
         cmocka_unit_test(resizes_that_cannot_be_are_refused),
         cmocka_unit_test(results_are_the_same_for_any_number_of_threads),
