@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tarn/dataset.h>
 #include <tarn/fold.h>
 #include <tarn/verify.h>
 
@@ -204,6 +205,66 @@ static uint64_t check_positions(tarn_fold *fold, const tarn_fold_info *info)
     return good;
 }
 
+/* --- The dataset ------------------------------------------------------------------ */
+
+static bool is_member(const char *key, const char *field, const unsigned char *data,
+                      size_t size)
+{
+    for (size_t i = 0; i < MEMBERS; i++)
+        if (strcmp(members[i].key, key) == 0 && strcmp(members[i].field, field) == 0 &&
+            members[i].size == size && is_letter(data, size, members[i].letter))
+            return true;
+    return false;
+}
+
+/* One field of a sample, by a view and in a batch. */
+static void check_piece(tarn_dataset *d, uint64_t sample, uint32_t field, const char *key)
+{
+    tarn_view view;
+    tarn_dataset_batch batch = TARN_DATASET_BATCH_INIT;
+    uint64_t pair[2] = {sample, sample};
+    tarn_status status = tarn_dataset_get(d, sample, field, &view, NULL);
+    CHECK((tarn_dataset_read_batch(d, pair, 2, &field, 1, &batch, NULL) == TARN_OK) ==
+          (status == TARN_OK));
+    if (status == TARN_OK) {
+        CHECK(is_member(key, tarn_dataset_field(d, field), view.data, view.size));
+        CHECK(batch.count == 2 && batch.offsets[2] == 2 * view.size);
+        CHECK(memcmp(batch.data, view.data, view.size) == 0);
+        CHECK(memcmp(batch.data + view.size, view.data, view.size) == 0);
+        tarn_view_release(&view);
+    }
+    tarn_dataset_batch_reset(&batch);
+}
+
+static void check_sets(tarn_dataset *d)
+{
+    tarn_field_sets sets;
+    uint64_t samples = 0;
+    if (tarn_dataset_field_sets(d, &sets, NULL) != TARN_OK) return;
+    for (size_t i = 0; i < sets.count; i++)
+        samples += sets.sets[i].samples;
+    CHECK(samples == tarn_dataset_count(d));
+    tarn_field_sets_reset(&sets);
+}
+
+static void check_dataset(tarn_fold *fold)
+{
+    tarn_dataset *d;
+    tarn_text key = {0};
+    uint64_t found;
+    if (tarn_dataset_of_fold(fold, &d, NULL) != TARN_OK) return;
+    check_sets(d);
+    for (uint64_t i = 0; i < tarn_dataset_count(d) && i < 16; i++) {
+        if (tarn_dataset_key(d, i, &key, NULL) != TARN_OK) continue;
+        for (uint32_t f = 0; f < 8 && tarn_dataset_field(d, f); f++)
+            check_piece(d, i, f, key.data);
+        if (tarn_dataset_find(d, key.data, &found, NULL) == TARN_OK)
+            CHECK(found < tarn_dataset_count(d));
+    }
+    tarn_text_reset(&key);
+    tarn_dataset_close(d);
+}
+
 /* --- The fold --------------------------------------------------------------------- */
 
 static uint64_t count_truth(void)
@@ -231,6 +292,7 @@ static void check_fold(const char *path, unsigned options, bool verified)
         for (size_t i = 0; i < MEMBERS; i++)
             check_key(fold, members[i].key, members[i].field);
         check_key(fold, "absent", "txt");
+        check_dataset(fold);
         if (options & FILTER) check_filters(fold);
         tarn_fold_close(fold);
     }

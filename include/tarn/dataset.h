@@ -223,8 +223,9 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_shard(tarn_dataset *dataset,
  * Each makes a dataset of those samples of another that it keeps, in the same order.
  * There may be none. */
 
-/* Those with these keys. A key that is not there is an error, which says how many are not
- * and names the first few, unless found (one for each key) is there to be told. */
+/* Those with these keys; all of them, where keys repeat. A key that is not there is an
+ * error, which says how many are not and names the first few, unless found (one for each
+ * key) is there to be told. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_keys(tarn_dataset *dataset,
                                                          const char *const *keys,
                                                          size_t count, bool *found,

@@ -518,19 +518,29 @@ static bool find_picked(const tarn_dataset *d, uint64_t sample, uint64_t *out)
     return low < d->count && d->picked[low] == sample;
 }
 
+tarn_status tarn__dataset_find_from(tarn_dataset *d, const char *key, uint64_t from,
+                                    uint64_t *out, uint64_t *out_next, tarn_error *err)
+{
+    uint64_t sample = 0;
+    TARN_TRY(d->source->kind->find(d->source->state, key, from, &sample, err));
+    while (!find_picked(d, sample, out)) {
+        char shown[200];
+        if (d->source->kind->find(d->source->state, key, sample + 1, &sample, NULL) ==
+            TARN_OK)
+            continue;
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+                             "sample %s is in the file, but was not selected",
+                             tarn_printable(shown, sizeof shown, key, strlen(key)));
+    }
+    *out_next = sample + 1;
+    return TARN_OK;
+}
+
 tarn_status tarn_dataset_find(tarn_dataset *d, const char *key, uint64_t *out,
                               tarn_error *err)
 {
-    char shown[200];
-    uint64_t sample = 0;
-    TARN_TRY(d->source->kind->find(d->source->state, key, 0, &sample, err));
-    if (find_picked(d, sample, out)) return TARN_OK;
-    while (d->source->kind->find(d->source->state, key, sample + 1, &sample, NULL) ==
-           TARN_OK)
-        if (find_picked(d, sample, out)) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
-                         "sample %s is in the file, but was not selected",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+    uint64_t next;
+    return tarn__dataset_find_from(d, key, 0, out, &next, err);
 }
 
 tarn_status tarn_dataset_lookup(tarn_dataset *d, const char *const *keys, size_t count,

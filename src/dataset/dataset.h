@@ -171,6 +171,12 @@ TARN_CHECKED tarn_status tarn__check_sample(const tarn_dataset *dataset, uint64_
 TARN_CHECKED tarn_status tarn__check_field(const tarn_dataset *dataset, uint32_t field,
                                            tarn_error *err);
 
+/* The first sample with a key, of those that are at from or behind in the source.
+ * *out_next is where to go on. */
+TARN_CHECKED tarn_status tarn__dataset_find_from(tarn_dataset *dataset, const char *key,
+                                                 uint64_t from, uint64_t *out,
+                                                 uint64_t *out_next, tarn_error *err);
+
 /* The text of a pseudo field, which the view owns. */
 TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, uint32_t id,
                                       tarn_view *out, tarn_error *err);

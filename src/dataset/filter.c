@@ -127,11 +127,16 @@ static tarn_status fail_missing(const tarn_dataset *d, const missing *m, size_t 
 static tarn_status mark_key(tarn_dataset *d, const char *key, unsigned char *marks,
                             bool *out_found, missing *m, tarn_error *err)
 {
-    uint64_t sample;
+    uint64_t sample, next;
     tarn_error why;
-    tarn_status status = tarn_dataset_find(d, key, &sample, &why);
+    tarn_dataset_kind kind = d->source->kind->kind;
+    bool repeats = kind == TARN_DATASET_IAC || kind == TARN_DATASET_MIX;
+    tarn_status status = tarn__dataset_find_from(d, key, 0, &sample, &next, &why);
     *out_found = status == TARN_OK;
     if (status == TARN_OK) mark(marks, sample);
+    while (repeats && *out_found &&
+           tarn__dataset_find_from(d, key, next, &sample, &next, NULL) == TARN_OK)
+        mark(marks, sample);
     if (status == TARN_ERR_NOT_FOUND) add_missing(m, key);
     if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
     if (err) *err = why;

@@ -7,16 +7,11 @@
 #include "base/buf.h"
 #include "base/crc.h"
 #include "base/error.h"
-#include "dataset/dataset.h"
+#include "dataset/kind_fold.h"
 #include "itar/fold.h"
 #include "tar/keys.h"
 
-typedef struct state {
-    tarn_fold *fold;
-    atomic_uchar *seen; /* a bit for each row whose header was compared */
-    bool cold, check;
-    bool borrowed; /* the fold is somebody else's */
-} state;
+typedef tarn__fold_state state;
 
 static bool was_seen(const state *s, uint64_t row)
 {
@@ -145,8 +140,8 @@ static tarn_status fail_lacks(const state *s, uint64_t sample, uint32_t field,
                          show_key(s, sample, shown, sizeof shown), field_name(s, field));
 }
 
-static tarn_status fail_twice(const state *s, uint64_t sample, uint32_t field,
-                              tarn_error *err)
+tarn_status tarn__fold_fail_twice(const tarn__fold_state *s, uint64_t sample,
+                                  uint32_t field, tarn_error *err)
 {
     char shown[200];
     uint64_t row = tarn__fold_row(s->fold, tarn__fold_start(s->fold, sample));
@@ -157,46 +152,34 @@ static tarn_status fail_twice(const state *s, uint64_t sample, uint32_t field,
                          (unsigned long long)row, field_name(s, field));
 }
 
-/* Places as the rest of this file has them: a sample can have more rows than a shape. */
-#define LACKED UINT32_MAX
-#define DOUBLE (UINT32_MAX - 1)
-
-static uint32_t shape_place(const state *s, uint16_t shape, uint32_t field)
-{
-    uint16_t place = tarn__shapes_place(&s->fold->shapes, shape, field);
-    return place == TARN__PLACE_NONE    ? LACKED
-           : place == TARN__PLACE_TWICE ? DOUBLE
-                                        : place;
-}
-
 /* The place of a field among the rows of a sample whose shape is not known. */
 static uint32_t odd_place(const state *s, uint64_t sample, uint32_t field)
 {
     const tarn_fold *f = s->fold;
     uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
-    uint32_t found = LACKED;
+    uint32_t found = TARN__LACKED;
     for (uint64_t at = from; at < end; at++) {
         const unsigned char *p = tarn__index_at(f->index, tarn__fold_row(f, at));
         if (tarn__row_field(p) != field) continue;
-        if (found != LACKED) return DOUBLE;
+        if (found != TARN__LACKED) return TARN__DOUBLE;
         found = (uint32_t)(at - from);
     }
     return found;
 }
 
-static uint32_t place_of(const state *s, uint64_t sample, uint32_t field)
+uint32_t tarn__fold_place(const tarn__fold_state *s, uint64_t sample, uint32_t field)
 {
     uint16_t shape = tarn__fold_shape(s->fold, sample);
     if (shape == TARN__SHAPE_ODD) return odd_place(s, sample, field);
-    return shape_place(s, shape, field);
+    return tarn__fold_shape_place(s, shape, field);
 }
 
 static tarn_status row_of(const state *s, uint64_t sample, uint32_t field, uint64_t *out,
                           tarn_error *err)
 {
-    uint32_t place = place_of(s, sample, field);
-    if (place == LACKED) return fail_lacks(s, sample, field, err);
-    if (place == DOUBLE) return fail_twice(s, sample, field, err);
+    uint32_t place = tarn__fold_place(s, sample, field);
+    if (place == TARN__LACKED) return fail_lacks(s, sample, field, err);
+    if (place == TARN__DOUBLE) return tarn__fold_fail_twice(s, sample, field, err);
     *out = tarn__fold_row(s->fold, tarn__fold_start(s->fold, sample) + place);
     return TARN_OK;
 }
@@ -448,181 +431,6 @@ static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
     return TARN_OK;
 }
 
-/* --- Selecting by fields ---------------------------------------------------------------
- */
-
-typedef enum verdict { LEAVE, KEEP, TWICE } verdict;
-
-static verdict judge(const tarn__need *need, const uint32_t *places)
-{
-    bool twice = false;
-    if (need->lack) return places[0] == LACKED ? KEEP : LEAVE;
-    for (size_t i = 0; i < need->count; i++)
-        twice |= places[i] == DOUBLE;
-    if (twice && need->once) return TWICE;
-    for (size_t i = 0; i < need->count; i++)
-        if (places[i] == LACKED) return LEAVE;
-    return KEEP;
-}
-
-/* What the need says about each shape. */
-static tarn_status judge_shapes(const state *s, const tarn__need *need,
-                                unsigned char **out_verdicts, uint32_t **out_places,
-                                tarn_error *err)
-{
-    const tarn__shapes *shapes = &s->fold->shapes;
-    unsigned char *verdicts = *out_verdicts = malloc(TARN__SHAPE_ODD + 1u);
-    uint32_t *places = *out_places = malloc((need->count + 1) * sizeof *places);
-    if (!verdicts || !places) return tarn__fail_memory(err);
-    for (size_t k = 0; k < shapes->count; k++) {
-        for (size_t i = 0; i < need->count; i++)
-            places[i] = shape_place(s, (uint16_t)k, need->fields[i]);
-        verdicts[k] = (unsigned char)judge(need, places);
-    }
-    verdicts[TARN__SHAPE_ODD] = TWICE; /* looked at one by one, as those are */
-    return TARN_OK;
-}
-
-/* A sample that is odd or has a field twice. */
-static tarn_status keep_special(const state *s, tarn__need *need, uint64_t sample,
-                                uint32_t *places, bool *out_keep, tarn_error *err)
-{
-    size_t twice = 0;
-    for (size_t i = 0; i < need->count; i++) {
-        places[i] = place_of(s, sample, need->fields[i]);
-        if (places[i] == DOUBLE) twice = i;
-    }
-    verdict v = judge(need, places);
-    *out_keep = v == KEEP;
-    if (v != TWICE) return TARN_OK;
-    if (!need->drop_twice) return fail_twice(s, sample, need->fields[twice], err);
-    need->dropped++;
-    return TARN_OK;
-}
-
-static tarn_status keep_listed(const state *s, tarn__need *need,
-                               const unsigned char *verdicts, uint32_t *places,
-                               const uint32_t *list, uint64_t count, uint32_t *out,
-                               uint64_t *out_count, tarn_error *err)
-{
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t sample = list ? list[i] : (uint32_t)i;
-        unsigned v = verdicts[tarn__fold_shape(s->fold, sample)];
-        bool keep = v == KEEP;
-        if (v == TWICE) TARN_TRY(keep_special(s, need, sample, places, &keep, err));
-        out[n] = sample;
-        n += keep;
-    }
-    *out_count = n;
-    return TARN_OK;
-}
-
-static tarn_status keep_fold(void *p, tarn__need *need, const uint32_t *list,
-                             uint64_t count, uint32_t *out, uint64_t *out_count,
-                             tarn_error *err)
-{
-    state *s = p;
-    unsigned char *verdicts;
-    uint32_t *places;
-    tarn_status status = judge_shapes(s, need, &verdicts, &places, err);
-    if (status == TARN_OK && need->all_is_none && !list && !s->fold->shape_of &&
-        verdicts[s->fold->shape] == KEEP)
-        *out_count = count;
-    else if (status == TARN_OK)
-        status = keep_listed(s, need, verdicts, places, list, count, out, out_count, err);
-    free(verdicts);
-    free(places);
-    return status;
-}
-
-/* --- Sets of fields --------------------------------------------------------------------
- */
-
-typedef tarn_status (*add_set)(void *, const uint32_t *, size_t, uint64_t, uint64_t,
-                               tarn_error *);
-
-/* The distinct fields of a shape. */
-static size_t shape_fields(const state *s, uint16_t shape, uint32_t *out, bool *out_twice)
-{
-    size_t n = 0;
-    *out_twice = false;
-    for (uint32_t i = 0; i < s->fold->shapes.n_fields; i++) {
-        uint32_t place = shape_place(s, shape, i);
-        if (place == LACKED) continue;
-        *out_twice |= place == DOUBLE;
-        out[n++] = i;
-    }
-    return n;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The same of a sample of no known shape. met[i] is the last such sample + 1 that had
- * field i. */
-static size_t odd_fields(const state *s, uint64_t sample, uint64_t *met, uint32_t *out,
-                         bool *out_twice)
-{
-    const tarn_fold *f = s->fold;
-    uint64_t end = tarn__fold_start(f, sample + 1);
-    size_t n = 0;
-    *out_twice = false;
-    for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {
-        uint16_t field = tarn__row_field(tarn__index_at(f->index, tarn__fold_row(f, at)));
-        *out_twice |= met[field] == sample + 1;
-        if (met[field] != sample + 1) out[n++] = field;
-        met[field] = sample + 1;
-    }
-    qsort(out, n, sizeof *out, by_number);
-    return n;
-}
-
-typedef struct tally {
-    uint64_t *counts; /* by shape */
-    uint64_t *met;
-    uint32_t *fields;
-} tally;
-
-static tarn_status count_shapes(const state *s, const uint32_t *list, uint64_t count,
-                                tally *t, add_set add, void *context, tarn_error *err)
-{
-    bool twice;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t sample = list ? list[i] : i;
-        uint16_t shape = tarn__fold_shape(s->fold, sample);
-        t->counts[shape]++;
-        if (shape != TARN__SHAPE_ODD) continue;
-        size_t n = odd_fields(s, sample, t->met, t->fields, &twice);
-        TARN_TRY(add(context, t->fields, n, 1, twice, err));
-    }
-    for (size_t k = 0; k < s->fold->shapes.count; k++) {
-        if (t->counts[k] == 0) continue;
-        size_t n = shape_fields(s, (uint16_t)k, t->fields, &twice);
-        TARN_TRY(add(context, t->fields, n, t->counts[k], twice ? t->counts[k] : 0, err));
-    }
-    return TARN_OK;
-}
-
-static tarn_status sets_fold(void *p, const uint32_t *list, uint64_t count, add_set add,
-                             void *context, tarn_error *err)
-{
-    state *s = p;
-    size_t n_fields = s->fold->shapes.n_fields + 1;
-    tally t = {calloc(TARN__SHAPE_ODD + 1u, sizeof *t.counts),
-               calloc(n_fields, sizeof *t.met), calloc(n_fields, sizeof *t.fields)};
-    tarn_status status = t.counts && t.met && t.fields
-                             ? count_shapes(s, list, count, &t, add, context, err)
-                             : tarn__fail_memory(err);
-    free(t.counts);
-    free(t.met);
-    free(t.fields);
-    return status;
-}
-
 const tarn__source_kind tarn__kind_fold = {
     .kind = TARN_DATASET_FOLD,
     .close = close_fold,
@@ -633,7 +441,7 @@ const tarn__source_kind tarn__kind_fold = {
     .shard = shard_fold,
     .place = place_fold,
     .copy = copy_fold,
-    .keep = keep_fold,
-    .sets = sets_fold,
+    .keep = tarn__fold_keep_by_need,
+    .sets = tarn__fold_sets,
     .key_of_name = key_of_name_fold,
 };

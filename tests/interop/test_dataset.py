@@ -467,6 +467,7 @@ def columns_filter(tool, path, n, columns, rows):
         k = tool.open(path, [column], f"key={column}")
         assert tool.keys(k) == [str(v) for v in values]
         assert int(tool("find", k, wanted)[0]) == values.index(wanted)
+        assert tool.keys(tool.new("keys", k, wanted)) == [str(v) for v in values if v == wanted]
         if isinstance(wanted, int):
             low, high = min(values), wanted
             b = tool.new("between", c, column, low, high)
@@ -568,6 +569,11 @@ def a_mix_of_three_kinds_has_their_bytes(tool, scratch):
     first = int(tool("find", m, key)[0])
     assert tool("key", m, first)[0] == key and first <= 60
     refused("not-found", "has no field", tool, "batch", m, "0,1,2,3,4,5,6,7", "3")
+    keys = tool.keys(m)
+    assert tool.keys(tool.new("keys", m, key)) == [k for k in keys if k == key]
+    again = keys[[k for k, _ in mixed([50, 30, 9])].index(0)]
+    assert keys.count(again) == 2, "the fold's first samples come twice"
+    assert tool.count(tool.new("keys", m, again)) == 2
     nested = tool.new("mix", f"{m},{m}", "-", "89,89", 0, 0, "-")
     assert tool.rows(nested) == [row for row in want for _ in range(2)]
     got = tool("batch", nested, ",".join(str(2 * i) for i in have), "0")

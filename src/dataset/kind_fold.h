@@ -1,0 +1,45 @@
+/* A fold as a source, as its two files see it. */
+#ifndef TARN_DATASET_KIND_FOLD_H
+#define TARN_DATASET_KIND_FOLD_H
+
+#include "dataset/dataset.h"
+#include "itar/fold.h"
+
+typedef struct tarn__fold_state {
+    tarn_fold *fold;
+    atomic_uchar *seen; /* a bit for each row whose header was compared */
+    bool cold, check;
+    bool borrowed; /* the fold is somebody else's */
+} tarn__fold_state;
+
+/* Places of a field among the rows of a sample; there can be more rows than a shape has
+ * numbers for. */
+#define TARN__LACKED UINT32_MAX
+#define TARN__DOUBLE (UINT32_MAX - 1)
+
+static inline uint32_t tarn__fold_shape_place(const tarn__fold_state *s, uint16_t shape,
+                                              uint32_t field)
+{
+    uint16_t place = tarn__shapes_place(&s->fold->shapes, shape, field);
+    return place == TARN__PLACE_NONE    ? TARN__LACKED
+           : place == TARN__PLACE_TWICE ? TARN__DOUBLE
+                                        : place;
+}
+
+uint32_t tarn__fold_place(const tarn__fold_state *s, uint64_t sample, uint32_t field);
+
+TARN_CHECKED tarn_status tarn__fold_fail_twice(const tarn__fold_state *s, uint64_t sample,
+                                               uint32_t field, tarn_error *err);
+
+/* The functions of the kind that go by shapes. */
+TARN_CHECKED tarn_status tarn__fold_keep_by_need(void *state, tarn__need *need,
+                                                 const uint32_t *list, uint64_t count,
+                                                 uint32_t *out, uint64_t *out_count,
+                                                 tarn_error *err);
+TARN_CHECKED tarn_status
+tarn__fold_sets(void *state, const uint32_t *list, uint64_t count,
+                tarn_status (*add)(void *context, const uint32_t *fields, size_t n_fields,
+                                   uint64_t samples, uint64_t twice, tarn_error *err),
+                void *context, tarn_error *err);
+
+#endif
