@@ -31,7 +31,8 @@ static tarn_status get_work(tarn_dataset_batch *b, size_t count, work *out,
     }
     if (!b->offsets && !(b->offsets = malloc(sizeof *b->offsets)))
         return tarn__fail_memory(err);
-    out->items = b->work;
+    *out = (work){.items = b->work};
+    if (!b->work) return TARN_OK;
     out->sorted = out->items + b->work_capacity;
     out->runs = (tarn__run *)(out->sorted + b->work_capacity);
     return TARN_OK;

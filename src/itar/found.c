@@ -250,14 +250,9 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
                           const tarn__names *left, tarn_error *err)
 {
     const tarn_fold_writer_options *o = &w->options;
-    if (o->overwrite && w->stage.journal == TARN__JOURNAL_LIVE && left->count &&
-        w->stage.going.count)
-        return tarn__fail_at(
-            err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
-            "fold %s was complete but for its names when its writer was "
-            "interrupted, and nothing else is left of it: resume that "
-            "first (tarn merge --resume needs no source), then overwrite",
-            w->stage.fold);
+    w->half_replaced = o->overwrite && w->stage.journal == TARN__JOURNAL_LIVE &&
+                       left->count && w->stage.going.count;
+    if (w->half_replaced) return TARN_END;
     if (o->overwrite) return plan_replacement(w, folder, err);
     if (w->stage.journal == TARN__JOURNAL_DAMAGED)
         return tarn__fail_at(err, TARN_ERR_FORMAT, w->stage.journal_path, TARN_NO_OFFSET,

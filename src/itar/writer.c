@@ -131,21 +131,41 @@ static void close_writer(tarn_fold_writer *w)
     free(w);
 }
 
+static tarn_status open_once(const char *folder, const char *fold,
+                             const tarn_fold_writer_options *options,
+                             tarn_fold_writer **out, bool *half_replaced, tarn_error *err)
+{
+    tarn_fold_writer *w = calloc(1, sizeof *w);
+    if (!w) return tarn__fail_memory(err);
+    w->options = *options;
+    tarn_status status = begin(w, folder, fold, err);
+    *half_replaced = w->half_replaced;
+    if (status == TARN_OK)
+        *out = w;
+    else
+        close_writer(w);
+    return status;
+}
+
+/* A writer that was interrupted while its fold took the place of another left one that is
+ * complete but for its names, and nothing else. It is published before it is replaced in
+ * its turn: what comes now may be interrupted, too. */
 tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
                                   const tarn_fold_writer_options *options,
                                   tarn_fold_writer **out, tarn_error *err)
 {
     TARN__OPTIONS(tarn_fold_writer_options, taken, TARN_FOLD_WRITER_OPTIONS_INIT, options,
                   err);
-    tarn_fold_writer *w = calloc(1, sizeof *w);
-    if (!w) return tarn__fail_memory(err);
-    w->options = taken;
-    tarn_status status = begin(w, folder, fold, err);
-    if (status == TARN_OK)
-        *out = w;
-    else
-        close_writer(w);
-    return status;
+    bool half_replaced = false;
+    tarn_status status = open_once(folder, fold, &taken, out, &half_replaced, err);
+    if (!half_replaced) return status;
+    tarn_fold_writer_options finish = taken;
+    tarn_fold_writer *before;
+    finish.overwrite = false;
+    finish.resume = true;
+    TARN_TRY(open_once(folder, fold, &finish, &before, &half_replaced, err));
+    TARN_TRY(tarn_fold_writer_finish(before, NULL, err));
+    return open_once(folder, fold, &taken, out, &half_replaced, err);
 }
 
 /* --- The shard at hand

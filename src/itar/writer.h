@@ -44,6 +44,7 @@ struct tarn_fold_writer {
     uint32_t *guesses; /* the number of the k-th field of a sample, last time */
     size_t guess_capacity;
     tarn_written written;
+    bool half_replaced;    /* see tarn_fold_writer_open */
     tarn__origin *origins; /* see adopt.c */
     size_t n_origins, origin_capacity;
 };
