@@ -14,7 +14,7 @@
 
 enum {
     ALIGN = 4096, /* of direct writes: position, length and memory */
-    FLUSH = 8 << 20,
+    FLUSH = TARN__OUT_FLUSH,
     CAPACITY = FLUSH + TARN__OUT_ROOM,
 };
 /* Space is taken in steps as large as the file is already, within these bounds. */

@@ -1,4 +1,4 @@
-/* A stream of bytes on its way out: through one aligned buffer of 8 MB to a file that is
+/* A stream of bytes on its way out: through aligned buffers of 2 MB to a file that is
  * published when it is complete, or to any other sink.
  *
  * Files get their space ahead of the data, so that a full disk is known early, and where
@@ -24,6 +24,10 @@ typedef struct tarn__out {
     bool no_space_ahead; /* the file system cannot allocate ahead */
     uint64_t allocated;
 } tarn__out;
+
+/* Bytes that leave the buffer at once: two of them fit the cache, where the thread that
+ * fills leaves them for the one that writes. */
+#define TARN__OUT_FLUSH (2u << 20)
 
 /* What is asked of the room in the buffer at once, at most. */
 #define TARN__OUT_ROOM (64u << 10)

@@ -15,7 +15,7 @@
 
 static tarn_error err;
 
-enum { FLUSH = 8 << 20, ALIGN = 4096, MOST = 3 * FLUSH };
+enum { FLUSH = TARN__OUT_FLUSH, ALIGN = 4096, MOST = 3 * FLUSH };
 
 /* Bytes that tell where they come from. */
 static unsigned char *noise(size_t size)
