@@ -328,8 +328,10 @@ static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *e
     char shown[120];
     TARN_TRY(tarn__writer_has(w, key, w->plan.key_len, w->key_hash, &there, err));
     if (!there) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_EXISTS, "the key %s is there already",
-                      tarn_printable(shown, sizeof shown, key, strlen(key)));
+    return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
+                         "the key %s is there already in fold %s",
+                         tarn_printable(shown, sizeof shown, key, strlen(key)),
+                         w->stage.fold);
 }
 
 static tarn_status number_field(tarn_fold_writer *w, tarn__scan *scan, const char *name,
