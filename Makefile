@@ -24,7 +24,7 @@ setup-test:
 	@scripts/setup.sh build test
 
 setup-bench:
-	@scripts/setup.sh build bench
+	@scripts/setup.sh build test bench
 
 demo: all
 	@scripts/demo.sh
