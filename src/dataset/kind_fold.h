@@ -1,4 +1,4 @@
-/* A fold as a source, as its two files see it. */
+/* A fold as a source, as its files see it. */
 #ifndef TARN_DATASET_KIND_FOLD_H
 #define TARN_DATASET_KIND_FOLD_H
 
@@ -31,7 +31,11 @@ uint32_t tarn__fold_place(const tarn__fold_state *s, uint64_t sample, uint32_t f
 TARN_CHECKED tarn_status tarn__fold_fail_twice(const tarn__fold_state *s, uint64_t sample,
                                                uint32_t field, tarn_error *err);
 
-/* The functions of the kind that go by shapes. */
+/* The functions of the kind that are in files of their own. */
+TARN_CHECKED tarn_status tarn__fold_keys(void *state, const uint64_t *samples,
+                                         size_t count, tarn__buf *out, uint64_t *offsets,
+                                         size_t *out_done, tarn_error *err);
+
 TARN_CHECKED tarn_status tarn__fold_keep_by_need(void *state, tarn__need *need,
                                                  const uint32_t *list, uint64_t count,
                                                  uint32_t *out, uint64_t *out_count,
