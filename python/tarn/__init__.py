@@ -11,6 +11,7 @@ from . import _tarn
 from . import errors
 from ._tarn import Batch, Order
 from .dataset import Dataset, mix, open
+from .loader import Loader
 from .errors import *  # noqa: F403
 
 __version__: str = _tarn.__version__
@@ -18,7 +19,7 @@ __version__: str = _tarn.__version__
 # Modules that are imported when they are first asked for: `import tarn` stays quick.
 _LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 
-__all__ = [*errors.__all__, "Batch", "Dataset", "Order", "errors", "mix", "open"]
+__all__ = [*errors.__all__, "Batch", "Dataset", "Loader", "Order", "errors", "mix", "open"]
 
 
 def __getattr__(name: str) -> object:
