@@ -15,6 +15,7 @@ static tarn_status failed(tarn_status status, const char *shown, tarn_error *err
         return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
                              "a callback returned TARN_END");
     if (err) *err = *why;
+    if (err) err->code = status;
     if (err && !err->message[0])
         return tarn__fail_at(err, status, shown, TARN_NO_OFFSET, "a callback failed");
     if (err && !err->path[0]) tarn__error_place(err, shown, TARN_NO_OFFSET);
