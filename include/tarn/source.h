@@ -58,7 +58,7 @@ typedef struct tarn_source_options {
     unsigned stall_seconds; /* without a byte */
     unsigned retries;       /* after the first attempt; each goes on at the failed byte */
     uint64_t max_memory;    /* that a decoder may take for its window */
-    const tarn_source_calls *calls; /* copied; NULL: the URL says where bytes come from */
+    const tarn_source_calls *calls; /* borrowed; NULL: bytes come from the URL */
 } tarn_source_options;
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
@@ -85,10 +85,13 @@ TARN_API TARN_CHECKED tarn_status tarn_source_read(tarn_source *source, void *bu
  * were complete reads to the end. */
 TARN_API void tarn_source_close(tarn_source *source);
 
-/* The same for bytes that the caller takes. Of finish and abandon, which may be NULL, one
- * is called, once; abandon also after a failure of write. */
+/* The same for bytes that the caller takes. begin, which may be NULL, comes first, with
+ * the URL (the name of each shard, for writers that make several); of finish and abandon,
+ * which may be NULL, one is called, once; abandon also after a failure of write, and none
+ * after a failure of begin. */
 typedef struct tarn_sink_calls {
     void *context;
+    tarn_status (*begin)(void *context, const char *url, tarn_error *err);
     tarn_status (*write)(void *context, const void *data, size_t len, tarn_error *err);
     tarn_status (*finish)(void *context, tarn_error *err);
     void (*abandon)(void *context);
@@ -105,7 +108,7 @@ typedef struct tarn_sink_options {
     unsigned connect_seconds;
     unsigned stall_seconds;
     unsigned retries;             /* of each request; a PUT over 8 MiB is not repeated */
-    const tarn_sink_calls *calls; /* copied; NULL: the URL says where bytes go */
+    const tarn_sink_calls *calls; /* borrowed; NULL: bytes go to the URL */
 } tarn_sink_options;
 
 #define TARN_SINK_OPTIONS_INIT                                                           \

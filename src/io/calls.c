@@ -101,11 +101,17 @@ tarn_status tarn__calls_output_open(const char *url, const char *shown,
                                     const tarn_sink_options *options, tarn__output **out,
                                     tarn_error *err)
 {
-    (void)url, (void)shown;
     calls_output *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
     c->out.ops = &output_ops;
     c->calls = *options->calls;
+    tarn_error why = {.offset = TARN_NO_OFFSET};
+    tarn_status status = TARN_OK;
+    if (c->calls.begin) status = c->calls.begin(c->calls.context, url, &why);
+    if (status != TARN_OK) {
+        free(c);
+        return failed(status, shown, err, &why);
+    }
     *out = &c->out;
     return TARN_OK;
 }

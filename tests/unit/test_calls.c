@@ -8,7 +8,7 @@ typedef struct memory {
     unsigned char data[1 << 16];
     size_t size, at, piece;
     size_t fails_at; /* SIZE_MAX: never */
-    unsigned closed, finished, abandoned;
+    unsigned closed, begun, finished, abandoned;
     bool silent; /* a failure says nothing */
 } memory;
 
@@ -60,6 +60,14 @@ static void abandon_memory(void *context)
     ((memory *)context)->abandoned++;
 }
 
+static tarn_status begin_memory(void *context, const char *url, tarn_error *why)
+{
+    memory *m = context;
+    (void)why;
+    m->begun++;
+    return strcmp(url, "refused") == 0 ? TARN_ERR_EXISTS : TARN_OK;
+}
+
 static memory *new_memory(void)
 {
     memory *m = calloc(1, sizeof *m);
@@ -70,7 +78,7 @@ static memory *new_memory(void)
 
 static tarn_sink_calls into(memory *m)
 {
-    return (tarn_sink_calls){m, take, finish_memory, abandon_memory};
+    return (tarn_sink_calls){m, begin_memory, take, finish_memory, abandon_memory};
 }
 
 static tarn_source_calls from(memory *m)
@@ -87,7 +95,6 @@ static void write_archive(memory *m, tarn_filter filter)
     o.sink.calls = &calls;
     o.sink.filter = filter;
     OK(tarn_tar_writer_open("a file of mine", &o, &w, &err));
-    memset(&calls, 0xee, sizeof calls); /* it was copied */
     OK(tarn_tar_writer_add(w, "a", fields, 2, NULL, &err));
     OK(tarn_tar_writer_add(w, "b", fields, 2, NULL, &err));
     OK(tarn_tar_writer_finish(w, &err));
@@ -175,6 +182,28 @@ static void sink_that_failed_is_abandoned(void **state)
     m->silent = true; /* finish says TARN_END, which must not pass for success */
     OK(tarn_sink_open("mine", &o, &sink, &err));
     FAILS(TARN_ERR_USAGE, "TARN_END", tarn_sink_finish(sink, &err));
+    FAILS(TARN_ERR_EXISTS, "a callback failed",
+          tarn_sink_open("refused", &o, &sink, &err));
+    free(m);
+}
+
+static void each_shard_begins_with_its_name(void **state)
+{
+    (void)state;
+    memory *m = new_memory();
+    tarn_sink_calls calls = into(m);
+    tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    tarn_shard_writer *w;
+    tarn_field field = {"txt", "hello", 5, NULL};
+    o.tar.sink.calls = &calls;
+    o.max_count = 1;
+    OK(tarn_shard_writer_open("mine-%d", &o, &w, &err));
+    OK(tarn_shard_writer_add(w, "a", &field, 1, &err));
+    OK(tarn_shard_writer_add(w, "b", &field, 1, &err));
+    OK(tarn_shard_writer_finish(w, NULL, &err));
+    assert_int_equal(m->begun, 2);
+    assert_int_equal(m->finished, 2);
+    assert_int_equal(m->size, 2 * 10240);
     free(m);
 }
 
@@ -211,6 +240,7 @@ int main(void)
         cmocka_unit_test(archives_go_through_callbacks),
         cmocka_unit_test(failing_callback_is_an_error_with_its_message),
         cmocka_unit_test(sink_that_failed_is_abandoned),
+        cmocka_unit_test(each_shard_begins_with_its_name),
         cmocka_unit_test(time_with_a_fraction_is_in_a_pax_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
