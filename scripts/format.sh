@@ -2,7 +2,7 @@
 # clang-format over all C files; with --check, only says which would change.
 set -eu
 cd "$(dirname "$0")/.."
-files=$(find include src cli tests fuzz examples bench -name '*.[ch]' ! -name unicode_tables.h)
+files=$(find include src cli tests fuzz examples bench python -name '*.[ch]' ! -name unicode_tables.h)
 if [ "${1:-}" = --check ]; then
     # shellcheck disable=SC2086
     clang-format-14 --dry-run --Werror $files

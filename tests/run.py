@@ -4,7 +4,7 @@
 A suite is a program that prints TAP lines (ok / not ok / ok # SKIP why). Results are added
 to a log, so that several runs (flavours) end in one total.
 
-  run.py --log FILE --build DIR [--only unit|fuzz|cli|interop|faults|docs] [--wrap CMD]
+  run.py --log FILE --build DIR [--only unit|fuzz|cli|interop|faults|docs|python] [--wrap CMD]
   run.py --log FILE --name NAME -- COMMAND...     one test: passes if COMMAND exits 0
   run.py --log FILE --total                       prints "N passed, N failed, N skipped"
 """
@@ -81,6 +81,8 @@ def suites(build, only, wrap):
     if only in (None, "faults"):
         for script in sorted((ROOT / "tests/faults").glob("test_*.py")):
             yield f"faults/{script.stem}", [str(PYTHON), str(script)]
+    if only in (None, "python"):
+        yield "python", [str(PYTHON), str(ROOT / "tests/python/run.py")]
     if only in (None, "docs"):
         for script in sorted((ROOT / "tests/docs").glob("test_*.py")):
             yield f"docs/{script.stem}", [str(PYTHON), str(script)]

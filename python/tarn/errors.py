@@ -1,0 +1,133 @@
+"""What tarn raises: `Error`, and subclasses that are also the natural built-ins.
+
+>>> import tarn
+>>> try:
+...     tarn.open("no/such/folder")
+... except FileNotFoundError as error:
+...     print(error.code, isinstance(error, tarn.Error))
+not-found True
+"""
+
+from __future__ import annotations
+
+import errno as _errno
+
+__all__ = [
+    "AccessError", "AmbiguousError", "CancelledError", "ChecksumError", "Error", "ExistsError",
+    "FormatError", "InputOutputError", "KeyNotFoundError", "LimitError", "NoMemoryError",
+    "NotFoundError", "PathNotFoundError", "StaleError", "TruncatedError", "UnsupportedError",
+    "UsageError",
+]
+
+
+class Error(Exception):
+    """Anything the library refuses or finds wrong.
+
+    `path` is the file concerned and `offset` the byte in it, or None; `code` is a short name
+    such as "truncated". The text says all of it: what was found, what was expected, and what
+    to do.
+    """
+
+    path: str | None = None
+    offset: int | None = None
+    code: str = "error"
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if len(self.args) == 1 else Exception.__str__(self)
+
+
+class UsageError(Error, ValueError):
+    """The arguments are wrong."""
+
+
+class NoMemoryError(Error, MemoryError):
+    """An allocation failed."""
+
+
+class InputOutputError(Error, OSError):
+    """The operating system said no; `errno` says why."""
+
+
+class AccessError(InputOutputError, PermissionError):
+    """The operating system does not allow it."""
+
+
+class FormatError(Error, ValueError):
+    """The bytes do not follow their format."""
+
+
+class TruncatedError(FormatError, EOFError):
+    """The file ends before its format says so."""
+
+
+class UnsupportedError(Error, ValueError):
+    """Well formed, but refused on purpose."""
+
+
+class LimitError(Error, ValueError):
+    """Over a limit that has a name; the message gives it."""
+
+
+class NotFoundError(Error):
+    """There is no such thing."""
+
+
+class PathNotFoundError(NotFoundError, FileNotFoundError):
+    """There is no such file, folder or fold."""
+
+
+class KeyNotFoundError(NotFoundError, KeyError):
+    """There is no such sample, field, array or record."""
+
+
+class AmbiguousError(Error, ValueError):
+    """More than one thing answers to that name."""
+
+
+class StaleError(Error, ValueError):
+    """An index, its sums or a state do not fit the data."""
+
+
+class ChecksumError(FormatError):
+    """The bytes are not those that were written."""
+
+
+class CancelledError(Error, RuntimeError):
+    """A callback asked to stop."""
+
+
+class ExistsError(Error, FileExistsError):
+    """The target is there already."""
+
+
+_CLASSES: dict[str, type[Error]] = {
+    "usage": UsageError,
+    "memory": NoMemoryError,
+    "io": InputOutputError,
+    "format": FormatError,
+    "truncated": TruncatedError,
+    "unsupported": UnsupportedError,
+    "limit": LimitError,
+    "ambiguous": AmbiguousError,
+    "stale": StaleError,
+    "checksum": ChecksumError,
+    "cancelled": CancelledError,
+    "exists": ExistsError,
+}
+
+_BY_ERRNO: dict[int, type[Error]] = {
+    _errno.ENOENT: PathNotFoundError,
+    _errno.EEXIST: ExistsError,
+    _errno.EACCES: AccessError,
+    _errno.EPERM: AccessError,
+    _errno.ENOMEM: NoMemoryError,
+}
+
+
+def _class_of(code: str, errno: int, key: bool) -> type[Error]:
+    """The class for a status of the library; a thing not found is a key or a path."""
+    if code == "not-found":
+        return KeyNotFoundError if key and not errno else PathNotFoundError
+    if code == "io":
+        return _BY_ERRNO.get(errno, InputOutputError)
+    return _CLASSES.get(code, Error)

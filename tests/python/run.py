@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Runs the tests of the Python package by pytest and prints TAP.
+
+The package is the one in $TARN_BUILD/python. Arguments are pytest's; without any, all tests.
+A build with AddressSanitizer needs its runtime loaded first: this starts itself again so.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).resolve()
+
+
+def sanitizer():
+    """The runtime to preload, or None."""
+    extension = BUILD / "python/tarn/_tarn.abi3.so"
+    if b"__asan_init" not in extension.read_bytes():
+        return None
+    asked = subprocess.run(["clang-14", "-print-file-name=libclang_rt.asan-x86_64.so"],
+                           capture_output=True, text=True, check=True)
+    return asked.stdout.strip()
+
+
+def start_again():
+    env = dict(os.environ, TARN_PYTHON_STARTED="1", PYTHONPATH=str(BUILD / "python"),
+               TARN_BUILD=str(BUILD), TARN=str(BUILD / "tarn"),
+               TARN_DATA=str(ROOT / "tests/data"))
+    runtime = sanitizer()
+    if runtime:
+        # The interpreter keeps much until its end: leaks are looked for in test_leaks.py.
+        env.update(LD_PRELOAD=runtime, TARN_SANITIZED="1",
+                   ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", "").replace(
+                       "detect_leaks=1:", ""))
+    os.execve(sys.executable, [sys.executable, *sys.argv], env)
+
+
+class Tap:
+    """One line for each test; what a failed one printed stands behind it."""
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            print(f"\nnot ok - {report.nodeid} ({report.when})")
+            print(report.longreprtext)
+        elif report.skipped:
+            why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.wasxfail
+            print(f"ok - {report.nodeid} # SKIP {why}")
+        elif report.when == "call":
+            print(f"ok - {report.nodeid}")
+        sys.stdout.flush()
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            print(f"not ok - {report.nodeid} (collect)\n{report.longreprtext}")
+
+
+def main():
+    if "TARN_PYTHON_STARTED" not in os.environ:
+        start_again()
+    import pytest
+    arguments = sys.argv[1:] or [str(HERE)]
+    return pytest.main(["-p", "no:terminal", "-p", "no:cacheprovider", "-s",
+                        "--rootdir", str(ROOT), *arguments], plugins=[Tap()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
