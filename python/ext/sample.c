@@ -174,6 +174,15 @@ static int put_encoded(target *t, PyObject *value)
     return 0;
 }
 
+static int not_bytes(target *t, PyObject *value)
+{
+    PyObject *type = PyObject_Type(value);
+    PyErr_Format(PyExc_ValueError, "%U doesn't map to a bytes after encoding (%R)",
+                 t->name, type);
+    Py_XDECREF(type);
+    return -1;
+}
+
 static int wrong_result(PyObject *name, PyObject *result)
 {
     PyObject *type = PyObject_Type(result);
@@ -193,8 +202,8 @@ static int put_result(target *t, PyObject *result)
         failed = put_bytes(t, result);
     else if (PyByteArray_Check(result) || PyMemoryView_Check(result))
         failed = put_copy(t, result);
-    else if (PyUnicode_Check(result))
-        failed = put_text(t, result);
+    else if (t->rules->flavour == TARNPY_WDS)
+        not_bytes(t, result);
     else
         wrong_result(t->name, result);
     Py_DECREF(result);
@@ -263,15 +272,6 @@ static int put_tarn(target *t, PyObject *value)
     if (PyObject_HasAttrString(value, "__fspath__")) return put_path(t, value);
     if (is_number(t->field->name)) return put_number(t, value);
     return put_encoded(t, value);
-}
-
-static int not_bytes(target *t, PyObject *value)
-{
-    PyObject *type = PyObject_Type(value);
-    PyErr_Format(PyExc_ValueError, "%U doesn't map to a bytes after encoding (%R)",
-                 t->name, type);
-    Py_XDECREF(type);
-    return -1;
 }
 
 static int put_raw(target *t, PyObject *value)

@@ -22,6 +22,7 @@ typedef struct writer {
     PyObject_HEAD tarnpy_state *state; /* its type keeps the module alive */
     writer_kind kind;
     bool open;
+    bool silent; /* write says nothing */
     union {
         tarn_tar_writer *tar;
         tarn_shard_writer *shards;
@@ -103,14 +104,18 @@ static int enter(writer *w)
 static int shard_done(void *context, const char *url, uint64_t samples, uint64_t bytes)
 {
     writer *w = context;
-    w->in_shard = w->payload_in_shard = 0;
-    if (!w->hook) return 0;
+    tarn_shard_writer_written(w->is.shards, &w->written);
+    if (!w->hook) {
+        w->in_shard = w->payload_in_shard = 0;
+        return 0;
+    }
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *name = tarnpy_text(url, strlen(url)), *done = NULL;
     if (name)
         done = PyObject_CallFunction(w->hook, "OKK", name, (unsigned long long)samples,
                                      (unsigned long long)bytes);
     int stop = done == NULL;
+    w->in_shard = w->payload_in_shard = 0;
     Py_XDECREF(name);
     Py_XDECREF(done);
     PyGILState_Release(gil);
@@ -126,7 +131,7 @@ typedef struct settings {
     unsigned long long start, max_count, max_size;
     int roll, append, resume, overwrite, no_sync, allow_pipe, filter, level;
     unsigned digits, threads, uid, gid, mode;
-    int names, rules, keep_order, flavour, keep_meta;
+    int names, rules, keep_order, flavour, keep_meta, silent;
     PyObject *mtime; /* None or an int */
     const char *mtime_text, *user, *group;
     int jpeg_quality, subsampling, webp_quality, webp_lossless, png_level, gzip_level,
@@ -136,21 +141,19 @@ typedef struct settings {
 static int parse(settings *s, PyObject *args, PyObject *kwargs)
 {
     static const char *const words[] = {
-        "kind",        "target",       "fold",          "stream",
-        "opener",      "hook",         "progress",      "encoder",
-        "encoders",    "fallback",     "start",         "max_count",
-        "max_size",    "roll",         "append",        "resume",
-        "overwrite",   "no_sync",      "allow_pipe",    "filter",
-        "level",       "digits",       "threads",       "uid",
-        "gid",         "mode",         "names",         "rules",
-        "keep_order",  "flavour",      "keep_meta",     "mtime",
-        "mtime_text",  "user",         "group",         "jpeg_quality",
-        "subsampling", "webp_quality", "webp_lossless", "png_level",
-        "gzip_level",  "zstd_level",   "npz_stored",    NULL};
+        "kind",         "target",      "fold",         "stream",        "opener",
+        "hook",         "progress",    "encoder",      "encoders",      "fallback",
+        "start",        "max_count",   "max_size",     "roll",          "append",
+        "resume",       "overwrite",   "no_sync",      "allow_pipe",    "filter",
+        "level",        "digits",      "threads",      "uid",           "gid",
+        "mode",         "names",       "rules",        "keep_order",    "flavour",
+        "keep_meta",    "mtime",       "mtime_text",   "user",          "group",
+        "jpeg_quality", "subsampling", "webp_quality", "webp_lossless", "png_level",
+        "gzip_level",   "zstd_level",  "npz_stored",   "silent",        NULL};
     return PyArg_ParseTupleAndKeywords(
         args, kwargs,
         "iO&|z$OOOOOOOKKKippppp"
-        "iiIIIIIiipipOzzziiipiiip:_open",
+        "iiIIIIIiipipOzzziiipiiipp:_open",
         TARNPY_WORDS(words), &s->kind, tarnpy_path, &s->target, &s->fold, &s->stream,
         &s->opener, &s->hook, &s->progress, &s->encoder, &s->encoders, &s->fallback,
         &s->start, &s->max_count, &s->max_size, &s->roll, &s->append, &s->resume,
@@ -158,7 +161,7 @@ static int parse(settings *s, PyObject *args, PyObject *kwargs)
         &s->threads, &s->uid, &s->gid, &s->mode, &s->names, &s->rules, &s->keep_order,
         &s->flavour, &s->keep_meta, &s->mtime, &s->mtime_text, &s->user, &s->group,
         &s->jpeg_quality, &s->subsampling, &s->webp_quality, &s->webp_lossless,
-        &s->png_level, &s->gzip_level, &s->zstd_level, &s->npz_stored);
+        &s->png_level, &s->gzip_level, &s->zstd_level, &s->npz_stored, &s->silent);
 }
 
 static settings defaults(void)
@@ -292,6 +295,7 @@ static int open_writer(writer *w, const settings *s)
     tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
     tarn_fold_writer_options fold = TARN_FOLD_WRITER_OPTIONS_INIT;
     w->kind = (writer_kind)s->kind;
+    w->silent = s->silent;
     if (w->kind == KIND_FOLD) tar = fold.tar;
     if (take_rules(w, s) || take_tar(w, s, &tar) || tarnpy_lock_init(&w->lock)) return -1;
     tarn_status status;
@@ -421,7 +425,9 @@ static PyObject *writer_write(PyObject *self, PyObject *sample)
     int failed = collect(w, sample) || flush(w, &payload);
     tarnpy_lock_give(&w->lock);
     if (failed || tell(w)) return NULL;
-    return PyLong_FromUnsignedLongLong(payload);
+    if (!w->silent) return PyLong_FromUnsignedLongLong(payload);
+    Py_INCREF(Py_None);
+    return Py_None;
 }
 
 /* The samples before the one that failed are written all the same. */

@@ -17,9 +17,16 @@ __version__: str = _tarn.__version__
 # What is imported when it is first asked for, and from where: `import tarn` stays quick. A
 # name that stands for itself is a module.
 _LAZY = {
+    "DatasetWriter": "write",
+    "ShardWriter": "write",
+    "TarWriter": "write",
+    "Written": "write",
+    "expand_urls": "source",
     "gnz": "gnz",
+    "gopen": "source",
     "iac": "iac",
     "itar": "itar",
+    "open_source": "source",
     "torch": "torch",
     "wds": "wds",
 }
