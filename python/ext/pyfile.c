@@ -62,22 +62,34 @@ static tarn_status begin_file(void *context, const char *url, tarn_error *err)
     return status;
 }
 
+/* Calls write() with a view that is released afterwards: whoever kept it must not look at
+ * memory that is about to change. */
+static PyObject *write_view(PyObject *object, const char *data, size_t len)
+{
+    PyObject *type, *value, *trace;
+    PyObject *view =
+        PyMemoryView_FromMemory((char *)(uintptr_t)data, (Py_ssize_t)len, PyBUF_READ);
+    if (!view) return NULL;
+    PyObject *done = PyObject_CallMethod(object, "write", "O", view);
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *gone = PyObject_CallMethod(view, "release", NULL);
+    Py_DECREF(view);
+    if (type) {
+        PyErr_Restore(type, value, trace);
+    } else if (!gone) {
+        Py_CLEAR(done);
+    }
+    Py_XDECREF(gone);
+    return done;
+}
+
 /* A raw file may take less than it is given. */
 static int write_all(PyObject *object, const char *data, size_t len)
 {
     while (len) {
-        PyObject *view =
-            PyMemoryView_FromMemory((char *)(uintptr_t)data, (Py_ssize_t)len, PyBUF_READ);
-        PyObject *done = view ? PyObject_CallMethod(object, "write", "O", view) : NULL;
-        /* Whoever kept the view must not look at memory that is about to change. */
-        PyObject *gone = view ? PyObject_CallMethod(view, "release", NULL) : NULL;
-        Py_XDECREF(gone);
-        Py_XDECREF(view);
-        if (!done || !gone) {
-            Py_XDECREF(done);
-            return -1;
-        }
         size_t taken = len;
+        PyObject *done = write_view(object, data, len);
+        if (!done) return -1;
         if (PyLong_Check(done)) taken = PyLong_AsSize_t(done);
         Py_DECREF(done);
         if (PyErr_Occurred()) return -1;

@@ -283,8 +283,11 @@ static int put_raw(target *t, PyObject *value)
 
 static int put_wds(target *t, PyObject *value)
 {
-    if (PyLong_CheckExact(value) && is_number(t->field->name))
-        return put_encoded(t, value);
+    int over = 0;
+    if (PyLong_CheckExact(value) && is_number(t->field->name)) {
+        PyLong_AsLongLongAndOverflow(value, &over);
+        if (!over) return put_encoded(t, value);
+    }
     return put_result(
         t, PyObject_CallFunctionObjArgs(t->rules->fallback, t->name, value, NULL));
 }
