@@ -21,7 +21,7 @@ tarn_source_calls tarnpy_file_source(tarnpy_file *file);
 tarn_sink_calls tarnpy_file_sink(tarnpy_file *file);
 void tarnpy_file_clear(tarnpy_file *file);
 
-/* --- Samples from dicts (sample.c) ---------------------------------------------------
+/* --- Samples from dicts (collect.c) ---------------------------------------------------
  */
 
 /* How values become bytes. */
