@@ -101,7 +101,7 @@ def mtime_settings(mtime: float) -> dict[str, Any]:
 
 
 def _tqdm() -> Callable[[int, int], object]:
-    from tqdm.auto import tqdm
+    from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
 
     bar = tqdm(unit=" samples", unit_scale=True)
 

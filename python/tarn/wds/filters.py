@@ -55,7 +55,7 @@ def pipelinefilter(f: Callable[..., Any]) -> RestCurried:
     [3, 6]
     """
     result = RestCurried(f)
-    functools.update_wrapper(result, f)  # type: ignore[arg-type]
+    functools.update_wrapper(result, f)
     return result
 
 
@@ -467,7 +467,7 @@ def _xdecode(source: Data, *args: Any, must_decode: bool = True, defaults: Any =
     for sample in source:
         new = {}
         for path, data in sample.items():
-            decoder = False if path.startswith("__") else find_decoder(decoders, path)
+            decoder: Any = False if path.startswith("__") else find_decoder(decoders, path)
             if decoder is None and must_decode:
                 raise ValueError(f"No decoder found for {path}.")
             if decoder:
