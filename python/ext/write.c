@@ -335,7 +335,7 @@ static PyObject *writer_open(PyObject *self, PyObject *args, PyObject *kwargs)
 static tarn_status add(writer *w, const tarnpy_planned *p, uint64_t *out_payload,
                        tarn_error *err)
 {
-    const tarn_field *fields = w->batch.fields + p->first;
+    const tarn_field *fields = p->count ? w->batch.fields + p->first : NULL;
     tarn_written after;
     if (w->kind == KIND_TAR) {
         TARN_TRY(
