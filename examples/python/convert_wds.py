@@ -1,11 +1,12 @@
 """Turns WebDataset shards, here or at any URL, into a dataset with an index.
 
-  convert_wds.py 'shards/x-{000000..000003}.tar' FOLDER [FOLD]
+  convert_wds.py ['shards/x-{000000..000003}.tar' FOLDER [FOLD]]
 
-Only samples that have a picture and a label are taken. Keys of WebDataset may have folders in
+Without arguments it makes some shards first, in a scratch folder. Only samples that have a picture and a label are taken. Keys of WebDataset may have folders in
 them; those of a dataset have none, so slashes become dashes.
 """
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +28,16 @@ def main(urls: str, folder: str, fold: str = "train") -> None:
     print(f"{folder}:{fold}: {out.written.samples} samples in {out.written.shards} shards")
 
 
+def demo(scratch: str) -> None:
+    with wds.ShardWriter(scratch + "/x-%06d.tar", maxcount=40, verbose=0) as sink:
+        for i in range(100):
+            sink.write({"__key__": f"some/folder/{i:03d}", "jpeg": b"a picture", "cls": i % 10})
+    main(scratch + "/x-{000000..000002}.tar", scratch + "/dataset")
+
+
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    if len(sys.argv) > 1:
+        main(*sys.argv[1:])
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            demo(folder)

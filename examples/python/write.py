@@ -1,20 +1,24 @@
 """Writes a small dataset of pictures and labels, and looks into it.
 
-  write.py FOLDER [COUNT]
+  write.py [FOLDER [COUNT]]
 
-Two folds are made, train and val. Try it again: the folds that are there are refused, unless
+Without a folder it is a scratch one. Two folds are made, train and val. Try it again: the folds that are there are refused, unless
 you put overwrite=True, append=True or resume=True into the call.
 """
 import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import tarn
 
 NAMES = ["circle", "square"]
 
 
-def picture(rng: np.random.Generator, kind: int, side: int = 64) -> np.ndarray:
+def picture(rng: np.random.Generator, kind: int, side: int = 64) -> npt.NDArray[np.uint8]:
     """A circle or a square in a colour, somewhere."""
     y, x = np.mgrid[:side, :side]
     cy, cx = rng.integers(16, side - 16, 2)
@@ -25,7 +29,7 @@ def picture(rng: np.random.Generator, kind: int, side: int = 64) -> np.ndarray:
     return pixels
 
 
-def samples(fold: str, count: int, seed: int):
+def samples(fold: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
     rng = np.random.default_rng(seed)
     for number in range(count):
         kind = int(rng.integers(2))
@@ -47,6 +51,8 @@ def main(folder: str, count: int = 200) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    if len(sys.argv) > 1:
+        main(sys.argv[1], *map(int, sys.argv[2:]))
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            main(scratch)

@@ -3,7 +3,6 @@ import doctest
 import importlib
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -56,25 +55,6 @@ def test_example_convert(tmp_path):
     out = run("convert_wds.py", tmp_path / "x-{000000..000002}.tar", tmp_path / "d")
     assert out == f"{tmp_path}/d:train: 8 samples in 1 shards\n"
     assert bytes(tarn.open(tmp_path / "d", decode=False)["d-5"]["cls"]) == b"5"
-
-
-def blocks(page):
-    return re.findall(r"```python\n(.*?)```", (ROOT / "docs/python" / page).read_text(), re.S)
-
-
-def test_the_first_lines_of_the_pages(tmp_path, monkeypatch):
-    np = pytest.importorskip("numpy")
-    monkeypatch.chdir(tmp_path)
-    pixels = np.zeros((8, 8, 3), "uint8")
-    exec(blocks("writing.md")[0], {"pixels": pixels})
-    assert tarn.open("birds")[0]["json"] == {"place": "Otago"}
-    os.mkdir("shards")
-    pytest.importorskip("torch")
-    code = blocks("wds.md")[0].replace("000031", "000000").replace("num_workers=4", "num_workers=0")
-    space = {"pixels": pixels}
-    exec(code, space)
-    [(images, labels)] = list(space["loader"])
-    assert images.shape == (1, 3, 8, 8) and labels.tolist() == [3]
 
 
 def test_compat_names_what_is_not_there():
