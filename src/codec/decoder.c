@@ -50,8 +50,9 @@ tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
     tarn_image_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder) return tarn__fail_memory(err);
     decoder->jpeg = tarn__jpeg_new();
-    if (!decoder->jpeg) {
-        free(decoder);
+    decoder->png = tarn__png_new();
+    if (!decoder->jpeg || !decoder->png) {
+        tarn_image_decoder_free(decoder);
         return tarn__fail_memory(err);
     }
     decoder->max_pixels = o.max_pixels;
@@ -64,8 +65,8 @@ tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
 void tarn_image_decoder_free(tarn_image_decoder *decoder)
 {
     if (!decoder) return;
-    tarn__image_close(decoder);
     tarn__jpeg_free(decoder->jpeg);
+    tarn__png_free(decoder->png);
     tarn__scratch_release(&decoder->pixels);
     tarn__scratch_release(&decoder->raw);
     tarn__resizer_release(&decoder->resizer);
@@ -83,7 +84,7 @@ static tarn_status read_head(tarn_image_decoder *decoder, const void *data, size
     case TARN_IMAGE_JPEG:
         return tarn__jpeg_head(decoder->jpeg, data, size, out, err);
     case TARN_IMAGE_PNG:
-        return tarn__png_open(data, size, &decoder->png, out, err);
+        return tarn__png_head(decoder->png, data, size, out, err);
     case TARN_IMAGE_WEBP:
         return tarn__webp_head(data, size, out, err);
     case TARN_IMAGE_PPM:
@@ -105,12 +106,6 @@ tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size
     return TARN_OK;
 }
 
-void tarn__image_close(tarn_image_decoder *decoder)
-{
-    tarn__png_close(decoder->png);
-    decoder->png = NULL;
-}
-
 tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size_t size,
                              tarn_image_info *out, tarn_error *err)
 {
@@ -118,7 +113,6 @@ tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size
     tarn_image_info info;
     tarn_status status = read_head(decoder, data, size, &info, err);
     if (status == TARN_OK) *out = info;
-    tarn__image_close(decoder);
     return status;
 }
 
@@ -149,7 +143,7 @@ static tarn_status into(tarn_image_decoder *decoder, const void *data, size_t si
     case TARN_IMAGE_JPEG:
         return tarn__jpeg_into(decoder->jpeg, data, size, out, err);
     case TARN_IMAGE_PNG:
-        return tarn__png_into(decoder->png, out, err);
+        return tarn__png_into(decoder->png, out, decoder->max_size, err);
     case TARN_IMAGE_WEBP:
         return tarn__webp_into(data, size, out, err);
     case TARN_IMAGE_PPM:
@@ -162,7 +156,7 @@ tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size
                              const tarn_image_info *info, const tarn_image *out,
                              tarn_error *err)
 {
-    bool any_stride = info->format == TARN_IMAGE_JPEG || info->format == TARN_IMAGE_WEBP;
+    bool any_stride = info->format != TARN_IMAGE_PPM;
     tarn_image raw = *out;
     raw.channels = channels_on_the_way(decoder, info, out->channels);
     raw.stride = (size_t)raw.width * raw.channels;
@@ -239,7 +233,5 @@ tarn_status tarn_image_decode(tarn_image_decoder *decoder, const void *data, siz
                   err);
     if (o.channels == 2 || o.channels > 4)
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
-    tarn_status status = decode(decoder, data, size, &o, out, capacity, err);
-    tarn__image_close(decoder);
-    return status;
+    return decode(decoder, data, size, &o, out, capacity, err);
 }

@@ -350,15 +350,15 @@ static bool is_plain(const tarn_image_steps *s, const tarn_image_info *info,
            choice->width == s->width && choice->height == s->height;
 }
 
-static tarn_status run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
-                       const void *data, size_t size, const tarn_image_draw *draw,
-                       void *out, tarn_error *err)
+tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
+                           const void *data, size_t size, tarn_image_draw draw, void *out,
+                           tarn_error *err)
 {
     const tarn_image_steps *s = &plan->steps;
     tarn_image_info info;
     tarn_image_choice choice;
     TARN_TRY(tarn__image_open(decoder, data, size, &info, err));
-    TARN_TRY(tarn_image_choose(plan, info.width, info.height, *draw, &choice, err));
+    TARN_TRY(tarn_image_choose(plan, info.width, info.height, draw, &choice, err));
     target t = {plan, out, choice.flip};
     tarn__resize_job job = {.take = put_row, .context = &t};
     TARN_TRY(set_target(s, &choice, &job, err));
@@ -375,13 +375,4 @@ static tarn_status run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
     TARN_TRY(tarn__image_keep(decoder, data, size, &info, &image, err));
     cut(&image, &choice, by, &job);
     return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
-}
-
-tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
-                           const void *data, size_t size, tarn_image_draw draw, void *out,
-                           tarn_error *err)
-{
-    tarn_status status = run(decoder, plan, data, size, &draw, out, err);
-    tarn__image_close(decoder);
-    return status;
 }

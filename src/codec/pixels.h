@@ -76,7 +76,7 @@ size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
 
 struct tarn_image_decoder {
     void *jpeg;
-    void *png; /* of the image that was opened last */
+    struct tarn__png *png;
     uint64_t max_pixels, max_size;
     tarn__scratch pixels; /* what is decoded where the caller has no place for it */
     tarn__scratch raw;    /* what a library gives and is not yet what was asked for */
@@ -90,9 +90,6 @@ TARN_CHECKED tarn_status tarn__image_open(tarn_image_decoder *decoder, const voi
 TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
                                           const tarn_image *out, tarn_error *err);
-/* To be called after an open, whatever happened. */
-void tarn__image_close(tarn_image_decoder *decoder);
-
 /* The same into the decoder's own memory: out has width, height and channels. */
 TARN_CHECKED tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
