@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Images into memory: tarn next to TurboJPEG alone and Pillow, on JPEGs and PNGs made on the spot.
+"""Images into memory: tarn next to TurboJPEG or libpng alone and Pillow, on JPEGs and PNGs made on the spot.
 
   images.py [--build DIR] [--count N] [--seconds S] [--rounds N] [--threads N]
 
@@ -50,7 +50,7 @@ def make(folder, count):
             image = (image - image.min()) / (image.max() - image.min()) * 255
             picture = PIL.Image.fromarray((image + rng.normal(0, noise, image.shape)).clip(0, 255).astype("u1"))
             picture.save(folder / f"{kind}_{i:03}.jpg", quality=90)
-            if kind == "small":
+            if kind != "large":
                 picture.save(folder / f"{kind}_{i:03}.png", compress_level=6)
 
 
@@ -97,7 +97,7 @@ def pillow(way, seconds, paths):
 def compiled(build, folder):
     program = folder / "images_work"
     subprocess.run([os.environ.get("CC", "cc"), "-O2", f"-I{ROOT}/include", "-o", program, HERE / "images_work.c",
-                    f"-L{build}", f"-Wl,-rpath,{build}", "-ltarn", "-lturbojpeg", "-lpthread"], check=True)
+                    f"-L{build}", f"-Wl,-rpath,{build}", "-ltarn", "-lturbojpeg", "-lpng", "-lpthread"], check=True)
     return program
 
 
@@ -161,8 +161,8 @@ def main():
                  "TurboJPEG")
         paths = sorted(map(str, folder.glob("small_*.png")))
         race("PNG 500 x 375", contestants(program, args, paths, args.threads,
-                                          [("Pillow, RGB", "decode"), ("tarn, RGB", "decode")]), args.rounds,
-             "Pillow, RGB")
+                                          [("libpng", "libpng"), ("Pillow, RGB", "decode"), ("tarn, RGB", "decode")]),
+             args.rounds, "libpng")
     return 0
 
 

@@ -4,6 +4,7 @@
  *   images_work WAY THREADS SECONDS FILE...
  *
  * WAY: turbo   TurboJPEG alone, a handle per thread, RGB
+ *      libpng  libpng alone, RGB
  *      decode  tarn_image_decode, RGB
  *      steps   random part, 224 x 224, flip, float, planes; JPEGs reduced where possible
  *      exact   the same with JPEGs decoded whole */
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <png.h>
 #include <turbojpeg.h>
 
 #include <tarn/tarn.h>
@@ -80,6 +82,37 @@ static void turbo(worker *w, const file *f)
         fail("pixels");
 }
 
+typedef struct reader {
+    const unsigned char *data;
+    size_t left;
+} reader;
+
+static void give(png_structp png, png_bytep out, png_size_t size)
+{
+    reader *r = png_get_io_ptr(png);
+    if (size > r->left) png_error(png, "end");
+    memcpy(out, r->data, size);
+    r->data += size;
+    r->left -= size;
+}
+
+/* Row by row into place, as a program with a buffer of its own does it. */
+static void libpng(worker *w, const file *f)
+{
+    reader r = {f->data, f->size};
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    if (setjmp(png_jmpbuf(png))) fail("libpng");
+    png_set_read_fn(png, &r, give);
+    png_read_info(png, info);
+    size_t row = png_get_rowbytes(png, info), height = png_get_image_height(png, info);
+    if (row * height > w->capacity) fail("too large");
+    for (size_t y = 0; y < height; y++)
+        png_read_row(png, w->pixels + y * row, NULL);
+    png_read_end(png, NULL);
+    png_destroy_read_struct(&png, &info, NULL);
+}
+
 static void one(worker *w, const file *f, size_t i)
 {
     tarn_error err;
@@ -87,6 +120,8 @@ static void one(worker *w, const file *f, size_t i)
     tarn_image image = {0};
     if (!strcmp(way, "turbo")) {
         turbo(w, f);
+    } else if (!strcmp(way, "libpng")) {
+        libpng(w, f);
     } else if (!strcmp(way, "decode")) {
         tarn_image_decode_options o = TARN_IMAGE_DECODE_OPTIONS_INIT;
         o.channels = 3;

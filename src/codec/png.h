@@ -41,6 +41,12 @@ uint64_t tarn__png_row_bytes(const tarn__png_form *head, uint32_t width);
 void tarn__png_unfilter(unsigned filter, unsigned step, const unsigned char *from,
                         const unsigned char *above, size_t bytes, unsigned char *to);
 
+/* The same for two rows that both have PAETH and pixels of 3 or 4 bytes, at least two;
+ * the second is the row under the first. Does nothing and returns false if it cannot. */
+bool tarn__png_unfilter_two(unsigned step, const unsigned char *const from[2],
+                            const unsigned char *above, size_t bytes,
+                            unsigned char *const to[2]);
+
 /* A row's samples as pixels of 8 bits: 1 (of grey only), 3 or 4 channels; or, where
  * channels is tarn__png_samples, of the depth the file has, 16 bits in native order. */
 void tarn__png_expand(const tarn__png_form *head, const unsigned char *row,

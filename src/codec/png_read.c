@@ -1,10 +1,10 @@
-/* PNG: the walk over its chunks and the way of its rows into memory. libdeflate expands
- * all of them at once into a buffer whose size the header says; png_rows.c does the rest.
+/* PNG: the walk over its chunks and the way of its rows into memory. ISA-L expands all
+ * of them at once into a buffer whose size the header says; png_rows.c does the rest.
  * What is accepted and what is refused: docs/internals/image.md. */
 #include <stdlib.h>
 #include <string.h>
 
-#include <libdeflate.h>
+#include <isa-l/igzip_lib.h>
 
 #include "base/checked.h"
 #include "base/crc.h"
@@ -21,7 +21,7 @@ enum { SIGNATURE_SIZE = 8, CHUNK_EXTRA = 12, HEAD_SIZE = 13 };
 #define ANCILLARY 0x20000000u /* of a tag: pixels do not depend on it */
 
 struct tarn__png {
-    struct libdeflate_decompressor *inflater;
+    struct inflate_state inflater;
     tarn__scratch packed; /* the IDATs, where there are several */
     tarn__scratch rows;   /* expanded, and three more */
     const unsigned char *data;
@@ -31,19 +31,12 @@ struct tarn__png {
 
 tarn__png *tarn__png_new(void)
 {
-    tarn__png *png = calloc(1, sizeof *png);
-    if (png) png->inflater = libdeflate_alloc_decompressor();
-    if (png && !png->inflater) {
-        free(png);
-        return NULL;
-    }
-    return png;
+    return calloc(1, sizeof(tarn__png));
 }
 
 void tarn__png_free(tarn__png *png)
 {
     if (!png) return;
-    libdeflate_free_decompressor(png->inflater);
     tarn__scratch_release(&png->packed);
     tarn__scratch_release(&png->rows);
     free(png);
@@ -267,20 +260,27 @@ static tarn_status gather(tarn__png *png, uint64_t bytes, size_t count, uint64_t
 static tarn_status expand(tarn__png *png, const unsigned char *packed, size_t size,
                           size_t need, tarn_error *err)
 {
-    switch (libdeflate_zlib_decompress(png->inflater, packed, size, png->rows.data, need,
-                                       NULL)) {
-    case LIBDEFLATE_SUCCESS:
-        return TARN_OK;
-    case LIBDEFLATE_SHORT_OUTPUT:
+    struct inflate_state *z = &png->inflater;
+    /* ISA-L counts in 32 bits. */
+    if (size > UINT32_MAX || need > UINT32_MAX)
+        return tarn__unzlib_begin(packed, size, png->rows.data, need, err);
+    isal_inflate_init(z);
+    z->crc_flag = ISAL_ZLIB;
+    z->next_in = (uint8_t *)(uintptr_t)packed;
+    z->avail_in = (uint32_t)size;
+    z->next_out = png->rows.data;
+    z->avail_out = (uint32_t)need;
+    int code = isal_inflate_stateless(z);
+    /* More than the header says is left alone, as libpng does it. */
+    if (code == ISAL_OUT_OVERFLOW)
+        return tarn__unzlib_begin(packed, size, png->rows.data, need, err);
+    if (code != ISAL_DECOMP_OK && code != ISAL_END_INPUT)
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "PNG: the compressed pixels are damaged (ISA-L says %d)", code);
+    if (code == ISAL_END_INPUT || z->avail_out)
         return tarn__fail(err, TARN_ERR_TRUNCATED,
                           "PNG: fewer pixels than the header says");
-    case LIBDEFLATE_INSUFFICIENT_SPACE:
-        /* More than the header says: libpng gives a warning, and so does nobody here. */
-        return tarn__unzlib_begin(packed, size, png->rows.data, need, err);
-    default:
-        return tarn__fail(err, TARN_ERR_FORMAT,
-                          "PNG: the compressed pixels are damaged or cut short");
-    }
+    return TARN_OK;
 }
 
 /* --- Rows ----------------------------------------------------------------------- */
@@ -350,6 +350,41 @@ static void scatter(const rows *r, const pass *p, uint32_t width, unsigned char 
         memcpy(to + i * p->dx * size, r->pixels + i * size, size);
 }
 
+static tarn_status check_filter(const rows *r, uint32_t y, tarn_error *err)
+{
+    if (r->from[0] <= TARN__PNG_PAETH) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "PNG: row %u has filter %u, and there are 0 to 4", y, r->from[0]);
+}
+
+/* Rows that need no more than their filters undone, straight to their place. */
+static tarn_status put_whole(rows *r, tarn_error *err)
+{
+    const tarn__png_form *head = r->head;
+    size_t bytes = (size_t)tarn__png_row_bytes(head, head->width);
+    unsigned step = tarn__png_samples(head);
+    const unsigned char *above = r->zeros;
+    unsigned char *to = r->to->data;
+    for (uint32_t y = 0; y < head->height; y++) {
+        TARN_TRY(check_filter(r, y, err));
+        const unsigned char *from[2] = {r->from + 1, r->from + 1 + bytes + 1};
+        unsigned char *const two[2] = {to, to + r->to->stride};
+        if (y + 1 < head->height && from[0][-1] == TARN__PNG_PAETH &&
+            from[1][-1] == TARN__PNG_PAETH &&
+            tarn__png_unfilter_two(step, from, above, bytes, two)) {
+            y++;
+            r->from += bytes + 1;
+            to += r->to->stride;
+        } else {
+            tarn__png_unfilter(from[0][-1], step, from[0], above, bytes, to);
+        }
+        above = to;
+        r->from += bytes + 1;
+        to += r->to->stride;
+    }
+    return TARN_OK;
+}
+
 static tarn_status put_pass(rows *r, const pass *p, tarn_error *err)
 {
     const tarn__png_form *head = r->head;
@@ -357,26 +392,33 @@ static tarn_status put_pass(rows *r, const pass *p, tarn_error *err)
     uint32_t width, height;
     if (!pass_size(head, p, &width, &height)) return TARN_OK;
     size_t bytes = (size_t)tarn__png_row_bytes(head, width);
-    unsigned samples = tarn__png_samples(head), step = (samples * head->depth + 7) / 8;
-    bool direct = p->dx == 1 && p->dy == 1 && head->depth == 8 && to->bits == 8 &&
-                  samples == to->channels && head->colour != TARN__PNG_PALETTE;
+    unsigned step = (tarn__png_samples(head) * head->depth + 7) / 8;
     const unsigned char *above = r->zeros;
     for (uint32_t y = 0; y < height; y++, r->from += bytes + 1) {
         unsigned char *out = to->data + (p->y + (size_t)y * p->dy) * to->stride;
-        unsigned char *row = direct ? out : r->spare[y % 2];
-        if (r->from[0] > TARN__PNG_PAETH)
-            return tarn__fail(err, TARN_ERR_FORMAT,
-                              "PNG: row %u has filter %u, and there are 0 to 4", y,
-                              r->from[0]);
+        unsigned char *row = r->spare[y % 2];
+        TARN_TRY(check_filter(r, y, err));
         tarn__png_unfilter(r->from[0], step, r->from + 1, above, bytes, row);
         above = row;
-        if (direct) continue;
         bool aside = p->dx > 1;
         tarn__png_expand(head, row, width, to->channels, to->bits,
                          aside ? r->pixels : out);
         if (aside) scatter(r, p, width, out);
     }
     return TARN_OK;
+}
+
+static tarn_status put_rows(rows *r, tarn_error *err)
+{
+    const tarn__png_form *head = r->head;
+    if (head->interlaced) {
+        for (size_t i = 0; i < 7; i++)
+            TARN_TRY(put_pass(r, &passes[i], err));
+        return TARN_OK;
+    }
+    bool as_it_is = head->depth == 8 && head->colour != TARN__PNG_PALETTE &&
+                    tarn__png_samples(head) == r->to->channels;
+    return as_it_is ? put_whole(r, err) : put_pass(r, &whole, err);
 }
 
 /* Memory for the expanded rows, and behind them for two spare ones, one of zeros and one
@@ -419,10 +461,7 @@ static tarn_status read_pixels(tarn__png *png, const place *to, uint64_t max_siz
     TARN_TRY(gather(png, packed_size, count, max_size, &packed, err));
     TARN_TRY(need_rows(png, to, expanded, max_size, &r, err));
     TARN_TRY(expand(png, packed, packed_size, expanded, err));
-    if (!png->head.interlaced) return put_pass(&r, &whole, err);
-    for (size_t i = 0; i < 7; i++)
-        TARN_TRY(put_pass(&r, &passes[i], err));
-    return TARN_OK;
+    return put_rows(&r, err);
 }
 
 unsigned tarn__png_channels(const tarn__png *png, unsigned wanted)

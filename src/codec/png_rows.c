@@ -139,6 +139,61 @@ INLINE void vector_of(unsigned step, unsigned filter, const unsigned char *from,
         vector(TARN__PNG_PAETH, step, from, above, bytes, to);
 }
 
+/* Two rows at once, the second a pixel behind the first, whose pixels are its row above:
+ * a pixel waits long for the one before it, and vectors have room for two. */
+typedef struct two {
+    __m128i left, above; /* the first row in the lower half */
+} two;
+
+INLINE __m128i next_two(two *t, __m128i first, __m128i second, __m128i over)
+{
+    const __m128i zero = _mm_setzero_si128();
+    __m128i pixel = _mm_unpacklo_epi8(_mm_unpacklo_epi32(first, second), zero);
+    __m128i above = _mm_unpacklo_epi64(_mm_unpacklo_epi8(over, zero), t->left);
+    t->left = _mm_add_epi8(pixel, paeth_lanes(t->left, above, t->above));
+    t->above = above;
+    return _mm_packus_epi16(t->left, t->left);
+}
+
+INLINE void paeth_two(unsigned step, const unsigned char *const from[2],
+                      const unsigned char *above, size_t bytes,
+                      unsigned char *const to[2])
+{
+    const __m128i zero = _mm_setzero_si128();
+    __m128i over = load(above, step);
+    __m128i pixel = _mm_add_epi8(load(from[0], step), over);
+    two t = {_mm_unpacklo_epi8(pixel, zero), _mm_unpacklo_epi8(over, zero)};
+    /* Only the first row's part of it: the second has not begun. */
+    t.left = _mm_move_epi64(t.left);
+    t.above = _mm_move_epi64(t.above);
+    store(to[0], step, pixel);
+    size_t i = step;
+    for (; i + step < bytes; i += step) {
+        pixel = next_two(&t, load(from[0] + i, step), load(from[1] + i - step, step),
+                         load(above + i, step));
+        store(to[0] + i, step, pixel);
+        store(to[1] + i - step, step, _mm_srli_epi64(pixel, 32));
+    }
+    pixel = next_two(&t, load_last(from[0] + i, step), load(from[1] + i - step, step),
+                     load_last(above + i, step));
+    store_last(to[0] + i, step, pixel);
+    store(to[1] + i - step, step, _mm_srli_epi64(pixel, 32));
+    pixel = next_two(&t, zero, load_last(from[1] + i, step), zero);
+    store_last(to[1] + i, step, _mm_srli_epi64(pixel, 32));
+}
+
+bool tarn__png_unfilter_two(unsigned step, const unsigned char *const from[2],
+                            const unsigned char *above, size_t bytes,
+                            unsigned char *const to[2])
+{
+    if ((step != 3 && step != 4) || bytes < 2 * step) return false;
+    if (step == 3)
+        paeth_two(3, from, above, bytes, to);
+    else
+        paeth_two(4, from, above, bytes, to);
+    return true;
+}
+
 static void undo(unsigned filter, unsigned step, const unsigned char *from,
                  const unsigned char *above, size_t bytes, unsigned char *to)
 {
@@ -176,6 +231,14 @@ static void add_above(const unsigned char *from, const unsigned char *above, siz
 #else
 
 #define undo plain
+
+bool tarn__png_unfilter_two(unsigned step, const unsigned char *const from[2],
+                            const unsigned char *above, size_t bytes,
+                            unsigned char *const to[2])
+{
+    (void)step, (void)from, (void)above, (void)bytes, (void)to;
+    return false;
+}
 
 static void add_above(const unsigned char *from, const unsigned char *above, size_t bytes,
                       unsigned char *to)
