@@ -108,12 +108,34 @@ tarn_image_format tarn__image_format(const void *data, size_t size);
  * are all set: width and height are the image's, for JPEG or a scaled size of it;
  * channels are 1, 3 or 4 for JPEG, 3 or 4 for WebP, the info's for PPM, and for PNG what
  * tarn__png_channels says. The rows of PPM lie one after the other. */
-void *tarn__jpeg_new(void); /* NULL when memory is short */
-void tarn__jpeg_free(void *handle);
-TARN_CHECKED tarn_status tarn__jpeg_head(void *handle, const void *data, size_t size,
+typedef struct tarn__jpeg tarn__jpeg;
+tarn__jpeg *tarn__jpeg_new(void); /* NULL when memory is short */
+void tarn__jpeg_free(tarn__jpeg *jpeg);
+/* Good for one into or one part, with the same data still there. */
+TARN_CHECKED tarn_status tarn__jpeg_head(tarn__jpeg *jpeg, const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__jpeg_into(void *handle, const void *data, size_t size,
-                                         const tarn_image *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jpeg_into(tarn__jpeg *jpeg, const tarn_image *out,
+                                         tarn_error *err);
+
+/* Columns [left, right) of rows [top, bottom). */
+typedef struct tarn__area {
+    uint32_t left, top, right, bottom;
+} tarn__area;
+
+/* A side at 1/by, as JPEGs are decoded. */
+static inline uint32_t tarn__reduced(uint32_t side, uint32_t by)
+{
+    return side / by + (side % by != 0);
+}
+
+/* A part of the image at 1/by, the same pixels as in the whole. It may get some more
+ * columns on either side; then rows are written to out, as wide, which has room for one
+ * more. */
+TARN_CHECKED tarn_status tarn__jpeg_begin_part(tarn__jpeg *jpeg, unsigned channels,
+                                               uint32_t by, tarn__area *area,
+                                               tarn_error *err);
+TARN_CHECKED tarn_status tarn__jpeg_read_part(tarn__jpeg *jpeg, const tarn__area *area,
+                                              const tarn_image *out, tarn_error *err);
 
 /* Keeps what it needs between images. A head is good for one into, with the same data
  * still there; buffer sizes are at most max_size. */

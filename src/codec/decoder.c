@@ -1,5 +1,5 @@
-/* A decoder for images that is used again and again: it keeps TurboJPEG's handle and the
- * memory of pixels, and decodes into the caller's memory. The formats are in files of
+/* A decoder for images that is used again and again: it keeps the formats' decoders and
+ * the memory of pixels, and decodes into the caller's memory. The formats are in files of
  * their own; this one chooses, checks limits and makes the channels that were asked for.
  */
 #include <stdlib.h>
@@ -141,7 +141,7 @@ static tarn_status into(tarn_image_decoder *decoder, const void *data, size_t si
 {
     switch (info->format) {
     case TARN_IMAGE_JPEG:
-        return tarn__jpeg_into(decoder->jpeg, data, size, out, err);
+        return tarn__jpeg_into(decoder->jpeg, out, err);
     case TARN_IMAGE_PNG:
         return tarn__png_into(decoder->png, out, decoder->max_size, err);
     case TARN_IMAGE_WEBP:
@@ -183,6 +183,41 @@ tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data, size
     return tarn__image_into(decoder, data, size, info, out, err);
 }
 
+static tarn_status keep_jpeg_part(tarn_image_decoder *decoder, uint32_t by,
+                                  const tarn__area *area, tarn_image *out,
+                                  tarn_error *err)
+{
+    tarn__area given = *area;
+    TARN_TRY(tarn__jpeg_begin_part(decoder->jpeg, out->channels, by, &given, err));
+    out->stride = (size_t)(given.right - given.left) * out->channels;
+    TARN_TRY(tarn__scratch_need(&decoder->pixels,
+                                (uint64_t)out->stride * (out->height + UINT64_C(1)),
+                                decoder->max_size, err));
+    out->data = decoder->pixels.data;
+    TARN_TRY(tarn__jpeg_read_part(decoder->jpeg, &given, out, err));
+    out->data += (size_t)(area->left - given.left) * out->channels;
+    return TARN_OK;
+}
+
+tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
+                                  size_t size, const tarn_image_info *info, uint32_t by,
+                                  const tarn__area *area, tarn_image *out,
+                                  tarn_error *err)
+{
+    tarn_image all = {.width = tarn__reduced(info->width, by),
+                      .height = tarn__reduced(info->height, by),
+                      .channels = out->channels};
+    out->width = area->right - area->left;
+    out->height = area->bottom - area->top;
+    bool is_part = out->width < all.width || out->height < all.height;
+    if (info->format == TARN_IMAGE_JPEG && is_part)
+        return keep_jpeg_part(decoder, by, area, out, err);
+    TARN_TRY(tarn__image_keep(decoder, data, size, info, &all, err));
+    out->stride = all.stride;
+    out->data = all.data + area->top * all.stride + (size_t)area->left * all.channels;
+    return TARN_OK;
+}
+
 /* The smallest size of a JPEG that is large enough; 1/2, 1/4 and 1/8 are those that cost
  * less than the whole. */
 static void reduce(const tarn_image_info *info, const tarn_image_decode_options *o,
@@ -192,8 +227,8 @@ static void reduce(const tarn_image_info *info, const tarn_image_decode_options 
     out->height = info->height;
     if (info->format != TARN_IMAGE_JPEG || (!o->least_width && !o->least_height)) return;
     for (uint32_t by = 2; by <= 8; by *= 2) {
-        uint32_t width = (info->width + by - 1) / by;
-        uint32_t height = (info->height + by - 1) / by;
+        uint32_t width = tarn__reduced(info->width, by);
+        uint32_t height = tarn__reduced(info->height, by);
         if (width < o->least_width || height < o->least_height) return;
         out->width = width;
         out->height = height;

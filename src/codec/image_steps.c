@@ -325,20 +325,37 @@ static uint32_t reduction(const tarn_image_steps *s, const tarn_image_info *info
 
 /* The part as an image of its own, and the box in it that is exactly the part: a decoded
  * pixel stands for by x by of the whole. */
-static void cut(const tarn_image *image, const tarn_image_choice *choice, uint32_t by,
+static void cut(const tarn_image_choice *choice, uint32_t by, tarn__area *out,
                 tarn__resize_job *job)
 {
-    uint32_t left = choice->left / by, top = choice->top / by;
-    uint32_t right = (choice->left + choice->width + by - 1) / by;
-    uint32_t bottom = (choice->top + choice->height + by - 1) / by;
-    job->from = *image;
-    job->from.data += top * image->stride + (size_t)left * image->channels;
-    job->from.width = right - left;
-    job->from.height = bottom - top;
-    job->box[0] = (float)choice->left / (float)by - (float)left;
-    job->box[1] = (float)choice->top / (float)by - (float)top;
-    job->box[2] = (float)(choice->left + choice->width) / (float)by - (float)left;
-    job->box[3] = (float)(choice->top + choice->height) / (float)by - (float)top;
+    *out = (tarn__area){choice->left / by, choice->top / by,
+                        tarn__reduced(choice->left + choice->width, by),
+                        tarn__reduced(choice->top + choice->height, by)};
+    job->from.width = out->right - out->left;
+    job->from.height = out->bottom - out->top;
+    job->box[0] = (float)choice->left / (float)by - (float)out->left;
+    job->box[1] = (float)choice->top / (float)by - (float)out->top;
+    job->box[2] = (float)(choice->left + choice->width) / (float)by - (float)out->left;
+    job->box[3] = (float)(choice->top + choice->height) / (float)by - (float)out->top;
+}
+
+/* Decodes what the job needs of the part. */
+static tarn_status decode_part(tarn_image_decoder *decoder, const void *data, size_t size,
+                               const tarn_image_info *info, uint32_t by,
+                               const tarn__area *part, tarn__resize_job *job,
+                               tarn_error *err)
+{
+    tarn__area area;
+    tarn_image image = {.channels = job->from.channels};
+    TARN_TRY(tarn__resize_needs(job, &area, err));
+    job->skip_x = area.left;
+    job->skip_y = area.top;
+    area = (tarn__area){part->left + area.left, part->top + area.top,
+                        part->left + area.right, part->top + area.bottom};
+    TARN_TRY(tarn__image_keep_part(decoder, data, size, info, by, &area, &image, err));
+    job->from.data = image.data;
+    job->from.stride = image.stride;
+    return TARN_OK;
 }
 
 /* An image that is its own result is decoded where it belongs. */
@@ -368,11 +385,10 @@ tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *p
                             (size_t)s->width * s->channels};
         return tarn__image_into(decoder, data, size, &info, &place, err);
     }
+    tarn__area part;
     uint32_t by = reduction(s, &info, &choice, &job);
-    tarn_image image = {.width = (info.width + by - 1) / by,
-                        .height = (info.height + by - 1) / by,
-                        .channels = s->channels};
-    TARN_TRY(tarn__image_keep(decoder, data, size, &info, &image, err));
-    cut(&image, &choice, by, &job);
+    job.from.channels = s->channels;
+    cut(&choice, by, &part, &job);
+    TARN_TRY(decode_part(decoder, data, size, &info, by, &part, &job, err));
     return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
 }

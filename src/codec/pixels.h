@@ -5,6 +5,8 @@
 
 #include <tarn/image.h>
 
+#include "codec/codec.h"
+
 /* --- Memory that is used again ------------------------------------------------------ */
 
 typedef struct tarn__scratch {
@@ -41,12 +43,17 @@ typedef struct tarn__resizer {
 
 typedef struct tarn__resize_job {
     tarn_image from;
+    uint32_t skip_x, skip_y;           /* columns and rows of from that data is without */
     float box[4];                      /* left, top, right, bottom */
     uint32_t full_width, full_height;  /* what the box becomes */
     uint32_t left, top, width, height; /* the part of that which is wanted */
     void (*take)(void *context, uint32_t y, const unsigned char *row);
     void *context;
 } tarn__resize_job;
+
+/* Which of from's samples are used; from needs no data yet. */
+TARN_CHECKED tarn_status tarn__resize_needs(const tarn__resize_job *job, tarn__area *out,
+                                            tarn_error *err);
 
 /* Calls take for each row of the result, from the top. The row is lost after the call. */
 TARN_CHECKED tarn_status tarn__resize_run(tarn__resizer *resizer,
@@ -75,7 +82,7 @@ size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
 /* --- The decoder -------------------------------------------------------------------- */
 
 struct tarn_image_decoder {
-    void *jpeg;
+    struct tarn__jpeg *jpeg;
     struct tarn__png *png;
     uint64_t max_pixels, max_size;
     tarn__scratch pixels; /* what is decoded where the caller has no place for it */
@@ -94,5 +101,12 @@ TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const voi
 TARN_CHECKED tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
                                           tarn_image *out, tarn_error *err);
+/* An area of the image at 1/by (1 unless it is a JPEG) as an image of its own: out has
+ * channels. */
+TARN_CHECKED tarn_status tarn__image_keep_part(tarn_image_decoder *decoder,
+                                               const void *data, size_t size,
+                                               const tarn_image_info *info, uint32_t by,
+                                               const tarn__area *area, tarn_image *out,
+                                               tarn_error *err);
 
 #endif

@@ -212,12 +212,17 @@ static void give(const work *w, uint32_t y, unsigned char *row)
     w->job->take(w->job->context, y, row);
 }
 
+static const unsigned char *pixel_of(const tarn__resize_job *job, uint32_t x, uint32_t y)
+{
+    return job->from.data + (size_t)(y - job->skip_y) * job->from.stride +
+           (size_t)(x - job->skip_x) * job->from.channels;
+}
+
 /* A row of the image, only as much as is used, with room to read behind it. */
 static void load_line(const work *w, uint32_t y, unsigned char *line)
 {
     const tarn_image *from = &w->job->from;
-    const unsigned char *p =
-        from->data + y * from->stride + (size_t)w->x.first * from->channels;
+    const unsigned char *p = pixel_of(w->job, w->x.first, y);
     if (from->channels == 4)
         multiply_alpha(p, line, w->x.last - w->x.first);
     else
@@ -269,8 +274,7 @@ static tarn_status down_first(const work *w, tarn_error *err)
     const tarn_image *from = &w->job->from;
     size_t bytes = (size_t)(w->x.last - w->x.first) * from->channels;
     size_t stride = from->stride;
-    const unsigned char *rows =
-        from->data + w->y.first * stride + (size_t)w->x.first * from->channels;
+    const unsigned char *rows = pixel_of(w->job, w->x.first, w->y.first);
     if (from->channels == 4) {
         uint32_t count = w->y.last - w->y.first;
         TARN_TRY(need_rows(&r->rows, count, bytes, w->max_size, &stride, err));
@@ -326,6 +330,39 @@ static tarn_status check(const tarn__resize_job *job, tarn_error *err)
     return TARN_OK;
 }
 
+/* The first and the last result need the first and the last sample. */
+static void needs(const span *s, uint32_t begin, uint32_t size, uint32_t *first,
+                  uint32_t *last)
+{
+    uint32_t count;
+    bounds(s, begin + size - 1, last, &count);
+    *last += count;
+    bounds(s, begin, first, &count);
+}
+
+static span span_across(const tarn__resize_job *job)
+{
+    return span_of(job->box[0], job->box[2], job->full_width, job->from.width);
+}
+
+static span span_down(const tarn__resize_job *job)
+{
+    return span_of(job->box[1], job->box[3], job->full_height, job->from.height);
+}
+
+tarn_status tarn__resize_needs(const tarn__resize_job *job, tarn__area *out,
+                               tarn_error *err)
+{
+    TARN_TRY(check(job, err));
+    *out =
+        (tarn__area){job->left, job->top, job->left + job->width, job->top + job->height};
+    if (is_copy(job)) return TARN_OK;
+    span x = span_across(job), y = span_down(job);
+    needs(&x, job->left, job->width, &out->left, &out->right);
+    needs(&y, job->top, job->height, &out->top, &out->bottom);
+    return TARN_OK;
+}
+
 tarn_status tarn__resize_run(tarn__resizer *r, const tarn__resize_job *job,
                              uint64_t max_size, tarn_error *err)
 {
@@ -334,13 +371,10 @@ tarn_status tarn__resize_run(tarn__resizer *r, const tarn__resize_job *job,
     TARN_TRY(check(job, err));
     if (is_copy(job)) {
         for (uint32_t y = 0; y < job->height; y++)
-            job->take(job->context, y,
-                      job->from.data + (size_t)(job->top + y) * job->from.stride +
-                          (size_t)job->left * channels);
+            job->take(job->context, y, pixel_of(job, job->left, job->top + y));
         return TARN_OK;
     }
-    span x = span_of(job->box[0], job->box[2], job->full_width, job->from.width);
-    span y = span_of(job->box[1], job->box[3], job->full_height, job->from.height);
+    span x = span_across(job), y = span_down(job);
     TARN_TRY(make_axis(&w.x, &r->weights[0], &x, job->left, job->width, max_size, err));
     TARN_TRY(make_axis(&w.y, &r->weights[1], &y, job->top, job->height, max_size, err));
     size_t used = (size_t)(w.x.last - w.x.first) * channels;
