@@ -7,7 +7,10 @@
  *      libpng  libpng alone, RGB
  *      decode  tarn_image_decode, RGB
  *      steps   random part, 224 x 224, flip, float, planes; JPEGs reduced where possible
- *      exact   the same with JPEGs decoded whole */
+ *      exact   the same with JPEGs decoded at their size
+ *      bytes   the same as steps, as bytes, pixel by pixel
+ *      stretch all of it, 224 x 224, bytes
+ *      centre  the shorter side to 256, the middle 224 x 224, float, planes */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,7 +172,20 @@ static tarn_image_plan *make_plan(void)
     s.flip = 0.5;
     s.type = TARN_IMAGE_F32;
     s.layout = TARN_IMAGE_CHW;
-    if (strcmp(way, "steps")) s.reduce = 0;
+    if (!strcmp(way, "exact")) s.reduce = 0;
+    if (!strcmp(way, "centre")) {
+        s.fit = TARN_IMAGE_FIT_CENTRE;
+        s.shorter = 256;
+        s.flip = 0;
+    }
+    if (!strcmp(way, "stretch") || !strcmp(way, "bytes")) {
+        s.type = TARN_IMAGE_U8;
+        s.layout = TARN_IMAGE_HWC;
+    }
+    if (!strcmp(way, "stretch")) {
+        s.fit = TARN_IMAGE_FIT_STRETCH;
+        s.flip = 0;
+    }
     if (tarn_image_plan_new(&s, &out, NULL) != TARN_OK) fail("plan");
     return out;
 }

@@ -23,22 +23,32 @@ void tarn__scratch_release(tarn__scratch *scratch);
 
 /* The weights of one direction. Result i is the sum of count[i] samples from start[i] on,
  * each times its weight in 22-bit fixed point; there are taps weights for each result,
- * zeros behind the last. A weight is high * 2^11 + low. */
+ * zeros behind the last. A weight is high * 2^11 + low, and it is three signed digits to
+ * the base 256, the lowest first; those of all weights lie together. */
 typedef struct tarn__axis {
     uint32_t size; /* results */
     uint32_t taps; /* a multiple of 8 */
+    uint32_t most; /* the largest count */
     uint32_t *start, *count;
     int32_t *weights;
     int16_t *high, *low;
+    int8_t *digits;
     uint32_t first, last; /* the samples that are used: [first, last) */
     bool same;            /* result i is just sample first + i */
 } tarn__axis;
 
-enum { TARN__WEIGHT_BITS = 22, TARN__LOW_BITS = 11 };
+enum { TARN__WEIGHT_BITS = 22, TARN__LOW_BITS = 11, TARN__DIGITS = 3 };
+
+/* Which of the processor's vector instructions are used: all give the same. */
+typedef enum tarn__loops {
+    TARN__LOOPS_PLAIN,
+    TARN__LOOPS_AVX2,
+    TARN__LOOPS_VNNI
+} tarn__loops;
 
 typedef struct tarn__resizer {
     tarn__scratch weights[2], line, rows, row;
-    bool plain; /* without the processor's vector instructions */
+    tarn__loops loops;
 } tarn__resizer;
 
 typedef struct tarn__resize_job {
@@ -62,15 +72,24 @@ TARN_CHECKED tarn_status tarn__resize_run(tarn__resizer *resizer,
 void tarn__resizer_release(tarn__resizer *resizer);
 
 /* The loops in AVX2, and whether this machine has it. Across makes TARN__ROWS rows of as
- * many lines; it reads up to 8 pixels behind the end of a line, and writes a byte
- * behind the last pixel. Down keeps to its bytes. */
-enum { TARN__ROWS = 4 };
+ * many lines; it reads up to TARN__BEHIND bytes behind the end of a line and of the axis'
+ * tables, and writes a byte behind the last pixel. Down keeps to its bytes. */
+enum { TARN__ROWS = 8, TARN__FEW = 8, TARN__BEHIND = 64 };
 bool tarn__avx2_there(void);
 void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
                        size_t line_stride, unsigned channels, unsigned char *out,
                        size_t stride);
 void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t count,
                      const int16_t *high, const int16_t *low, size_t bytes,
+                     unsigned char *out);
+
+/* The same with AVX-512; cells: how far the digits of a weight are apart. */
+bool tarn__vnni_there(void);
+void tarn__across_vnni(const tarn__axis *axis, const unsigned char *lines,
+                       size_t line_stride, unsigned channels, unsigned char *out,
+                       size_t stride);
+void tarn__down_vnni(const unsigned char *rows, size_t stride, uint32_t count,
+                     const int8_t *digits, size_t cells, size_t bytes,
                      unsigned char *out);
 
 /* Pixels of three channels as floats in three planes, from the left or the right, and how
