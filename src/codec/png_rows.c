@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -309,10 +311,11 @@ static inline void from_samples(const tarn__png_form *head, const unsigned char 
     }
 }
 
-static void in_native_order(const unsigned char *row, size_t samples, uint16_t *out)
+/* out has any alignment. */
+static void in_native_order(const unsigned char *row, size_t samples, unsigned char *out)
 {
     for (size_t i = 0; i < samples; i++)
-        out[i] = (uint16_t)(row[2 * i] << 8 | row[2 * i + 1]);
+        tarn__put16(out + 2 * i, (uint16_t)(row[2 * i] << 8 | row[2 * i + 1]));
 }
 
 void tarn__png_expand(const tarn__png_form *head, const unsigned char *row,

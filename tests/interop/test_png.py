@@ -7,6 +7,7 @@ import pathlib
 import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import PIL.Image
@@ -223,6 +224,9 @@ def bad_files():
     yield "a checksum of tEXt", make(samples, RGB, 8, before=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
     yield "one behind the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
     yield "no zlib", SIGNATURE + header(12, 9, RGB, 8) + chunk(b"IDAT", bytes(100)) + chunk(b"IEND"), ["format"]
+    packed = zlib.compress(raw)
+    wrong_sum = packed[:-1] + bytes([packed[-1] ^ 1])
+    yield "the stream's own sum", SIGNATURE + header(12, 9, RGB, 8) + chunk(b"IDAT", wrong_sum) + chunk(b"IEND"), ["format"]
     yield "a length past the end", good[:33] + b"\x7f\xff\xff\xff" + good[37:], ["truncated"]
     yield "a length past 2^31", good[:33] + b"\xff\xff\xff\xff" + good[37:], ["truncated"]
     for cut in range(len(good)):
