@@ -93,10 +93,12 @@ void tarn__down_vnni(const unsigned char *rows, size_t stride, uint32_t count,
                      unsigned char *out);
 
 /* Pixels of three channels as floats in three planes, from the left or the right, and how
- * many were done: a multiple of 8. The quotients are corrected to what dividing gives,
- * which is certain only where all 256 samples have been tried. */
-size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
-                         const float *mean, const float *std, float *out, size_t plane);
+ * many were done: a multiple of 8 or 16. The quotients are corrected to what dividing
+ * gives, which is certain only where all 256 samples have been tried. */
+typedef size_t tarn__planes_call(const unsigned char *row, size_t width, bool flip,
+                                 const float *mean, const float *std, float *out,
+                                 size_t plane);
+tarn__planes_call tarn__planes_avx2, tarn__planes_vnni;
 
 /* --- The decoder -------------------------------------------------------------------- */
 

@@ -224,7 +224,54 @@ VNNI void tarn__down_vnni(const unsigned char *rows, size_t stride, uint32_t cou
                 ~(__mmask64)0 >> (64 - (bytes - x)), out + x);
 }
 
+/* --- Floats --------------------------------------------------------------------- */
+
+/* A quotient by a number whose reciprocal is known, corrected to what dividing gives. */
+INLINE __m512 divided(__m512 v, __m512 by, __m512 reciprocal)
+{
+    __m512 q = _mm512_mul_ps(v, reciprocal);
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(q, by, v), reciprocal, q);
+}
+
+VNNI size_t tarn__planes_vnni(const unsigned char *row, size_t width, bool flip,
+                              const float *mean, const float *std, float *out,
+                              size_t plane)
+{
+    const __m128i up =
+        _mm_setr_epi8(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
+    const __m128i order = flip ? _mm_sub_epi8(_mm_set1_epi8(45), up) : up;
+    const __m512 most = _mm512_set1_ps(255), by_most = _mm512_set1_ps(1.0f / 255);
+    __m512 means[3], stds[3], by_stds[3];
+    for (unsigned c = 0; c < 3; c++) {
+        means[c] = _mm512_set1_ps(mean[c]);
+        stds[c] = _mm512_set1_ps(std[c]);
+        by_stds[c] = _mm512_set1_ps(1.0f / std[c]);
+    }
+    size_t x = 0;
+    for (; x + 16 <= width; x += 16) {
+        const unsigned char *p = row + 3 * (flip ? width - 16 - x : x);
+        __m512i pixels = _mm512_maskz_loadu_epi8(((__mmask64)1 << 48) - 1, p);
+        for (unsigned c = 0; c < 3; c++) {
+            __m512i at =
+                _mm512_castsi128_si512(_mm_add_epi8(order, _mm_set1_epi8((char)c)));
+            __m512i bytes = _mm512_permutexvar_epi8(at, pixels);
+            __m512 v =
+                _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm512_castsi512_si128(bytes)));
+            __m512 centred = _mm512_sub_ps(divided(v, most, by_most), means[c]);
+            _mm512_storeu_ps(out + c * plane + x, divided(centred, stds[c], by_stds[c]));
+        }
+    }
+    return x;
+}
+
 #else
+
+size_t tarn__planes_vnni(const unsigned char *row, size_t width, bool flip,
+                         const float *mean, const float *std, float *out, size_t plane)
+{
+    (void)row, (void)width, (void)flip, (void)mean, (void)std, (void)out, (void)plane;
+    return 0;
+}
 
 bool tarn__vnni_there(void)
 {

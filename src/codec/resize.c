@@ -93,21 +93,27 @@ static void fill(tarn__axis *axis, const span *s, uint32_t begin, double *work)
     }
 }
 
-/* The weights in the pieces that vector loops take. */
+/* The weights in the pieces that vector loops take. Nothing overlaps, which the compiler
+ * has to be told before it makes a vector loop of this one. */
 static void split(tarn__axis *axis, tarn__loops loops)
 {
     size_t cells = (size_t)axis->size * axis->taps;
+    const int32_t *restrict weights = axis->weights;
+    int16_t *restrict high = axis->high, *restrict low = axis->low;
+    int8_t *restrict first = axis->digits, *restrict second = first + cells;
+    int8_t *restrict third = second + cells;
     if (loops == TARN__LOOPS_PLAIN) return;
     for (size_t i = 0; i < cells; i++) {
-        int32_t w = axis->weights[i];
-        axis->high[i] = (int16_t)(w >> TARN__LOW_BITS);
-        axis->low[i] = (int16_t)(w & ((1 << TARN__LOW_BITS) - 1));
-        int8_t first = (int8_t)w;
-        w = (w - first) >> 8;
-        int8_t second = (int8_t)w;
-        axis->digits[i] = first;
-        axis->digits[i + cells] = second;
-        axis->digits[i + 2 * cells] = (int8_t)((w - second) >> 8);
+        high[i] = (int16_t)(weights[i] >> TARN__LOW_BITS);
+        low[i] = (int16_t)(weights[i] & ((1 << TARN__LOW_BITS) - 1));
+    }
+    if (loops != TARN__LOOPS_VNNI) return;
+    /* A digit over 127 is a negative one and a carry. */
+    for (size_t i = 0; i < cells; i++) {
+        int32_t w = weights[i];
+        first[i] = (int8_t)w;
+        second[i] = (int8_t)((w + 128) >> 8);
+        third[i] = (int8_t)((w + 128 + (128 << 8)) >> 16);
     }
 }
 
