@@ -357,30 +357,31 @@ static tarn_status check_filter(const rows *r, uint32_t y, tarn_error *err)
                       "PNG: row %u has filter %u, and there are 0 to 4", y, r->from[0]);
 }
 
+/* The next two rows at once, if they can be. */
+static bool put_two(const rows *r, const unsigned char *above, size_t bytes,
+                    unsigned char *to)
+{
+    const unsigned char *from[2] = {r->from + 1, r->from + bytes + 2};
+    unsigned char *const both[2] = {to, to + r->to->stride};
+    return from[0][-1] == TARN__PNG_PAETH && from[1][-1] == TARN__PNG_PAETH &&
+           tarn__png_unfilter_two(tarn__png_samples(r->head), from, above, bytes, both);
+}
+
 /* Rows that need no more than their filters undone, straight to their place. */
 static tarn_status put_whole(rows *r, tarn_error *err)
 {
     const tarn__png_form *head = r->head;
     size_t bytes = (size_t)tarn__png_row_bytes(head, head->width);
-    unsigned step = tarn__png_samples(head);
     const unsigned char *above = r->zeros;
-    unsigned char *to = r->to->data;
-    for (uint32_t y = 0; y < head->height; y++) {
+    for (uint32_t y = 0, done; y < head->height; y += done) {
+        unsigned char *to = r->to->data + y * r->to->stride;
         TARN_TRY(check_filter(r, y, err));
-        const unsigned char *from[2] = {r->from + 1, r->from + 1 + bytes + 1};
-        unsigned char *const two[2] = {to, to + r->to->stride};
-        if (y + 1 < head->height && from[0][-1] == TARN__PNG_PAETH &&
-            from[1][-1] == TARN__PNG_PAETH &&
-            tarn__png_unfilter_two(step, from, above, bytes, two)) {
-            y++;
-            r->from += bytes + 1;
-            to += r->to->stride;
-        } else {
-            tarn__png_unfilter(from[0][-1], step, from[0], above, bytes, to);
-        }
-        above = to;
-        r->from += bytes + 1;
-        to += r->to->stride;
+        done = y + 1 < head->height && put_two(r, above, bytes, to) ? 2 : 1;
+        if (done == 1)
+            tarn__png_unfilter(r->from[0], tarn__png_samples(head), r->from + 1, above,
+                               bytes, to);
+        above = to + (done - 1) * r->to->stride;
+        r->from += done * (bytes + 1);
     }
     return TARN_OK;
 }
