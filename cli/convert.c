@@ -167,6 +167,12 @@ static const cli_example examples[] = {
     {"tarn convert old.gnz new.gnz --checksums --header-pages 4", "rewritten"},
     {"tarn convert old.iac new.iac --codec zstd", "a pack with other payloads"},
     {"tarn convert data/birds:train birds.iac", "a record for each member, and back"},
+    {"tarn convert data/birds:train x.gnz --fields x.npy,cls --order shuffle --seed 7",
+     "arrays x and cls, with rows in random order"},
+    {"tarn convert tiles.iac few.iac --order balanced --by cls --range 0:1000",
+     "some records, as many of each class"},
+    {"tarn convert a.gnz b.iac data/c mixed --weights 2,1,1 --number",
+     "three datasets, evenly mixed into a fold"},
     {NULL, NULL}};
 
 const cli_command cli_convert = {
@@ -174,30 +180,49 @@ const cli_command cli_convert = {
     .words = "SOURCE... TARGET",
     .min_words = 2,
     .max_words = 1 << 20,
-    .summary = "write samples, arrays or packs anew, in another form or order",
+    .summary = "write any dataset anew, in another form or order",
     .text =
-        "A SOURCE is a fold (DIR, DIR:FOLD, FILE.taridx), or tar archives and streams: "
-        "files, URLs, -, compressed or not, and lists of them. A folder without shards, "
-        "and plain files, are packed as tarn pack does it.\n\n"
+        "A SOURCE is a dataset: a fold (DIR, DIR:FOLD, FILE.taridx), a .tar, an array "
+        "file "
+        "(.gnz) or a pack (.iac); several come one behind the other, or mixed with "
+        "--weights. Or it is a stream: archives as files, URLs, -, compressed or not, "
+        "and "
+        "lists of them. A folder without shards, and plain files, are packed as tarn "
+        "pack "
+        "does it.\n\n"
         "The TARGET is a folder (DIR or DIR:FOLD: shards with an index), x_%06d.tar for "
         "shards without one, or one archive; these two anywhere that can be written to, "
-        "and compressed if the name ends in .gz, .bz2, .xz or .zst. With --files it is a "
-        "folder of plain files, under the names the archive has.\n\n"
-        "A fold is read in place: its payloads go from the mapped shards to the "
-        "writer. --shuffle goes by seed and keys alone, so the same samples come in the "
-        "same order whatever shards they are in. A stream has no index to choose from; a "
-        "single plain .tar is looked through first.\n\n"
-        "Keys with folders (a/b/x) become flat (a-b-x) in a fold if --keys path keeps "
-        "them; without --keys, a fold gets x, and archives get a/b/x. Into a fold, "
-        "nothing has its name before all is complete, and --resume goes on after an "
-        "interruption. The source stays as it is.\n\n"
-        "Arrays go between .npy, .npz and .gnz, by the ends of the names. Metadata of a "
-        ".gnz goes along into a .gnz; the others have no place for it. A .npy takes one "
-        "array. Files of NumPy are made in memory. \n\n"
-        "A fold becomes a pack (.iac) with a record for each member and the columns key "
-        "and field, and such a pack becomes the same fold again. Of any other pack, a "
+        "and compressed if the name ends in .gz, .bz2, .xz or .zst. By its ending it is "
+        "a "
+        ".gnz or an .iac, and x_%04d.gnz are several of --max-count samples. With "
+        "--files "
+        "it is a folder of plain files, under the names the archive has.\n\n"
+        "--order writes samples in the order that tarn ls --order shows, of any dataset. "
+        "--shuffle is of one fold, and goes by seed and keys alone, so the same samples "
+        "come in the same order whatever shards they are in. A stream has no index to "
+        "choose from; a single plain .tar is looked through first.\n\n"
+        "Into a .gnz, each field becomes an array with a row for each sample, x.npy the "
+        "array x: arrays, images and bytes of one shape, numbers, and text as wide as "
+        "the "
+        "longest; _key has the keys. What is not alike in all samples is told. Out of a "
+        ".gnz, rows are .npy members; keys are _key, the array of --key, or row "
+        "numbers.\n\n"
+        "Into an .iac, each member becomes a record with the columns key and field, and "
+        "such a pack is the same samples again. With --payload each sample becomes one, "
+        "and its other fields columns of integers, reals or text. Of any other pack, a "
         "record's payload and a JSON object of its columns are a sample; --key names the "
-        "column with the keys, without it they are row numbers.",
+        "column with the keys, without it they are row numbers. From pack to pack, "
+        "records "
+        "keep their columns, and their codec without --codec.\n\n"
+        "Keys with folders (a/b/x) become flat (a-b-x) in a fold if --keys path keeps "
+        "them; without --keys, a fold gets x, and archives get a/b/x. A key that comes "
+        "twice is an error; --number makes keys of the numbers in which samples come. "
+        "Into "
+        "a fold, nothing has its name before all is complete, and --resume goes on after "
+        "an interruption. The source stays as it is.\n\n"
+        "Arrays go between .npy, .npz and .gnz whole. Metadata of a .gnz goes along into "
+        "a .gnz; the others have no place for it. A .npy takes one array. Files of NumPy "
+        "are made in memory.",
     .options = options,
     .examples = examples,
     .run = run,
