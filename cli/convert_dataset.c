@@ -177,7 +177,8 @@ static int feed(conversion *c, cli_target *t, uint64_t from, uint64_t to)
         return t->end(t->state);
     }
     cli_progress_end(&c->progress);
-    int result = cli_fail(&err);
+    /* A usage message has said it already. */
+    int result = err.message[0] ? cli_fail(&err) : CLI_USAGE;
     if (status == TARN_ERR_EXISTS && !t->look && !cli_has(&c->args, "append"))
         fprintf(stderr,
                 "tarn: --number gives samples the numbers they come in as keys\n");

@@ -77,6 +77,10 @@ static bool take_share(const cli_args *args, tarn_order_options *o)
     return false;
 }
 
+/* Options that say more about a kind of order. */
+static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chunk",
+                                       "window", "rounds", "mix", NULL};
+
 static bool take_options(const cli_args *args, tarn_order_options *o)
 {
     tarn_error err;
@@ -85,10 +89,11 @@ static bool take_options(const cli_args *args, tarn_order_options *o)
         cli_usage(args->command, "%s", err.message);
         return false;
     }
-    if (!kind && (cli_has(args, "seed") || cli_has(args, "epoch"))) {
-        cli_usage(args->command, "--seed and --epoch need --order, such as shuffle");
-        return false;
-    }
+    for (size_t i = 0; !kind && of_kinds[i]; i++)
+        if (cli_has(args, of_kinds[i])) {
+            cli_usage(args->command, "--%s needs --order, such as shuffle", of_kinds[i]);
+            return false;
+        }
     return take_seed(args, o) && take_number(args, "epoch", &o->epoch) &&
            take_rank(args, o) && take_share(args, o) &&
            take_number(args, "block", &o->block) &&
@@ -175,8 +180,11 @@ static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_o
 
 bool cli_has_order(const cli_args *args)
 {
-    return cli_has(args, "order") || cli_has(args, "rank") || cli_has(args, "share") ||
-           cli_has(args, "seed") || cli_has(args, "epoch");
+    bool asked =
+        cli_has(args, "order") || cli_has(args, "rank") || cli_has(args, "share");
+    for (size_t i = 0; !asked && of_kinds[i]; i++)
+        asked = cli_has(args, of_kinds[i]);
+    return asked;
 }
 
 int cli_order(const cli_args *args, const cli_sources *sources, uint64_t **out,

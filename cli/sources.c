@@ -191,6 +191,13 @@ static int mix(const cli_args *args, cli_sources *s)
     return status;
 }
 
+static bool all_folds(const cli_sources *s)
+{
+    for (size_t k = 0; k < s->n; k++)
+        if (s->parts[k].info.kind != TARN_DATASET_FOLD) return false;
+    return true;
+}
+
 int cli_sources_open(const cli_args *args, tarn_keys keys, cli_sources *out)
 {
     const char *samples = cli_value(args, "samples");
@@ -201,6 +208,8 @@ int cli_sources_open(const cli_args *args, tarn_keys keys, cli_sources *out)
         status = open_one(args, args->words[i], keys, &out->parts[i]);
         if (status == CLI_OK) out->n++;
     }
+    if (status == CLI_OK && cli_has(args, "key") && all_folds(out))
+        status = cli_usage(args->command, "--key is for .iac and .gnz: folds have keys");
     if (status == CLI_OK && samples) status = keep_samples(out, samples);
     for (size_t k = 0; k < out->n; k++) {
         out->parts[k].first = out->count;

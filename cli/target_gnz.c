@@ -7,7 +7,10 @@
 #include "arrays.h"
 #include "target.h"
 
-enum { BLOCK = 1 << 20 }; /* bytes of an array that are written at once */
+enum {
+    BLOCK = 1 << 20,    /* bytes of an array that are written at once */
+    MAX_WIDTH = 1 << 24 /* characters of a text */
+};
 
 typedef struct column {
     char *field;     /* of the samples */
@@ -245,8 +248,14 @@ static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
     uint64_t shape[TARN_MAX_DIMS];
     bool cast = false;
     if (c->text) {
-        c->like =
-            (tarn_array){.dtype = {'<', 'U', (uint32_t)(4 * (c->width | !c->width))}};
+        if (c->width > MAX_WIDTH)
+            return cli_error(err, TARN_ERR_LIMIT,
+                             "field %s: a text of %" PRIu64 " characters is too wide for "
+                             "an array",
+                             c->field, c->width);
+        /* NumPy has no text of width 0 either. */
+        uint32_t width = c->width ? (uint32_t)c->width : 1;
+        c->like = (tarn_array){.dtype = {'<', 'U', 4 * width}};
         as = c->like.dtype;
     }
     if (c->like.ndim + 1 > TARN_MAX_DIMS)
@@ -255,7 +264,7 @@ static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
                          "is too many",
                          c->field, c->like.ndim);
     if (!c->text && cli_arrays_type(s->args, c->name, &as, &cast) != CLI_OK)
-        return cli_error(err, TARN_ERR_USAGE, "--as cannot be used");
+        return cli_error(err, TARN_ERR_USAGE, "%s", "");
     shape[0] = s->count;
     memcpy(shape + 1, c->like.shape, c->like.ndim * sizeof *shape);
     c->row_bytes = (size_t)tarn_array_bytes(&c->like);
@@ -267,30 +276,36 @@ static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
                                    &c->number, err);
 }
 
+static bool check_as(const state *s)
+{
+    const char **names = calloc(s->n + 1, sizeof *names);
+    if (!names) abort();
+    for (size_t i = 0; i < s->n; i++)
+        names[i] = s->columns[i].name;
+    int status = cli_arrays_check_as(s->args, names, s->n);
+    free(names);
+    return status == CLI_OK;
+}
+
 static tarn_status begin(void *context, tarn_error *err)
 {
     state *s = context;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
-    const char *names[1 << 10];
     uint64_t rows = 0;
     if (!s->columns)
         return cli_error(err, TARN_ERR_USAGE,
                          "there is no sample that would tell the types of arrays");
-    for (size_t i = 0; i < s->n && i < sizeof names / sizeof names[0]; i++)
-        names[i] = s->columns[i].name;
-    if (s->n <= sizeof names / sizeof names[0] &&
-        cli_arrays_check_as(s->args, names, s->n) != CLI_OK)
-        return cli_error(err, TARN_ERR_USAGE, "--as cannot be used");
+    if (!check_as(s)) return cli_error(err, TARN_ERR_USAGE, "%s", "");
     if (!s->named) s->sized = s->n; /* rows have their numbers anyway */
     o.overwrite = cli_has(s->args, "overwrite");
     o.checksums = cli_has(s->args, "checksums");
     o.no_sync = cli_has(s->args, "no-sync");
     if (!cli_number(s->args, "header-pages", &o.header_pages) ||
         !cli_size(s->args, "reserve", &rows))
-        return cli_error(err, TARN_ERR_USAGE, "this cannot be reserved");
+        return cli_error(err, TARN_ERR_USAGE, "%s", "");
     TARN_TRY(tarn_gnz_writer_new(s->path, &o, &s->writer, err));
     if (cli_arrays_metadata(s->args, s->metadata, s->writer) != CLI_OK)
-        return cli_error(err, TARN_ERR_USAGE, "--metadata cannot be used");
+        return cli_error(err, TARN_ERR_USAGE, "%s", "");
     for (size_t i = 0; i < s->sized; i++)
         TARN_TRY(reserve(s, &s->columns[i], rows > s->count ? rows : s->count, err));
     return tarn_gnz_writer_begin(s->writer, err);
@@ -375,6 +390,24 @@ static void stop(void *context)
     free_state(s);
 }
 
+static void tell(const state *s)
+{
+    cli_json j = {.out = stdout};
+    if (!cli_has(s->args, "json")) {
+        printf("%s in %s -> %s\n", cli_count(s->count, "row"),
+               cli_count(s->sized, "array"), s->path);
+        return;
+    }
+    cli_json_open(&j, NULL, '[');
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "output", s->path);
+    cli_json_number(&j, "samples", s->count);
+    cli_json_number(&j, "arrays", s->sized);
+    cli_json_close(&j, '}');
+    cli_json_close(&j, ']');
+    cli_json_line(&j);
+}
+
 static int end(void *context)
 {
     state *s = context;
@@ -386,9 +419,7 @@ static int end(void *context)
         status = tarn_gnz_writer_finish(s->writer, &err);
         s->writer = NULL;
     }
-    if (status == TARN_OK && !cli_has(s->args, "quiet"))
-        printf("%s in %s -> %s\n", cli_count(s->count, "row"),
-               cli_count(s->sized, "array"), s->path);
+    if (status == TARN_OK && !cli_has(s->args, "quiet")) tell(s);
     stop(s);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }

@@ -55,5 +55,9 @@ convert a.gnz no.iac --checksums
 convert a.gnz no.gnz --resume --fields cls
 convert a.gnz no --order sideways
 convert a.gnz no --key cls.txt
+convert a.gnz no --by cls
+convert basic:train no.tar --key cls --number
+convert basic:train no.gnz --fields cls --as 'x=<f4'
+convert basic:train json.gnz --fields cls --json
 cat basic/train_0000.tar | convert - no.gnz
 find . | grep no | sort
