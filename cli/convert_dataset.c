@@ -16,6 +16,7 @@ typedef struct conversion {
     char *metadata; /* of a .gnz that is the only source */
     cli_progress progress;
     uint64_t done;
+    uint64_t nameless; /* members without a field in their name, passed over */
 } conversion;
 
 /* --- Which samples -------------------------------------------------------------------
@@ -99,7 +100,7 @@ static void add_piece(desk *d, cli_piece piece, tarn_view view, uint64_t offset)
 }
 
 static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
-                         tarn_error *err)
+                         uint64_t *nameless, tarn_error *err)
 {
     make_room(d, part->visible);
     for (uint32_t f = 0; f < part->visible; f++) {
@@ -110,6 +111,11 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
         tarn_status status = tarn_dataset_get(part->dataset, number, f, &view, err);
         if (status == TARN_ERR_NOT_FOUND) continue;
         TARN_TRY(status);
+        if (!p.name[0]) { /* a file such as LICENSE */
+            tarn_view_release(&view);
+            ++*nameless;
+            continue;
+        }
         status = tarn_dataset_form_get(part->dataset, number, f, &p.form, err);
         if (status == TARN_OK && p.form.kind == TARN_FORM_FIELD)
             status = tarn_dataset_where(part->dataset, number, f, &path, &offset, err);
@@ -139,7 +145,7 @@ static tarn_status hand_on(conversion *c, uint64_t i, uint64_t number, desk *d,
     if (c->flat) flatten(&d->key);
     snprintf(d->number, sizeof d->number, "%09llu", (unsigned long long)i);
     r.key = cli_has(&c->args, "number") ? d->number : d->key.data;
-    TARN_TRY(fetch(part, at, d, err));
+    TARN_TRY(fetch(part, at, d, &c->nameless, err));
     r.pieces = d->pieces;
     r.count = d->held;
     return put(state, &r, err);
@@ -169,7 +175,11 @@ static int feed(conversion *c, cli_target *t, uint64_t from, uint64_t to)
     tarn_error err;
     tarn_status status = TARN_OK;
     uint64_t total = c->count * (t->look ? 2 : 1);
-    if (t->look) status = walk(c, from, to, t->look, t->state, total, &err);
+    if (t->look) {
+        uint64_t before = c->nameless;
+        status = walk(c, from, to, t->look, t->state, total, &err);
+        c->nameless = before; /* the second pass counts */
+    }
     if (status == TARN_OK && t->begin) status = t->begin(t->state, &err);
     if (status == TARN_OK) status = walk(c, from, to, t->put, t->state, total, &err);
     if (status == TARN_OK) {
@@ -284,6 +294,12 @@ int cli_convert_dataset(const cli_args *args)
     if (status == CLI_OK) status = take_order(&c);
     if (status == CLI_OK) status = all_targets(&c);
     cli_progress_end(&c.progress);
+    if (c.nameless)
+        fprintf(
+            stderr,
+            "tarn: warning: passed over %s: their names have no field, no text behind "
+            "a dot\n",
+            cli_count(c.nameless, "member"));
     free(c.order);
     free(c.metadata);
     cli_sources_close(&c.sources);

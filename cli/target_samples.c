@@ -62,6 +62,7 @@ static tarn_status put(void *context, const cli_record *r, tarn_error *err)
     TARN_TRY(cli_out_keep(&s->out, r->key, 0, &keep, err));
     if (!keep) return TARN_OK;
     TARN_TRY(cli_members_make(&s->members, r, err));
+    if (s->members.count == 0) return TARN_OK; /* it had nothing with a name */
     return cli_out_put(&s->out, 0, r->key, s->members.fields, s->members.count, err);
 }
 

@@ -231,7 +231,7 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_key(tarn_dataset *dataset, uint64
                                                    tarn_text *out, tarn_error *err);
 
 /* The sample with a key; TARN_ERR_NOT_FOUND if none of this dataset has it. Where keys
- * repeat (a column of a pack, a mix), the first. */
+ * repeat (a column of a pack, an array, a mix), the first. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
                                                     const char *key, uint64_t *out,
                                                     tarn_error *err);

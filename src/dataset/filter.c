@@ -304,7 +304,10 @@ static tarn_status get_pack(const tarn_dataset *d, tarn_iac **out, tarn_error *e
     *out = tarn__source_pack(d->source);
     if (*out) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
-                         "only packs have columns");
+                         d->source->kind == &tarn__kind_members
+                             ? "the records of this pack are members of samples; open it "
+                               "with records for their columns"
+                             : "only packs have columns");
 }
 
 /* Marks, among all records, those whose column has the value. */

@@ -48,6 +48,9 @@ convert pairs.gnz pairs.gnz mixed.tar --weights 1,2 --number
 tar tf mixed.tar
 convert pairs.gnz pairs.gnz no.tar --weights 1
 convert a.gnz a.gnz no
+convert "$DATA/05_empty_ext" e.tar --order identity --samples a,b,c
+tar tf e.tar
+convert "$DATA/05_empty_ext" e.iac
 echo "--- what does not go together"
 convert basic:train no.gnz --shuffle 3
 convert a.gnz no --codec zstd

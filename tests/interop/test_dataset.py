@@ -524,8 +524,10 @@ def packs_of_members_are_samples(tool, scratch):
             "train-00001", "train-00007"]
         refused("not-found", "sample train-00003 has no field npy", tool, "get", n, 3,
                 tool("fields", n).index("npy"))
+        refused("usage", "open it with records", tool, "column", 61, n, "field", "cls")
         n = tool.open(path, None, "records")
         assert tool.count(n) == sum(map(len, want.values()))
+        assert tool.count(tool.new("column", n, "field", "cls")) == len(want)
         assert tool("fields", n) == ["payload", "key", "field"]
     sets = {}
     for fields in want.values():
