@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include <tarn/dataset.h>
+#include <tarn/iac.h>
 
 #include "base/names.h"
 
@@ -121,6 +122,8 @@ typedef struct tarn__source {
     tarn__names fields;
     bool cold;      /* not expected in memory */
     size_t n_plain; /* the first of them, which a dataset without a list has */
+    bool repeats;   /* several samples may have one key */
+    bool numbered;  /* keys are row numbers */
 } tarn__source;
 
 struct tarn_dataset {
@@ -155,10 +158,17 @@ TARN_CHECKED tarn_status tarn__open_iac(tarn__source *source,
                                         const tarn_dataset_options *options,
                                         tarn_error *err);
 extern const tarn__source_kind tarn__kind_fold, tarn__kind_gnz, tarn__kind_iac,
-    tarn__kind_mix;
+    tarn__kind_members, tarn__kind_mix;
+
+/* Whether the records of a pack are the members of samples; if so the source becomes one
+ * of that kind, which owns the pack. */
+TARN_CHECKED tarn_status tarn__open_members(tarn__source *source,
+                                            const tarn_dataset_options *options,
+                                            tarn_iac *pack, bool *out_is,
+                                            tarn_error *err);
 
 /* The pack behind a source, or NULL: for filters by a column. */
-struct tarn_iac *tarn__source_pack(const tarn__source *source);
+tarn_iac *tarn__source_pack(const tarn__source *source);
 
 /* A key that is a row number: decimal digits, no zero in front. */
 bool tarn__row_number(const char *key, uint64_t *out);

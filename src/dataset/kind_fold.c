@@ -252,6 +252,15 @@ static tarn_status find_fold(void *p, const char *key, uint64_t from, uint64_t *
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no other sample has this key");
 }
 
+static tarn_status fail_shard(const state *s, uint64_t number, uint32_t shard,
+                              tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_STALE, s->fold->index->path, TARN_NO_OFFSET,
+                         "row %llu is in shard %u, and there are fewer; run tarn index "
+                         "again",
+                         (unsigned long long)number, shard);
+}
+
 static tarn_status shard_fold(void *p, uint64_t sample, uint32_t *out_number,
                               const char **out_path, tarn_error *err)
 {
@@ -261,11 +270,7 @@ static tarn_status shard_fold(void *p, uint64_t sample, uint32_t *out_number,
     TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
     *out_number = row.shard;
     *out_path = tarn_fold_shard_path(s->fold, row.shard);
-    if (*out_path) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_STALE, s->fold->index->path, TARN_NO_OFFSET,
-                         "row %llu is in shard %u, and there are fewer; run tarn index "
-                         "again",
-                         (unsigned long long)number, row.shard);
+    return *out_path ? TARN_OK : fail_shard(s, number, row.shard, err);
 }
 
 static tarn_status where_fold(void *p, uint64_t sample, uint32_t field,
@@ -445,10 +450,10 @@ const tarn__source_kind tarn__kind_fold = {
     .whole = tarn__fold_whole,
     .find = find_fold,
     .shard = shard_fold,
-    .where = where_fold,
     .place = place_fold,
     .copy = copy_fold,
     .keep = tarn__fold_keep_by_need,
     .sets = tarn__fold_sets,
+    .where = where_fold,
     .key_of_name = key_of_name_fold,
 };

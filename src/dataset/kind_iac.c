@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <tarn/iac.h>
 
@@ -30,7 +31,7 @@ static void close_iac(void *p)
     free(s);
 }
 
-struct tarn_iac *tarn__source_pack(const tarn__source *source)
+tarn_iac *tarn__source_pack(const tarn__source *source)
 {
     if (source->kind != &tarn__kind_iac) return NULL;
     return ((const state *)source->state)->pack;
@@ -99,11 +100,22 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     if (!s) return tarn__fail_memory(err);
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_iac_open(source->path, &po, &s->pack, err));
+    if (!o->key_column && !o->records) {
+        bool members;
+        TARN_TRY(tarn__open_members(source, o, s->pack, &members, err));
+        if (members) {
+            s->pack = NULL;
+            close_iac(s);
+            return TARN_OK;
+        }
+    }
     tarn_iac_info_get(s->pack, &s->info);
     s->decode =
         !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
     source->samples = s->info.records;
     source->shards = 1;
+    source->repeats = true;
+    source->numbered = !o->key_column;
     TARN_TRY(list_fields(s, source, err));
     return set_key_column(s, source, o->key_column, err);
 }
@@ -192,7 +204,6 @@ static tarn_status shard_iac(void *p, uint64_t sample, uint32_t *out_number,
     return TARN_OK;
 }
 
-/* "int64", "uint8", "timestamp[us]": what is written as digits and fits. */
 static bool is_integer(const char *type)
 {
     static const char *const words[] = {"int8",  "int16",  "int32",  "int64",
@@ -200,35 +211,6 @@ static bool is_integer(const char *type)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(type, words[i]) == 0) return true;
     return false;
-}
-
-static tarn_status form_iac(const void *p, uint64_t sample, uint32_t field,
-                            tarn_field_form *out, tarn_error *err)
-{
-    const state *s = p;
-    out->form = TARN_FORM_BYTES;
-    if (field == 0) return TARN_OK;
-    const char *type = tarn_iac_column_type(s->pack, TARN_IAC_INDEX, s->columns[field]);
-    out->form = !type                    ? TARN_FORM_JSON
-                : is_integer(type)       ? TARN_FORM_INTEGER
-                : strstr(type, "float")  ? TARN_FORM_REAL
-                : strstr(type, "double") ? TARN_FORM_REAL
-                                         : TARN_FORM_JSON;
-    if (type && strpbrk(type, "<[(")) out->form = TARN_FORM_JSON;
-    return TARN_OK;
-}
-
-static tarn_status where_iac(void *p, uint64_t sample, uint32_t field,
-                             const char **out_path, uint64_t *out_offset, tarn_error *err)
-{
-    state *s = p;
-    tarn_iac_span span;
-    *out_path = s->path;
-    *out_offset = TARN_NO_OFFSET;
-    if (field > 0) return TARN_OK;
-    TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
-    *out_offset = span.offset;
-    return TARN_OK;
 }
 
 /* Only what is copied as it is stored has a size before it is made. */
@@ -262,6 +244,55 @@ static tarn_status copy_iac(void *p, const tarn__item *items, size_t count,
     return TARN_OK;
 }
 
+/* The name by which a payload of this codec can be decoded. */
+static const char *payload_codec(const tarn_iac_info *info)
+{
+    static const char *const images[][2] = {{"jpeg", "jpg"},
+                                            {"jpg", "jpg"},
+                                            {"png", "png"},
+                                            {"jxl", "jxl"},
+                                            {"webp", "webp"}};
+    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+        if (strcasecmp(images[i][0], info->codec_name) == 0) return images[i][1];
+    return "bin";
+}
+
+/* What is written as digits, or as a number with a point, is more than JSON. */
+static tarn_form column_form(const char *type)
+{
+    if (!type || strpbrk(type, "<[(")) return TARN_FORM_JSON;
+    if (is_integer(type)) return TARN_FORM_INTEGER;
+    return strstr(type, "float") || strcmp(type, "double") == 0 ? TARN_FORM_REAL
+                                                                : TARN_FORM_JSON;
+}
+
+static tarn_status form_iac(const void *p, uint64_t sample, uint32_t field,
+                            tarn_field_form *out, tarn_error *err)
+{
+    const state *s = p;
+    if (field == 0)
+        *out =
+            (tarn_field_form){.form = TARN_FORM_BYTES, .codec = payload_codec(&s->info)};
+    else
+        *out = (tarn_field_form){.form = column_form(tarn_iac_column_type(
+                                     s->pack, TARN_IAC_INDEX, s->columns[field])),
+                                 .codec = "json"};
+    return TARN_OK;
+}
+
+static tarn_status where_iac(void *p, uint64_t sample, uint32_t field,
+                             const char **out_path, uint64_t *out_offset, tarn_error *err)
+{
+    state *s = p;
+    tarn_iac_span span;
+    *out_path = s->path;
+    *out_offset = TARN_NO_OFFSET;
+    if (field > 0) return TARN_OK;
+    TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
+    *out_offset = s->info.data_offset + span.offset;
+    return TARN_OK;
+}
+
 const tarn__source_kind tarn__kind_iac = {
     .kind = TARN_DATASET_IAC,
     .close = close_iac,
@@ -270,8 +301,8 @@ const tarn__source_kind tarn__kind_iac = {
     .key = key_iac,
     .find = find_iac,
     .shard = shard_iac,
-    .form = form_iac,
-    .where = where_iac,
     .place = place_iac,
     .copy = copy_iac,
+    .form = form_iac,
+    .where = where_iac,
 };

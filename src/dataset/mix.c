@@ -119,6 +119,7 @@ static tarn_status fill(state *s, tarn__source *source, tarn_dataset *const *par
     TARN_TRY(name_fields(s, source, err));
     TARN_TRY(number_fields(s, source, err));
     source->samples = s->total;
+    source->repeats = true;
     return check_listed(s, o->fields, err);
 }
 
@@ -292,25 +293,34 @@ static uint64_t position_of(const state *s, uint32_t k, uint64_t sample, uint64_
     return turn < s->counts[k] ? tarn__mixing_position(&m, k, turn) : UINT64_MAX;
 }
 
+/* The same for all samples of part k with this key; UINT64_MAX if it has none. */
+static tarn_status find_in_part(const state *s, uint32_t k, const char *key,
+                                uint64_t before, uint64_t *best, tarn_error *err)
+{
+    uint64_t sample, next = 0;
+    tarn_error why;
+    tarn_status status;
+    while ((status = tarn__dataset_find_from(s->parts[k], key, next, &sample, &next,
+                                             &why)) == TARN_OK) {
+        uint64_t position = position_of(s, k, sample, before);
+        if (position < *best) *best = position;
+        if (!s->parts[k]->source->repeats) return TARN_OK;
+    }
+    if (status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (err) *err = why;
+    return status;
+}
+
 static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *out,
                             tarn_error *err)
 {
     const state *s = p;
-    uint64_t turns[TARN_MAX_MIX], best = UINT64_MAX, sample;
+    uint64_t turns[TARN_MAX_MIX], best = UINT64_MAX;
     char shown[200];
-    tarn_error why;
     tarn__mixing m = mixing(s);
     tarn__mixing_before(&m, from < s->total ? from : s->total, turns);
-    for (uint32_t k = 0; k < s->n; k++) {
-        tarn_status status = tarn_dataset_find(s->parts[k], key, &sample, &why);
-        if (status == TARN_ERR_NOT_FOUND) continue;
-        if (status != TARN_OK) {
-            if (err) *err = why;
-            return status;
-        }
-        uint64_t position = position_of(s, k, sample, turns[k]);
-        if (position < best) best = position;
-    }
+    for (uint32_t k = 0; k < s->n; k++)
+        TARN_TRY(find_in_part(s, k, key, turns[k], &best, err));
     *out = best;
     if (best != UINT64_MAX) return TARN_OK;
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in the mix",
@@ -444,10 +454,10 @@ const tarn__source_kind tarn__kind_mix = {
     .key = key_mix,
     .find = find_mix,
     .shard = shard_mix,
-    .form = form_mix,
-    .where = where_mix,
     .place = place_mix,
     .copy = copy_mix,
     .keep = keep_mix,
     .sets = sets_mix,
+    .form = form_mix,
+    .where = where_mix,
 };
