@@ -138,8 +138,8 @@ static void by_map(setting *s)
 static void by_map_advised(setting *s)
 {
     for (size_t i = 0; i < s->batch; i++) {
-        uintptr_t at = (uintptr_t)s->maps[s->pieces[i].file - s->gathered] +
-                       s->pieces[i].offset;
+        uintptr_t at =
+            (uintptr_t)s->maps[s->pieces[i].file - s->gathered] + s->pieces[i].offset;
         uintptr_t page = at & ~(uintptr_t)4095;
         (void)madvise((void *)page, at - page + s->size, MADV_WILLNEED);
     }

@@ -6,13 +6,15 @@
 #include <tarn/gnz.h>
 
 #include "base/error.h"
-#include "dataset/dataset.h"
+#include "dataset/cold.h"
+#include "gnz/reader.h"
 #include "itar/fold.h"
 
 typedef struct field {
     size_t number; /* of the array */
     uint64_t row_bytes;
     uint64_t offset;
+    bool scattered; /* a row is not in one place */
 } field;
 
 typedef struct state {
@@ -20,12 +22,13 @@ typedef struct state {
     char *path;
     field *fields;
     uint64_t samples;
-    bool cold;
+    tarn__cold_file file;
 } state;
 
 static void close_gnz(void *p)
 {
     state *s = p;
+    tarn__cold_file_close(&s->file);
     tarn_gnz_close(s->gnz);
     free(s->fields);
     free(s->path);
@@ -65,7 +68,8 @@ static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
         if (info.ndim == 0 || info.shape[0] != s->samples) continue;
         TARN_TRY(
             tarn__names_add(&source->fields, info.name, strlen(info.name), &id, err));
-        s->fields[id] = (field){i, s->samples ? info.bytes / s->samples : 0, info.offset};
+        s->fields[id] = (field){i, s->samples ? info.bytes / s->samples : 0, info.offset,
+                                info.fortran && info.ndim > 1};
     }
     source->n_plain = source->fields.count;
     return TARN_OK;
@@ -78,9 +82,10 @@ tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
     go.io = o->io;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    s->cold = o->cold;
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
+    tarn__cold_file_open(&s->file, s->path, s->gnz->file.fd, s->gnz->map);
+    tarn__cold_init(&s->file.cold, o, s->gnz->file.size);
     TARN_TRY(count_rows(s, o->fields, err));
     TARN_TRY(list_arrays(s, source, err));
     source->samples = s->samples;
@@ -146,20 +151,56 @@ static tarn_status place_gnz(void *p, tarn__item *items, size_t count, tarn_erro
     return TARN_OK;
 }
 
+static bool is_resident(void *p, const tarn__item *item)
+{
+    const state *s = p;
+    return tarn__cold_file_is_resident(&s->file, item->place);
+}
+
+static bool has_scattered(const state *s, const tarn__item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (s->fields[items[i].field].scattered) return true;
+    return false;
+}
+
 static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
-                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+                            const tarn__target *to, tarn_error *err)
 {
     state *s = p;
-    for (size_t i = 0; s->cold && i < count; i++)
+    tarn__cold_way way =
+        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to->total);
+    if (way == TARN__COLD_GATHER && !has_scattered(s, items, count))
+        return tarn__cold_file_read(&s->file, 0, items, count, to, err);
+    for (size_t i = 0; way != TARN__COLD_COPY && i < count; i++)
         tarn_gnz_advise(s->gnz, s->fields[items[i].field].number, items[i].sample, 1,
                         TARN_GNZ_WILL_NEED);
+    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
     for (size_t i = 0; i < count; i++) {
         tarn_view view;
         TARN_TRY(view_gnz(s, items[i].sample, items[i].field, &view, err));
-        if (view.size) memcpy(data + offsets[items[i].number], view.data, view.size);
+        if (view.size)
+            memcpy(to->data + to->offsets[items[i].number], view.data, view.size);
         tarn_view_release(&view);
     }
     return TARN_OK;
+}
+
+static bool where_gnz(void *p, tarn__item *item)
+{
+    const state *s = p;
+    const field *f = &s->fields[item->field];
+    item->source = 0;
+    item->size = f->row_bytes;
+    item->cookie = item->place = f->offset + item->sample * f->row_bytes;
+    return !f->scattered;
+}
+
+static void announce_gnz(void *p, uint32_t file, uint64_t offset, uint64_t size)
+{
+    state *s = p;
+    (void)file;
+    tarn__cold_file_announce(&s->file, offset, size);
 }
 
 const tarn__source_kind tarn__kind_gnz = {
@@ -172,4 +213,6 @@ const tarn__source_kind tarn__kind_gnz = {
     .shard = shard_gnz,
     .place = place_gnz,
     .copy = copy_gnz,
+    .where = where_gnz,
+    .announce = announce_gnz,
 };

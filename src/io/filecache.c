@@ -46,7 +46,7 @@ struct tarn__filecache {
     size_t count;
     tarn__filecache_io io;
     bool roomy; /* all files can stay open: nothing is evicted, nothing need be pinned */
-    pthread_mutex_t lock; /* opening, closing, mapping; guards what follows */
+    pthread_mutex_t lock;  /* opening, closing, mapping; guards what follows */
     size_t open, max_open; /* descriptors: up to two for a file */
     size_t maps;
     size_t hand;

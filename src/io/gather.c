@@ -103,14 +103,33 @@ int tarn__open_direct(int fd, uint32_t *out_align)
     return open(name, O_RDONLY | O_CLOEXEC | O_DIRECT);
 }
 
-void tarn__gather_reset(tarn__gather *g)
+static void close_ring(tarn__gather *g)
 {
     bool ours = g->ring && tarn__uring_is_ours(g->ring);
     tarn__uring_free(g->ring);
     /* In a child something else may be at this address. */
     if (g->bounce && ours) munmap(g->bounce, TARN__GATHER_BOUNCE);
     free(g->slots);
+    g->ring = NULL;
+    g->bounce = NULL;
+    g->slots = NULL;
+}
+
+void tarn__gather_reset(tarn__gather *g)
+{
+    close_ring(g);
+    free(g->scratch[0]);
+    free(g->scratch[1]);
     *g = (tarn__gather){0};
+}
+
+void *tarn__gather_scratch(tarn__gather *g, unsigned which, size_t size)
+{
+    if (g->scratch[which] && g->scratch_size[which] >= size) return g->scratch[which];
+    free(g->scratch[which]);
+    g->scratch[which] = malloc(size ? size : 1);
+    g->scratch_size[which] = g->scratch[which] ? size : 0;
+    return g->scratch[which];
 }
 
 /* Puts bytes [at, at + len) of a piece where they belong. */
@@ -180,9 +199,7 @@ static unsigned char *new_bounce(void)
 
 static void drop_ring(tarn__gather *g, int why)
 {
-    tarn__gather_stats stats = g->stats;
-    tarn__gather_reset(g);
-    g->stats = stats;
+    close_ring(g);
     g->stats.ring_errno = why;
 }
 

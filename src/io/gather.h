@@ -1,8 +1,8 @@
 /* Many ranges of many files into memory, as many at once as the disk likes. Knows nothing
  * of what is in them.
  *
- * Four ways, measured in docs/internals/cold.md. Where rings are refused (an old kernel, a
- * seccomp filter, kernel.io_uring_disabled) the ranges are announced to the system and
+ * Four ways, measured in docs/internals/cold.md. Where rings are refused (an old kernel,
+ * a seccomp filter, kernel.io_uring_disabled) the ranges are announced to the system and
  * then read one by one; what was done how, and why there was no ring, is counted. */
 #ifndef TARN_IO_GATHER_H
 #define TARN_IO_GATHER_H
@@ -43,9 +43,9 @@ typedef struct tarn__gather_piece {
 /* What was read how. */
 typedef struct tarn__gather_stats {
     uint64_t pieces[TARN__GATHER_WAYS];
-    uint64_t bytes;  /* asked for */
-    uint64_t waits;  /* calls that waited for a ring */
-    int ring_errno;  /* why there is no ring; 0: there is, or none was wanted */
+    uint64_t bytes; /* asked for */
+    uint64_t waits; /* calls that waited for a ring */
+    int ring_errno; /* why there is no ring; 0: there is, or none was wanted */
 } tarn__gather_stats;
 
 /* Begins all zero, serves one thread at a time, and is reset. After a fork the child's
@@ -54,10 +54,16 @@ typedef struct tarn__gather {
     struct tarn__uring *ring;
     unsigned char *bounce;
     struct tarn__gather_slot *slots;
+    void *scratch[2];
+    size_t scratch_size[2];
     tarn__gather_stats stats;
 } tarn__gather;
 
 void tarn__gather_reset(tarn__gather *gather);
+
+/* Memory for the caller's lists, kept until the reset: 0 or 1 says which. Its contents
+ * are lost when it grows. NULL if there is none left. */
+void *tarn__gather_scratch(tarn__gather *gather, unsigned which, size_t size);
 
 /* Reads all pieces. The first of them (in their order) that cannot be read whole is the
  * error, with path and offset; what the others' memory holds then means nothing. Pieces

@@ -1,0 +1,161 @@
+/* Choosing how a batch is read, announcing what will be read, and reading pieces of a
+ * single file by ring. */
+#include "dataset/cold.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "itar/order.h"
+
+enum { PAGE = 4096, MAX_PROBES = 8, WAVE = 1024 /* pieces given to the ring at once */ };
+#define PROBE_BYTES (128u << 10) /* of a batch for each look whether it is in memory */
+
+void tarn__cold_init(tarn__cold *c, const tarn_dataset_options *o, uint64_t bytes)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    c->always = o->cold;
+    c->never = o->io == TARN_IO_MAP;
+    c->keep = bytes <= memory / 2;
+    atomic_init(&c->announced, false);
+}
+
+static bool is_cold(tarn__is_resident is_resident, void *state, const tarn__item *items,
+                    size_t count, uint64_t total)
+{
+    size_t probes = (size_t)(total / PROBE_BYTES), away = 0;
+    if (probes > MAX_PROBES) probes = MAX_PROBES;
+    if (probes > count) probes = count;
+    if (probes == 0) probes = 1;
+    for (size_t i = 0; i < probes; i++)
+        away += !is_resident(state, &items[i * count / probes]);
+    return away * 2 > probes;
+}
+
+tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resident,
+                                 void *state, const tarn__item *items, size_t count,
+                                 uint64_t total)
+{
+    if (!c->always && (c->never || !is_cold(is_resident, state, items, count, total)))
+        return TARN__COLD_COPY;
+    bool by_cache = c->never || (c->keep && !c->always) ||
+                    atomic_load_explicit(&c->announced, memory_order_relaxed);
+    return by_cache ? TARN__COLD_ANNOUNCE : TARN__COLD_GATHER;
+}
+
+/* --- One file ---------------------------------------------------------------------- */
+
+void tarn__cold_file_open(tarn__cold_file *f, const char *path, int fd,
+                          const unsigned char *map)
+{
+    f->file = (tarn__gather_file){.path = path, .fd = fd};
+    f->file.direct = tarn__open_direct(fd, &f->file.align);
+    f->map = map;
+}
+
+void tarn__cold_file_close(tarn__cold_file *f)
+{
+    if (f->file.path && f->file.direct >= 0) close(f->file.direct);
+    f->file = (tarn__gather_file){.fd = -1, .direct = -1};
+}
+
+bool tarn__cold_file_is_resident(const tarn__cold_file *f, uint64_t offset)
+{
+    unsigned char resident = 1;
+    if (!f->map) return true;
+    uintptr_t page = ((uintptr_t)f->map + offset) & ~(uintptr_t)(PAGE - 1);
+    return mincore((void *)page, 1, &resident) != 0 || (resident & 1);
+}
+
+void tarn__cold_file_announce(tarn__cold_file *f, uint64_t offset, uint64_t size)
+{
+    if (!f->cold.always && tarn__cold_file_is_resident(f, offset + size / 2)) return;
+    atomic_store_explicit(&f->cold.announced, true, memory_order_relaxed);
+    tarn__gather_announce(f->file.fd, offset, size);
+}
+
+tarn_status tarn__cold_file_read(tarn__cold_file *f, uint64_t base,
+                                 const tarn__item *items, size_t count,
+                                 const tarn__target *to, tarn_error *err)
+{
+    tarn__gather *g = &to->io->gather;
+    size_t most = count < WAVE ? count : WAVE;
+    tarn__gather_piece *pieces = tarn__gather_scratch(g, 0, most * sizeof *pieces);
+    if (!pieces) return tarn__fail_memory(err);
+    for (size_t done = 0; done < count;) {
+        size_t n = 0;
+        for (; done < count && n < most; done++) {
+            const tarn__item *item = &items[done];
+            pieces[n++] =
+                (tarn__gather_piece){.file = &f->file,
+                                     .offset = base + item->place,
+                                     .size = (size_t)item->size,
+                                     .to = to->data + to->offsets[item->number]};
+        }
+        TARN_TRY(tarn__gather_read(g, TARN__GATHER_DIRECT, pieces, n, err));
+    }
+    return TARN_OK;
+}
+
+/* --- Announcing -------------------------------------------------------------------- */
+
+static bool where_is(const tarn__source *source, tarn__item *item)
+{
+    return source->kind->where && source->kind->where(source->state, item) && item->size;
+}
+
+/* Ranges of one file that nearly touch are announced as one. */
+void tarn__announce(const tarn__source *source, tarn__item *items, size_t count)
+{
+    const tarn__source_kind *kind = source->kind;
+    size_t n = 0;
+    if (kind->announce_all) {
+        kind->announce_all(source->state, items, count);
+        return;
+    }
+    tarn__run *runs = malloc((count + 1) * sizeof *runs);
+    for (size_t i = 0; runs && i < count; i++)
+        if (where_is(source, &items[i]))
+            runs[n++] = (tarn__run){items[i].place, (uint32_t)i, 0};
+    if (n) tarn__runs_sort(runs, n, 1);
+    for (size_t i = 0; i < n;) {
+        const tarn__item *first = &items[runs[i].row];
+        uint64_t end = first->cookie + first->size;
+        for (i++; i < n; i++) {
+            const tarn__item *next = &items[runs[i].row];
+            if (next->source != first->source || next->cookie > end + TARN__GATHER_GAP)
+                break;
+            if (next->cookie + next->size > end) end = next->cookie + next->size;
+        }
+        kind->announce(source->state, first->source, first->cookie, end - first->cookie);
+    }
+    free(runs);
+}
+
+tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
+                                  size_t n_samples, const uint32_t *fields,
+                                  size_t n_fields, tarn_error *err)
+{
+    size_t n = 0;
+    if (!fields) n_fields = d->n_fields;
+    if (n_samples == 0 || n_fields == 0) return TARN_OK;
+    if (n_samples > UINT32_MAX / n_fields)
+        return tarn__fail(err, TARN_ERR_USAGE, "%zu samples to prefetch", n_samples);
+    tarn__item *items = malloc(n_samples * n_fields * sizeof *items);
+    if (!items) return tarn__fail_memory(err);
+    for (size_t s = 0; s < n_samples; s++)
+        for (size_t f = 0; f < n_fields; f++) {
+            uint32_t field = fields ? fields[f] : (uint32_t)f;
+            if (samples[s] >= d->count || field >= d->n_fields ||
+                tarn__is_pseudo(d->ids[field]))
+                continue;
+            items[n++] = (tarn__item){.sample = tarn__dataset_at(d, samples[s]),
+                                      .field = d->ids[field]};
+        }
+    tarn__announce(d->source, items, n);
+    free(items);
+    return TARN_OK;
+}
