@@ -10,40 +10,65 @@
 #include "base/error.h"
 #include "itar/order.h"
 
-enum { PAGE = 4096, MAX_PROBES = 8, WAVE = 1024 /* pieces given to the ring at once */ };
+enum {
+    PAGE = 4096,
+    MAX_PROBES = 8,
+    MIN_ORDERED = 8, /* pieces by which an order can be told */
+    HEADS = 1024,    /* bytes between two payloads that stand one behind the other */
+    WAVE = 1024      /* pieces given to the ring at once */
+};
 #define PROBE_BYTES (128u << 10) /* of a batch for each look whether it is in memory */
 
-void tarn__cold_init(tarn__cold *c, const tarn_dataset_options *o, uint64_t bytes)
+void tarn__cold_init(tarn__cold *c, const tarn_dataset_options *o, uint64_t bytes,
+                     unsigned unit)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    c->unit = unit;
     c->always = o->cold;
     c->never = o->io == TARN_IO_MAP;
     c->keep = bytes <= memory / 2;
     atomic_init(&c->announced, false);
 }
 
-static bool is_cold(tarn__is_resident is_resident, void *state, const tarn__item *items,
-                    size_t count, uint64_t total)
+/* How many of some items spread over a batch are not in memory. After a cold batch more
+ * are asked about: that costs nothing next to the disk. */
+static size_t count_away(tarn__is_resident is_resident, void *state,
+                         const tarn__item *items, size_t count, const tarn__target *to,
+                         size_t *out_probes)
 {
-    size_t probes = (size_t)(total / PROBE_BYTES), away = 0;
-    if (probes > MAX_PROBES) probes = MAX_PROBES;
+    size_t probes = (size_t)(to->total / PROBE_BYTES), away = 0;
+    if (probes > MAX_PROBES || to->io->was_cold) probes = MAX_PROBES;
     if (probes > count) probes = count;
     if (probes == 0) probes = 1;
     for (size_t i = 0; i < probes; i++)
         away += !is_resident(state, &items[i * count / probes]);
-    return away * 2 > probes;
+    *out_probes = probes;
+    return away;
+}
+
+/* Pieces that stand one behind the other, as a caller who goes through a file asks for
+ * them. The system reads ahead of a map by itself then, and farther than a batch. */
+static bool in_file_order(const tarn__cold *c, const tarn__item *items, size_t count,
+                          uint64_t total)
+{
+    uint64_t span = items[count - 1].place - items[0].place;
+    return count >= MIN_ORDERED && span <= (2 * total + count * HEADS) / c->unit;
 }
 
 tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resident,
                                  void *state, const tarn__item *items, size_t count,
-                                 uint64_t total)
+                                 const tarn__target *to)
 {
-    if (!c->always && (c->never || !is_cold(is_resident, state, items, count, total)))
-        return TARN__COLD_COPY;
-    bool by_cache = c->never || (c->keep && !c->always) ||
-                    atomic_load_explicit(&c->announced, memory_order_relaxed);
-    return by_cache ? TARN__COLD_ANNOUNCE : TARN__COLD_GATHER;
+    bool announced = atomic_load_explicit(&c->announced, memory_order_relaxed);
+    if (c->always) return c->never || announced ? TARN__COLD_ANNOUNCE : TARN__COLD_GATHER;
+    if (c->never) return TARN__COLD_COPY;
+    size_t probes, away = count_away(is_resident, state, items, count, to, &probes);
+    to->io->was_cold = away > 0;
+    if (away == 0) return TARN__COLD_COPY;
+    if (!c->keep && !announced && away * 2 > probes) return TARN__COLD_GATHER;
+    if (!announced && in_file_order(c, items, count, to->total)) return TARN__COLD_COPY;
+    return TARN__COLD_ANNOUNCE;
 }
 
 /* --- One file ---------------------------------------------------------------------- */

@@ -10,10 +10,12 @@
 /* What a batch keeps besides its bytes: the ring, and what was done. */
 typedef struct tarn__batch_io {
     tarn__gather gather;
-    uint64_t copied, announced; /* pieces, the latter of the former */
+    uint64_t copied, announced; /* pieces */
+    bool was_cold;              /* the last batch, or some of it */
 } tarn__batch_io;
 
 typedef struct tarn__cold {
+    unsigned unit;
     bool always; /* the caller says that the data is not in memory */
     bool never;  /* or that it is to be mapped */
     bool keep;   /* all of it fits into memory, so it is worth filling the page cache */
@@ -27,17 +29,17 @@ typedef enum tarn__cold_way {
     TARN__COLD_GATHER    /* read it by ring */
 } tarn__cold_way;
 
-/* bytes: of all files. */
+/* bytes: of all files; unit: bytes that places of items are counted in. */
 void tarn__cold_init(tarn__cold *cold, const tarn_dataset_options *options,
-                     uint64_t bytes);
+                     uint64_t bytes, unsigned unit);
 
 /* Whether the first byte of an item is in memory; true where that is not known. */
 typedef bool (*tarn__is_resident)(void *state, const tarn__item *item);
 
-/* total: bytes of the items. */
+/* What to do with items that are sorted by place. */
 tarn__cold_way tarn__cold_choose(const tarn__cold *cold, tarn__is_resident is_resident,
                                  void *state, const tarn__item *items, size_t count,
-                                 uint64_t total);
+                                 const tarn__target *to);
 
 /* A source that is one file: what its pieces are read from. */
 typedef struct tarn__cold_file {

@@ -13,6 +13,8 @@
 
 typedef tarn__fold_state state;
 
+enum { AHEAD = 8, BLOCK = 512, LINE = 64 };
+
 static void close_fold(void *p)
 {
     state *s = p;
@@ -71,7 +73,7 @@ tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
     if (!s) return tarn__fail_memory(err);
     s->check = o->check;
     TARN_TRY(tarn_fold_open(source->path, &fo, &s->fold, err));
-    tarn__cold_init(&s->cold, o, tarn__filecache_total(s->fold->files));
+    tarn__cold_init(&s->cold, o, tarn__filecache_total(s->fold->files), BLOCK);
     TARN_TRY(set_lead(s, o->fields, err));
     return describe(s, source, err);
 }
@@ -91,7 +93,7 @@ tarn_status tarn_dataset_of_fold(tarn_fold *fold, tarn_dataset **out, tarn_error
     if (s) {
         tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
         o.io = fold->options.io;
-        tarn__cold_init(&s->cold, &o, tarn__filecache_total(fold->files));
+        tarn__cold_init(&s->cold, &o, tarn__filecache_total(fold->files), BLOCK);
         s->fold = fold;
         s->borrowed = true;
         s->check = fold->options.check;
@@ -286,8 +288,6 @@ static tarn_status key_of_name_fold(const void *p, const char *name, tarn_text *
 /* --- Batches -------------------------------------------------------------------------
  */
 
-enum { AHEAD = 8, BLOCK = 512, LINE = 64 };
-
 static void touch(const void *p)
 {
     __builtin_prefetch(p, 0, 3);
@@ -417,8 +417,7 @@ static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
                              const tarn__target *to, tarn_error *err)
 {
     state *s = p;
-    tarn__cold_way way =
-        tarn__cold_choose(&s->cold, is_resident, s, items, count, to->total);
+    tarn__cold_way way = tarn__cold_choose(&s->cold, is_resident, s, items, count, to);
     if (way == TARN__COLD_GATHER) return tarn__fold_gather(s, items, count, to, err);
     if (way == TARN__COLD_ANNOUNCE) advise(s, items, count);
     *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;

@@ -85,7 +85,7 @@ tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
     tarn__cold_file_open(&s->file, s->path, s->gnz->file.fd, s->gnz->map);
-    tarn__cold_init(&s->file.cold, o, s->gnz->file.size);
+    tarn__cold_init(&s->file.cold, o, s->gnz->file.size, 1);
     TARN_TRY(count_rows(s, o->fields, err));
     TARN_TRY(list_arrays(s, source, err));
     source->samples = s->samples;
@@ -169,7 +169,7 @@ static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
 {
     state *s = p;
     tarn__cold_way way =
-        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to->total);
+        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
     if (way == TARN__COLD_GATHER && !has_scattered(s, items, count))
         return tarn__cold_file_read(&s->file, 0, items, count, to, err);
     for (size_t i = 0; way != TARN__COLD_COPY && i < count; i++)

@@ -103,7 +103,7 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_iac_open(source->path, &po, &s->pack, err));
     tarn__cold_file_open(&s->file, s->path, s->pack->file->fd, s->pack->file->map);
-    tarn__cold_init(&s->file.cold, o, s->pack->file->size);
+    tarn__cold_init(&s->file.cold, o, s->pack->file->size, 1);
     tarn_iac_info_get(s->pack, &s->info);
     s->decode =
         !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
@@ -240,7 +240,7 @@ static tarn_status copy_iac(void *p, const tarn__item *items, size_t count,
 {
     state *s = p;
     tarn__cold_way way =
-        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to->total);
+        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
     if (way == TARN__COLD_GATHER) return gather_iac(s, items, count, to, err);
     for (size_t i = 0; way == TARN__COLD_ANNOUNCE && i < count; i++)
         tarn__gather_announce(
