@@ -14,10 +14,11 @@ enum {
     PAGE = 4096,
     MAX_PROBES = 8,
     MIN_ORDERED = 8, /* pieces by which an order can be told */
-    HEADS = 1024,    /* bytes between two payloads that stand one behind the other */
-    WAVE = 1024      /* pieces given to the ring at once */
+    ANNOUNCE_PROBES = 4,
+    HEADS = 1024, /* bytes between two payloads that stand one behind the other */
+    WAVE = 1024   /* pieces given to the ring at once */
 };
-#define PROBE_BYTES (128u << 10) /* of a batch for each look whether it is in memory */
+#define PROBE_BYTES (1u << 20) /* read for each look whether they are in memory */
 
 void tarn__cold_init(tarn__cold *c, const tarn_dataset_options *o, uint64_t bytes,
                      unsigned unit)
@@ -31,18 +32,22 @@ void tarn__cold_init(tarn__cold *c, const tarn_dataset_options *o, uint64_t byte
     atomic_init(&c->announced, false);
 }
 
-/* How many of some items spread over a batch are not in memory. After a cold batch more
- * are asked about: that costs nothing next to the disk. */
+/* How many of some items spread over a batch are not in memory. While all were, one is
+ * asked about for so many bytes; afterwards as many as there may be, which costs nothing
+ * next to the disk. */
 static size_t count_away(tarn__is_resident is_resident, void *state,
                          const tarn__item *items, size_t count, const tarn__target *to,
                          size_t *out_probes)
 {
-    size_t probes = (size_t)(to->total / PROBE_BYTES), away = 0;
-    if (probes > MAX_PROBES || to->io->was_cold) probes = MAX_PROBES;
+    tarn__batch_io *io = to->io;
+    io->unasked += to->total;
+    size_t probes = (size_t)(io->unasked / PROBE_BYTES), away = 0;
+    if (probes > MAX_PROBES || !io->was_warm) probes = MAX_PROBES;
     if (probes > count) probes = count;
-    if (probes == 0) probes = 1;
     for (size_t i = 0; i < probes; i++)
         away += !is_resident(state, &items[i * count / probes]);
+    if (probes) io->unasked = 0;
+    io->was_warm = away == 0;
     *out_probes = probes;
     return away;
 }
@@ -64,7 +69,6 @@ tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resid
     if (c->always) return c->never || announced ? TARN__COLD_ANNOUNCE : TARN__COLD_GATHER;
     if (c->never) return TARN__COLD_COPY;
     size_t probes, away = count_away(is_resident, state, items, count, to, &probes);
-    to->io->was_cold = away > 0;
     if (away == 0) return TARN__COLD_COPY;
     if (!c->keep && !announced && away * 2 > probes) return TARN__COLD_GATHER;
     if (!announced && in_file_order(c, items, count, to->total)) return TARN__COLD_COPY;
@@ -97,7 +101,6 @@ bool tarn__cold_file_is_resident(const tarn__cold_file *f, uint64_t offset)
 
 void tarn__cold_file_announce(tarn__cold_file *f, uint64_t offset, uint64_t size)
 {
-    if (!f->cold.always && tarn__cold_file_is_resident(f, offset + size / 2)) return;
     atomic_store_explicit(&f->cold.announced, true, memory_order_relaxed);
     tarn__gather_announce(f->file.fd, offset, size);
 }
@@ -132,6 +135,19 @@ static bool where_is(const tarn__source *source, tarn__item *item)
     return source->kind->where && source->kind->where(source->state, item) && item->size;
 }
 
+/* Whether some of the items are, none of them being elsewhere. */
+static bool are_here(const tarn__source *source, const tarn__item *items, size_t count)
+{
+    size_t probes = count < ANNOUNCE_PROBES ? count : ANNOUNCE_PROBES, here = 0;
+    for (size_t i = 0; i < probes; i++) {
+        tarn__item item = items[i * count / probes];
+        if (!where_is(source, &item)) continue;
+        if (!source->kind->is_here(source->state, item.source, item.cookie)) return false;
+        here++;
+    }
+    return here > 0;
+}
+
 /* Ranges of one file that nearly touch are announced as one. */
 void tarn__announce(const tarn__source *source, tarn__item *items, size_t count)
 {
@@ -141,6 +157,7 @@ void tarn__announce(const tarn__source *source, tarn__item *items, size_t count)
         kind->announce_all(source->state, items, count);
         return;
     }
+    if (are_here(source, items, count)) return;
     tarn__run *runs = malloc((count + 1) * sizeof *runs);
     for (size_t i = 0; runs && i < count; i++)
         if (where_is(source, &items[i]))

@@ -11,7 +11,8 @@
 typedef struct tarn__batch_io {
     tarn__gather gather;
     uint64_t copied, announced; /* pieces */
-    bool was_cold;              /* the last batch, or some of it */
+    bool was_warm;              /* what was asked about last */
+    uint64_t unasked;           /* bytes since then */
 } tarn__batch_io;
 
 typedef struct tarn__cold {
@@ -54,7 +55,7 @@ void tarn__cold_file_open(tarn__cold_file *file, const char *path, int fd,
 void tarn__cold_file_close(tarn__cold_file *file);
 bool tarn__cold_file_is_resident(const tarn__cold_file *file, uint64_t offset);
 
-/* Tells the system that bytes will be wanted, unless they are in memory. */
+/* Tells the system that bytes will be wanted. */
 void tarn__cold_file_announce(tarn__cold_file *file, uint64_t offset, uint64_t size);
 
 /* Reads items, by ascending places, which are offsets after base. */

@@ -82,9 +82,11 @@ typedef struct tarn__source_kind {
 
     /* Where an item's bytes lie, without reading any: the file's number to source, the
      * offset to cookie, size, and a place to sort by. False if they are made or not
-     * there. announce tells the system that bytes of a file will be wanted. A mix has its
-     * parts do both. */
+     * there. is_here: whether a byte of a file is in memory, as far as the caller's
+     * options let that be thought. announce tells the system that bytes will be wanted. A
+     * mix has its parts do all this. */
     bool (*where)(void *state, tarn__item *item);
+    bool (*is_here)(void *state, uint32_t file, uint64_t offset);
     void (*announce)(void *state, uint32_t file, uint64_t offset, uint64_t size);
     void (*announce_all)(void *state, tarn__item *items, size_t count);
 

@@ -457,12 +457,15 @@ static bool where_fold(void *p, tarn__item *item)
     return true;
 }
 
+static bool is_here_fold(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    return !s->cold.always && tarn__filecache_is_resident(s->fold->files, file, offset);
+}
+
 static void announce_fold(void *p, uint32_t file, uint64_t offset, uint64_t size)
 {
     state *s = p;
-    if (tarn__filecache_is_resident(s->fold->files, file, offset + size / 2) &&
-        !s->cold.always)
-        return;
     atomic_store_explicit(&s->cold.announced, true, memory_order_relaxed);
     tarn__filecache_will_need(s->fold->files, file, offset, size);
 }
@@ -478,6 +481,7 @@ const tarn__source_kind tarn__kind_fold = {
     .place = place_fold,
     .copy = copy_fold,
     .where = where_fold,
+    .is_here = is_here_fold,
     .announce = announce_fold,
     .keep = tarn__fold_keep_by_need,
     .sets = tarn__fold_sets,

@@ -196,6 +196,13 @@ static bool where_gnz(void *p, tarn__item *item)
     return !f->scattered;
 }
 
+static bool is_here_gnz(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    (void)file;
+    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
+}
+
 static void announce_gnz(void *p, uint32_t file, uint64_t offset, uint64_t size)
 {
     state *s = p;
@@ -214,5 +221,6 @@ const tarn__source_kind tarn__kind_gnz = {
     .place = place_gnz,
     .copy = copy_gnz,
     .where = where_gnz,
+    .is_here = is_here_gnz,
     .announce = announce_gnz,
 };

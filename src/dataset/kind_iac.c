@@ -267,6 +267,13 @@ static bool where_iac(void *p, tarn__item *item)
     return true;
 }
 
+static bool is_here_iac(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    (void)file;
+    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
+}
+
 static void announce_iac(void *p, uint32_t file, uint64_t offset, uint64_t size)
 {
     state *s = p;
@@ -285,5 +292,6 @@ const tarn__source_kind tarn__kind_iac = {
     .place = place_iac,
     .copy = copy_iac,
     .where = where_iac,
+    .is_here = is_here_iac,
     .announce = announce_iac,
 };
