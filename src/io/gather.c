@@ -300,7 +300,10 @@ static void finish_one(work *w, uint32_t number, int32_t result)
     w->free[w->n_free++] = number;
     for (size_t i = s->first; i < s->end && i < w->failed; i++) {
         if (w->pieces[i].offset >= s->from + s->want) break;
-        tarn_status status = take_part(&w->pieces[i], s, got, &why);
+        const tarn__gather_piece *p = &w->pieces[i];
+        if (take_part(p, s, got, NULL) == TARN_OK) continue;
+        /* The whole piece, for an error that is the same in every way. */
+        tarn_status status = read_plain(p, 0, p->head + p->size, &why);
         if (status == TARN_OK) continue;
         w->failed = i;
         w->status = status;
