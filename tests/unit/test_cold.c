@@ -14,9 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "dataset/cold.h"
 #include "io/file.h"
-#include "io/filecache.h"
 #include "io/gather.h"
+#include "io/uring.h"
 
 static tarn_error err;
 
@@ -281,7 +282,7 @@ static void a_child_makes_a_ring_of_its_own(void **state)
         bool good = true;
         for (uint64_t i = 0; good && i < 5; i++)
             good = reads_right(&f, &g, TARN__GATHER_DIRECT, i, true);
-        good = good && g.ring != NULL && g.stats.ring_errno == 0;
+        good = good && g.ring && tarn__uring_is_ours(g.ring) && !g.stats.ring_errno;
         tarn__gather_reset(&g);
         _exit(!good);
     }
@@ -333,6 +334,73 @@ static void threads_have_rings_of_their_own(void **state)
     for (unsigned i = 0; i < THREADS; i++)
         assert_true(readers[i].good);
     close_files(&f);
+}
+
+/* --- What is done when ------------------------------------------------------------- */
+
+/* Items whose number is below *state are in memory. */
+static bool below_is_resident(void *state, const tarn__item *item)
+{
+    return item->number < *(uint32_t *)state;
+}
+
+static tarn__cold_way choose(const tarn__cold *c, uint32_t resident, uint64_t apart)
+{
+    enum { COUNT = 64 };
+    tarn__item items[COUNT];
+    tarn__batch_io io = {0};
+    tarn__target to = {.total = COUNT * 1000, .io = &io};
+    for (uint32_t i = 0; i < COUNT; i++)
+        items[i] = (tarn__item){.number = i, .size = 1000, .place = i * apart};
+    return tarn__cold_choose(c, below_is_resident, &resident, items, COUNT, &to);
+}
+
+static void data_is_read_as_memory_and_the_caller_say(void **state)
+{
+    (void)state;
+    enum { FAR = 100000, CLOSE = 1500 };
+    tarn__cold small = {.unit = 1, .keep = true}, large = {.unit = 1};
+    assert_int_equal(choose(&small, 64, FAR), TARN__COLD_COPY);
+    assert_int_equal(choose(&small, 0, FAR), TARN__COLD_ANNOUNCE);
+    assert_int_equal(choose(&small, 0, CLOSE), TARN__COLD_COPY);
+    assert_int_equal(choose(&small, 50, FAR), TARN__COLD_ANNOUNCE);
+    assert_int_equal(choose(&large, 64, FAR), TARN__COLD_COPY);
+    assert_int_equal(choose(&large, 0, FAR), TARN__COLD_GATHER);
+    assert_int_equal(choose(&large, 0, CLOSE), TARN__COLD_GATHER);
+    assert_int_equal(choose(&large, 50, FAR), TARN__COLD_ANNOUNCE);
+    large.announced = true;
+    assert_int_equal(choose(&large, 0, FAR), TARN__COLD_ANNOUNCE);
+    tarn__cold told = {.unit = 1, .always = true, .keep = true};
+    assert_int_equal(choose(&told, 64, FAR), TARN__COLD_GATHER);
+    told.announced = true;
+    assert_int_equal(choose(&told, 0, FAR), TARN__COLD_ANNOUNCE);
+    tarn__cold mapped = {.unit = 1, .never = true};
+    assert_int_equal(choose(&mapped, 0, FAR), TARN__COLD_COPY);
+    mapped.always = true;
+    assert_int_equal(choose(&mapped, 0, FAR), TARN__COLD_ANNOUNCE);
+}
+
+/* While data is in memory one item is asked about for each MB. */
+static void warm_data_is_seldom_asked_about(void **state)
+{
+    (void)state;
+    tarn__cold c = {.unit = 1, .keep = true};
+    tarn__item items[64] = {0};
+    tarn__batch_io io = {0};
+    tarn__target to = {.total = 64 << 10, .io = &io};
+    uint32_t resident = 1;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(
+            tarn__cold_choose(&c, below_is_resident, &resident, items, 64, &to),
+            TARN__COLD_COPY);
+    resident = 0;
+    int batches = 0;
+    while (tarn__cold_choose(&c, below_is_resident, &resident, items, 64, &to) ==
+           TARN__COLD_COPY) {
+        items[63].place = UINT32_MAX;
+        assert_true(++batches < 17);
+    }
+    assert_true(batches > 8);
 }
 
 /* --- Datasets ---------------------------------------------------------------------- */
@@ -452,6 +520,28 @@ static void cold_folds_give_the_same_batches(void **state)
                 assert_int_equal(stats.copied, 0);
                 tarn_dataset_close(d);
             }
+}
+
+static void a_fold_out_of_memory_is_noticed(void **state)
+{
+    (void)state;
+    tarn__file file;
+    tarn_read_stats stats;
+    tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
+    make_fold("noticed", 1, false, true);
+    OK(tarn__file_open(&file, scratch_path("noticed/t_0000.tar"), &err));
+    bool evicted = !tarn__is_cached(&file); /* not so on tmpfs */
+    tarn__file_close(&file);
+    tarn_dataset *d = open_fold("noticed", TARN_IO_AUTO, false, false);
+    assert_true(batch_is_right(d, &b, 1, &err));
+    tarn_dataset_batch_stats(&b, &stats);
+    if (evicted) assert_int_equal(stats.announced, 2 * 97);
+    for (uint64_t seed = 2; seed < 60; seed++)
+        assert_true(batch_is_right(d, &b, seed, &err));
+    tarn_dataset_batch_stats(&b, &stats);
+    assert_true(stats.copied > 40 * 2 * 97);
+    tarn_dataset_batch_reset(&b);
+    tarn_dataset_close(d);
 }
 
 static void patch(const char *name, uint64_t offset, const char *text)
@@ -641,6 +731,9 @@ int main(void)
         cmocka_unit_test(where_rings_are_forbidden_reads_are_announced_and_that_is_told),
         cmocka_unit_test(a_child_makes_a_ring_of_its_own),
         cmocka_unit_test(threads_have_rings_of_their_own),
+        cmocka_unit_test(data_is_read_as_memory_and_the_caller_say),
+        cmocka_unit_test(warm_data_is_seldom_asked_about),
+        cmocka_unit_test(a_fold_out_of_memory_is_noticed),
         cmocka_unit_test(cold_folds_give_the_same_batches),
         cmocka_unit_test(cold_folds_tell_what_is_wrong_and_where),
         cmocka_unit_test(cold_threads_share_few_descriptors),
