@@ -4,14 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/file.h"
 #include "itar/order.h"
 
 enum {
-    PAGE = 4096,
     MAX_PROBES = 8,
     MIN_ORDERED = 8, /* pieces by which an order can be told */
     ANNOUNCE_PROBES = 4,
@@ -93,10 +92,7 @@ void tarn__cold_file_close(tarn__cold_file *f)
 
 bool tarn__cold_file_is_resident(const tarn__cold_file *f, uint64_t offset)
 {
-    unsigned char resident = 1;
-    if (!f->map) return true;
-    uintptr_t page = ((uintptr_t)f->map + offset) & ~(uintptr_t)(PAGE - 1);
-    return mincore((void *)page, 1, &resident) != 0 || (resident & 1);
+    return !f->map || tarn__page_is_resident(f->map, offset);
 }
 
 void tarn__cold_file_announce(tarn__cold_file *f, uint64_t offset, uint64_t size)

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +24,6 @@ enum {
     CLOSED = -1,
     REFUSED = -2, /* a descriptor for direct reads that cannot be had */
     MIN_DESCRIPTORS = 4,
-    PAGE = 4096,
     HOLDERS = 8 /* threads that hold files at once before the budget is passed */
 };
 
@@ -322,13 +320,11 @@ size_t tarn__filecache_holds(const tarn__filecache *c)
 bool tarn__filecache_is_resident(tarn__filecache *c, size_t number, uint64_t offset)
 {
     slot *s = &c->slots[number];
-    unsigned char resident = 1;
     if (offset >= s->size || pin(c, s, NULL) != TARN_OK) return true;
     const unsigned char *map = map_of(c, s);
-    uintptr_t page = ((uintptr_t)map + offset) & ~(uintptr_t)(PAGE - 1);
-    if (map && mincore((void *)page, 1, &resident) != 0) resident = 1;
+    bool resident = !map || tarn__page_is_resident(map, offset);
     unpin(c, s);
-    return resident & 1;
+    return resident;
 }
 
 uint64_t tarn__filecache_total(const tarn__filecache *c)
