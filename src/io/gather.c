@@ -1,8 +1,8 @@
 /* The ring's reads land in bounce memory and are copied from there: direct reads need
  * aligned memory, and the places that pieces go to are packed. The memory is in huge
  * pages where the system has them: a read into it is then one piece of memory for the
- * disk and not one for each 4 KB, which made reads of 100 KB twice as fast. A child gets
- * no copy of it, so that a read under way during a fork lands where it should.
+ * disk and not one for each 4 KB, which virtual disks mind. A child gets no copy of it,
+ * so that a read under way during a fork lands where it should.
  *
  * Whatever a ring does not bring whole (the end of a file, a file system that refuses
  * direct reads after all) is read again in the plain way, which knows every error. */
