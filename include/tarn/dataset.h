@@ -56,8 +56,11 @@ typedef struct tarn_dataset_options {
 
     tarn_io io;
     bool check; /* compare payloads with their checksums when they are read */
-    bool cold;  /* the data is not expected in memory: the system is told about a whole
-                   batch before its first byte is waited for */
+    bool cold;  /* the data is not in memory and not worth keeping there: batches are read
+                   around the page cache, many pieces at once. Without it a batch of files
+                   that are mapped is looked at: where most of it is not in memory, it is
+                   read in the same way, or, if all files fit into half of the memory, by
+                   the page cache, which is told about all of it first */
 
     /* Folds and tars, as in tarn/fold.h. */
     bool scan;
@@ -205,11 +208,12 @@ typedef struct tarn_dataset_batch {
     size_t data_capacity, count_capacity; /* private */
     void *work;                           /* private */
     size_t work_capacity;                 /* private */
+    void *io;                             /* private */
 } tarn_dataset_batch;
 
 #define TARN_DATASET_BATCH_INIT                                                          \
     {                                                                                    \
-        NULL, NULL, 0, 0, 0, NULL, 0                                                     \
+        NULL, NULL, 0, 0, 0, NULL, 0, NULL                                               \
     }
 
 /* One field of one sample. */
@@ -232,6 +236,32 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_read_batch(
     tarn_dataset *dataset, const uint64_t *samples, size_t n_samples,
     const uint32_t *fields, size_t n_fields, tarn_dataset_batch *out, tarn_error *err);
 TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
+
+/* How the pieces that were read into a batch came, since it began or was reset. Those
+ * that were made (pseudo fields, JSON, what is decompressed) are not counted. */
+typedef struct tarn_read_stats {
+    uint64_t copied;    /* from memory, or one after the other from files not mapped */
+    uint64_t announced; /* the same, after the system was told about the whole batch */
+    uint64_t direct;    /* around the page cache, many at once */
+    uint64_t ring;      /* through the page cache, many at once: the file system has no
+                           direct reads */
+    int ring_errno; /* why many at once cannot be (ENOSYS, EPERM: io_uring is not there
+                       or forbidden), and pieces were announced instead; or 0 */
+} tarn_read_stats;
+
+TARN_API void tarn_dataset_batch_stats(const tarn_dataset_batch *batch,
+                                       tarn_read_stats *out);
+
+/* Tells the system that these samples will be read soon, into the page cache, and returns
+ * without them. fields NULL: all of the dataset's. What is not there or is in memory
+ * already is passed over, so that the only errors are of the call itself. From then on
+ * batches of this dataset come through the page cache, with cold as well. Whoever calls
+ * it bounds what is announced: it takes memory. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
+                                                        const uint64_t *samples,
+                                                        size_t n_samples,
+                                                        const uint32_t *fields,
+                                                        size_t n_fields, tarn_error *err);
 
 /* --- Keys -------------------------------------------------------------------------- */
 

@@ -7,9 +7,10 @@
 #include <tarn/gnz.h>
 
 #include "base/error.h"
-#include "dataset/dataset.h"
+#include "dataset/cold.h"
 #include "dataset/key_index.h"
 #include "dataset/row_value.h"
+#include "gnz/reader.h"
 #include "itar/fold.h"
 
 typedef struct field {
@@ -27,11 +28,11 @@ typedef struct state {
     char *path;
     field *fields;
     uint64_t samples;
-    bool cold;
     bool named;  /* keys are the values of an array */
     size_t keys; /* its number */
     tarn_dtype key_type;
     tarn__key_index index;
+    tarn__cold_file file;
 } state;
 
 /* The array that holds keys where nothing else is said. */
@@ -41,6 +42,7 @@ static void close_gnz(void *p)
 {
     state *s = p;
     tarn__key_index_reset(&s->index);
+    tarn__cold_file_close(&s->file);
     tarn_gnz_close(s->gnz);
     free(s->fields);
     free(s->path);
@@ -122,9 +124,10 @@ tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
     go.io = o->io;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    s->cold = o->cold;
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
+    tarn__cold_file_open(&s->file, s->path, s->gnz->file.fd, s->gnz->map);
+    tarn__cold_init(&s->file.cold, o, s->gnz->file.size, 1);
     TARN_TRY(count_rows(s, o->fields, err));
     TARN_TRY(set_keys(s, o->key_column, err));
     TARN_TRY(list_arrays(s, source, err));
@@ -203,17 +206,36 @@ static tarn_status place_gnz(void *p, tarn__item *items, size_t count, tarn_erro
     return TARN_OK;
 }
 
+static bool is_resident(void *p, const tarn__item *item)
+{
+    const state *s = p;
+    return tarn__cold_file_is_resident(&s->file, item->place);
+}
+
+static bool has_scattered(const state *s, const tarn__item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (s->fields[items[i].field].fortran) return true;
+    return false;
+}
+
 static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
-                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+                            const tarn__target *to, tarn_error *err)
 {
     state *s = p;
-    for (size_t i = 0; s->cold && i < count; i++)
+    tarn__cold_way way =
+        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
+    if (way == TARN__COLD_GATHER && !has_scattered(s, items, count))
+        return tarn__cold_file_read(&s->file, 0, items, count, to, err);
+    for (size_t i = 0; way != TARN__COLD_COPY && i < count; i++)
         tarn_gnz_advise(s->gnz, s->fields[items[i].field].number, items[i].sample, 1,
                         TARN_GNZ_WILL_NEED);
+    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
     for (size_t i = 0; i < count; i++) {
         tarn_view view;
         TARN_TRY(view_gnz(s, items[i].sample, items[i].field, &view, err));
-        if (view.size) memcpy(data + offsets[items[i].number], view.data, view.size);
+        if (view.size)
+            memcpy(to->data + to->offsets[items[i].number], view.data, view.size);
         tarn_view_release(&view);
     }
     return TARN_OK;
@@ -237,6 +259,30 @@ static tarn_status where_gnz(void *p, uint64_t sample, uint32_t id, const char *
     return TARN_OK;
 }
 
+static bool spot_gnz(void *p, tarn__item *item)
+{
+    const state *s = p;
+    const field *f = &s->fields[item->field];
+    item->source = 0;
+    item->size = f->row_bytes;
+    item->cookie = item->place = f->offset + item->sample * f->row_bytes;
+    return !f->fortran;
+}
+
+static bool is_here_gnz(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    (void)file;
+    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
+}
+
+static void announce_gnz(void *p, uint32_t file, uint64_t offset, uint64_t size)
+{
+    state *s = p;
+    (void)file;
+    tarn__cold_file_announce(&s->file, offset, size);
+}
+
 const tarn__source_kind tarn__kind_gnz = {
     .kind = TARN_DATASET_GNZ,
     .close = close_gnz,
@@ -249,4 +295,7 @@ const tarn__source_kind tarn__kind_gnz = {
     .copy = copy_gnz,
     .form = form_gnz,
     .where = where_gnz,
+    .spot = spot_gnz,
+    .is_here = is_here_gnz,
+    .announce = announce_gnz,
 };

@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "dataset/dataset.h"
+#include "dataset/cold.h"
+#include "iac/pack.h"
 #include "itar/fold.h"
 
 typedef struct state {
@@ -19,11 +20,13 @@ typedef struct state {
     size_t key_number;
     size_t *columns; /* by field; the payload is field 0 */
     bool decode;
+    tarn__cold_file file;
 } state;
 
 static void close_iac(void *p)
 {
     state *s = p;
+    tarn__cold_file_close(&s->file);
     tarn_iac_close(s->pack);
     free(s->columns);
     free(s->key_column);
@@ -109,6 +112,8 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
             return TARN_OK;
         }
     }
+    tarn__cold_file_open(&s->file, s->path, s->pack->file->fd, s->pack->file->map);
+    tarn__cold_init(&s->file.cold, o, s->pack->file->size, 1);
     tarn_iac_info_get(s->pack, &s->info);
     s->decode =
         !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
@@ -232,13 +237,40 @@ static tarn_status place_iac(void *p, tarn__item *items, size_t count, tarn_erro
     return TARN_OK;
 }
 
+static bool is_resident(void *p, const tarn__item *item)
+{
+    const state *s = p;
+    return tarn__cold_file_is_resident(&s->file,
+                                       s->pack->header.data_offset + item->place);
+}
+
+static tarn_status gather_iac(state *s, const tarn__item *items, size_t count,
+                              const tarn__target *to, tarn_error *err)
+{
+    TARN_TRY(tarn__source_file_check(s->pack->file, err));
+    TARN_TRY(tarn__cold_file_read(&s->file, s->pack->header.data_offset, items, count, to,
+                                  err));
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(tarn__iac_check(s->pack, items[i].sample,
+                                 to->data + to->offsets[items[i].number], err));
+    return TARN_OK;
+}
+
 static tarn_status copy_iac(void *p, const tarn__item *items, size_t count,
-                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+                            const tarn__target *to, tarn_error *err)
 {
     state *s = p;
+    tarn__cold_way way =
+        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
+    if (way == TARN__COLD_GATHER) return gather_iac(s, items, count, to, err);
+    for (size_t i = 0; way == TARN__COLD_ANNOUNCE && i < count; i++)
+        tarn__gather_announce(
+            s->file.file.fd, s->pack->header.data_offset + items[i].place, items[i].size);
+    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
     for (size_t i = 0; i < count; i++) {
         size_t size;
-        TARN_TRY(tarn_iac_read(s->pack, items[i].sample, data + offsets[items[i].number],
+        TARN_TRY(tarn_iac_read(s->pack, items[i].sample,
+                               to->data + to->offsets[items[i].number],
                                (size_t)items[i].size, &size, err));
     }
     return TARN_OK;
@@ -293,6 +325,32 @@ static tarn_status where_iac(void *p, uint64_t sample, uint32_t field,
     return TARN_OK;
 }
 
+static bool spot_iac(void *p, tarn__item *item)
+{
+    const state *s = p;
+    tarn_iac_span span;
+    if (item->field > 0 || tarn_iac_locate(s->pack, item->sample, &span, NULL) != TARN_OK)
+        return false;
+    item->source = 0;
+    item->size = span.length;
+    item->cookie = item->place = s->pack->header.data_offset + span.offset;
+    return true;
+}
+
+static bool is_here_iac(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    (void)file;
+    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
+}
+
+static void announce_iac(void *p, uint32_t file, uint64_t offset, uint64_t size)
+{
+    state *s = p;
+    (void)file;
+    tarn__cold_file_announce(&s->file, offset, size);
+}
+
 const tarn__source_kind tarn__kind_iac = {
     .kind = TARN_DATASET_IAC,
     .close = close_iac,
@@ -305,4 +363,7 @@ const tarn__source_kind tarn__kind_iac = {
     .copy = copy_iac,
     .form = form_iac,
     .where = where_iac,
+    .spot = spot_iac,
+    .is_here = is_here_iac,
+    .announce = announce_iac,
 };

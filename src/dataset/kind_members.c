@@ -319,13 +319,13 @@ static tarn_status place_members(void *p, tarn__item *items, size_t count,
 }
 
 static tarn_status copy_members(void *p, const tarn__item *items, size_t count,
-                                unsigned char *data, const uint64_t *offsets,
-                                tarn_error *err)
+                                const tarn__target *to, tarn_error *err)
 {
     const state *s = p;
     for (size_t i = 0; i < count; i++) {
         size_t size;
-        TARN_TRY(tarn_iac_read(s->pack, items[i].cookie, data + offsets[items[i].number],
+        TARN_TRY(tarn_iac_read(s->pack, items[i].cookie,
+                               to->data + to->offsets[items[i].number],
                                (size_t)items[i].size, &size, err));
     }
     return TARN_OK;

@@ -373,7 +373,7 @@ static tarn_status place_mix(void *p, tarn__item *items, size_t count, tarn_erro
 }
 
 static tarn_status copy_mix(void *p, const tarn__item *items, size_t count,
-                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+                            const tarn__target *to, tarn_error *err)
 {
     const state *s = p;
     tarn_status status = TARN_OK;
@@ -384,10 +384,39 @@ static tarn_status copy_mix(void *p, const tarn__item *items, size_t count,
         size_t n = 0;
         for (size_t i = 0; i < count; i++)
             if (items[i].source == k) own[n++] = items[i];
-        if (n) status = source->kind->copy(source->state, own, n, data, offsets, err);
+        if (n) status = source->kind->copy(source->state, own, n, to, err);
     }
     free(own);
     return status;
+}
+
+/* Part by part; items are put into another order. */
+static void announce_mix(void *p, tarn__item *items, size_t count)
+{
+    const state *s = p;
+    size_t done = 0;
+    for (size_t i = 0; i < count; i++) {
+        tarn_dataset *part;
+        tarn_mix_place place;
+        uint32_t field;
+        items[i].source = UINT32_MAX;
+        if (find_part(s, items[i].sample, items[i].field, &part, &place, &field, NULL) !=
+            TARN_OK)
+            continue;
+        items[i].source = place.source;
+        items[i].sample = tarn__dataset_at(part, place.sample);
+        items[i].field = part->ids[field];
+    }
+    for (uint32_t k = 0; k < s->n && done < count; k++) {
+        size_t from = done;
+        for (size_t i = from; i < count; i++) {
+            if (items[i].source != k) continue;
+            tarn__item item = items[i];
+            items[i] = items[done];
+            items[done++] = item;
+        }
+        if (done > from) tarn__announce(s->parts[k]->source, items + from, done - from);
+    }
 }
 
 /* --- Fields ------------------------------------------------------------------------ */
@@ -456,6 +485,7 @@ const tarn__source_kind tarn__kind_mix = {
     .shard = shard_mix,
     .place = place_mix,
     .copy = copy_mix,
+    .announce_all = announce_mix,
     .keep = keep_mix,
     .sets = sets_mix,
     .form = form_mix,
