@@ -183,6 +183,7 @@ void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out)
                            .file_size = p->file->size,
                            .has_spans = p->offset.column >= 0,
                            .has_checksums = p->crc32.column >= 0,
+                           .mapped = p->file->map != NULL,
                            .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
                            .codec = p->codec,
                            .codec_name = h->codec,
