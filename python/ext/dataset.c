@@ -1,7 +1,546 @@
-/* dataset.c: samples 0 to n - 1 with named fields (tarn/dataset.h). */
-#include "tarnpy.h"
+/* dataset.c: opening (_Handle) and indexing (Dataset). How a sample is made is in
+ * sample.c, what handles can be asked in filter.c. */
+#include "dataset.h"
+
+#include <string.h>
+
+/* --- _Handle ------------------------------------------------------------------------ */
+
+PyObject *tarnpy_handle_new(tarnpy_state *state, tarn_dataset *set, bool slow)
+{
+    tarnpy_handle *handle = TARNPY_NEW(tarnpy_handle, state->handle_type);
+    if (!handle) {
+        tarn_dataset_close(set);
+        return NULL;
+    }
+    handle->state = state;
+    handle->set = set;
+    handle->slow = slow;
+    return (PyObject *)handle;
+}
+
+static void handle_dealloc(PyObject *self)
+{
+    tarnpy_handle *handle = (tarnpy_handle *)self;
+    tarn_dataset *set = handle->set;
+    if (set) {
+        Py_BEGIN_ALLOW_THREADS;
+        tarn_dataset_close(set);
+        Py_END_ALLOW_THREADS;
+    }
+    tarnpy_free(self);
+}
+
+static Py_ssize_t handle_length(PyObject *self)
+{
+    return (Py_ssize_t)tarn_dataset_count(((tarnpy_handle *)self)->set);
+}
+
+static PyType_Slot handle_slots[] = {
+    {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_methods, tarnpy_filter_methods},
+    {Py_mp_length, handle_length},
+    {0, NULL},
+};
+
+static PyType_Spec handle_spec = {
+    .name = "tarn._tarn._Handle",
+    .basicsize = sizeof(tarnpy_handle),
+    .flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = handle_slots,
+};
+
+/* --- Opening ------------------------------------------------------------------------ */
+
+static int io_of(const char *name, tarn_io *out)
+{
+    static const char *const names[] = {"auto", "map", "read"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        *out = (tarn_io)i;
+        return 0;
+    }
+    PyErr_Format(PyExc_ValueError, "io is \"auto\", \"map\" or \"read\", not \"%s\"",
+                 name);
+    return -1;
+}
+
+static int keys_of(const char *name, tarn_keys *out)
+{
+    *out = strcmp(name, "path") == 0 ? TARN_KEYS_PATH : TARN_KEYS_BASE;
+    if (strcmp(name, "path") == 0 || strcmp(name, "base") == 0) return 0;
+    PyErr_Format(PyExc_ValueError, "keys is \"base\" or \"path\", not \"%s\"", name);
+    return -1;
+}
+
+static bool is_slow(const tarn_dataset *set, const tarn_dataset_options *o)
+{
+    tarn_dataset_info info;
+    tarn_dataset_info_get(set, &info);
+    return o->io == TARN_IO_READ || o->cold || info.kind == TARN_DATASET_IAC;
+}
+
+PyDoc_STRVAR(
+    open_doc,
+    "open_dataset(path, *, fields=None, drop_twice=False, io='auto', check=False, "
+    "cold=False, scan=True, by_hash=False, keys='base', threads=0, "
+    "lenient=False, key_column=None, stored=False)\n--\n\n"
+    "Opens a folder, fold, tar, array file or pack.");
+
+static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
+{
+    static const char *const names[] = {
+        "path",    "fields", "drop_twice", "io",      "check",      "cold",   "scan",
+        "by_hash", "keys",   "threads",    "lenient", "key_column", "stored", NULL};
+    tarnpy_state *state = tarnpy_module_state(module);
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    PyObject *path = NULL, *fields = NULL, *result = NULL;
+    const char *io = "auto", *keys = "base";
+    int drop = 0, check = 0, cold = 0, scan = 1, hash = 0, lenient = 0, stored = 0;
+    tarnpy_strings list = {NULL, 0, NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O&|$OpsppppsIpzp:open_dataset",
+                                     TARNPY_KEYWORDS(names), tarnpy_path, &path, &fields,
+                                     &drop, &io, &check, &cold, &scan, &hash, &keys,
+                                     &o.index.threads, &lenient, &o.key_column, &stored))
+        return NULL;
+    if (io_of(io, &o.io) == 0 && keys_of(keys, &o.index.keys) == 0 &&
+        tarnpy_strings_get(fields, &list) == 0) {
+        tarn_dataset *set = NULL;
+        tarn_error err;
+        tarn_status status;
+        o.fields = list.items;
+        o.drop_twice = drop;
+        o.check = check;
+        o.cold = cold;
+        o.scan = scan;
+        o.by_hash = hash;
+        o.index.lenient = lenient;
+        o.stored = stored;
+        const char *name = PyBytes_AsString(path);
+        TARNPY_UNLOCKED(status, tarn_dataset_open(name, &o, &set, &err));
+        result = status == TARN_OK ? tarnpy_handle_new(state, set, is_slow(set, &o))
+                                   : tarnpy_raise(state, &err);
+    }
+    tarnpy_strings_free(&list);
+    Py_DECREF(path);
+    return result;
+}
+
+PyDoc_STRVAR(row_types_doc,
+             "row_types(path)\n--\n\nThe arrays of an array file: a dict of "
+             "name to (type of elements, shape of a row).");
+
+static PyObject *row_type(const tarn_gnz_info *info)
+{
+    char text[TARN_DTYPE_TEXT_MAX];
+    unsigned rest = info->ndim > 0 ? info->ndim - 1 : 0;
+    PyObject *shape = PyTuple_New((Py_ssize_t)rest);
+    for (unsigned i = 0; shape && i < rest; i++)
+        PyTuple_SetItem(shape, (Py_ssize_t)i,
+                        PyLong_FromUnsignedLongLong(info->shape[i + 1]));
+    if (!shape || PyErr_Occurred()) {
+        Py_XDECREF(shape);
+        return NULL;
+    }
+    return Py_BuildValue("sN", tarn_dtype_text(info->dtype, text), shape);
+}
+
+static PyObject *row_types(PyObject *module, PyObject *argument)
+{
+    tarnpy_state *state = tarnpy_module_state(module);
+    PyObject *path = NULL;
+    tarn_gnz *gnz = NULL;
+    tarn_error err;
+    tarn_status status;
+    if (!tarnpy_path(argument, &path)) return NULL;
+    const char *name = PyBytes_AsString(path);
+    TARNPY_UNLOCKED(status, tarn_gnz_open(name, NULL, &gnz, &err));
+    Py_DECREF(path);
+    if (status != TARN_OK) return tarnpy_raise(state, &err);
+    PyObject *result = PyDict_New();
+    for (size_t i = 0; result && i < tarn_gnz_count(gnz); i++) {
+        tarn_gnz_info info;
+        PyObject *item = NULL;
+        if (tarn_gnz_info_get(gnz, i, &info, &err) == TARN_OK) item = row_type(&info);
+        if (!item || PyDict_SetItemString(result, info.name, item) != 0) Py_CLEAR(result);
+        Py_XDECREF(item);
+    }
+    tarn_gnz_close(gnz);
+    return result;
+}
+
+/* --- Dataset: making -----------------------------------------------------------------
+ */
+
+/* (type of elements, shape) as an array without data. */
+static int row_plan(tarnpy_state *state, PyObject *item, tarnpy_plan *plan)
+{
+    const char *type;
+    PyObject *shape;
+    uint64_t sides[TARN_MAX_DIMS];
+    tarn_dtype dtype;
+    tarn_error err;
+    if (!PyArg_ParseTuple(item, "sO", &type, &shape)) return -1;
+    Py_ssize_t ndim = PyTuple_Size(shape);
+    if (ndim < 0 || ndim > TARN_MAX_DIMS) return -1;
+    for (Py_ssize_t i = 0; i < ndim; i++)
+        sides[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(shape, i));
+    if (PyErr_Occurred()) return -1;
+    plan->row = PyMem_Calloc(1, sizeof *plan->row);
+    if (!plan->row) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (tarn_dtype_parse(type, strlen(type), &dtype, &err) != TARN_OK ||
+        tarn_array_init(plan->row, NULL, dtype, (unsigned)ndim, sides, &err) != TARN_OK) {
+        tarnpy_raise(state, &err);
+        return -1;
+    }
+    plan->kind = TARNPY_PLAN_ROW;
+    return 0;
+}
+
+static int named_plan(const char *name, tarnpy_plan *plan)
+{
+    static const struct {
+        const char *name;
+        tarnpy_plan_kind kind;
+        bool heavy;
+    } known[] = {
+        {"view", TARNPY_PLAN_VIEW, false},     {"bytes", TARNPY_PLAN_BYTES, false},
+        {"decode", TARNPY_PLAN_DECODE, false}, {"image", TARNPY_PLAN_DECODE, true},
+        {"json", TARNPY_PLAN_JSON, false},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i].name, name) != 0) continue;
+        plan->kind = known[i].kind;
+        plan->heavy = known[i].heavy;
+        return 0;
+    }
+    PyErr_Format(PyExc_ValueError, "no plan \"%s\"", name);
+    return -1;
+}
+
+static int make_plan(tarnpy_dataset *self, Py_ssize_t i)
+{
+    tarnpy_plan *plan = &self->plans[i];
+    PyObject *item = PyTuple_GetItem(self->plan_items, i);
+    PyObject *finish = PyTuple_GetItem(self->finish_items, i);
+    plan->name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(self->names, i), NULL);
+    if (!plan->name || !item || !finish) return -1;
+    plan->finish = finish == Py_None ? NULL : finish;
+    if (PyTuple_Check(item)) return row_plan(self->state, item, plan);
+    if (PyUnicode_Check(item)) {
+        const char *name = PyUnicode_AsUTF8AndSize(item, NULL);
+        return name ? named_plan(name, plan) : -1;
+    }
+    plan->kind = TARNPY_PLAN_CALL;
+    plan->call = item;
+    return 0;
+}
+
+static int make_plans(tarnpy_dataset *self)
+{
+    Py_ssize_t count = PyTuple_Size(self->names);
+    if (count < 0) return -1;
+    self->plans = PyMem_Calloc((size_t)count + 1, sizeof *self->plans);
+    if (!self->plans) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->n_names = (size_t)count;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (make_plan(self, i) != 0) return -1;
+    return 0;
+}
+
+static void keep(PyObject **slot, PyObject *object)
+{
+    Py_INCREF(object);
+    *slot = object;
+}
+
+static bool is_order(const tarnpy_state *state, PyObject *order)
+{
+    return order == Py_None || Py_TYPE(order) == state->order_type ||
+           Py_TYPE(order) == state->indices_type;
+}
+
+static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+    PyObject *handle, *names, *plans, *finish, *maps, *order, *views;
+    unsigned long long epoch;
+    tarnpy_state *state = tarnpy_type_state(type);
+    if (!state ||
+        !PyArg_ParseTuple(args, "O!O!O!O!O!OOK:Dataset", state->handle_type, &handle,
+                          &PyTuple_Type, &names, &PyTuple_Type, &plans, &PyTuple_Type,
+                          &finish, &PyTuple_Type, &maps, &order, &views, &epoch))
+        return NULL;
+    tarnpy_dataset *self = TARNPY_NEW(tarnpy_dataset, type);
+    if (!self) return NULL;
+    self->state = state;
+    self->epoch = epoch;
+    keep(&self->handle, handle);
+    keep(&self->names, names);
+    keep(&self->plan_items, plans);
+    keep(&self->finish_items, finish);
+    keep(&self->maps, maps);
+    keep(&self->order, order);
+    keep(&self->views, views);
+    bool known = is_order(state, order) &&
+                 (views == Py_None || Py_TYPE(views) == state->views_type);
+    if (!known) PyErr_SetString(PyExc_TypeError, "no order or views of this module");
+    if (!known || make_plans(self) != 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int dataset_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    tarnpy_dataset *self = (tarnpy_dataset *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->plan_items);
+    Py_VISIT(self->finish_items);
+    Py_VISIT(self->maps);
+    return 0;
+}
+
+static int dataset_clear(PyObject *object)
+{
+    tarnpy_dataset *self = (tarnpy_dataset *)object;
+    self->n_names = 0;
+    Py_CLEAR(self->plan_items);
+    Py_CLEAR(self->finish_items);
+    Py_CLEAR(self->maps);
+    return 0;
+}
+
+static void dataset_dealloc(PyObject *object)
+{
+    tarnpy_dataset *self = (tarnpy_dataset *)object;
+    PyObject_GC_UnTrack(object);
+    for (size_t i = 0; self->names && i < (size_t)PyTuple_Size(self->names); i++)
+        if (self->plans) PyMem_Free(self->plans[i].row);
+    PyMem_Free(self->plans);
+    dataset_clear(object);
+    Py_XDECREF(self->order);
+    Py_XDECREF(self->views);
+    Py_XDECREF(self->names);
+    Py_XDECREF(self->handle);
+    tarnpy_free(object);
+}
+
+/* --- Dataset: reading ----------------------------------------------------------------
+ */
+
+static uint64_t count_of(const tarnpy_dataset *self)
+{
+    if (self->order != Py_None) return tarnpy_order_count(self->order);
+    return tarn_dataset_count(((tarnpy_handle *)self->handle)->set);
+}
+
+static Py_ssize_t dataset_length(PyObject *self)
+{
+    return (Py_ssize_t)count_of((tarnpy_dataset *)self);
+}
+
+static PyObject *at_position(tarnpy_dataset *self, uint64_t position)
+{
+    if (self->order == Py_None) return tarnpy_sample(self, position);
+    uint64_t number;
+    if (tarnpy_order_numbers(self->order, position, 1, &number) != 0) return NULL;
+    return tarnpy_sample(self, number);
+}
+
+static PyObject *by_index(tarnpy_dataset *self, PyObject *number)
+{
+    Py_ssize_t index = PyNumber_AsSsize_t(number, PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred()) return NULL;
+    uint64_t count = count_of(self);
+    uint64_t position = index < 0 ? (uint64_t)index + count : (uint64_t)index;
+    if (position >= count)
+        return PyErr_Format(PyExc_IndexError,
+                            "index %zd is out of range for %llu samples", index,
+                            (unsigned long long)count);
+    return at_position(self, position);
+}
+
+static PyObject *by_key(tarnpy_dataset *self, PyObject *key)
+{
+    PyObject *kept;
+    uint64_t number;
+    tarn_error err;
+    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    const char *text = tarnpy_utf8(key, &kept);
+    if (!text) return NULL;
+    tarn_status status;
+    TARNPY_UNLOCKED(status, tarn_dataset_find(set, text, &number, &err));
+    Py_XDECREF(kept);
+    if (status != TARN_OK) return tarnpy_raise_key(self->state, &err);
+    return tarnpy_sample(self, number);
+}
+
+static PyObject *dataset_subscript(PyObject *object, PyObject *item)
+{
+    tarnpy_dataset *self = (tarnpy_dataset *)object;
+    if (PyLong_Check(item)) return by_index(self, item);
+    if (PyUnicode_Check(item)) return by_key(self, item);
+    if (PyIndex_Check(item) && !PyObject_CheckBuffer(item)) return by_index(self, item);
+    return PyObject_CallMethod(object, "_subscript", "O", item);
+}
+
+/* Positions to numbers of samples, in place. */
+static int positions_to_numbers(tarnpy_dataset *self, uint64_t *positions, size_t count)
+{
+    for (size_t i = 0; self->order != Py_None && i < count; i++)
+        if (tarnpy_order_numbers(self->order, positions[i], 1, &positions[i]) != 0)
+            return -1;
+    return 0;
+}
+
+PyDoc_STRVAR(getitems_doc,
+             "__getitems__(indices)\n--\n\nThe samples at these positions, as "
+             "a list. torch's DataLoader calls it for each batch.");
+
+static PyObject *dataset_getitems(PyObject *object, PyObject *indices)
+{
+    tarnpy_dataset *self = (tarnpy_dataset *)object;
+    uint64_t *numbers;
+    size_t count;
+    if (tarnpy_indices(indices, count_of(self), &numbers, &count) != 0) return NULL;
+    PyObject *list = NULL;
+    if (positions_to_numbers(self, numbers, count) == 0)
+        list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *sample = tarnpy_sample(self, numbers[i]);
+        if (!sample || PyList_SetItem(list, (Py_ssize_t)i, sample) != 0) Py_CLEAR(list);
+    }
+    PyMem_Free(numbers);
+    return list;
+}
+
+PyDoc_STRVAR(
+    numbers_doc,
+    "_numbers(indices)\n--\n\nThe numbers, in the file's order of samples, of those "
+    "at these positions: what _read_batch and _Indices take.");
+
+static PyObject *dataset_numbers(PyObject *object, PyObject *indices)
+{
+    tarnpy_dataset *self = (tarnpy_dataset *)object;
+    uint64_t *numbers;
+    size_t count;
+    PyObject *result = NULL;
+    if (tarnpy_indices(indices, count_of(self), &numbers, &count) != 0) return NULL;
+    if (positions_to_numbers(self, numbers, count) == 0)
+        result = tarnpy_indices_new(self->state, numbers, count);
+    else
+        PyMem_Free(numbers);
+    return result;
+}
+
+/* --- Dataset: type -------------------------------------------------------------------
+ */
+
+static PyObject *get_handle(PyObject *self, void *which)
+{
+    PyObject *object = *(PyObject **)((char *)self + (size_t)which);
+    Py_INCREF(object);
+    return object;
+}
+
+static PyObject *get_position(PyObject *self, void *unused)
+{
+    return PyLong_FromUnsignedLongLong(((tarnpy_dataset *)self)->position);
+}
+
+static PyObject *get_epoch(PyObject *self, void *unused)
+{
+    return PyLong_FromUnsignedLongLong(((tarnpy_dataset *)self)->epoch);
+}
+
+static int set_epoch(PyObject *self, PyObject *value, void *unused)
+{
+    unsigned long long epoch = value ? PyLong_AsUnsignedLongLong(value) : 0;
+    if (PyErr_Occurred()) return -1;
+    ((tarnpy_dataset *)self)->epoch = epoch;
+    return 0;
+}
+
+static int set_order(PyObject *object, PyObject *value, void *unused)
+{
+    tarnpy_dataset *self = (tarnpy_dataset *)object;
+    if (!value || !is_order(self->state, value)) {
+        PyErr_SetString(PyExc_TypeError, "no order of this module");
+        return -1;
+    }
+    PyObject *old = self->order;
+    Py_INCREF(value);
+    self->order = value;
+    self->position = 0;
+    Py_DECREF(old);
+    return 0;
+}
+
+#define PART(name, member)                                                               \
+    {                                                                                    \
+        name, get_handle, NULL, NULL, (void *)offsetof(tarnpy_dataset, member)           \
+    }
+
+static PyGetSetDef dataset_parts[] = {
+    PART("_handle", handle),
+    PART("_names", names),
+    PART("_plans", plan_items),
+    PART("_finish", finish_items),
+    PART("_maps", maps),
+    {"_order", get_handle, set_order, NULL, (void *)offsetof(tarnpy_dataset, order)},
+    PART("_views", views),
+    {"_position", get_position, NULL, NULL, NULL},
+    {"_epoch", get_epoch, set_epoch, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef dataset_methods[] = {
+    {"__getitems__", dataset_getitems, METH_O, getitems_doc},
+    {"_numbers", dataset_numbers, METH_O, numbers_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot dataset_slots[] = {
+    {Py_tp_new, dataset_new},
+    {Py_tp_dealloc, dataset_dealloc},
+    {Py_tp_traverse, dataset_traverse},
+    {Py_tp_clear, dataset_clear},
+    {Py_tp_methods, dataset_methods},
+    {Py_tp_getset, dataset_parts},
+    {Py_tp_iter, tarnpy_dataset_iter},
+    {Py_mp_length, dataset_length},
+    {Py_mp_subscript, dataset_subscript},
+    {0, NULL},
+};
+
+static PyType_Spec dataset_spec = {
+    .name = "tarn._tarn.Dataset",
+    .basicsize = sizeof(tarnpy_dataset),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = dataset_slots,
+};
+
+static PyMethodDef functions[] = {
+    {"open_dataset", (PyCFunction)(void (*)(void))open_dataset,
+     METH_VARARGS | METH_KEYWORDS, open_doc},
+    {"row_types", row_types, METH_O, row_types_doc},
+    {NULL, NULL, 0, NULL},
+};
 
 int tarnpy_add_dataset(PyObject *module)
 {
-    return 0;
+    tarnpy_state *state = tarnpy_module_state(module);
+    if (tarnpy_add_type(module, &handle_spec, &state->handle_type) != 0 ||
+        tarnpy_add_type(module, &dataset_spec, &state->dataset_type) != 0 ||
+        tarnpy_add_sample(module) != 0 || tarnpy_add_batch(module) != 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
 }

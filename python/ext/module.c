@@ -25,8 +25,6 @@ int tarnpy_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot)
 {
     *slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
     if (!*slot) return -1;
-    const char *dot = strrchr(spec->name, '.');
-    if (dot && dot[1] == '_') return 0;
     return PyModule_AddType(module, *slot);
 }
 
@@ -90,7 +88,7 @@ static int execute(PyObject *module)
     int (*const hooks[])(PyObject *) = {
         tarnpy_add_view,  tarnpy_add_array,  tarnpy_add_value, tarnpy_add_dataset,
         tarnpy_add_order, tarnpy_add_loader, tarnpy_add_gnz,   tarnpy_add_iac,
-        tarnpy_add_write, tarnpy_add_source,
+        tarnpy_add_write, tarnpy_add_source, tarnpy_add_image,
     };
     for (size_t i = 0; i < sizeof hooks / sizeof hooks[0]; i++)
         if (hooks[i](module) != 0) return -1;

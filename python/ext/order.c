@@ -1,7 +1,491 @@
-/* order.c: which sample comes when (tarn/order.h). */
-#include "tarnpy.h"
+/* order.c: which sample comes when (tarn/order.h), lists of samples (_Indices), and which
+ * fields stand for a group's (_Views). */
+#include "dataset.h"
+
+#include <string.h>
+
+/* --- _Indices --------------------------------------------------------------------------
+ */
+
+typedef struct indices {
+    PyObject_HEAD uint64_t *numbers;
+    Py_ssize_t count;
+} indices;
+
+PyObject *tarnpy_indices_new(tarnpy_state *state, uint64_t *numbers, size_t count)
+{
+    indices *self = TARNPY_NEW(indices, state->indices_type);
+    if (!self) {
+        PyMem_Free(numbers);
+        return NULL;
+    }
+    self->numbers = numbers;
+    self->count = (Py_ssize_t)count;
+    return (PyObject *)self;
+}
+
+static void indices_dealloc(PyObject *self)
+{
+    PyMem_Free(((indices *)self)->numbers);
+    tarnpy_free(self);
+}
+
+static Py_ssize_t indices_length(PyObject *self)
+{
+    return ((indices *)self)->count;
+}
+
+static int indices_buffer(PyObject *object, Py_buffer *buffer, int flags)
+{
+    static Py_ssize_t stride = sizeof(uint64_t);
+    static char format[] = "L";
+    indices *self = (indices *)object;
+    if (PyBuffer_FillInfo(buffer, object, self->numbers,
+                          self->count * (Py_ssize_t)sizeof(uint64_t), 1, flags) != 0)
+        return -1;
+    buffer->itemsize = (Py_ssize_t)sizeof(uint64_t);
+    if (buffer->format) buffer->format = format;
+    if (buffer->shape) buffer->shape = &self->count;
+    if (buffer->strides) buffer->strides = &stride;
+    return 0;
+}
+
+static PyObject *indices_reduce(PyObject *object, PyObject *unused)
+{
+    indices *self = (indices *)object;
+    PyObject *module = PyImport_ImportModule("tarn._tarn");
+    PyObject *made = module ? PyObject_GetAttrString(module, "indices") : NULL;
+    Py_XDECREF(module);
+    if (!made) return NULL;
+    return Py_BuildValue("N(y#)", made, (const char *)self->numbers,
+                         self->count * (Py_ssize_t)sizeof(uint64_t));
+}
+
+static PyMethodDef indices_methods[] = {
+    {"__reduce__", indices_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot indices_slots[] = {
+    {Py_tp_dealloc, indices_dealloc},
+    {Py_tp_methods, indices_methods},
+    {Py_bf_getbuffer, indices_buffer},
+    {Py_mp_length, indices_length},
+    {0, NULL},
+};
+
+static PyType_Spec indices_spec = {
+    .name = "tarn._tarn._Indices",
+    .basicsize = sizeof(indices),
+    .flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = indices_slots,
+};
+
+PyDoc_STRVAR(indices_doc, "indices(data)\n--\n\nNumbers of samples from 8 bytes each, in "
+                          "this machine's order.");
+
+static PyObject *make_indices(PyObject *module, PyObject *object)
+{
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(object, &buffer, PyBUF_SIMPLE) != 0) return NULL;
+    size_t count = (size_t)buffer.len / sizeof(uint64_t);
+    uint64_t *numbers = PyMem_Malloc((size_t)buffer.len + sizeof *numbers);
+    if (numbers) memcpy(numbers, buffer.buf, count * sizeof *numbers);
+    PyBuffer_Release(&buffer);
+    if (!numbers) return PyErr_NoMemory();
+    return tarnpy_indices_new(tarnpy_module_state(module), numbers, count);
+}
+
+/* --- Order -----------------------------------------------------------------------------
+ */
+
+typedef struct order {
+    PyObject_HEAD tarnpy_state *state;
+    tarn_order *order;
+    void *arrays[4]; /* buckets, weights, classes, lengths: what the order borrows */
+} order;
+
+static void order_dealloc(PyObject *object)
+{
+    order *self = (order *)object;
+    tarn_order_close(self->order);
+    for (int i = 0; i < 4; i++)
+        PyMem_Free(self->arrays[i]);
+    tarnpy_free(object);
+}
+
+/* Whether the object's elements are these eight bytes already, one after the other. */
+static bool copied(PyObject *object, char letter, void **out, size_t *out_count)
+{
+    Py_buffer buffer;
+    tarn_array array;
+    if (tarnpy_array_from(object, &buffer, &array) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    bool same = array.ndim == 1 && array.dtype.size == 8 && array.dtype.order == '<' &&
+                (array.dtype.kind == letter) && tarn_array_is_packed(&array);
+    if (same) {
+        *out_count = array.shape[0];
+        *out = PyMem_Malloc((size_t)buffer.len + 8);
+        if (*out)
+            memcpy(*out, buffer.buf, (size_t)buffer.len);
+        else
+            PyErr_NoMemory();
+    }
+    PyBuffer_Release(&buffer);
+    return same;
+}
+
+/* Eight bytes for each element of any sequence or array of numbers: as letter says, 'u'
+ * unsigned, 'i' signed, 'f' double. */
+static void *numbers_of(PyObject *object, char letter, size_t *out_count)
+{
+    void *copy = NULL;
+    if (PyObject_CheckBuffer(object) && copied(object, letter, &copy, out_count))
+        return copy;
+    PyObject *list = PySequence_List(object);
+    if (!list) return NULL;
+    size_t count = (size_t)PyList_Size(list);
+    union {
+        uint64_t u;
+        int64_t i;
+        double f;
+    } *out = PyMem_Calloc(count + 1, sizeof *out);
+    if (!out) PyErr_NoMemory();
+    for (size_t i = 0; out && i < count && !PyErr_Occurred(); i++) {
+        PyObject *item = PyList_GetItem(list, (Py_ssize_t)i);
+        PyObject *number = letter == 'f' ? PyNumber_Float(item) : PyNumber_Index(item);
+        if (!number) break;
+        if (letter == 'f')
+            out[i].f = PyFloat_AsDouble(number);
+        else if (letter == 'i')
+            out[i].i = PyLong_AsLongLong(number);
+        else
+            out[i].u = PyLong_AsUnsignedLongLong(number);
+        Py_DECREF(number);
+    }
+    Py_DECREF(list);
+    *out_count = count;
+    if (!PyErr_Occurred()) return out;
+    PyMem_Free(out);
+    return NULL;
+}
+
+static int take_array(order *self, int slot, PyObject *object, char letter,
+                      uint64_t wanted, size_t *out_count)
+{
+    if (!object || object == Py_None) return 0;
+    self->arrays[slot] = numbers_of(object, letter, out_count);
+    if (!self->arrays[slot]) return -1;
+    if (wanted == UINT64_MAX || *out_count == wanted) return 0;
+    tarnpy_usage(self->state, "%zu numbers for %llu samples", *out_count,
+                 (unsigned long long)wanted);
+    return -1;
+}
+
+static int take_names(tarnpy_state *state, const char *kind, const char *share,
+                      tarn_order_options *o)
+{
+    static const char *const shares[] = {"uneven", "drop", "pad"};
+    tarn_error err;
+    if (tarn_order_kind_find(kind, &o->kind, &err) != TARN_OK) {
+        err.code = TARN_ERR_USAGE;
+        tarnpy_raise(state, &err);
+        return -1;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(share, shares[i]) != 0) continue;
+        o->ranks = (tarn_ranks)i;
+        return 0;
+    }
+    tarnpy_usage(state, "share is \"uneven\", \"drop\" or \"pad\", not \"%s\"", share);
+    return -1;
+}
+
+/* Any integer is a seed; the library takes its size and its sign. */
+static int take_seed(PyObject *seed, tarn_order_options *o)
+{
+    PyObject *zero = PyLong_FromLong(0), *size = NULL;
+    if (!zero) return -1;
+    int negative = PyObject_RichCompareBool(seed, zero, Py_LT);
+    if (negative >= 0) size = PyNumber_Absolute(seed);
+    if (size) o->seed = PyLong_AsUnsignedLongLongMask(size);
+    o->negative = negative > 0;
+    Py_DECREF(zero);
+    Py_XDECREF(size);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static tarn_status open_order(uint64_t count, const char *state, size_t state_len,
+                              const tarn_order_options *o, tarn_order **out,
+                              tarn_error *err)
+{
+    if (!state) return tarn_order_open(count, o, out, err);
+    return tarn_order_resume(count, state, state_len, o, out, err);
+}
+
+static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+    static const char *const names[] = {
+        "count",   "kind",    "seed",          "epoch", "rank",  "world",
+        "share",   "batch",   "equal_batches", "draws", "block", "window",
+        "chunk",   "pool",    "rounds",        "outer", "mix",   "buckets",
+        "weights", "classes", "lengths",       "state", NULL};
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    unsigned long long count;
+    const char *kind = "identity", *share = "uneven", *resume = NULL;
+    Py_ssize_t resume_len = 0;
+    PyObject *seed = NULL, *buckets = NULL, *weights = NULL, *classes = NULL,
+             *lengths = NULL;
+    int equal = 0;
+    tarn_error err;
+    tarn_status status;
+    tarnpy_state *state = tarnpy_type_state(type);
+    if (!state ||
+        !PyArg_ParseTupleAndKeywords(
+            args, kw, "K|$sOKKKsKpKKKKKKKKOOOOz#:Order", TARNPY_KEYWORDS(names), &count,
+            &kind, &seed, &o.epoch, &o.rank, &o.world, &share, &o.batch, &equal, &o.draws,
+            &o.block, &o.window, &o.chunk, &o.pool, &o.rounds, &o.outer, &o.mix, &buckets,
+            &weights, &classes, &lengths, &resume, &resume_len))
+        return NULL;
+    o.equal_batches = equal;
+    order *self = TARNPY_NEW(order, type);
+    if (!self) return NULL;
+    self->state = state;
+    size_t n = 0;
+    if (take_names(state, kind, share, &o) == 0 && (!seed || take_seed(seed, &o) == 0) &&
+        take_array(self, 0, buckets, 'u', UINT64_MAX, &o.n_buckets) == 0 &&
+        take_array(self, 1, weights, 'f', count, &n) == 0 &&
+        take_array(self, 2, classes, 'i', count, &n) == 0 &&
+        take_array(self, 3, lengths, 'u', count, &n) == 0) {
+        o.buckets = self->arrays[0];
+        o.weights = self->arrays[1];
+        o.classes = self->arrays[2];
+        o.lengths = self->arrays[3];
+        TARNPY_UNLOCKED(status, open_order(count, resume, (size_t)resume_len, &o,
+                                           &self->order, &err));
+        if (status == TARN_OK) return (PyObject *)self;
+        tarnpy_raise(state, &err);
+    }
+    Py_DECREF(self);
+    return NULL;
+}
+
+static Py_ssize_t order_length(PyObject *self)
+{
+    return (Py_ssize_t)tarn_order_length(((order *)self)->order);
+}
+
+static PyObject *order_item(PyObject *object, Py_ssize_t i)
+{
+    order *self = (order *)object;
+    uint64_t sample;
+    tarn_error err;
+    if (i < 0 || (uint64_t)i >= tarn_order_length(self->order))
+        return PyErr_Format(PyExc_IndexError, "position %zd is out of range for %zd", i,
+                            order_length(object));
+    if (tarn_order_at(self->order, (uint64_t)i, &sample, &err) != TARN_OK)
+        return tarnpy_raise(self->state, &err);
+    return PyLong_FromUnsignedLongLong(sample);
+}
+
+PyDoc_STRVAR(fill_doc, "fill(start, count)\n--\n\nThe numbers of count samples from "
+                       "position start on, with the buffer protocol.");
+
+static PyObject *order_fill(PyObject *object, PyObject *args)
+{
+    order *self = (order *)object;
+    unsigned long long from, count;
+    tarn_error err = {.code = TARN_ERR_MEMORY};
+    tarn_status status;
+    if (!PyArg_ParseTuple(args, "KK:fill", &from, &count)) return NULL;
+    uint64_t length = tarn_order_length(self->order);
+    if (from > length || count > length - from)
+        return PyErr_Format(PyExc_IndexError,
+                            "positions %llu to %llu are out of range for %llu", from,
+                            from + count, (unsigned long long)length);
+    uint64_t *numbers = PyMem_Malloc((count + 1) * sizeof *numbers);
+    if (!numbers) return PyErr_NoMemory();
+    TARNPY_UNLOCKED(status, tarn_order_fill(self->order, from, count, numbers, &err));
+    if (status == TARN_OK) return tarnpy_indices_new(self->state, numbers, count);
+    PyMem_Free(numbers);
+    return tarnpy_raise(self->state, &err);
+}
+
+PyDoc_STRVAR(batch_doc, "batch(k)\n--\n\n(start, count) of this rank's k-th batch.");
+
+static PyObject *order_batch(PyObject *object, PyObject *number)
+{
+    order *self = (order *)object;
+    uint64_t from, count;
+    tarn_error err;
+    unsigned long long k = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) return NULL;
+    if (tarn_order_batch(self->order, k, &from, &count, &err) != TARN_OK)
+        return tarnpy_raise(self->state, &err);
+    return Py_BuildValue("KK", (unsigned long long)from, (unsigned long long)count);
+}
+
+PyDoc_STRVAR(
+    state_doc,
+    "state(samples, batches=None)\n--\n\nThe state, as JSON, when every rank has "
+    "taken so many samples, or batches.");
+
+static PyObject *order_state(PyObject *object, PyObject *args)
+{
+    order *self = (order *)object;
+    unsigned long long samples;
+    PyObject *batches = Py_None;
+    char text[TARN_ORDER_STATE_MAX];
+    tarn_error err;
+    if (!PyArg_ParseTuple(args, "K|O:state", &samples, &batches)) return NULL;
+    uint64_t used = tarn_order_used(self->order, samples);
+    if (batches != Py_None) {
+        used = tarn_order_used_batches(self->order, PyLong_AsUnsignedLongLong(batches));
+        if (PyErr_Occurred()) return NULL;
+    }
+    if (tarn_order_state(self->order, used, text, sizeof text, &err) != TARN_OK)
+        return tarnpy_raise(self->state, &err);
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *order_info(PyObject *object, PyObject *unused)
+{
+    tarn_order_info info;
+    tarn_order_info_get(((order *)object)->order, &info);
+    return Py_BuildValue(
+        "{sssKsKsKsKsKsKsK}", "kind", tarn_order_kind_name(info.kind), "count",
+        (unsigned long long)info.count, "seed", (unsigned long long)info.seed, "epoch",
+        (unsigned long long)info.epoch, "total", (unsigned long long)info.total, "start",
+        (unsigned long long)info.start, "length", (unsigned long long)info.length,
+        "batches", (unsigned long long)info.batches);
+}
+
+static PyMethodDef order_methods[] = {
+    {"fill", order_fill, METH_VARARGS, fill_doc},
+    {"batch", order_batch, METH_O, batch_doc},
+    {"state", order_state, METH_VARARGS, state_doc},
+    {"info", order_info, METH_NOARGS, "info()\n--\n\nWhat is known of it, as a dict."},
+    {NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(order_doc, "Which of count samples comes when; see tarn.Dataset.order.");
+
+static PyType_Slot order_slots[] = {
+    {Py_tp_new, order_new},
+    {Py_tp_dealloc, order_dealloc},
+    {Py_tp_methods, order_methods},
+    {Py_tp_doc, (void *)(uintptr_t)order_doc},
+    {Py_sq_length, order_length},
+    {Py_sq_item, order_item},
+    {0, NULL},
+};
+
+static PyType_Spec order_spec = {
+    .name = "tarn._tarn.Order",
+    .basicsize = sizeof(order),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = order_slots,
+};
+
+uint64_t tarnpy_order_count(PyObject *object)
+{
+    return (uint64_t)PyObject_Size(object);
+}
+
+int tarnpy_order_numbers(PyObject *object, uint64_t from, size_t count, uint64_t *out)
+{
+    tarn_error err;
+    order *self = (order *)object;
+    if (!PyObject_CheckBuffer(object)) {
+        if (tarn_order_fill(self->order, from, count, out, &err) == TARN_OK) return 0;
+        tarnpy_raise(self->state, &err);
+        return -1;
+    }
+    memcpy(out, ((indices *)object)->numbers + from, count * sizeof *out);
+    return 0;
+}
+
+/* --- _Views ----------------------------------------------------------------------------
+ */
+
+typedef struct views {
+    PyObject_HEAD tarnpy_state *state;
+    tarn_views *views;
+} views;
+
+static void views_dealloc(PyObject *self)
+{
+    tarn_views_free(((views *)self)->views);
+    tarnpy_free(self);
+}
+
+static PyType_Slot views_slots[] = {
+    {Py_tp_dealloc, views_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec views_spec = {
+    .name = "tarn._tarn._Views",
+    .basicsize = sizeof(views),
+    .flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = views_slots,
+};
+
+int tarnpy_views_choose(PyObject *object, uint64_t epoch, uint64_t sample, uint32_t *out)
+{
+    views *self = (views *)object;
+    tarn_error err;
+    if (tarn_views_choose(self->views, epoch, sample, out, &err) == TARN_OK) return 0;
+    tarnpy_raise(self->state, &err);
+    return -1;
+}
+
+PyDoc_STRVAR(views_doc,
+             "views(handle, templates, replace, seed)\n--\n\nWhich fields stand "
+             "for templates, by sample and epoch.");
+
+static PyObject *make_views(PyObject *module, PyObject *args)
+{
+    tarnpy_state *state = tarnpy_module_state(module);
+    tarn_views_options o = TARN_VIEWS_OPTIONS_INIT;
+    PyObject *handle, *templates;
+    int replace;
+    tarnpy_strings list;
+    tarn_error err;
+    if (!PyArg_ParseTuple(args, "O!OpK:views", state->handle_type, &handle, &templates,
+                          &replace, &o.seed) ||
+        tarnpy_strings_get(templates, &list) != 0)
+        return NULL;
+    o.replace = replace;
+    views *self = TARNPY_NEW(views, state->views_type);
+    if (self) {
+        self->state = state;
+        if (tarn_views_new(((tarnpy_handle *)handle)->set, list.items, list.count, &o,
+                           &self->views, &err) != TARN_OK) {
+            tarnpy_raise(state, &err);
+            Py_CLEAR(self);
+        }
+    }
+    tarnpy_strings_free(&list);
+    return (PyObject *)self;
+}
+
+static PyMethodDef functions[] = {
+    {"indices", make_indices, METH_O, indices_doc},
+    {"views", make_views, METH_VARARGS, views_doc},
+    {NULL, NULL, 0, NULL},
+};
 
 int tarnpy_add_order(PyObject *module)
 {
-    return 0;
+    tarnpy_state *state = tarnpy_module_state(module);
+    if (tarnpy_add_type(module, &indices_spec, &state->indices_type) != 0 ||
+        tarnpy_add_type(module, &order_spec, &state->order_type) != 0 ||
+        tarnpy_add_type(module, &views_spec, &state->views_type) != 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
 }

@@ -30,9 +30,12 @@ typedef struct tarnpy_state {
     PyTypeObject *handle_type;
     PyTypeObject *dataset_type;
     PyTypeObject *batch_type;
+    PyTypeObject *iterator_type;
 
     /* order.c */
     PyTypeObject *order_type;
+    PyTypeObject *indices_type;
+    PyTypeObject *views_type;
 
     /* loader.c */
     PyTypeObject *loader_type;
@@ -64,6 +67,7 @@ int tarnpy_add_array(PyObject *module);
 int tarnpy_add_value(PyObject *module);
 int tarnpy_add_dataset(PyObject *module);
 int tarnpy_add_order(PyObject *module);
+int tarnpy_add_image(PyObject *module);
 int tarnpy_add_loader(PyObject *module);
 int tarnpy_add_gnz(PyObject *module);
 int tarnpy_add_iac(PyObject *module);
@@ -80,8 +84,8 @@ static inline tarnpy_state *tarnpy_module_state(PyObject *module)
 }
 tarnpy_state *tarnpy_type_state(PyTypeObject *type);
 
-/* Makes a type of the module, keeps it in *slot (a place in the state) and, unless its
- * name begins with an underscore, adds it to the module. */
+/* Makes a type of the module, keeps it in *slot (a place in the state) and adds it to the
+ * module. */
 int tarnpy_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **slot);
 
 /* An object of a type whose bytes behind the head are zero. */
@@ -111,6 +115,9 @@ PyObject *tarnpy_usage(tarnpy_state *state, const char *format, ...);
 
 /* --- Arguments (error.c) ----------------------------------------------------------- */
 
+/* A static const char *const list of names, as PyArg_ParseTupleAndKeywords takes it. */
+#define TARNPY_KEYWORDS(names) ((char **)(uintptr_t)(names))
+
 /* For PyArg_Parse's "O&": a path of str, bytes or os.PathLike as a bytes object, of which
  * PyBytes_AsString is the path. The caller gives it back (also after a later argument
  * failed, as PyArg_Parse does by itself). */
@@ -137,6 +144,9 @@ const char *tarnpy_utf8(PyObject *object, PyObject **out_kept);
  * holds integers (a NumPy array); negative ones count from the end. Memory by PyMem_Free.
  * IndexError where one is out of range. */
 int tarnpy_indices(PyObject *object, uint64_t limit, uint64_t **out, size_t *out_count);
+
+/* An _Indices object of such numbers, whose memory it takes over whatever comes. */
+PyObject *tarnpy_indices_new(tarnpy_state *state, uint64_t *numbers, size_t count);
 
 /* "text" as a str, of UTF-8 with what is none as surrogates (as os.fsdecode does). */
 PyObject *tarnpy_text(const char *text, size_t size);

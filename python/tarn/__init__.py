@@ -6,35 +6,25 @@ Tar shards with an index, array files (.gnz) and record packs (.iac), all behind
 from __future__ import annotations
 
 import importlib as _importlib
-from typing import TYPE_CHECKING
 
 from . import _tarn
 from . import errors
+from ._tarn import Batch, Order
+from .dataset import Dataset, mix, open
 from .errors import *  # noqa: F403
 
 __version__: str = _tarn.__version__
 
-# What is imported when it is first asked for, and from where: `import tarn` stays quick. A
-# name that stands for itself is a module.
-_LAZY = {
-    "gnz": "gnz",
-    "iac": "iac",
-    "itar": "itar",
-    "torch": "torch",
-    "wds": "wds",
-}
+# Modules that are imported when they are first asked for: `import tarn` stays quick.
+_LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 
-__all__ = [*errors.__all__, "errors"]
+__all__ = [*errors.__all__, "Batch", "Dataset", "Order", "errors", "mix", "open"]
 
 
 def __getattr__(name: str) -> object:
-    home = _LAZY.get(name)
-    if home is None:
+    if name not in _LAZY:
         raise AttributeError(f"module 'tarn' has no attribute {name!r}")
-    module = _importlib.import_module("." + home, __name__)
-    value = module if home == name else getattr(module, name)
-    globals()[name] = value
-    return value
+    return _importlib.import_module("." + name, __name__)
 
 
 def __dir__() -> list[str]:

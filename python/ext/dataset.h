@@ -1,0 +1,77 @@
+/* dataset.h: what the files about datasets share.
+ *
+ * A _Handle is a tarn_dataset and nothing else; whatever points into it keeps it. A
+ * Dataset is what users index and iterate: a handle, what to make of each field, an order
+ * of its samples, and functions that each sample goes through. */
+#ifndef TARNPY_DATASET_H
+#define TARNPY_DATASET_H
+
+#include "tarnpy.h"
+
+typedef struct tarnpy_handle {
+    PyObject_HEAD tarnpy_state *state;
+    tarn_dataset *set;
+    bool slow; /* getting a sample may wait for the disk or decompress */
+} tarnpy_handle;
+
+/* set is taken over, whatever comes. */
+PyObject *tarnpy_handle_new(tarnpy_state *state, tarn_dataset *set, bool slow);
+
+/* What becomes of a field's bytes. */
+typedef enum tarnpy_plan_kind {
+    TARNPY_PLAN_VIEW,
+    TARNPY_PLAN_BYTES,
+    TARNPY_PLAN_DECODE,
+    TARNPY_PLAN_JSON,
+    TARNPY_PLAN_ROW, /* elements of a known type and shape */
+    TARNPY_PLAN_CALL
+} tarnpy_plan_kind;
+
+typedef struct tarnpy_plan {
+    tarnpy_plan_kind kind;
+    const char *name; /* of the field, for the codecs; borrowed from names */
+    PyObject *call;   /* CALL: what makes the value of the bytes */
+    PyObject *finish; /* what the value goes through, or NULL */
+    tarn_array *row;  /* ROW: without data */
+    bool heavy;       /* decoding takes long enough to let others run */
+} tarnpy_plan;
+
+typedef struct tarnpy_dataset {
+    PyObject_HEAD tarnpy_state *state;
+    PyObject *handle; /* a tarnpy_handle */
+    PyObject *names;  /* of the fields as samples have them: a tuple of str */
+    PyObject *plan_items, *finish_items; /* as they were given: tuples */
+    tarnpy_plan *plans;                  /* one for each name */
+    size_t n_names;
+    PyObject *maps;    /* a tuple of callables */
+    PyObject *order;   /* None, an Order, or an _Indices */
+    PyObject *views;   /* None, or a _Views that says which fields stand for the names */
+    uint64_t epoch;    /* for views */
+    uint64_t position; /* samples that the last iteration gave out */
+} tarnpy_dataset;
+
+/* --- sample.c ----------------------------------------------------------------------- */
+
+/* A sample of the handle, by its number there, as users get it. */
+PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number);
+
+/* The samples from one position on; the type's tp_iter, and with a beginning. */
+PyObject *tarnpy_dataset_iter(PyObject *self);
+int tarnpy_add_sample(PyObject *module);
+
+/* --- order.c ------------------------------------------------------------------------ */
+
+/* How many samples an order has, and which: numbers of the handle's samples. */
+uint64_t tarnpy_order_count(PyObject *order);
+int tarnpy_order_numbers(PyObject *order, uint64_t from, size_t count, uint64_t *out);
+
+/* The fields that stand for the names of a sample. */
+int tarnpy_views_choose(PyObject *views, uint64_t epoch, uint64_t sample, uint32_t *out);
+
+/* --- filter.c, batch.c ---------------------------------------------------------------*/
+
+extern PyMethodDef tarnpy_filter_methods[]; /* of _Handle */
+PyObject *tarnpy_read_batch(PyObject *handle, PyObject *args);
+int tarnpy_add_batch(PyObject *module);
+
+#endif

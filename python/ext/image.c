@@ -1,0 +1,85 @@
+/* image.c: small pictures of images (tarn/image.h), for notebooks. */
+#include "tarnpy.h"
+
+#include <stdlib.h>
+
+/* The largest size of the same shape that fits into a square. */
+static void fit(const tarn_image_info *info, unsigned side, uint32_t *width,
+                uint32_t *height)
+{
+    uint32_t longer = info->width > info->height ? info->width : info->height;
+    *width = (uint32_t)((uint64_t)info->width * side / longer);
+    *height = (uint32_t)((uint64_t)info->height * side / longer);
+    if (*width == 0) *width = 1;
+    if (*height == 0) *height = 1;
+}
+
+static tarn_status shrink(tarn_image_decoder *decoder, const void *data, size_t size,
+                          unsigned side, tarn_bytes *out, tarn_error *err)
+{
+    tarn_image_info info;
+    tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
+    tarn_image_plan *plan;
+    tarn_image_draw draw = {0, 0, 0};
+    tarn_array array;
+    tarn_dtype byte = {'|', 'u', 1};
+    TARN_TRY(tarn_image_probe(decoder, data, size, &info, err));
+    fit(&info, side, &steps.width, &steps.height);
+    TARN_TRY(tarn_image_plan_new(&steps, &plan, err));
+    void *pixels = malloc(tarn_image_plan_size(plan));
+    uint64_t shape[] = {steps.height, steps.width, 3};
+    tarn_status status = pixels ? TARN_OK : TARN_ERR_MEMORY;
+    if (status == TARN_OK)
+        status = tarn_image_run(decoder, plan, data, size, draw, pixels, err);
+    if (status == TARN_OK) status = tarn_array_init(&array, pixels, byte, 3, shape, err);
+    if (status == TARN_OK) {
+        tarn_value value = tarn_value_array(&array);
+        tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
+        o.jpeg_quality = 80;
+        status = tarn_codecs_encode(NULL, "jpg", &value, &o, out, err);
+    }
+    free(pixels);
+    tarn_image_plan_free(plan);
+    return status;
+}
+
+static tarn_status thumbnail_of(const void *data, size_t size, unsigned side,
+                                tarn_bytes *out, tarn_error *err)
+{
+    tarn_image_decoder *decoder;
+    TARN_TRY(tarn_image_decoder_new(NULL, &decoder, err));
+    tarn_status status = shrink(decoder, data, size, side, out, err);
+    tarn_image_decoder_free(decoder);
+    return status;
+}
+
+PyDoc_STRVAR(thumbnail_doc, "thumbnail(data, side)\n--\n\nAn image made to fit into a "
+                            "square, as the bytes of a JPEG.");
+
+static PyObject *thumbnail(PyObject *module, PyObject *args)
+{
+    Py_buffer data;
+    unsigned side;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_error err = {.code = TARN_ERR_MEMORY, .offset = TARN_NO_OFFSET};
+    tarn_status status;
+    if (!PyArg_ParseTuple(args, "y*I:thumbnail", &data, &side)) return NULL;
+    TARNPY_UNLOCKED(status, thumbnail_of(data.buf, (size_t)data.len, side, &out, &err));
+    PyBuffer_Release(&data);
+    PyObject *result =
+        status == TARN_OK
+            ? PyBytes_FromStringAndSize((const char *)out.data, (Py_ssize_t)out.size)
+            : tarnpy_raise(tarnpy_module_state(module), &err);
+    tarn_bytes_release(&out);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"thumbnail", thumbnail, METH_VARARGS, thumbnail_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarnpy_add_image(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,314 @@
+/* sample.c: one sample as a dict, and all of them one after the other. This is where the
+ * time of a loop in Python goes, so nothing is looked up by name or made twice here. */
+#include "dataset.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FEW_FIELDS 32 /* whose views lie on the stack */
+#define LIGHT_DECODE                                                                     \
+    65536 /* bytes of a field that is decoded without letting others run */
+
+/* --- Values ---------------------------------------------------------------------------
+ */
+
+/* The codecs do not know where their bytes come from: this is added here. */
+static PyObject *raise_decode(tarnpy_dataset *self, const tarnpy_plan *plan,
+                              uint64_t number, const tarn_error *why)
+{
+    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    tarn_error err = *why, ignored;
+    tarn_text key = {NULL, 0, 0};
+    const char *path = NULL;
+    char name[128], field[128];
+    if (tarn_dataset_key(set, number, &key, &ignored) != TARN_OK) key.size = 0;
+    tarn_printable(name, sizeof name, key.size ? key.data : "", key.size);
+    tarn_printable(field, sizeof field, plan->name, strlen(plan->name));
+    int used =
+        snprintf(err.message, sizeof err.message, "sample %s: field %s: ", name, field);
+    snprintf(err.message + used, sizeof err.message - (size_t)used, "%.700s",
+             why->message);
+    if (!err.path[0] &&
+        tarn_dataset_shard(set, number, NULL, &path, &ignored) == TARN_OK && path)
+        snprintf(err.path, sizeof err.path, "%s", path);
+    tarn_text_reset(&key);
+    return tarnpy_raise(self->state, &err);
+}
+
+static PyObject *decoded(tarnpy_dataset *self, const tarnpy_plan *plan, uint64_t number,
+                         tarn_view *view)
+{
+    tarn_value value;
+    tarn_error err;
+    tarn_status status;
+    if (plan->heavy || view->size > LIGHT_DECODE)
+        TARNPY_UNLOCKED(status, tarn_codecs_decode(NULL, plan->name, view->data,
+                                                   view->size, NULL, &value, &err));
+    else
+        status = tarn_codecs_decode(NULL, plan->name, view->data, view->size, NULL,
+                                    &value, &err);
+    if (status == TARN_OK) return tarnpy_value(self->state, &value, view, self->handle);
+    tarn_view_release(view);
+    return raise_decode(self, plan, number, &err);
+}
+
+static PyObject *json_of(tarnpy_dataset *self, tarn_view *view)
+{
+    tarn_value value = tarn_value_json((const char *)view->data, view->size);
+    return tarnpy_value(self->state, &value, view, self->handle);
+}
+
+/* A row of an array file; one without dimensions is a number. */
+static PyObject *row_of(tarnpy_dataset *self, const tarnpy_plan *plan, tarn_view *view)
+{
+    tarn_array array = *plan->row;
+    array.data = (void *)(uintptr_t)view->data;
+    PyObject *keeper = tarnpy_keeper(self->state, view, NULL, self->handle);
+    if (!keeper) return NULL;
+    PyObject *result = tarnpy_ndarray(self->state, &array, false, keeper);
+    Py_DECREF(keeper);
+    if (!result || array.ndim > 0) return result;
+    PyObject *nothing = PyTuple_New(0);
+    PyObject *number = nothing ? PyObject_GetItem(result, nothing) : NULL;
+    Py_XDECREF(nothing);
+    Py_DECREF(result);
+    return number;
+}
+
+static PyObject *bytes_of(tarn_view *view)
+{
+    PyObject *bytes =
+        PyBytes_FromStringAndSize((const char *)view->data, (Py_ssize_t)view->size);
+    tarn_view_release(view);
+    return bytes;
+}
+
+static PyObject *called(const tarnpy_plan *plan, tarn_view *view)
+{
+    PyObject *bytes = bytes_of(view);
+    if (!bytes) return NULL;
+    PyObject *result = PyObject_CallFunctionObjArgs(plan->call, bytes, NULL);
+    Py_DECREF(bytes);
+    return result;
+}
+
+/* The view is taken over. */
+static PyObject *value_of(tarnpy_dataset *self, const tarnpy_plan *plan, uint64_t number,
+                          tarn_view *view)
+{
+    PyObject *value = NULL;
+    switch (plan->kind) {
+    case TARNPY_PLAN_VIEW:
+        value = tarnpy_view(self->state, view, self->handle);
+        break;
+    case TARNPY_PLAN_BYTES:
+        value = bytes_of(view);
+        break;
+    case TARNPY_PLAN_DECODE:
+        value = decoded(self, plan, number, view);
+        break;
+    case TARNPY_PLAN_JSON:
+        value = json_of(self, view);
+        break;
+    case TARNPY_PLAN_ROW:
+        value = row_of(self, plan, view);
+        break;
+    case TARNPY_PLAN_CALL:
+        value = called(plan, view);
+        break;
+    }
+    if (!value || !plan->finish) return value;
+    PyObject *finished = PyObject_CallFunctionObjArgs(plan->finish, value, NULL);
+    Py_DECREF(value);
+    return finished;
+}
+
+/* --- A sample -------------------------------------------------------------------------
+ */
+
+/* The views of the fields that samples show, and their key. */
+static tarn_status fetch(tarnpy_dataset *self, uint64_t number, const uint32_t *chosen,
+                         tarn_view *views, tarn_text *key, tarn_error *err)
+{
+    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    if (!chosen) {
+        TARN_TRY(tarn_dataset_get_sample(set, number, views, err));
+    } else {
+        for (size_t i = 0; i < self->n_names; i++)
+            TARN_TRY(tarn_dataset_get(set, number, chosen[i], &views[i], err));
+    }
+    return tarn_dataset_key(set, number, key, err);
+}
+
+static int put(PyObject *dict, PyObject *name, PyObject *value)
+{
+    int failed = value ? PyDict_SetItem(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return failed;
+}
+
+static PyObject *fill(tarnpy_dataset *self, uint64_t number, tarn_view *views,
+                      const tarn_text *key)
+{
+    PyObject *dict = PyDict_New();
+    if (!dict) return NULL;
+    int failed = put(dict, self->state->key_name, tarnpy_text(key->data, key->size));
+    for (size_t i = 0; !failed && i < self->n_names; i++) {
+        if (!views[i].data) continue;
+        PyObject *name = PyTuple_GetItem(self->names, (Py_ssize_t)i);
+        failed = put(dict, name, value_of(self, &self->plans[i], number, &views[i]));
+        views[i] = (tarn_view)TARN_VIEW_INIT;
+    }
+    if (!failed) return dict;
+    Py_DECREF(dict);
+    return NULL;
+}
+
+static PyObject *through_maps(tarnpy_dataset *self, PyObject *sample)
+{
+    Py_ssize_t count = PyTuple_Size(self->maps);
+    for (Py_ssize_t i = 0; sample && i < count; i++) {
+        PyObject *result =
+            PyObject_CallFunctionObjArgs(PyTuple_GetItem(self->maps, i), sample, NULL);
+        Py_DECREF(sample);
+        sample = result;
+    }
+    return sample;
+}
+
+static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
+                      uint32_t *fields)
+{
+    tarn_text key = {NULL, 0, 0};
+    tarn_error err;
+    tarn_status status;
+    const uint32_t *chosen = NULL;
+    if (self->views != Py_None) {
+        if (tarnpy_views_choose(self->views, self->epoch, number, fields) != 0)
+            return NULL;
+        chosen = fields;
+    }
+    if (((tarnpy_handle *)self->handle)->slow)
+        TARNPY_UNLOCKED(status, fetch(self, number, chosen, views, &key, &err));
+    else
+        status = fetch(self, number, chosen, views, &key, &err);
+    PyObject *sample = status == TARN_OK ? fill(self, number, views, &key)
+                                         : tarnpy_raise_key(self->state, &err);
+    tarn_text_reset(&key);
+    for (size_t i = 0; i < self->n_names; i++)
+        tarn_view_release(&views[i]);
+    return sample;
+}
+
+PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
+{
+    tarn_view few[FEW_FIELDS], *views = few;
+    uint32_t few_fields[FEW_FIELDS], *fields = few_fields;
+    PyObject *sample = NULL;
+    if (self->n_names > FEW_FIELDS) {
+        views = PyMem_Malloc(self->n_names * sizeof *views);
+        fields = PyMem_Malloc(self->n_names * sizeof *fields);
+    }
+    if (views && fields) {
+        memset(views, 0, self->n_names * sizeof *views);
+        sample = make(self, number, views, fields);
+    } else {
+        PyErr_NoMemory();
+    }
+    if (views != few) PyMem_Free(views);
+    if (fields != few_fields) PyMem_Free(fields);
+    return sample && PyTuple_Size(self->maps) > 0 ? through_maps(self, sample) : sample;
+}
+
+/* --- One after the other --------------------------------------------------------------
+ */
+
+#define AHEAD 256 /* numbers of samples that are asked of an order at once */
+
+typedef struct iterator {
+    PyObject_HEAD tarnpy_dataset *dataset;
+    uint64_t next, end;
+    uint64_t first, filled; /* the numbers of positions first to first + filled - 1 */
+    uint64_t numbers[AHEAD];
+} iterator;
+
+static PyObject *iterator_next(PyObject *object)
+{
+    iterator *self = (iterator *)object;
+    if (self->next >= self->end) return NULL;
+    uint64_t number = self->next;
+    if (self->dataset->order != Py_None) {
+        if (self->next - self->first >= self->filled) {
+            uint64_t left = self->end - self->next;
+            self->first = self->next;
+            self->filled = left < AHEAD ? left : AHEAD;
+            if (tarnpy_order_numbers(self->dataset->order, self->first,
+                                     (size_t)self->filled, self->numbers) != 0) {
+                self->filled = 0;
+                return NULL;
+            }
+        }
+        number = self->numbers[self->next - self->first];
+    }
+    PyObject *sample = tarnpy_sample(self->dataset, number);
+    if (sample) self->dataset->position = ++self->next;
+    return sample;
+}
+
+static PyObject *iterator_hint(PyObject *object, PyObject *unused)
+{
+    iterator *self = (iterator *)object;
+    return PyLong_FromUnsignedLongLong(self->end - self->next);
+}
+
+static int iterator_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((iterator *)object)->dataset);
+    return 0;
+}
+
+static void iterator_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    Py_XDECREF((PyObject *)((iterator *)object)->dataset);
+    tarnpy_free(object);
+}
+
+static PyMethodDef iterator_methods[] = {
+    {"__length_hint__", iterator_hint, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot iterator_slots[] = {
+    {Py_tp_dealloc, iterator_dealloc}, {Py_tp_traverse, iterator_traverse},
+    {Py_tp_iter, PyObject_SelfIter},   {Py_tp_iternext, iterator_next},
+    {Py_tp_methods, iterator_methods}, {0, NULL},
+};
+
+static PyType_Spec iterator_spec = {
+    .name = "tarn._tarn._Iterator",
+    .basicsize = sizeof(iterator),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = iterator_slots,
+};
+
+PyObject *tarnpy_dataset_iter(PyObject *object)
+{
+    tarnpy_dataset *dataset = (tarnpy_dataset *)object;
+    Py_ssize_t count = PyObject_Size(object);
+    if (count < 0) return NULL;
+    iterator *self = TARNPY_NEW(iterator, dataset->state->iterator_type);
+    if (!self) return NULL;
+    Py_INCREF(object);
+    self->dataset = dataset;
+    self->end = (uint64_t)count;
+    dataset->position = 0;
+    return (PyObject *)self;
+}
+
+int tarnpy_add_sample(PyObject *module)
+{
+    tarnpy_state *state = tarnpy_module_state(module);
+    return tarnpy_add_type(module, &iterator_spec, &state->iterator_type);
+}

@@ -1,0 +1,615 @@
+"""Datasets: samples 0 to n - 1 with named fields, whatever they lie in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _tarn
+from .errors import UsageError
+from .reading import Decoder, Reading
+from .recipe import Kinds, MixRecipe, Recipe, same
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Dataset", "mix", "open"]
+
+Sample = dict[str, Any]
+PathLike = Union[str, "os.PathLike[str]"]
+
+_VIEWS_SEED = 0x0BAD5EED
+
+
+# --- Functions that samples go through ------------------------------------------------------
+# Objects of these classes and not closures, so that a dataset with a map can be pickled.
+
+
+class _MapFields:
+    def __init__(self, functions: Mapping[str, Callable[[Any], Any]]) -> None:
+        self.functions = dict(functions)
+
+    def __call__(self, sample: Sample) -> Sample:
+        for field, function in self.functions.items():
+            if field in sample:
+                sample[field] = function(sample[field])
+        return sample
+
+
+class _MapAll:
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, sample: Sample) -> Sample:
+        for field in sample:
+            if field != "__key__":
+                sample[field] = self.function(sample[field])
+        return sample
+
+
+class _MapGroup:
+    def __init__(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> None:
+        self.function = function
+        self.fields = tuple(fields)
+
+    def __call__(self, sample: Sample) -> Sample:
+        values = tuple(self.function(*(sample[field] for field in self.fields)))
+        if len(values) != len(self.fields):
+            raise UsageError(f"map_group: {len(self.fields)} fields went in and {len(values)} "
+                             "values came out; as many must come out")
+        sample.update(zip(self.fields, values))
+        return sample
+
+
+# --- Dataset ---------------------------------------------------------------------------------
+
+
+class Dataset(_tarn.Dataset):
+    """Samples with named fields: what `tarn.open` and `tarn.mix` give.
+
+    A sample is a dict of its fields, with its key as "__key__". A dataset never changes (but for
+    `set_epoch` and `load_state_dict`): filters, orders and maps make another one over the same
+    files, which costs next to nothing. It can be indexed by position and by key, sliced, iterated,
+    pickled, and given to torch's DataLoader.
+
+    >>> import tarn
+    >>> ds = tarn.open(birds, fields=["txt", "cls"])
+    >>> ds
+    <tarn.Dataset 'birds:train': 4 samples, fields txt cls>
+    >>> ds[0]
+    {'__key__': 'auk', 'txt': 'An auk.', 'cls': 0}
+    >>> ds["owl"]["cls"], len(ds), "owl" in ds, ds.fields
+    (2, 4, True, ('txt', 'cls'))
+    >>> [sample["__key__"] for sample in ds.shuffle(seed=7)]
+    ['owl', 'kiwi', 'jay', 'auk']
+    """
+
+    _recipe: Recipe
+    _reading: Reading
+    _ordering: dict[str, Any] | None
+    _grouping: tuple[tuple[str, ...], bool, int] | None
+
+    # --- Making ---
+
+    @classmethod
+    def _make(cls, recipe: Recipe, handle: _tarn._Handle, reading: Reading,
+              maps: tuple[Callable[[Any], Any], ...] = (),
+              ordering: dict[str, Any] | _tarn._Indices | None = None,
+              grouping: tuple[tuple[str, ...], bool, int] | None = None,
+              epoch: int = 0, kinds: Kinds | None = None) -> Self:
+        kinds = recipe.kinds(handle) if kinds is None else kinds
+        names = handle.fields()
+        views = None
+        if grouping is not None:
+            names = grouping[0]
+            views = _tarn.views(handle, *grouping)
+        plans = tuple(reading.plan(name, *kinds.get(name, ("fold", None))) for name in names)
+        finish = tuple(reading.finish(name, plan) for name, plan in zip(names, plans))
+        order: _tarn.Order | _tarn._Indices | None
+        if isinstance(ordering, dict):
+            order = _tarn.Order(len(handle), epoch=epoch, **_arrays_of(handle, ordering))
+        else:
+            order = ordering
+        self = cls.__new__(cls, handle, names, plans, finish, maps, order, views, epoch)
+        self._recipe = recipe
+        self._reading = reading
+        self._kinds = kinds
+        self._ordering = ordering if isinstance(ordering, dict) else None
+        self._grouping = grouping
+        return self
+
+    def _with(self, **changes: Any) -> Self:
+        """A dataset like this one but for some parts."""
+        parts: dict[str, Any] = {
+            "recipe": self._recipe, "handle": self._handle, "reading": self._reading,
+            "maps": self._maps, "grouping": self._grouping, "epoch": self._epoch,
+            "ordering": self._order if self._ordering is None else self._ordering,
+            "kinds": self._kinds,
+        }
+        parts.update(changes)
+        return self._make(**parts)
+
+    # --- What it is ---
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of its samples."""
+        return self._names
+
+    @property
+    def kind(self) -> str:
+        """What it lies in: "fold", "gnz", "iac" or "mix"."""
+        return str(self._handle.info()["kind"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch its order and its groups are of."""
+        return self._epoch
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Counts: samples, samples in the file, shards, samples dropped at opening.
+
+        >>> ds.info["samples"], ds.info["in_file"], ds.info["shards"]
+        (4, 4, 1)
+        """
+        return self._handle.info()
+
+    def keys(self, indices: Sequence[int] | None = None) -> list[str]:
+        """The keys of all samples, or of those at some positions.
+
+        >>> ds.keys()
+        ['auk', 'jay', 'kiwi', 'owl']
+        """
+        return self._handle.keys(self._numbers(range(len(self)) if indices is None else indices))
+
+    def shard_of(self, index: int) -> tuple[int, str]:
+        """The number and the path of the file that a sample lies in."""
+        return self._handle.shard(memoryview(self._numbers([index]))[0])
+
+    def sizes(self, field: str) -> Any:
+        """How many bytes a field has, for all samples: an array, in the order of the file."""
+        return self._handle.sizes(field)
+
+    def integers(self, field: str) -> Any:
+        """The integers of a field of text such as cls, for all samples: an array, in the order of
+        the file. Without reading samples one by one.
+
+        >>> ds.integers("cls").tolist()
+        [0, 1, 2, 3]
+        """
+        return self._handle.integers(field)
+
+    def field_sets(self) -> list[tuple[tuple[str, ...], int, int]]:
+        """Which fields samples have, as (fields, samples, of which have one twice)."""
+        return self._handle.field_sets()
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._handle.lookup([key])[0] is not None
+
+    def lookup(self, keys: Iterable[str]) -> list[int | None]:
+        """Positions of the samples with these keys, None for each that is not there.
+
+        >>> ds.lookup(["owl", "emu"])
+        [3, None]
+        """
+        if self._order is not None:
+            raise UsageError("lookup: positions are those of the file; look keys up before the "
+                             "dataset is given an order")
+        return self._handle.lookup(list(keys))
+
+    # --- Choosing samples ---
+
+    def _subscript(self, index: Any) -> Any:
+        """What the extension does not do itself: slices and lists of indices."""
+        if not isinstance(index, slice):
+            if getattr(index, "dtype", None) is not None and index.dtype.kind == "b":
+                index = [i for i, wanted in enumerate(index) if wanted]
+            if getattr(index, "ndim", 1) == 0:
+                return self[int(index)]
+            return self.select(index)
+        start, stop, step = index.indices(len(self))
+        if step == 1 and self._order is None:
+            return self._filtered("keep_ranges", [(start, max(start, stop))])
+        return self.select(range(start, stop, step))
+
+    def select(self, indices: Sequence[int]) -> Self:
+        """The samples at these positions, in this order; one may come several times.
+
+        `ds[[3, 1]]`, `ds[10:20]` and `ds[array]` are the same.
+
+        >>> ds.select([3, 1]).keys()
+        ['owl', 'jay']
+        >>> ds[1:3].keys()
+        ['jay', 'kiwi']
+        """
+        return self._with(ordering=self._numbers(indices))
+
+    def _filtered(self, method: str, *arguments: Any) -> Self:
+        if isinstance(self._order, _tarn._Indices):
+            raise UsageError("filter before choosing samples by their positions")
+        recipe, handle, _ = self._recipe.then(self._handle, (method, arguments))
+        return self._with(recipe=recipe, handle=handle)
+
+    def filter(self, predicate: Callable[[Sample], Any] | None = None, *,
+               keys: Iterable[str] | None = None, json: PathLike | None = None,
+               ranges: Iterable[tuple[int, int]] | None = None,
+               having: Iterable[str] | None = None, lacking: Iterable[str] | None = None,
+               size: Mapping[str, tuple[int, int | None]] | None = None,
+               column: Mapping[str, Iterable[Any]] | None = None,
+               between: Mapping[str, tuple[float, float]] | None = None,
+               missing: str = "error") -> Self:
+        """The samples that fit all that is asked, in the order of the file.
+
+        keys, json: those with these keys, or with the names in a JSON list; one that is not there
+            is an error, unless missing="ignore".
+        ranges: those with these numbers, (first, end) each, before all else.
+        having, lacking: those with all of some fields; those with none of some.
+        size: {field: (least, most)} bytes; most may be None.
+        column, between: records of a pack with one of some values, or a number in a range.
+        predicate: a function of the sample, asked last, for each sample that is left.
+
+        >>> ds.filter(keys=["kiwi", "owl"]).keys()
+        ['kiwi', 'owl']
+        >>> ds.filter(lambda sample: sample["cls"] > 1, size={"txt": (0, 7)}).keys()
+        ['owl']
+        """
+        if missing not in ("error", "ignore"):
+            raise UsageError(f'missing is "error" or "ignore", not {missing!r}')
+        ignore = missing == "ignore"
+        out = self
+        if ranges is not None:
+            out = out._filtered("keep_ranges", [tuple(part) for part in ranges])
+        if keys is not None:
+            out = out._filtered("keep_keys", list(keys), ignore)
+        if json is not None:
+            out = out._filtered("keep_json", os.fspath(json), ignore)
+        if having is not None:
+            out = out._filtered("keep_having", _list_of(having))
+        for field in _list_of(lacking or ()):
+            out = out._filtered("keep_lacking", field)
+        for field, (least, most) in (size or {}).items():
+            out = out._filtered("keep_size", field, least, 2**64 - 1 if most is None else most)
+        for name, values in (column or {}).items():
+            out = out._filtered("keep_column", name, [str(value) for value in values])
+        for name, (low, high) in (between or {}).items():
+            out = out._filtered("keep_between", name, low, high)
+        return out if predicate is None else out._keep_if(predicate)
+
+    def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
+        from array import array
+
+        plain = self._with(ordering=None)
+        kept = array("Q", (i for i, sample in enumerate(plain) if predicate(sample)))
+        return self._filtered("keep_samples", _tarn.indices(kept))
+
+    # --- Functions over samples ---
+
+    def map(self, function: Callable[[Any], Any] | None = None,
+            **fields: Callable[[Any], Any]) -> Self:
+        """Each sample goes through a function, and fields through functions of their own.
+
+        >>> ds.map(lambda sample: sample["cls"] + 1)[0]
+        1
+        >>> ds.map(txt=str.upper)[0]["txt"]
+        'AN AUK.'
+        """
+        more: list[Callable[[Any], Any]] = [_MapFields(fields)] if fields else []
+        if function is not None:
+            more.append(function)
+        return self._with(maps=(*self._maps, *more))
+
+    def map_all(self, function: Callable[[Any], Any]) -> Self:
+        """Every field of every sample goes through the function.
+
+        >>> ds.map_all(str)[1]
+        {'__key__': 'jay', 'txt': 'A jay.', 'cls': '1'}
+        """
+        return self._with(maps=(*self._maps, _MapAll(function)))
+
+    def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
+        """One function for each field, in the order of `fields`.
+
+        >>> ds.map_tuple(len, float)[1]
+        {'__key__': 'jay', 'txt': 6, 'cls': 1.0}
+        """
+        if len(functions) != len(self.fields):
+            raise UsageError(f"map_tuple: {len(functions)} functions for {len(self.fields)} fields")
+        return self._with(maps=(*self._maps, _MapFields(dict(zip(self.fields, functions)))))
+
+    def map_group(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> Self:
+        """A function of several fields together, which gives as many values.
+
+        >>> ds.map_group(lambda txt, cls: (txt * cls, cls * 2), ["txt", "cls"])[1]
+        {'__key__': 'jay', 'txt': 'A jay.', 'cls': 2}
+        """
+        return self._with(maps=(*self._maps, _MapGroup(function, fields)))
+
+    def group(self, *templates: str, replace: bool = False, seed: int = 0) -> Self:
+        """One of several views of each sample, another one each epoch.
+
+        Of samples with the fields f0.jpg, f0.cls, f1.jpg, f1.cls, `ds.group("{0}.jpg", "{0}.cls")`
+        takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` both in random order. The choice is
+        computed from the seed, the epoch and the sample.
+        """
+        chosen = (tuple(templates), replace, (seed ^ _VIEWS_SEED) & (2**64 - 1))
+        kinds = dict(self._kinds)
+        for template in templates:
+            ending = "." + template.partition(".")[2]
+            for name, kind in self._kinds.items():
+                if name.endswith(ending):
+                    kinds.setdefault(template, kind)
+        return self._with(grouping=chosen, kinds=kinds)
+
+    # --- Order ---
+
+    def order(self, kind: str = "shuffle", *, seed: int = 0, by: str | None = None,
+              **options: Any) -> Self:
+        """The same samples in another order.
+
+        kind is "shuffle", "blocks", "lengths", "balanced", "weighted", "weighted-once", "identity",
+        "feistel" or "buckets"; docs/guides/order.md says when to take which. by is the field with the
+        lengths (its sizes), classes or weights, which may also be given as lists: lengths=, classes=,
+        weights=. Other options are those of tarn/order.h: block, window, chunk, pool, draws, rounds,
+        mix, rank, world, share, batch, equal_batches.
+
+        >>> ds.order("lengths", by="txt", chunk=2).keys()
+        ['owl', 'jay', 'auk', 'kiwi']
+        """
+        if isinstance(self._order, _tarn._Indices):
+            raise UsageError("order: samples were chosen by their positions, which is an order "
+                             "already; give it before, or use filter(ranges=...)")
+        kept = {name: value for name, value in (self._ordering or {}).items()
+                if name in ("rank", "world", "share", "batch", "equal_batches")}
+        return self._with(ordering={**kept, "kind": kind, "seed": seed, "by": by, **options})
+
+    def shuffle(self, seed: int = 0, **options: Any) -> Self:
+        """All samples in a random order that the seed and the epoch say; no memory per sample.
+
+        >>> ds.shuffle(seed=1).keys() == ds.shuffle(seed=1).keys() != ds.shuffle(seed=2).keys()
+        True
+        """
+        return self.order("shuffle", seed=seed, **options)
+
+    def shard(self, rank: int, world: int, *, share: str = "uneven") -> Self:
+        """The part of one of several processes: every world-th sample, from the rank-th on.
+
+        share says what happens where the samples cannot be shared out evenly: "uneven", "drop" the
+        last few, or "pad" with the first few.
+
+        >>> ds.shard(0, 2).keys(), ds.shard(1, 2).keys()
+        (['auk', 'kiwi'], ['jay', 'owl'])
+        """
+        if isinstance(self._order, _tarn._Indices):
+            return self.select(range(rank, len(self), world))
+        ordering = dict(self._ordering or {"kind": "identity"})
+        ordering.update(rank=rank, world=world, share=share)
+        return self._with(ordering=ordering)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begins another epoch: the order and the groups are that epoch's."""
+        if self._ordering is not None:
+            self._order = _tarn.Order(len(self._handle), epoch=epoch,
+                                      **_arrays_of(self._handle, self._ordering))
+        self._epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the last iteration stands, in a dict of plain values.
+
+        >>> shuffled = ds.shuffle(seed=7)
+        >>> first = next(iter(shuffled))["__key__"]
+        >>> state = shuffled.state_dict()
+        >>> again = ds.shuffle(seed=7)
+        >>> again.load_state_dict(state)
+        >>> [sample["__key__"] for sample in again] == shuffled.keys()[1:]
+        True
+        """
+        order = self._order
+        if isinstance(order, _tarn._Indices):
+            return {"version": 1, "epoch": self._epoch, "position": self._position}
+        if order is None:
+            order = _tarn.Order(len(self._handle), epoch=self._epoch)
+        return {"version": 1, "epoch": self._epoch, "order": order.state(self._position)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state: what is left of that epoch is what the dataset then has, until
+        `set_epoch`. The number of ranks may be another one than when the state was made."""
+        if state.get("version") != 1 or ("order" in state) == ("position" in state):
+            raise UsageError("load_state_dict: this is no state of a tarn dataset")
+        if "position" in state:
+            if not isinstance(self._order, _tarn._Indices):
+                raise UsageError("load_state_dict: the state is of samples chosen by position")
+            left = memoryview(self._order)[state["position"]:]
+            self._order = _tarn.indices(bytes(left))
+        else:
+            ordering = _arrays_of(self._handle, self._ordering or {})
+            for name in ("kind", "seed"):
+                ordering.pop(name, None)
+            self._order = _tarn.Order(len(self._handle), state=state["order"], **ordering)
+        self._epoch = int(state["epoch"])
+
+    # --- Batches ---
+
+    def batch(self, indices: Sequence[int], fields: Sequence[str] | None = None,
+              out: _tarn.Batch | None = None) -> _tarn.Batch:
+        """The bytes of many samples in one buffer, in one call without the GIL.
+
+        out is a batch read before whose memory is used again.
+
+        >>> batch = ds.batch([2, 0], ["txt"])
+        >>> bytes(batch.data), batch.offsets.tolist(), bytes(batch[1]["txt"])
+        (b'A kiwi.An auk.', [0, 7, 14], b'An auk.')
+        """
+        if self._order is not None:
+            indices = self._numbers(indices)  # type: ignore[assignment]
+        names = self._handle.fields() if fields is None else tuple(fields)
+        return self._handle.read_batch(indices, names, out)
+
+    # --- As an object ---
+
+    def __len__(self) -> int:
+        return super().__len__()
+
+    def _reduced(self) -> tuple[Any, ...]:
+        ordering = self._order if self._ordering is None else self._ordering
+        return (self._recipe, self._reading, self._maps, ordering, self._grouping, self._epoch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), *self._reduced()), self._state_if_resumed()
+
+    def _state_if_resumed(self) -> dict[str, Any] | None:
+        if isinstance(self._order, _tarn.Order) and self._order.info()["start"]:
+            return {"version": 1, "epoch": self._epoch, "order": self._order.state(0)}
+        return None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.load_state_dict(state)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return (same(self._reduced(), other._reduced())
+                and self._state_if_resumed() == other._state_if_resumed())
+
+    def __hash__(self) -> int:
+        return hash((self._recipe, self._reading, self._epoch))
+
+    def __repr__(self) -> str:
+        told = [f"{len(self)} sample" + "s" * (len(self) != 1)]
+        names = self.fields
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        told.append("fields " + " ".join(names[:8]) + more)
+        if self._reading.decode is not True:
+            told.append(f"decode={self._reading.decode!r}")
+        ordering = self._ordering or {}
+        if ordering and ordering.get("kind") != "identity":
+            told.append(f"{ordering['kind']} seed {ordering['seed']} epoch {self._epoch}")
+        if "world" in ordering:
+            told.append(f"rank {ordering['rank']}/{ordering['world']}")
+        if isinstance(self._order, _tarn._Indices):
+            told.append("chosen by position")
+        if self._maps:
+            told.append(f"{len(self._maps)} map" + "s" * (len(self._maps) != 1))
+        return f"<tarn.Dataset {self._recipe.name()}: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        from .html import dataset_html
+
+        return dataset_html(self)
+
+
+def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
+            maps: tuple[Callable[[Any], Any], ...], ordering: Any,
+            grouping: Any, epoch: int) -> Dataset:
+    return cls._make(recipe, recipe.open(), reading, maps, ordering, grouping, epoch)
+
+
+def _list_of(names: Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _once(fields: Iterable[str]) -> list[str]:
+    """Each field once, without the dot that may lead it."""
+    names = [fields] if isinstance(fields, str) else fields
+    return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in names))
+
+
+def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an Order: what a field says is read from the samples."""
+    out = {name: value for name, value in ordering.items() if value is not None}
+    by = out.pop("by", None)
+    kind = out.get("kind")
+    if kind == "buckets" and "buckets" not in out:
+        out["buckets"] = handle.shard_counts()
+    if by is None:
+        return out
+    if kind == "lengths":
+        out["lengths"] = handle.sizes(by)
+    elif kind == "balanced":
+        out["classes"] = handle.integers(by)
+    elif kind in ("weighted", "weighted-once"):
+        batch = handle.read_batch(range(len(handle)), (by,), None)
+        out["weights"] = [float(bytes(item)) for item in batch.column(by)]
+    else:
+        raise UsageError(f"order: {kind!r} is by no field")
+    return out
+
+
+# --- Opening ---------------------------------------------------------------------------------
+
+
+def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
+         decode: bool | str = True, *, images: str = "numpy", as_: str = "numpy",
+         decoders: Mapping[str, Decoder | str] | None = None, io: str = "auto",
+         check: bool = False, cold: bool = False, scan: bool = True, drop_twice: bool = False,
+         keys: str = "base", lenient: bool = False, threads: int = 0, by_hash: bool = False,
+         key_column: str | None = None, stored: bool = False) -> Dataset:
+    """Opens a dataset: a folder of shards, one fold of it, a tar, an array file or a pack.
+
+    path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac.
+    fold: one of several folds of a folder.
+    fields: the fields samples shall have; only samples with all of them are in the dataset. None
+        takes all samples and fields. "_idx", "_key", "_shard", "_fid" are there in any file.
+    decode: True gives values by the names of the fields (docs/guides/fields.md); False gives
+        read-only memoryviews into the file, valid as long as they live; "bytes" gives bytes.
+    images: "numpy" or "pil". as_: "numpy" or "torch", for decoded arrays.
+    decoders: functions of bytes by field or extension, which come before all else, or the names of
+        some: {"pyd": "pickle"}. Nothing in a file is run unless it is named here.
+    io: "map", "read", or "auto", which maps files on local file systems.
+    check: compares what is read with its checksum. cold: tells the system about whole batches
+        before they are read. scan: makes an index in memory where there is none on disk.
+    keys: "base" or "path", when scanning: whether a member's folder is part of the key.
+    lenient: passes over damage, when scanning. drop_twice: leaves out samples with a field twice.
+    key_column: of a pack, the column with the keys. stored: payloads of a pack as they are stored.
+
+    >>> import tarn
+    >>> tarn.open(birds)[0]["txt"]
+    'An auk.'
+    >>> bytes(tarn.open(birds, decode=False)[0]["txt"])
+    b'An auk.'
+    """
+    where = os.fspath(path)
+    if fold is not None:
+        where = f"{where}:{fold}"
+    options: dict[str, Any] = {
+        "fields": None if fields is None else _once(fields), "io": io,
+        "check": check, "cold": cold, "scan": scan, "drop_twice": drop_twice, "keys": keys,
+        "lenient": lenient, "threads": threads, "by_hash": by_hash, "key_column": key_column,
+        "stored": stored,
+    }
+    recipe = Recipe(os.path.abspath(where), options, shown=where)
+    reading = Reading(decode, images, as_, decoders)
+    return Dataset._make(recipe, recipe.open(), reading)
+
+
+def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
+        counts: Sequence[int] | None = None, total: int | None = None, end: str = "first",
+        fields: Iterable[str] | None = None) -> Dataset:
+    """Several datasets as one, evenly interleaved.
+
+    weights: how often each comes; counts: or how many samples of each. total: samples in all, with
+    weights; otherwise it ends, as end says, when the "first" source has no more samples for its
+    weight, or when "all" have been seen. fields: those every source must have; None takes the names
+    of all. The sources' filters count; their orders and maps do not.
+
+    >>> both = tarn.mix(ds, ds[:2], weights=[2, 1])
+    >>> both.keys()
+    ['auk', 'auk', 'jay', 'kiwi', 'jay', 'owl']
+    """
+    if not datasets:
+        raise UsageError("mix: no datasets")
+    if end not in ("first", "all"):
+        raise UsageError(f'mix: end is "first" or "all", not {end!r}')
+    for dataset in datasets:
+        if dataset._order is not None or dataset._maps or dataset._grouping:
+            raise UsageError("mix: give orders, groups and maps to the mix, not to its sources")
+    known: Kinds = {}
+    for dataset in reversed(datasets):
+        known.update(dataset._kinds)
+    arguments = (None if weights is None else tuple(weights),
+                 None if counts is None else tuple(counts), total or 0, end == "all",
+                 None if fields is None else tuple(fields))
+    recipe = MixRecipe(tuple(dataset._recipe for dataset in datasets), arguments, known)
+    handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)
+    return Dataset._make(recipe, handle, datasets[0]._reading)

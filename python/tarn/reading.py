@@ -1,0 +1,181 @@
+"""What becomes of a field's bytes: which Python object stands for a field, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Union
+
+from .errors import UsageError
+
+__all__ = ["DECODERS", "Decoder", "Reading"]
+
+Decoder = Callable[[bytes], Any]
+Plan = Union[str, tuple[str, tuple[int, ...]], Decoder]
+
+IMAGES = frozenset({"image", "img", "jpeg", "jpg", "pgm", "png", "ppm", "webp"})
+_NUMBERS = frozenset({"_idx", "_fid", "_source"})
+_TEXTS = frozenset({"_key", "_name", "_shard", "_stem"})
+
+
+def extension(field: str) -> str:
+    """The part of a field's name that says what it is: that before a compression."""
+    parts = field.lower().split(".")
+    while len(parts) > 1 and parts[-1] in ("gz", "zst"):
+        parts.pop()
+    return parts[-1]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+# --- Decoders that need Python; they are used where a caller names them, never by default ---
+
+
+def _pickle(data: bytes) -> Any:
+    import pickle
+
+    return pickle.loads(data)
+
+
+def _torch(data: bytes) -> Any:
+    import io
+
+    import torch
+
+    return torch.load(io.BytesIO(data), weights_only=True)
+
+
+def _msgpack(data: bytes) -> Any:
+    import msgpack  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    return msgpack.unpackb(data)
+
+
+def _cbor(data: bytes) -> Any:
+    import cbor2  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    return cbor2.loads(data)
+
+
+def _mat(data: bytes) -> Any:
+    import io
+
+    import scipy.io  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    return scipy.io.loadmat(io.BytesIO(data))
+
+
+def _pil(data: bytes) -> Any:
+    import io
+
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(data))
+    image.load()
+    return image
+
+
+#: Names that may stand for a function in `decoders=`. "pickle" runs what the data says.
+DECODERS: dict[str, Decoder] = {
+    "bytes": bytes,
+    "cbor": _cbor,
+    "mat": _mat,
+    "msgpack": _msgpack,
+    "pickle": _pickle,
+    "pil": _pil,
+    "torch": _torch,
+}
+
+
+# --- Where decoded values go --------------------------------------------------------------
+
+
+def to_pil(value: Any) -> Any:
+    """A decoded image as a PIL.Image of mode L, RGB or RGBA."""
+    from PIL import Image
+
+    if getattr(value, "ndim", 0) == 3 and value.shape[2] == 1:
+        value = value[:, :, 0]
+    return Image.fromarray(value)
+
+
+def to_torch(value: Any) -> Any:
+    """Arrays as tensors over the same memory. One that lies in a file is copied first, because a
+    tensor can always be written to."""
+    import numpy
+    import torch
+
+    if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+        if not value.flags.writeable or not value.dtype.isnative:
+            value = value.astype(value.dtype.newbyteorder("="))
+        return torch.from_numpy(value)
+    if isinstance(value, dict):
+        return {name: to_torch(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [to_torch(item) for item in value]
+    return value
+
+
+class Reading:
+    """How the fields of a dataset are read: the arguments of `tarn.open` about that."""
+
+    __slots__ = ("as_", "decode", "decoders", "images")
+
+    def __init__(self, decode: bool | str = True, images: str = "numpy", as_: str = "numpy",
+                 decoders: Mapping[str, Decoder | str] | None = None) -> None:
+        if decode not in (True, False, "bytes"):
+            raise UsageError(f'decode is True, False or "bytes", not {decode!r}')
+        if images not in ("numpy", "pil"):
+            raise UsageError(f'images is "numpy" or "pil", not {images!r}')
+        if as_ not in ("numpy", "torch"):
+            raise UsageError(f'as_ is "numpy" or "torch", not {as_!r}')
+        for name, decoder in (decoders or {}).items():
+            if not callable(decoder) and decoder not in DECODERS:
+                raise UsageError(f"decoders[{name!r}] is no function and none of "
+                                 + ", ".join(DECODERS))
+        self.decode = decode
+        self.images = images
+        self.as_ = as_
+        self.decoders = dict(decoders or {})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reading) and self.parts() == other.parts()
+
+    def __hash__(self) -> int:
+        return hash((self.decode, self.images, self.as_))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Reading, self.parts()
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.decode, self.images, self.as_, self.decoders
+
+    def plan(self, field: str, kind: str, row: tuple[str, tuple[int, ...]] | None) -> Plan:
+        """What is done with a field of a file of that kind, whose rows are known or not."""
+        last = extension(field)
+        decoder = self.decoders.get(field, self.decoders.get(last))
+        if decoder is not None:
+            return DECODERS[decoder] if isinstance(decoder, str) else decoder
+        if self.decode is False:
+            return "view"
+        if self.decode == "bytes":
+            return "bytes"
+        if field in _NUMBERS:
+            return "json"
+        if field in _TEXTS:
+            return _text
+        if row is not None:
+            return row
+        if kind == "iac":
+            return "bytes" if field == "payload" else "json"
+        return "image" if last in IMAGES else "decode"
+
+    def finish(self, field: str, plan: Plan) -> Callable[[Any], Any] | None:
+        """What the value goes through at last."""
+        if plan in ("view", "bytes"):
+            return None
+        if plan == "image" and self.images == "pil":
+            return to_pil
+        return to_torch if self.as_ == "torch" else None
+
