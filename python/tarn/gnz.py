@@ -62,7 +62,7 @@ class ArrayInfo(NamedTuple):
 class Stats(NamedTuple):
     """What `GnzReader.stats` finds. NaN is counted and left out; bins are of finite values."""
 
-    count: int
+    values: int
     nans: int
     infinities: int
     min: float

@@ -286,7 +286,7 @@ def test_info_stats_advice(some):
     assert (info.name, info.dtype, info.shape, info.nbytes, info.order, info.reserved,
             info.checksum) == ("x", "<f4", (10, 4), 160, "C", 10, None)
     stats = f.stats("x")
-    assert (stats.count, stats.min, stats.max, stats.mean, sum(stats.bins)) == (40, 0, 39, 19.5, 40)
+    assert (stats.values, stats.min, stats.max, stats.mean, sum(stats.bins)) == (40, 0, 39, 19.5, 40)
     with pytest.raises(ValueError):
         f.stats("words")
     for advice in ("sequential", "will_need", "random", "dont_need", "normal"):
