@@ -135,7 +135,13 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_get(tarn_dataset *dataset, uint64
 TARN_API TARN_CHECKED tarn_status tarn_dataset_get_sample(tarn_dataset *dataset,
                                                           uint64_t sample, tarn_view *out,
                                                           tarn_error *err);
-/* Gives back what tarn_dataset_get_sample gave. */
+/* The same with the key, and with one look at the file where these two calls take
+ * several.
+ */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_get_all(tarn_dataset *dataset,
+                                                       uint64_t sample, tarn_view *out,
+                                                       tarn_text *key, tarn_error *err);
+/* Gives back what tarn_dataset_get_sample and tarn_dataset_get_all gave. */
 TARN_API void tarn_dataset_release_sample(const tarn_dataset *dataset, tarn_view *views);
 
 /* How many bytes a field of a sample has, as stored. The same errors. */

@@ -389,7 +389,7 @@ static PyObject *dataset_subscript(PyObject *object, PyObject *item)
     if (PyLong_Check(item)) return by_index(self, item);
     if (PyUnicode_Check(item)) return by_key(self, item);
     if (PyIndex_Check(item) && !PyObject_CheckBuffer(item)) return by_index(self, item);
-    return PyObject_CallMethod(object, "_subscript", "O", item);
+    return PyObject_CallMethod(object, "_subscript", "(O)", item);
 }
 
 /* Positions to numbers of samples, in place. */

@@ -131,12 +131,9 @@ static tarn_status fetch(tarnpy_dataset *self, uint64_t number, const uint32_t *
                          tarn_view *views, tarn_text *key, tarn_error *err)
 {
     tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
-    if (!chosen) {
-        TARN_TRY(tarn_dataset_get_sample(set, number, views, err));
-    } else {
-        for (size_t i = 0; i < self->n_names; i++)
-            TARN_TRY(tarn_dataset_get(set, number, chosen[i], &views[i], err));
-    }
+    if (!chosen) return tarn_dataset_get_all(set, number, views, key, err);
+    for (size_t i = 0; i < self->n_names; i++)
+        TARN_TRY(tarn_dataset_get(set, number, chosen[i], &views[i], err));
     return tarn_dataset_key(set, number, key, err);
 }
 

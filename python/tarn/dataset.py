@@ -26,7 +26,14 @@ _VIEWS_SEED = 0x0BAD5EED
 # Objects of these classes and not closures, so that a dataset with a map can be pickled.
 
 
-class _MapFields:
+class _Map:
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = object.__hash__
+
+
+class _MapFields(_Map):
     def __init__(self, functions: Mapping[str, Callable[[Any], Any]]) -> None:
         self.functions = dict(functions)
 
@@ -37,7 +44,7 @@ class _MapFields:
         return sample
 
 
-class _MapAll:
+class _MapAll(_Map):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
 
@@ -48,7 +55,7 @@ class _MapAll:
         return sample
 
 
-class _MapGroup:
+class _MapGroup(_Map):
     def __init__(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> None:
         self.function = function
         self.fields = tuple(fields)
@@ -80,15 +87,16 @@ class Dataset(_tarn.Dataset):
     >>> ds[0]
     {'__key__': 'auk', 'txt': 'An auk.', 'cls': 0}
     >>> ds["owl"]["cls"], len(ds), "owl" in ds, ds.fields
-    (2, 4, True, ('txt', 'cls'))
+    (3, 4, True, ('txt', 'cls'))
     >>> [sample["__key__"] for sample in ds.shuffle(seed=7)]
-    ['owl', 'kiwi', 'jay', 'auk']
+    ['kiwi', 'auk', 'jay', 'owl']
     """
 
     _recipe: Recipe
     _reading: Reading
     _ordering: dict[str, Any] | None
     _grouping: tuple[tuple[str, ...], bool, int] | None
+    _kinds: Kinds
 
     # --- Making ---
 
@@ -252,8 +260,8 @@ class Dataset(_tarn.Dataset):
 
         >>> ds.filter(keys=["kiwi", "owl"]).keys()
         ['kiwi', 'owl']
-        >>> ds.filter(lambda sample: sample["cls"] > 1, size={"txt": (0, 7)}).keys()
-        ['owl']
+        >>> ds.filter(lambda sample: sample["cls"] > 1, size={"txt": (7, 7)}).keys()
+        ['kiwi', 'owl']
         """
         if missing not in ("error", "ignore"):
             raise UsageError(f'missing is "error" or "ignore", not {missing!r}')
@@ -355,7 +363,7 @@ class Dataset(_tarn.Dataset):
         mix, rank, world, share, batch, equal_batches.
 
         >>> ds.order("lengths", by="txt", chunk=2).keys()
-        ['owl', 'jay', 'auk', 'kiwi']
+        ['jay', 'kiwi', 'auk', 'owl']
         """
         if isinstance(self._order, _tarn._Indices):
             raise UsageError("order: samples were chosen by their positions, which is an order "
@@ -367,7 +375,7 @@ class Dataset(_tarn.Dataset):
     def shuffle(self, seed: int = 0, **options: Any) -> Self:
         """All samples in a random order that the seed and the epoch say; no memory per sample.
 
-        >>> ds.shuffle(seed=1).keys() == ds.shuffle(seed=1).keys() != ds.shuffle(seed=2).keys()
+        >>> ds.shuffle(seed=7).keys() == ds.shuffle(seed=7).keys() != ds.keys()
         True
         """
         return self.order("shuffle", seed=seed, **options)
@@ -423,9 +431,9 @@ class Dataset(_tarn.Dataset):
             left = memoryview(self._order)[state["position"]:]
             self._order = _tarn.indices(bytes(left))
         else:
-            ordering = _arrays_of(self._handle, self._ordering or {})
-            for name in ("kind", "seed"):
-                ordering.pop(name, None)
+            if self._ordering is None:
+                self._ordering = {"kind": "identity"}
+            ordering = _arrays_of(self._handle, self._ordering)
             self._order = _tarn.Order(len(self._handle), state=state["order"], **ordering)
         self._epoch = int(state["epoch"])
 

@@ -58,7 +58,7 @@ class Recipe:
         return repr(self.shown)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and same(self.parts(), other.parts())  # type: ignore[attr-defined]
+        return type(other) is type(self) and same(self.parts(), other.parts())
 
     def __hash__(self) -> int:
         return hash(self.path)

@@ -453,6 +453,39 @@ tarn_status tarn_dataset_get_sample(tarn_dataset *d, uint64_t sample, tarn_view 
     return TARN_OK;
 }
 
+/* What the source has no way to give in one go, and what is none of its own. */
+static tarn_status get_rest(tarn_dataset *d, uint64_t sample, tarn_view *out,
+                            tarn_error *err)
+{
+    for (uint32_t i = 0; i < d->n_fields; i++) {
+        if (d->first[i] != i)
+            out[i] = out[d->first[i]];
+        else if (tarn__is_pseudo(d->ids[i]))
+            TARN_TRY(tarn__pseudo(d, sample, d->ids[i], &out[i], err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *out,
+                                 tarn_text *key, tarn_error *err)
+{
+    const tarn__source_kind *kind = d->source->kind;
+    if (!kind->whole) {
+        TARN_TRY(tarn_dataset_get_sample(d, sample, out, err));
+        tarn_status status = tarn_dataset_key(d, sample, key, err);
+        if (status != TARN_OK) tarn_dataset_release_sample(d, out);
+        return status;
+    }
+    for (uint32_t i = 0; i < d->n_fields; i++)
+        out[i] = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    tarn_status status = kind->whole(d->source->state, tarn__dataset_at(d, sample),
+                                     d->ids, d->first, d->n_fields, out, key, err);
+    if (status == TARN_OK) status = get_rest(d, sample, out, err);
+    if (status != TARN_OK) tarn_dataset_release_sample(d, out);
+    return status;
+}
+
 void tarn_dataset_release_sample(const tarn_dataset *d, tarn_view *views)
 {
     for (uint32_t i = 0; i < d->n_fields; i++) {

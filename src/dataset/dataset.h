@@ -65,6 +65,14 @@ typedef struct tarn__source_kind {
     tarn_status (*shard)(void *state, uint64_t sample, uint32_t *out_number,
                          const char **out_path, tarn_error *err);
 
+    /* The key, and the fields with these ids but for pseudo ones and those that come a
+     * second time (firsts[i] is another number than i), whose views stay empty as do
+     * those of fields that the sample lacks. After an error the caller releases what is
+     * in out. NULL: view and key are called. */
+    tarn_status (*whole)(void *state, uint64_t sample, const uint32_t *ids,
+                         const uint32_t *firsts, uint32_t count, tarn_view *out,
+                         tarn_text *key, tarn_error *err);
+
     /* A batch in two steps: size and place of each item (or its view), which may also put
      * the items into another order; then, sorted by place, the bytes of those that were
      * not made to data + offsets[number]. */

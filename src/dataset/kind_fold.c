@@ -13,17 +13,6 @@
 
 typedef tarn__fold_state state;
 
-static bool was_seen(const state *s, uint64_t row)
-{
-    return atomic_load_explicit(&s->seen[row / 8], memory_order_relaxed) >> (row % 8) & 1;
-}
-
-static void set_seen(state *s, uint64_t row)
-{
-    atomic_fetch_or_explicit(&s->seen[row / 8], (unsigned char)(1u << (row % 8)),
-                             memory_order_relaxed);
-}
-
 static void close_fold(void *p)
 {
     state *s = p;
@@ -194,9 +183,9 @@ static tarn_status view_fold(void *p, uint64_t sample, uint32_t field, tarn_view
     uint64_t number;
     tarn_row row;
     TARN_TRY(row_of(s, sample, field, &number, err));
-    if (s->check || !was_seen(s, number)) {
+    if (s->check || !tarn__fold_was_seen(s, number)) {
         TARN_TRY(tarn_fold_view(s->fold, number, out, err));
-        set_seen(s, number);
+        tarn__fold_set_seen(s, number);
         return TARN_OK;
     }
     TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
@@ -362,7 +351,7 @@ static tarn_status check_mapped(state *s, const tarn__item *item,
         status = tarn__locate_check(&s->fold->place, item->cookie, &l, err);
     }
     tarn__located_reset(&l);
-    if (status == TARN_OK) set_seen(s, item->cookie);
+    if (status == TARN_OK) tarn__fold_set_seen(s, item->cookie);
     return status;
 }
 
@@ -370,7 +359,7 @@ static void touch_mapped(const state *s, const tarn__item *item, const unsigned 
 {
     const unsigned char *header = map + offset_at(item);
     size_t bytes = item->size < 4 * LINE ? (size_t)item->size : 4 * LINE;
-    if (!was_seen(s, item->cookie))
+    if (!tarn__fold_was_seen(s, item->cookie))
         for (size_t i = 0; i < BLOCK; i += LINE)
             touch(header + i);
     for (size_t i = 0; i < bytes; i += LINE)
@@ -387,7 +376,7 @@ static tarn_status copy_mapped(state *s, const tarn__item *items, size_t count,
         const tarn__item *item = &items[i];
         const unsigned char *header = map + offset_at(item);
         if (i + AHEAD < count) touch_mapped(s, &items[i + AHEAD], map);
-        if (s->check || !was_seen(s, item->cookie))
+        if (s->check || !tarn__fold_was_seen(s, item->cookie))
             TARN_TRY(check_mapped(s, item, header, err));
         memcpy(data + offsets[item->number], header + BLOCK, (size_t)item->size);
     }
@@ -398,11 +387,11 @@ static tarn_status copy_read(state *s, const tarn__item *item, unsigned char *to
                              tarn_error *err)
 {
     uint64_t size;
-    if (!s->check && was_seen(s, item->cookie))
+    if (!s->check && tarn__fold_was_seen(s, item->cookie))
         return tarn__filecache_read(s->fold->files, shard_at(item),
                                     offset_at(item) + BLOCK, to, (size_t)item->size, err);
     TARN_TRY(tarn_fold_read(s->fold, item->cookie, to, (size_t)item->size, &size, err));
-    set_seen(s, item->cookie);
+    tarn__fold_set_seen(s, item->cookie);
     return TARN_OK;
 }
 
@@ -437,6 +426,7 @@ const tarn__source_kind tarn__kind_fold = {
     .view = view_fold,
     .size = size_fold,
     .key = key_fold,
+    .whole = tarn__fold_whole,
     .find = find_fold,
     .shard = shard_fold,
     .place = place_fold,

@@ -12,6 +12,17 @@ typedef struct tarn__fold_state {
     bool borrowed; /* the fold is somebody else's */
 } tarn__fold_state;
 
+static inline bool tarn__fold_was_seen(const tarn__fold_state *s, uint64_t row)
+{
+    return atomic_load_explicit(&s->seen[row / 8], memory_order_relaxed) >> (row % 8) & 1;
+}
+
+static inline void tarn__fold_set_seen(tarn__fold_state *s, uint64_t row)
+{
+    atomic_fetch_or_explicit(&s->seen[row / 8], (unsigned char)(1u << (row % 8)),
+                             memory_order_relaxed);
+}
+
 /* Places of a field among the rows of a sample; there can be more rows than a shape has
  * numbers for. */
 #define TARN__LACKED UINT32_MAX
@@ -30,6 +41,12 @@ uint32_t tarn__fold_place(const tarn__fold_state *s, uint64_t sample, uint32_t f
 
 TARN_CHECKED tarn_status tarn__fold_fail_twice(const tarn__fold_state *s, uint64_t sample,
                                                uint32_t field, tarn_error *err);
+
+/* A sample in one go (fold_sample.c). */
+TARN_CHECKED tarn_status tarn__fold_whole(void *state, uint64_t sample,
+                                          const uint32_t *ids, const uint32_t *firsts,
+                                          uint32_t count, tarn_view *out, tarn_text *key,
+                                          tarn_error *err);
 
 /* The functions of the kind that go by shapes. */
 TARN_CHECKED tarn_status tarn__fold_keep_by_need(void *state, tarn__need *need,

@@ -1,0 +1,108 @@
+/* A sample of a fold in one go: its fields and its key, with one look at the length of
+ * each shard. A loop over samples in a language where a call costs little else lives on
+ * this. */
+#include <string.h>
+
+#include "base/error.h"
+#include "dataset/kind_fold.h"
+#include "itar/index.h"
+#include "tar/keys.h"
+
+enum { BLOCK = 512, NAME = 100, MAGIC = 257, PREFIX = 345 };
+
+/* The shard that was looked at last, and its map. */
+typedef struct look {
+    const unsigned char *map;
+    uint32_t shard;
+} look;
+
+static tarn_status look_at(tarn__fold_state *s, uint32_t shard, look *l, tarn_error *err)
+{
+    if (l->shard == shard) return TARN_OK;
+    TARN_TRY(tarn__filecache_map(s->fold->files, shard, &l->map, err));
+    l->shard = shard;
+    return TARN_OK;
+}
+
+static bool lies_in(const tarn__fold_state *s, const tarn_row *row)
+{
+    uint64_t size = tarn__filecache_size(s->fold->files, row->shard);
+    return row->offset <= size && size - row->offset >= BLOCK &&
+           row->size <= size - row->offset - BLOCK;
+}
+
+static tarn_status view_row(tarn__fold_state *s, uint64_t number, look *l, tarn_view *out,
+                            tarn_error *err)
+{
+    tarn_row row;
+    if (s->check || !tarn__fold_was_seen(s, number)) {
+        TARN_TRY(tarn_fold_view(s->fold, number, out, err));
+        tarn__fold_set_seen(s, number);
+        return TARN_OK;
+    }
+    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
+    TARN_TRY(look_at(s, row.shard, l, err));
+    if (!l->map || !lies_in(s, &row))
+        return tarn__filecache_view(s->fold->files, row.shard, row.offset + BLOCK,
+                                    (size_t)row.size, out, err);
+    *out = (tarn_view){l->map + row.offset + BLOCK, (size_t)row.size, NULL};
+    return TARN_OK;
+}
+
+/* Whether nothing stands between the member before and this one, so that its own header
+ * has its name. What the row before says of its size is known to be true from the sums.
+ */
+static bool follows(const tarn_index *index, uint64_t number, const tarn_row *row)
+{
+    tarn_row before;
+    if (row->offset == 0) return true;
+    if (number == 0 || tarn_index_row(index, number - 1, &before, NULL) != TARN_OK ||
+        before.shard != row->shard)
+        return false;
+    uint64_t end = before.offset + BLOCK + before.size;
+    return ((end + BLOCK - 1) & ~(uint64_t)(BLOCK - 1)) == row->offset;
+}
+
+/* The key out of a header that was compared with its row before. False: somebody else has
+ * to look. */
+static bool quick_key(tarn__fold_state *s, uint64_t number, look *l, tarn_text *out,
+                      tarn_status *status, tarn_error *err)
+{
+    const tarn_index *index = s->fold->index;
+    tarn_row row;
+    tarn__splitter splitter;
+    tarn__key key;
+    if (!index->sums || !tarn__fold_was_seen(s, number) ||
+        tarn_index_row(index, number, &row, NULL) != TARN_OK || l->shard != row.shard ||
+        !l->map || !lies_in(s, &row) || !follows(index, number, &row))
+        return false;
+    const char *header = (const char *)l->map + row.offset;
+    if (memcmp(header + MAGIC, "ustar", 5) == 0 && header[PREFIX]) return false;
+    tarn__splitter_init(&splitter);
+    bool found = tarn__split(&splitter, index->sums->keys, header, strnlen(header, NAME),
+                             &key, NULL) == TARN_OK &&
+                 s->fold->place.hash(key.stem, key.stem_len) == row.keyhash;
+    if (found) *status = tarn__text_set(out, key.stem, key.stem_len, err);
+    tarn__splitter_reset(&splitter);
+    return found;
+}
+
+tarn_status tarn__fold_whole(void *state, uint64_t sample, const uint32_t *ids,
+                             const uint32_t *firsts, uint32_t count, tarn_view *out,
+                             tarn_text *key, tarn_error *err)
+{
+    tarn__fold_state *s = state;
+    look l = {NULL, UINT32_MAX};
+    tarn_status status;
+    uint64_t start = tarn__fold_start(s->fold, sample);
+    for (uint32_t i = 0; i < count; i++) {
+        if (tarn__is_pseudo(ids[i]) || firsts[i] != i) continue;
+        uint32_t place = tarn__fold_place(s, sample, ids[i]);
+        if (place == TARN__LACKED) continue;
+        if (place == TARN__DOUBLE) return tarn__fold_fail_twice(s, sample, ids[i], err);
+        TARN_TRY(view_row(s, tarn__fold_row(s->fold, start + place), &l, &out[i], err));
+    }
+    uint64_t first = tarn__fold_row(s->fold, start);
+    if (quick_key(s, first, &l, key, &status, err)) return status;
+    return tarn_fold_names(s->fold, first, key, NULL, err);
+}

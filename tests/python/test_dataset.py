@@ -1,0 +1,522 @@
+"""Datasets: opening, indexing, filters, maps, orders, batches, mixes."""
+import copy
+import gc
+import json
+import pickle
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+from conftest import BIRDS, DATA, payload, picture, write_tar
+
+import tarn
+
+
+@pytest.fixture
+def ds(birds):
+    return tarn.open(birds)
+
+
+# --- Samples ---------------------------------------------------------------------------------
+
+
+def test_a_sample_is_a_dict_of_values_with_its_key(ds):
+    assert ds[2] == {"__key__": "kiwi", "txt": "A kiwi.", "cls": 2,
+                     "json": {"name": "kiwi", "n": 2}}
+    assert list(ds[2]) == ["__key__", "txt", "cls", "json"]
+
+
+def test_samples_by_position_key_and_from_the_end(ds):
+    assert len(ds) == 4
+    assert ds[-1] == ds[3] == ds["owl"] == ds[np.int64(3)] == ds[np.array(3)]
+    assert [sample["__key__"] for sample in ds] == [key for key, _, _ in BIRDS]
+    assert "owl" in ds and "emu" not in ds and 3 not in ds
+
+
+@pytest.mark.parametrize("index", [4, -5, 2**63, -2**63, 2**70])
+def test_a_position_past_the_end_is_an_index_error(ds, index):
+    with pytest.raises(IndexError):
+        ds[index]
+
+
+def test_a_key_that_is_not_there_is_a_key_error(ds):
+    with pytest.raises(KeyError) as caught:
+        ds["emu"]
+    assert isinstance(caught.value, tarn.KeyNotFoundError)
+    assert caught.value.code == "not-found"
+    with pytest.raises(ValueError):
+        ds["a\0b"]
+    with pytest.raises(TypeError):
+        ds[1.5]
+
+
+def test_no_such_folder_is_file_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        tarn.open(tmp_path / "nothing")
+    assert isinstance(caught.value, tarn.Error)
+    assert caught.value.path == str(tmp_path / "nothing")
+
+
+def test_a_fold_can_be_named_both_ways():
+    one, other = tarn.open(f"{DATA}/01_basic:train"), tarn.open(DATA / "01_basic", fold="train")
+    assert one.keys() == other.keys()
+    with pytest.raises(tarn.AmbiguousError):
+        tarn.open(DATA / "01_basic")
+
+
+def test_fields_select_samples_and_values(ds, birds):
+    some = tarn.open(birds, fields=[".cls", "cls", "_idx", "_key", "_shard"])
+    assert some.fields == ("cls", "_idx", "_key", "_shard")
+    assert some[1] == {"__key__": "jay", "cls": 1, "_idx": 1, "_key": "jay",
+                       "_shard": "train_0.tar"}
+    assert tarn.open(birds, fields="cls").fields == ("cls",)
+    with pytest.raises(tarn.NotFoundError):
+        tarn.open(birds, fields=["wav"])
+
+
+def test_a_sample_may_lack_fields_when_none_were_asked_for():
+    ds = tarn.open(DATA / "05_empty_ext")
+    assert [sorted(sample) for sample in ds] != []
+    assert any(len(sample) < len(ds.fields) + 1 for sample in ds)
+
+
+def test_views_bytes_and_values_say_the_same(many):
+    views, raw, values = (tarn.open(many, decode=mode) for mode in (False, "bytes", True))
+    for i in (0, 7, 1999):
+        assert isinstance(views[i]["bin"], memoryview) and views[i]["bin"].readonly
+        assert bytes(views[i]["bin"]) == raw[i]["bin"] == values[i]["bin"] == payload(i)
+        assert values[i]["cls"] == int(raw[i]["cls"]) == i % 7
+    with pytest.raises(TypeError):
+        views[0]["bin"][0] = 1
+
+
+def test_views_outlive_the_dataset(many):
+    view = tarn.open(many, decode=False)[5]["bin"]
+    part = memoryview(view)[4:8]
+    array = np.frombuffer(tarn.open(many, decode=False)[9]["bin"], "<u4")
+    gc.collect()
+    assert bytes(view) == payload(5)
+    del view
+    gc.collect()
+    assert bytes(part) == payload(5)[4:8]
+    assert (array == 9).all() and not array.flags.writeable
+
+
+def test_io_by_reads_gives_the_same(many):
+    mapped, read = tarn.open(many, io="map"), tarn.open(many, io="read", check=True)
+    assert [mapped[i] for i in range(0, 2000, 97)] == [read[i] for i in range(0, 2000, 97)]
+    with pytest.raises(ValueError):
+        tarn.open(many, io="fast")
+
+
+def test_names_that_are_not_utf8_go_round(tmp_path):
+    with open(write_tar(tmp_path / "a.tar", [("x" * 8 + ".txt", b"1")]), "r+b") as f:
+        f.seek(0)
+        head = bytearray(f.read(512))
+        head[:2] = b"\xff\xfe"
+        head[148:156] = b" " * 8
+        head[148:156] = b"%06o\0 " % sum(head)
+        f.seek(0)
+        f.write(head)
+    ds = tarn.open(tmp_path / "a.tar")
+    key = ds.keys()[0]
+    assert ds[key]["txt"] == "1" and ds.filter(keys=[key]).keys() == [key]
+
+
+# --- Values ----------------------------------------------------------------------------------
+
+
+def test_images_are_arrays_that_can_be_written_to(pictures):
+    ds = tarn.open(pictures)
+    for i in (0, 5, 15):
+        sample = ds[i]
+        assert (sample["png"] == picture(np, i)).all()
+        assert sample["jpg"].shape == picture(np, i).shape and sample["jpg"].dtype == np.uint8
+        sample["png"][0, 0, 0] = 255
+        assert (ds[i]["png"] == picture(np, i)).all()
+
+
+def test_arrays_of_npy_lie_in_the_file(pictures):
+    array = tarn.open(pictures)[3]["npy"]
+    assert (array == picture(np, 3)).all() and array.dtype == np.float32
+    assert not array.flags.writeable and not array.flags.owndata
+
+
+def test_images_as_pil(pictures):
+    Image = pytest.importorskip("PIL.Image")
+    image = tarn.open(pictures, fields=["png"], images="pil")[4]["png"]
+    assert isinstance(image, Image.Image) and image.mode == "RGB"
+    assert (np.asarray(image) == picture(np, 4)).all()
+
+
+def test_arrays_as_torch_share_memory(pictures):
+    torch = pytest.importorskip("torch")
+    sample = tarn.open(pictures, as_="torch")[2]
+    assert sample["png"].dtype == torch.uint8 and (sample["png"].numpy() == picture(np, 2)).all()
+    assert sample["npy"].dtype == torch.float32
+    sample["npy"][0] = 7
+    value = np.zeros((2, 3), "f4")
+    assert tarn.reading.to_torch(value).data_ptr() == value.ctypes.data
+
+
+def test_decoders_come_first_and_get_bytes(birds):
+    ds = tarn.open(birds, decoders={"txt": bytes.upper, "cls": lambda data: float(data) / 2})
+    assert ds[1]["txt"] == b"A JAY." and ds[1]["cls"] == 0.5
+    with pytest.raises(ValueError):
+        tarn.open(birds, decoders={"txt": "eval"})
+
+
+def test_pickles_are_bytes_unless_named(tmp_path):
+    write_tar(tmp_path / "a.tar", [("x.pyd", pickle.dumps([1, 2]))])
+    assert tarn.open(tmp_path / "a.tar")[0]["pyd"] == pickle.dumps([1, 2])
+    assert tarn.open(tmp_path / "a.tar", decoders={"pyd": "pickle"})[0]["pyd"] == [1, 2]
+
+
+def test_a_value_that_cannot_be_decoded_tells_where(tmp_path):
+    write_tar(tmp_path / "a.tar", [("x.json", b'{"a": }')])
+    with pytest.raises(tarn.FormatError) as caught:
+        tarn.open(tmp_path / "a.tar")[0]
+    assert "sample x: field json" in str(caught.value)
+    assert caught.value.path == str(tmp_path / "a.tar")
+
+
+def test_an_exception_in_a_decoder_passes(birds):
+    with pytest.raises(ZeroDivisionError):
+        tarn.open(birds, decoders={"cls": lambda data: 1 // int(data)})[0]
+
+
+# --- Arrays and packs ------------------------------------------------------------------------
+
+
+def test_rows_of_an_array_file_are_samples():
+    path = next((DATA / "gnz").glob("*.gnz"))
+    ds = tarn.open(path)
+    assert ds.kind == "gnz" and ds.keys([0]) == ["0"]
+    for field, value in ds[0].items():
+        assert field == "__key__" or isinstance(value, (np.ndarray, np.generic))
+    raw = tarn.open(path, decode="bytes")
+    for field in ds.fields:
+        assert np.asarray(ds[1][field]).tobytes() == raw[1][field]
+
+
+def test_records_of_a_pack_are_samples():
+    path = next(path for path in sorted((DATA / "iac").rglob("*.iac"))
+                if len(tarn.open(path)) > 0)
+    ds = tarn.open(path)
+    assert ds.kind == "iac" and isinstance(ds[0]["payload"], bytes)
+
+
+# --- Slices and choices ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", [slice(10, 20), slice(None), slice(5, 5), slice(20, 10),
+                                 slice(None, None, -1), slice(100, 0, -7), slice(-5, None)])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_slices_are_datasets_like_those_of_lists(many, cut, ordered):
+    ds = tarn.open(many, fields=["cls"])
+    if ordered:
+        ds = ds.shuffle(5)
+    assert ds[cut].keys() == ds.keys()[cut]
+    assert len(ds[cut]) == len(range(2000)[cut])
+
+
+def test_lists_and_arrays_of_positions(many):
+    ds = tarn.open(many, fields=["cls"])
+    want = ["s00003", "s01999", "s00003"]
+    for index in ([3, -1, 3], (3, 1999, 3), np.array([3, -1, 3]), np.array([3, 1999, 3], "u2"),
+                  np.array([3, 1999, 3], "i4")[::1]):
+        assert ds[index].keys() == want
+    mask = np.zeros(2000, bool)
+    mask[[3, 7]] = True
+    assert ds[mask].keys() == ["s00003", "s00007"]
+    assert ds[np.arange(0, 10)[::3]].keys() == ["s00000", "s00003", "s00006", "s00009"]
+    for wrong in ([2000], [-2001], np.array([2**40])):
+        with pytest.raises(IndexError):
+            ds[wrong]
+    for wrong in (["a"], np.array([0.5]), np.zeros((2, 2), int)):
+        with pytest.raises((TypeError, KeyError)):
+            ds[wrong]
+
+
+def test_getitems_gives_a_list(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(3)
+    assert ds.__getitems__([5, 0]) == [ds[5], ds[0]]
+
+
+# --- Filters ---------------------------------------------------------------------------------
+
+
+def test_filters(many, tmp_path):
+    ds = tarn.open(many)
+    assert ds.filter(keys=["s00010", "s00002"]).keys() == ["s00002", "s00010"]
+    (tmp_path / "names.json").write_text(json.dumps(["s00004.bin", "gone.bin"]))
+    assert ds.filter(json=tmp_path / "names.json", missing="ignore").keys() == ["s00004"]
+    with pytest.raises(KeyError, match="gone"):
+        ds.filter(json=tmp_path / "names.json")
+    with pytest.raises(KeyError, match="gone"):
+        ds.filter(keys=["gone"])
+    assert ds.filter(keys=["gone", "s00000"], missing="ignore").keys() == ["s00000"]
+    assert ds.filter(ranges=[(1, 3), (1999, 2000)]).keys() == ["s00001", "s00002", "s01999"]
+    assert len(ds.filter(having=["bin"])) == 2000 and len(ds.filter(lacking=["bin"])) == 0
+    assert len(ds.filter(size={"bin": (1024, None)})) == 2000
+    assert len(ds.filter(size={"bin": (0, 1023)})) == 0
+    odd = ds.filter(lambda sample: sample["cls"] == 3)
+    assert [sample["cls"] for sample in odd[:5]] == [3] * 5 and len(odd) == 286
+    assert odd.filter(ranges=[(0, 1)]).keys() == ["s00003"]
+
+
+def test_filters_under_an_order_keep_the_order(many):
+    ds = tarn.open(many).shuffle(1)
+    few = ds.filter(ranges=[(0, 10)])
+    assert sorted(few.keys()) == [f"s{i:05d}" for i in range(10)]
+    assert few.keys() == tarn.open(many).filter(ranges=[(0, 10)]).shuffle(1).keys()
+    with pytest.raises(tarn.UsageError):
+        ds[[1, 2]].filter(ranges=[(0, 1)])
+
+
+def test_lookup(ds):
+    assert ds.lookup(["owl", "emu", "auk"]) == [3, None, 0]
+    assert ds.lookup([]) == []
+    with pytest.raises(tarn.UsageError):
+        ds.shuffle(1).lookup(["owl"])
+
+
+# --- Maps and groups -------------------------------------------------------------------------
+
+
+def test_maps_come_in_the_order_given(ds):
+    seen = ds.map(cls=lambda n: n + 1).map(lambda sample: sample["cls"]).map(lambda n: n * 10)
+    assert list(seen) == [10, 20, 30, 40]
+    assert ds[0]["cls"] == 0
+    assert ds.map_all(type)[0]["json"] is dict
+    with pytest.raises(tarn.UsageError):
+        ds.map_tuple(str)
+    with pytest.raises(tarn.UsageError):
+        ds.map_group(lambda a, b: (a,), ["txt", "cls"])[0]
+    with pytest.raises(ZeroDivisionError):
+        ds.map(lambda sample: 1 / 0)[0]
+
+
+def test_groups_choose_views_as_the_reference_does():
+    for case in json.loads((DATA / "grouping_vectors.json").read_text())["datasets"]:
+        ds = tarn.open(DATA / case["dataset"], fields=case["extensions"])
+        ds = ds.group(*case["grouping"], replace=case["grouping_replace"],
+                      seed=case["effective_grouping_seed"] ^ 0x0BAD5EED)
+        assert ds.fields == tuple(case["grouping"])
+        ds.set_epoch(case["epoch"])
+        assert [[sample[field] for field in ds.fields] for sample in ds] == case["values"]
+        assert pickle.loads(pickle.dumps(ds)) == ds
+
+
+# --- Orders ----------------------------------------------------------------------------------
+
+
+def test_shuffle_is_a_permutation_that_seed_and_epoch_say(many):
+    ds = tarn.open(many, fields=["cls"])
+    one = ds.shuffle(7)
+    assert sorted(one.keys()) == ds.keys() and one.keys() != ds.keys()
+    assert one.keys() == ds.shuffle(7).keys() != ds.shuffle(8).keys()
+    first = one.keys()
+    one.set_epoch(1)
+    assert one.epoch == 1 and one.keys() != first
+    one.set_epoch(0)
+    assert one.keys() == first
+
+
+def test_ranks_share_the_samples(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(2)
+    parts = [ds.shard(rank, 3).keys() for rank in range(3)]
+    assert sorted(sum(parts, [])) == sorted(ds.keys())
+    assert [len(ds.shard(rank, 3, share="drop")) for rank in range(3)] == [666] * 3
+    assert [len(ds.shard(rank, 3, share="pad")) for rank in range(3)] == [667] * 3
+    assert ds.shard(1, 3).shuffle(9).keys() == ds.shuffle(9).shard(1, 3).keys()
+    with pytest.raises(ValueError):
+        ds.shard(3, 3)
+
+
+def test_orders_by_a_field(many):
+    ds = tarn.open(many)
+    balanced = [sample["cls"] for sample in ds.order("balanced", by="cls", seed=1)[:700]]
+    assert all(sorted(balanced[i:i + 7]) == list(range(7)) for i in range(0, 700, 7))
+    weights = [1.0 if i == 5 else 0.0 for i in range(2000)]
+    assert set(ds.order("weighted", weights=weights, draws=10).keys()) == {"s00005"}
+    assert sorted(ds.order("lengths", by="bin").keys()) == ds.keys()
+    assert sorted(ds.order("blocks", block=10, window=4, seed=3).keys()) == ds.keys()
+    assert sorted(ds.order("buckets", seed=3).keys()) == ds.keys()
+    with pytest.raises(ValueError):
+        ds.order("fast")
+    with pytest.raises(ValueError):
+        ds.order("weighted", weights=[1.0])
+
+
+@pytest.mark.parametrize("seed", [0, -5, 2**63, 123456789012345678901234567890])
+def test_any_integer_is_a_seed(many, seed):
+    ds = tarn.open(many, fields=["cls"])
+    assert sorted(ds.shuffle(seed).keys()) == ds.keys()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 700, 1999, 2000])
+@pytest.mark.parametrize("order", ["none", "shuffle", "blocks", "chosen"])
+def test_a_state_goes_on_where_iteration_stood(many, taken, order):
+    def make():
+        ds = tarn.open(many, fields=["cls"])
+        if order == "chosen":
+            return ds[::-1]
+        return ds if order == "none" else ds.order(order, seed=4)
+
+    ds = make()
+    ds.set_epoch(2)
+    it = iter(ds)
+    begun = [next(it)["__key__"] for _ in range(taken)]
+    state = json.loads(json.dumps(ds.state_dict()))
+    again = make()
+    again.load_state_dict(state)
+    assert begun + [sample["__key__"] for sample in again] == ds.keys()
+    assert again.epoch == 2 and len(again) == 2000 - taken
+    assert pickle.loads(pickle.dumps(again)).keys() == again.keys()
+
+
+def test_a_state_fits_another_number_of_ranks(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(11)
+    seen, state = [], None
+    for rank in range(4):
+        part = ds.shard(rank, 4)
+        it = iter(part)
+        seen += [next(it)["__key__"] for _ in range(100)]
+        state = part.state_dict()
+    for rank in range(3):
+        part = ds.shard(rank, 3)
+        part.load_state_dict(state)
+        seen += [sample["__key__"] for sample in part]
+    assert sorted(seen) == sorted(ds.keys())
+
+
+def test_a_state_of_something_else_is_refused(many, birds):
+    with pytest.raises(ValueError):
+        tarn.open(birds).load_state_dict({"epoch": 1})
+    with pytest.raises(tarn.StaleError):
+        tarn.open(birds).shuffle(1).load_state_dict(tarn.open(many).shuffle(1).state_dict())
+
+
+# --- Batches ---------------------------------------------------------------------------------
+
+
+def test_batches_hold_what_samples_hold(many):
+    ds = tarn.open(many)
+    for source in (ds, ds.shuffle(1), ds[100:200]):
+        batch = source.batch([5, 0, 99, -1])
+        assert len(batch) == 4 and batch.fields == ("bin", "cls")
+        for i, at in enumerate([5, 0, 99, -1]):
+            assert bytes(batch[i]["bin"]) == source[at]["bin"]
+        assert [int(bytes(item)) for item in batch.column("cls")] == [
+            source[at]["cls"] for at in (5, 0, 99, -1)]
+        offsets = np.asarray(batch.offsets)
+        assert offsets.dtype == np.uint64 and offsets[-1] == len(batch.data)
+
+
+def test_a_batch_is_used_again_only_when_nobody_looks(many):
+    ds = tarn.open(many, fields=["bin"])
+    batch = ds.batch(range(64))
+    again = ds.batch(range(64, 128), out=batch)
+    assert again is batch and bytes(batch[0]["bin"]) == payload(64)
+    view = batch[0]["bin"]
+    with pytest.raises(BufferError):
+        ds.batch([0], out=batch)
+    assert bytes(view) == payload(64)
+    del view
+    ds.batch([0], out=batch)
+    with pytest.raises(IndexError):
+        ds.batch([2000], out=batch)
+    with pytest.raises(KeyError):
+        ds.batch([0], ["wav"])
+    assert len(ds.batch([])) == 0 and ds.batch([]).offsets.tolist() == [0]
+
+
+# --- Mixes -----------------------------------------------------------------------------------
+
+
+def test_mixes_interleave(many, birds):
+    small, large = tarn.open(birds, fields=["cls"]), tarn.open(many, fields=["cls"])
+    both = tarn.mix(small, large, counts=[4, 8])
+    assert len(both) == 12 and both.kind == "mix" and both.fields == ("cls",)
+    assert sorted(both.keys()) == sorted([key for key, _, _ in BIRDS] + [f"s{i:05d}" for i in
+                                                                         range(8)])
+    assert tarn.mix(small, large, weights=[1, 1], total=20).shuffle(1).keys() != []
+    assert len(tarn.mix(small, small)) == 8
+    again = pickle.loads(pickle.dumps(both.shuffle(3)))
+    assert again == both.shuffle(3) and again.keys() == both.shuffle(3).keys()
+    with pytest.raises(ValueError):
+        tarn.mix()
+    with pytest.raises(ValueError):
+        tarn.mix(small.shuffle(1), large)
+    with pytest.raises(ValueError):
+        tarn.mix(small, large, weights=[1])
+
+
+def test_a_mix_of_kinds_decodes_each(birds):
+    gnz = next((DATA / "gnz").glob("*.gnz"))
+    both = tarn.mix(tarn.open(birds), tarn.open(gnz))
+    kinds = {frozenset(sample) for sample in both}
+    assert len(kinds) == 2
+
+
+# --- As an object ----------------------------------------------------------------------------
+
+
+def upper(text):
+    return text.upper()
+
+
+def test_datasets_pickle_and_compare(many, birds):
+    ds = tarn.open(birds)
+    forms = [ds, ds.shuffle(1), ds[1:3], ds[[2, 0]], ds.shard(1, 2), ds.map(txt=upper),
+             ds.filter(keys=["owl"]), ds.filter(lambda sample: sample["cls"] > 0),
+             tarn.open(birds, decode="bytes"), tarn.open(birds, fields=["cls"]),
+             tarn.open(many), ds.shuffle(2)]
+    for i, one in enumerate(forms):
+        again = pickle.loads(pickle.dumps(one))
+        assert again == one and again.keys() == one.keys() and again[0] == one[0]
+        assert hash(again) == hash(one) and copy.copy(one) == one and repr(again) == repr(one)
+        for k, other in enumerate(forms):
+            assert (one == other) == (i == k)
+    assert ds != "ds"
+
+
+def test_repr_tells(ds, birds):
+    assert repr(ds) == f"<tarn.Dataset {birds!r}: 4 samples, fields txt cls json>"
+    text = repr(ds.shuffle(7).shard(1, 2).map(len))
+    assert "shuffle seed 7 epoch 0" in text and "rank 1/2" in text and "1 map" in text
+
+
+def test_html_shows_counts_fields_and_pictures(pictures, tmp_path):
+    text = tarn.open(pictures)._repr_html_()
+    assert "16 samples" in text and "jpg" in text and text.count("<img") == 8
+    write_tar(tmp_path / "<b>.tar", [("<script>x.png", b"no image"), ("y.t<b>", b"1")])
+    text = tarn.open(tmp_path / "<b>.tar")._repr_html_()
+    assert "<script>" not in text and "<b>." not in text and "t<b>" not in text
+
+
+def test_datasets_can_be_derived_and_referenced_weakly(birds):
+    ds = tarn.open(birds)
+    there = weakref.ref(ds)
+    ds.me = ds
+    del ds
+    gc.collect()
+    assert there() is None
+
+
+def test_without_numpy_arrays_are_memoryviews(pictures):
+    code = ("import sys; sys.modules['numpy'] = None; import tarn; "
+            f"s = tarn.open({pictures!r})[3]; "
+            "print(type(s['png']).__name__, s['png'].shape, s['npy'].format)")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "memoryview (23, 33, 3) f\n"
+
+
+def test_nothing_of_numpy_is_imported_for_text_and_views(birds):
+    code = (f"import sys, tarn; ds = tarn.open({birds!r}); ds[0]; ds['owl']; ds.shuffle(1)[0]; "
+            "ds.batch([0]); print('numpy' in sys.modules, 'pickle' in sys.modules)")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "False False\n"

@@ -1,0 +1,111 @@
+"""With torch: DataLoader with and without workers, its samplers, torchdata, processes."""
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import sanitized
+
+import tarn
+
+torch = pytest.importorskip("torch")
+if sanitized():
+    pytest.skip("torch is not run under AddressSanitizer", allow_module_level=True)
+
+from torch.utils.data import DataLoader, DistributedSampler  # noqa: E402
+
+
+def keys_of(loader):
+    return [key for batch in loader for key in batch["__key__"]]
+
+
+@pytest.mark.parametrize("workers,how", [(0, None), (2, "fork"), (2, "spawn")])
+def test_a_dataloader_takes_it(many, workers, how):
+    ds = tarn.open(many, fields=["cls"])
+    loader = DataLoader(ds, batch_size=64, num_workers=workers, multiprocessing_context=how)
+    seen = list(loader)
+    assert sum((batch["__key__"] for batch in seen), []) == ds.keys()
+    assert torch.cat([batch["cls"] for batch in seen]).tolist() == ds.integers("cls").tolist()
+
+
+def test_a_dataloader_shuffles_and_an_order_is_kept(many):
+    ds = tarn.open(many, fields=["cls"])
+    shuffled = DataLoader(ds, batch_size=50, shuffle=True)
+    assert sorted(keys_of(shuffled)) == ds.keys() != keys_of(shuffled)
+    ordered = ds.shuffle(3)
+    assert keys_of(DataLoader(ordered, batch_size=50, num_workers=2)) == ordered.keys()
+
+
+def test_images_come_as_tensors(pictures):
+    ds = tarn.open(pictures, fields=["npy"], as_="torch").map(npy=lambda x: x[:20, :30])
+    batch = next(iter(DataLoader(ds, batch_size=4)))
+    assert batch["npy"].shape == (4, 20, 30, 3)
+
+
+def test_distributed_sampler_shares(many):
+    ds = tarn.open(many, fields=["cls"])
+    seen = []
+    for rank in range(3):
+        sampler = DistributedSampler(ds, num_replicas=3, rank=rank, drop_last=True)
+        seen += keys_of(DataLoader(ds, batch_size=16, sampler=sampler))
+    assert len(seen) == len(set(seen)) == 1998
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stateful_dataloader_resumes(many, workers):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+    ds = tarn.open(many, fields=["cls"]).shuffle(5)
+
+    def make():
+        return torchdata.StatefulDataLoader(ds, batch_size=100, num_workers=workers)
+
+    loader = make()
+    it = iter(loader)
+    first = [next(it)["__key__"] for _ in range(7)]
+    state = loader.state_dict()
+    again = make()
+    again.load_state_dict(state)
+    assert sum(first, []) + keys_of(again) == ds.keys()
+
+
+def use(ds, out):
+    out.put([sample["cls"] for sample in ds[:10]])
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+def test_a_dataset_goes_to_another_process(many, how):
+    ds = tarn.open(many, fields=["cls"]).shuffle(1)
+    ds[0]
+    context = multiprocessing.get_context(how)
+    out = context.Queue()
+    process = context.Process(target=use, args=(ds, out))
+    process.start()
+    got = out.get(timeout=60)
+    process.join(60)
+    assert process.exitcode == 0 and got == [sample["cls"] for sample in ds[:10]]
+
+
+def test_two_gloo_processes_see_disjoint_halves(many, tmp_path):
+    code = """
+import sys, torch, torch.distributed as dist, tarn
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+ds = tarn.open(sys.argv[3], fields=["cls", "_idx"]).shuffle(9).shard(rank, 2, share="drop")
+loader = torch.utils.data.DataLoader(ds, batch_size=64)
+mine = torch.cat([batch["_idx"] for batch in loader])
+both = [torch.empty_like(mine) for _ in range(2)]
+dist.all_gather(both, mine)
+counts = [torch.zeros(1) for _ in range(2)]
+dist.all_gather(counts, torch.tensor([float(len(loader))]))
+assert counts[0] == counts[1]
+assert sorted(torch.cat(both).tolist()) == list(range(2000))
+dist.destroy_process_group()
+"""
+    meet = tmp_path / "meet"
+    env = dict(os.environ, GLOO_SOCKET_IFNAME="lo")
+    ranks = [subprocess.Popen([sys.executable, "-c", code, str(rank), str(meet), many], env=env,
+                              stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    for process in ranks:
+        _, told = process.communicate(timeout=120)
+        assert process.returncode == 0, told
