@@ -1,17 +1,11 @@
-"""The examples of the originals' documentation with nothing changed but the imports, those of our
-own documentation, and the programs in examples/python."""
+"""The examples of the originals' documentation with nothing changed but the imports, and those of
+the modules below tarn.iac (test_docs.py has the others)."""
 import doctest
 import importlib
 import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -149,27 +143,8 @@ def test_arrays_as_the_docstrings_describe():
 # --- Ours ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["tarn.gnz", "tarn.iac", "tarn.iac._read", "tarn.iac._write",
-                                  "tarn.iac.adapters.text_pair"])
-def test_docstrings(name):
-    module = importlib.import_module(name)
-    result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert result.failed == 0 and (result.attempted > 0 or name == "tarn.iac")
-
-
-@pytest.mark.parametrize("page", ["gnz", "iac"])
-def test_pages_of_the_documentation(page):
-    text = (ROOT / f"docs/python/{page}.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)
-    assert len(blocks) >= 4
-    names = {}
-    for block in blocks:
-        exec(compile(block, f"{page}.md", "exec"), names)
-
-
-@pytest.mark.parametrize("name", ["gnz", "iac_arrow"])
-def test_programs(name, folder):
-    done = subprocess.run([sys.executable, ROOT / f"examples/python/{name}.py", str(folder)],
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+@pytest.mark.parametrize("name", ["_read", "_write", "adapters.text_pair"])
+def test_docstrings_of_the_modules_of_iac(name):
+    module = importlib.import_module(f"tarn.iac.{name}")
+    result = doctest.testmod(module)
+    assert result.failed == 0 and result.attempted > 0
