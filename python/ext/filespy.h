@@ -2,6 +2,8 @@
 #ifndef FILESPY_H
 #define FILESPY_H
 
+#include <stdatomic.h>
+
 #include "tarnpy.h"
 
 /* The second halves of tarnpy_add_gnz and tarnpy_add_iac. */
@@ -24,8 +26,13 @@ typedef struct tarnpy_problems {
 void tarnpy_problems_add(void *problems, const tarn_error *what);
 PyObject *tarnpy_problems_list(tarnpy_problems *problems);
 
-/* A tarn_progress that lets Ctrl-C end the work. */
-int tarnpy_interrupted(void *unused, uint64_t done, uint64_t total);
+/* Does work in a thread of its own, without the GIL, while this one looks for signals.
+ * Where a handler raises, *stop is set, and the exception is there when the work has
+ * ended. */
+void tarnpy_run(void (*work)(void *), void *context, atomic_bool *stop);
+
+/* A tarn_progress for such work; its context is stop. */
+int tarnpy_stopped(void *stop, uint64_t done, uint64_t total);
 
 /* tarnpy_raise for what opening a path (bytes) said; a folder is IsADirectoryError. */
 PyObject *tarnpy_raise_open(tarnpy_state *state, PyObject *path, const tarn_error *err);

@@ -308,8 +308,8 @@ static PyObject *gnz_open(PyObject *module, PyObject *args)
         Py_DECREF(path);
         return NULL;
     }
-    TARNPY_UNLOCKED(status,
-                    tarn_gnz_open(PyBytes_AsString(path), &options, &f->gnz, &err));
+    const char *name = PyBytes_AsString(path);
+    TARNPY_UNLOCKED(status, tarn_gnz_open(name, &options, &f->gnz, &err));
     if (status != TARN_OK) {
         f->gnz = NULL;
         Py_CLEAR(f);
@@ -319,30 +319,47 @@ static PyObject *gnz_open(PyObject *module, PyObject *args)
     return (PyObject *)f;
 }
 
+typedef struct verification {
+    const char *name;
+    tarn_gnz_verify_options options;
+    tarn_gnz_report report;
+    tarn_status status;
+    tarn_error err;
+} verification;
+
+static void do_verify(void *context)
+{
+    verification *v = context;
+    v->status = tarn_gnz_verify(v->name, &v->options, &v->report, &v->err);
+}
+
 static PyObject *gnz_verify(PyObject *module, PyObject *args)
 {
-    tarn_gnz_verify_options options = TARN_GNZ_VERIFY_OPTIONS_INIT;
-    tarnpy_problems problems = {0};
-    tarn_gnz_report r = {0};
+    verification v = {.options = TARN_GNZ_VERIFY_OPTIONS_INIT};
     PyObject *path;
+    tarnpy_problems problems = {0};
+    atomic_bool stop = false;
     int repair;
-    tarn_error err;
-    tarn_status status;
     if (!PyArg_ParseTuple(args, "O&p", tarnpy_path, &path, &repair)) return NULL;
-    options.repair = repair;
-    options.problem = tarnpy_problems_add;
-    options.problem_context = &problems;
-    options.progress = tarnpy_interrupted;
-    TARNPY_UNLOCKED(status, tarn_gnz_verify(PyBytes_AsString(path), &options, &r, &err));
-    Py_DECREF(path);
+    v.name = PyBytes_AsString(path);
+    v.options.repair = repair;
+    v.options.problem = tarnpy_problems_add;
+    v.options.problem_context = &problems;
+    v.options.progress = tarnpy_stopped;
+    v.options.progress_context = &stop;
+    tarnpy_run(do_verify, &v, &stop);
     PyObject *list = tarnpy_problems_list(&problems);
-    if (status != TARN_OK || !list) {
+    if (v.status != TARN_OK && !PyErr_Occurred())
+        tarnpy_raise_open(tarnpy_module_state(module), path, &v.err);
+    Py_DECREF(path);
+    if (PyErr_Occurred()) {
         Py_XDECREF(list);
-        return status != TARN_OK ? tarnpy_raise(tarnpy_module_state(module), &err) : NULL;
+        return NULL;
     }
-    return Py_BuildValue("KKKKKN", (unsigned long long)r.arrays,
-                         (unsigned long long)r.bytes, (unsigned long long)r.checksummed,
-                         (unsigned long long)r.problems, (unsigned long long)r.repairs,
+    const tarn_gnz_report *r = &v.report;
+    return Py_BuildValue("KKKKKN", (unsigned long long)r->arrays,
+                         (unsigned long long)r->bytes, (unsigned long long)r->checksummed,
+                         (unsigned long long)r->problems, (unsigned long long)r->repairs,
                          list);
 }
 

@@ -275,7 +275,6 @@ static PyObject *gnz_write(PyObject *module, PyObject *args)
     o.overwrite = overwrite;
     o.checksums = checksums;
     o.no_sync = !sync;
-    o.progress = tarnpy_interrupted;
     gnz_writer *w = TARNPY_NEW(gnz_writer, state->gnz_writer_type);
     tarn_status status = TARN_OK;
     const char *name = PyBytes_AsString(path);

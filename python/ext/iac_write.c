@@ -11,6 +11,7 @@
  * (version, codec, level, encoded, overwrite, sync). */
 typedef struct target {
     PyObject *path;
+    const char *name;
     struct ArrowArrayStream slides, index;
     tarn_iac_write_options options;
 } target;
@@ -43,6 +44,7 @@ static bool target_parse(target *t, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&zOOO", tarnpy_path, &t->path, &t->options.header,
                           &slides, &index, &options))
         return false;
+    t->name = PyBytes_AsString(t->path);
     if (parse_options(options, &t->options) &&
         tarnpy_stream_from(slides, &t->slides) == 0 &&
         tarnpy_stream_from(index, &t->index) == 0)
@@ -148,9 +150,8 @@ static PyObject *iac_write(PyObject *module, PyObject *args)
     if (!target_parse(&t, args)) return NULL;
     pack_writer *w = TARNPY_NEW(pack_writer, state->pack_writer_type);
     if (w) {
-        TARNPY_UNLOCKED(status,
-                        tarn_iac_writer_open(PyBytes_AsString(t.path), &t.slides,
-                                             &t.index, &t.options, &w->writer, &err));
+        TARNPY_UNLOCKED(status, tarn_iac_writer_open(t.name, &t.slides, &t.index,
+                                                     &t.options, &w->writer, &err));
         if (status != TARN_OK) {
             w->writer = NULL;
             Py_CLEAR(w);
@@ -212,9 +213,8 @@ static PyObject *iac_build(PyObject *module, PyObject *args)
         return NULL;
     bool good = payloads_get(&p, items);
     if (good)
-        TARNPY_UNLOCKED(status,
-                        tarn_iac_build(PyBytes_AsString(t.path), &t.slides, &t.index,
-                                       p.data, p.sizes, p.count, &t.options, &err));
+        TARNPY_UNLOCKED(status, tarn_iac_build(t.name, &t.slides, &t.index, p.data,
+                                               p.sizes, p.count, &t.options, &err));
     payloads_free(&p);
     target_reset(&t);
     return good ? answer(module, status, &err) : NULL;
@@ -230,9 +230,9 @@ static PyObject *iac_build_segment(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!y*", &PyTuple_Type, &about, &data)) return NULL;
     bool good = target_parse(&t, about);
     if (good) {
-        TARNPY_UNLOCKED(
-            status, tarn_iac_build_segment(PyBytes_AsString(t.path), &t.slides, &t.index,
-                                           data.buf, (size_t)data.len, &t.options, &err));
+        TARNPY_UNLOCKED(status,
+                        tarn_iac_build_segment(t.name, &t.slides, &t.index, data.buf,
+                                               (size_t)data.len, &t.options, &err));
         target_reset(&t);
     }
     PyBuffer_Release(&data);
@@ -249,11 +249,12 @@ static PyObject *iac_build_segment_file(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O&K", &PyTuple_Type, &about, tarnpy_path, &file,
                           &length))
         return NULL;
+    const char *data = PyBytes_AsString(file);
     bool good = target_parse(&t, about);
     if (good) {
-        TARNPY_UNLOCKED(status, tarn_iac_build_segment_file(
-                                    PyBytes_AsString(t.path), &t.slides, &t.index,
-                                    PyBytes_AsString(file), length, &t.options, &err));
+        TARNPY_UNLOCKED(status,
+                        tarn_iac_build_segment_file(t.name, &t.slides, &t.index, data,
+                                                    length, &t.options, &err));
         target_reset(&t);
     }
     Py_DECREF(file);
@@ -263,28 +264,46 @@ static PyObject *iac_build_segment_file(PyObject *module, PyObject *args)
 /* --- Whole packs
  * --------------------------------------------------------------------------- */
 
+typedef struct verification {
+    const char *name;
+    tarn_iac_verify_options options;
+    tarn_iac_report report;
+    tarn_status status;
+    tarn_error err;
+} verification;
+
+static void do_verify(void *context)
+{
+    verification *v = context;
+    v->status = tarn_iac_verify(v->name, &v->options, &v->report, &v->err);
+}
+
 static PyObject *iac_verify(PyObject *module, PyObject *args)
 {
-    tarn_iac_verify_options options = TARN_IAC_VERIFY_OPTIONS_INIT;
-    tarnpy_problems problems = {0};
-    tarn_iac_report r = {0};
+    verification v = {.options = TARN_IAC_VERIFY_OPTIONS_INIT};
     PyObject *path;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "O&I", tarnpy_path, &path, &options.threads)) return NULL;
-    options.problem = tarnpy_problems_add;
-    options.problem_context = &problems;
-    options.progress = tarnpy_interrupted;
-    TARNPY_UNLOCKED(status, tarn_iac_verify(PyBytes_AsString(path), &options, &r, &err));
-    Py_DECREF(path);
+    tarnpy_problems problems = {0};
+    atomic_bool stop = false;
+    if (!PyArg_ParseTuple(args, "O&I", tarnpy_path, &path, &v.options.threads))
+        return NULL;
+    v.name = PyBytes_AsString(path);
+    v.options.problem = tarnpy_problems_add;
+    v.options.problem_context = &problems;
+    v.options.progress = tarnpy_stopped;
+    v.options.progress_context = &stop;
+    tarnpy_run(do_verify, &v, &stop);
     PyObject *list = tarnpy_problems_list(&problems);
-    if (status != TARN_OK || !list) {
+    if (v.status != TARN_OK && !PyErr_Occurred())
+        tarnpy_raise_open(tarnpy_module_state(module), path, &v.err);
+    Py_DECREF(path);
+    if (PyErr_Occurred()) {
         Py_XDECREF(list);
-        return status != TARN_OK ? answer(module, status, &err) : NULL;
+        return NULL;
     }
-    return Py_BuildValue("KKKKN", (unsigned long long)r.records,
-                         (unsigned long long)r.checksummed, (unsigned long long)r.bytes,
-                         (unsigned long long)r.problems, list);
+    const tarn_iac_report *r = &v.report;
+    return Py_BuildValue("KKKKN", (unsigned long long)r->records,
+                         (unsigned long long)r->checksummed, (unsigned long long)r->bytes,
+                         (unsigned long long)r->problems, list);
 }
 
 static PyObject *iac_upgrade(PyObject *module, PyObject *args)
@@ -296,8 +315,8 @@ static PyObject *iac_upgrade(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&O&p", tarnpy_path, &from, tarnpy_path, &to,
                           &overwrite))
         return NULL;
-    TARNPY_UNLOCKED(status, tarn_iac_upgrade(PyBytes_AsString(from), PyBytes_AsString(to),
-                                             overwrite, &err));
+    const char *old = PyBytes_AsString(from), *new = PyBytes_AsString(to);
+    TARNPY_UNLOCKED(status, tarn_iac_upgrade(old, new, overwrite, &err));
     Py_DECREF(from);
     Py_DECREF(to);
     return answer(module, status, &err);
@@ -312,10 +331,9 @@ static PyObject *iac_rewrite(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&O&zO", tarnpy_path, &from, tarnpy_path, &to, &o.header,
                           &options))
         return NULL;
+    const char *old = PyBytes_AsString(from), *new = PyBytes_AsString(to);
     bool good = parse_options(options, &o);
-    if (good)
-        TARNPY_UNLOCKED(status, tarn_iac_rewrite(PyBytes_AsString(from),
-                                                 PyBytes_AsString(to), &o, &err));
+    if (good) TARNPY_UNLOCKED(status, tarn_iac_rewrite(old, new, &o, &err));
     Py_DECREF(from);
     Py_DECREF(to);
     return good ? answer(module, status, &err) : NULL;
@@ -326,8 +344,9 @@ static PyObject *iac_is_pack(PyObject *module, PyObject *args)
     PyObject *path;
     bool is;
     if (!PyArg_ParseTuple(args, "O&", tarnpy_path, &path)) return NULL;
+    const char *name = PyBytes_AsString(path);
     Py_BEGIN_ALLOW_THREADS;
-    is = tarn_iac_is_pack(PyBytes_AsString(path));
+    is = tarn_iac_is_pack(name);
     Py_END_ALLOW_THREADS;
     Py_DECREF(path);
     return PyBool_FromLong(is);

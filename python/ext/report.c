@@ -3,9 +3,11 @@
 #include "filespy.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 void tarnpy_problems_add(void *context, const tarn_error *what)
 {
@@ -42,13 +44,67 @@ PyObject *tarnpy_raise_open(tarnpy_state *state, PyObject *path, const tarn_erro
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AsString(path));
 }
 
-/* Only the main thread's signals are looked at; from another thread this does nothing. */
-int tarnpy_interrupted(void *unused, uint64_t done, uint64_t total)
+/* --- Work that Ctrl-C ends ------------------------------------------------------------
+ */
+
+typedef struct job {
+    void (*work)(void *);
+    void *context;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+} job;
+
+static void *run_job(void *argument)
 {
-    PyGILState_STATE lock = PyGILState_Ensure();
-    int stop = PyErr_CheckSignals();
-    PyGILState_Release(lock);
-    return stop;
+    job *j = argument;
+    j->work(j->context);
+    pthread_mutex_lock(&j->lock);
+    j->done = true;
+    pthread_cond_signal(&j->changed);
+    pthread_mutex_unlock(&j->lock);
+    return NULL;
+}
+
+static bool wait_for_job(job *j, long milliseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += milliseconds * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&j->lock);
+    if (!j->done) pthread_cond_timedwait(&j->changed, &j->lock, &until);
+    bool done = j->done;
+    pthread_mutex_unlock(&j->lock);
+    return done;
+}
+
+void tarnpy_run(void (*work)(void *), void *context, atomic_bool *stop)
+{
+    enum { LOOK_EVERY_MS = 50 };
+    job j = {work, context, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    pthread_t thread;
+    bool done;
+    if (pthread_create(&thread, NULL, run_job, &j) != 0) {
+        Py_BEGIN_ALLOW_THREADS;
+        work(context);
+        Py_END_ALLOW_THREADS;
+        return;
+    }
+    do {
+        Py_BEGIN_ALLOW_THREADS;
+        done = wait_for_job(&j, LOOK_EVERY_MS);
+        Py_END_ALLOW_THREADS;
+        if (!done && !atomic_load(stop) && PyErr_CheckSignals() != 0)
+            atomic_store(stop, true);
+    } while (!done);
+    pthread_join(thread, NULL);
+}
+
+int tarnpy_stopped(void *stop, uint64_t done, uint64_t total)
+{
+    return atomic_load((atomic_bool *)stop);
 }
 
 PyObject *tarnpy_shape(const uint64_t *shape, unsigned ndim)

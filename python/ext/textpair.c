@@ -81,13 +81,13 @@ static PyObject *textpair_build(PyObject *module, PyObject *args)
         return NULL;
     o.style = style ? TARN_TEXTPAIR_00 : TARN_TEXTPAIR_01;
     o.overwrite = overwrite;
+    const char *name = PyBytes_AsString(path);
     size_t count = (size_t)PyTuple_Size(tuple);
     tarn_textpair_patient *patients = PyMem_Calloc(count + 1, sizeof *patients);
     tarn_textpair_doc *docs = PyMem_Calloc(count_docs(tuple) + 1, sizeof *docs);
     bool good = patients && docs && patients_get(tuple, patients, docs);
     if (good)
-        TARNPY_UNLOCKED(status, tarn_textpair_build(PyBytes_AsString(path), patients,
-                                                    count, &o, &err));
+        TARNPY_UNLOCKED(status, tarn_textpair_build(name, patients, count, &o, &err));
     PyMem_Free(patients);
     PyMem_Free(docs);
     Py_DECREF(path);

@@ -151,6 +151,7 @@ class GnzReader(Mapping[str, Any]):
         others may shorten the file meanwhile."""
         self.fpath = _pathlib.Path(fpath)
         self._mapped = mapped
+        self._resolved = self.fpath.resolve()
         self._file: _tarn.GnzFile | None = _tarn.gnz_open(self.fpath, mapped)
         self._infos = {entry[0]: ArrayInfo(*entry) for entry in self._file.entries()}
         self._numbers = {name: number for number, name in enumerate(self._infos)}
@@ -190,7 +191,7 @@ class GnzReader(Mapping[str, Any]):
         array = np.ndarray.__new__(np.memmap, info.shape, np.dtype(info.dtype), memory, 0, None,
                                    info.order)
         array._mmap = memory
-        array.filename = self.fpath.resolve()
+        array.filename = self._resolved
         array.offset = info.offset
         array.mode = mode
         return array  # type: ignore[no-any-return]

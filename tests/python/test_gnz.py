@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import pickle
+import signal
 import struct
 import subprocess
 import sys
@@ -382,6 +383,32 @@ def test_checksums_are_kept_and_verified(folder):
     f.array("x", "r+")[7] = 0
     report = tarn.gnz.verify("a.gnz")
     assert report.problems == 1 and "x" in report.texts[0]
+
+
+def test_verification_ends_when_a_signal_handler_raises(folder):
+    class Enough(Exception):
+        pass
+
+    def handler(number, frame):
+        raise Enough
+
+    size = 1 << 29
+    header = json.dumps({"version": 1, "metadata": {"__tarn__": {"arrays": {"x": {
+        "crc32c": "00000000"}}}}, "arrays": {"x": {"offset": PAGE, "shape": [size],
+                                                   "dtype": "|u1", "order": "C"}}}).encode()
+    with open("sparse.gnz", "wb") as f:
+        f.write(b"GNZ1" + struct.pack("<I", len(header)) + header)
+        f.truncate(PAGE + size)
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    try:
+        with pytest.raises(Enough):
+            tarn.gnz.verify("sparse.gnz")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        os.unlink("sparse.gnz")
+    assert threading.active_count() == 1
 
 
 def test_update_adds_arrays_and_rows_in_place(folder):
