@@ -20,6 +20,7 @@
 #ifndef TARN_DATASET_H
 #define TARN_DATASET_H
 
+#include <tarn/array.h>
 #include <tarn/base.h>
 #include <tarn/fold.h>
 #include <tarn/index.h>
@@ -148,6 +149,40 @@ TARN_API void tarn_dataset_release_sample(const tarn_dataset *dataset, tarn_view
 TARN_API TARN_CHECKED tarn_status tarn_dataset_size(tarn_dataset *dataset,
                                                     uint64_t sample, uint32_t field,
                                                     uint64_t *out, tarn_error *err);
+
+/* What the bytes of a field are. */
+typedef enum tarn_form {
+    TARN_FORM_NAMED = 0,   /* what its name says: tarn_codecs_decode */
+    TARN_FORM_BYTES = 1,   /* bytes: the payload of a pack's record */
+    TARN_FORM_TEXT = 2,    /* UTF-8: _key, _shard */
+    TARN_FORM_JSON = 3,    /* a column of a pack */
+    TARN_FORM_INTEGER = 4, /* decimal digits: _idx, a column of integers of 64 bits; or
+                              "null" in a column */
+    TARN_FORM_REAL = 5,    /* a number as JSON has it, or "null": a column of floats */
+    TARN_FORM_ARRAY = 6    /* elements one behind the other: a row of an array file */
+} tarn_form;
+
+typedef struct tarn_field_form {
+    tarn_form form;
+    tarn_dtype dtype; /* ARRAY */
+    unsigned ndim;    /* ARRAY: of one row; 0 for one number */
+    uint64_t shape[TARN_MAX_DIMS];
+} tarn_field_form;
+
+/* Of one sample's field, because the sources of a mix may differ. The same errors as
+ * tarn_dataset_get where a source of a mix has no such field. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_form(const tarn_dataset *dataset,
+                                                    uint64_t sample, uint32_t field,
+                                                    tarn_field_form *out,
+                                                    tarn_error *err);
+
+/* The file that a field of a sample lies in, borrowed, and where it begins there;
+ * TARN_NO_OFFSET where it has no place of its own, such as a column's value. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_where(tarn_dataset *dataset,
+                                                     uint64_t sample, uint32_t field,
+                                                     const char **out_path,
+                                                     uint64_t *out_offset,
+                                                     tarn_error *err);
 
 /* Many pieces one behind the other: piece i is data[offsets[i]] up to
  * data[offsets[i + 1]]. Begins as all zero, is used again and again, freed by reset. */
@@ -382,6 +417,9 @@ TARN_API TARN_CHECKED tarn_status tarn_views_choose(const tarn_views *views,
                                                     uint64_t epoch, uint64_t sample,
                                                     uint32_t *out_fields,
                                                     tarn_error *err);
+
+/* The templates; NULL past the last. */
+TARN_API const char *tarn_views_template(const tarn_views *views, size_t number);
 
 /* What slots are filled with, sorted; NULL past the last. */
 TARN_API const char *tarn_views_prefix(const tarn_views *views, size_t number);

@@ -17,6 +17,7 @@
 #include <tarn/iac.h>
 #include <tarn/image.h>
 #include <tarn/index.h>
+#include <tarn/loader.h>
 #include <tarn/order.h>
 #include <tarn/samples.h>
 #include <tarn/source.h>

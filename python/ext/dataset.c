@@ -127,79 +127,8 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
     return result;
 }
 
-PyDoc_STRVAR(row_types_doc,
-             "row_types(path)\n--\n\nThe arrays of an array file: a dict of "
-             "name to (type of elements, shape of a row).");
-
-static PyObject *row_type(const tarn_gnz_info *info)
-{
-    char text[TARN_DTYPE_TEXT_MAX];
-    unsigned rest = info->ndim > 0 ? info->ndim - 1 : 0;
-    PyObject *shape = PyTuple_New((Py_ssize_t)rest);
-    for (unsigned i = 0; shape && i < rest; i++)
-        PyTuple_SetItem(shape, (Py_ssize_t)i,
-                        PyLong_FromUnsignedLongLong(info->shape[i + 1]));
-    if (!shape || PyErr_Occurred()) {
-        Py_XDECREF(shape);
-        return NULL;
-    }
-    return Py_BuildValue("sN", tarn_dtype_text(info->dtype, text), shape);
-}
-
-static PyObject *row_types(PyObject *module, PyObject *argument)
-{
-    tarnpy_state *state = tarnpy_module_state(module);
-    PyObject *path = NULL;
-    tarn_gnz *gnz = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!tarnpy_path(argument, &path)) return NULL;
-    const char *name = PyBytes_AsString(path);
-    TARNPY_UNLOCKED(status, tarn_gnz_open(name, NULL, &gnz, &err));
-    Py_DECREF(path);
-    if (status != TARN_OK) return tarnpy_raise(state, &err);
-    PyObject *result = PyDict_New();
-    for (size_t i = 0; result && i < tarn_gnz_count(gnz); i++) {
-        tarn_gnz_info info;
-        PyObject *item = NULL;
-        if (tarn_gnz_info_get(gnz, i, &info, &err) == TARN_OK) item = row_type(&info);
-        if (!item || PyDict_SetItemString(result, info.name, item) != 0) Py_CLEAR(result);
-        Py_XDECREF(item);
-    }
-    tarn_gnz_close(gnz);
-    return result;
-}
-
 /* --- Dataset: making -----------------------------------------------------------------
  */
-
-/* (type of elements, shape) as an array without data. */
-static int row_plan(tarnpy_state *state, PyObject *item, tarnpy_plan *plan)
-{
-    const char *type;
-    PyObject *shape;
-    uint64_t sides[TARN_MAX_DIMS];
-    tarn_dtype dtype;
-    tarn_error err;
-    if (!PyArg_ParseTuple(item, "sO", &type, &shape)) return -1;
-    Py_ssize_t ndim = PyTuple_Size(shape);
-    if (ndim < 0 || ndim > TARN_MAX_DIMS) return -1;
-    for (Py_ssize_t i = 0; i < ndim; i++)
-        sides[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(shape, i));
-    if (PyErr_Occurred()) return -1;
-    plan->row = PyMem_Calloc(1, sizeof *plan->row);
-    if (!plan->row) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    if (tarn_dtype_parse(type, strlen(type), &dtype, &err) != TARN_OK ||
-        tarn_array_init(plan->row, NULL, dtype, (unsigned)ndim, sides, &err) != TARN_OK) {
-        tarnpy_raise(state, &err);
-        return -1;
-    }
-    plan->kind = TARNPY_PLAN_ROW;
-    return 0;
-}
 
 static int named_plan(const char *name, tarnpy_plan *plan)
 {
@@ -208,9 +137,10 @@ static int named_plan(const char *name, tarnpy_plan *plan)
         tarnpy_plan_kind kind;
         bool heavy;
     } known[] = {
-        {"view", TARNPY_PLAN_VIEW, false},     {"bytes", TARNPY_PLAN_BYTES, false},
-        {"decode", TARNPY_PLAN_DECODE, false}, {"image", TARNPY_PLAN_DECODE, true},
-        {"json", TARNPY_PLAN_JSON, false},
+        {"view", TARNPY_PLAN_VIEW, false},
+        {"bytes", TARNPY_PLAN_BYTES, false},
+        {"decode", TARNPY_PLAN_DECODE, false},
+        {"image", TARNPY_PLAN_DECODE, true},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(known[i].name, name) != 0) continue;
@@ -222,7 +152,7 @@ static int named_plan(const char *name, tarnpy_plan *plan)
     return -1;
 }
 
-static int make_plan(tarnpy_dataset *self, Py_ssize_t i)
+static int make_plan(tarnpy_dataset *self, Py_ssize_t i, bool formed)
 {
     tarnpy_plan *plan = &self->plans[i];
     PyObject *item = PyTuple_GetItem(self->plan_items, i);
@@ -230,7 +160,7 @@ static int make_plan(tarnpy_dataset *self, Py_ssize_t i)
     plan->name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(self->names, i), NULL);
     if (!plan->name || !item || !finish) return -1;
     plan->finish = finish == Py_None ? NULL : finish;
-    if (PyTuple_Check(item)) return row_plan(self->state, item, plan);
+    plan->formed = formed || plan->name[0] == '_';
     if (PyUnicode_Check(item)) {
         const char *name = PyUnicode_AsUTF8AndSize(item, NULL);
         return name ? named_plan(name, plan) : -1;
@@ -250,8 +180,10 @@ static int make_plans(tarnpy_dataset *self)
         return -1;
     }
     self->n_names = (size_t)count;
+    tarn_dataset_info info;
+    tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info);
     for (Py_ssize_t i = 0; i < count; i++)
-        if (make_plan(self, i) != 0) return -1;
+        if (make_plan(self, i, info.kind != TARN_DATASET_FOLD) != 0) return -1;
     return 0;
 }
 
@@ -322,8 +254,6 @@ static void dataset_dealloc(PyObject *object)
 {
     tarnpy_dataset *self = (tarnpy_dataset *)object;
     PyObject_GC_UnTrack(object);
-    for (size_t i = 0; self->names && i < (size_t)PyTuple_Size(self->names); i++)
-        if (self->plans) PyMem_Free(self->plans[i].row);
     PyMem_Free(self->plans);
     dataset_clear(object);
     Py_XDECREF(self->order);
@@ -531,7 +461,6 @@ static PyType_Spec dataset_spec = {
 static PyMethodDef functions[] = {
     {"open_dataset", (PyCFunction)(void (*)(void))open_dataset,
      METH_VARARGS | METH_KEYWORDS, open_doc},
-    {"row_types", row_types, METH_O, row_types_doc},
     {NULL, NULL, 0, NULL},
 };
 

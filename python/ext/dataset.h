@@ -22,8 +22,6 @@ typedef enum tarnpy_plan_kind {
     TARNPY_PLAN_VIEW,
     TARNPY_PLAN_BYTES,
     TARNPY_PLAN_DECODE,
-    TARNPY_PLAN_JSON,
-    TARNPY_PLAN_ROW, /* elements of a known type and shape */
     TARNPY_PLAN_CALL
 } tarnpy_plan_kind;
 
@@ -32,8 +30,8 @@ typedef struct tarnpy_plan {
     const char *name; /* of the field, for the codecs; borrowed from names */
     PyObject *call;   /* CALL: what makes the value of the bytes */
     PyObject *finish; /* what the value goes through, or NULL */
-    tarn_array *row;  /* ROW: without data */
     bool heavy;       /* decoding takes long enough to let others run */
+    bool formed;      /* the dataset says what it is, not the name alone */
 } tarnpy_plan;
 
 typedef struct tarnpy_dataset {

@@ -12,32 +12,50 @@
 /* --- Values ---------------------------------------------------------------------------
  */
 
-/* The codecs do not know where their bytes come from: this is added here. */
-static PyObject *raise_decode(tarnpy_dataset *self, const tarnpy_plan *plan,
-                              uint64_t number, const tarn_error *why)
+/* A field of a sample, and where the value comes from. */
+typedef struct source {
+    tarnpy_dataset *dataset;
+    const tarnpy_plan *plan;
+    uint64_t sample;
+    uint32_t field;
+} source;
+
+static tarn_dataset *set_of(const source *from)
 {
-    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    return ((tarnpy_handle *)from->dataset->handle)->set;
+}
+
+/* The codecs do not know where their bytes come from: this is added here. */
+static PyObject *raise_decode(const source *from, const tarn_error *why)
+{
     tarn_error err = *why, ignored;
     tarn_text key = {NULL, 0, 0};
     const char *path = NULL;
+    uint64_t offset;
     char name[128], field[128];
-    if (tarn_dataset_key(set, number, &key, &ignored) != TARN_OK) key.size = 0;
+    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) != TARN_OK)
+        key.size = 0;
     tarn_printable(name, sizeof name, key.size ? key.data : "", key.size);
-    tarn_printable(field, sizeof field, plan->name, strlen(plan->name));
+    tarn_printable(field, sizeof field, from->plan->name, strlen(from->plan->name));
+    tarn_text_reset(&key);
     int used =
         snprintf(err.message, sizeof err.message, "sample %s: field %s: ", name, field);
     snprintf(err.message + used, sizeof err.message - (size_t)used, "%.700s",
              why->message);
-    if (!err.path[0] &&
-        tarn_dataset_shard(set, number, NULL, &path, &ignored) == TARN_OK && path)
-        snprintf(err.path, sizeof err.path, "%s", path);
-    tarn_text_reset(&key);
-    return tarnpy_raise(self->state, &err);
+    if (!err.path[0] && tarn_dataset_where(set_of(from), from->sample, from->field, &path,
+                                           &offset, &ignored) == TARN_OK) {
+        snprintf(err.path, sizeof err.path, "%s", path ? path : "");
+        if (offset == TARN_NO_OFFSET)
+            err.offset = offset;
+        else if (err.offset != TARN_NO_OFFSET)
+            err.offset += offset;
+    }
+    return tarnpy_raise(from->dataset->state, &err);
 }
 
-static PyObject *decoded(tarnpy_dataset *self, const tarnpy_plan *plan, uint64_t number,
-                         tarn_view *view)
+static PyObject *decoded(const source *from, tarn_view *view)
 {
+    const tarnpy_plan *plan = from->plan;
     tarn_value value;
     tarn_error err;
     tarn_status status;
@@ -47,25 +65,26 @@ static PyObject *decoded(tarnpy_dataset *self, const tarnpy_plan *plan, uint64_t
     else
         status = tarn_codecs_decode(NULL, plan->name, view->data, view->size, NULL,
                                     &value, &err);
-    if (status == TARN_OK) return tarnpy_value(self->state, &value, view, self->handle);
+    if (status == TARN_OK)
+        return tarnpy_value(from->dataset->state, &value, view, from->dataset->handle);
     tarn_view_release(view);
-    return raise_decode(self, plan, number, &err);
-}
-
-static PyObject *json_of(tarnpy_dataset *self, tarn_view *view)
-{
-    tarn_value value = tarn_value_json((const char *)view->data, view->size);
-    return tarnpy_value(self->state, &value, view, self->handle);
+    return raise_decode(from, &err);
 }
 
 /* A row of an array file; one without dimensions is a number. */
-static PyObject *row_of(tarnpy_dataset *self, const tarnpy_plan *plan, tarn_view *view)
+static PyObject *row_of(const source *from, const tarn_field_form *form, tarn_view *view)
 {
-    tarn_array array = *plan->row;
-    array.data = (void *)(uintptr_t)view->data;
-    PyObject *keeper = tarnpy_keeper(self->state, view, NULL, self->handle);
+    tarnpy_state *state = from->dataset->state;
+    tarn_array array;
+    tarn_error err;
+    if (tarn_array_init(&array, (void *)(uintptr_t)view->data, form->dtype, form->ndim,
+                        form->shape, &err) != TARN_OK) {
+        tarn_view_release(view);
+        return tarnpy_raise(state, &err);
+    }
+    PyObject *keeper = tarnpy_keeper(state, view, NULL, from->dataset->handle);
     if (!keeper) return NULL;
-    PyObject *result = tarnpy_ndarray(self->state, &array, false, keeper);
+    PyObject *result = tarnpy_ndarray(state, &array, false, keeper);
     Py_DECREF(keeper);
     if (!result || array.ndim > 0) return result;
     PyObject *nothing = PyTuple_New(0);
@@ -73,6 +92,29 @@ static PyObject *row_of(tarnpy_dataset *self, const tarnpy_plan *plan, tarn_view
     Py_XDECREF(nothing);
     Py_DECREF(result);
     return number;
+}
+
+static PyObject *bytes_of(tarn_view *view);
+
+/* A field whose name does not say what it is. */
+static PyObject *formed(const source *from, tarn_view *view)
+{
+    tarn_field_form form;
+    tarn_error err;
+    tarn_value value = tarn_value_json((const char *)view->data, view->size);
+    if (tarn_dataset_form(set_of(from), from->sample, from->field, &form, &err) !=
+        TARN_OK) {
+        tarn_view_release(view);
+        return tarnpy_raise_key(from->dataset->state, &err);
+    }
+    if (form.form == TARN_FORM_NAMED) return decoded(from, view);
+    if (form.form == TARN_FORM_BYTES) return bytes_of(view);
+    if (form.form == TARN_FORM_ARRAY) return row_of(from, &form, view);
+    if (form.form != TARN_FORM_TEXT)
+        return tarnpy_value(from->dataset->state, &value, view, from->dataset->handle);
+    PyObject *text = tarnpy_text((const char *)view->data, view->size);
+    tarn_view_release(view);
+    return text;
 }
 
 static PyObject *bytes_of(tarn_view *view)
@@ -93,25 +135,19 @@ static PyObject *called(const tarnpy_plan *plan, tarn_view *view)
 }
 
 /* The view is taken over. */
-static PyObject *value_of(tarnpy_dataset *self, const tarnpy_plan *plan, uint64_t number,
-                          tarn_view *view)
+static PyObject *value_of(const source *from, tarn_view *view)
 {
+    const tarnpy_plan *plan = from->plan;
     PyObject *value = NULL;
     switch (plan->kind) {
     case TARNPY_PLAN_VIEW:
-        value = tarnpy_view(self->state, view, self->handle);
+        value = tarnpy_view(from->dataset->state, view, from->dataset->handle);
         break;
     case TARNPY_PLAN_BYTES:
         value = bytes_of(view);
         break;
     case TARNPY_PLAN_DECODE:
-        value = decoded(self, plan, number, view);
-        break;
-    case TARNPY_PLAN_JSON:
-        value = json_of(self, view);
-        break;
-    case TARNPY_PLAN_ROW:
-        value = row_of(self, plan, view);
+        value = plan->formed ? formed(from, view) : decoded(from, view);
         break;
     case TARNPY_PLAN_CALL:
         value = called(plan, view);
@@ -144,8 +180,8 @@ static int put(PyObject *dict, PyObject *name, PyObject *value)
     return failed;
 }
 
-static PyObject *fill(tarnpy_dataset *self, uint64_t number, tarn_view *views,
-                      const tarn_text *key)
+static PyObject *fill(tarnpy_dataset *self, uint64_t number, const uint32_t *chosen,
+                      tarn_view *views, const tarn_text *key)
 {
     PyObject *dict = PyDict_New();
     if (!dict) return NULL;
@@ -153,7 +189,8 @@ static PyObject *fill(tarnpy_dataset *self, uint64_t number, tarn_view *views,
     for (size_t i = 0; !failed && i < self->n_names; i++) {
         if (!views[i].data) continue;
         PyObject *name = PyTuple_GetItem(self->names, (Py_ssize_t)i);
-        failed = put(dict, name, value_of(self, &self->plans[i], number, &views[i]));
+        source from = {self, &self->plans[i], number, chosen ? chosen[i] : (uint32_t)i};
+        failed = put(dict, name, value_of(&from, &views[i]));
         views[i] = (tarn_view)TARN_VIEW_INIT;
     }
     if (!failed) return dict;
@@ -189,7 +226,7 @@ static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
         TARNPY_UNLOCKED(status, fetch(self, number, chosen, views, &key, &err));
     else
         status = fetch(self, number, chosen, views, &key, &err);
-    PyObject *sample = status == TARN_OK ? fill(self, number, views, &key)
+    PyObject *sample = status == TARN_OK ? fill(self, number, chosen, views, &key)
                                          : tarnpy_raise_key(self->state, &err);
     tarn_text_reset(&key);
     for (size_t i = 0; i < self->n_names; i++)

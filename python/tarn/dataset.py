@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 from . import _tarn
 from .errors import UsageError
 from .reading import Decoder, Reading
-from .recipe import Kinds, MixRecipe, Recipe, same
+from .recipe import MixRecipe, Recipe, same
 
 if TYPE_CHECKING:
     from typing import Self
@@ -96,7 +96,6 @@ class Dataset(_tarn.Dataset):
     _reading: Reading
     _ordering: dict[str, Any] | None
     _grouping: tuple[tuple[str, ...], bool, int] | None
-    _kinds: Kinds
 
     # --- Making ---
 
@@ -105,14 +104,13 @@ class Dataset(_tarn.Dataset):
               maps: tuple[Callable[[Any], Any], ...] = (),
               ordering: dict[str, Any] | _tarn._Indices | None = None,
               grouping: tuple[tuple[str, ...], bool, int] | None = None,
-              epoch: int = 0, kinds: Kinds | None = None) -> Self:
-        kinds = recipe.kinds(handle) if kinds is None else kinds
+              epoch: int = 0) -> Self:
         names = handle.fields()
         views = None
         if grouping is not None:
             names = grouping[0]
             views = _tarn.views(handle, *grouping)
-        plans = tuple(reading.plan(name, *kinds.get(name, ("fold", None))) for name in names)
+        plans = tuple(reading.plan(name) for name in names)
         finish = tuple(reading.finish(name, plan) for name, plan in zip(names, plans))
         order: _tarn.Order | _tarn._Indices | None
         if isinstance(ordering, dict):
@@ -122,7 +120,6 @@ class Dataset(_tarn.Dataset):
         self = cls.__new__(cls, handle, names, plans, finish, maps, order, views, epoch)
         self._recipe = recipe
         self._reading = reading
-        self._kinds = kinds
         self._ordering = ordering if isinstance(ordering, dict) else None
         self._grouping = grouping
         return self
@@ -133,7 +130,6 @@ class Dataset(_tarn.Dataset):
             "recipe": self._recipe, "handle": self._handle, "reading": self._reading,
             "maps": self._maps, "grouping": self._grouping, "epoch": self._epoch,
             "ordering": self._order if self._ordering is None else self._ordering,
-            "kinds": self._kinds,
         }
         parts.update(changes)
         return self._make(**parts)
@@ -342,13 +338,7 @@ class Dataset(_tarn.Dataset):
         computed from the seed, the epoch and the sample.
         """
         chosen = (tuple(templates), replace, (seed ^ _VIEWS_SEED) & (2**64 - 1))
-        kinds = dict(self._kinds)
-        for template in templates:
-            ending = "." + template.partition(".")[2]
-            for name, kind in self._kinds.items():
-                if name.endswith(ending):
-                    kinds.setdefault(template, kind)
-        return self._with(grouping=chosen, kinds=kinds)
+        return self._with(grouping=chosen)
 
     # --- Order ---
 
@@ -612,12 +602,9 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     for dataset in datasets:
         if dataset._order is not None or dataset._maps or dataset._grouping:
             raise UsageError("mix: give orders, groups and maps to the mix, not to its sources")
-    known: Kinds = {}
-    for dataset in reversed(datasets):
-        known.update(dataset._kinds)
     arguments = (None if weights is None else tuple(weights),
                  None if counts is None else tuple(counts), total or 0, end == "all",
                  None if fields is None else tuple(fields))
-    recipe = MixRecipe(tuple(dataset._recipe for dataset in datasets), arguments, known)
+    recipe = MixRecipe(tuple(dataset._recipe for dataset in datasets), arguments)
     handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)
     return Dataset._make(recipe, handle, datasets[0]._reading)

@@ -10,11 +10,9 @@ from .errors import UsageError
 __all__ = ["DECODERS", "Decoder", "Reading"]
 
 Decoder = Callable[[bytes], Any]
-Plan = Union[str, tuple[str, tuple[int, ...]], Decoder]
+Plan = Union[str, Decoder]
 
 IMAGES = frozenset({"image", "img", "jpeg", "jpg", "pgm", "png", "ppm", "webp"})
-_NUMBERS = frozenset({"_idx", "_fid", "_source"})
-_TEXTS = frozenset({"_key", "_name", "_shard", "_stem"})
 
 
 def extension(field: str) -> str:
@@ -23,10 +21,6 @@ def extension(field: str) -> str:
     while len(parts) > 1 and parts[-1] in ("gz", "zst"):
         parts.pop()
     return parts[-1]
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
 
 
 # --- Decoders that need Python; they are used where a caller names them, never by default ---
@@ -151,8 +145,8 @@ class Reading:
     def parts(self) -> tuple[Any, ...]:
         return self.decode, self.images, self.as_, self.decoders
 
-    def plan(self, field: str, kind: str, row: tuple[str, tuple[int, ...]] | None) -> Plan:
-        """What is done with a field of a file of that kind, whose rows are known or not."""
+    def plan(self, field: str) -> Plan:
+        """What is done with a field."""
         last = extension(field)
         decoder = self.decoders.get(field, self.decoders.get(last))
         if decoder is not None:
@@ -161,14 +155,6 @@ class Reading:
             return "view"
         if self.decode == "bytes":
             return "bytes"
-        if field in _NUMBERS:
-            return "json"
-        if field in _TEXTS:
-            return _text
-        if row is not None:
-            return row
-        if kind == "iac":
-            return "bytes" if field == "payload" else "json"
         return "image" if last in IMAGES else "decode"
 
     def finish(self, field: str, plan: Plan) -> Callable[[Any], Any] | None:

@@ -3,13 +3,11 @@ for travel, never the entries of an index."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from . import _tarn
 
 Step = tuple[str, tuple[Any, ...]]
-Row = tuple[str, tuple[int, ...]]
-Kinds = dict[str, tuple[str, Optional[Row]]]
 
 
 def _run(handle: _tarn._Handle, step: Step) -> tuple[_tarn._Handle, Any]:
@@ -45,12 +43,6 @@ class Recipe:
     def more(self, step: Step) -> Recipe:
         return Recipe(self.path, self.options, (*self.steps, step), self.shown)
 
-    def kinds(self, handle: _tarn._Handle) -> Kinds:
-        """What each field lies in, and the type and shape of its rows if that is an array file."""
-        kind = str(handle.info()["kind"])
-        rows = _tarn.row_types(self.path) if kind == "gnz" else {}
-        return {field: (kind, rows.get(field)) for field in handle.fields()}
-
     def parts(self) -> tuple[Any, ...]:
         return self.path, self.options, self.steps
 
@@ -70,14 +62,13 @@ class Recipe:
 class MixRecipe(Recipe):
     """Several recipes mixed into one, and the filters over that."""
 
-    __slots__ = ("arguments", "known", "sources")
+    __slots__ = ("arguments", "sources")
 
-    def __init__(self, sources: tuple[Recipe, ...], arguments: tuple[Any, ...], known: Kinds,
+    def __init__(self, sources: tuple[Recipe, ...], arguments: tuple[Any, ...],
                  steps: tuple[Step, ...] = ()) -> None:
         super().__init__("", {}, steps)
         self.sources = sources
         self.arguments = arguments
-        self.known = known
 
     def open(self) -> _tarn._Handle:
         handle = _tarn.mix(tuple(source.open() for source in self.sources), *self.arguments)
@@ -86,13 +77,10 @@ class MixRecipe(Recipe):
         return handle
 
     def more(self, step: Step) -> Recipe:
-        return MixRecipe(self.sources, self.arguments, self.known, (*self.steps, step))
-
-    def kinds(self, handle: _tarn._Handle) -> Kinds:
-        return self.known
+        return MixRecipe(self.sources, self.arguments, (*self.steps, step))
 
     def parts(self) -> tuple[Any, ...]:
-        return self.sources, self.arguments, self.known, self.steps
+        return self.sources, self.arguments, self.steps
 
     def name(self) -> str:
         return " + ".join(source.name() for source in self.sources)

@@ -54,6 +54,17 @@ TARN_CHECKED tarn_status tarn__alloc_items(size_t count, size_t size, void *out,
 #define TARN__DTYPE(order, kind, size) ((tarn_dtype){(order), (kind), (size)})
 #define TARN__U1                       TARN__DTYPE('|', 'u', 1)
 
+/* What a field's name stands for, for those who decode many. */
+typedef enum tarn__codec_class {
+    TARN__CODEC_NONE,   /* bytes; also lists of arrays, which no batch has room for */
+    TARN__CODEC_NUMBER, /* the built-in ones, not compressed: numbers */
+    TARN__CODEC_NPY,
+    TARN__CODEC_IMAGE, /* JPEG, PNG, WebP, PPM */
+    TARN__CODEC_OTHER  /* ask tarn_codecs_decode */
+} tarn__codec_class;
+
+tarn__codec_class tarn__codec_class_of(const tarn_codecs *codecs, const char *field);
+
 /* --- Images --------------------------------------------------------------------- */
 
 /* Pixels, rows one after the other, channels interleaved; 16-bit samples are native. */
@@ -164,6 +175,9 @@ TARN_CHECKED tarn_status tarn__inflate_into(const void *data, size_t size, void 
 
 TARN_CHECKED tarn_status tarn__npy_add(const tarn_array *array, tarn_bytes *out,
                                        tarn_error *err);
+/* The array inside, where it lies: perhaps not aligned, any byte order. */
+TARN_CHECKED tarn_status tarn__npy_find(const void *data, size_t size, tarn_array *out,
+                                        tarn_error *err);
 /* May point into data. */
 TARN_CHECKED tarn_status tarn__npy_decode(const void *data, size_t size,
                                           uint64_t max_size, tarn_value *out,

@@ -265,30 +265,38 @@ static bool lies_well(const void *data, tarn_dtype dtype)
     return (uintptr_t)data % unit == 0;
 }
 
-tarn_status tarn__npy_decode(const void *data, size_t size, uint64_t max_size,
-                             tarn_value *out, tarn_error *err)
+tarn_status tarn__npy_find(const void *data, size_t size, tarn_array *out,
+                           tarn_error *err)
 {
     const unsigned char *bytes = data;
     size_t begin, len;
-    tarn_array array;
     TARN_TRY(find_header(bytes, size, &begin, &len, err));
     const char *text = (const char *)bytes + begin;
     literal l = {.text = text, .at = text, .end = text + len, .err = err};
     TARN_TRY(read_header(&l));
-    TARN_TRY(tarn_array_init(&array, NULL, l.dtype, l.ndim, l.shape, err));
+    TARN_TRY(tarn_array_init(out, NULL, l.dtype, l.ndim, l.shape, err));
     size_t have = size - begin - len;
-    uint64_t need = tarn_array_bytes(&array);
+    uint64_t need = tarn_array_bytes(out);
     if (have != need)
         return tarn__fail(err, have < need ? TARN_ERR_TRUNCATED : TARN_ERR_FORMAT,
                           "an npy with %zu bytes behind its header, where its shape and "
                           "type need %llu",
                           have, (unsigned long long)need);
-    if (l.fortran) fortran_strides(&array);
-    array.data = (void *)(uintptr_t)(bytes + begin + len);
+    if (l.fortran) fortran_strides(out);
+    out->data = (void *)(uintptr_t)(bytes + begin + len);
+    return TARN_OK;
+}
+
+tarn_status tarn__npy_decode(const void *data, size_t size, uint64_t max_size,
+                             tarn_value *out, tarn_error *err)
+{
+    tarn_array array;
+    TARN_TRY(tarn__npy_find(data, size, &array, err));
     if (lies_well(array.data, array.dtype))
         return tarn__value_borrow_array(out, &array, err);
-    TARN_TRY(tarn__value_make_array(out, l.dtype, l.ndim, l.shape, max_size, err));
-    memcpy(out->arrays->data, array.data, need);
+    TARN_TRY(
+        tarn__value_make_array(out, array.dtype, array.ndim, array.shape, max_size, err));
+    memcpy(out->arrays->data, array.data, tarn_array_bytes(&array));
     array.data = out->arrays->data;
     memcpy(out->owned, &array, sizeof array);
     return TARN_OK;

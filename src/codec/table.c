@@ -192,6 +192,20 @@ static void look_up(const tarn_codecs *codecs, const char *field, request *r)
     r->found = true;
 }
 
+tarn__codec_class tarn__codec_class_of(const tarn_codecs *codecs, const char *field)
+{
+    request r;
+    look_up(codecs, field, &r);
+    if (r.own) return r.decode ? TARN__CODEC_OTHER : TARN__CODEC_NONE;
+    if (r.decode == tarn__decode_npz || r.decode == tarn__decode_tenbin)
+        return TARN__CODEC_NONE;
+    if (r.squeeze != TARN__PLAIN) return TARN__CODEC_OTHER;
+    if (!r.decode) return TARN__CODEC_NONE;
+    if (r.decode == tarn__decode_number) return TARN__CODEC_NUMBER;
+    if (r.decode == tarn__decode_npy) return TARN__CODEC_NPY;
+    return r.decode == tarn__decode_image ? TARN__CODEC_IMAGE : TARN__CODEC_OTHER;
+}
+
 /* --- Encoding ------------------------------------------------------------------- */
 
 static tarn_status encode_value(const request *r, const tarn_value *value,

@@ -280,6 +280,7 @@ tarn_status tarn_dataset_open(const char *path, const tarn_dataset_options *opti
     tarn__source *source;
     TARN__OPTIONS(tarn_dataset_options, o, TARN_DATASET_OPTIONS_INIT, options, err);
     TARN_TRY(open_source(path, &o, &source, err));
+    source->cold = o.cold;
     tarn_status status = tarn__dataset_new(source, o.fields, o.drop_twice, out, err);
     if (status != TARN_OK) tarn__source_release(source);
     return status;

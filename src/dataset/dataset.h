@@ -73,6 +73,12 @@ typedef struct tarn__source_kind {
                          const uint32_t *firsts, uint32_t count, tarn_view *out,
                          tarn_text *key, tarn_error *err);
 
+    /* What the bytes are; NULL: what the name says. */
+    tarn_status (*form)(const void *state, uint64_t sample, uint32_t field,
+                        tarn_field_form *out, tarn_error *err);
+    tarn_status (*where)(void *state, uint64_t sample, uint32_t field,
+                         const char **out_path, uint64_t *out_offset, tarn_error *err);
+
     /* A batch in two steps: size and place of each item (or its view), which may also put
      * the items into another order; then, sorted by place, the bytes of those that were
      * not made to data + offsets[number]. */
@@ -107,6 +113,7 @@ typedef struct tarn__source {
     uint64_t samples;
     uint32_t shards;
     tarn__names fields;
+    bool cold;      /* not expected in memory */
     size_t n_plain; /* the first of them, which a dataset without a list has */
 } tarn__source;
 

@@ -268,6 +268,21 @@ static tarn_status shard_fold(void *p, uint64_t sample, uint32_t *out_number,
                          (unsigned long long)number, row.shard);
 }
 
+static tarn_status where_fold(void *p, uint64_t sample, uint32_t field,
+                              const char **out_path, uint64_t *out_offset,
+                              tarn_error *err)
+{
+    state *s = p;
+    uint64_t number;
+    tarn_row row;
+    TARN_TRY(row_of(s, sample, field, &number, err));
+    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
+    *out_path = tarn_fold_shard_path(s->fold, row.shard);
+    *out_offset = row.offset;
+    if (!*out_path) *out_path = s->fold->index->path;
+    return TARN_OK;
+}
+
 static tarn_status key_of_name_fold(const void *p, const char *name, tarn_text *out,
                                     tarn_error *err)
 {
@@ -429,6 +444,7 @@ const tarn__source_kind tarn__kind_fold = {
     .whole = tarn__fold_whole,
     .find = find_fold,
     .shard = shard_fold,
+    .where = where_fold,
     .place = place_fold,
     .copy = copy_fold,
     .keep = tarn__fold_keep_by_need,

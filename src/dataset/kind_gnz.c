@@ -135,6 +135,29 @@ static tarn_status shard_gnz(void *p, uint64_t sample, uint32_t *out_number,
     return TARN_OK;
 }
 
+/* Rows of an array whose first index runs fastest are gathered when they are read. */
+static tarn_status form_gnz(const void *p, uint64_t sample, uint32_t id,
+                            tarn_field_form *out, tarn_error *err)
+{
+    const state *s = p;
+    tarn_gnz_info info;
+    TARN_TRY(tarn_gnz_info_get(s->gnz, s->fields[id].number, &info, err));
+    out->form = TARN_FORM_ARRAY;
+    out->dtype = info.dtype;
+    out->ndim = info.ndim - 1;
+    memcpy(out->shape, info.shape + 1, out->ndim * sizeof *out->shape);
+    return TARN_OK;
+}
+
+static tarn_status where_gnz(void *p, uint64_t sample, uint32_t id, const char **out_path,
+                             uint64_t *out_offset, tarn_error *err)
+{
+    const state *s = p;
+    *out_path = s->path;
+    *out_offset = s->fields[id].offset + sample * s->fields[id].row_bytes;
+    return TARN_OK;
+}
+
 static tarn_status place_gnz(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
     const state *s = p;
@@ -170,6 +193,8 @@ const tarn__source_kind tarn__kind_gnz = {
     .key = key_gnz,
     .find = find_gnz,
     .shard = shard_gnz,
+    .form = form_gnz,
+    .where = where_gnz,
     .place = place_gnz,
     .copy = copy_gnz,
 };

@@ -192,6 +192,45 @@ static tarn_status shard_iac(void *p, uint64_t sample, uint32_t *out_number,
     return TARN_OK;
 }
 
+/* "int64", "uint8", "timestamp[us]": what is written as digits and fits. */
+static bool is_integer(const char *type)
+{
+    static const char *const words[] = {"int8",  "int16",  "int32",  "int64",
+                                        "uint8", "uint16", "uint32", "uint64"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(type, words[i]) == 0) return true;
+    return false;
+}
+
+static tarn_status form_iac(const void *p, uint64_t sample, uint32_t field,
+                            tarn_field_form *out, tarn_error *err)
+{
+    const state *s = p;
+    out->form = TARN_FORM_BYTES;
+    if (field == 0) return TARN_OK;
+    const char *type = tarn_iac_column_type(s->pack, TARN_IAC_INDEX, s->columns[field]);
+    out->form = !type                    ? TARN_FORM_JSON
+                : is_integer(type)       ? TARN_FORM_INTEGER
+                : strstr(type, "float")  ? TARN_FORM_REAL
+                : strstr(type, "double") ? TARN_FORM_REAL
+                                         : TARN_FORM_JSON;
+    if (type && strpbrk(type, "<[(")) out->form = TARN_FORM_JSON;
+    return TARN_OK;
+}
+
+static tarn_status where_iac(void *p, uint64_t sample, uint32_t field,
+                             const char **out_path, uint64_t *out_offset, tarn_error *err)
+{
+    state *s = p;
+    tarn_iac_span span;
+    *out_path = s->path;
+    *out_offset = TARN_NO_OFFSET;
+    if (field > 0) return TARN_OK;
+    TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
+    *out_offset = span.offset;
+    return TARN_OK;
+}
+
 /* Only what is copied as it is stored has a size before it is made. */
 static tarn_status place_iac(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
@@ -231,6 +270,8 @@ const tarn__source_kind tarn__kind_iac = {
     .key = key_iac,
     .find = find_iac,
     .shard = shard_iac,
+    .form = form_iac,
+    .where = where_iac,
     .place = place_iac,
     .copy = copy_iac,
 };

@@ -113,6 +113,7 @@ static tarn_status fill(state *s, tarn__source *source, tarn_dataset *const *par
         s->parts[s->n] = parts[s->n];
         atomic_fetch_add(&parts[s->n]->users, 1);
         source->shards += parts[s->n]->source->shards;
+        source->cold |= parts[s->n]->source->cold;
     }
     TARN_TRY(choose_counts(s, o, err));
     TARN_TRY(name_fields(s, source, err));
@@ -262,6 +263,24 @@ static tarn_status shard_mix(void *p, uint64_t sample, uint32_t *out_number,
     at(s, sample, &place);
     return tarn_dataset_shard(s->parts[place.source], place.sample, out_number, out_path,
                               err);
+}
+
+static tarn_status form_mix(const void *p, uint64_t sample, uint32_t field,
+                            tarn_field_form *out, tarn_error *err)
+{
+    tarn_dataset *part;
+    tarn_mix_place place;
+    TARN_TRY(find_part(p, sample, field, &part, &place, &field, err));
+    return tarn_dataset_form(part, place.sample, field, out, err);
+}
+
+static tarn_status where_mix(void *p, uint64_t sample, uint32_t field,
+                             const char **out_path, uint64_t *out_offset, tarn_error *err)
+{
+    tarn_dataset *part;
+    tarn_mix_place place;
+    TARN_TRY(find_part(p, sample, field, &part, &place, &field, err));
+    return tarn_dataset_where(part, place.sample, field, out_path, out_offset, err);
 }
 
 /* The first position at or behind the turns in before where part k has this sample. */
@@ -425,6 +444,8 @@ const tarn__source_kind tarn__kind_mix = {
     .key = key_mix,
     .find = find_mix,
     .shard = shard_mix,
+    .form = form_mix,
+    .where = where_mix,
     .place = place_mix,
     .copy = copy_mix,
     .keep = keep_mix,

@@ -15,6 +15,7 @@ enum { MAX_SLOTS = 4096, MAX_TEMPLATE = 4096 };
 /* A template: literal text and slots by turns, then the ending. */
 typedef struct template
 {
+    char *whole;    /* as it was given */
     char *text;     /* literals, one behind the other, each with a NUL */
     uint32_t *slot; /* behind each literal but the last; the last has the ending */
     size_t n_slots;
@@ -37,6 +38,7 @@ void tarn_views_free(tarn_views *v)
 {
     if (!v) return;
     for (size_t i = 0; v->templates && i < v->n_templates; i++) {
+        free(v->templates[i].whole);
         free(v->templates[i].text);
         free(v->templates[i].slot);
     }
@@ -78,9 +80,10 @@ static tarn_status parse_template(template *t, const char *text, tarn_error *err
 {
     size_t len = strlen(text), used = 0, dots = 0;
     if (len > MAX_TEMPLATE) return bad_template(text, "it is too long", err);
+    t->whole = strdup(text);
     t->text = calloc(len + 2, 1);
     t->slot = calloc(len + 1, sizeof *t->slot);
-    if (!t->text || !t->slot) return tarn__fail_memory(err);
+    if (!t->whole || !t->text || !t->slot) return tarn__fail_memory(err);
     for (const char *p = text; *p;) {
         bool doubled = (*p == '{' || *p == '}') && p[1] == *p;
         if (*p == '{' && !doubled) {
@@ -247,6 +250,11 @@ tarn_status tarn_views_new(const tarn_dataset *d, const char *const *templates,
     else
         tarn_views_free(v);
     return status;
+}
+
+const char *tarn_views_template(const tarn_views *v, size_t number)
+{
+    return number < v->n_templates ? v->templates[number].whole : NULL;
 }
 
 const char *tarn_views_prefix(const tarn_views *v, size_t number)

@@ -41,7 +41,7 @@ tarn_status tarn_gnz_open(const char *path, const tarn_gnz_options *options,
     tarn_gnz *g = calloc(1, sizeof *g);
     if (!g) return tarn__fail_memory(err);
     g->write_fd = -1;
-    pthread_mutex_init(&g->lock, NULL);
+    tarn__forklock_init(&g->lock, TARN__LOCK_INNER);
     tarn_status status = tarn__file_open(&g->file, path, err);
     if (status == TARN_OK)
         status = tarn__gnz_load(&g->header, g->file.fd, path, g->file.size, err);
@@ -64,7 +64,7 @@ void tarn_gnz_close(tarn_gnz *g)
     if (g->write_fd >= 0) close(g->write_fd);
     tarn__gnz_header_reset(&g->header);
     tarn__file_close(&g->file);
-    pthread_mutex_destroy(&g->lock);
+    tarn__forklock_destroy(&g->lock);
     free(g);
 }
 
@@ -179,14 +179,14 @@ static tarn_status view_for_writing(tarn_gnz *g, const tarn__gnz_entry *e, void 
                                     tarn_error *err)
 {
     tarn_status status = TARN_OK;
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->lock.mutex);
     if (!g->write_map) status = make_write_map(g, err);
     if (status != TARN_OK && g->write_fd >= 0) {
         close(g->write_fd);
         g->write_fd = -1;
     }
     if (status == TARN_OK) *out = (char *)g->write_map + e->offset;
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_unlock(&g->lock.mutex);
     return status;
 }
 
@@ -262,9 +262,9 @@ void tarn_gnz_view_release(tarn_gnz_view *view)
 
 tarn_status tarn_gnz_flush(tarn_gnz *g, tarn_error *err)
 {
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->lock.mutex);
     int fd = g->write_fd;
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_unlock(&g->lock.mutex);
     if (fd < 0 || fsync(fd) == 0) return TARN_OK;
     return tarn__fail_errno(err, g->file.path, errno, "cannot sync");
 }

@@ -2,8 +2,7 @@
 #ifndef TARN_GNZ_READER_H
 #define TARN_GNZ_READER_H
 
-#include <pthread.h>
-
+#include "base/forklock.h"
 #include "gnz/header.h"
 #include "io/file.h"
 
@@ -12,7 +11,7 @@ struct tarn_gnz {
     tarn__gnz_header header;
     tarn_io io;         /* MAP or READ */
     unsigned char *map; /* the whole file, NULL if it is read instead */
-    pthread_mutex_t lock;
+    tarn__forklock lock;
     void *write_map; /* made at the first view for writing, under the lock */
     int write_fd;
 };

@@ -130,13 +130,13 @@ static tarn_status get_lookup(tarn_iac *p, int64_t column, tarn__lookup **out,
 {
     tarn__lookup *l = atomic_load_explicit(&p->lookups[column], memory_order_acquire);
     if (!l) {
-        pthread_mutex_lock(&p->lock);
+        pthread_mutex_lock(&p->lock.mutex);
         l = atomic_load_explicit(&p->lookups[column], memory_order_relaxed);
         if (!l) {
             l = build(p, column, err);
             atomic_store_explicit(&p->lookups[column], l, memory_order_release);
         }
-        pthread_mutex_unlock(&p->lock);
+        pthread_mutex_unlock(&p->lock.mutex);
     }
     *out = l;
     return l ? TARN_OK : TARN_ERR_MEMORY;

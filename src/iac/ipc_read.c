@@ -504,7 +504,7 @@ static tarn__table *new_table(void)
     tarn__table *t = calloc(1, sizeof *t);
     if (!t) return NULL;
     atomic_init(&t->refs, 1);
-    pthread_mutex_init(&t->lock, NULL);
+    tarn__forklock_init(&t->lock, TARN__LOCK_INNER);
     return t;
 }
 

@@ -122,7 +122,7 @@ tarn_status tarn_iac_open(const char *path, const tarn_iac_options *options,
     TARN__OPTIONS(tarn_iac_options, o, TARN_IAC_OPTIONS_INIT, options, err);
     tarn_iac *p = calloc(1, sizeof *p);
     if (!p) return tarn__fail_memory(err);
-    pthread_mutex_init(&p->lock, NULL);
+    tarn__forklock_init(&p->lock, TARN__LOCK_OUTER);
     p->options = o;
     p->offset.column = p->length.column = p->crc32.column = -1;
     tarn_status status = tarn__source_file_open(path, o.no_map, &p->file, err);
@@ -155,7 +155,7 @@ void tarn_iac_close(tarn_iac *p)
     tarn__table_unref(p->tables[TARN_IAC_INDEX]);
     tarn__iac_header_reset(&p->header);
     tarn__source_file_unref(p->file);
-    pthread_mutex_destroy(&p->lock);
+    tarn__forklock_destroy(&p->lock);
     free(p);
 }
 

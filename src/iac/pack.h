@@ -19,7 +19,7 @@ struct tarn_iac {
     tarn__table *tables[2]; /* by tarn_iac_table */
     tarn__number_column offset, length, crc32;
     char **types[2];                         /* of columns, in words */
-    pthread_mutex_t lock;                    /* while a lookup is made */
+    tarn__forklock lock;                     /* while a lookup is made */
     _Atomic(struct tarn__lookup *) *lookups; /* by column of the index */
 };
 

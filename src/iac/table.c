@@ -135,7 +135,7 @@ void tarn__table_unref(tarn__table *t)
     free(t->batches);
     tarn_view_release(&t->bytes);
     tarn__source_file_unref(t->file);
-    pthread_mutex_destroy(&t->lock);
+    tarn__forklock_destroy(&t->lock);
     free(t);
 }
 
@@ -206,14 +206,14 @@ static tarn_status validate_all(tarn__table *t, tarn_error *err)
 tarn_status tarn__table_validate(tarn__table *t, tarn_error *err)
 {
     if (atomic_load_explicit(&t->validated, memory_order_acquire)) return TARN_OK;
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->lock.mutex);
     tarn_status status = TARN_OK;
     if (!atomic_load_explicit(&t->validated, memory_order_relaxed)) {
         status = validate_all(t, err);
         if (status == TARN_OK)
             atomic_store_explicit(&t->validated, true, memory_order_release);
     }
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->lock.mutex);
     return status;
 }
 

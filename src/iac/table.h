@@ -4,12 +4,12 @@
 #ifndef TARN_IAC_TABLE_H
 #define TARN_IAC_TABLE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include <tarn/iac.h>
 
 #include "base/buf.h"
+#include "base/forklock.h"
 
 /* A file that is shared by a pack and its tables. */
 typedef struct tarn__source_file {
@@ -58,7 +58,7 @@ typedef struct tarn__table {
     size_t count, capacity;
     uint64_t *starts; /* the first row of each batch, and the number of rows */
     uint64_t rows;
-    pthread_mutex_t lock;  /* while it is validated */
+    tarn__forklock lock;   /* while it is validated */
     atomic_bool validated; /* in full */
 } tarn__table;
 

@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/forklock.h"
 #include "io/file.h"
 
 enum { CLOSED = -1, MIN_DESCRIPTORS = 4 };
@@ -37,7 +38,7 @@ struct tarn__filecache {
     size_t count;
     tarn__filecache_io io;
     bool roomy; /* all files can stay open: nothing is evicted, nothing need be pinned */
-    pthread_mutex_t lock; /* opening, closing, mapping; guards what follows */
+    tarn__forklock lock; /* opening, closing, mapping; guards what follows */
     size_t open, max_open;
     size_t maps;
     size_t hand;
@@ -58,7 +59,7 @@ tarn_status tarn__filecache_new(const char *const *paths, const uint64_t *sizes,
 {
     tarn__filecache *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
-    pthread_mutex_init(&c->lock, NULL);
+    tarn__forklock_init(&c->lock, TARN__LOCK_INNER);
     c->slots = calloc(count ? count : 1, sizeof *c->slots);
     c->io = io;
     c->max_open = descriptor_budget();
@@ -90,7 +91,7 @@ void tarn__filecache_free(tarn__filecache *c)
         free(s->path);
     }
     free(c->slots);
-    pthread_mutex_destroy(&c->lock);
+    tarn__forklock_destroy(&c->lock);
     free(c);
 }
 
@@ -166,9 +167,9 @@ static bool pin_open(const tarn__filecache *c, slot *s)
 static tarn_status pin(tarn__filecache *c, slot *s, tarn_error *err)
 {
     if (pin_open(c, s)) return TARN_OK;
-    pthread_mutex_lock(&c->lock);
+    pthread_mutex_lock(&c->lock.mutex);
     tarn_status status = pin_open(c, s) ? TARN_OK : open_slot(c, s, err);
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->lock.mutex);
     return status;
 }
 
@@ -182,7 +183,7 @@ static const unsigned char *map_of(tarn__filecache *c, slot *s)
 {
     unsigned char *map = atomic_load_explicit(&s->map, memory_order_acquire);
     if (map || c->io == TARN__IO_READ || atomic_load(&s->unmappable)) return map;
-    pthread_mutex_lock(&c->lock);
+    pthread_mutex_lock(&c->lock.mutex);
     map = atomic_load(&s->map);
     if (!map && c->maps < TARN_MAX_SHARD_MAPS &&
         (c->io == TARN__IO_MAP || tarn__is_local(s->fd)))
@@ -192,7 +193,7 @@ static const unsigned char *map_of(tarn__filecache *c, slot *s)
         atomic_store_explicit(&s->map, map, memory_order_release);
     }
     if (!map) atomic_store(&s->unmappable, true);
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->lock.mutex);
     return map;
 }
 

@@ -263,7 +263,7 @@ tarn_status tarn_fold_open(const char *path, const tarn_fold_options *options,
     tarn_fold *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
     f->options = taken;
-    pthread_mutex_init(&f->lock, NULL);
+    tarn__forklock_init(&f->lock, TARN__LOCK_OUTER);
     tarn_status status = open_any(f, path, err);
     if (status == TARN_OK)
         *out = f;
@@ -284,7 +284,7 @@ void tarn_fold_close(tarn_fold *f)
     free(f->lead);
     tarn__shapes_reset(&f->shapes);
     free(f->name);
-    pthread_mutex_destroy(&f->lock);
+    tarn__forklock_destroy(&f->lock);
     free(f);
 }
 

@@ -2,11 +2,11 @@
 #ifndef TARN_ITAR_FOLD_H
 #define TARN_ITAR_FOLD_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include <tarn/fold.h>
 
+#include "base/forklock.h"
 #include "itar/locate.h"
 #include "itar/shapes.h"
 
@@ -17,7 +17,7 @@ struct tarn_fold {
     tarn__filecache *files;
     tarn__place place;
     tarn_index_report report;
-    pthread_mutex_t lock;            /* making the order and the samples, once */
+    tarn__forklock lock;             /* making the order and the samples, once */
     _Atomic(const uint32_t *) order; /* rows by key; the index's own or own_order */
     uint32_t *own_order;
     atomic_bool grouped; /* then these say which rows make up a sample: */

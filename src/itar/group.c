@@ -286,8 +286,8 @@ static tarn_status make_groups(tarn_fold *f, tarn_error *err)
 tarn_status tarn__fold_group(tarn_fold *f, tarn_error *err)
 {
     if (atomic_load(&f->grouped)) return TARN_OK;
-    pthread_mutex_lock(&f->lock);
+    pthread_mutex_lock(&f->lock.mutex);
     tarn_status status = make_groups(f, err);
-    pthread_mutex_unlock(&f->lock);
+    pthread_mutex_unlock(&f->lock.mutex);
     return status;
 }

@@ -31,9 +31,9 @@ tarn_status tarn__fold_order(tarn_fold *f, const uint32_t **out, tarn_error *err
 {
     tarn_status status = TARN_OK;
     if (!atomic_load(&f->order)) {
-        pthread_mutex_lock(&f->lock);
+        pthread_mutex_lock(&f->lock.mutex);
         status = tarn__fold_make_order(f, err);
-        pthread_mutex_unlock(&f->lock);
+        pthread_mutex_unlock(&f->lock.mutex);
     }
     *out = atomic_load(&f->order);
     return status;

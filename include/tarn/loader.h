@@ -1,0 +1,250 @@
+/* tarn/loader.h: batches of samples, made ahead of whoever asks for them.
+ *
+ *     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+ *     tarn_loader *loader;
+ *     tarn_batch *batch;
+ *     tarn_status status;
+ *     o.order.kind = TARN_ORDER_SHUFFLE;
+ *     o.order.seed = 7;
+ *     o.order.batch = 256;
+ *     o.threads = 8;
+ *     o.image = &steps;
+ *     if (tarn_loader_open(birds, &o, &loader, &err) != TARN_OK) return fail(&err);
+ *     while ((status = tarn_loader_next(loader, &batch, &err)) == TARN_OK) {
+ *         train(batch->columns[0].data, batch->count);
+ *         tarn_batch_release(batch);
+ *     }                              (TARN_END when the epoch is over; call it again for
+ *     tarn_loader_close(loader);      the next epoch)
+ *
+ * How it works. The order's batches are made one after the other by threads, a few of
+ * them (depth) at the same time:
+ *
+ *     order ->  fetch one batch     ->  decode its samples       ->  hand out
+ *               (a thread for each)     (all threads, in chunks)     (in order)
+ *
+ * A thread looks for a batch to fetch first, as long as fewer than depth are being made,
+ * and then for samples to decode, the oldest batch first. Fetching looks up where the
+ * samples lie and reads what stays bytes straight into the batch; decoding writes
+ * straight into it. When depth batches are ready the threads sleep. What comes out
+ * depends on the dataset, the order and the options alone, never on how many threads
+ * there are; with none, the caller does the work.
+ *
+ * Threads are started by the first tarn_loader_next. A loader belongs to one thread at a
+ * time, but a batch may be released by any thread, also after its loader is closed. After
+ * a fork the child's loader goes on by itself from where the parent's stood, with threads
+ * of its own; a batch that was being held is the child's too.
+ */
+#ifndef TARN_LOADER_H
+#define TARN_LOADER_H
+
+#include <tarn/array.h>
+#include <tarn/base.h>
+#include <tarn/codec.h>
+#include <tarn/dataset.h>
+#include <tarn/image.h>
+#include <tarn/order.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tarn_loader tarn_loader;
+
+#define TARN_MAX_LOADER_THREADS 1024u
+#define TARN_MAX_LOADER_DEPTH   1024u
+#define TARN_MAX_LOADER_BATCH   (1u << 24) /* samples in one batch */
+#define TARN_MAX_LOADER_LISTED  1024u      /* skipped samples that are listed */
+
+/* --- What becomes of a field ---------------------------------------------------------
+ */
+
+typedef enum tarn_load_as {
+    /* Decoded as its name says (tarn/codec.h), rows of arrays and columns of packs as
+     * what they are: numbers and arrays become one array if they are alike in a batch,
+     * all else bytes. Lists of arrays (npz) stay bytes as they are stored. */
+    TARN_LOAD_AUTO = 0,
+    TARN_LOAD_BYTES = 1,  /* as stored, one behind the other */
+    TARN_LOAD_VIEWS = 2,  /* as stored, where they lie */
+    TARN_LOAD_INTEGER = 3 /* text of an integer, or an array of one: 64 bits */
+} tarn_load_as;
+
+typedef struct tarn_load_field {
+    const char *field; /* of the dataset; with views, one of the templates */
+    tarn_load_as as;
+    const tarn_image_steps *image; /* AUTO: what is done with an image; or NULL */
+} tarn_load_field;
+
+/* What happens when a sample cannot be read or decoded. Running out of memory is never
+ * the sample's fault. */
+typedef enum tarn_on_error {
+    TARN_ON_ERROR_RAISE = 0, /* its batch is not delivered: tarn_loader_next fails */
+    TARN_ON_ERROR_SKIP = 1,  /* it is left out, and the next ones move up */
+    TARN_ON_ERROR_LIMIT = 2  /* the same for the first error_limit of them */
+} tarn_on_error;
+
+typedef struct tarn_loader_options {
+    size_t size; /* of this struct; set by the initialiser */
+
+    /* As for tarn_order_open; batch has to be set. Its arrays are borrowed until the
+     * loader is closed. */
+    tarn_order_options order;
+    const char *state; /* of tarn_loader_state, to go on from there; NULL: from the
+                          beginning. What tarn_order_resume says holds. */
+    size_t state_len;
+
+    unsigned threads; /* 0: the caller's */
+    unsigned depth;   /* batches being made or ready; 0: enough to keep threads busy */
+    uint64_t epochs;  /* after these, every tarn_loader_next is TARN_END; 0: no end */
+
+    const tarn_load_field *fields; /* NULL: all of the dataset's, AUTO */
+    size_t n_fields;
+    const tarn_image_steps *image; /* for images that have no steps of their own */
+    const tarn_codecs *codecs;     /* NULL: the built-in ones; borrowed */
+    const tarn_views *views;       /* choose fields for each sample; borrowed */
+    tarn_decode_options decode;
+    bool no_keys;
+
+    /* Bytes of fields that are decoded are read into the batch first, many at a time, not
+     * looked at where they lie: better for data that is not in memory. That of a dataset
+     * that was opened as cold always is. */
+    bool staged;
+
+    tarn_on_error on_error;
+    uint64_t error_limit;
+    tarn_notice notice; /* told of each skipped sample, from tarn_loader_next; or NULL */
+    void *notice_context;
+
+    /* Memory for arrays, such as pinned memory; both or none. It is called from the
+     * loader's threads, with multiples of 64 bytes, and gives memory aligned to 64. */
+    void *(*alloc)(void *context, size_t size);
+    void (*free)(void *context, void *memory, size_t size);
+    void *memory_context;
+} tarn_loader_options;
+
+#define TARN_LOADER_OPTIONS_INIT                                                         \
+    {                                                                                    \
+        sizeof(tarn_loader_options), TARN_ORDER_OPTIONS_INIT, NULL, 0, 0, 0, 0, NULL, 0, \
+            NULL, NULL, NULL, TARN_DECODE_OPTIONS_INIT, false, false,                    \
+            TARN_ON_ERROR_RAISE, 0, NULL, NULL, NULL, NULL, NULL                         \
+    }
+
+/* The dataset may be closed before the loader; it is then closed with it. TARN_ERR_USAGE
+ * says what in the options cannot be. Nothing is read and no thread started yet. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_open(tarn_dataset *dataset,
+                                                   const tarn_loader_options *options,
+                                                   tarn_loader **out, tarn_error *err);
+
+/* At any moment: what is being made is dropped, and threads are waited for, which takes
+ * as long as one sample. */
+TARN_API void tarn_loader_close(tarn_loader *loader);
+
+/* --- Batches -------------------------------------------------------------------------
+ */
+
+typedef enum tarn_column_kind {
+    TARN_COLUMN_ARRAY = 0,  /* all alike: data is [count, shape...], aligned to 64 */
+    TARN_COLUMN_ARRAYS = 1, /* not all alike: arrays, one for each sample */
+    TARN_COLUMN_BYTES = 2,  /* sample i is data[offsets[i]] up to data[offsets[i + 1]] */
+    TARN_COLUMN_VIEWS = 3   /* views, one for each sample */
+} tarn_column_kind;
+
+/* Little-endian; elements of one sample one behind the other, the last index fastest. */
+typedef struct tarn_column {
+    const char *field;
+    tarn_column_kind kind;
+    tarn_dtype dtype;         /* ARRAY */
+    unsigned ndim;            /* ARRAY: of one sample; 0 for a number */
+    const uint64_t *shape;    /* ARRAY: of one sample */
+    unsigned char *data;      /* ARRAY, BYTES */
+    uint64_t size;            /* ARRAY, BYTES: bytes of data in all */
+    const uint64_t *offsets;  /* BYTES: count + 1 of them, the first is 0 */
+    const tarn_array *arrays; /* ARRAYS */
+    const tarn_view *views;   /* VIEWS */
+} tarn_column;
+
+/* All of it belongs to the loader until the batch is released; the arrays may be written
+ * to. */
+typedef struct tarn_batch {
+    size_t count; /* samples */
+    uint64_t epoch;
+    uint64_t number;         /* of the batch in the epoch, or since it was resumed */
+    const uint64_t *samples; /* their numbers in the dataset */
+    const char *keys;        /* sample i's is keys[key_offsets[i]] up to
+                                keys[key_offsets[i + 1]] - 1, which is a NUL; NULL with
+                                no_keys */
+    const uint64_t *key_offsets;
+    tarn_column *columns;
+    size_t n_columns;
+} tarn_batch;
+
+/* The next batch, or TARN_END, once, at the end of each epoch. After a failure the loader
+ * stands before the batch that failed, and says the same again; tarn_loader_set_epoch
+ * leaves that behind. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_next(tarn_loader *loader, tarn_batch **out,
+                                                   tarn_error *err);
+
+/* The same, but waits or works for about so many milliseconds at most. *out is NULL with
+ * TARN_OK if that was not enough; nothing is lost. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_next_within(tarn_loader *loader,
+                                                          unsigned milliseconds,
+                                                          tarn_batch **out,
+                                                          tarn_error *err);
+
+/* Gives the memory back for other batches. Any number of batches may be held: the loader
+ * takes memory for as many more. NULL is harmless. */
+TARN_API void tarn_batch_release(tarn_batch *batch);
+
+/* --- Where it stands -----------------------------------------------------------------
+ */
+
+/* From the beginning of an epoch. Costs nothing if that is where it stands, so it may be
+ * called before every epoch. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_set_epoch(tarn_loader *loader,
+                                                        uint64_t epoch, tarn_error *err);
+
+/* What comes: of this epoch, for this rank, as if no sample were skipped. */
+TARN_API void tarn_loader_order(const tarn_loader *loader, tarn_order_info *out);
+
+/* The state behind the last batch that was delivered, as tarn_order_state gives it. At
+ * the end of an epoch it is the next epoch's beginning once TARN_END was returned. A rank
+ * that skipped samples is further than one that did not: to go on with another number of
+ * ranks take the state with the smallest position, and some samples come twice. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_state(tarn_loader *loader, char *out,
+                                                    size_t size, tarn_error *err);
+
+typedef struct tarn_skipped {
+    uint64_t epoch, sample;
+    tarn_error error;
+} tarn_skipped;
+
+/* The samples that were skipped since the loader was opened, in the order they would have
+ * come; the first TARN_MAX_LOADER_LISTED of them, NULL past the last. Borrowed until the
+ * next tarn_loader_next. */
+TARN_API const tarn_skipped *tarn_loader_skipped(const tarn_loader *loader, size_t i);
+
+typedef enum tarn_loader_stage {
+    TARN_STAGE_NONE = 0, /* nothing was asked for yet */
+    TARN_STAGE_READ = 1,
+    TARN_STAGE_DECODE = 2,
+    TARN_STAGE_CALLER = 3 /* batches are ready before they are asked for */
+} tarn_loader_stage;
+
+typedef struct tarn_loader_stats {
+    uint64_t batches, samples, skipped;
+    uint64_t bytes;               /* of fields, as stored */
+    double seconds;               /* since the first batch was asked for */
+    double waited;                /* by the caller, for batches */
+    double read, decode;          /* seconds of all threads together */
+    double idle;                  /* seconds threads slept, because depth was reached */
+    tarn_loader_stage bottleneck; /* CALLER if waited is under a twentieth of seconds */
+} tarn_loader_stats;
+
+TARN_API void tarn_loader_stats_get(const tarn_loader *loader, tarn_loader_stats *out);
+
+/* "read", "decode", "caller", "none". */
+TARN_API const char *tarn_loader_stage_name(tarn_loader_stage stage);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+#include "base/slab.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#define LEAST ((size_t)64 << 10) /* bytes of a block */
+
+typedef struct tarn__slab_block {
+    struct tarn__slab_block *next;
+    size_t size, used;
+    unsigned char *data;
+} block;
+
+static block *new_block(size_t size)
+{
+    if (size < LEAST) size = LEAST;
+    block *b = malloc(sizeof *b);
+    unsigned char *data = b ? aligned_alloc(TARN__SLAB_ALIGN, size) : NULL;
+    if (!data) {
+        free(b);
+        return NULL;
+    }
+    *b = (block){.size = size, .data = data};
+    return b;
+}
+
+void *tarn__slab_take(tarn__slab *slab, size_t size)
+{
+    if (size > SIZE_MAX / 2) return NULL;
+    size = (size + TARN__SLAB_ALIGN - 1) & ~(size_t)(TARN__SLAB_ALIGN - 1);
+    /* Blocks behind the current one are empty. */
+    block **link = slab->at ? &slab->at : &slab->first;
+    while (*link && (*link)->size - (*link)->used < size)
+        link = &(*link)->next;
+    if (!*link && !(*link = new_block(size))) return NULL;
+    block *b = slab->at = *link;
+    void *piece = b->data + b->used;
+    b->used += size;
+    return piece;
+}
+
+void tarn__slab_rewind(tarn__slab *slab)
+{
+    for (block *b = slab->first; b; b = b->next)
+        b->used = 0;
+    slab->at = slab->first;
+}
+
+void tarn__slab_free(tarn__slab *slab)
+{
+    for (block *b = slab->first, *next; b; b = next) {
+        next = b->next;
+        free(b->data);
+        free(b);
+    }
+    *slab = (tarn__slab){0};
+}

@@ -1,0 +1,38 @@
+/* What the bytes of a field are, and where they lie. */
+#include "dataset/dataset.h"
+
+static tarn_form pseudo_form(uint32_t id)
+{
+    return id == TARN__FIELD_KEY || id == TARN__FIELD_SHARD ? TARN_FORM_TEXT
+                                                            : TARN_FORM_INTEGER;
+}
+
+tarn_status tarn_dataset_form(const tarn_dataset *d, uint64_t sample, uint32_t field,
+                              tarn_field_form *out, tarn_error *err)
+{
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    TARN_TRY(tarn__check_field(d, field, err));
+    uint32_t id = d->ids[field];
+    out->form = TARN_FORM_NAMED;
+    out->ndim = 0;
+    if (tarn__is_pseudo(id)) {
+        out->form = pseudo_form(id);
+        return TARN_OK;
+    }
+    if (!d->source->kind->form) return TARN_OK;
+    return d->source->kind->form(d->source->state, tarn__dataset_at(d, sample), id, out,
+                                 err);
+}
+
+tarn_status tarn_dataset_where(tarn_dataset *d, uint64_t sample, uint32_t field,
+                               const char **out_path, uint64_t *out_offset,
+                               tarn_error *err)
+{
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    TARN_TRY(tarn__check_field(d, field, err));
+    uint32_t id = d->ids[field];
+    *out_offset = TARN_NO_OFFSET;
+    if (tarn__is_pseudo(id)) return tarn_dataset_shard(d, sample, NULL, out_path, err);
+    return d->source->kind->where(d->source->state, tarn__dataset_at(d, sample), id,
+                                  out_path, out_offset, err);
+}

@@ -1,0 +1,250 @@
+/* One field of one sample: from bytes to a piece of a window. Numbers, npy and images,
+ * which are most of what is trained on, are decoded without taking memory; everything
+ * else goes through the table of codecs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "base/number.h"
+#include "dataset/dataset.h"
+#include "dataset/loader.h"
+
+/* Where a piece is made. */
+typedef struct place {
+    tarn__worker *worker;
+    tarn__strip *strip;
+    tarn__piece *piece;
+    size_t slot;
+    tarn__slab *slab;
+} place;
+
+/* --- Putting pieces down -------------------------------------------------------------
+ */
+
+/* Room for an array: in its place in the column if it is as expected. */
+static tarn_status put_shape(const place *p, const tarn__shape *shape, tarn_error *err)
+{
+    const tarn__shape *hint = p->strip->hint;
+    p->piece->size = shape->bytes;
+    if (hint && tarn__shape_same(hint, shape)) {
+        p->piece->shape = hint;
+        p->piece->data = p->strip->data + p->slot * hint->bytes;
+        return TARN_OK;
+    }
+    p->piece->shape = tarn__shape_copy(p->slab, shape);
+    p->piece->data = tarn__slab_take(p->slab, (size_t)shape->bytes);
+    return p->piece->shape && p->piece->data ? TARN_OK : tarn__fail_memory(err);
+}
+
+static tarn_status put_array(const place *p, const tarn_array *a, tarn_error *err)
+{
+    bool big = a->dtype.order == '>';
+    tarn__shape shape = {a->dtype, a->ndim, tarn_array_bytes(a), a->shape};
+    if (big) shape.dtype.order = '<';
+    TARN_TRY(put_shape(p, &shape, err));
+    if (shape.bytes == 0) return TARN_OK;
+    if (tarn_array_is_packed(a))
+        memcpy(p->piece->data, a->data, shape.bytes);
+    else
+        tarn__array_pack(a, false, p->piece->data);
+    if (big) tarn__swap_bytes(p->piece->data, shape.dtype, tarn_array_count(a));
+    return TARN_OK;
+}
+
+static tarn_status put_integer(const place *p, int64_t value, tarn_error *err)
+{
+    tarn__shape shape = {{'<', 'i', 8}, 0, 8, NULL};
+    TARN_TRY(put_shape(p, &shape, err));
+    memcpy(p->piece->data, &value, sizeof value);
+    return TARN_OK;
+}
+
+static tarn_status put_real(const place *p, double value, tarn_error *err)
+{
+    tarn__shape shape = {{'<', 'f', 8}, 0, 8, NULL};
+    TARN_TRY(put_shape(p, &shape, err));
+    memcpy(p->piece->data, &value, sizeof value);
+    return TARN_OK;
+}
+
+static tarn_status put_bytes(const place *p, const void *data, size_t size,
+                             tarn_error *err)
+{
+    p->piece->shape = NULL;
+    p->piece->size = size;
+    p->piece->data = tarn__slab_take(p->slab, size);
+    if (!p->piece->data) return tarn__fail_memory(err);
+    if (size) memcpy(p->piece->data, data, size);
+    return TARN_OK;
+}
+
+/* --- What bytes become ---------------------------------------------------------------
+ */
+
+static bool is_deep_png(const unsigned char *data, size_t size)
+{
+    static const unsigned char mark[] = {0x89, 'P', 'N', 'G'};
+    enum { DEPTH_AT = 24 };
+    return size > DEPTH_AT && memcmp(data, mark, sizeof mark) == 0 &&
+           data[DEPTH_AT] == 16;
+}
+
+/* [height, width] for one channel, otherwise [height, width, channels]: what the codec
+ * makes of it. */
+static tarn_status decode_image(const place *p, const unsigned char *data, size_t size,
+                                tarn_error *err)
+{
+    const tarn_decode_options *o = &p->worker->engine->setup->o.decode;
+    tarn_image_decode_options how = TARN_IMAGE_DECODE_OPTIONS_INIT;
+    tarn_image_info info;
+    TARN_TRY(tarn_image_probe(p->worker->image, data, size, &info, err));
+    how.channels = o->channels ? o->channels : info.channels;
+    uint64_t lengths[] = {info.height, info.width, how.channels};
+    uint64_t bytes = (uint64_t)info.height * info.width * how.channels;
+    if ((uint64_t)info.height * info.width > o->max_pixels || bytes > o->max_size)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "an image of %u x %u pixels, and the limit is %llu of them "
+                          "(max_pixels) and %llu bytes (max_size)",
+                          info.width, info.height, (unsigned long long)o->max_pixels,
+                          (unsigned long long)o->max_size);
+    tarn__shape shape = {{'|', 'u', 1}, how.channels == 1 ? 2 : 3, bytes, lengths};
+    TARN_TRY(put_shape(p, &shape, err));
+    tarn_image out = {.data = p->piece->data};
+    return tarn_image_decode(p->worker->image, data, size, &how, &out, (size_t)bytes,
+                             err);
+}
+
+static tarn_status put_value(const place *p, const tarn_value *v,
+                             const unsigned char *data, size_t size, tarn_error *err)
+{
+    switch (v->kind) {
+    case TARN_VALUE_INTEGER:
+        return put_integer(p, v->integer, err);
+    case TARN_VALUE_REAL:
+        return put_real(p, v->real, err);
+    case TARN_VALUE_ARRAY:
+        return put_array(p, v->arrays, err);
+    case TARN_VALUE_ARRAYS:
+        return put_bytes(p, data, size, err);
+    default:
+        return put_bytes(p, v->data, v->size, err);
+    }
+}
+
+static tarn_status decode_named(const place *p, const tarn__load_column *c,
+                                const char *name, const unsigned char *data, size_t size,
+                                tarn_error *err)
+{
+    const tarn_loader_options *o = &p->worker->engine->setup->o;
+    tarn_value value;
+    tarn_array array;
+    if (c->decoder == TARN__CODEC_NPY) {
+        TARN_TRY(tarn__npy_find(data, size, &array, err));
+        return put_array(p, &array, err);
+    }
+    if (c->decoder == TARN__CODEC_IMAGE && !is_deep_png(data, size))
+        return decode_image(p, data, size, err);
+    TARN_TRY(tarn_codecs_decode(o->codecs, name, data, size, &o->decode, &value, err));
+    tarn_status status = put_value(p, &value, data, size, err);
+    tarn_value_release(&value);
+    return status;
+}
+
+/* --- Forms that have no name ---------------------------------------------------------
+ */
+
+static tarn_status decode_integer(const place *p, const unsigned char *data, size_t size,
+                                  tarn_error *err)
+{
+    tarn_value value;
+    TARN_TRY(tarn_codecs_decode(NULL, "cls", data, size, NULL, &value, err));
+    return put_integer(p, value.integer, err);
+}
+
+static tarn_status decode_real(const place *p, const unsigned char *data, size_t size,
+                               tarn_error *err)
+{
+    char text[64];
+    if (size == 0 || size >= sizeof text || data[0] == 'n')
+        return tarn__fail(err, TARN_ERR_FORMAT, "a column with null, which is no number");
+    memcpy(text, data, size);
+    text[size] = '\0';
+    return put_real(p, tarn__double_parse(text), err);
+}
+
+static tarn_status row_array(const tarn_field_form *f, const unsigned char *data,
+                             size_t size, tarn_array *out, tarn_error *err)
+{
+    TARN_TRY(
+        tarn_array_init(out, (void *)(uintptr_t)data, f->dtype, f->ndim, f->shape, err));
+    if (tarn_array_bytes(out) == size) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "a row of %zu bytes where its type needs %llu", size,
+                      (unsigned long long)tarn_array_bytes(out));
+}
+
+/* One number of any integer type as one of 64 bits. */
+static tarn_status widen(const place *p, const tarn_array *a, tarn_error *err)
+{
+    unsigned char b[8] = {0};
+    size_t n = a->dtype.size;
+    bool integer = strchr("iub", a->dtype.kind) && n >= 1 && n <= 8;
+    if (!integer || tarn_array_count(a) != 1)
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "an array that is not one integer, where one is to be loaded");
+    for (size_t i = 0; i < n; i++)
+        b[a->dtype.order == '>' ? n - 1 - i : i] = ((const unsigned char *)a->data)[i];
+    if (a->dtype.kind == 'i' && b[n - 1] & 0x80) memset(b + n, 0xff, 8 - n);
+    if (a->dtype.kind == 'u' && n == 8 && b[7] & 0x80)
+        return tarn__fail(err, TARN_ERR_FORMAT, "an integer over 63 bits");
+    int64_t value;
+    memcpy(&value, b, sizeof value);
+    return put_integer(p, value, err);
+}
+
+static tarn_status decode_row(const place *p, const tarn__load_column *c,
+                              const tarn_field_form *f, const unsigned char *data,
+                              size_t size, tarn_error *err)
+{
+    tarn_array array;
+    TARN_TRY(row_array(f, data, size, &array, err));
+    if (c->as == TARN_LOAD_INTEGER) return widen(p, &array, err);
+    return put_array(p, &array, err);
+}
+
+static tarn_status decode_form(const place *p, const tarn__load_column *c,
+                               const tarn_field_form *f, const char *name,
+                               const unsigned char *data, size_t size, tarn_error *err)
+{
+    tarn_array array;
+    if (f->form == TARN_FORM_ARRAY) return decode_row(p, c, f, data, size, err);
+    if (c->as == TARN_LOAD_INTEGER && c->decoder == TARN__CODEC_NPY) {
+        TARN_TRY(tarn__npy_find(data, size, &array, err));
+        return widen(p, &array, err);
+    }
+    if (c->as == TARN_LOAD_INTEGER || f->form == TARN_FORM_INTEGER)
+        return decode_integer(p, data, size, err);
+    if (f->form == TARN_FORM_REAL) return decode_real(p, data, size, err);
+    if (f->form == TARN_FORM_NAMED) return decode_named(p, c, name, data, size, err);
+    return put_bytes(p, data, size, err);
+}
+
+tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
+                               size_t column, uint32_t field, const unsigned char *data,
+                               size_t size, tarn__slab *slab, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    const tarn__load_column *c = &s->columns[column];
+    tarn__strip *t = &w->strips[column];
+    place p = {k, t, &t->pieces[slot], slot, slab};
+    tarn_field_form form;
+    if (c->way == TARN__LOAD_VALUE) {
+        TARN_TRY(tarn_dataset_form(s->dataset, w->samples[slot], field, &form, err));
+        return decode_form(&p, c, &form, tarn_dataset_field(s->dataset, field), data,
+                           size, err);
+    }
+    *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};
+    tarn_image_draw draw = {s->seed, w->epoch->number, w->samples[slot]};
+    return tarn_image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
+}

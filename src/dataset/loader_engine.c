@@ -1,0 +1,471 @@
+/* The threads of a loader, and which piece of work comes next: fetch a window as long as
+ * fewer than depth are on their way, otherwise decode a chunk of the oldest. One lock
+ * guards the list of windows; it is taken once for a window and once for a chunk. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "dataset/loader.h"
+#include "dataset/order.h"
+
+#define SECOND UINT64_C(1000000000)
+
+uint64_t tarn__now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+static void add_time(atomic_ullong *sum, uint64_t since)
+{
+    atomic_fetch_add_explicit(sum, tarn__now() - since, memory_order_relaxed);
+}
+
+/* --- Epochs --------------------------------------------------------------------------
+ */
+
+tarn_status tarn__epoch_new(tarn_order *order, tarn__epoch **out, tarn_error *err)
+{
+    tarn__epoch *e = malloc(sizeof *e);
+    if (!e) {
+        tarn_order_close(order);
+        return tarn__fail_memory(err);
+    }
+    tarn_order_info info;
+    tarn_order_info_get(order, &info);
+    atomic_init(&e->users, 1);
+    e->order = order;
+    e->number = info.epoch;
+    *out = e;
+    return TARN_OK;
+}
+
+tarn__epoch *tarn__epoch_use(tarn__epoch *e)
+{
+    atomic_fetch_add(&e->users, 1);
+    return e;
+}
+
+void tarn__epoch_release(tarn__epoch *e)
+{
+    if (!e || atomic_fetch_sub(&e->users, 1) != 1) return;
+    tarn_order_close(e->order);
+    free(e);
+}
+
+tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch **out,
+                              tarn_error *err)
+{
+    tarn_order_options o = *tarn__order_options(e->order);
+    tarn_order_info info;
+    tarn_order *order;
+    tarn_order_info_get(e->order, &info);
+    o.epoch = number;
+    TARN_TRY(tarn__order_open(info.count, &o, 0, &order, err));
+    return tarn__epoch_new(order, out, err);
+}
+
+/* --- Planning ------------------------------------------------------------------------
+ */
+
+static void append(tarn__engine *e, tarn__window *w)
+{
+    if (e->last)
+        e->last->next = w;
+    else
+        e->first = w;
+    e->last = w;
+    e->n_windows++;
+}
+
+static void plan_failed(tarn__engine *e, tarn_status status, const tarn_error *error)
+{
+    e->status = status;
+    e->error = *error;
+    tarn__epoch_release(e->epoch);
+    e->epoch = NULL;
+    pthread_cond_broadcast(&e->ready);
+}
+
+/* Behind the last window of an epoch. Making the next order may take long, so the lock is
+ * open meanwhile. */
+static void plan_end(tarn__engine *e)
+{
+    tarn__window *w = NULL;
+    tarn__epoch *next = NULL;
+    tarn_error why;
+    tarn_status status = TARN_OK;
+    pthread_mutex_unlock(&e->lock);
+    if (e->epochs_left > 0)
+        status = tarn__epoch_other(e->epoch, e->epoch->number + 1, &next, &why);
+    if (status == TARN_OK) status = tarn__window_take(e->pool, true, &w, &why);
+    pthread_mutex_lock(&e->lock);
+    if (status != TARN_OK) {
+        tarn__epoch_release(next);
+        plan_failed(e, status, &why);
+        return;
+    }
+    w->epoch = e->epoch;
+    w->following = next ? tarn__epoch_use(next) : NULL;
+    w->stage = TARN__WINDOW_READY;
+    append(e, w);
+    pthread_cond_broadcast(&e->ready);
+    e->epoch = next;
+    e->from = e->number = e->short_of = 0;
+    if (e->epochs_left != UINT64_MAX && e->epochs_left > 0) e->epochs_left--;
+}
+
+/* How many samples the next window has; false at the end of the epoch. */
+static bool next_count(tarn__engine *e, size_t *out)
+{
+    tarn_order_info info;
+    uint64_t from, count;
+    tarn_order_info_get(e->epoch->order, &info);
+    uint64_t left = info.length - e->from;
+    if (e->short_of && left) {
+        count = e->short_of < e->setup->batch ? e->short_of : e->setup->batch;
+        e->short_of -= count;
+    } else if (e->number < info.batches) {
+        if (tarn_order_batch(e->epoch->order, e->number, &from, &count, NULL) != TARN_OK)
+            return false;
+        e->number++;
+    } else {
+        return false;
+    }
+    *out = (size_t)(count < left ? count : left);
+    return count == 0 || *out > 0;
+}
+
+/* A new window, with its samples still to be fetched, or NULL. */
+static tarn__window *plan(tarn__engine *e)
+{
+    tarn__window *w = NULL;
+    tarn_error why;
+    size_t count;
+    e->planning = true;
+    while (e->epoch && e->n_windows < e->depth && !next_count(e, &count))
+        plan_end(e);
+    if (e->epoch && e->n_windows < e->depth) {
+        tarn_status status = tarn__window_take(e->pool, false, &w, &why);
+        if (status != TARN_OK) plan_failed(e, status, &why);
+    }
+    e->planning = false;
+    if (!w) return NULL;
+    w->epoch = tarn__epoch_use(e->epoch);
+    w->from = e->from;
+    w->count = count;
+    w->stage = TARN__WINDOW_FETCHING;
+    w->n_chunks = (count + e->setup->chunk - 1) / e->setup->chunk;
+    w->chunks_left = w->n_chunks;
+    w->next_chunk = 0;
+    e->from += count;
+    append(e, w);
+    return w;
+}
+
+void tarn__engine_skipped(tarn__engine *e, const tarn__epoch *epoch, size_t count)
+{
+    pthread_mutex_lock(&e->lock);
+    if (e->epoch && e->epoch->number == epoch->number) e->short_of += count;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* --- Working -------------------------------------------------------------------------
+ */
+
+static void window_failed(tarn__engine *e, tarn__window *w, tarn_status status,
+                          const tarn_error *error)
+{
+    pthread_mutex_lock(&e->lock);
+    if (w->status == TARN_OK) {
+        w->status = status;
+        if (!w->error) w->error = malloc(sizeof *w->error);
+        if (w->error) *w->error = *error;
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* With the lock. */
+static void remember_shapes(tarn__engine *e, const tarn__window *w)
+{
+    for (size_t i = 0; i < e->setup->n_columns; i++) {
+        const tarn_column *c = &w->batch.columns[i];
+        if (c->kind != TARN_COLUMN_ARRAY || w->count == 0) continue;
+        tarn__setup_hint(&e->setup->columns[i], w->strips[i].pieces[0].shape);
+    }
+}
+
+static void finish(tarn__worker *k, tarn__window *w)
+{
+    tarn__engine *e = k->engine;
+    tarn_error why;
+    /* Whoever stops leaves samples out. */
+    bool whole = !atomic_load_explicit(&e->stop, memory_order_relaxed);
+    if (whole && w->status == TARN_OK) {
+        tarn_status status = tarn__window_seal(w, &why);
+        if (status != TARN_OK) window_failed(e, w, status, &why);
+    }
+    pthread_mutex_lock(&e->lock);
+    if (whole && w->status == TARN_OK && !w->faults) remember_shapes(e, w);
+    w->stage = TARN__WINDOW_READY;
+    if (w == e->first) pthread_cond_broadcast(&e->ready);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void run_fetch(tarn__worker *k, tarn__window *w)
+{
+    tarn__engine *e = k->engine;
+    tarn_error why;
+    uint64_t since = tarn__now();
+    tarn_status status = tarn__fetch(k, w, &why);
+    if (status != TARN_OK) window_failed(e, w, status, &why);
+    add_time(&k->read, since);
+    if (status != TARN_OK || !e->setup->decodes || w->n_chunks == 0) {
+        finish(k, w);
+        return;
+    }
+    pthread_mutex_lock(&e->lock);
+    w->stage = TARN__WINDOW_DECODING;
+    pthread_cond_broadcast(&e->work);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void run_chunk(tarn__worker *k, tarn__window *w, size_t chunk)
+{
+    tarn__engine *e = k->engine;
+    tarn_error why;
+    uint64_t since = tarn__now();
+    tarn_status status = tarn__decode_chunk(k, w, chunk, &why);
+    if (status != TARN_OK) window_failed(e, w, status, &why);
+    add_time(&k->decode, since);
+    pthread_mutex_lock(&e->lock);
+    bool last = --w->chunks_left == 0;
+    pthread_mutex_unlock(&e->lock);
+    if (last) finish(k, w);
+}
+
+/* The oldest window with a chunk that nobody has. With the lock. */
+static tarn__window *find_chunk(tarn__engine *e, size_t *out)
+{
+    for (tarn__window *w = e->first; w; w = w->next)
+        if (w->stage == TARN__WINDOW_DECODING && w->next_chunk < w->n_chunks) {
+            *out = w->next_chunk++;
+            return w;
+        }
+    return NULL;
+}
+
+/* Does one piece of work; false if there is none. Called and left with the lock. */
+static bool work_once(tarn__worker *k)
+{
+    tarn__engine *e = k->engine;
+    size_t chunk;
+    tarn__window *w = NULL;
+    if (e->epoch && !e->planning && e->n_windows < e->depth && (w = plan(e))) {
+        pthread_mutex_unlock(&e->lock);
+        run_fetch(k, w);
+    } else if ((w = find_chunk(e, &chunk))) {
+        pthread_mutex_unlock(&e->lock);
+        run_chunk(k, w, chunk);
+    }
+    if (w) pthread_mutex_lock(&e->lock);
+    return w != NULL;
+}
+
+static void *run_thread(void *context)
+{
+    tarn__worker *k = context;
+    tarn__engine *e = k->engine;
+    pthread_mutex_lock(&e->lock);
+    while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
+        if (work_once(k)) continue;
+        uint64_t since = tarn__now();
+        pthread_cond_wait(&e->work, &e->lock);
+        add_time(&k->idle, since);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* --- The caller's side ---------------------------------------------------------------
+ */
+
+static struct timespec time_of(uint64_t at)
+{
+    return (struct timespec){.tv_sec = (time_t)(at / SECOND),
+                             .tv_nsec = (long)(at % SECOND)};
+}
+
+static bool is_late(uint64_t deadline)
+{
+    return deadline && tarn__now() >= deadline;
+}
+
+static void wait_or_work(tarn__engine *e, uint64_t deadline)
+{
+    if (e->n_threads == 0) {
+        work_once(&e->workers[0]);
+        return;
+    }
+    if (!deadline) {
+        pthread_cond_wait(&e->ready, &e->lock);
+        return;
+    }
+    struct timespec until = time_of(deadline);
+    (void)pthread_cond_timedwait(&e->ready, &e->lock, &until);
+}
+
+tarn_status tarn__engine_first(tarn__engine *e, uint64_t deadline, tarn__window **out,
+                               bool *out_late, tarn_error *err)
+{
+    tarn_status status = TARN_OK;
+    *out_late = false;
+    pthread_mutex_lock(&e->lock);
+    for (;;) {
+        *out = e->first;
+        bool ready = e->first && e->first->stage == TARN__WINDOW_READY;
+        bool over = !e->first && !e->epoch;
+        if (ready || over) {
+            *out_late = false;
+            status = over ? e->status : TARN_OK;
+            if (status != TARN_OK && err) *err = e->error;
+            break;
+        }
+        if (*out_late) break;
+        wait_or_work(e, deadline);
+        *out_late = is_late(deadline);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+void tarn__engine_pop(tarn__engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    tarn__window *w = e->first;
+    e->first = w->next;
+    if (!e->first) e->last = NULL;
+    e->n_windows--;
+    w->next = NULL;
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* --- Beginning and end ---------------------------------------------------------------
+ */
+
+tarn_status tarn__worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
+{
+    const tarn__load_setup *s = e->setup;
+    tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
+    size_t templates = 0;
+    k->engine = e;
+    o.max_pixels = s->o.decode.max_pixels;
+    o.max_size = s->o.decode.max_size;
+    while (s->o.views && tarn_views_template(s->o.views, templates))
+        templates++;
+    k->fields = calloc(templates + 1, sizeof *k->fields);
+    if (!k->fields) return tarn__fail_memory(err);
+    return tarn_image_decoder_new(&o, &k->image, err);
+}
+
+void tarn__worker_reset(tarn__worker *k)
+{
+    tarn_image_decoder_free(k->image);
+    tarn_bytes_release(&k->plain);
+    tarn_text_reset(&k->key);
+    free(k->fields);
+}
+
+static size_t depth_for(const tarn__load_setup *s)
+{
+    if (s->o.depth) return s->o.depth;
+    if (s->o.threads == 0) return 1;
+    return s->decodes ? 3 + s->o.threads / 8 : s->o.threads + 1;
+}
+
+static void init_locks(tarn__engine *e)
+{
+    pthread_condattr_t attr;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->work, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&e->ready, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static tarn_status start(tarn__engine *e, tarn_error *err)
+{
+    unsigned threads = e->setup->o.threads, count = threads ? threads : 1;
+    TARN_TRY(tarn__pool_new(e->setup, e->depth + 2, &e->pool, err));
+    e->workers = calloc(count, sizeof *e->workers);
+    e->threads = calloc(count, sizeof *e->threads);
+    if (!e->workers || !e->threads) return tarn__fail_memory(err);
+    for (e->n_workers = 0; e->n_workers < count;) {
+        tarn__worker *k = &e->workers[e->n_workers++];
+        TARN_TRY(tarn__worker_init(k, e, err));
+    }
+    for (; e->n_threads < threads; e->n_threads++) {
+        int failed = pthread_create(&e->threads[e->n_threads], NULL, run_thread,
+                                    &e->workers[e->n_threads]);
+        if (failed)
+            return tarn__fail_errno(err, NULL, failed, "cannot start thread %u of %u",
+                                    e->n_threads + 1, threads);
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64_t from,
+                             uint64_t number, uint64_t epochs_left, tarn__engine **out,
+                             tarn_error *err)
+{
+    tarn__engine *e = calloc(1, sizeof *e);
+    if (!e) {
+        tarn__epoch_release(epoch);
+        return tarn__fail_memory(err);
+    }
+    init_locks(e);
+    e->setup = setup;
+    atomic_fetch_add(&setup->users, 1);
+    e->epoch = epoch;
+    e->from = from;
+    e->number = number;
+    e->epochs_left = epochs_left;
+    e->depth = depth_for(setup);
+    tarn_status status = start(e, err);
+    if (status == TARN_OK)
+        *out = e;
+    else
+        tarn__engine_free(e);
+    return status;
+}
+
+void tarn__engine_free(tarn__engine *e)
+{
+    if (!e) return;
+    pthread_mutex_lock(&e->lock);
+    atomic_store(&e->stop, true);
+    pthread_cond_broadcast(&e->work);
+    pthread_mutex_unlock(&e->lock);
+    for (unsigned i = 0; i < e->n_threads; i++)
+        pthread_join(e->threads[i], NULL);
+    for (unsigned i = 0; i < e->n_workers; i++)
+        tarn__worker_reset(&e->workers[i]);
+    for (tarn__window *w = e->first, *next; w; w = next) {
+        next = w->next;
+        tarn__window_release(w);
+    }
+    tarn__epoch_release(e->epoch);
+    tarn__pool_release(e->pool);
+    tarn__setup_release(e->setup);
+    pthread_cond_destroy(&e->work);
+    pthread_cond_destroy(&e->ready);
+    pthread_mutex_destroy(&e->lock);
+    free(e->workers);
+    free(e->threads);
+    free(e);
+}

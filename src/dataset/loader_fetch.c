@@ -1,0 +1,264 @@
+/* A window's first stage, done by one thread: which samples it has, their keys, and the
+ * bytes of the columns that are not decoded (of all of them, if staged). Reads are one
+ * call for the window; only when that fails is each sample looked at by itself, to find
+ * out whose fault it is. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "dataset/dataset.h"
+#include "dataset/loader.h"
+
+void tarn__fault_explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
+                         tarn_error *err)
+{
+    tarn_dataset *d = k->engine->setup->dataset;
+    char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
+    const char *path, *name = tarn_dataset_field(d, field);
+    uint64_t offset, sample = w->samples[slot];
+    if (tarn_dataset_key(d, sample, &k->key, NULL) == TARN_OK)
+        tarn_printable(shown, sizeof shown, k->key.data, k->key.size);
+    memcpy(text, err->message, sizeof text);
+    if (!err->path[0] &&
+        tarn_dataset_where(d, sample, field, &path, &offset, NULL) == TARN_OK)
+        tarn__error_place(err, path, offset);
+    tarn_error named = *err;
+    tarn__error_set(err, named.code, named.path[0] ? named.path : NULL, named.offset,
+                    "sample %llu (%s), field %s: %s", (unsigned long long)sample, shown,
+                    name ? name : "?", text);
+    err->sys_errno = named.sys_errno;
+}
+
+/* --- Keys ----------------------------------------------------------------------------
+ */
+
+static tarn_status add_key(tarn__worker *k, tarn__window *w, size_t slot, tarn_error *err)
+{
+    tarn_error why;
+    tarn_status status =
+        tarn_dataset_key(k->engine->setup->dataset, w->samples[slot], &k->key, &why);
+    w->key_offsets[slot] = w->keys.size;
+    if (status == TARN_OK) {
+        TARN_TRY(tarn__buf_add(&w->keys, k->key.data, k->key.size, err));
+    } else if (!tarn__is_fault(status)) {
+        *err = why;
+        return status;
+    } else {
+        tarn__window_fault(w, &k->engine->lock, slot, &why);
+    }
+    return tarn__buf_add(&w->keys, "", 1, err);
+}
+
+static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    if (k->engine->setup->o.no_keys) return TARN_OK;
+    for (size_t i = 0; i < w->count; i++)
+        TARN_TRY(add_key(k, w, i, err));
+    w->key_offsets[w->count] = w->keys.size;
+    return TARN_OK;
+}
+
+/* --- Bytes ---------------------------------------------------------------------------
+ */
+
+static bool is_read(const tarn__load_setup *s, const tarn__load_column *c)
+{
+    bool decoded = c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
+    return c->way == TARN__LOAD_READ || (decoded && s->o.staged);
+}
+
+static tarn_status field_of(tarn__worker *k, const tarn__window *w, size_t slot,
+                            const tarn__load_column *c, uint32_t *out, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    *out = c->field;
+    if (!s->o.views) return TARN_OK;
+    TARN_TRY(tarn_views_choose(s->o.views, w->epoch->number, w->samples[slot], k->fields,
+                               err));
+    *out = k->fields[c->field];
+    return TARN_OK;
+}
+
+static tarn_status list_wants(tarn__worker *k, tarn__window *w, size_t *out_count,
+                              tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    size_t n = 0;
+    for (size_t c = 0; c < s->n_columns; c++) {
+        if (!is_read(s, &s->columns[c])) continue;
+        w->strips[c].first_read = n;
+        for (size_t i = 0; i < w->count; i++, n++) {
+            w->wants[n].sample = w->samples[i];
+            TARN_TRY(field_of(k, w, i, &s->columns[c], &w->wants[n].field, err));
+        }
+    }
+    *out_count = n;
+    return TARN_OK;
+}
+
+static void take_read(const tarn__load_setup *s, tarn__window *w)
+{
+    w->has_read = true;
+    for (size_t c = 0; c < s->n_columns; c++) {
+        tarn__strip *t = &w->strips[c];
+        if (t->first_read == SIZE_MAX) continue;
+        const uint64_t *offsets = w->read.offsets + t->first_read;
+        for (size_t i = 0; i < w->count; i++)
+            t->pieces[i] = (tarn__piece){w->read.data + offsets[i],
+                                         offsets[i + 1] - offsets[i], NULL};
+        w->bytes += offsets[w->count] - offsets[0];
+    }
+}
+
+/* One field of one sample, copied into the window. */
+static tarn_status read_one(tarn__worker *k, tarn__window *w, size_t slot, size_t column,
+                            uint32_t field, tarn_error *err)
+{
+    tarn_view view;
+    TARN_TRY(
+        tarn_dataset_get(k->engine->setup->dataset, w->samples[slot], field, &view, err));
+    unsigned char *copy = tarn__slab_take(&w->slabs[w->n_slabs - 1], view.size);
+    if (copy && view.size) memcpy(copy, view.data, view.size);
+    w->strips[column].pieces[slot] = (tarn__piece){copy, view.size, NULL};
+    w->bytes += view.size;
+    tarn_view_release(&view);
+    return copy ? TARN_OK : tarn__fail_memory(err);
+}
+
+static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    tarn_error why;
+    uint32_t field = 0;
+    for (size_t i = 0; i < w->count; i++)
+        for (size_t c = 0; c < s->n_columns && !w->faulty[i]; c++) {
+            if (!is_read(s, &s->columns[c])) continue;
+            tarn_status status = field_of(k, w, i, &s->columns[c], &field, &why);
+            if (status == TARN_OK) status = read_one(k, w, i, c, field, &why);
+            if (status == TARN_OK) continue;
+            if (!tarn__is_fault(status)) {
+                *err = why;
+                return status;
+            }
+            tarn__fault_explain(k, w, i, field, &why);
+            tarn__window_fault(w, &k->engine->lock, i, &why);
+        }
+    return TARN_OK;
+}
+
+static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    size_t count;
+    TARN_TRY(list_wants(k, w, &count, err));
+    if (count == 0) return TARN_OK;
+    tarn_status status = tarn_dataset_read(s->dataset, w->wants, count, &w->read, err);
+    if (status == TARN_OK) {
+        take_read(s, w);
+        return TARN_OK;
+    }
+    if (!tarn__is_fault(status)) return status;
+    return read_each(k, w, err);
+}
+
+/* --- Views ---------------------------------------------------------------------------
+ */
+
+static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
+                               tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    tarn_error why;
+    for (size_t i = 0; i < w->count; i++) {
+        uint32_t field = 0;
+        tarn_view *view = &w->strips[column].views[i];
+        if (w->faulty[i]) continue;
+        tarn_status status = field_of(k, w, i, &s->columns[column], &field, &why);
+        if (status == TARN_OK)
+            status = tarn_dataset_get(s->dataset, w->samples[i], field, view, &why);
+        w->bytes += view->size;
+        if (status == TARN_OK) continue;
+        if (!tarn__is_fault(status)) {
+            *err = why;
+            return status;
+        }
+        tarn__fault_explain(k, w, i, field, &why);
+        tarn__window_fault(w, &k->engine->lock, i, &why);
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    TARN_TRY(tarn_order_fill(w->epoch->order, w->from, w->count, w->samples, err));
+    for (size_t c = 0; c < s->n_columns; c++)
+        TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
+    TARN_TRY(add_keys(k, w, err));
+    TARN_TRY(read_all(k, w, err));
+    for (size_t c = 0; c < s->n_columns; c++)
+        if (s->columns[c].way == TARN__LOAD_VIEW) TARN_TRY(view_column(k, w, c, err));
+    return TARN_OK;
+}
+
+/* --- Decoding a chunk ----------------------------------------------------------------
+ */
+
+static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
+                                size_t column, tarn__slab *slab, uint32_t *out_field,
+                                uint64_t *bytes, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    const tarn__strip *t = &w->strips[column];
+    tarn_view view = TARN_VIEW_INIT;
+    TARN_TRY(field_of(k, w, slot, &s->columns[column], out_field, err));
+    bool staged = is_read(s, &s->columns[column]);
+    if (staged)
+        view = (tarn_view){t->pieces[slot].data, (size_t)t->pieces[slot].size, NULL};
+    else
+        TARN_TRY(tarn_dataset_get(s->dataset, w->samples[slot], *out_field, &view, err));
+    if (!staged) *bytes += view.size;
+    tarn_status status = tarn__decode_piece(k, w, slot, column, *out_field, view.data,
+                                            view.size, slab, err);
+    tarn_view_release(&view);
+    return status;
+}
+
+static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
+                                 tarn__slab *slab, uint64_t *bytes, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    for (size_t c = 0; c < s->n_columns; c++) {
+        tarn__load_way way = s->columns[c].way;
+        uint32_t field = 0;
+        tarn_error why;
+        if (way != TARN__LOAD_STEPS && way != TARN__LOAD_VALUE) continue;
+        tarn_status status = decode_field(k, w, slot, c, slab, &field, bytes, &why);
+        if (status == TARN_OK) continue;
+        if (!tarn__is_fault(status)) {
+            *err = why;
+            return status;
+        }
+        tarn__fault_explain(k, w, slot, field, &why);
+        tarn__window_fault(w, &k->engine->lock, slot, &why);
+        return TARN_OK;
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__decode_chunk(tarn__worker *k, tarn__window *w, size_t chunk,
+                               tarn_error *err)
+{
+    size_t each = k->engine->setup->chunk, from = chunk * each, end = from + each;
+    uint64_t bytes = 0;
+    tarn_status status = TARN_OK;
+    if (end > w->count) end = w->count;
+    for (size_t i = from; i < end && status == TARN_OK; i++) {
+        if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed)) break;
+        if (!w->faulty[i]) status = decode_sample(k, w, i, &w->slabs[chunk], &bytes, err);
+    }
+    pthread_mutex_lock(&k->engine->lock);
+    w->bytes += bytes;
+    pthread_mutex_unlock(&k->engine->lock);
+    return status;
+}

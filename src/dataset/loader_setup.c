@@ -1,0 +1,224 @@
+/* What becomes of each field: decided when a loader is opened, from the fields' names and
+ * the options. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "dataset/dataset.h"
+#include "dataset/loader.h"
+
+enum { MOST_CHUNKS = 16, LEAST_CHUNK = 1, MOST_CHUNK = 32 };
+
+/* --- Shapes --------------------------------------------------------------------------
+ */
+
+static tarn__shape *shape_new(tarn_dtype dtype, unsigned ndim, const uint64_t *lengths,
+                              uint64_t bytes)
+{
+    tarn__shape *shape = malloc(sizeof *shape + ndim * sizeof *lengths);
+    if (!shape) return NULL;
+    uint64_t *copy = (uint64_t *)(shape + 1);
+    if (ndim) memcpy(copy, lengths, ndim * sizeof *copy);
+    *shape = (tarn__shape){dtype, ndim, bytes, copy};
+    return shape;
+}
+
+static bool add_hint(tarn__load_column *c, tarn__shape *shape)
+{
+    if (!shape) return false;
+    c->hints[c->n_hints++] = shape;
+    atomic_store_explicit(&c->hint, shape, memory_order_release);
+    return true;
+}
+
+/* Earlier hints stay: windows point to them. */
+void tarn__setup_hint(tarn__load_column *c, const tarn__shape *shape)
+{
+    const tarn__shape *now = atomic_load_explicit(&c->hint, memory_order_relaxed);
+    if (now && tarn__shape_same(now, shape)) return;
+    for (unsigned i = 0; i < c->n_hints; i++)
+        if (tarn__shape_same(c->hints[i], shape)) {
+            atomic_store_explicit(&c->hint, c->hints[i], memory_order_release);
+            return;
+        }
+    if (c->n_hints == TARN__MAX_HINTS) return;
+    (void)add_hint(c, shape_new(shape->dtype, shape->ndim, shape->lengths, shape->bytes));
+}
+
+static tarn_status hint_plan(tarn__load_column *c, const tarn_image_steps *steps,
+                             tarn_error *err)
+{
+    static const tarn_dtype dtypes[] = {
+        [TARN_IMAGE_U8] = {'|', 'u', 1},
+        [TARN_IMAGE_F32] = {'<', 'f', 4},
+        [TARN_IMAGE_F16] = {'<', 'f', 2},
+    };
+    uint64_t hwc[] = {steps->height, steps->width, steps->channels};
+    uint64_t chw[] = {steps->channels, steps->height, steps->width};
+    tarn__shape *shape =
+        shape_new(dtypes[steps->type], 3, steps->layout == TARN_IMAGE_CHW ? chw : hwc,
+                  tarn_image_plan_size(c->plan));
+    return add_hint(c, shape) ? TARN_OK : tarn__fail_memory(err);
+}
+
+static tarn_status hint_integer(tarn__load_column *c, tarn_error *err)
+{
+    tarn__shape *shape = shape_new((tarn_dtype){'<', 'i', 8}, 0, NULL, 8);
+    return add_hint(c, shape) ? TARN_OK : tarn__fail_memory(err);
+}
+
+/* --- Columns -------------------------------------------------------------------------
+ */
+
+/* Whether the bytes of a field are the same thing whatever the sample, and it is the
+ * name that says what. */
+static bool goes_by_name(const tarn_dataset *d, uint32_t field)
+{
+    tarn_field_form form;
+    if (d->source->kind->form == NULL) return !tarn__is_pseudo(d->ids[field]);
+    if (d->count == 0) return true;
+    return tarn_dataset_form(d, 0, field, &form, NULL) != TARN_OK ||
+           form.form == TARN_FORM_NAMED;
+}
+
+static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
+                           bool by_name, tarn_error *err)
+{
+    bool image = c->decoder == TARN__CODEC_IMAGE && by_name;
+    c->way = TARN__LOAD_VALUE;
+    if (c->as == TARN_LOAD_BYTES ||
+        (by_name && c->as == TARN_LOAD_AUTO && c->decoder == TARN__CODEC_NONE))
+        c->way = TARN__LOAD_READ;
+    if (c->as == TARN_LOAD_VIEWS) c->way = TARN__LOAD_VIEW;
+    if (c->as == TARN_LOAD_INTEGER || (by_name && c->decoder == TARN__CODEC_NUMBER))
+        TARN_TRY(hint_integer(c, err));
+    if (!steps || c->as != TARN_LOAD_AUTO || !image) return TARN_OK;
+    c->way = TARN__LOAD_STEPS;
+    TARN_TRY(tarn_image_plan_new(steps, &c->plan, err));
+    return hint_plan(c, steps, err);
+}
+
+static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
+                              tarn_error *err)
+{
+    if (!s->o.views) return tarn_dataset_field_find(s->dataset, c->name, &c->field, err);
+    for (uint32_t i = 0; tarn_views_template(s->o.views, i); i++)
+        if (strcmp(tarn_views_template(s->o.views, i), c->name) == 0) {
+            c->field = i;
+            return TARN_OK;
+        }
+    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no template %s in the views", c->name);
+}
+
+static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
+                              const tarn_load_field *f, tarn_error *err)
+{
+    if ((unsigned)f->as > TARN_LOAD_INTEGER)
+        return tarn__fail(err, TARN_ERR_USAGE, "no way %d to load a field", (int)f->as);
+    if (!(c->name = strdup(f->field))) return tarn__fail_memory(err);
+    TARN_TRY(find_field(s, c, err));
+    c->as = f->as;
+    c->decoder = tarn__codec_class_of(s->o.codecs, c->name);
+    bool by_name = s->o.views || goes_by_name(s->dataset, c->field);
+    if (f->image && (c->decoder != TARN__CODEC_IMAGE || f->as != TARN_LOAD_AUTO))
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "steps for field %s, which is no image that is decoded here",
+                          c->name);
+    TARN_TRY(set_way(c, f->image ? f->image : s->o.image, by_name, err));
+    s->decodes |= c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
+    return TARN_OK;
+}
+
+static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
+{
+    const tarn_loader_options *o = &s->o;
+    size_t count = o->fields ? o->n_fields : s->dataset->n_fields;
+    if (!o->fields && o->views)
+        for (count = 0; tarn_views_template(o->views, count);)
+            count++;
+    if (count == 0 || count > TARN_MAX_DATASET_FIELDS)
+        return tarn__fail(err, TARN_ERR_USAGE, "%zu fields to load", count);
+    s->columns = calloc(count, sizeof *s->columns);
+    if (!s->columns) return tarn__fail_memory(err);
+    for (; s->n_columns < count; s->n_columns++) {
+        uint32_t i = (uint32_t)s->n_columns;
+        tarn_load_field f = {o->views ? tarn_views_template(o->views, i)
+                                      : tarn_dataset_field(s->dataset, i),
+                             TARN_LOAD_AUTO, NULL};
+        if (o->fields) f = o->fields[i];
+        tarn_status status = set_column(s, &s->columns[i], &f, err);
+        if (status != TARN_OK) {
+            s->n_columns++;
+            return status;
+        }
+    }
+    return TARN_OK;
+}
+
+/* --- The whole -----------------------------------------------------------------------
+ */
+
+static tarn_status check(const tarn_loader_options *o, tarn_error *err)
+{
+    if (o->order.batch == 0 || o->order.batch > TARN_MAX_LOADER_BATCH)
+        return tarn__fail(err, TARN_ERR_USAGE, "batches of %llu samples, of 1 to %u",
+                          (unsigned long long)o->order.batch, TARN_MAX_LOADER_BATCH);
+    if (o->threads > TARN_MAX_LOADER_THREADS || o->depth > TARN_MAX_LOADER_DEPTH)
+        return tarn__fail(
+            err, TARN_ERR_USAGE, "%u threads and a depth of %u, of at most %u and %u",
+            o->threads, o->depth, TARN_MAX_LOADER_THREADS, TARN_MAX_LOADER_DEPTH);
+    if ((unsigned)o->on_error > TARN_ON_ERROR_LIMIT)
+        return tarn__fail(err, TARN_ERR_USAGE, "no way %d to take errors",
+                          (int)o->on_error);
+    if (!o->alloc != !o->free)
+        return tarn__fail(err, TARN_ERR_USAGE, "alloc without free, or free without");
+    return TARN_OK;
+}
+
+static size_t chunk_size(size_t batch)
+{
+    size_t chunk = (batch + MOST_CHUNKS - 1) / MOST_CHUNKS;
+    return chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > MOST_CHUNK ? MOST_CHUNK : chunk;
+}
+
+tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
+                            uint64_t seed, tarn__load_setup **out, tarn_error *err)
+{
+    TARN_TRY(check(o, err));
+    tarn__load_setup *s = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    atomic_init(&s->users, 1);
+    s->o = *o;
+    s->dataset = dataset;
+    atomic_fetch_add(&dataset->users, 1);
+    s->o.staged |= dataset->source->cold;
+    s->batch = (size_t)o->order.batch;
+    s->chunk = chunk_size(s->batch);
+    s->seed = seed;
+    tarn_status status = set_columns(s, err);
+    /* The caller's lists are not looked at again. */
+    s->o.fields = NULL;
+    s->o.image = NULL;
+    s->o.state = NULL;
+    if (status == TARN_OK)
+        *out = s;
+    else
+        tarn__setup_release(s);
+    return status;
+}
+
+void tarn__setup_release(tarn__load_setup *s)
+{
+    if (!s || atomic_fetch_sub(&s->users, 1) != 1) return;
+    for (size_t i = 0; i < s->n_columns; i++) {
+        tarn__load_column *c = &s->columns[i];
+        for (unsigned k = 0; k < c->n_hints; k++)
+            free(c->hints[k]);
+        tarn_image_plan_free(c->plan);
+        free(c->name);
+    }
+    free(s->columns);
+    tarn_dataset_close(s->dataset);
+    free(s);
+}
