@@ -8,11 +8,12 @@
 
 /* The second halves of tarnpy_add_gnz and tarnpy_add_iac. */
 int tarnpy_add_gnz_writer(PyObject *module);
+int tarnpy_add_iac_many(PyObject *module);
 int tarnpy_add_iac_table(PyObject *module);
 int tarnpy_add_iac_writer(PyObject *module);
 int tarnpy_add_textpair(PyObject *module);
 
-/* --- Reports (report.c) ------------------------------------------------------------- */
+/* --- Reports (report.c) ------------------------------------------------------------ */
 
 #define TARNPY_MAX_PROBLEMS 1000u /* texts that are kept; all are counted */
 
@@ -40,7 +41,8 @@ PyObject *tarnpy_raise_open(tarnpy_state *state, PyObject *path, const tarn_erro
 /* A tuple of ints. */
 PyObject *tarnpy_shape(const uint64_t *shape, unsigned ndim);
 
-/* --- Packs (iac.c) ------------------------------------------------------------------ */
+/* --- Packs (iac.c, iac_many.c, iac_table.c)
+ * ------------------------------------------------------------------ */
 
 /* An open pack. Views, tables and Pack objects reference it; the last one closes it. */
 typedef struct tarnpy_pack_handle {
@@ -55,6 +57,15 @@ int tarnpy_pack_row(const tarnpy_pack_handle *handle, PyObject *number, uint64_t
 
 /* The handle of a Pack object, opened if need be; a new reference. */
 tarnpy_pack_handle *tarnpy_pack_handle_of(PyObject *pack);
+
+/* One record as a memoryview. */
+PyObject *tarnpy_pack_view(tarnpy_pack_handle *handle, uint64_t row);
+
+/* Several, of an iterable or array of row numbers: a list of memoryviews, a list of
+ * bytes, (data, offsets) as memoryviews. */
+PyObject *tarnpy_pack_views(tarnpy_pack_handle *handle, PyObject *rows);
+PyObject *tarnpy_pack_payloads(tarnpy_pack_handle *handle, PyObject *rows);
+PyObject *tarnpy_pack_batch(tarnpy_pack_handle *handle, PyObject *rows);
 
 /* A new object over one of the pack's tables. */
 PyObject *tarnpy_pack_table(tarnpy_pack_handle *handle, tarn_iac_table which);

@@ -22,7 +22,7 @@ static tarnpy_state *state_of(void *self)
     return tarnpy_type_state(Py_TYPE((PyObject *)self));
 }
 
-/* --- Views -------------------------------------------------------------------------- */
+/* --- Views ------------------------------------------------------------------------- */
 
 static void view_dealloc(PyObject *self)
 {
@@ -115,7 +115,7 @@ static PyObject *file_array(PyObject *self, PyObject *args)
     return array;
 }
 
-/* --- What is in the file ------------------------------------------------------------ */
+/* --- What is in the file ----------------------------------------------------------- */
 
 static PyObject *entry_tuple(const tarn_gnz_info *info)
 {
@@ -176,8 +176,7 @@ static PyObject *file_find(PyObject *self, PyObject *name)
     return PyLong_FromSize_t(number);
 }
 
-/* --- Values --------------------------------------------------------------------------
- */
+/* --- Values ------------------------------------------------------------------------ */
 
 static PyObject *file_read_into(PyObject *self, PyObject *args)
 {
@@ -262,8 +261,7 @@ static PyObject *file_samples(PyObject *self, PyObject *names)
     return list ? Py_BuildValue("NK", list, (unsigned long long)samples) : NULL;
 }
 
-/* --- The file ------------------------------------------------------------------------
- */
+/* --- The file ---------------------------------------------------------------------- */
 
 static void file_dealloc(PyObject *self)
 {

@@ -42,8 +42,7 @@ static PyObject *answer(gnz_writer *w, tarn_status status, const tarn_error *err
     Py_RETURN_NONE;
 }
 
-/* --- Before the layout is fixed ------------------------------------------------------
- */
+/* --- Before the layout is fixed ---------------------------------------------------- */
 
 static PyObject *writer_metadata(PyObject *self, PyObject *args)
 {

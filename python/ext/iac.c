@@ -20,8 +20,7 @@ static tarnpy_state *state_of(void *self)
     return tarnpy_type_state(Py_TYPE((PyObject *)self));
 }
 
-/* --- Handles -------------------------------------------------------------------------
- */
+/* --- Handles ----------------------------------------------------------------------- */
 
 static void handle_dealloc(PyObject *self)
 {
@@ -85,8 +84,39 @@ tarnpy_pack_handle *tarnpy_pack_handle_of(PyObject *self)
     return ensure(p) ? (tarnpy_pack_handle *)Py_NewRef((PyObject *)p->handle) : NULL;
 }
 
-/* --- One payload ---------------------------------------------------------------------
- */
+/* --- Arguments --------------------------------------------------------------------- */
+
+/* The one argument of a call, by its place or its name; borrowed. */
+static PyObject *single(PyObject *const *args, Py_ssize_t count, PyObject *names,
+                        const char *name)
+{
+    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    if (count + named != 1) {
+        PyErr_Format(PyExc_TypeError, "one argument is expected (%s), not %zd", name,
+                     count + named);
+        return NULL;
+    }
+    if (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), name) != 0) {
+        PyErr_Format(PyExc_TypeError, "there is no argument %R, only %s",
+                     PyTuple_GetItem(names, 0), name);
+        return NULL;
+    }
+    return args[0];
+}
+
+/* A method with one argument that may be given by its name. */
+#define ONE_ARGUMENT(function, argument)                                                 \
+    static PyObject *function##_call(PyObject *self, PyObject *const *args,              \
+                                     Py_ssize_t count, PyObject *names)                  \
+    {                                                                                    \
+        PyObject *given =                                                                \
+            count == 1 && !names ? args[0] : single(args, count, names, #argument);      \
+        return given ? function(self, given) : NULL;                                     \
+    }
+#define CALL(function) (PyCFunction)(void (*)(void)) function##_call
+#define ONE            (METH_FASTCALL | METH_KEYWORDS)
+
+/* --- One payload ------------------------------------------------------------------- */
 
 static int no_such_row(const tarnpy_pack_handle *handle, PyObject *number)
 {
@@ -154,7 +184,9 @@ static PyObject *pack_read_payload(PyObject *self, PyObject *number)
     return bytes;
 }
 
-static PyObject *view_of_row(tarnpy_pack_handle *h, uint64_t row)
+ONE_ARGUMENT(pack_read_payload, row)
+
+PyObject *tarnpy_pack_view(tarnpy_pack_handle *h, uint64_t row)
 {
     tarn_view view;
     tarn_error err;
@@ -167,10 +199,13 @@ static PyObject *pack_view(PyObject *self, PyObject *number)
     uint64_t row;
     tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
     if (!h) return NULL;
-    PyObject *view = tarnpy_pack_row(h, number, &row) == 0 ? view_of_row(h, row) : NULL;
+    PyObject *view =
+        tarnpy_pack_row(h, number, &row) == 0 ? tarnpy_pack_view(h, row) : NULL;
     Py_DECREF(h);
     return view;
 }
+
+ONE_ARGUMENT(pack_view, row)
 
 static PyObject *pack_decode(PyObject *self, PyObject *number)
 {
@@ -188,6 +223,8 @@ static PyObject *pack_decode(PyObject *self, PyObject *number)
     Py_DECREF(h);
     return bytes;
 }
+
+ONE_ARGUMENT(pack_decode, row)
 
 static PyObject *pack_locate(PyObject *self, PyObject *number)
 {
@@ -209,176 +246,41 @@ static PyObject *pack_locate(PyObject *self, PyObject *number)
     return found;
 }
 
-/* --- Several payloads -----------------------------------------------------------------
- */
+ONE_ARGUMENT(pack_locate, row)
 
-typedef struct rows {
-    uint64_t *items;
-    size_t count;
-} rows;
+/* --- Several payloads -------------------------------------------------------------- */
 
-/* Any iterable of ints, or an array of them. */
-static bool rows_get(const tarnpy_pack_handle *h, PyObject *object, rows *out)
+/* Calls one of iac_many.c with the handle. */
+static PyObject *with_rows(PyObject *self, PyObject *rows,
+                           PyObject *(*read)(tarnpy_pack_handle *, PyObject *))
 {
-    PyObject *given =
-        PyObject_CheckBuffer(object) ? Py_NewRef(object) : PySequence_Tuple(object);
-    if (!given) return false;
-    int failed = tarnpy_indices(given, h->rows, &out->items, &out->count);
-    Py_DECREF(given);
-    return failed == 0;
-}
-
-static PyObject *pack_views(PyObject *self, PyObject *object)
-{
-    rows wanted;
-    PyObject *list = NULL;
     tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
     if (!h) return NULL;
-    if (rows_get(h, object, &wanted)) {
-        list = PyList_New((Py_ssize_t)wanted.count);
-        for (size_t i = 0; list && i < wanted.count; i++) {
-            PyObject *view = view_of_row(h, wanted.items[i]);
-            if (!view || PyList_SetItem(list, (Py_ssize_t)i, view) != 0) Py_CLEAR(list);
-        }
-        PyMem_Free(wanted.items);
-    }
+    PyObject *result = read(h, rows);
     Py_DECREF(h);
-    return list;
+    return result;
 }
 
-static tarn_status take_views(const tarnpy_pack_handle *h, const rows *wanted,
-                              tarn_view *views, tarn_error *err)
+static PyObject *pack_views(PyObject *self, PyObject *rows)
 {
-    for (size_t i = 0; i < wanted->count; i++)
-        TARN_TRY(tarn_iac_view(h->pack, wanted->items[i], &views[i], err));
-    return TARN_OK;
+    return with_rows(self, rows, tarnpy_pack_views);
 }
 
-/* bytes objects of the right sizes, not filled yet, whose memory is in places. */
-static PyObject *empty_payloads(const tarn_view *views, size_t count, char **places)
+ONE_ARGUMENT(pack_views, rows)
+
+static PyObject *pack_read_payloads(PyObject *self, PyObject *rows)
 {
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list && i < count; i++) {
-        PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)views[i].size);
-        if (bytes) places[i] = PyBytes_AsString(bytes);
-        if (!bytes || PyList_SetItem(list, (Py_ssize_t)i, bytes) != 0) Py_CLEAR(list);
-    }
-    return list;
+    return with_rows(self, rows, tarnpy_pack_payloads);
 }
 
-/* Records are far apart: the beginnings of some are asked for ahead. */
-static void copy_views(const tarn_view *views, size_t count, char **places)
+ONE_ARGUMENT(pack_read_payloads, rows)
+
+static PyObject *pack_read_batch(PyObject *self, PyObject *rows)
 {
-    enum { AHEAD = 6, LINE = 64, LINES = 4 };
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; i + AHEAD < count && k < LINES; k++)
-            __builtin_prefetch(views[i + AHEAD].data + k * LINE);
-        if (views[i].size) memcpy(places[i], views[i].data, views[i].size);
-    }
+    return with_rows(self, rows, tarnpy_pack_batch);
 }
 
-static PyObject *read_rows(const tarnpy_pack_handle *h, const rows *wanted)
-{
-    tarn_error err;
-    tarn_status status;
-    PyObject *list = NULL;
-    char **places = PyMem_Calloc(wanted->count + 1, sizeof *places);
-    tarn_view *views = PyMem_Calloc(wanted->count + 1, sizeof *views);
-    if (places && views) {
-        TARNPY_UNLOCKED(status, take_views(h, wanted, views, &err));
-        list = status == TARN_OK ? empty_payloads(views, wanted->count, places)
-                                 : tarnpy_raise(h->state, &err);
-    } else {
-        PyErr_NoMemory();
-    }
-    Py_BEGIN_ALLOW_THREADS;
-    if (list) copy_views(views, wanted->count, places);
-    for (size_t i = 0; views && i < wanted->count; i++)
-        tarn_view_release(&views[i]);
-    Py_END_ALLOW_THREADS;
-    PyMem_Free(places);
-    PyMem_Free(views);
-    return list;
-}
-
-static PyObject *pack_read_payloads(PyObject *self, PyObject *object)
-{
-    rows wanted;
-    PyObject *list = NULL;
-    tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
-    if (!h) return NULL;
-    if (rows_get(h, object, &wanted)) {
-        list = read_rows(h, &wanted);
-        PyMem_Free(wanted.items);
-    }
-    Py_DECREF(h);
-    return list;
-}
-
-/* --- One buffer for several payloads --------------------------------------------------
- */
-
-typedef struct pack_batch {
-    PyObject_HEAD tarn_iac_batch batch;
-} pack_batch;
-
-static void batch_dealloc(PyObject *self)
-{
-    tarn_iac_batch_reset(&((pack_batch *)self)->batch);
-    tarnpy_free(self);
-}
-
-static PyType_Slot batch_slots[] = {{Py_tp_dealloc, batch_dealloc}, {0, NULL}};
-static PyType_Spec batch_spec = {"tarn._tarn._PackBatch", sizeof(pack_batch), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                 batch_slots};
-
-static PyObject *memory_of(tarnpy_state *state, const void *data, size_t size,
-                           pack_batch *owner)
-{
-    tarn_view view = {data, size, NULL};
-    return tarnpy_view(state, &view, (PyObject *)owner);
-}
-
-static PyObject *read_batch(const tarnpy_pack_handle *h, const rows *wanted)
-{
-    tarn_error err;
-    tarn_status status;
-    pack_batch *b = TARNPY_NEW(pack_batch, h->state->pack_batch_type);
-    if (!b) return NULL;
-    TARNPY_UNLOCKED(status, tarn_iac_read_many(h->pack, wanted->items, wanted->count,
-                                               &b->batch, &err));
-    PyObject *data = NULL, *offsets = NULL;
-    if (status != TARN_OK) {
-        tarnpy_raise(h->state, &err);
-    } else {
-        const uint64_t *at = b->batch.offsets;
-        data = memory_of(h->state, b->batch.data, (size_t)at[wanted->count], b);
-        offsets = memory_of(h->state, at, (wanted->count + 1) * sizeof *at, b);
-    }
-    Py_DECREF(b);
-    if (data && offsets) return Py_BuildValue("NN", data, offsets);
-    Py_XDECREF(data);
-    Py_XDECREF(offsets);
-    return NULL;
-}
-
-static PyObject *pack_read_batch(PyObject *self, PyObject *object)
-{
-    rows wanted;
-    PyObject *pair = NULL;
-    tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
-    if (!h) return NULL;
-    if (rows_get(h, object, &wanted)) {
-        pair = read_batch(h, &wanted);
-        PyMem_Free(wanted.items);
-    }
-    Py_DECREF(h);
-    return pair;
-}
-
-/* --- Spans -----------------------------------------------------------------------------
- */
+/* --- Spans ------------------------------------------------------------------------- */
 
 static PyObject *pack_span(PyObject *self, PyObject *args)
 {
@@ -535,19 +437,19 @@ static void pack_dealloc(PyObject *self)
 }
 
 static PyMethodDef pack_methods[] = {
-    {"read_payload", pack_read_payload, METH_O,
+    {"read_payload", CALL(pack_read_payload), ONE,
      "read_payload(row)\n--\n\nThe bytes of one record; negative rows count from the "
      "end."},
-    {"read_payloads", pack_read_payloads, METH_O,
+    {"read_payloads", CALL(pack_read_payloads), ONE,
      "read_payloads(rows)\n--\n\nThe bytes of several records, in the order asked for."},
-    {"read_payload_views", pack_views, METH_O,
+    {"read_payload_views", CALL(pack_views), ONE,
      "read_payload_views(rows)\n--\n\nSeveral records as memoryviews into the file, "
      "which stay good after close."},
-    {"view", pack_view, METH_O,
+    {"view", CALL(pack_view), ONE,
      "view(row)\n--\n\nOne record as a memoryview into the file, without a copy."},
-    {"decode", pack_decode, METH_O,
+    {"decode", CALL(pack_decode), ONE,
      "decode(row)\n--\n\nOne record with the header's codec undone."},
-    {"locate", pack_locate, METH_O,
+    {"locate", CALL(pack_locate), ONE,
      "locate(row)\n--\n\n(offset, length, crc32 or None) of a record in the data "
      "segment."},
     {"_batch", pack_read_batch, METH_O, "(data, offsets) of several records"},
@@ -580,9 +482,9 @@ int tarnpy_add_iac(PyObject *module)
 {
     tarnpy_state *state = tarnpy_module_state(module);
     if (tarnpy_add_type(module, &handle_spec, &state->pack_handle_type) != 0 ||
-        tarnpy_add_type(module, &batch_spec, &state->pack_batch_type) != 0 ||
         tarnpy_add_type(module, &pack_spec, &state->pack_type) != 0 ||
-        tarnpy_add_iac_table(module) != 0 || tarnpy_add_iac_writer(module) != 0)
+        tarnpy_add_iac_many(module) != 0 || tarnpy_add_iac_table(module) != 0 ||
+        tarnpy_add_iac_writer(module) != 0)
         return -1;
     return tarnpy_add_textpair(module);
 }

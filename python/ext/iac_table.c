@@ -16,8 +16,7 @@ typedef struct table {
 #define SCHEMA "arrow_schema"
 #define ARRAY  "arrow_array"
 
-/* --- Capsules --------------------------------------------------------------------------
- */
+/* --- Capsules ---------------------------------------------------------------------- */
 
 /* A consumer moves the struct out and leaves release NULL; else it ends with the capsule.
  */
@@ -52,8 +51,7 @@ static PyObject *capsule_of(size_t size, const char *name, PyCapsule_Destructor 
     return capsule;
 }
 
-/* --- Out -------------------------------------------------------------------------------
- */
+/* --- Out --------------------------------------------------------------------------- */
 
 static int export_stream(table *t, struct ArrowArrayStream *out)
 {

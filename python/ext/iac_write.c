@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* --- What all builders take ------------------------------------------------------------
- */
+/* --- What all builders take -------------------------------------------------------- */
 
 /* path, the header as JSON or None, slides, index, and
  * (version, codec, level, encoded, overwrite, sync). */

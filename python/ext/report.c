@@ -44,8 +44,7 @@ PyObject *tarnpy_raise_open(tarnpy_state *state, PyObject *path, const tarn_erro
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AsString(path));
 }
 
-/* --- Work that Ctrl-C ends ------------------------------------------------------------
- */
+/* --- Work that Ctrl-C ends --------------------------------------------------------- */
 
 typedef struct job {
     void (*work)(void *);

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* --- Writing ---------------------------------------------------------------------------
- */
+/* --- Writing ----------------------------------------------------------------------- */
 
 /* A str as UTF-8 that its object keeps. Only texts may have a NUL in them. */
 static bool text_of(PyObject *value, const char **out, size_t *out_size)

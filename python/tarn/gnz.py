@@ -214,6 +214,12 @@ class GnzReader(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
 
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def __contains__(self, name: object) -> bool:
         return name in self._infos
 

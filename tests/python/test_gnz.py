@@ -134,6 +134,7 @@ def test_reader_is_a_mapping(some):
         assert f["words"].tolist() == ["ab", "ü", ""]
         assert f.nbytes == os.path.getsize(some)
         assert "x: <f4[10, 4]" in repr(f)
+        assert f == f and f != tarn.gnz.open(some) and len({f, f}) == 1
 
 
 def test_arrays_are_views_that_outlive_the_reader(some):

@@ -58,6 +58,18 @@ def test_payloads_as_bytes_views_and_batches(pack):
         assert reader.locate(3)[:2] == (3, 3)
 
 
+def test_arguments_have_the_originals_names(pack):
+    reader = tarn.iac.PackReader(package_path=pack)
+    assert reader.read_payload(row=2) == bytes(reader.view(row=2)) == reader.decode(row=2)
+    assert reader.read_payloads(rows=[2]) == [bytes(v) for v in reader.read_payload_views(rows=[2])]
+    assert reader.read_data_span(offset=0, length=1) == b"\1"
+    for wrong in ({}, {"number": 2}, {"row": 2, "x": 1}):
+        with pytest.raises(TypeError):
+            reader.read_payload(**wrong)
+    with pytest.raises(TypeError):
+        reader.read_payload(1, row=1)
+
+
 def test_batches_have_the_ways_of_the_contiguous_record_batch(pack):
     batch = tarn.iac.open(pack).batch([3, 0, 2])
     assert batch.offsets == (0, 3, 3, 5) and batch.lengths == (3, 0, 2)
