@@ -260,6 +260,61 @@ def test_tables_come_from_every_arrow_library(folder):
     assert not os.path.exists("bad.iac")
 
 
+def failing_batches(table):
+    yield table.to_batches()[0]
+    raise RuntimeError("the producer broke")
+
+
+def test_what_is_no_table_or_breaks_is_refused(folder):
+    whole = pa.table({"name": ["a", "b"]})
+    used = whole.to_reader()
+    used.read_all()
+    tarn.iac.build_pack("none.iac", {}, SLIDES, used, [])  # a reader that was read is empty
+
+    def broken():
+        return pa.RecordBatchReader.from_batches(whole.schema, failing_batches(whole))
+
+    for bad in (broken, lambda: pa.array([1, 2]), lambda: pa.chunked_array([[1], [2]])):
+        for tables in ((SLIDES, bad()), (bad(), whole)):
+            with pytest.raises(tarn.UsageError, match="table"):
+                tarn.iac.build_pack("bad.iac", {}, *tables, [b"x", b"y"])
+    with pytest.raises(tarn.UsageError, match="the producer broke"):
+        tarn.iac.build_pack("bad.iac", {}, SLIDES, broken(), [b"x", b"y"])
+    assert os.listdir() == ["none.iac"]
+
+
+def test_tables_made_as_they_are_read(folder):
+    """A producer that needs the GIL is asked without it being held."""
+    whole = pa.table({"name": [f"n{i}" for i in range(10)]})
+    lazy = pa.RecordBatchReader.from_batches(whole.schema,
+                                             (b for b in whole.to_batches(max_chunksize=3)))
+    tarn.iac.build_pack("lazy.iac", {}, SLIDES, lazy, [bytes(i) for i in range(10)])
+    with tarn.iac.open("lazy.iac") as reader:
+        assert reader.index.batch_rows == [3, 3, 3, 1] and len(reader.index.batches()) == 4
+        assert pa.record_batch(reader.index.batches()[3])["name"].to_pylist() == ["n9"]
+        assert reader.index["name"] == whole["name"].to_pylist()
+    duckdb = pytest.importorskip("duckdb")
+    query = duckdb.sql("select 'n' || i as name, i from range(5) t(i)")
+    tarn.iac.build_pack("query.iac", {}, SLIDES, query, [b""] * 5)
+    assert tarn.iac.open("query.iac").index["i"] == [0, 1, 2, 3, 4]
+
+
+def test_values_of_types_that_json_does_not_know(folder):
+    import datetime
+    import decimal
+    index = pa.table({"binary": [b"\0\xff", None], "list": [[1, None], []],
+                      "struct": [{"a": 1}, None], "date": [datetime.date(1970, 1, 3)] * 2,
+                      "decimal": [decimal.Decimal("1.50"), None], "f": [float("inf"), None],
+                      "text": ["q\"\n", "中"]})
+    tarn.iac.build_pack("t.iac", {}, SLIDES, index, [b"", b""])
+    table = tarn.iac.open("t.iac").index
+    assert table["binary"] == ["00ff", None] and table["list"] == [[1, None], []]
+    assert table["struct"] == [{"a": 1}, None] and table["date"] == [2, 2]
+    assert table["f"] == [float("inf"), None] and table["text"] == ["q\"\n", "中"]
+    assert table.to_pyarrow()["decimal"].to_pylist() == [decimal.Decimal("1.50"), None]
+    assert table["decimal"] == ["96" + "00" * 15, None]
+
+
 # --- Writing ---------------------------------------------------------------------------------
 
 
@@ -296,6 +351,21 @@ def test_nothing_is_left_after_an_exception(pack):
         tarn.iac.build_pack_data_segment_from_file("s.iac", {}, SLIDES, index, "raw",
                                                    data_length=4)
     assert sorted(os.listdir()) == ["p.iac", "raw"] and pack.read_bytes() == before
+
+
+UNFINISHED = """
+import tarn.gnz, tarn.iac
+out = tarn.iac.create("u.iac", {"a": [1, 2]})
+out.add(b"x" * 100000)
+arrays = tarn.gnz.create("u.gnz")
+place = arrays.reserve("x", (1000,), "<f8")
+arrays.begin()
+"""
+
+
+def test_writers_that_are_alive_at_the_end_of_the_process_leave_nothing(folder):
+    subprocess.run([sys.executable, "-c", UNFINISHED], check=True)
+    assert os.listdir() == []
 
 
 def test_folders_are_made_and_other_names_taken(folder):

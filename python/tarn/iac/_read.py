@@ -73,8 +73,9 @@ class Table:
         return self.num_rows
 
     def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column as Python objects: text, numbers, lists; binary as hexadecimal
-        digits, times as the numbers stored. An Arrow library knows more types, and is faster."""
+        """The values of a column as Python objects: text, numbers, lists, dicts; binary values and
+        decimals as hexadecimal digits, times as the numbers stored. An Arrow library knows more
+        types, and is faster."""
         names = self.column_names
         if name not in names:
             raise KeyError(f"no column {name!r}; there are {', '.join(names)}")
