@@ -8,6 +8,7 @@
 
 /* The second halves of tarnpy_add_gnz and tarnpy_add_iac. */
 int tarnpy_add_gnz_writer(PyObject *module);
+int tarnpy_add_iac_codec(PyObject *module);
 int tarnpy_add_iac_many(PyObject *module);
 int tarnpy_add_iac_table(PyObject *module);
 int tarnpy_add_iac_writer(PyObject *module);

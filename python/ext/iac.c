@@ -483,8 +483,8 @@ int tarnpy_add_iac(PyObject *module)
     tarnpy_state *state = tarnpy_module_state(module);
     if (tarnpy_add_type(module, &handle_spec, &state->pack_handle_type) != 0 ||
         tarnpy_add_type(module, &pack_spec, &state->pack_type) != 0 ||
-        tarnpy_add_iac_many(module) != 0 || tarnpy_add_iac_table(module) != 0 ||
-        tarnpy_add_iac_writer(module) != 0)
+        tarnpy_add_iac_codec(module) != 0 || tarnpy_add_iac_many(module) != 0 ||
+        tarnpy_add_iac_table(module) != 0 || tarnpy_add_iac_writer(module) != 0)
         return -1;
     return tarnpy_add_textpair(module);
 }

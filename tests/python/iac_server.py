@@ -7,6 +7,10 @@ is asked: one JSON object a line in, one out. Tables go as Arrow IPC streams, by
   {"do": "read", "path": ...}        header, tables, payloads, tried through every way of reading
   {"do": "pairs", "path": ..., "patients": ..., "quality": ...}
   {"do": "patients", "path": ...}
+  {"do": "variable", "path": ..., "codec": ..., "objects": [...], "index": ...}   builds
+  {"do": "records", "path": ...}     the records of a VariableRecordPack, decoded
+  {"do": "fixed", "path": ..., "matrix": ..., "dtype": ..., "index": ...}         builds
+  {"do": "matrix", "path": ...}      the rows of a FixedRecordPack
 An answer is {"ok": ...} or {"error": [names of the exception's classes], "text": ...}.
 """
 import dataclasses
@@ -20,6 +24,7 @@ sys.modules["PIL"].Image = sys.modules["PIL.Image"]
 sys.modules["PIL.Image"].Image = object
 sys.modules["tqdm"].tqdm = iter
 
+import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 from iatro import iac  # noqa: E402
 from iatro.iac.adapters import text_pair  # noqa: E402
@@ -64,6 +69,37 @@ def read(path):
     return out
 
 
+def codec_named(name):
+    return iac.get_codec(name) if hasattr(iac, "get_codec") else iac.Codec.create(name)
+
+
+def variable(path, codec, objects, index):
+    iac.VariableRecordPack.build(path, payload_type="test", slide_table=pa.table({"slide_id": ["s"]}),
+                                 index_table=table_in(index), codec=codec_named(codec),
+                                 objects=[bytes.fromhex(o) for o in objects], overwrite=True)
+
+
+def records(path):
+    pack = iac.VariableRecordPack(path)
+    rows = list(range(pack.record_count))
+    found = [pack.read(row) for row in rows]
+    assert pack.read_many(rows) == found
+    return {"header": pack.header, "records": [bytes(f).hex() for f in found]}
+
+
+def fixed(path, matrix, dtype, index):
+    iac.FixedRecordPack.build(path, payload_type="test", slide_table=pa.table({"slide_id": ["s"]}),
+                              index_table=table_in(index), matrix=np.array(matrix, dtype),
+                              overwrite=True)
+
+
+def matrix(path):
+    pack = iac.FixedRecordPack(path)
+    rows = list(range(pack.record_count))
+    return {"header": pack.header, "rows": [pack.read(row).tolist() for row in rows],
+            "many": [row.tolist() for row in pack.read_many(rows)]}
+
+
 def doc(fields):
     known = {f.name for f in dataclasses.fields(text_pair.ClinicalTextPairDoc)}
     return text_pair.ClinicalTextPairDoc(**{k: v for k, v in fields.items() if k in known})
@@ -84,7 +120,8 @@ def patients(path):
 
 
 def main():
-    doings = {"build": build, "read": read, "pairs": pairs, "patients": patients}
+    doings = {"build": build, "read": read, "pairs": pairs, "patients": patients,
+              "variable": variable, "records": records, "fixed": fixed, "matrix": matrix}
     for line in sys.stdin:
         asked = json.loads(line)
         try:

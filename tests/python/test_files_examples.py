@@ -143,7 +143,7 @@ def test_arrays_as_the_docstrings_describe():
 # --- Ours ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["_read", "_write", "adapters.text_pair"])
+@pytest.mark.parametrize("name", ["_read", "_write", "adapters.text_pair", "codecs", "packs"])
 def test_docstrings_of_the_modules_of_iac(name):
     module = importlib.import_module(f"tarn.iac.{name}")
     result = doctest.testmod(module)

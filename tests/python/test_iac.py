@@ -420,6 +420,60 @@ def test_fixed_records_have_no_spans(folder):
         tarn.iac.open("g.iac").read_payload(0)
 
 
+class Reversed:
+    name = "reversed"
+
+    def encode(self, obj):
+        return obj.encode()[::-1]
+
+    def decode(self, payload):
+        return payload[::-1].decode()
+
+
+def test_codecs_of_ones_own(folder):
+    Codec, Variable = tarn.iac.Codec, tarn.iac.VariableRecordPack
+    about = dict(payload_type="t", slide_table=SLIDES, index_table={"n": [1, 2]})
+    Variable.build("r.iac", **about, objects=["one", "two"], codec=Reversed())
+    with Variable("r.iac") as pack:
+        with pytest.raises(ValueError, match="unknown codec: 'reversed'"):
+            pack.read(0)
+        Codec.register("reversed", lambda params: Reversed())
+        assert pack.read_many([1, 0]) == ["two", "one"] and pack.read_bytes(0) == b"eno"
+        with pytest.raises(TypeError):
+            pack.read_many_contiguous([0])
+        for workers, kind in ((0, ValueError), (True, TypeError), ("x", TypeError)):
+            with pytest.raises(kind):
+                pack.read_many([0], workers)
+    with pytest.raises(ValueError):
+        Codec.register("reversed", lambda params: Reversed())
+    with pytest.raises(ValueError):
+        Codec.register("zstd", lambda params: Reversed())
+    Variable.build_from_payloads("b.iac", **about, payloads=[b"x", b"y"], codec_name="other",
+                                 codec_params={"k": 1})
+    assert tarn.iac.read_header("b.iac")["codec_params"] == {"k": 1}
+    for wrong in (dict(quality=12), dict(lgwin=9)):
+        with pytest.raises(ValueError):
+            Codec.create("brotli", **wrong)
+    with pytest.raises(ValueError):
+        tarn.iac.BrotliCodec(lgwin=20).encode(b"x")
+    with pytest.raises(TypeError):
+        tarn.iac.RawCodec().encode("text")
+    with pytest.raises(ValueError):
+        tarn.iac.get_codec("zstd").decode(b"nothing of the kind")
+    with pytest.raises(ValueError, match="row count mismatch"):
+        tarn.iac.FixedRecordPack.build("f.iac", **about, matrix=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="2D"):
+        tarn.iac.FixedRecordPack.build("f.iac", **about, matrix=np.zeros(2))
+
+
+def test_batches_are_made_by_hand():
+    batch = tarn.iac.ContiguousRecordBatch(b"abc", [0, 1, 1, 3])
+    assert [bytes(r) for r in batch] == [b"a", b"", b"bc"]
+    for wrong in ([], [1, 3], [0, 2], [0, 2, 1, 3]):
+        with pytest.raises(ValueError):
+            tarn.iac.ContiguousRecordBatch(b"abc", wrong)
+
+
 # --- Text pairs ------------------------------------------------------------------------------
 
 

@@ -3,10 +3,12 @@ import dataclasses
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 import tempfile
 import zlib
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -225,6 +227,56 @@ def test_tables_of_several_batches_are_read_alike(real, tmp_path):
     with tarn.iac.open(theirs) as reader:
         assert [bytes(v) for v in reader] == payloads
         assert reader.index_table["name"].to_pylist() == whole["name"].to_pylist()
+
+
+@settings(**SETTINGS)
+@given(objects=st.lists(st.binary(max_size=60), max_size=5), data=st.data())
+def test_records_behind_codecs_go_both_ways(real, tmp_path, objects, data):
+    codec = data.draw(st.sampled_from(["none", "brotli", "zstd"][:2 if real.version == "0.0.2" else 3]))
+    index = pa.table({"n": pa.array(range(len(objects)), pa.int64())})
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    tarn.iac.VariableRecordPack.build(mine, payload_type="test", slide_table={"slide_id": ["s"]},
+                                      index_table=index, objects=objects, overwrite=True,
+                                      codec=tarn.iac.Codec.create(codec),
+                                      streaming=data.draw(st.booleans()))
+    real("variable", path=str(theirs), codec=codec, objects=[o.hex() for o in objects],
+         index=hexed(index))
+    found, other = real("records", path=str(mine)), real("records", path=str(theirs))
+    assert found["records"] == other["records"] == [o.hex() for o in objects]
+    for key in ("codec", "codec_params", "payload_type"):
+        assert found["header"].get(key) == other["header"].get(key)
+    for path in (mine, theirs):
+        with tarn.iac.VariableRecordPack(path) as pack:
+            rows = range(len(objects))
+            assert pack.record_count == len(objects) and pack.codec.name == codec
+            assert [pack.read(i) for i in rows] == objects
+            assert pack.read_many(rows, workers=3) == objects
+            batch = pack.read_many_contiguous(rows)
+            assert list(map(bytes, batch)) == objects and len(batch.buffer) == sum(map(len, objects))
+
+
+@settings(**SETTINGS)
+@given(values=st.integers(0, 4).flatmap(lambda n: st.lists(
+           st.lists(st.integers(-99, 99), min_size=3, max_size=3), min_size=n, max_size=n)),
+       dtype=st.sampled_from(["float16", "float32", "int8", "int64"]))
+def test_rows_of_matrices_go_both_ways(real, tmp_path, values, dtype):
+    matrix = np.array(values, dtype).reshape(len(values), 3)
+    index = pa.table({"n": pa.array(range(len(values)), pa.int64())})
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    tarn.iac.FixedRecordPack.build(mine, payload_type="test", slide_table={"slide_id": ["s"]},
+                                   index_table=index, matrix=matrix, overwrite=True)
+    if values:
+        real("fixed", path=str(theirs), matrix=matrix.tolist(), dtype=dtype, index=hexed(index))
+    for path in (mine, theirs) if values else (mine,):
+        found = real("matrix", path=str(path))
+        assert found["rows"] == found["many"] == matrix.tolist()
+        with tarn.iac.FixedRecordPack(path) as pack:
+            rows = range(len(values))
+            assert [pack.read(i).tolist() for i in rows] == matrix.tolist()
+            assert [r.dtype.name for r in pack.read_many(rows)] == ["float32"] * len(values)
+            got = pack.read_matrix(rows)
+            assert got.dtype.name == dtype and got.tolist() == matrix.tolist()
+            assert got.flags.writeable and pickle.loads(pickle.dumps(pack)).record_count == len(values)
 
 
 # --- What is refused ---------------------------------------------------------------------------

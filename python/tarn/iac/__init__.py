@@ -15,6 +15,8 @@
         pack.batch([1, 0, 1]).buffer    # several records, one C call, one buffer
         polars.DataFrame(pack.index)    # tables go to any Arrow library without a copy
 
+`VariableRecordPack` reads records behind the header's codec, `FixedRecordPack` rows of a matrix.
+
 Functions and classes have the names, arguments and results of iatro-base-iac 0.0.2, and what
 0.1 adds; docs/compat.md lists the differences. Where the originals return a `pyarrow.Table`,
 so does this if pyarrow is installed; otherwise a `Table`, which speaks the same Arrow protocol.
@@ -27,18 +29,22 @@ from ._read import (Batch, PackReader, RecordBatch, Report, Table, is_pack, iter
 from ._write import (PackWriter, build_pack, build_pack_data_segment,
                      build_pack_data_segment_from_file, build_pack_streaming, create, rewrite,
                      upgrade)
+from .codecs import BrotliCodec, Codec, GzipCodec, RawCodec, ZstdCodec, get_codec
+from .packs import FixedRecordPack, VariableRecordPack
 from .adapters.text_pair import (ClinicalTextPairDoc, ClinicalTextPairReader, PatientTextPairs,
                                  build_clinical_text_pair_pack)
 
+ContiguousRecordBatch = Batch
 HEADER_BYTES = 65536
 FORMAT_VERSION = 2
 MAGIC = b"IATROC\x00\x02"
 
 __all__ = [
-    "Batch", "ClinicalTextPairDoc", "ClinicalTextPairReader", "FORMAT_VERSION", "HEADER_BYTES",
-    "MAGIC", "PackReader", "PackWriter", "PatientTextPairs", "RecordBatch", "Report", "Table",
-    "build_clinical_text_pair_pack", "build_pack", "build_pack_data_segment",
-    "build_pack_data_segment_from_file", "build_pack_streaming", "create", "is_pack",
-    "iter_payloads", "open", "read_header", "read_payload", "read_tables", "rewrite", "upgrade",
-    "verify",
+    "Batch", "BrotliCodec", "ClinicalTextPairDoc", "ClinicalTextPairReader", "Codec",
+    "ContiguousRecordBatch", "FORMAT_VERSION", "FixedRecordPack", "GzipCodec", "HEADER_BYTES",
+    "MAGIC", "PackReader", "PackWriter", "PatientTextPairs", "RawCodec", "RecordBatch", "Report",
+    "Table", "VariableRecordPack", "ZstdCodec", "build_clinical_text_pair_pack", "build_pack",
+    "build_pack_data_segment", "build_pack_data_segment_from_file", "build_pack_streaming",
+    "create", "get_codec", "is_pack", "iter_payloads", "open", "read_header", "read_payload",
+    "read_tables", "rewrite", "upgrade", "verify",
 ]

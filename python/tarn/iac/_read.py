@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
@@ -138,10 +139,29 @@ def _as_table(table: Table) -> Any:
 class Batch(Sequence[memoryview]):
     """Several records in one buffer: record i is `buffer[offsets[i]:offsets[i + 1]]`."""
 
-    def __init__(self, buffer: memoryview, offsets: memoryview) -> None:
-        self.buffer = buffer
-        self.offsets_buffer = offsets.cast("Q")
-        """One unsigned 64-bit number more than there are records."""
+    buffer: memoryview
+    """All of them, read only."""
+    offsets_buffer: memoryview
+    """One unsigned 64-bit number more than there are records."""
+
+    def __init__(self, data: bytes, offsets: Iterable[int]) -> None:
+        places = array("Q", offsets)
+        if not places or places[0] != 0:
+            raise ValueError("offsets must start at zero")
+        if any(left > right for left, right in zip(places, places[1:])):
+            raise ValueError("offsets must be nondecreasing")
+        if places[-1] != len(data):
+            raise ValueError("final offset must equal the buffer length")
+        self.buffer = memoryview(bytes(data))
+        self.offsets_buffer = memoryview(places.tobytes()).cast("Q")
+
+    @classmethod
+    def _of(cls, buffer: memoryview, offsets: memoryview) -> Batch:
+        """Over what the extension read, which needs no second look."""
+        batch = cls.__new__(cls)
+        batch.buffer = buffer
+        batch.offsets_buffer = offsets.cast("Q")
+        return batch
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -276,7 +296,7 @@ class PackReader(_tarn.Pack):
     def batch(self, rows: Iterable[int]) -> Batch:
         """Several records in one C call, in the order asked for, in one buffer of their own;
         they are read in the order they have in the file, without the GIL."""
-        return Batch(*self._batch(rows))
+        return Batch._of(*self._batch(rows))
 
     def find(self, column: str, value: str | int, start: int = 0) -> int:
         """The first row, from `start` on, whose column has the value; KeyError if there is

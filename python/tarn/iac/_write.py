@@ -112,7 +112,7 @@ def build_pack_streaming(output_path: Path, header_json: dict[str, Any], slide_t
 
 @_other_names
 def build_pack_data_segment(output_path: Path, header_json: dict[str, Any], slide_table: Any,
-                            index_table: Any, data: bytes, *, overwrite: bool = False) -> None:
+                            index_table: Any, data: Any, *, overwrite: bool = False) -> None:
     """A pack with a data segment of the caller's own making; the index is written as it is."""
     target = _target(output_path, header_json, slide_table, index_table, overwrite)
     _tarn.iac_build_segment(target, data)
