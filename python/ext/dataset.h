@@ -63,6 +63,24 @@ int tarnpy_add_sample(PyObject *module);
 uint64_t tarnpy_order_count(PyObject *order);
 int tarnpy_order_numbers(PyObject *order, uint64_t from, size_t count, uint64_t *out);
 
+/* What an order is opened with, from keyword arguments. arrays are what the options point
+ * at, by PyMem_Free; state is borrowed from the keywords, or NULL. */
+typedef struct tarnpy_order_args {
+    tarn_order_options options;
+    void *arrays[4];
+    const char *state;
+    Py_ssize_t state_len;
+} tarnpy_order_args;
+
+int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *keywords,
+                         tarnpy_order_args *out);
+void tarnpy_order_args_free(tarnpy_order_args *args);
+
+typedef struct tarnpy_views {
+    PyObject_HEAD tarnpy_state *state;
+    tarn_views *views;
+} tarnpy_views;
+
 /* The fields that stand for the names of a sample. */
 int tarnpy_views_choose(PyObject *views, uint64_t epoch, uint64_t sample, uint32_t *out);
 

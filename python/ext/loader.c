@@ -1,7 +1,544 @@
-/* loader.c: the native loader (tarn/loader.h). */
-#include "tarnpy.h"
+/* loader.c: the native loader (tarn/loader.h). Its threads never see Python: whoever asks
+ * for a batch waits in slices without the GIL, and makes Python objects of it with the
+ * GIL.
+ */
+#include "dataset.h"
+
+#include <string.h>
+
+enum { SLICE = 50 }; /* milliseconds without a look at signals */
+
+/* What becomes of one sample's bytes of a column that is no array. */
+typedef enum each {
+    EACH_BYTES,
+    EACH_TEXT,
+    EACH_JSON,
+    EACH_DECODE, /* as stored, by its name: lists of arrays */
+    EACH_CALL,
+    EACH_FORM /* as the dataset says */
+} each;
+
+typedef struct column {
+    PyObject *name;
+    PyObject *call;
+    each each;
+    uint32_t field;
+} column;
+
+typedef struct loader {
+    PyObject_HEAD tarnpy_state *state;
+    PyObject *handle;
+    PyObject *views;
+    tarn_loader *loader;
+    void *arrays[4]; /* what the order borrows */
+    PyObject
+        *items; /* the list of fields as it was given; names and calls point into it */
+    column *columns;
+    size_t n_columns;
+    bool busy;
+} loader;
+
+/* A batch, for as long as an array of it lives. */
+typedef struct loaded {
+    PyObject_HEAD tarn_batch *batch;
+    PyObject *handle; /* whose files views point into */
+} loaded;
+
+/* --- Opening
+ * ---------------------------------------------------------------------------- */
+
+static int word_of(tarnpy_state *state, const char *what, const char *word,
+                   const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (strcmp(words[i], word) == 0) return i;
+    tarnpy_usage(state, "%s cannot be \"%s\"", what, word);
+    return -1;
+}
+
+static int take_steps(tarnpy_state *state, PyObject *kw, tarn_image_steps *steps)
+{
+    static const char *const names[] = {"width", "height", "channels", "fit",   "shorter",
+                                        "scale", "ratio",  "flip",     "dtype", "layout",
+                                        "mean",  "std",    "reduce",   NULL};
+    static const char *const fits[] = {"exact", "stretch", "centre", "random", NULL};
+    static const char *const types[] = {"uint8", "float32", "float16", NULL};
+    static const char *const layouts[] = {"HWC", "CHW", NULL};
+    const char *fit = "stretch", *type = "uint8", *layout = "HWC";
+    tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
+    PyObject *nothing = PyTuple_New(0);
+    if (!nothing) return -1;
+    int parsed = PyArg_ParseTupleAndKeywords(
+        nothing, kw, "II|$IsI(dd)(dd)dss(ffff)(ffff)d:image", TARNPY_KEYWORDS(names),
+        &s.width, &s.height, &s.channels, &fit, &s.shorter, &s.scale[0], &s.scale[1],
+        &s.ratio[0], &s.ratio[1], &s.flip, &type, &layout, &s.mean[0], &s.mean[1],
+        &s.mean[2], &s.mean[3], &s.std[0], &s.std[1], &s.std[2], &s.std[3], &s.reduce);
+    Py_DECREF(nothing);
+    if (!parsed) return -1;
+    int f = word_of(state, "fit", fit, fits);
+    int t = f < 0 ? -1 : word_of(state, "dtype", type, types);
+    int l = t < 0 ? -1 : word_of(state, "layout", layout, layouts);
+    if (l < 0) return -1;
+    s.fit = (tarn_image_fit)f;
+    s.type = (tarn_image_type)t;
+    s.layout = (tarn_image_layout)l;
+    *steps = s;
+    return 0;
+}
+
+/* (name, how, what becomes of bytes: a word or a function) */
+static int take_field(loader *self, PyObject *item, tarn_load_field *field, column *out)
+{
+    static const char *const ways[] = {"auto", "bytes", "views", "integer", NULL};
+    static const char *const eaches[] = {"bytes", "text", "json", "decode",
+                                         "call",  "form", NULL};
+    const char *way;
+    PyObject *name, *becomes;
+    tarn_error err;
+    if (!PyArg_ParseTuple(item, "UsO:field", &name, &way, &becomes)) return -1;
+    field->field = PyUnicode_AsUTF8AndSize(name, NULL);
+    int how = field->field ? word_of(self->state, "as", way, ways) : -1;
+    if (how < 0) return -1;
+    field->as = (tarn_load_as)how;
+    out->name = name;
+    out->each = EACH_CALL;
+    out->call = becomes;
+    if (PyUnicode_Check(becomes)) {
+        const char *word = PyUnicode_AsUTF8AndSize(becomes, NULL);
+        int which = word ? word_of(self->state, "each", word, eaches) : -1;
+        if (which < 0) return -1;
+        out->each = (each)which;
+    }
+    if (self->views == Py_None &&
+        tarn_dataset_field_find(((tarnpy_handle *)self->handle)->set, field->field,
+                                &out->field, &err) != TARN_OK) {
+        tarnpy_raise_key(self->state, &err);
+        return -1;
+    }
+    return 0;
+}
+
+static tarn_load_field *take_fields(loader *self)
+{
+    self->n_columns = (size_t)PyTuple_Size(self->items);
+    tarn_load_field *fields = PyMem_Calloc(self->n_columns + 1, sizeof *fields);
+    self->columns = PyMem_Calloc(self->n_columns + 1, sizeof *self->columns);
+    if (!fields || !self->columns) PyErr_NoMemory();
+    for (size_t i = 0; i < self->n_columns && !PyErr_Occurred(); i++)
+        if (take_field(self, PyTuple_GetItem(self->items, (Py_ssize_t)i), &fields[i],
+                       &self->columns[i]) != 0)
+            break;
+    if (!PyErr_Occurred()) return fields;
+    PyMem_Free(fields);
+    return NULL;
+}
+
+static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
+                        tarn_image_steps *steps)
+{
+    static const char *const names[] = {"threads",  "depth",       "epochs",
+                                        "image",    "no_keys",     "staged",
+                                        "on_error", "error_limit", NULL};
+    static const char *const errors[] = {"raise", "skip", "limit", NULL};
+    PyObject *image = Py_None, *nothing = PyTuple_New(0);
+    const char *on_error = "raise";
+    int no_keys = 0, staged = 0;
+    if (!nothing) return -1;
+    int parsed = PyArg_ParseTupleAndKeywords(
+        nothing, kw, "|$IIKOppsK:loader", TARNPY_KEYWORDS(names), &o->threads, &o->depth,
+        &o->epochs, &image, &no_keys, &staged, &on_error, &o->error_limit);
+    Py_DECREF(nothing);
+    if (!parsed) return -1;
+    int policy = word_of(self->state, "on_error", on_error, errors);
+    if (policy < 0) return -1;
+    o->no_keys = no_keys;
+    o->staged = staged;
+    o->on_error = (tarn_on_error)policy;
+    if (image == Py_None) return 0;
+    if (take_steps(self->state, image, steps) != 0) return -1;
+    o->image = steps;
+    return 0;
+}
+
+static int open_loader(loader *self, PyObject *order, PyObject *kw)
+{
+    tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    tarn_image_steps steps;
+    tarnpy_order_args given;
+    tarn_error err;
+    tarn_status status;
+    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    if (take_options(self, kw, &o, &steps) != 0 ||
+        tarnpy_order_options(self->state, tarn_dataset_count(set), order, &given) != 0)
+        return -1;
+    memcpy(self->arrays, given.arrays, sizeof self->arrays);
+    tarn_load_field *fields = take_fields(self);
+    if (!fields) return -1;
+    o.order = given.options;
+    o.state = given.state;
+    o.state_len = (size_t)given.state_len;
+    o.fields = fields;
+    o.n_fields = self->n_columns;
+    if (self->views != Py_None) o.views = ((tarnpy_views *)self->views)->views;
+    TARNPY_UNLOCKED(status, tarn_loader_open(set, &o, &self->loader, &err));
+    PyMem_Free(fields);
+    if (status == TARN_OK) return 0;
+    tarnpy_raise_key(self->state, &err);
+    return -1;
+}
+
+static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+    PyObject *handle, *views, *items, *order;
+    tarnpy_state *state = tarnpy_type_state(type);
+    if (!state || !PyArg_ParseTuple(args, "O!OO!O!:Loader", state->handle_type, &handle,
+                                    &views, &PyTuple_Type, &items, &PyDict_Type, &order))
+        return NULL;
+    if (views != Py_None && Py_TYPE(views) != state->views_type) {
+        PyErr_SetString(PyExc_TypeError, "no views of this module");
+        return NULL;
+    }
+    loader *self = TARNPY_NEW(loader, type);
+    if (!self) return NULL;
+    self->state = state;
+    Py_INCREF(handle);
+    self->handle = handle;
+    Py_INCREF(views);
+    self->views = views;
+    Py_INCREF(items);
+    self->items = items;
+    if (open_loader(self, order, kw) == 0) return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void close_loader(loader *self)
+{
+    tarn_loader *native = self->loader;
+    self->loader = NULL;
+    if (!native) return;
+    Py_BEGIN_ALLOW_THREADS;
+    tarn_loader_close(native);
+    Py_END_ALLOW_THREADS;
+}
+
+static int loader_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((loader *)object)->items);
+    return 0;
+}
+
+static void loader_dealloc(PyObject *object)
+{
+    loader *self = (loader *)object;
+    PyObject_GC_UnTrack(object);
+    close_loader(self);
+    for (int i = 0; i < 4; i++)
+        PyMem_Free(self->arrays[i]);
+    PyMem_Free(self->columns);
+    Py_XDECREF(self->items);
+    Py_XDECREF(self->views);
+    Py_XDECREF(self->handle);
+    tarnpy_free(object);
+}
+
+/* --- Batches
+ * ---------------------------------------------------------------------------- */
+
+static void loaded_dealloc(PyObject *object)
+{
+    loaded *self = (loaded *)object;
+    tarn_batch_release(self->batch);
+    Py_XDECREF(self->handle);
+    tarnpy_free(object);
+}
+
+static PyType_Slot loaded_slots[] = {
+    {Py_tp_dealloc, loaded_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec loaded_spec = {
+    .name = "tarn._tarn._Loaded",
+    .basicsize = sizeof(loaded),
+    .flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = loaded_slots,
+};
+
+static PyObject *column_array(loader *self, const tarn_batch *batch, const tarn_column *c,
+                              PyObject *owner)
+{
+    uint64_t shape[TARN_MAX_DIMS];
+    tarn_array array;
+    tarn_error err;
+    shape[0] = batch->count;
+    if (c->ndim + 1 > TARN_MAX_DIMS) {
+        tarnpy_usage(self->state, "field %s has too many dimensions for a batch",
+                     c->field);
+        return NULL;
+    }
+    if (c->ndim) memcpy(shape + 1, c->shape, c->ndim * sizeof *shape);
+    if (tarn_array_init(&array, c->data, c->dtype, c->ndim + 1, shape, &err) != TARN_OK)
+        return tarnpy_raise(self->state, &err);
+    return tarnpy_ndarray(self->state, &array, true, owner);
+}
+
+static each each_by_form(loader *self, const column *how_to, uint64_t sample)
+{
+    tarn_field_form form;
+    tarn_error err;
+    if (tarn_dataset_form(((tarnpy_handle *)self->handle)->set, sample, how_to->field,
+                          &form, &err) != TARN_OK)
+        return EACH_BYTES;
+    if (form.form == TARN_FORM_TEXT) return EACH_TEXT;
+    return form.form == TARN_FORM_JSON ? EACH_JSON : EACH_BYTES;
+}
+
+/* One sample's bytes as an object. */
+static PyObject *piece(loader *self, const column *how_to, uint64_t sample,
+                       const unsigned char *data, size_t size)
+{
+    each how =
+        how_to->each == EACH_FORM ? each_by_form(self, how_to, sample) : how_to->each;
+    tarn_value value = tarn_value_json((const char *)data, size);
+    if (how == EACH_TEXT) return tarnpy_text((const char *)data, size);
+    if (how == EACH_JSON) return tarnpy_value(self->state, &value, NULL, NULL);
+    PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
+    if (!bytes || how == EACH_BYTES) return bytes;
+    PyObject *result = NULL;
+    if (how == EACH_CALL) {
+        result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
+    } else {
+        const char *name = PyUnicode_AsUTF8AndSize(how_to->name, NULL);
+        PyObject *memory = PyMemoryView_FromObject(bytes);
+        if (name && memory) result = tarnpy_decode_memory(self->state, name, memory);
+        Py_XDECREF(memory);
+    }
+    Py_DECREF(bytes);
+    return result;
+}
+
+/* A view that the batch keeps, as a memoryview. */
+static PyObject *piece_view(loader *self, const tarn_view *view, PyObject *owner)
+{
+    tarn_view borrowed = {view->data, view->size, NULL};
+    return tarnpy_view(self->state, &borrowed, owner);
+}
+
+static PyObject *column_list(loader *self, const tarn_batch *batch, const tarn_column *c,
+                             const column *how_to, PyObject *owner)
+{
+    PyObject *list = PyList_New((Py_ssize_t)batch->count);
+    for (size_t i = 0; list && i < batch->count; i++) {
+        PyObject *item;
+        if (c->kind == TARN_COLUMN_ARRAYS)
+            item = tarnpy_ndarray(self->state, &c->arrays[i], true, owner);
+        else if (c->kind == TARN_COLUMN_VIEWS)
+            item = piece_view(self, &c->views[i], owner);
+        else
+            item = piece(self, how_to, batch->samples[i], c->data + c->offsets[i],
+                         (size_t)(c->offsets[i + 1] - c->offsets[i]));
+        if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) != 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *key_list(const tarn_batch *batch)
+{
+    PyObject *list = PyList_New((Py_ssize_t)batch->count);
+    for (size_t i = 0; list && i < batch->count; i++) {
+        uint64_t from = batch->key_offsets[i], end = batch->key_offsets[i + 1] - 1;
+        PyObject *key = tarnpy_text(batch->keys + from, (size_t)(end - from));
+        if (!key || PyList_SetItem(list, (Py_ssize_t)i, key) != 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static int put(PyObject *dict, PyObject *name, PyObject *value)
+{
+    int failed = value ? PyDict_SetItem(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return failed;
+}
+
+static PyObject *batch_dict(loader *self, tarn_batch *batch)
+{
+    loaded *owner = TARNPY_NEW(loaded, self->state->loaded_type);
+    if (!owner) {
+        tarn_batch_release(batch);
+        return NULL;
+    }
+    owner->batch = batch;
+    Py_INCREF(self->handle);
+    owner->handle = self->handle;
+    PyObject *dict = PyDict_New();
+    int failed = dict ? 0 : -1;
+    if (!failed && batch->keys)
+        failed = put(dict, self->state->key_name, key_list(batch));
+    for (size_t i = 0; !failed && i < batch->n_columns; i++) {
+        const tarn_column *c = &batch->columns[i];
+        PyObject *value =
+            c->kind == TARN_COLUMN_ARRAY
+                ? column_array(self, batch, c, (PyObject *)owner)
+                : column_list(self, batch, c, &self->columns[i], (PyObject *)owner);
+        failed = put(dict, self->columns[i].name, value);
+    }
+    Py_DECREF(owner);
+    if (!failed) return dict;
+    Py_XDECREF(dict);
+    return NULL;
+}
+
+/* Set when somebody else's thread is in the loader. */
+static int enter(loader *self)
+{
+    if (!self->loader) {
+        tarnpy_usage(self->state, "the loader is closed");
+        return -1;
+    }
+    if (self->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the loader is used by another thread");
+        return -1;
+    }
+    self->busy = true;
+    return 0;
+}
+
+static PyObject *loader_next(PyObject *object)
+{
+    loader *self = (loader *)object;
+    tarn_batch *batch = NULL;
+    tarn_error err;
+    tarn_status status = TARN_OK;
+    if (enter(self) != 0) return NULL;
+    while (status == TARN_OK && !batch) {
+        TARNPY_UNLOCKED(status,
+                        tarn_loader_next_within(self->loader, SLICE, &batch, &err));
+        if (!batch && status == TARN_OK && PyErr_CheckSignals() != 0) break;
+    }
+    self->busy = false;
+    if (batch) return batch_dict(self, batch);
+    if (status != TARN_OK && status != TARN_END) tarnpy_raise_key(self->state, &err);
+    return NULL;
+}
+
+/* --- Where it stands
+ * -------------------------------------------------------------------- */
+
+static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
+{
+    loader *self = (loader *)object;
+    tarn_error err;
+    tarn_status status;
+    unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred() || enter(self) != 0) return NULL;
+    TARNPY_UNLOCKED(status, tarn_loader_set_epoch(self->loader, epoch, &err));
+    self->busy = false;
+    if (status != TARN_OK) return tarnpy_raise(self->state, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_state(PyObject *object, PyObject *unused)
+{
+    loader *self = (loader *)object;
+    char text[TARN_ORDER_STATE_MAX];
+    tarn_error err;
+    if (enter(self) != 0) return NULL;
+    tarn_status status = tarn_loader_state(self->loader, text, sizeof text, &err);
+    self->busy = false;
+    if (status != TARN_OK) return tarnpy_raise(self->state, &err);
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *loader_info(PyObject *object, PyObject *unused)
+{
+    loader *self = (loader *)object;
+    tarn_order_info info;
+    if (enter(self) != 0) return NULL;
+    tarn_loader_order(self->loader, &info);
+    self->busy = false;
+    return Py_BuildValue("{sKsKsKsK}", "epoch", (unsigned long long)info.epoch, "batches",
+                         (unsigned long long)info.batches, "length",
+                         (unsigned long long)info.length, "start",
+                         (unsigned long long)info.start);
+}
+
+static PyObject *loader_stats(PyObject *object, PyObject *unused)
+{
+    loader *self = (loader *)object;
+    tarn_loader_stats s;
+    if (enter(self) != 0) return NULL;
+    tarn_loader_stats_get(self->loader, &s);
+    self->busy = false;
+    return Py_BuildValue(
+        "{sKsKsKsKsdsdsdsdsdss}", "batches", (unsigned long long)s.batches, "samples",
+        (unsigned long long)s.samples, "skipped", (unsigned long long)s.skipped, "bytes",
+        (unsigned long long)s.bytes, "seconds", s.seconds, "waited", s.waited, "read",
+        s.read, "decode", s.decode, "idle", s.idle, "bottleneck",
+        tarn_loader_stage_name(s.bottleneck));
+}
+
+static PyObject *loader_skipped(PyObject *object, PyObject *unused)
+{
+    loader *self = (loader *)object;
+    const tarn_skipped *s;
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    if (enter(self) != 0) return NULL;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && (s = tarn_loader_skipped(self->loader, i)); i++) {
+        tarn_error_text(&s->error, text, sizeof text);
+        PyObject *item =
+            Py_BuildValue("KKN", (unsigned long long)s->epoch,
+                          (unsigned long long)s->sample, tarnpy_text(text, strlen(text)));
+        if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    self->busy = false;
+    return list;
+}
+
+static PyObject *loader_close(PyObject *object, PyObject *unused)
+{
+    loader *self = (loader *)object;
+    if (!self->loader) Py_RETURN_NONE;
+    if (enter(self) != 0) return NULL;
+    close_loader(self);
+    self->busy = false;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef loader_methods[] = {
+    {"set_epoch", loader_set_epoch, METH_O, NULL},
+    {"state", loader_state, METH_NOARGS, NULL},
+    {"info", loader_info, METH_NOARGS, NULL},
+    {"stats", loader_stats, METH_NOARGS, NULL},
+    {"skipped", loader_skipped, METH_NOARGS, NULL},
+    {"close", loader_close, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot loader_slots[] = {
+    {Py_tp_new, loader_new},
+    {Py_tp_dealloc, loader_dealloc},
+    {Py_tp_traverse, loader_traverse},
+    {Py_tp_methods, loader_methods},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, loader_next},
+    {0, NULL},
+};
+
+static PyType_Spec loader_spec = {
+    .name = "tarn._tarn.Loader",
+    .basicsize = sizeof(loader),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = loader_slots,
+};
 
 int tarnpy_add_loader(PyObject *module)
 {
-    return 0;
+    tarnpy_state *state = tarnpy_module_state(module);
+    if (tarnpy_add_type(module, &loaded_spec, &state->loaded_type) != 0) return -1;
+    return tarnpy_add_type(module, &loader_spec, &state->loader_type);
 }

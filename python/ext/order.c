@@ -173,14 +173,14 @@ static void *numbers_of(PyObject *object, char letter, size_t *out_count)
     return NULL;
 }
 
-static int take_array(order *self, int slot, PyObject *object, char letter,
+static int take_array(tarnpy_state *state, void **slot, PyObject *object, char letter,
                       uint64_t wanted, size_t *out_count)
 {
     if (!object || object == Py_None) return 0;
-    self->arrays[slot] = numbers_of(object, letter, out_count);
-    if (!self->arrays[slot]) return -1;
+    *slot = numbers_of(object, letter, out_count);
+    if (!*slot) return -1;
     if (wanted == UINT64_MAX || *out_count == wanted) return 0;
-    tarnpy_usage(self->state, "%zu numbers for %llu samples", *out_count,
+    tarnpy_usage(state, "%zu numbers for %llu samples", *out_count,
                  (unsigned long long)wanted);
     return -1;
 }
@@ -226,51 +226,76 @@ static tarn_status open_order(uint64_t count, const char *state, size_t state_le
     return tarn_order_resume(count, state, state_len, o, out, err);
 }
 
-static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *kw,
+                         tarnpy_order_args *out)
 {
     static const char *const names[] = {
-        "count",   "kind",    "seed",          "epoch", "rank",  "world",
-        "share",   "batch",   "equal_batches", "draws", "block", "window",
-        "chunk",   "pool",    "rounds",        "outer", "mix",   "buckets",
-        "weights", "classes", "lengths",       "state", NULL};
-    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
-    unsigned long long count;
-    const char *kind = "identity", *share = "uneven", *resume = NULL;
-    Py_ssize_t resume_len = 0;
+        "kind",    "seed",          "epoch", "rank",  "world",   "share",
+        "batch",   "equal_batches", "draws", "block", "window",  "chunk",
+        "pool",    "rounds",        "outer", "mix",   "buckets", "weights",
+        "classes", "lengths",       "state", NULL};
+    tarn_order_options *o = &out->options;
+    const char *kind = "identity", *share = "uneven";
     PyObject *seed = NULL, *buckets = NULL, *weights = NULL, *classes = NULL,
              *lengths = NULL;
     int equal = 0;
+    *out = (tarnpy_order_args){.options = TARN_ORDER_OPTIONS_INIT};
+    PyObject *nothing = PyTuple_New(0);
+    if (!nothing) return -1;
+    int parsed = PyArg_ParseTupleAndKeywords(
+        nothing, kw, "|$sOKKKsKpKKKKKKKKOOOOz#:order", TARNPY_KEYWORDS(names), &kind,
+        &seed, &o->epoch, &o->rank, &o->world, &share, &o->batch, &equal, &o->draws,
+        &o->block, &o->window, &o->chunk, &o->pool, &o->rounds, &o->outer, &o->mix,
+        &buckets, &weights, &classes, &lengths, &out->state, &out->state_len);
+    Py_DECREF(nothing);
+    size_t n = 0;
+    o->equal_batches = equal;
+    if (parsed && take_names(state, kind, share, o) == 0 &&
+        (!seed || take_seed(seed, o) == 0) &&
+        take_array(state, &out->arrays[0], buckets, 'u', UINT64_MAX, &o->n_buckets) ==
+            0 &&
+        take_array(state, &out->arrays[1], weights, 'f', count, &n) == 0 &&
+        take_array(state, &out->arrays[2], classes, 'i', count, &n) == 0 &&
+        take_array(state, &out->arrays[3], lengths, 'u', count, &n) == 0) {
+        o->buckets = out->arrays[0];
+        o->weights = out->arrays[1];
+        o->classes = out->arrays[2];
+        o->lengths = out->arrays[3];
+        return 0;
+    }
+    tarnpy_order_args_free(out);
+    return -1;
+}
+
+void tarnpy_order_args_free(tarnpy_order_args *args)
+{
+    for (int i = 0; i < 4; i++)
+        PyMem_Free(args->arrays[i]);
+    memset(args->arrays, 0, sizeof args->arrays);
+}
+
+static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+    unsigned long long count;
     tarn_error err;
     tarn_status status;
+    tarnpy_order_args given;
     tarnpy_state *state = tarnpy_type_state(type);
-    if (!state ||
-        !PyArg_ParseTupleAndKeywords(
-            args, kw, "K|$sOKKKsKpKKKKKKKKOOOOz#:Order", TARNPY_KEYWORDS(names), &count,
-            &kind, &seed, &o.epoch, &o.rank, &o.world, &share, &o.batch, &equal, &o.draws,
-            &o.block, &o.window, &o.chunk, &o.pool, &o.rounds, &o.outer, &o.mix, &buckets,
-            &weights, &classes, &lengths, &resume, &resume_len))
+    if (!state || !PyArg_ParseTuple(args, "K:Order", &count) ||
+        tarnpy_order_options(state, count, kw, &given) != 0)
         return NULL;
-    o.equal_batches = equal;
     order *self = TARNPY_NEW(order, type);
-    if (!self) return NULL;
-    self->state = state;
-    size_t n = 0;
-    if (take_names(state, kind, share, &o) == 0 && (!seed || take_seed(seed, &o) == 0) &&
-        take_array(self, 0, buckets, 'u', UINT64_MAX, &o.n_buckets) == 0 &&
-        take_array(self, 1, weights, 'f', count, &n) == 0 &&
-        take_array(self, 2, classes, 'i', count, &n) == 0 &&
-        take_array(self, 3, lengths, 'u', count, &n) == 0) {
-        o.buckets = self->arrays[0];
-        o.weights = self->arrays[1];
-        o.classes = self->arrays[2];
-        o.lengths = self->arrays[3];
-        TARNPY_UNLOCKED(status, open_order(count, resume, (size_t)resume_len, &o,
-                                           &self->order, &err));
-        if (status == TARN_OK) return (PyObject *)self;
-        tarnpy_raise(state, &err);
+    if (!self) {
+        tarnpy_order_args_free(&given);
+        return NULL;
     }
+    self->state = state;
+    memcpy(self->arrays, given.arrays, sizeof self->arrays);
+    TARNPY_UNLOCKED(status, open_order(count, given.state, (size_t)given.state_len,
+                                       &given.options, &self->order, &err));
+    if (status == TARN_OK) return (PyObject *)self;
     Py_DECREF(self);
-    return NULL;
+    return tarnpy_raise(state, &err);
 }
 
 static Py_ssize_t order_length(PyObject *self)

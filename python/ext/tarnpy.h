@@ -39,6 +39,7 @@ typedef struct tarnpy_state {
 
     /* loader.c */
     PyTypeObject *loader_type;
+    PyTypeObject *loaded_type;
 
     /* gnz.c */
     PyTypeObject *gnz_file_type;

@@ -1,6 +1,24 @@
 """tarn keeps training data on disk and feeds it to training.
 
-Tar shards with an index, array files (.gnz) and record packs (.iac), all behind one interface.
+Tar shards with an index, array files (.gnz) and record packs (.iac), all behind one interface:
+
+>>> import tarn
+>>> ds = tarn.open("birds", fields=["txt", "cls"])
+>>> ds[0]
+{'__key__': 'auk', 'txt': 'An auk.', 'cls': 0}
+>>> for batch in ds.loader(batch_size=2, shuffle=True, seed=7):
+...     print(batch["__key__"], batch["cls"])
+['kiwi', 'auk'] [2 0]
+['jay', 'owl'] [1 3]
+
+open            a dataset: samples by position and key, filters, orders, batches
+mix             several datasets as one
+Dataset         what both give; see help(tarn.Dataset)
+Loader          batches made ahead by native threads: Dataset.loader
+Error           what is raised; subclasses are also KeyError, FileNotFoundError, ValueError ...
+tarn.torch      for several processes with torch
+
+`python -m tarn` is the command.
 """
 
 from __future__ import annotations
@@ -11,6 +29,7 @@ from . import _tarn
 from . import errors
 from ._tarn import Batch, Order
 from .dataset import Dataset, mix, open
+from .loader import Loader
 from .errors import *  # noqa: F403
 
 __version__: str = _tarn.__version__
@@ -18,7 +37,7 @@ __version__: str = _tarn.__version__
 # Modules that are imported when they are first asked for: `import tarn` stays quick.
 _LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 
-__all__ = [*errors.__all__, "Batch", "Dataset", "Order", "errors", "mix", "open"]
+__all__ = [*errors.__all__, "Batch", "Dataset", "Loader", "Order", "errors", "mix", "open"]
 
 
 def __getattr__(name: str) -> object:

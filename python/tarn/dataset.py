@@ -14,6 +14,8 @@ from .recipe import MixRecipe, Recipe, same
 if TYPE_CHECKING:
     from typing import Self
 
+    from .loader import Loader
+
 __all__ = ["Dataset", "mix", "open"]
 
 Sample = dict[str, Any]
@@ -443,6 +445,46 @@ class Dataset(_tarn.Dataset):
             indices = self._numbers(indices)  # type: ignore[assignment]
         names = self._handle.fields() if fields is None else tuple(fields)
         return self._handle.read_batch(indices, names, out)
+
+    def loader(self, batch_size: int, *, threads: int | None = None, shuffle: bool = False,
+               seed: int = 0, resize: int | tuple[int, int] | None = None,
+               on_error: str | int = "raise", drop_last: bool = False, depth: int = 0,
+               epochs: int = 0, keys: bool = True, staged: bool = False,
+               integers: Sequence[str] = (), as_: str | None = None, pin: bool | None = None,
+               **steps: Any) -> Loader:
+        """Batches of samples, read and decoded ahead by native threads.
+
+        threads: as many as there are cores if None; 0 does the work when a batch is asked for.
+        shuffle, seed: the same as `self.shuffle(seed)` before; other orders are given to the dataset.
+        resize: images become arrays of that side, or (height, width). With it: fit "stretch",
+            "centre" (with shorter=), "random" (with scale=, ratio=) or "exact"; flip= how often left
+            and right are exchanged; channels 1, 3 or 4; dtype "uint8", "float32" or "float16";
+            layout "HWC" or "CHW"; mean=, std= for floats; reduce=, see tarn/image.h.
+        on_error: what happens to a sample that cannot be read or decoded: "raise", "skip", or a number
+            of such samples after which it is raised; `Loader.skipped` lists them.
+        drop_last: all batches are full. depth: batches made ahead. epochs: after these, nothing comes.
+        keys: whether batches have "__key__". integers: fields of text that are integers whatever their
+            name. staged: reads batches in the order of the file, for data that is not in memory.
+        as_: "numpy" or "torch", as for `tarn.open`. pin: tensors in pinned memory; None: with CUDA.
+
+        >>> [batch["cls"].tolist() for batch in ds.loader(batch_size=2, threads=2)]
+        [[0, 1], [2, 3]]
+        """
+        from .loader import loader_of
+
+        return loader_of(self, batch_size, threads=threads, shuffle=shuffle, seed=seed,
+                         resize=resize, on_error=on_error, drop_last=drop_last, depth=depth,
+                         epochs=epochs, keys=keys, staged=staged, integers=integers, as_=as_,
+                         pin=pin, steps=steps)
+
+    def _in_file_order(self) -> Self:
+        """The samples that were chosen by position as a filter, if they stand in the file's order."""
+        numbers = memoryview(self._order).tolist()  # type: ignore[arg-type]
+        if any(one >= other for one, other in zip(numbers, numbers[1:])):
+            raise UsageError("loader: samples were chosen by position and not in the order of the "
+                             "file; filter them, and give an order by order() or shuffle()")
+        plain = self._with(ordering=None)
+        return plain._filtered("keep_samples", self._order)
 
     # --- As an object ---
 

@@ -1,0 +1,375 @@
+"""The native loader from Python."""
+import gc
+import io
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import payload, picture, sanitized, write_tar
+
+import tarn
+
+
+def keys_of(loader):
+    return [key for batch in loader for key in batch["__key__"]]
+
+
+@pytest.mark.parametrize("threads", [0, 1, 4])
+def test_batches_are_the_samples_in_order(many, threads):
+    ds = tarn.open(many)
+    for source in (ds, ds.shuffle(3), ds.shuffle(3).shard(1, 3), ds.filter(ranges=[(7, 900)]),
+                   ds[100:300], ds[::3]):
+        loader = source.loader(64, threads=threads)
+        seen = []
+        for batch in loader:
+            assert len(batch["__key__"]) == len(batch["bin"]) == len(batch["cls"]) <= 64
+            assert batch["cls"].dtype == np.int64
+            seen += [dict(zip(batch, row)) for row in zip(*batch.values())]
+        assert seen == list(source)
+        assert len(loader) == -(-len(source) // 64)
+
+
+def test_a_loader_goes_from_epoch_to_epoch(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(5)
+    loader = ds.loader(100, threads=2)
+    for epoch in range(3):
+        assert loader.epoch == epoch
+        ds.set_epoch(epoch)
+        assert keys_of(loader) == ds.keys()
+    loader.set_epoch(1)
+    ds.set_epoch(1)
+    assert keys_of(loader) == ds.keys()
+    assert keys_of(tarn.open(many, fields=["cls"]).loader(100, shuffle=True, seed=5)) != ds.keys()
+    assert len(list(ds.loader(100, epochs=1))) == 20
+    once = ds.loader(100, epochs=1)
+    assert len(list(once)) == 20 and list(once) == []
+
+
+def test_a_broken_loop_goes_on(many):
+    ds = tarn.open(many, fields=["cls"])
+    loader = ds.loader(100)
+    first = [next(loader)["__key__"] for _ in range(3)]
+    for batch in loader:
+        first.append(batch["__key__"])
+        break
+    assert sum(first, []) + keys_of(loader) == ds.keys()
+
+
+def test_values_that_are_no_arrays_are_lists(birds, tmp_path):
+    batch = next(tarn.open(birds).loader(4))
+    assert batch["txt"] == ["An auk.", "A jay.", "A kiwi.", "An owl."]
+    assert batch["json"][2] == {"name": "kiwi", "n": 2}
+    arrays = io.BytesIO()
+    np.savez(arrays, a=np.arange(3))
+    path = write_tar(tmp_path / "a.tar", [
+        ("x.npz", arrays.getvalue()), ("x.txt.gz", tarn._tarn.encode("txt.gz", "zipped")),
+        ("x.json.gz", tarn._tarn.encode("json.gz", [1])), ("x.raw", b"\x00\xff")])
+    batch = next(tarn.open(path).loader(1))
+    assert batch["npz"][0]["a"].tolist() == [0, 1, 2]
+    assert batch["txt.gz"] == ["zipped"] and batch["json.gz"] == [[1]] and batch["raw"] == [b"\x00\xff"]
+
+
+def test_views_bytes_decoders_and_integers(many):
+    batch = next(tarn.open(many, decode=False).loader(8))
+    assert all(isinstance(item, memoryview) and item.readonly for item in batch["bin"])
+    gc.collect()
+    assert [bytes(item) for item in batch["bin"]] == [payload(i) for i in range(8)]
+    batch = next(tarn.open(many, decode="bytes").loader(8, integers=["cls"]))
+    assert batch["bin"] == [payload(i) for i in range(8)]
+    assert batch["cls"].tolist() == [i % 7 for i in range(8)]
+    ds = tarn.open(many, decoders={"bin": len, "cls": float})
+    assert next(ds.loader(2)) == {"__key__": ["s00000", "s00001"], "bin": [1024, 1024],
+                                  "cls": [0.0, 1.0]}
+    assert "__key__" not in next(ds.loader(2, keys=False))
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_images_become_one_array(pictures, threads):
+    ds = tarn.open(pictures, fields=["png", "npy"])
+    batch = next(ds.loader(16, threads=threads, resize=(10, 12)))
+    assert batch["png"].shape == (16, 10, 12, 3) and batch["png"].dtype == np.uint8
+    Image = pytest.importorskip("PIL.Image")
+    for i in range(16):
+        want = np.asarray(Image.fromarray(picture(np, i)).resize((12, 10), Image.BILINEAR))
+        assert (batch["png"][i] == want).all()
+        assert (batch["npy"][i] == picture(np, i)).all()
+    batch = next(ds.loader(4, resize=8, dtype="float32", layout="CHW", mean=(0.5, 0.5, 0.5),
+                           std=(0.5, 0.5, 0.5), fit="random", flip=0.5))
+    assert batch["png"].shape == (4, 3, 8, 8) and batch["png"].dtype == np.float32
+    with pytest.raises(ValueError):
+        ds.loader(4, fit="random")
+    with pytest.raises(ValueError):
+        ds.loader(4, resize=8, fit="best")
+    with pytest.raises(TypeError):
+        ds.loader(4, resize=8, colour=True)
+
+
+def test_images_without_resizing_are_alike_or_a_list(pictures):
+    batch = next(tarn.open(pictures, fields=["png"]).loader(3))
+    assert isinstance(batch["png"], list) and [image.shape for image in batch["png"]] == [
+        (20, 30, 3), (21, 31, 3), (22, 32, 3)]
+    batch["png"][0][:] = 7
+
+
+def test_arrays_outlive_batch_and_loader(pictures):
+    loader = tarn.open(pictures, fields=["png"]).loader(2, resize=6, threads=2)
+    kept = [batch["png"] for batch in loader]
+    copies = [array.copy() for array in kept]
+    loader.close()
+    del loader
+    gc.collect()
+    assert all((one == other).all() for one, other in zip(kept, copies))
+    kept[0][:] = 0
+    assert not (kept[0] == copies[0]).all() and (kept[1] == copies[1]).all()
+
+
+@pytest.mark.parametrize("ranks,after", [(1, 1), (2, 2), (4, 3), (1, 5)])
+def test_a_state_resumes_on_any_number_of_ranks(many, ranks, after):
+    ds = tarn.open(many, fields=["cls"]).shuffle(8)
+    seen, states = [], []
+    for rank in range(ranks):
+        loader = ds.shard(rank, ranks).loader(16, threads=2)
+        for _ in range(7):
+            seen += next(loader)["__key__"]
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    assert all(state == states[0] for state in states)
+    for rank in range(after):
+        loader = ds.shard(rank, after).loader(32, threads=2)
+        loader.load_state_dict(states[0])
+        seen += keys_of(loader)
+    assert sorted(seen) == sorted(ds.keys())
+    with pytest.raises(ValueError):
+        loader.load_state_dict({"epoch": 1})
+
+
+def test_what_cannot_be_decoded_is_raised_skipped_or_counted(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [(f"x{i}.cls", b"oops" if i in (3, 5) else b"%d" % i)
+                                          for i in range(10)])
+    ds = tarn.open(path)
+    for threads in (0, 2):
+        loader = ds.loader(4, threads=threads)
+        with pytest.raises(tarn.Error) as caught:
+            list(loader)
+        assert "x3" in str(caught.value) and caught.value.path == str(path)
+        loader = ds.loader(4, threads=threads, on_error="skip")
+        assert [n for batch in loader for n in batch["cls"].tolist()] == [0, 1, 2, 4, 6, 7, 8, 9]
+        assert [(epoch, number) for epoch, number, _ in loader.skipped()] == [(0, 3), (0, 5)]
+        assert loader.stats()["skipped"] == 2
+        with pytest.raises(tarn.Error):
+            list(ds.loader(4, threads=threads, on_error=1))
+        assert len(list(ds.loader(4, threads=threads, on_error=2))) == 2
+
+
+def test_wrong_use_is_told(many, pictures):
+    ds = tarn.open(many)
+    for wrong in (lambda: ds.loader(0), lambda: ds.loader(4, on_error="hide"),
+                  lambda: ds.map(len).loader(4), lambda: ds[[3, 1]].loader(4),
+                  lambda: tarn.open(pictures, images="pil").loader(4),
+                  lambda: ds.loader(4, integers=["bin"]).__next__()):
+        with pytest.raises(ValueError):
+            wrong()
+    loader = ds.loader(4)
+    next(loader)
+    loader.close()
+    loader.close()
+    with pytest.raises(ValueError):
+        next(loader)
+
+
+def test_full_batches_and_stats(many):
+    ds = tarn.open(many)
+    assert [len(batch["cls"]) for batch in ds.loader(300, drop_last=True)] == [300] * 6
+    with ds.loader(300, threads=2) as loader:
+        list(loader)
+        stats = loader.stats()
+    assert stats["samples"] == 2000 and stats["batches"] == 7
+    assert stats["bytes"] == 2000 * 1025 and stats["bottleneck"] in ("read", "decode", "caller")
+    assert "7 batches" in repr(ds.loader(300))
+
+
+def test_grouped_views(many):
+    from conftest import DATA
+    ds = tarn.open(DATA / "02_multidot", fields=["f0.txt", "f0.cls", "f1.txt", "f1.cls", "f2.txt",
+                                                 "f2.cls"]).group("{0}.txt", "{0}.cls", seed=1)
+    loader = ds.loader(5, threads=2)
+    for epoch in range(3):
+        ds.set_epoch(epoch)
+        rows = [row for batch in loader for row in zip(batch["{0}.txt"], batch["{0}.cls"])]
+        assert rows == [(sample["{0}.txt"], sample["{0}.cls"]) for sample in ds]
+
+
+def test_packs_and_array_files(many):
+    from conftest import DATA
+    gnz = next((DATA / "gnz").glob("*.gnz"))
+    ds = tarn.open(gnz)
+    batch = next(ds.loader(2))
+    for field in ds.fields:
+        assert np.asarray(batch[field][1]).tobytes() == np.asarray(ds[1][field]).tobytes()
+    iac = next(path for path in sorted((DATA / "iac").rglob("*.iac")) if len(tarn.open(path)) > 0)
+    ds = tarn.open(iac)
+    batch = next(ds.loader(1))
+    for field in ds.fields:
+        got = batch[field][0]
+        assert (got.item() if isinstance(got, np.generic) else got) == ds[0][field]
+
+
+def test_a_loader_pickles_with_its_place(many):
+    loader = tarn.open(many, fields=["cls"]).shuffle(1).loader(50, threads=2)
+    next(loader)
+    again = pickle.loads(pickle.dumps(loader))
+    assert keys_of(again) == keys_of(loader)
+
+
+def test_a_forked_child_goes_on(many):
+    loader = tarn.open(many, fields=["cls"]).loader(50, threads=2)
+    held = next(loader)
+    child = os.fork()
+    if child == 0:
+        good = len(keys_of(loader)) == 1950 and held["cls"].tolist()[:3] == [0, 1, 2]
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(keys_of(loader)) == 1950
+
+
+def test_two_threads_are_told_apart(many):
+    loader = tarn.open(many).loader(10, threads=1)
+    told, got = [], []
+
+    def work():
+        try:
+            for batch in loader:
+                got.extend(batch["__key__"])
+        except RuntimeError as error:
+            told.append(str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == len(set(got)) and all("another thread" in text for text in told)
+
+
+
+
+def test_control_c_ends_a_wait_within_200_ms(pictures, tmp_path):
+    """The child decodes one huge image at a time, so that the loader's caller is waiting."""
+    big = tarn._tarn.encode("png", np.random.default_rng(0).integers(0, 255, (4000, 4000, 3), "u1"))
+    path = write_tar(tmp_path / "big.tar", [(f"b{i}.png", big) for i in range(3)])
+    code = ("import sys, time, tarn\n"
+            f"loader = tarn.open({str(path)!r}).loader(3, threads=1)\n"
+            "print('begun', flush=True)\n"
+            "try:\n    next(loader)\n"
+            "except KeyboardInterrupt:\n    print('stopped', flush=True)\n    import os; os._exit(0)\n"
+            "print('finished', flush=True)")
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    answer = child.stdout.readline()
+    took = time.monotonic() - began
+    child.wait(30)
+    assert answer in ("stopped\n", "finished\n")
+    if answer == "stopped\n" and not sanitized():
+        assert took < 1.0  # 50 ms slices; the rest is room for a busy machine
+
+
+@pytest.mark.parametrize("how", ["sys.exit(0)", "raise SystemExit(0)", "pass", "os._exit(0)",
+                                 "del loader; pass"])
+def test_an_interpreter_with_a_live_loader_ends(many, how):
+    code = ("import os, sys, tarn\n"
+            f"loader = tarn.open({many!r}).loader(7, threads=3)\nbatch = next(loader)\n{how}\n")
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_loader_in_a_cycle_is_collected(many):
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.loader = tarn.open(many, decoders={"cls": lambda data: holder and int(data)}).loader(5)
+    next(holder.loader)
+    del holder
+    gc.collect()
+
+
+@pytest.mark.skipif(sanitized(), reason="the sanitizer keeps freed memory")
+def test_epochs_keep_memory_flat(many, pictures):
+    from test_limits import used_memory
+    small = tarn.open(pictures, fields=["jpg", "npy"]).loader(4, threads=2, resize=16)
+    large = tarn.open(many).loader(128, threads=2)
+
+    def run(count):
+        for _ in range(count):
+            for loader in (small, large):
+                for batch in loader:
+                    pass
+        gc.collect()
+
+    run(30)
+    before = used_memory()
+    run(150)
+    assert used_memory() - before < 8 << 20
+
+
+def test_the_gil_is_free_while_threads_decode(pictures, tmp_path):
+    big = tarn._tarn.encode("jpg", np.zeros((1500, 1500, 3), "u1"))
+    path = write_tar(tmp_path / "big.tar", [(f"b{i}.jpg", big) for i in range(12)])
+    loader = tarn.open(path).loader(12, threads=1)
+    counted = 0
+    done = threading.Event()
+
+    def wait():
+        next(loader)
+        done.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not done.is_set():
+        counted += 1
+    thread.join()
+    assert counted > 1000
+
+
+def test_tensors_share_the_batch(pictures):
+    torch = pytest.importorskip("torch") if not sanitized() else pytest.skip("no torch here")
+    loader = tarn.open(pictures, fields=["png", "npy"], as_="torch").loader(4, resize=8)
+    batch = next(loader)
+    assert isinstance(batch["png"], torch.Tensor) and batch["png"].shape == (4, 8, 8, 3)
+    native = next(tarn.open(pictures, fields=["png"]).loader(4, resize=8, as_="torch"))
+    assert native["png"].data_ptr() % 64 == 0
+
+
+def test_batches_for_ranks(many):
+    pytest.importorskip("torch") if not sanitized() else pytest.skip("no torch here")
+    import tarn.torch
+    from torch.utils.data import DataLoader
+
+    ds = tarn.open(many, fields=["cls", "_idx"])
+    for share, world in (("uneven", 3), ("drop", 3), ("pad", 3)):
+        parts = [tarn.torch.loader_for(ds, rank, world, 64, shuffle=True, seed=2, share=share)
+                 for rank in range(world)]
+        counts = {len(part) for part in parts}
+        assert len(counts) == 1
+        seen = [[int(i) for batch in part for i in batch["_idx"]] for part in parts]
+        flat = sum(seen, [])
+        if share == "uneven":
+            assert sorted(flat) == list(range(2000))
+        elif share == "drop":
+            assert len(flat) == len(set(flat)) > 1700
+        else:
+            assert set(flat) == set(range(2000))
+    part = tarn.torch.loader_for(ds, 0, 1, 100)
+    loader = DataLoader(part, batch_size=None)
+    assert sum(len(batch["cls"]) for batch in loader) == 2000
+    with pytest.raises(Exception, match="threads of its own"):
+        list(DataLoader(part, batch_size=None, num_workers=2))
