@@ -152,6 +152,7 @@ class GnzReader(Mapping[str, Any]):
         self.fpath = _pathlib.Path(fpath)
         self._mapped = mapped
         self._resolved = self.fpath.resolve()
+        self._rows: Rows | None = None
         self._file: _tarn.GnzFile | None = _tarn.gnz_open(self.fpath, mapped)
         self._infos = {entry[0]: ArrayInfo(*entry) for entry in self._file.entries()}
         self._numbers = {name: number for number, name in enumerate(self._infos)}
@@ -275,7 +276,10 @@ class GnzReader(Mapping[str, Any]):
     @property
     def rows(self) -> Rows:
         """The samples of the file: row i of all arrays that are equally long."""
-        return Rows(self)
+        self._open()
+        if self._rows is None:
+            self._rows = Rows(self)
+        return self._rows
 
     def samples(self, names: Sequence[str] | None = None) -> Rows:
         """The same, of the arrays named, which must be equally long."""
@@ -287,7 +291,7 @@ class GnzReader(Mapping[str, Any]):
 
     def close(self) -> None:
         """Let go of the file. Arrays that were taken from it stay good."""
-        self._file = None
+        self._file = self._rows = None
 
     @property
     def closed(self) -> bool:
@@ -315,6 +319,17 @@ def _reopen(kind: type[GnzReader], fpath: Path, mapped: bool) -> GnzReader:
     return kind(fpath, mapped=mapped)
 
 
+def _row(array: Any, i: int) -> Any:
+    """Row i of a memoryview; without NumPy Python does not know how."""
+    if array.ndim < 2:
+        return array[i]
+    if not -len(array) <= i < len(array):
+        raise IndexError(f"index {i} is out of range for {len(array)} rows")
+    size = array.nbytes // len(array)
+    start = i % len(array) * size
+    return array.cast("B")[start:start + size].cast(array.format, array.shape[1:])
+
+
 class Rows(Sequence[Any]):
     """The samples of an array file.
 
@@ -339,7 +354,10 @@ class Rows(Sequence[Any]):
 
     def __getitem__(self, i: Any) -> Any:
         """One sample, or of a slice or index array all of them, as a dict of arrays."""
-        return {name: array[i] for name, array in self._arrays.items()}
+        try:
+            return {name: array[i] for name, array in self._arrays.items()}
+        except NotImplementedError:  # of memoryviews with more than one dimension
+            return {name: _row(array, i) for name, array in self._arrays.items()}
 
     def __repr__(self) -> str:
         return f"<Rows: {self._count} of {', '.join(self._arrays)}>"

@@ -280,6 +280,10 @@ def test_rows_are_samples(some):
         f.samples(["x", "words"])
     with pytest.raises(IndexError):
         f.rows[10]
+    assert f.rows is f.rows
+    f.close()
+    with pytest.raises(ValueError, match="closed"):
+        f.rows
 
 
 def test_info_stats_advice(some):
@@ -549,7 +553,9 @@ with tarn.gnz.open("plain.gnz") as f:
     assert f["d"].tolist() == [1.5, 2.5], f["d"].tolist()
     assert f["m"].tolist() == [[0, 0], [7, 8]]
     assert bytes(f["b"]) == b"abc" and f.read("b", 1, 2) == b"bc"
-    assert f["d"].readonly and f.rows.fields
+    assert f["d"].readonly and f.rows.fields == ["d", "m"]
+    assert f.rows[1]["m"].tolist() == [7, 8] and f.rows[-2]["m"].tolist() == [0, 0]
+    assert [row["d"] for row in f.rows] == [1.5, 2.5]
     view = f.array("m", "r+")
     view[0, 1] = 5
     del view
