@@ -257,6 +257,11 @@ tarn_status tarn__filecache_map(tarn__filecache *c, size_t number,
     return status;
 }
 
+const unsigned char *tarn__filecache_peek(const tarn__filecache *c, size_t number)
+{
+    return atomic_load_explicit(&c->slots[number].map, memory_order_acquire);
+}
+
 void tarn__filecache_will_need(tarn__filecache *c, size_t number, uint64_t offset,
                                uint64_t len)
 {
