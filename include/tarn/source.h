@@ -36,6 +36,17 @@ typedef enum tarn_filter {
     TARN_FILTER_ZSTD = 5
 } tarn_filter;
 
+/* Bytes that the caller brings in: in the options, they take the place of what the URL
+ * names, which is then a name for messages only. Calls come from the thread that reads.
+ * read gives at least one byte, or none at the end; close, which may be NULL, is called
+ * once, also after a failure of read. */
+typedef struct tarn_source_calls {
+    void *context;
+    tarn_status (*read)(void *context, void *buf, size_t len, size_t *out_got,
+                        tarn_error *err);
+    void (*close)(void *context);
+} tarn_source_calls;
+
 typedef struct tarn_source_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_filter filter;
@@ -47,12 +58,13 @@ typedef struct tarn_source_options {
     unsigned stall_seconds; /* without a byte */
     unsigned retries;       /* after the first attempt; each goes on at the failed byte */
     uint64_t max_memory;    /* that a decoder may take for its window */
+    const tarn_source_calls *calls; /* borrowed; NULL: bytes come from the URL */
 } tarn_source_options;
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
     {                                                                                    \
         sizeof(tarn_source_options), TARN_FILTER_AUTO, false, 1000, UINT64_MAX, 30, 60,  \
-            5, UINT64_C(1) << 30                                                         \
+            5, UINT64_C(1) << 30, NULL                                                   \
     }
 
 /* Says here already whether there is such a thing: TARN_ERR_NOT_FOUND for a missing file
@@ -73,6 +85,18 @@ TARN_API TARN_CHECKED tarn_status tarn_source_read(tarn_source *source, void *bu
  * were complete reads to the end. */
 TARN_API void tarn_source_close(tarn_source *source);
 
+/* The same for bytes that the caller takes. begin, which may be NULL, comes first, with
+ * the URL (the name of each shard, for writers that make several); of finish and abandon,
+ * which may be NULL, one is called, once; abandon also after a failure of write, and none
+ * after a failure of begin. */
+typedef struct tarn_sink_calls {
+    void *context;
+    tarn_status (*begin)(void *context, const char *url, tarn_error *err);
+    tarn_status (*write)(void *context, const void *data, size_t len, tarn_error *err);
+    tarn_status (*finish)(void *context, tarn_error *err);
+    void (*abandon)(void *context);
+} tarn_sink_calls;
+
 typedef struct tarn_sink_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_filter filter;
@@ -83,12 +107,14 @@ typedef struct tarn_sink_options {
     bool no_sync;    /* local files: do not wait for the disk */
     unsigned connect_seconds;
     unsigned stall_seconds;
-    unsigned retries; /* of each request; a PUT over 8 MiB is not repeated */
+    unsigned retries;             /* of each request; a PUT over 8 MiB is not repeated */
+    const tarn_sink_calls *calls; /* borrowed; NULL: bytes go to the URL */
 } tarn_sink_options;
 
 #define TARN_SINK_OPTIONS_INIT                                                           \
     {                                                                                    \
-        sizeof(tarn_sink_options), TARN_FILTER_AUTO, 0, false, false, false, 30, 60, 5   \
+        sizeof(tarn_sink_options), TARN_FILTER_AUTO, 0, false, false, false, 30, 60, 5,  \
+            NULL                                                                         \
     }
 
 TARN_API TARN_CHECKED tarn_status tarn_sink_open(const char *url,

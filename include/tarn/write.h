@@ -76,12 +76,15 @@ typedef struct tarn_tar_writer_options {
     uint32_t uid, gid;
     uint32_t mode;
     tarn_sink_options sink; /* compression, overwriting, waiting for the disk */
+    /* A decimal number: each member gets a pax header with this time, beside mtime in its
+     * own. So a time with a fraction is kept, for 1,024 bytes. NULL: none. */
+    const char *mtime_text;
 } tarn_tar_writer_options;
 
 #define TARN_TAR_WRITER_OPTIONS_INIT                                                     \
     {                                                                                    \
         sizeof(tarn_tar_writer_options), TARN_NAMES_PAX, TARN_RULES_STRICT, false,       \
-            TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT           \
+            TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT, NULL     \
     }
 
 /* Begins an archive at a URL (see source.h). options may be NULL. */
@@ -210,7 +213,7 @@ typedef struct tarn_fold_writer_options {
             UINT64_C(3000000000), TARN_ROLL_FILE, 0,                                     \
         {                                                                                \
             sizeof(tarn_tar_writer_options), TARN_NAMES_PLAIN, TARN_RULES_STRICT, false, \
-                TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT       \
+                TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT, NULL \
         }                                                                                \
     }
 

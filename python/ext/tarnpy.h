@@ -54,12 +54,15 @@ typedef struct tarnpy_state {
     PyTypeObject *pack_writer_type;
 
     /* write.c */
-    PyTypeObject *dataset_writer_type;
-    PyTypeObject *tar_writer_type;
+    PyTypeObject *writer_type;
 
     /* source.c */
     PyTypeObject *source_type;
     PyTypeObject *sink_type;
+
+    /* stream.c */
+    PyTypeObject *samples_type;
+    PyTypeObject *members_type;
 } tarnpy_state;
 
 /* Hooks; each returns 0, or -1 with an exception. */
@@ -74,6 +77,7 @@ int tarnpy_add_gnz(PyObject *module);
 int tarnpy_add_iac(PyObject *module);
 int tarnpy_add_write(PyObject *module);
 int tarnpy_add_source(PyObject *module);
+int tarnpy_add_stream(PyObject *module);
 
 /* --- Module and types (module.c) --------------------------------------------------- */
 

@@ -37,14 +37,28 @@ __version__: str = _tarn.__version__
 # Modules that are imported when they are first asked for: `import tarn` stays quick.
 _LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 
-__all__ = [*errors.__all__, "Batch", "Dataset", "Loader", "Order", "errors", "mix", "open"]
+# And names, with the modules they are in.
+_NAMES = {
+    "DatasetWriter": "write", "ShardWriter": "write", "TarWriter": "write", "Written": "write",
+    "expand_urls": "source", "gopen": "source", "open_source": "source",
+}
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .source import expand_urls, gopen, open_source
+    from .write import DatasetWriter, ShardWriter, TarWriter, Written
+
+__all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order", "ShardWriter",
+           "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix", "open", "open_source"]
 
 
 def __getattr__(name: str) -> object:
+    if name in _NAMES:
+        return getattr(_importlib.import_module("." + _NAMES[name], __name__), name)
     if name not in _LAZY:
         raise AttributeError(f"module 'tarn' has no attribute {name!r}")
     return _importlib.import_module("." + name, __name__)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_NAMES})

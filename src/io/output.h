@@ -28,6 +28,7 @@ typedef tarn_status tarn__output_open(const char *url, const char *shown,
                                       tarn__output **out, tarn_error *err);
 
 tarn__output_open tarn__stdout_open, tarn__file_output_open, tarn__file_url_create,
-    tarn__pipe_output_open, tarn__http_output_open, tarn__s3_output_open;
+    tarn__pipe_output_open, tarn__http_output_open, tarn__s3_output_open,
+    tarn__calls_output_open;
 
 #endif

@@ -67,7 +67,7 @@ static tarn_status choose_filter(tarn_sink *sink, const char *url,
 static tarn_status open_output(tarn_sink *sink, const char *url, char *shown,
                                const tarn_sink_options *options, tarn_error *err)
 {
-    tarn__output_open *open = find_scheme(url);
+    tarn__output_open *open = options->calls ? tarn__calls_output_open : find_scheme(url);
     if (!open)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "this kind of URL cannot be written; known are paths, -, "

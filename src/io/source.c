@@ -53,13 +53,15 @@ static tarn__input_open *find_scheme(const char *url)
 
 static tarn_status open_input(tarn_source *source, char *shown, tarn_error *err)
 {
-    tarn__input_open *open = find_scheme(source->url);
+    tarn__input_open *open =
+        source->options.calls ? tarn__calls_input_open : find_scheme(source->url);
     if (!open)
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
             "this kind of URL cannot be read; known are paths, -, file:, "
             "http://, https://, s3:// and pipe:");
     TARN_TRY(open(source->url, shown, &source->options, &source->input, err));
+    source->options.calls = NULL; /* the caller's struct may be gone after this */
     source->input->shown = shown;
     return TARN_OK;
 }

@@ -154,6 +154,25 @@ static bool fits_octal(int64_t value)
     return value >= 0 && (uint64_t)value <= OCTAL_MAX;
 }
 
+/* Whether a text is a number as Python writes one: digits, a point, an exponent. */
+static bool is_decimal(const char *text)
+{
+    static const char allowed[] = "0123456789+-.e";
+    size_t len = strlen(text);
+    return len && len < 64 && strspn(text, allowed) == len && strpbrk(text, "0123456789");
+}
+
+static tarn_status take_mtime_text(tarn__composer *c, const char *text, tarn_error *err)
+{
+    if (!is_decimal(text))
+        return tarn__fail(err, TARN_ERR_USAGE, "mtime_text is no decimal number: %.40s",
+                          text);
+    if (c->names == TARN_NAMES_PLAIN)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the time %s does not fit into a plain header", text);
+    return add_record(&c->constant, "mtime", text, strlen(text), err);
+}
+
 static tarn_status take_options(tarn__composer *c, const tarn_tar_writer_options *o,
                                 tarn_error *err)
 {
@@ -175,6 +194,7 @@ static tarn_status take_options(tarn__composer *c, const tarn_tar_writer_options
                           "the time %lld does not fit into a plain header",
                           (long long)mtime);
     c->mtime_at = c->constant.size;
+    if (o->mtime_text) return take_mtime_text(c, o->mtime_text, err);
     if (!fits_octal(mtime)) TARN_TRY(add_number(&c->constant, "mtime", mtime, err));
     return TARN_OK;
 }

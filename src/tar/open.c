@@ -103,7 +103,9 @@ tarn_status tarn__tar_open_url(tarn_tar *tar, const char *url,
                                const tarn_tar_options *options, tarn__window_use use,
                                tarn_error *err)
 {
-    if (!tarn_tar_is_stream(url)) return tarn__tar_open(tar, url, options, use, err);
+    bool called = options->source && options->source->calls;
+    if (!called && !tarn_tar_is_stream(url))
+        return tarn__tar_open(tar, url, options, use, err);
     begin(tar, options);
     tarn_status status = open_source(tar, url, err);
     if (status != TARN_OK) tarn__tar_close(tar);

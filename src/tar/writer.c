@@ -36,7 +36,7 @@ void tarn__archive_reset(tarn__archive *a)
 static bool is_plain_file(const char *url, const tarn_sink_options *o)
 {
     struct stat st;
-    if (tarn__url_scheme(url) || strcmp(url, "-") == 0) return false;
+    if (o->calls || tarn__url_scheme(url) || strcmp(url, "-") == 0) return false;
     if (o->filter != TARN_FILTER_NONE &&
         (o->filter != TARN_FILTER_AUTO || tarn__filter_by_suffix(url, strlen(url))))
         return false;

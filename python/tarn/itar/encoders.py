@@ -1,0 +1,194 @@
+"""Fields of iTar datasets: objects to bytes and back, by extension.
+
+>>> encoder_for("json")([1, None]), decoder_for("cls")(b" 7")
+(b'[1, null]', 7)
+
+The codecs of arrays, run lengths and label images are the library's. Encoders look at the whole
+extension, decoders at its last part, as the reference has it. Pickles are written, and read only
+by who asks for `PickleCodec(trusted=True)`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from .. import _tarn
+
+__all__ = ["ClassCodec", "Codec", "ImageCodec", "JsonCodec", "LabelCodec", "MatlabCodec",
+           "NumpyCodec", "PickleCodec", "RunLengthCodec", "TextCodec", "decoder_for",
+           "encoder_for"]
+
+PSEUDO = ("_idx", "_name", "_stem", "_fid")
+
+
+class Codec:
+    """Both directions of one kind of field."""
+
+    def encode(self, obj: Any) -> bytes:
+        raise NotImplementedError
+
+    def decode(self, data: bytes) -> Any:
+        raise NotImplementedError
+
+
+class ImageCodec(Codec):
+    """Images of Pillow's, in the format they have; they come back as RGB."""
+
+    def encode(self, obj: Any) -> bytes:
+        assert getattr(obj, "format", None), "an image that knows its format is needed"
+        with io.BytesIO() as out:
+            obj.save(out, format=obj.format)
+            return out.getvalue()
+
+    def decode(self, data: bytes) -> Any:
+        import PIL.Image
+
+        with PIL.Image.open(io.BytesIO(data)) as image:
+            return image.convert("RGB")
+
+
+class ClassCodec(Codec):
+    """A number as text."""
+
+    def encode(self, obj: Any) -> bytes:
+        return str(obj).encode("utf-8")
+
+    def decode(self, data: bytes) -> int:
+        return int(bytes(data).decode("utf-8"))
+
+
+class TextCodec(Codec):
+    """Text as UTF-8."""
+
+    def encode(self, obj: Any) -> bytes:
+        assert isinstance(obj, str), f"a str is needed, not {type(obj).__name__}"
+        return obj.encode("utf-8")
+
+    def decode(self, data: bytes) -> str:
+        return bytes(data).decode("utf-8")
+
+
+class JsonCodec(Codec):
+    """What JSON can say."""
+
+    def encode(self, obj: Any) -> bytes:
+        return json.dumps(obj).encode("utf-8")
+
+    def decode(self, data: bytes) -> Any:
+        return json.loads(bytes(data))
+
+
+class NumpyCodec(Codec):
+    """Arrays as .npy; arrays of objects are written, but not read."""
+
+    def encode(self, obj: Any) -> bytes:
+        import numpy
+
+        array = numpy.asanyarray(obj)
+        if array.dtype.kind in "biufcSU" and not array.dtype.names:
+            return _tarn.encode("npy", array)
+        with io.BytesIO() as out:
+            numpy.save(out, array)
+            return out.getvalue()
+
+    def decode(self, data: bytes) -> Any:
+        import numpy
+
+        return numpy.load(io.BytesIO(data), allow_pickle=False)
+
+
+class RunLengthCodec(Codec):
+    """Integers of any shape as run lengths."""
+
+    def encode(self, obj: Any) -> bytes:
+        return _tarn.encode("rle", obj)
+
+    def decode(self, data: bytes) -> Any:
+        return _tarn.decode("rle", bytes(data))
+
+
+class LabelCodec(Codec):
+    """Labels [height, width] in a PNG of 8, 16, 24 or 32 bits."""
+
+    def __init__(self, bits: int) -> None:
+        self.name = f"seg{bits}"
+
+    def encode(self, obj: Any) -> bytes:
+        return _tarn.encode(self.name, obj)
+
+    def decode(self, data: bytes) -> Any:
+        return _tarn.decode(self.name, bytes(data))
+
+
+class MatlabCodec(Codec):
+    """Dicts as MATLAB files, by SciPy."""
+
+    def encode(self, obj: Any) -> bytes:
+        from scipy.io import savemat  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        with io.BytesIO() as out:
+            savemat(out, obj)
+            return out.getvalue()
+
+    def decode(self, data: bytes) -> Any:
+        from scipy.io import loadmat  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        return loadmat(io.BytesIO(data))
+
+
+class PickleCodec(Codec):
+    """Anything. Reading a pickle can run code, so it has to be trusted."""
+
+    def __init__(self, trusted: bool = False) -> None:
+        self.trusted = trusted
+
+    def encode(self, obj: Any) -> bytes:
+        return pickle.dumps(obj)
+
+    def decode(self, data: bytes) -> Any:
+        if not self.trusted:
+            raise ValueError("reading a pickle can run code: use PickleCodec(trusted=True) if "
+                             "the data are trusted")
+        return pickle.loads(data)
+
+
+CODECS: dict[str, Codec] = {
+    "cls": ClassCodec(), "txt": TextCodec(), "json": JsonCodec(), "npy": NumpyCodec(),
+    "rle": RunLengthCodec(), "mat": MatlabCodec(), "pkl": PickleCodec(),
+    **{f"seg{bits}": LabelCodec(bits) for bits in (8, 16, 24, 32)},
+}
+
+
+def _is_image(extension: str) -> bool:
+    try:
+        import PIL.Image
+    except ImportError:
+        return False
+    return "." + extension in PIL.Image.registered_extensions()
+
+
+def _codec(extension: str) -> Codec:
+    codec = CODECS.get(extension)
+    if codec is None and _is_image(extension):
+        codec = CODECS.setdefault(extension, ImageCodec())
+    if codec is None:
+        raise KeyError(extension)
+    return codec
+
+
+def encoder_for(extension: str) -> Callable[[Any], bytes]:
+    """The encoder of an extension, which is taken whole; KeyError if there is none."""
+    return _codec(extension).encode
+
+
+def decoder_for(extension: str) -> Callable[[bytes], Any]:
+    """The decoder of an extension, by its last dotted part; KeyError if there is none.
+
+    >>> decoder_for("caption.txt")(b"a bird")
+    'a bird'
+    """
+    return _codec(extension.rpartition(".")[2]).decode

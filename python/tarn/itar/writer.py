@@ -1,0 +1,229 @@
+"""iTarFoldWriter and iTarDatasetWriter: the reference's arguments and bytes, tarn's care.
+
+Shards and index are those of the reference. Differences (docs/compat.md): after an exception
+nothing is left, a key that came before is refused at once, a fold that was there is replaced as
+a whole, and bytes are written as they are under any name.
+"""
+
+from __future__ import annotations
+
+import getpass
+import math
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .. import _tarn
+from ..write import _BYTES, _FOLD
+from .encoders import encoder_for
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["iTarDatasetWriter", "iTarFoldWriter"]
+
+Encoder = Callable[[Any], bytes]
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _check_names(fold: str, pattern: str, delimiter: str, start: int) -> None:
+    if len(delimiter) != 1:
+        raise ValueError(f"the delimiter is one character, not {delimiter!r}")
+    for bad in (delimiter, "/", "\\"):
+        if bad in fold:
+            raise ValueError(f"{bad!r} in the name of fold {fold!r}")
+    if delimiter in pattern % start:
+        raise ValueError(f"the delimiter {delimiter!r} in the number of a shard, {pattern!r}")
+
+
+class iTarFoldWriter:
+    """Writes one fold: `<fold>_0000.tar` and so on, and `<fold>.taridx`.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with iTarFoldWriter(root, "train", shard_maxfiles=1) as w:
+    ...         w.write("a", {"cls": 1})
+    ...         w.write({"__key__": "b", "cls": 2})
+    ...     print(sorted(os.listdir(root)))
+    ['train.taridx', 'train.tarsum', 'train_0000.tar', 'train_0001.tar']
+
+    shard_maxfiles counts samples. override_encoders are pairs of an extension and a function
+    from an object to bytes. The end of the `with` publishes; after an exception nothing is left.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], fold: str, *, shard_pattern: str = "%04d",
+                 delimiter: str = "_", shard_maxfiles: int = 100_000, shard_maxsize: float = 3e9,
+                 start: int = 0, username: str | None = None, groupname: str = "defaultgroup",
+                 mode: int = 0o444,
+                 override_encoders: Iterable[tuple[str, Encoder]] | None = None,
+                 enforce_contiguous: bool = True) -> None:
+        _check_names(fold, shard_pattern, delimiter, start)
+        self.root, self.fold = pathlib.Path(root), fold
+        self.shard_pattern, self.delimiter, self.start = shard_pattern, delimiter, start
+        self.root.mkdir(parents=True, exist_ok=True)
+        self._encoders: dict[str, Encoder] = {
+            ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
+        plain = re.fullmatch(r"%0(\d)d", shard_pattern) if delimiter == "_" else None
+        self._scratch = None if plain else tempfile.mkdtemp(prefix=".itar-", dir=self.root)
+        self._writer = _tarn.Writer()
+        try:
+            self._writer._open(
+                _FOLD, self._scratch or self.root, fold if plain else "fold", overwrite=True,
+                start=start if plain else 0, digits=int(plain[1]) if plain else 5, roll=2,
+                max_count=math.ceil(shard_maxfiles), max_size=math.ceil(shard_maxsize),
+                user=username or _login_name(), group=groupname, mode=mode,
+                mtime=int(time.time()), keep_order=True, flavour=_BYTES)
+        except BaseException:
+            self._drop()
+            raise
+
+    def _drop(self) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+    def _encode(self, extension: str, obj: Any) -> bytes:
+        if isinstance(obj, bytes) and extension not in self._encoders:
+            return obj
+        data = (self._encoders.get(extension) or encoder_for(extension))(obj)
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"the encoder of {extension} gave {type(data).__name__}, not bytes")
+        return bytes(data)
+
+    def write(self, key: str | Mapping[str, Any], payload: Mapping[str, Any] | None = None) -> None:
+        """Writes a sample: `write(key, {ext: obj})`, or a dict with the key under "__key__"."""
+        if self._writer.closed:
+            raise RuntimeError("the writer is closed")
+        if payload is None:
+            if not isinstance(key, Mapping) or "__key__" not in key:
+                raise ValueError("a sample is a key and a dict, or a dict with __key__")
+            payload = {ext: obj for ext, obj in key.items() if ext != "__key__"}
+            key = key["__key__"]
+        if not isinstance(key, str) or not key or any(c in key for c in "/\\."):
+            raise ValueError(f"a key is a string without '/', '\\' and '.', not {key!r}")
+        if not payload:
+            raise ValueError(f"sample {key!r} has no fields")
+        sample: dict[str, Any] = {"__key__": key}
+        for ext, obj in payload.items():
+            extension = ext.removeprefix(".").lower()
+            if not extension:
+                raise ValueError(f"sample {key!r} has a field without a name")
+            sample[extension] = self._encode(extension, obj)
+        self._writer.write(sample)
+
+    def _publish(self) -> None:
+        """Gives shards that were written aside the names that were asked for."""
+        assert self._scratch is not None
+        shards = sorted(pathlib.Path(self._scratch).glob("fold_*.tar"))
+        names = [f"{self.fold}{self.delimiter}{self.shard_pattern % (self.start + number)}.tar"
+                 for number in range(len(shards))]
+        if names != sorted(names) or len(set(names)) != len(names):
+            raise RuntimeError(f"names of {len(names)} shards by {self.shard_pattern!r} do not "
+                               "sort in the order of their numbers; use a wider pattern")
+        for old in self.root.glob(f"{self.fold}{self.delimiter}*.tar"):
+            old.unlink()
+        for shard, name in zip(shards, names):
+            os.replace(shard, self.root / name)
+        if shards:
+            os.replace(pathlib.Path(self._scratch) / "fold.taridx",
+                       self.root / f"{self.fold}.taridx")
+
+    def close(self) -> None:
+        """Completes shards and index and publishes them. Without a sample there are no files."""
+        try:
+            if not self._writer.closed:
+                self._writer._finish()
+                if self._scratch is not None:
+                    self._publish()
+        finally:
+            self._drop()
+
+    def abandon(self) -> None:
+        """Gives up; nothing is left."""
+        self._writer.abandon()
+        self._drop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._writer.closed else "open"
+        return f"<iTarFoldWriter {self.fold!r} in {os.fspath(self.root)!r}: {state}>"
+
+
+class iTarDatasetWriter:
+    """Writes the folds of a dataset into the folder loc/name; `fold` gives the writer of one.
+
+    Other arguments are those of `iTarFoldWriter`. With `folds`, only these can be written.
+    """
+
+    def __init__(self, name: str, loc: str | os.PathLike[str],
+                 folds: Iterable[str] | None = None, **options: Any) -> None:
+        if not os.path.isdir(loc):
+            raise FileExistsError(f"{os.fspath(loc)}: there is no such folder")
+        self.root = pathlib.Path(loc) / name
+        self.folds = None if folds is None else list(folds)
+        overrides = options.pop("override_encoders", None)
+        self._options = {**options, "override_encoders": None if overrides is None
+                         else list(overrides)}
+        self._writers: dict[str, iTarFoldWriter] = {}
+        self._closed = False
+
+    def fold(self, name: str) -> iTarFoldWriter:
+        """The writer of a fold, made when it is first asked for."""
+        if self._closed:
+            raise RuntimeError("the writer is closed")
+        if name not in self._writers:
+            if self.folds is not None and name not in self.folds:
+                raise ValueError(f"no fold {name!r}; there are {', '.join(self.folds)}")
+            self._writers[name] = iTarFoldWriter(self.root, name, **self._options)
+        return self._writers[name]
+
+    def close(self) -> None:
+        """Publishes all folds. If one fails, those not yet published are given up."""
+        self._closed = True
+        writers = list(self._writers.values())
+        try:
+            for writer in writers:
+                writer.close()
+        finally:
+            for writer in writers:
+                writer.abandon()
+
+    def abandon(self) -> None:
+        """Gives up all folds."""
+        self._closed = True
+        for writer in self._writers.values():
+            writer.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __repr__(self) -> str:
+        return f"<iTarDatasetWriter {os.fspath(self.root)!r}: {', '.join(self._writers) or 'empty'}>"

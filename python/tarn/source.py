@@ -1,0 +1,150 @@
+"""Bytes by URL as file objects: paths, `file:`, `-`, `http(s)://`, `s3://`, and `pipe:` if allowed.
+
+>>> import tarn, tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     with tarn.open_source(folder + "/x.txt.gz", "wb") as out:
+...         n = out.write(b"hello")
+...     with tarn.open_source(folder + "/x.txt.gz") as file:
+...         print(file.read())
+b'hello'
+
+Compressed data are recognised by their first bytes on reading, and made by the suffix on writing.
+What makes data incomplete (a lost connection, a command that failed, a stream that is cut) is an
+exception, never an early end.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, Union, cast, overload
+
+from . import _tarn
+from .write import filter_number
+
+__all__ = ["SinkFile", "SourceFile", "expand_urls", "gopen", "open_source"]
+
+Url = Union[str, "os.PathLike[str]"]
+_BUFFER = 256 << 10
+
+
+class SourceFile(io.RawIOBase):
+    """A source as a raw file that is read from front to back."""
+
+    _source: _tarn.Source | None = None
+
+    def __init__(self, url: Url, **options: Any) -> None:
+        self.name = os.fspath(url)
+        self._source = _tarn.Source(url, **options)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._source is None:
+            raise ValueError("I/O operation on closed file.")
+        return self._source.readinto(buffer)
+
+    def close(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<SourceFile {self.name!r}>"
+
+
+class SinkFile(io.RawIOBase):
+    """A sink as a raw file. `close` publishes; `abandon`, an exception in a `with`, or being
+    forgotten leaves nothing."""
+
+    _sink: _tarn.Sink | None = None
+
+    def __init__(self, url: Url, **options: Any) -> None:
+        self.name = os.fspath(url)
+        self._sink = _tarn.Sink(url, **options)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self._sink is None:
+            raise ValueError("I/O operation on closed file.")
+        return self._sink.write(data)
+
+    def close(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            try:
+                sink.finish()
+            finally:
+                super().close()
+
+    def abandon(self) -> None:
+        """Gives up what was written."""
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.abandon()
+        super().close()
+
+    def __enter__(self) -> SinkFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __del__(self) -> None:
+        self.abandon()
+
+    def __repr__(self) -> str:
+        return f"<SinkFile {self.name!r}>"
+
+
+@overload
+def open_source(url: Url, mode: Literal["rb", "r"] = ..., *, compress: bool | str | None = ...,
+                level: int = ..., overwrite: bool = ..., sync: bool = ...,
+                allow_pipe: bool = ..., retries: int = ...) -> BinaryIO: ...
+@overload
+def open_source(url: Url, mode: Literal["wb", "w"], *, compress: bool | str | None = ...,
+                level: int = ..., overwrite: bool = ..., sync: bool = ...,
+                allow_pipe: bool = ..., retries: int = ...) -> SinkFile: ...
+def open_source(url: Url, mode: str = "rb", *, compress: bool | str | None = None, level: int = 0,
+                overwrite: bool = False, sync: bool = True, allow_pipe: bool = False,
+                retries: int = 5) -> BinaryIO | SinkFile:
+    """Opens a URL for reading ("rb") or writing ("wb"), always as bytes.
+
+    What is written has its name when it is closed, and not before. Reading, `compress=False`
+    gives bytes as they are; writing, "gz", "bz2", "xz" and "zst" overrule the suffix. A file
+    that is there is kept unless `overwrite`, and the disk is waited for unless `sync` is False.
+
+    >>> open_source("pipe:echo hello")
+    Traceback (most recent call last):
+    tarn.errors.UnsupportedError: pipe:echo...: pipe: runs a shell command, and that was not \
+allowed (allow_pipe)
+    """
+    number = filter_number(compress)
+    if mode in ("rb", "r"):
+        raw = SourceFile(url, filter=number, allow_pipe=allow_pipe, retries=retries)
+        return cast(BinaryIO, io.BufferedReader(raw, _BUFFER))
+    if mode in ("wb", "w"):
+        return SinkFile(url, filter=number, level=level, allow_pipe=allow_pipe,
+                        overwrite=overwrite, no_sync=not sync, retries=retries)
+    raise ValueError(f"mode is 'rb' or 'wb', not {mode!r}")
+
+
+gopen = open_source
+
+
+def expand_urls(text: Url) -> list[str]:
+    """What a list of URLs stands for: braces, `::` between URLs, patterns for local files.
+
+    >>> expand_urls("s3://b/x-{000..002}.tar::y.tar")
+    ['s3://b/x-000.tar', 's3://b/x-001.tar', 's3://b/x-002.tar', 'y.tar']
+    """
+    return _tarn.expand_urls(text)

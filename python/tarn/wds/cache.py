@@ -1,0 +1,82 @@
+"""A folder with copies of shards from far away. A copy has its name when it is complete, and
+two shards never share one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import urlparse
+
+from . import gopen as _gopen
+from .handlers import Handler, reraise_exception
+from ..source import open_source
+
+_COPY = 4 << 20
+
+
+def islocal(url: str) -> bool:
+    """Whether a URL is a file here."""
+    return urlparse(url).scheme in ("", "file")
+
+
+class FileCache:
+    """Fetches shards into a folder, and gives dicts with their local_path.
+
+    cache_size: bytes that the folder may hold; what was fetched longest ago goes first. -1 is no
+    limit.
+    """
+
+    def __init__(self, cache_dir: str, *, cache_size: int = -1,
+                 handler: Handler = reraise_exception, allow_pipe: bool = False) -> None:
+        self.cache_dir, self.cache_size = os.path.expanduser(cache_dir), cache_size
+        self.handler, self.allow_pipe = handler, allow_pipe
+
+    def path(self, url: str) -> str:
+        """Where the copy of a URL is: its last part for people, a digest of all of it."""
+        name = "".join(c if c.isalnum() or c in "._-" else "_"
+                       for c in os.path.basename(urlparse(url).path))[-80:]
+        digest = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        return os.path.join(self.cache_dir, f"{digest}-{name}")
+
+    def get_file(self, url: str) -> str:
+        """The local copy, which is fetched if need be."""
+        path = self.path(url)
+        if not os.path.exists(path):
+            os.makedirs(self.cache_dir, exist_ok=True)
+            self.make_room()
+            with _gopen.gopen(url, "rb", allow_pipe=self.allow_pipe) as source:
+                with open_source(path, "wb", compress=False, overwrite=True) as copy:
+                    shutil.copyfileobj(source, copy, _COPY)
+        return path
+
+    def make_room(self) -> None:
+        """Removes old copies until the folder holds no more than it may."""
+        if self.cache_size <= 0:
+            return
+        entries = [entry for entry in os.scandir(self.cache_dir) if entry.is_file()]
+        entries.sort(key=lambda entry: entry.stat().st_mtime)
+        size = sum(entry.stat().st_size for entry in entries)
+        while entries and size > self.cache_size:
+            oldest = entries.pop(0)
+            size -= oldest.stat().st_size
+            try:
+                os.unlink(oldest.path)
+            except FileNotFoundError:
+                pass  # another process was quicker
+
+    def __call__(self, urls: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        for shard in urls:
+            url = shard["url"] if isinstance(shard, dict) else shard
+            if islocal(url):
+                yield {"url": url}
+                continue
+            try:
+                path = self.get_file(url)
+            except Exception as error:
+                if not self.handler(error):
+                    return
+                continue
+            yield {"url": url, "local_path": path}

@@ -1,0 +1,162 @@
+"""Pipelines: a source and stages behind it, each a function from an iterator to an iterator."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from .utils import PipelineStage
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_registered: set[type] = set()
+
+
+def _register(cls: type) -> None:
+    """Has torch, if it is loaded, take the class for one of its iterable datasets. It is not
+    loaded for that: who gives a pipeline to a DataLoader has it."""
+    data = sys.modules.get("torch.utils.data")
+    if data is not None and cls not in _registered and hasattr(data, "IterableDataset"):
+        data.IterableDataset.register(cls)
+        _registered.add(cls)
+
+
+class IterableSource:
+    """The base of whatever begins a pipeline."""
+
+    def __init__(self) -> None:
+        _register(IterableSource)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _register(IterableSource)
+
+
+def _is_source(stage: object) -> bool:
+    data = sys.modules.get("torch.utils.data")
+    kinds: tuple[type, ...] = (IterableSource,)
+    if data is not None:
+        kinds += (data.IterableDataset, data.DataLoader)
+    return isinstance(stage, kinds)
+
+
+class DataPipeline(IterableSource, PipelineStage):
+    """A source and its stages.
+
+    >>> from tarn import wds
+    >>> source = wds.MockDataset({"x": 1}, 3)
+    >>> list(DataPipeline(source, wds.to_tuple("x"), wds.listed(2)))
+    [[(1,), (1,)], [(1,)]]
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.pipeline: list[Any] = []
+        self.length = -1
+        self.repetitions = 1
+        self.nsamples = -1
+        self.size: int | None = None
+        for stage in args:
+            if isinstance(stage, list):
+                self.pipeline.extend(stage)
+            elif stage is not None:
+                self.pipeline.append(stage)
+
+    def close(self) -> None:
+        """Closes the stages that can be closed, and forgets all."""
+        for stage in self.pipeline:
+            if hasattr(stage, "close"):
+                stage.close()
+        self.pipeline = []
+
+    def invoke(self, f: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """What a stage makes of the stages before it."""
+        if not args and _is_source(f):
+            return iter(f)
+        if isinstance(f, PipelineStage):
+            return f.run(*args, **kwargs)  # type: ignore[no-any-return]
+        if isinstance(f, list):
+            return iter(f)
+        if callable(f):
+            return f(*args, **kwargs)  # type: ignore[no-any-return]
+        raise ValueError(f"{f}: not a valid pipeline stage")
+
+    def iterator1(self) -> Iterator[Any]:
+        """One epoch."""
+        if not self.pipeline:
+            raise ValueError("the pipeline is empty, or was closed")
+        source = self.invoke(self.pipeline[0])
+        for stage in self.pipeline[1:]:
+            source = self.invoke(stage, source)
+        return source
+
+    def iterator(self) -> Iterator[Any]:
+        """As many epochs as are to be repeated; an empty one is the last."""
+        for _ in range(self.repetitions):
+            empty = True
+            for sample in self.iterator1():
+                empty = False
+                yield sample
+            if empty:
+                return
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.repetitions == 1:
+            return iter(self.iterator1())
+        return islice(self.iterator(), self.nsamples) if self.nsamples > 0 else self.iterator()
+
+    def __len__(self) -> int:
+        if self.size is None:
+            raise TypeError(f"object of type '{type(self).__name__}' has no len(); "
+                            "with_length sets one")
+        return self.size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def stage(self, i: int) -> Any:
+        """Stage i."""
+        return self.pipeline[i]
+
+    def append(self, f: Any) -> None:
+        """Adds a stage to this pipeline."""
+        self.pipeline.append(f)
+
+    def compose(self, *args: Any) -> Self:
+        """A copy of the pipeline with more stages."""
+        result = copy.copy(self)
+        result.pipeline = [*self.pipeline, *args]
+        _register(IterableSource)
+        return result
+
+    def with_length(self, n: int, silent: bool = False) -> Self:
+        """Sets what len() says, and nothing else."""
+        if not silent:
+            warnings.warn(".with_length() only sets the value of __len__ for compatibility with "
+                          "some training environments. It does not change the number of samples "
+                          "in an epoch.", stacklevel=2)
+        self.size = n
+        return self
+
+    def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Self:
+        """Has an epoch be so many samples (or batches), repeating as need be."""
+        self.repetitions = sys.maxsize
+        self.nsamples = max(nsamples, nbatches)
+        return self
+
+    def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Self:
+        """Repeats so many times, or for ever; at most nbatches items in all."""
+        self.repetitions = nepochs if nepochs > 0 else sys.maxsize
+        self.nsamples = nbatches
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.pipeline)} stages>"
+
+
+Stage = Callable[[Iterator[Any]], Iterator[Any]]

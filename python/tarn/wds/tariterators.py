@@ -1,0 +1,190 @@
+"""Shards to samples. The reading is done in C, one shard after the other; what is here is whose
+turn it is, and what becomes of errors."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from urllib.parse import urlparse
+
+from . import gopen as _gopen
+from . import utils
+from .filters import pipelinefilter
+from .handlers import Handler, reraise_exception
+from .. import _tarn
+from ..errors import FormatError
+
+Sample = dict[str, Any]
+Select = Callable[[str], bool]
+Rename = Callable[[str], str]
+
+
+class ReadError(FormatError, tarfile.ReadError):
+    """A shard that is damaged or cut, also for who catches tarfile's."""
+
+
+def _as_read_error(error: Exception) -> Exception:
+    if not isinstance(error, FormatError) or isinstance(error, ReadError):
+        return error
+    made = ReadError(str(error))
+    made.path, made.offset, made.code = error.path, error.offset, error.code
+    made.__cause__ = error
+    return made
+
+
+def base_plus_ext(path: str) -> tuple[str | None, str | None]:
+    """The key and the field in a member's name.
+
+    >>> base_plus_ext("d.e/a.seg.png")
+    ('d.e/a', 'seg.png')
+    """
+    found = re.match(r"^((?:.*/|)[^.]+)[.]([^/]*)$", path)
+    return (found[1], found[2]) if found else (None, None)
+
+
+def _place(shard: Any, allow_pipe: bool) -> dict[str, Any]:
+    """How a shard is opened: its URL, a file object where the library does not know the scheme,
+    and its path if it is local."""
+    if isinstance(shard, dict):
+        url, stream, local = shard["url"], shard.get("stream"), shard.get("local_path")
+    else:
+        url, stream, local = shard, None, None
+    parts = urlparse(url)
+    if local is None and stream is None and parts.scheme in ("", "file"):
+        local = url if parts.scheme == "" else parts.path
+        return {"url": url, "place": url, "local_path": local}
+    if local is not None and stream is None:
+        return {"url": url, "place": local, "local_path": local}
+    place = _gopen.rewrite_url(url)
+    if stream is None and place.startswith("pipe:") and utils.enforce_security:
+        raise ValueError("gopen_pipe: WDS_SECURE is set, cannot open pipe URLs")
+    if stream is None and not _gopen.is_native(place):
+        stream = _gopen.gopen(url, "rb", allow_pipe=allow_pipe)
+    return {"url": url, "place": place, "stream": stream, "local_path": local}
+
+
+def _samples(shard: Any, handler: Handler, verbose: bool, allow_pipe: bool) -> Iterator[Sample]:
+    notices: list[tuple[str, str]] | None = None
+    strict = handler is reraise_exception
+    if verbose or not strict:
+        notices = []
+    reader = _tarn.Samples(**_place(shard, allow_pipe), keep_first=not strict, notices=notices,
+                           allow_pipe=allow_pipe)
+    if notices is None:
+        return reader
+    return _watched(reader, notices, handler, verbose)
+
+
+def _watched(reader: Iterator[Sample], notices: list[tuple[str, str]], handler: Handler,
+             verbose: bool) -> Iterator[Sample]:
+    """Samples, and what was told of them, as soon as it is."""
+    for sample in reader:
+        yield sample
+        if notices and not _told(notices, handler, verbose):
+            return
+    _told(notices, handler, verbose)
+
+
+def _told(notices: list[tuple[str, str]], handler: Handler, verbose: bool) -> bool:
+    while notices:
+        _, text = notices.pop(0)
+        if "the sample has this field already" in text:
+            if not handler(ValueError(f"{text}: duplicate file name in tar file")):
+                return False
+        elif verbose:
+            warnings.warn(text, stacklevel=3)
+    return True
+
+
+def _renamed(shard: Any, select: Select | None, rename: Rename | None, handler: Handler,
+             allow_pipe: bool) -> Iterator[Sample]:
+    """The slower way, for who chooses members or gives them other names."""
+    how = _place(shard, allow_pipe)
+    url, local = how.pop("url"), how.pop("local_path")
+    files = _named_members(_tarn.Members(**how, allow_pipe=allow_pipe,
+                                         select=_chooser(select, rename)), rename)
+    extra = {"__url__": url} if local is None else {"__url__": url, "__local_path__": local}
+    tagged = ({"fname": name, "data": data, **extra} for name, data in files)
+    return group_by_keys(tagged, handler=handler)
+
+
+def _chooser(select: Select | None, rename: Rename | None) -> Select:
+    def chosen(name: str) -> bool:
+        if "/" not in name and name.startswith("__") and name.endswith("__"):
+            return False
+        if re.match(r"__[^/]*__($|/)", name):
+            return False
+        return select is None or bool(select(rename(name) if rename else name))
+
+    return chosen
+
+
+def _named_members(members: Iterable[tuple[str, bytes]],
+                   rename: Rename | None) -> Iterator[tuple[str, bytes]]:
+    for name, data in members:
+        yield (rename(name) if rename else name), data
+
+
+def valid_sample(sample: Sample | None) -> bool:
+    """Whether it is a sample that is not marked as bad."""
+    return bool(sample) and isinstance(sample, dict) and not sample.get("__bad__", False)
+
+
+def group_by_keys(data: Iterable[Sample],
+                  keys: Callable[[str], tuple[str | None, str | None]] = base_plus_ext,
+                  lcase: bool = True, suffixes: Any = None,
+                  handler: Handler = reraise_exception) -> Iterator[Sample]:
+    """Members (dicts with fname and data) that follow each other with one key, as samples; an
+    empty dict ends a shard."""
+    current: Sample | None = None
+    for member in data:
+        try:
+            if not member:
+                if current is not None and valid_sample(current):
+                    yield current
+                current = None
+                continue
+            prefix, suffix = keys(member["fname"])
+            if prefix is None or suffix is None:
+                continue
+            suffix = suffix.lower() if lcase else suffix
+            if current is None or prefix != current["__key__"]:
+                if current is not None and valid_sample(current):
+                    yield current
+                current = {"__key__": prefix, "__url__": member.get("__url__")}
+            if suffix in current:
+                raise ValueError(f"{member['fname']}: duplicate file name in tar file {suffix} "
+                                 f"{current.keys()}")
+            if suffixes is None or suffix in suffixes:
+                current[suffix] = member["data"]
+            if member.get("__local_path__") is not None:
+                current["__local_path__"] = member["__local_path__"]
+        except Exception as error:
+            if not handler(error):
+                break
+    if current is not None and valid_sample(current):
+        yield current
+
+
+def tarfile_samples(src: Iterable[Any], handler: Handler = reraise_exception,
+                    select_files: Select | None = None, rename_files: Rename | None = None, *,
+                    verbose: bool = False, allow_pipe: bool = False) -> Iterator[Sample]:
+    """The samples of shards (dicts with a url), one shard after the other.
+
+    A shard that cannot be opened, or is damaged, goes to the handler; then comes the next one.
+    """
+    for shard in src:
+        try:
+            if select_files is None and rename_files is None:
+                yield from _samples(shard, handler, verbose, allow_pipe)
+            else:
+                yield from _renamed(shard, select_files, rename_files, handler, allow_pipe)
+        except Exception as error:
+            if not handler(_as_read_error(error)):
+                return
+
+
+tarfile_to_samples = pipelinefilter(tarfile_samples)

@@ -1,0 +1,487 @@
+"""TarWriter and ShardWriter as in webdataset, over the library's writers.
+
+Bytes are those of webdataset with the same `mtime` (an int, or a float); without one, members have
+the time of day in whole seconds, and no extended header for its fraction.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import pickle
+import re
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import gopen as _gopen
+from .. import _tarn
+from ..write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_extension",
+           "encode_based_on_extension1", "imageencoder", "make_encoder", "numpy_dumps",
+           "numpy_npz_dumps", "tenbin_dumps", "torch_dumps"]
+
+# --- Encoders -------------------------------------------------------------------------------
+
+_NAMES = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "ppm": "PPM", "pgm": "PPM", "pbm": "PPM",
+          "tiff": "TIFF", "tif": "TIFF", "img": "JPEG", "image": "JPEG"}
+_NATIVE_MODES = {"jpg": {"L", "RGB"}, "png": {"L", "RGB", "RGBA", "LA"}, "ppm": {"L", "RGB"},
+                 "pgm": {"L"}}
+
+
+def _check_pixels(image: Any) -> None:
+    import numpy as np
+
+    if image.dtype in (np.dtype("f"), np.dtype("d")):
+        low, high = np.amin(image), np.amax(image)
+        if low <= -0.001 or high >= 1.001:
+            raise ValueError(f"image values out of range {low} {high}")
+    assert image.ndim in (2, 3), image.shape
+    if image.ndim == 3:
+        assert image.shape[2] in (1, 3), image.shape
+
+
+def _save(image: Any, extension: str) -> bytes:
+    """By Pillow, what the library does not write."""
+    format = _NAMES[extension]
+    options = {"quality": 100} if format in ("JPEG", "TIFF") else {}
+    if extension == "pbm":
+        image = image.convert("1")
+    elif extension == "pgm":
+        image = image.convert("L")
+    with io.BytesIO() as out:
+        image.save(out, format=format, **options)
+        return out.getvalue()
+
+
+def imageencoder(image: Any, format: str = "PNG") -> bytes:
+    """An image of Pillow's or an array of pixels (uint8, or floats from 0 to 1) as a file.
+
+    >>> import numpy
+    >>> imageencoder(numpy.zeros((4, 4), "uint8"), "ppm")[:11]
+    b'P5\\n4 4\\n255\\n'
+    """
+    extension = format.lower()
+    native = {"jpeg": "jpg", "img": "jpg", "image": "jpg"}.get(extension, extension)
+    if hasattr(image, "__array__") and hasattr(image, "dtype"):
+        _check_pixels(image)
+        if image.ndim == 3 and image.shape[2] == 1:
+            image = image[:, :, 0]
+        if native in _NATIVE_MODES and image.dtype.kind in "uf":
+            return _tarn.encode(native, image)
+        import numpy as np
+        import PIL.Image
+
+        if image.dtype.kind == "f":
+            image = np.array(np.clip(image, 0.0, 1.0) * 255.0, "uint8")
+        image = PIL.Image.fromarray(image)
+    import PIL.Image
+
+    assert isinstance(image, PIL.Image.Image), type(image)
+    if image.mode in _NATIVE_MODES.get(native, ()):
+        import numpy as np
+
+        return _tarn.encode(native, np.asarray(image))
+    return _save(image, native)
+
+
+def bytestr(data: Any) -> bytes:
+    """Bytes as they are, all else as its text, in ASCII."""
+    return data if isinstance(data, bytes) else str(data).encode("ascii")
+
+
+def torch_dumps(data: Any) -> bytes:
+    """What torch.save writes."""
+    import torch
+
+    out = io.BytesIO()
+    torch.save(data, out)
+    return out.getvalue()
+
+
+def numpy_dumps(data: Any) -> bytes:
+    """An array as an .npy file."""
+    import numpy
+
+    if isinstance(data, numpy.ndarray) and data.dtype.kind in "biufcSU" and not data.dtype.names:
+        return _tarn.encode("npy", data)
+    out = io.BytesIO()
+    numpy.lib.format.write_array(out, data)
+    return out.getvalue()
+
+
+def numpy_npz_dumps(data: Any) -> bytes:
+    """A dict of arrays as a compressed .npz file."""
+    import numpy
+
+    assert isinstance(data, dict), type(data)
+    for name, array in data.items():
+        assert isinstance(name, str) and isinstance(array, numpy.ndarray), name
+    if all(a.dtype.kind in "biufcSU" and not a.dtype.names for a in data.values()):
+        return _tarn.encode("npz", data)
+    out = io.BytesIO()
+    numpy.savez_compressed(out, **data)
+    return out.getvalue()
+
+
+def tenbin_dumps(data: Any) -> bytes:
+    """An array, or a list of arrays, as tenbin."""
+    return _tarn.encode("ten", data if isinstance(data, list) else [data])
+
+
+def cbor_dumps(data: Any) -> bytes:
+    """What cbor.dumps writes."""
+    import cbor  # type: ignore[import-not-found,unused-ignore]
+
+    return bytes(cbor.dumps(data))
+
+
+def mp_dumps(data: Any) -> bytes:
+    """What msgpack.packb writes."""
+    import msgpack  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    return bytes(msgpack.packb(data))
+
+
+def _text(data: Any) -> bytes:
+    encoded: bytes = data.encode("utf-8")
+    return encoded
+
+
+def _json(data: Any) -> bytes:
+    return json.dumps(data).encode("utf-8")
+
+
+def _image(extension: str) -> Callable[[Any], bytes]:
+    def encode(data: Any) -> bytes:
+        return imageencoder(data, extension)
+
+    return encode
+
+
+def add_handlers(d: dict[str, Any], keys: Any, value: Any) -> None:
+    """One function under several names."""
+    for key in keys.split() if isinstance(keys, str) else keys:
+        d[key] = value
+
+
+def make_handlers() -> dict[str, Callable[[Any], Any]]:
+    """The encoders by extension."""
+    handlers: dict[str, Callable[[Any], Any]] = {}
+    add_handlers(handlers, "cls cls2 class count index inx id",
+                 lambda data: str(data).encode("ascii"))
+    add_handlers(handlers, "txt text transcript html htm", _text)
+    add_handlers(handlers, "pyd pickle", pickle.dumps)
+    add_handlers(handlers, "pth", torch_dumps)
+    add_handlers(handlers, "npy", numpy_dumps)
+    add_handlers(handlers, "npz", numpy_npz_dumps)
+    add_handlers(handlers, "ten tenbin tb", tenbin_dumps)
+    add_handlers(handlers, "json jsn", _json)
+    add_handlers(handlers, "mp msgpack msg", mp_dumps)
+    add_handlers(handlers, "cbor", cbor_dumps)
+    for names, extension in (("jpg jpeg img image", "jpg"), ("png", "png"), ("pbm", "pbm"),
+                             ("pgm", "pgm"), ("ppm", "ppm"), ("tiff tif", "tiff")):
+        add_handlers(handlers, names, _image(extension))
+    return handlers
+
+
+default_handlers = make_handlers()
+
+
+def _extension(name: str) -> str:
+    name = name[:-3] if name.endswith(".gz") else name
+    return name.rpartition(".")[2].lower()
+
+
+def _finder(handlers: dict[str, Callable[[Any], Any]]) -> Callable[[str, Any], Any]:
+    """What the extension calls for a value that is neither bytes nor text."""
+
+    def encode(name: str, value: Any) -> Any:
+        extension = _extension(name)
+        handler = handlers.get(extension)
+        if handler is None:
+            raise ValueError(f"no handler found for {extension}")
+        return handler(value)
+
+    return encode
+
+
+def encode_based_on_extension1(data: Any, tname: str, handlers: dict[str, Any]) -> Any:
+    """One value as bytes; metadata (names that begin with "_") as it is."""
+    if tname[0] == "_":
+        if not isinstance(data, str):
+            raise ValueError("the values of metadata must be of string type")
+        return data
+    if isinstance(data, str):
+        data = data.encode("utf-8")
+    if not isinstance(data, bytes):
+        data = _finder(handlers)(tname, data)
+    return _tarn.encode("bin.gz", bytes(data)) if tname.endswith(".gz") else data
+
+
+def encode_based_on_extension(sample: dict[str, Any], handlers: dict[str, Any]) -> dict[str, Any]:
+    """All values of a sample as bytes."""
+    return {name: encode_based_on_extension1(value, name, handlers)
+            for name, value in sample.items()}
+
+
+def make_encoder(spec: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The function from sample to sample that an `encoder` argument stands for."""
+    if spec is False or spec is None:
+        return lambda sample: sample
+    if callable(spec):
+        return spec  # type: ignore[no-any-return]
+    if spec is True or isinstance(spec, dict):
+        handlers = default_handlers if spec is True else spec
+        return lambda sample: encode_based_on_extension(sample, handlers)
+    raise ValueError(f"{spec}: unknown decoder spec")
+
+
+def _encoder_settings(spec: Any) -> dict[str, Any]:
+    if spec is False or spec is None:
+        return {"flavour": _BYTES}
+    if callable(spec):
+        return {"flavour": _BYTES, "encoder": spec}
+    if spec is True or isinstance(spec, dict):
+        return {"flavour": _WDS, "fallback": _finder(default_handlers if spec is True else spec)}
+    raise ValueError(f"{spec}: unknown decoder spec")
+
+
+# --- Writers --------------------------------------------------------------------------------
+
+
+def _filter(name: str, compress: bool | str | None) -> int:
+    """As in webdataset by the last letters of the name; and zst, which it does not know."""
+    if compress is None:
+        ends = [suffix for suffix in ("gz", "bz2", "xz", "zst") if name.endswith(suffix)]
+        compress = ends[0] if ends else False
+    return filter_number(compress)
+
+
+def _tar_settings(user: str = "bigdata", group: str = "bigdata", mode: int = 0o444,
+                  compress: bool | str | None = None, encoder: Any = True,
+                  keep_meta: bool = False, mtime: float | None = None, format: Any = None, *,
+                  sync: bool = True, allow_pipe: bool = False) -> dict[str, Any]:
+    """The arguments of TarWriter as the extension takes them; format never meant anything."""
+    return {"user": user, "group": group, "mode": mode, "keep_meta": keep_meta, "rules": 1,
+            "overwrite": True, "no_sync": not sync, "allow_pipe": allow_pipe,
+            **mtime_settings(int(time.time()) if mtime is None else mtime),
+            **_encoder_settings(encoder)}
+
+
+class TarWriter(_tarn.Writer):
+    """Writes samples into one archive: a path, a URL, or a file object, which stays open.
+
+    >>> import io
+    >>> stream = io.BytesIO()
+    >>> with TarWriter(stream, mtime=0) as writer:
+    ...     writer.write({"__key__": "a/b", "cls": 3, "json": [1, None]})
+    10
+    >>> len(stream.getvalue())
+    10240
+
+    The end of the `with`, or `close`, publishes; after an exception nothing is left of a file,
+    and a file object has an archive without an end. sync=False does not wait for the disk.
+    """
+
+    def __init__(self, fileobj: Any, user: str = "bigdata", group: str = "bigdata",
+                 mode: int = 0o444, compress: bool | str | None = None, encoder: Any = True,
+                 keep_meta: bool = False, mtime: float | None = None, format: Any = None, *,
+                 sync: bool = True, allow_pipe: bool = False) -> None:
+        self.user, self.group, self.mode = user, group, mode
+        self.compress, self.encoder, self.keep_meta = compress, encoder, keep_meta
+        self.mtime = mtime
+        self.own_fileobj: Any = None
+        settings = _tar_settings(user, group, mode, compress, encoder, keep_meta, mtime, format,
+                                 sync=sync, allow_pipe=allow_pipe)
+        if isinstance(fileobj, (str, os.PathLike)):
+            name = os.fspath(fileobj)
+            settings["filter"] = _filter(name, compress)
+            fileobj = self._stream_for(name, allow_pipe)
+            name = _gopen.rewrite_url(name)
+        else:
+            name = str(getattr(fileobj, "name", None) or "a file object")
+            settings["filter"] = filter_number(False if compress is None else compress)
+        self.stream = fileobj
+        self._open(_TAR, name, stream=fileobj, **settings)
+
+    def _stream_for(self, url: str, allow_pipe: bool) -> Any:
+        if url == "-":
+            return sys.stdout.buffer
+        if _gopen.is_native(_gopen.rewrite_url(url)):
+            return None
+        self.own_fileobj = _gopen.gopen(url, "wb", allow_pipe=allow_pipe)
+        return self.own_fileobj
+
+    def close(self) -> None:
+        """Completes and publishes."""
+        if not self.closed:
+            try:
+                self._finish()
+            except BaseException:
+                self._drop()
+                raise
+        if self.own_fileobj is not None:
+            stream, self.own_fileobj = self.own_fileobj, None
+            stream.close()
+
+    def _drop(self) -> None:
+        stream, self.own_fileobj = self.own_fileobj, None
+        if stream is not None:
+            getattr(stream, "abandon", stream.close)()
+
+    def abandon(self) -> None:
+        """Gives up."""
+        super().abandon()
+        self._drop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, exc_type: type[BaseException] | None, exc_val: BaseException | None,
+                 exc_tb: TracebackType | None) -> None:
+        if exc_type is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+def _limits(maxcount: float, maxsize: float) -> dict[str, int]:
+    """A shard takes a sample while it has fewer than maxcount, and less than maxsize bytes."""
+    if maxcount <= 0 or maxsize <= 0:
+        return {"max_count": 1, "max_size": 0}
+    return {"max_count": 0 if math.isinf(maxcount) else math.ceil(maxcount),
+            "max_size": 0 if math.isinf(maxsize) else math.ceil(maxsize)}
+
+
+def _pattern(pattern: str, number: int) -> str:
+    """The pattern as the library takes it, after Python found it to be one."""
+    pattern % number  # TypeError and ValueError as ever
+    plain = re.sub(r"%(0\d+)?[iu]", lambda found: f"%{found[1] or ''}d", pattern)
+    if not re.fullmatch(r"(?:[^%]|%%)*%(?:0\d+)?d(?:[^%]|%%)*", plain):
+        raise ValueError(f"{pattern!r}: the number of a shard is one %d or %06d")
+    return plain
+
+
+class ShardWriter(_tarn.Writer):
+    """Writes samples into shards that roll over, named by a pattern with `%06d`.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ShardWriter(folder + "/x%d.tar", maxcount=1, verbose=0, mtime=0) as sink:
+    ...         for i in range(2):
+    ...             sink.write({"__key__": str(i), "txt": "x"})
+    ...     print(sorted(os.listdir(folder)))
+    ['x0.tar', 'x1.tar']
+
+    A shard has its name when it is complete, and the first is made by the first sample. post is
+    called with the name of each; opener makes the file objects that shards are written into.
+    Other arguments are those of TarWriter. `write_many` takes an iterable of samples, faster.
+    """
+
+    def __init__(self, pattern: str, maxcount: float = 100000, maxsize: float = 3e9,
+                 post: Callable[[str], object] | None = None, start_shard: int = 0,
+                 verbose: int = 1, opener: Callable[[str], Any] | None = None,
+                 **kw: Any) -> None:
+        self.pattern, self.maxcount, self.maxsize = os.fspath(pattern), maxcount, maxsize
+        self.post, self.verbose, self.opener, self.kw = post, verbose, opener, kw
+        self._start, self._closing, self._owned = start_shard, False, None
+        settings = _tar_settings(**kw)
+        compress = kw.get("compress")
+        if opener is None:
+            settings["filter"] = _filter(self.pattern, compress)
+            if not _gopen.is_native(_gopen.rewrite_url(self.pattern)):
+                opener = self._gopen
+        else:
+            settings["filter"] = filter_number(False if compress is None else compress)
+        place = _pattern(_gopen.rewrite_url(self.pattern), start_shard)
+        self._open(_SHARDS, place, start=start_shard, roll=1, opener=opener,
+                   hook=self._shard_done, silent=True, **_limits(maxcount, maxsize), **settings)
+        self._tell()
+
+    def _gopen(self, name: str) -> Any:
+        self._owned = _gopen.gopen(name, "wb", allow_pipe=self.kw.get("allow_pipe", False))
+        return self._owned
+
+    def _tell(self) -> None:
+        """The shard that comes, and what the one before it has."""
+        if self.verbose:
+            print("# writing", self.fname, self.count, "%.1f GB" % (self.size / 1e9), self.total)
+
+    def _shard_done(self, name: str, samples: int, size: int) -> None:
+        if self._owned is not None:
+            stream, self._owned = self._owned, None
+            stream.close()
+        if callable(self.post):
+            self.post(name)
+        if not self._closing:
+            self._tell()
+
+    @property
+    def total(self) -> int:
+        """Samples in all shards."""
+        return self._written[0]
+
+    @property
+    def count(self) -> int:
+        """Samples in the shard at hand."""
+        return self._written[5]
+
+    @property
+    def size(self) -> int:
+        """Bytes of their fields."""
+        return self._written[6]
+
+    @property
+    def shard(self) -> int:
+        """The number that the next shard will have."""
+        return self._start + self._written[4] + 1
+
+    @property
+    def fname(self) -> str:
+        """The name of the shard at hand."""
+        return self.pattern % (self.shard - 1)
+
+    def next_stream(self) -> None:
+        """Ends the shard at hand; the next sample opens another."""
+        self._next_shard()
+
+    def finish(self) -> None:
+        """Ends the shard at hand."""
+        self._closing = True
+        try:
+            self._next_shard()
+        finally:
+            self._closing = False
+
+    def close(self) -> None:
+        """Completes and publishes the last shard."""
+        self._closing = True
+        if not self.closed:
+            self._finish()
+
+    def abandon(self) -> None:
+        """Gives up the shard at hand; those before it stay."""
+        super().abandon()
+        if self._owned is not None:
+            stream, self._owned = self._owned, None
+            getattr(stream, "abandon", stream.close)()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, exc_type: type[BaseException] | None = None,
+                 exc_val: BaseException | None = None,
+                 exc_tb: TracebackType | None = None) -> None:
+        if exc_type is None:
+            self.close()
+        else:
+            self.abandon()

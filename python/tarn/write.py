@@ -1,0 +1,305 @@
+"""Writers: samples, which are dicts, into archives, shards and datasets.
+
+>>> import tarn, tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     with tarn.DatasetWriter(folder, "train") as out:
+...         size = out.write({"__key__": "kiwi", "txt": "a bird", "cls": 3})
+...     print(out.written.samples, size)
+1 7
+
+All are context managers. Nothing has its final name before it is complete: the end of the `with`
+publishes, and after an exception in it nothing is left (of a `ShardWriter` the shards that were
+complete before stay). Values become bytes by the last part of their field's name, in C and
+without the GIL: bytes and str as they are, numbers, what JSON can say, NumPy arrays, torch
+tensors and PIL images as pixels, dicts of arrays as npz; a `pathlib.Path` stands for the bytes
+of that file. docs/python/writing.md has the table.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import IO, Any, NamedTuple, TypedDict, Union
+
+from . import _tarn
+
+if sys.version_info >= (3, 11):
+    from typing import Self, Unpack
+
+__all__ = ["DatasetWriter", "ShardWriter", "TarWriter", "WriterOptions", "Written"]
+
+_TAR, _SHARDS, _FOLD = range(3)
+_BYTES, _TARN, _WDS = range(3)
+
+FILTERS = {"auto": 0, None: 0, False: 1, "none": 1, True: 2, "gz": 2, "gzip": 2, "bz2": 3,
+           "bzip2": 3, "xz": 4, "zst": 5, "zstd": 5}
+_SUBSAMPLING = {"4:2:0": 0, "4:2:2": 1, "4:4:4": 2}
+
+Progress = Union[bool, Callable[[int, int], object]]
+Target = Union[str, "os.PathLike[str]"]
+
+
+class Written(NamedTuple):
+    """What a writer wrote so far; `bytes` are those of finished archives."""
+
+    samples: int
+    members: int
+    payload: int
+    bytes: int
+    shards: int
+
+
+class WriterOptions(TypedDict, total=False):
+    """Options that all writers take.
+
+    encode: False, and values must be bytes.
+    encoders: functions from a value to bytes, by field or extension; asked before the library's.
+    progress: called now and then with the numbers of samples and of their bytes; True for tqdm.
+    sync: False, and the disk is not waited for.
+    sort: False, and fields stand in the order of the dict.
+    mtime: seconds since 1970 for every member; SOURCE_DATE_EPOCH, or 0, by default.
+    """
+
+    encode: bool
+    encoders: Mapping[str, Callable[[Any], bytes]]
+    progress: Progress
+    sync: bool
+    sort: bool
+    mtime: float
+    user: str
+    group: str
+    uid: int
+    gid: int
+    mode: int
+    jpeg_quality: int
+    subsampling: str
+    webp_quality: int
+    webp_lossless: bool
+    png_level: int
+    gzip_level: int
+    zstd_level: int
+    npz_stored: bool
+
+
+def filter_number(compress: bool | str | None) -> int:
+    """The number of a filter by its name; None is by the suffix, False is none."""
+    try:
+        return FILTERS[compress]
+    except (KeyError, TypeError):
+        known = ", ".join(sorted({name for name in FILTERS if isinstance(name, str)}))
+        raise ValueError(f"no compression is called {compress!r}; known are {known}") from None
+
+
+def mtime_settings(mtime: float) -> dict[str, Any]:
+    """A time as the header holds it, and one with a fraction also as text."""
+    if not isinstance(mtime, float):
+        return {"mtime": int(mtime)}
+    whole = round(mtime)
+    return {"mtime": whole if 0 <= whole < 8 ** 11 and mtime >= 0 else 0, "mtime_text": str(mtime)}
+
+
+def _tqdm() -> Callable[[int, int], object]:
+    from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
+
+    bar = tqdm(unit=" samples", unit_scale=True)
+
+    def show(samples: int, size: int) -> None:
+        bar.update(samples - bar.n)
+        bar.set_postfix_str(f"{size / 1e6:.0f} MB", refresh=False)
+
+    return show
+
+
+_PLAIN = ("user", "group", "uid", "gid", "mode", "jpeg_quality", "webp_quality", "webp_lossless",
+          "png_level", "gzip_level", "zstd_level", "npz_stored")
+
+
+def _settings(options: WriterOptions) -> dict[str, Any]:
+    """Options as the extension takes them."""
+    rest: dict[str, Any] = dict(options)
+    made = {name: rest.pop(name) for name in _PLAIN if name in rest}
+    made["flavour"] = _TARN if rest.pop("encode", True) else _BYTES
+    encoders = rest.pop("encoders", None)
+    made["encoders"] = dict(encoders) if encoders else None
+    progress = rest.pop("progress", None)
+    made["progress"] = _tqdm() if progress is True else progress or None
+    made["no_sync"] = not rest.pop("sync", True)
+    made["keep_order"] = not rest.pop("sort", True)
+    if "mtime" in rest:
+        made.update(mtime_settings(rest.pop("mtime")))
+    if "subsampling" in rest:
+        name = rest.pop("subsampling")
+        if name not in _SUBSAMPLING:
+            raise ValueError(f"subsampling is one of {', '.join(_SUBSAMPLING)}, not {name!r}")
+        made["subsampling"] = _SUBSAMPLING[name]
+    if rest:
+        raise TypeError(f"a writer has no option {next(iter(rest))!r}")
+    return made
+
+
+class _Writer(_tarn.Writer):
+    """What the writers share."""
+
+    _shown: str = "closed"
+
+    @property
+    def written(self) -> Written:
+        """What was written so far."""
+        return Written(*self._written[:5])
+
+    def close(self) -> None:
+        """Completes and publishes. Harmless on a writer that is closed."""
+        if not self.closed:
+            self._finish()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<{type(self).__name__} {self._shown!r}: {self.written.samples:,} samples, {state}>"
+
+
+class TarWriter(_Writer):
+    """One archive, at a path, a URL (`s3://`, `http://`, `-`, ...) or in a file object.
+
+    >>> import io, tarfile
+    >>> file = io.BytesIO()
+    >>> with TarWriter(file) as out:
+    ...     size = out.write({"__key__": "a", "json": {"x": [1, 2]}, "txt": "hello"})
+    >>> tarfile.open(fileobj=io.BytesIO(file.getvalue())).getnames()
+    ['a.json', 'a.txt']
+
+    compress: "gz", "bz2", "xz", "zst", False, or None for what the name's suffix says.
+    overwrite: a file that is there is replaced, at the end.
+    names: "pax" for names of any length, "plain" for 100 bytes and no extended headers.
+    strict: False to write names that do not come back as the same key and field.
+    allow_pipe: a URL "pipe:COMMAND" may run that command.
+    """
+
+    def __init__(self, target: Target | IO[bytes], *, compress: bool | str | None = None,
+                 level: int = 0, overwrite: bool = False, names: str = "pax",
+                 strict: bool = True, allow_pipe: bool = False,
+                 **options: Unpack[WriterOptions]) -> None:
+        settings = _settings(options)
+        if isinstance(target, (str, os.PathLike)):
+            place: Target = target
+        else:
+            place = str(getattr(target, "name", None) or "a file object")
+            settings["stream"] = target
+            compress = False if compress is None else compress
+        self._shown = os.fspath(place)
+        self._open(_TAR, place, filter=filter_number(compress), level=level, overwrite=overwrite,
+                   names=_names(names), rules=0 if strict else 1, allow_pipe=allow_pipe,
+                   **settings)
+
+    def member(self, name: str, data: bytes) -> None:
+        """Adds one member of any name."""
+        self._member(name, data)
+
+
+class ShardWriter(_Writer):
+    """Archives that roll over. The pattern has one `%d` or `%06d` for their number.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ShardWriter(folder + "/x-%03d.tar", max_count=2) as out:
+    ...         size = out.write_many({"__key__": f"k{i}", "cls": i} for i in range(5))
+    ...     print(sorted(os.listdir(folder)))
+    ['x-000.tar', 'x-001.tar', 'x-002.tar']
+
+    max_count: samples in a shard; max_size: bytes of its file, headers and end counted. None is
+    no limit.
+    on_shard: called with the name, the samples and the bytes of each shard that is complete.
+    The other options are those of `TarWriter`. Shards that are complete keep their names, also
+    when the writer is given up.
+    """
+
+    def __init__(self, pattern: Target, *, max_count: int | None = 100_000,
+                 max_size: int | None = 3_000_000_000, start: int = 0,
+                 on_shard: Callable[[str, int, int], object] | None = None,
+                 compress: bool | str | None = None, level: int = 0, overwrite: bool = False,
+                 names: str = "pax", strict: bool = True, allow_pipe: bool = False,
+                 **options: Unpack[WriterOptions]) -> None:
+        self._shown = os.fspath(pattern)
+        self._open(_SHARDS, pattern, max_count=_limit("max_count", max_count),
+                   max_size=_limit("max_size", max_size), start=start, hook=on_shard,
+                   filter=filter_number(compress), level=level, overwrite=overwrite,
+                   names=_names(names), rules=0 if strict else 1, allow_pipe=allow_pipe,
+                   **_settings(options))
+
+    def next_shard(self) -> None:
+        """Ends the shard at hand; the next sample opens another."""
+        self._next_shard()
+
+
+class DatasetWriter(_Writer):
+    """A fold of a dataset: shards, their index and checksums, ready for `tarn.open`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with DatasetWriter(folder, "val", max_count=1000) as out:
+    ...         size = out.write({"__key__": "owl", "cls": 4})
+    ...         print("owl" in out, "emu" in out)
+    True False
+
+    append: new shards come behind those of the fold that is there.
+    resume: the same, and behind what an interrupted writer finished; an exception in the `with`
+        then keeps the finished shards for the next time.
+    overwrite: the new fold takes the place of the old one, at the end.
+    start, digits: the number of the first shard, and how wide numbers are.
+    names: "plain" is what glzn's reader needs; "pax" for names of more than 100 bytes.
+
+    A key has no dot or slash and comes once. Until the end, the folder holds finished shards
+    under hidden names only.
+    """
+
+    def __init__(self, folder: Target, fold: str = "train", *, append: bool = False,
+                 resume: bool = False, overwrite: bool = False, start: int = 0, digits: int = 4,
+                 max_count: int | None = 100_000, max_size: int | None = 3_000_000_000,
+                 names: str = "plain", threads: int = 0,
+                 **options: Unpack[WriterOptions]) -> None:
+        self._shown = f"{os.fspath(folder)}:{fold}"
+        self._resume = resume
+        self._open(_FOLD, folder, fold, append=append, resume=resume, overwrite=overwrite,
+                   start=start, digits=digits, max_count=_limit("max_count", max_count),
+                   max_size=_limit("max_size", max_size), names=_names(names), threads=threads,
+                   **_settings(options))
+
+    def __contains__(self, key: str) -> bool:
+        return self._has(key)
+
+    def suspend(self) -> None:
+        """Stops, and keeps the finished shards for `resume`."""
+        self._suspend()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if kind is not None and self._resume:
+            self.suspend()
+        else:
+            super().__exit__(kind, error, trace)
+
+
+def _limit(name: str, limit: int | None) -> int:
+    if limit is None:
+        return 0
+    if limit < 1:
+        raise ValueError(f"{name} is at least 1, or None")
+    return int(limit)
+
+
+def _names(style: str) -> int:
+    try:
+        return {"pax": 0, "plain": 1}[style]
+    except KeyError:
+        raise ValueError(f"names are 'pax' or 'plain', not {style!r}") from None

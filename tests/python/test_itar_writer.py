@@ -1,0 +1,190 @@
+"""tarn.itar's writers: the reference's bytes (fixtures), its checks, and nothing after an error."""
+import io
+import json
+import os
+import pathlib
+import pickle
+import shutil
+import subprocess
+
+import pytest
+
+import tarn
+from tarn.itar import decoder_for, encoder_for, encoders, iTarDatasetWriter, iTarFoldWriter
+from tarn.itar import writer as module
+
+np = pytest.importorskip("numpy")
+DATA = pathlib.Path(os.environ["TARN_DATA"])
+
+
+def test_the_reference_writers_bytes(tmp_path, monkeypatch):
+    fixture = DATA / "09a_writer_maxfiles"
+    manifest = json.loads((fixture / "manifest.train.json").read_text())
+    monkeypatch.setattr(module.time, "time", lambda: 1700000000.9)
+    with iTarFoldWriter(tmp_path, "train", username="fixture", shard_maxfiles=4) as w:
+        for item in manifest["inputs_in_order"]:
+            fields = {name: text if name.lower().endswith("txt") else int(text)
+                      for name, text in item["members"]}
+            w.write(item["key"], fields)
+    for path in fixture.glob("train*"):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_encoders_make_the_references_files():
+    manifest = json.loads((DATA / "08_encoders/manifest.json").read_text())
+    seen = 0
+    for item in manifest["items"]:
+        data = (DATA / "08_encoders" / item["file"]).read_bytes()
+        ext = item["ext"]
+        if ext in ("pkl", "png"):
+            continue
+        value = decoder_for(ext)(data)
+        if ext == "json" and b"NaN" not in data or ext in ("txt", "cls", "npy", "rle"):
+            assert encoder_for(ext)(value) == data, item["file"]
+        elif ext.startswith("seg"):
+            assert np.array_equal(decoder_for(ext)(encoder_for(ext)(value)), value)
+        seen += 1
+    assert seen > 20
+
+
+def test_images_keep_their_format():
+    image = pytest.importorskip("PIL.Image")
+    out = io.BytesIO()
+    image.fromarray(np.zeros((4, 5, 3), "u1")).save(out, "PNG")
+    opened = image.open(io.BytesIO(out.getvalue()))
+    data = encoder_for("jpg")(opened)
+    assert data.startswith(b"\x89PNG")
+    assert decoder_for("left.webp")(data).mode == "RGB"
+    with pytest.raises(AssertionError):
+        encoder_for("jpg")(image.new("RGB", (2, 2)))
+
+
+def test_encoders_and_their_refusals():
+    assert encoder_for("cls")(2.5) == b"2.5" and decoder_for("cls")(b" 1_0 ") == 10
+    assert encoder_for("json")("é") == b'"\\u00e9"'
+    with pytest.raises(AssertionError):
+        encoder_for("txt")(5)
+    for ext in ("f0.txt", "xyz", "_idx", ""):
+        with pytest.raises(KeyError):
+            encoder_for(ext)
+    assert decoder_for("f0.txt")(b"x") == "x"
+    with pytest.raises(ValueError, match="trusted"):
+        decoder_for("pkl")(pickle.dumps(5))
+    assert encoders.PickleCodec(trusted=True).decode(encoder_for("pkl")({1})) == {1}
+    with pytest.raises(ValueError):
+        decoder_for("npy")(encoder_for("npy")(np.array([{}], object)))
+
+
+@pytest.mark.parametrize("key, payload", [
+    ("", {"txt": "x"}), ("a.b", {"txt": "x"}), ("a/b", {"txt": "x"}), ("a\\b", {"txt": "x"}), ("a", {}),
+    ("a", {".": b""}), ("a" * 97, {"txt": "x"}), ({"txt": "x"}, None), ("a", None), ("a", {"TXT": "", "txt": ""}),
+])
+def test_samples_that_are_refused(tmp_path, key, payload):
+    with iTarFoldWriter(tmp_path, "train") as w:
+        if key == "a" and payload and "TXT" in payload:
+            w.write(key, payload)  # one field in two spellings: the last counts
+            return
+        with pytest.raises(ValueError):
+            w.write(key, payload)
+        with pytest.raises(KeyError):
+            w.write("a", {"xyz": 5})
+    assert os.listdir(tmp_path) == []
+
+
+def test_writers_that_are_refused(tmp_path):
+    for options in ({"delimiter": "__"}, {"delimiter": "0"}, {"shard_pattern": "a_%d"}):
+        with pytest.raises(ValueError):
+            iTarFoldWriter(tmp_path, "train", **options)
+    for fold in ("a_b", "a/b", "a\\b"):
+        with pytest.raises(ValueError):
+            iTarFoldWriter(tmp_path, fold)
+    with pytest.raises(FileExistsError):
+        iTarDatasetWriter("x", tmp_path / "none")
+    with iTarDatasetWriter("x", tmp_path, folds=["train"]) as w:
+        with pytest.raises(ValueError, match="no fold 'val'"):
+            w.fold("val")
+    with pytest.raises(RuntimeError):
+        w.fold("train")
+    with iTarFoldWriter(tmp_path, "train") as w:
+        with pytest.raises(TypeError):
+            iTarFoldWriter(tmp_path, "other", override_encoders=[("x", lambda v: 5)]).write("a", {"x": 1})
+    with pytest.raises(RuntimeError):
+        w.write("a", {"txt": ""})
+    assert [p for p in os.listdir(tmp_path) if not p.startswith("x")] == []
+
+
+def test_overrides_reach_all_folds(tmp_path):
+    overrides = (pair for pair in [("f0.jpg", bytes), (".X", lambda v: str(v).encode())])
+    with iTarDatasetWriter("d", tmp_path, override_encoders=overrides) as w:
+        for fold in ("train", "val"):
+            w.fold(fold).write("a", {"f0.jpg": bytearray(b"jpeg"), "x": 5, "raw": b"bytes"})
+    for fold in ("train", "val"):
+        got = tarn.open(tmp_path / "d", fold=fold, decode=False)[0]
+        assert {k: bytes(v) for k, v in got.items() if k != "__key__"} == {
+            "f0.jpg": b"jpeg", "x": b"5", "raw": b"bytes"}
+
+
+@pytest.mark.parametrize("options, names", [
+    ({"delimiter": "-"}, ["train-0000.tar", "train-0001.tar"]),
+    ({"shard_pattern": "part%03d"}, ["train_part000.tar", "train_part001.tar"]),
+    ({"shard_pattern": "%d", "start": 3}, ["train_3.tar", "train_4.tar"]),
+])
+def test_other_names_of_shards(tmp_path, options, names):
+    (tmp_path / (names[0][:6] + "99.tar")).touch()  # of an earlier, longer run
+    with iTarFoldWriter(tmp_path, "train", shard_maxfiles=2, **options) as w:
+        for key in "abcd":
+            w.write(key, {"txt": key})
+        assert not (tmp_path / names[0]).exists()
+    assert sorted(os.listdir(tmp_path)) == sorted([*names, "train.taridx"])
+    with pytest.raises(RuntimeError, match="sort"):
+        with iTarFoldWriter(tmp_path / "n", "train", shard_maxfiles=1, shard_pattern="%d") as w:
+            for i in range(11):
+                w.write(f"k{i}", {"cls": i})
+    assert os.listdir(tmp_path / "n") == []
+
+
+def test_an_exception_leaves_nothing(tmp_path):
+    for options in ({}, {"delimiter": "-"}):
+        with pytest.raises(ZeroDivisionError):
+            with iTarDatasetWriter("d", tmp_path, shard_maxfiles=1, **options) as w:
+                for i in range(5):
+                    w.fold("train").write(f"k{i}", {"cls": i})
+                1 / 0
+        assert os.listdir(tmp_path / "d") == []
+
+
+def test_a_key_twice_is_refused(tmp_path):
+    with iTarFoldWriter(tmp_path, "train") as w:
+        w.write("a", {"cls": 1})
+        with pytest.raises(FileExistsError):
+            w.write("a", {"cls": 2})
+
+
+def test_a_second_run_takes_the_place_of_the_first(tmp_path):
+    for count in (5, 2):
+        with iTarFoldWriter(tmp_path, "train", shard_maxfiles=1) as w:
+            for i in range(count):
+                w.write(f"k{i}", {"cls": i})
+    assert len(tarn.open(tmp_path)) == 2
+    assert len(list(tmp_path.glob("*.tar"))) == 2
+
+
+def test_the_example_of_its_readme(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    out = io.BytesIO()
+    image.new("RGB", (8, 8), "red").save(out, "JPEG")
+    picture = image.open(io.BytesIO(out.getvalue()))
+    example = """
+from tarn.itar.writer import iTarDatasetWriter
+
+with iTarDatasetWriter('my_dataset', '/data', folds=['train', 'val', 'test']) as w:
+  w.fold('train').write('sample0001', {'jpg': img, 'cls': label})
+  w.fold('val').write('sample1001', {'jpg': val_img, 'cls': val_label})
+"""
+    # Word for word but for the import, and for the place: a test does not write to /data.
+    exec(example.replace("'/data'", repr(str(tmp_path))),
+         {"img": picture, "val_img": picture, "label": 3, "val_label": 4})
+    assert sorted(os.listdir(tmp_path / "my_dataset")) == [
+        "train.taridx", "train.tarsum", "train_0000.tar", "val.taridx", "val.tarsum", "val_0000.tar"]
+    got = tarn.open(tmp_path / "my_dataset", fold="val")
+    assert got["sample1001"]["cls"] == 4

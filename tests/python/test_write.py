@@ -1,0 +1,510 @@
+"""The writers: what becomes bytes and how, what is published and what is not, threads, leaks."""
+import concurrent.futures
+import gc
+import io
+import json
+import os
+import pathlib
+import pickle
+import resource
+import subprocess
+import sys
+import tarfile
+import threading
+import warnings
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tarn
+from tarn import _tarn
+
+np = pytest.importorskip("numpy")
+
+
+def members(data):
+    """{name: bytes} of an archive, in order."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return {m.name: tar.extractfile(m).read() for m in tar}
+
+
+def written(sample, **options):
+    file = io.BytesIO()
+    with tarn.TarWriter(file, **options) as out:
+        out.write({"__key__": "k", **sample})
+    return {name[2:]: data for name, data in members(file.getvalue()).items()}
+
+
+# --- Values -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field, value, want", [
+    ("bin", b"\0\xff", b"\0\xff"), ("bin", bytearray(b"ab"), b"ab"),
+    ("bin", memoryview(b"ab"), b"ab"), ("txt", "é", "é".encode()), ("jpg", "text", b"text"),
+    ("cls", 7, b"7"), ("cls", -2.5, b"-2.5"), ("cls", True, b"1"), ("cls", np.int64(5), b"5"),
+    ("cls", np.array(6), b"6"), ("x.CLS", np.float32(0.5), b"0.5"),
+    ("json", {"a": [1, None, "é"]}, b'{"a": [1, null, "\\u00e9"]}'), ("json", [True], b"[true]"),
+    ("json", None, b"null"), ("json", 5, b"5"), ("json", "as it is", b"as it is"),
+    ("a.json", {}, b"{}"),
+])
+def test_values_become_bytes_by_their_fields_name(field, value, want):
+    assert written({field: value}) == {field: want}
+
+
+def test_arrays_and_dicts_of_arrays():
+    array = np.arange(12, dtype="<f4").reshape(3, 4)
+    got = written({"npy": array, "t.npy": array.T[::2], "npz": {"a": array, "b": array[0]},
+                   "ten": [array, array]})
+    assert np.array_equal(np.load(io.BytesIO(got["npy"])), array)
+    assert np.array_equal(np.load(io.BytesIO(got["t.npy"])), array.T[::2])
+    with np.load(io.BytesIO(got["npz"])) as npz:
+        assert sorted(npz.files) == ["a", "b"] and np.array_equal(npz["b"], array[0])
+    assert [a.tolist() for a in _tarn.decode("ten", got["ten"])] == [array.tolist()] * 2
+
+
+def test_images_of_numpy_and_pillow_are_the_same_file():
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(1).integers(0, 256, (9, 7, 3), dtype="uint8")
+    a = written({"png": pixels, "jpg": pixels}, jpeg_quality=90)
+    b = written({"png": image.fromarray(pixels), "jpg": image.fromarray(pixels)}, jpeg_quality=90)
+    assert a == b
+    assert np.array_equal(np.asarray(image.open(io.BytesIO(a["png"]))), pixels)
+    assert len(a["jpg"]) < len(written({"jpg": pixels})["jpg"])
+
+
+def test_torch_tensors_are_arrays():
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    assert written({"npy": tensor, "cls": torch.tensor(4)}) == {
+        "npy": _tarn.encode("npy", tensor.numpy()), "cls": b"4"}
+
+
+def test_compressed_fields():
+    got = written({"json.gz": [1, 2], "txt.gz": "x" * 100, "bin.zst": b"y" * 100})
+    import gzip
+    assert gzip.decompress(got["json.gz"]) == b"[1, 2]"
+    assert gzip.decompress(got["txt.gz"]) == b"x" * 100
+    assert bytes(_tarn.decode("bin.zst", got["bin.zst"])) == b"y" * 100
+
+
+def test_a_path_stands_for_its_file(tmp_path):
+    (tmp_path / "x.jpg").write_bytes(b"jpeg" * 100000)
+    assert written({"jpg": tmp_path / "x.jpg"}) == {"jpg": b"jpeg" * 100000}
+    with pytest.raises(FileNotFoundError):
+        written({"jpg": tmp_path / "none.jpg"})
+
+
+def test_encoders_of_the_callers_come_first():
+    got = written({"pkl": {1, 2}, "a.x": 5, "b.x": 6, "x.gz": 7},
+                  encoders={"pkl": pickle.dumps, "x": lambda v: b"<%d>" % v,
+                            "b.x": lambda v: bytearray(b"b")})
+    assert pickle.loads(got["pkl"]) == {1, 2}
+    assert (got["a.x"], got["b.x"]) == (b"<5>", b"b")
+    assert _tarn.decode("bin.gz", got["x.gz"]) == b"<7>"
+    with pytest.raises(TypeError, match="not bytes"):
+        written({"x": 1}, encoders={"x": lambda v: 3})
+    with pytest.raises(ZeroDivisionError):
+        written({"x": 1}, encoders={"x": lambda v: v / 0})
+
+
+@pytest.mark.parametrize("sample, kind", [
+    ({"pkl": {1}}, (TypeError, ValueError)), ({"txt": 5}, ValueError), ({"cls": "x", "": b""}, ValueError),
+    ({"cls": object()}, (TypeError, ValueError)), ({"json": object()}, TypeError), ({"a/b": b""}, ValueError),
+    ({"_x": b""}, ValueError), ({"A": b"", "a": b""}, ValueError), ({5: b""}, TypeError),
+    ({"jpg": np.zeros((2, 2), "c8")}, ValueError), ({"a\0b": b""}, ValueError),
+])
+def test_what_cannot_be_written_is_refused_and_leaves_no_trace(sample, kind):
+    file = io.BytesIO()
+    with tarn.TarWriter(file) as out:
+        out.write({"__key__": "before", "txt": "1"})
+        with pytest.raises(kind):
+            out.write({"__key__": "k", "ok": b"x" * 1000, **sample})
+        out.write({"__key__": "after", "txt": "2"})
+    assert members(file.getvalue()) == {"before.txt": b"1", "after.txt": b"2"}
+
+
+@pytest.mark.parametrize("key", ["a.b", "", "/a", "a/../b", "a\nb", None, 5, b"a"])
+def test_keys_that_would_not_come_back_are_refused(key):
+    with tarn.TarWriter(io.BytesIO()) as out:
+        with pytest.raises((ValueError, TypeError)):
+            out.write({"__key__": key, "txt": ""})
+        with pytest.raises(ValueError, match="__key__"):
+            out.write({"txt": ""})
+
+
+def test_metadata_of_a_reader_is_not_written():
+    assert written({"__url__": "x", "__local_path__": "y", "txt": "z"}) == {"txt": b"z"}
+
+
+def test_encode_false_takes_bytes_only():
+    assert written({"json": b"[1]", "txt.gz": b"raw"}, encode=False) == {
+        "json": b"[1]", "txt.gz": b"raw"}
+    with pytest.raises(ValueError, match="doesn't map to a bytes"):
+        written({"txt": "x"}, encode=False)
+
+
+def test_any_mapping_is_a_sample():
+    import types
+    file = io.BytesIO()
+    with tarn.TarWriter(file, sort=False) as out:
+        assert out.write(types.MappingProxyType({"__key__": "k", "b": b"1", "a": b"22"})) == 3
+    assert list(members(file.getvalue())) == ["k.b", "k.a"]
+
+
+# --- The property: what goes in comes out --------------------------------------------------
+
+names = st.text(st.characters(exclude_characters="./\\\0_", exclude_categories=("C", "Lu", "Lt")),
+                min_size=1, max_size=8).filter(lambda s: s == s.lower() and s.strip(" ") == s)
+samples = st.lists(st.dictionaries(names, st.binary(max_size=1500), min_size=1, max_size=4),
+                   max_size=8)
+
+
+@given(samples)
+@settings(max_examples=60, deadline=None)
+def test_tarfile_reads_back_what_was_written(values):
+    file = io.BytesIO()
+    with tarn.TarWriter(file, encode=False) as out:
+        for number, fields in enumerate(values):
+            assert out.write({"__key__": f"k{number}", **fields}) == sum(map(len, fields.values()))
+        assert out.written.samples == len(values)
+    assert members(file.getvalue()) == {f"k{n}.{name}": data for n, fields in enumerate(values)
+                                        for name, data in fields.items()}
+
+
+@given(samples)
+@settings(max_examples=25, deadline=None)
+def test_many_at_once_is_one_by_one(values):
+    values = [{"__key__": f"k{n}", **fields} for n, fields in enumerate(values)]
+    one, many = io.BytesIO(), io.BytesIO()
+    with tarn.TarWriter(one, encode=False) as out:
+        total = sum(out.write(value) for value in values)
+    with tarn.TarWriter(many, encode=False) as out:
+        assert out.write_many(iter(values)) == total
+    assert one.getvalue() == many.getvalue()
+
+
+# --- Publishing ----------------------------------------------------------------------------
+
+
+def everything_in(folder):
+    return sorted(str(p.relative_to(folder)) for p in pathlib.Path(folder).rglob("*"))
+
+
+def test_nothing_has_its_name_before_the_end(tmp_path):
+    path = tmp_path / "x.tar"
+    with tarn.TarWriter(path) as out:
+        out.write({"__key__": "a", "txt": "1"})
+        assert not path.exists()
+    assert tarfile.open(path).getnames() == ["a.txt"]
+    with pytest.raises(FileExistsError):
+        with tarn.TarWriter(path) as out:
+            pass
+    with tarn.TarWriter(path, overwrite=True) as out:
+        out.write({"__key__": "b", "txt": "1"})
+        assert tarfile.open(path).getnames() == ["a.txt"]
+    assert tarfile.open(path).getnames() == ["b.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("make", [
+    lambda folder: tarn.TarWriter(folder / "x.tar"),
+    lambda folder: tarn.TarWriter(folder / "x.tar.gz"),
+    lambda folder: tarn.ShardWriter(folder / "x-%03d.tar"),
+    lambda folder: tarn.DatasetWriter(folder, "train"),
+    lambda folder: tarn.DatasetWriter(folder, "train", max_count=3),
+], ids=["tar", "gz", "shards", "dataset", "dataset of many shards"])
+def test_an_exception_in_the_middle_leaves_nothing(tmp_path, make, error):
+    with pytest.raises(error):
+        with make(tmp_path) as out:
+            for i in range(10):
+                out.write({"__key__": f"k{i}", "txt": "x" * 100})
+            raise error
+    assert out.closed
+    assert everything_in(tmp_path) == []
+    with pytest.raises(ValueError, match="closed"):
+        out.write({"__key__": "a", "txt": ""})
+    out.abandon()
+    out.close()
+
+
+def test_complete_shards_stay_after_an_exception(tmp_path):
+    seen = []
+    with pytest.raises(RuntimeError):
+        with tarn.ShardWriter(tmp_path / "x-%d.tar", max_count=2,
+                              on_shard=lambda *what: seen.append(what)) as out:
+            out.write_many({"__key__": f"k{i}", "txt": "x"} for i in range(5))
+            raise RuntimeError
+    assert everything_in(tmp_path) == ["x-0.tar", "x-1.tar"]
+    assert seen == [(str(tmp_path / "x-0.tar"), 2, 10240), (str(tmp_path / "x-1.tar"), 2, 10240)]
+
+
+def test_a_callback_that_raises_stops_the_writer(tmp_path):
+    def stop(*what):
+        raise ZeroDivisionError(what[0])
+    with pytest.raises(ZeroDivisionError, match="x-0.tar"):
+        with tarn.ShardWriter(tmp_path / "x-%d.tar", max_count=1, on_shard=stop) as out:
+            out.write_many({"__key__": f"k{i}", "txt": "x"} for i in range(5))
+    assert everything_in(tmp_path) == ["x-0.tar"]
+
+
+def test_samples_before_one_that_fails_are_written():
+    file = io.BytesIO()
+    def some():
+        for i in range(1000):
+            yield {"__key__": f"k{i}", "txt": "x"}
+        raise ZeroDivisionError
+    with tarn.TarWriter(file) as out:
+        with pytest.raises(ZeroDivisionError):
+            out.write_many(some())
+        with pytest.raises(ValueError):
+            out.write_many([{"__key__": "last", "txt": "y"}, {"__key__": "bad.key", "txt": "z"},
+                            {"__key__": "never", "txt": "z"}])
+    assert len(members(file.getvalue())) == 1001
+
+
+def test_a_forgotten_writer_leaves_nothing_and_says_so(tmp_path):
+    out = tarn.TarWriter(tmp_path / "x.tar")
+    out.write({"__key__": "a", "txt": "1"})
+    with pytest.warns(ResourceWarning, match="not closed"):
+        del out
+        gc.collect()
+    assert everything_in(tmp_path) == []
+
+
+def test_a_child_process_does_not_touch_its_parents_files(tmp_path):
+    code = """
+import os, sys, tarn, warnings
+out = tarn.TarWriter(sys.argv[1] + "/x.tar")
+out.write({"__key__": "a", "txt": "1"})
+if os.fork() == 0:
+    try:
+        out.close()
+    except RuntimeError as error:
+        print(error)
+    del out
+    sys.exit(0)
+os.wait()
+out.close()
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code, tmp_path], text=True,
+                          capture_output=True)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (
+        0, "the writer belongs to the parent process", "")
+    assert tarfile.open(tmp_path / "x.tar").getnames() == ["a.txt"]
+
+
+def test_writers_do_not_pickle():
+    with tarn.TarWriter(io.BytesIO()) as out:
+        with pytest.raises(TypeError, match="pickle"):
+            pickle.dumps(out)
+
+
+def tool(*args):
+    """What the command prints; it has a sanitizer of its own, if any."""
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    done = subprocess.run([os.environ["TARN"], *map(str, args)], text=True, capture_output=True, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# --- Datasets -------------------------------------------------------------------------------
+
+
+def test_a_dataset_has_index_and_sums_and_verifies(tmp_path):
+    with tarn.DatasetWriter(tmp_path, "val", max_count=4) as out:
+        out.write_many({"__key__": f"k{i}", "cls": i, "txt": f"t{i}"} for i in range(10))
+        assert "k3" in out and "k10" not in out
+        with pytest.raises(FileExistsError):
+            out.write({"__key__": "k3", "cls": 1})
+    assert everything_in(tmp_path) == ["val.taridx", "val.tarsum", "val_0000.tar", "val_0001.tar",
+                                       "val_0002.tar"]
+    assert out.written == (10, 20, 30, out.written.bytes, 3)
+    assert repr(out) == f"<DatasetWriter '{tmp_path}:val': 10 samples, closed>"
+    tool("verify", f"{tmp_path}:val")
+    assert tool("get", f"{tmp_path}:val", "k7", "txt") == "t7"
+
+
+def test_append_resume_and_overwrite(tmp_path):
+    def put(keys, **options):
+        with tarn.DatasetWriter(tmp_path, max_count=2, **options) as out:
+            out.write_many({"__key__": key, "txt": key} for key in keys)
+        return out
+    put("abc")
+    with pytest.raises(FileExistsError):
+        put("d")
+    put("de", append=True)
+    assert everything_in(tmp_path)[-1] == "train_0002.tar"
+    with pytest.raises(RuntimeError):
+        with tarn.DatasetWriter(tmp_path, max_count=2, resume=True) as out:
+            out.write_many({"__key__": key, "txt": key} for key in "fghij")
+            raise RuntimeError
+    put("j", resume=True)
+    assert tool("ls", "-1", tmp_path).split() == list("abcdefghij")
+    put("z", overwrite=True)
+    assert everything_in(tmp_path) == ["train.taridx", "train.tarsum", "train_0000.tar"]
+
+
+def test_progress_is_told(tmp_path, monkeypatch):
+    told = []
+    with tarn.TarWriter(tmp_path / "x.tar", progress=lambda *n: told.append(n), sync=False) as out:
+        deadline = 400
+        while len(told) < 2 and deadline:
+            out.write_many({"__key__": f"k{deadline}_{i}", "txt": "x" * 3000} for i in range(2000))
+            deadline -= 1
+    assert told == sorted(told) and told[-1] == (out.written.samples, out.written.payload)
+    with pytest.raises(ZeroDivisionError):
+        with tarn.TarWriter(tmp_path / "y.tar", progress=lambda *n: 1 / 0) as out:
+            out.write({"__key__": "a", "txt": ""})
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"compress": "lzw"}, "no compression"), ({"names": "long"}, "pax"),
+    ({"subsampling": "1"}, "4:2:0"),
+])
+def test_options_that_are_wrong(options, message):
+    with pytest.raises(ValueError, match=message):
+        tarn.TarWriter("x.tar", **options)
+    with pytest.raises(TypeError, match="no option 'frob'"):
+        tarn.TarWriter("x.tar", frob=1)
+    with pytest.raises(ValueError, match="at least 1"):
+        tarn.ShardWriter("x-%d.tar", max_count=0)
+
+
+# --- File objects, threads, leaks -------------------------------------------------------------
+
+
+class Failing(io.BytesIO):
+    def write(self, data):
+        if self.tell() > 100_000:
+            raise BrokenPipeError("gone")
+        return super().write(data)
+
+
+def test_a_file_object_that_fails_is_its_own_exception():
+    with pytest.raises(BrokenPipeError, match="gone"):
+        with tarn.TarWriter(Failing()) as out:
+            for i in range(10000):
+                out.write({"__key__": f"k{i}", "bin": b"x" * 10000})
+
+
+class Slow(io.RawIOBase):
+    """A raw file that takes little at a time."""
+
+    def __init__(self):
+        self.data = bytearray()
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.data += bytes(data[:1000])
+        return min(1000, len(data))
+
+
+def test_a_raw_file_that_takes_little_gets_all():
+    file, whole = Slow(), io.BytesIO()
+    for target in (file, whole):
+        with tarn.TarWriter(target) as out:
+            out.write({"__key__": "a", "bin": bytes(range(256)) * 40})
+    assert bytes(file.data) == whole.getvalue()
+
+
+def test_a_callback_cannot_come_back_into_its_writer(tmp_path):
+    caught = []
+    def again(*what):
+        try:
+            out.write({"__key__": "x", "txt": ""})
+        except RuntimeError as error:
+            caught.append(str(error))
+    with tarn.ShardWriter(tmp_path / "x-%d.tar", max_count=1, on_shard=again) as out:
+        out.write_many({"__key__": f"k{i}", "txt": "x"} for i in range(3))
+    assert len(caught) == 3
+
+
+def test_threads_share_a_writer():
+    file = io.BytesIO()
+    with tarn.TarWriter(file) as out:
+        def put(thread):
+            for i in range(300):
+                out.write({"__key__": f"t{thread}_{i}", "bin": bytes([thread]) * i, "json": [i]})
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            list(pool.map(put, range(6)))
+    got = members(file.getvalue())
+    assert len(got) == 3600
+    assert all(got[f"t{t}_{i}.bin"] == bytes([t]) * i for t in range(6) for i in range(300))
+
+
+def test_closing_while_another_thread_writes():
+    for _ in range(20):
+        out = tarn.TarWriter(io.BytesIO())
+        def put():
+            try:
+                while True:
+                    out.write({"__key__": "k", "bin": b"x" * 1000})
+            except ValueError as error:
+                assert "closed" in str(error)
+        thread = threading.Thread(target=put)
+        thread.start()
+        out.close()
+        thread.join()
+
+
+def memory():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+class Sieve(io.RawIOBase):
+    def write(self, data):
+        return len(data)
+
+
+@pytest.mark.skipif("TARN_SANITIZED" in os.environ, reason="the sanitizer keeps freed memory")
+def test_memory_stays_flat():
+    array = np.zeros((8, 8, 3), "uint8")
+    def work(count):
+        with tarn.TarWriter(Sieve()) as out:
+            for i in range(count):
+                out.write({"__key__": f"k{i}", "bin": b"x" * 2000, "json": {"a": i}, "png": array,
+                           "npz": {"a": array}, "cls": i})
+                try:
+                    out.write({"__key__": f"k{i}", "ok": b"x" * 2000, "json": object()})
+                except TypeError:
+                    pass
+    work(2000)
+    gc.collect()
+    before = memory()
+    work(10000)
+    gc.collect()
+    assert memory() - before < 8 << 20
+
+
+def test_references_are_given_back():
+    value, key, name = b"v" * 1000, "".join(["key of", " its own"]), "".join(["na", "me7"])
+    def counts():
+        return [sys.getrefcount(x) for x in (value, key, name)]
+    before = counts()
+    for many in (False, True):
+        with tarn.TarWriter(io.BytesIO(), strict=False) as out:
+            for _ in range(10):
+                if many:
+                    out.write_many([{"__key__": key, name: value}] * 3)
+                else:
+                    out.write({"__key__": key, name: value})
+            with pytest.raises(TypeError):
+                out.write({"__key__": key, name: value, "json": object()})
+    gc.collect()
+    assert counts() == before
+
+
+def test_the_time_of_members(monkeypatch):
+    def times(**options):
+        file = io.BytesIO()
+        with tarn.TarWriter(file, **options) as out:
+            out.write({"__key__": "a", "txt": ""})
+        return [m.mtime for m in tarfile.open(fileobj=io.BytesIO(file.getvalue()))]
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    assert times() == [0]
+    assert times(mtime=5) == [5]
+    assert times(mtime=5.25) == [5.25]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "77")
+    assert times() == [77]
