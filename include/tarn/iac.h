@@ -92,6 +92,7 @@ typedef struct tarn_iac_info {
     uint64_t data_offset, data_length, file_size;
     bool has_spans;           /* the index has offset and length */
     bool has_checksums;       /* and crc32 */
+    bool mapped;              /* views point into a map of the file */
     uint64_t record_bytes;    /* without spans: the size of each record, or 0 */
     tarn_iac_codec codec;     /* as the header names it */
     const char *codec_name;   /* "" if the header does not say; borrowed */
