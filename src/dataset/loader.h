@@ -172,7 +172,8 @@ typedef struct tarn__window {
     uint64_t *key_offsets;
     tarn_dataset_batch read;
     tarn_dataset_want *wants;
-    bool has_read; /* read holds the pieces of READ and staged columns */
+    struct tarn__item *announced; /* room for as many */
+    bool has_read;                /* read holds the pieces of READ and staged columns */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */
     size_t n_slabs;
