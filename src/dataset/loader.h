@@ -59,7 +59,8 @@ typedef struct tarn__load_column {
     uint32_t field; /* of the dataset; with views, number of the template */
     tarn__load_way way;
     tarn_load_as as;
-    tarn__codec_class decoder; /* VALUE: what the name stands for */
+    char *codec; /* the name that says what it is: its own, or a payload's */
+    tarn__codec_class decoder; /* what that stands for */
     tarn_image_plan *plan;     /* STEPS */
 
     /* What samples are expected to be: that of the plan, of numbers, or of the last

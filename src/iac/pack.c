@@ -269,6 +269,15 @@ static tarn_status check_crc(const tarn_iac *p, uint64_t row, const tarn_iac_spa
                          (unsigned long long)row, crc, s->crc32);
 }
 
+tarn_status tarn__iac_check(const tarn_iac *p, uint64_t row, const void *data,
+                            tarn_error *err)
+{
+    tarn_iac_span s;
+    if (!p->options.check) return TARN_OK;
+    TARN_TRY(locate(p, row, true, &s, err));
+    return check_crc(p, row, &s, data, err);
+}
+
 tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
                           tarn_error *err)
 {
