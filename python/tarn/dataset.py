@@ -489,9 +489,6 @@ class Dataset(_tarn.Dataset):
 
     # --- As an object ---
 
-    def __len__(self) -> int:
-        return super().__len__()
-
     def _reduced(self) -> tuple[Any, ...]:
         ordering = self._order if self._ordering is None else self._ordering
         return (self._recipe, self._reading, self._maps, ordering, self._grouping, self._epoch)
