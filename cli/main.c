@@ -5,8 +5,8 @@
 #include "cli.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_pack, &cli_convert, &cli_split,   &cli_merge,  &cli_index, &cli_info,
-    &cli_ls,   &cli_get,     &cli_extract, &cli_verify, &cli_help,  NULL};
+    &cli_pack, &cli_convert, &cli_split,  &cli_merge, &cli_index, &cli_info, &cli_ls,
+    &cli_get,  &cli_extract, &cli_verify, &cli_bench, &cli_help,  NULL};
 
 static const cli_command *find(const char *name)
 {

@@ -46,6 +46,7 @@ fetch() {
         python_packages requirements-iac1.txt .venv-iac1 --no-deps
         python_packages requirements-iac2.txt .venv-iac2 --no-deps ;;
     esac
+    case " $* " in *" bench "*) python_packages requirements-wids.txt .venv-wids --no-deps ;; esac
 }
 [ -n "$missing" ] || { fetch "$@"; exit 0; }
 

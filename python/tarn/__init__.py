@@ -51,9 +51,8 @@ if TYPE_CHECKING:
     from .source import expand_urls, gopen, open_source
     from .write import DatasetWriter, ShardWriter, TarWriter, Written
 
-__all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order",
-           "ShardWriter", "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix", "open",
-           "open_source"]
+__all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order", "ShardWriter",
+           "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix", "open", "open_source"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,7 @@
 
 #include <tarn/iac.h>
 
+#include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -520,6 +521,34 @@ tarn_status tarn_dataset_key(tarn_dataset *d, uint64_t sample, tarn_text *out,
 {
     TARN_TRY(tarn__check_sample(d, sample, err));
     return d->source->kind->key(d->source->state, tarn__dataset_at(d, sample), out, err);
+}
+
+static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *numbers, size_t count,
+                                   tarn__buf *out, uint64_t *offsets, size_t *out_done,
+                                   tarn_error *err)
+{
+    tarn_text key = {0};
+    tarn_status status = TARN_OK;
+    for (*out_done = 0; *out_done < count; ++*out_done) {
+        offsets[*out_done] = out->size;
+        status = d->source->kind->key(d->source->state, numbers[*out_done], &key, err);
+        if (status == TARN_OK) status = tarn__buf_add(out, key.data, key.size + 1, err);
+        if (status != TARN_OK) break;
+    }
+    tarn_text_reset(&key);
+    return status;
+}
+
+tarn_status tarn__dataset_keys(tarn_dataset *d, const uint64_t *samples, size_t count,
+                               uint64_t *numbers, tarn__buf *out, uint64_t *offsets,
+                               size_t *out_done, tarn_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = tarn__dataset_at(d, samples[i]);
+    if (!d->source->kind->keys)
+        return keys_one_by_one(d, numbers, count, out, offsets, out_done, err);
+    return d->source->kind->keys(d->source->state, numbers, count, out, offsets, out_done,
+                                 err);
 }
 
 tarn_status tarn_dataset_shard(tarn_dataset *d, uint64_t sample, uint32_t *out_number,

@@ -59,6 +59,12 @@ typedef struct tarn__source_kind {
     tarn_status (*size)(void *state, uint64_t sample, uint32_t field, uint64_t *out,
                         tarn_error *err);
     tarn_status (*key)(void *state, uint64_t sample, tarn_text *out, tarn_error *err);
+    /* The keys of many, each with a NUL behind it, appended to out; the one of samples[i]
+     * begins at offsets[i]. *out_done is how many there are, on a failure too. NULL: one
+     * by one. */
+    tarn_status (*keys)(void *state, const uint64_t *samples, size_t count,
+                        struct tarn__buf *out, uint64_t *offsets, size_t *out_done,
+                        tarn_error *err);
     /* The first sample at or behind from. */
     tarn_status (*find)(void *state, const char *key, uint64_t from, uint64_t *out,
                         tarn_error *err);
@@ -191,6 +197,13 @@ TARN_CHECKED tarn_status tarn__check_field(const tarn_dataset *dataset, uint32_t
 TARN_CHECKED tarn_status tarn__dataset_find_from(tarn_dataset *dataset, const char *key,
                                                  uint64_t from, uint64_t *out,
                                                  uint64_t *out_next, tarn_error *err);
+
+/* The keys of many samples, as the kind's keys gives them. numbers has room for count. */
+TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
+                                            const uint64_t *samples, size_t count,
+                                            uint64_t *numbers, struct tarn__buf *out,
+                                            uint64_t *offsets, size_t *out_done,
+                                            tarn_error *err);
 
 /* The text of a pseudo field, which the view owns. */
 TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, uint32_t id,

@@ -5,10 +5,9 @@
 
 #include "base/error.h"
 #include "dataset/kind_fold.h"
-#include "itar/index.h"
 #include "tar/keys.h"
 
-enum { BLOCK = 512, NAME = 100, MAGIC = 257, PREFIX = 345 };
+enum { BLOCK = 512 };
 
 /* The shard that was looked at last, and its map. */
 typedef struct look {
@@ -31,17 +30,36 @@ static bool lies_in(const tarn__fold_state *s, const tarn_row *row)
            row->size <= size - row->offset - BLOCK;
 }
 
+/* The header behind a row that was not used yet, in the map. */
+static tarn_status check_header(tarn__fold_state *s, uint64_t number, const look *l,
+                                tarn_error *err)
+{
+    tarn__located located;
+    tarn__located_init(&located);
+    tarn_status status = tarn__locate_row(&s->fold->place, number, &located, err);
+    if (status == TARN_OK) {
+        memcpy(located.block, l->map + located.row.offset, BLOCK);
+        status = tarn__locate_check(&s->fold->place, number, &located, err);
+    }
+    tarn__located_reset(&located);
+    if (status == TARN_OK) tarn__fold_set_seen(s, number);
+    return status;
+}
+
 static tarn_status view_row(tarn__fold_state *s, uint64_t number, look *l, tarn_view *out,
                             tarn_error *err)
 {
     tarn_row row;
-    if (s->check || !tarn__fold_was_seen(s, number)) {
+    bool seen = tarn__fold_was_seen(s, number);
+    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
+    if (!s->check && row.shard < tarn__filecache_count(s->fold->files))
+        TARN_TRY(look_at(s, row.shard, l, err));
+    if (s->check || l->shard != row.shard || (!seen && (!l->map || !lies_in(s, &row)))) {
         TARN_TRY(tarn_fold_view(s->fold, number, out, err));
         tarn__fold_set_seen(s, number);
         return TARN_OK;
     }
-    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
-    TARN_TRY(look_at(s, row.shard, l, err));
+    if (!seen) TARN_TRY(check_header(s, number, l, err));
     if (!l->map || !lies_in(s, &row))
         return tarn__filecache_view(s->fold->files, row.shard, row.offset + BLOCK,
                                     (size_t)row.size, out, err);
@@ -49,42 +67,35 @@ static tarn_status view_row(tarn__fold_state *s, uint64_t number, look *l, tarn_
     return TARN_OK;
 }
 
-/* Whether nothing stands between the member before and this one, so that its own header
- * has its name. What the row before says of its size is known to be true from the sums.
- */
-static bool follows(const tarn_index *index, uint64_t number, const tarn_row *row)
-{
-    tarn_row before;
-    if (row->offset == 0) return true;
-    if (number == 0 || tarn_index_row(index, number - 1, &before, NULL) != TARN_OK ||
-        before.shard != row->shard)
-        return false;
-    uint64_t end = before.offset + BLOCK + before.size;
-    return ((end + BLOCK - 1) & ~(uint64_t)(BLOCK - 1)) == row->offset;
-}
-
-/* The key out of a header that was compared with its row before. False: somebody else has
- * to look. */
-static bool quick_key(tarn__fold_state *s, uint64_t number, look *l, tarn_text *out,
+/* The key out of a header in the map that was looked at. False: somebody else has to. */
+static bool quick_key(tarn__fold_state *s, uint64_t number, const look *l, tarn_text *out,
                       tarn_status *status, tarn_error *err)
 {
-    const tarn_index *index = s->fold->index;
     tarn_row row;
-    tarn__splitter splitter;
     tarn__key key;
-    if (!index->sums || !tarn__fold_was_seen(s, number) ||
-        tarn_index_row(index, number, &row, NULL) != TARN_OK || l->shard != row.shard ||
-        !l->map || !lies_in(s, &row) || !follows(index, number, &row))
+    if (tarn_index_row(s->fold->index, number, &row, NULL) != TARN_OK ||
+        l->shard != row.shard || !l->map || !lies_in(s, &row) ||
+        !tarn__locate_plain_key(&s->fold->place, number, l->map + row.offset, &key))
         return false;
-    const char *header = (const char *)l->map + row.offset;
-    if (memcmp(header + MAGIC, "ustar", 5) == 0 && header[PREFIX]) return false;
-    tarn__splitter_init(&splitter);
-    bool found = tarn__split(&splitter, index->sums->keys, header, strnlen(header, NAME),
-                             &key, NULL) == TARN_OK &&
-                 s->fold->place.hash(key.stem, key.stem_len) == row.keyhash;
-    if (found) *status = tarn__text_set(out, key.stem, key.stem_len, err);
-    tarn__splitter_reset(&splitter);
-    return found;
+    *status = tarn__text_set(out, key.stem, key.stem_len, err);
+    return true;
+}
+
+/* A sample in the middle of nowhere is a row of waits for memory: what will be looked at
+ * in its first header is asked for at once, and comes while the fields are found. */
+static tarn_status touch_header(tarn__fold_state *s, uint64_t first, look *l,
+                                tarn_error *err)
+{
+    enum { PREFIX_AT = 345 };
+    tarn_row row;
+    __builtin_prefetch((const void *)&s->seen[first / 8]);
+    TARN_TRY(tarn_index_row(s->fold->index, first, &row, err));
+    if (s->check || row.shard >= tarn__filecache_count(s->fold->files)) return TARN_OK;
+    TARN_TRY(look_at(s, row.shard, l, err));
+    if (!l->map || !lies_in(s, &row)) return TARN_OK;
+    __builtin_prefetch(l->map + row.offset);
+    __builtin_prefetch(l->map + row.offset + PREFIX_AT);
+    return TARN_OK;
 }
 
 tarn_status tarn__fold_whole(void *state, uint64_t sample, const uint32_t *ids,
@@ -95,6 +106,8 @@ tarn_status tarn__fold_whole(void *state, uint64_t sample, const uint32_t *ids,
     look l = {NULL, UINT32_MAX};
     tarn_status status;
     uint64_t start = tarn__fold_start(s->fold, sample);
+    uint64_t first = tarn__fold_row(s->fold, start);
+    TARN_TRY(touch_header(s, first, &l, err));
     for (uint32_t i = 0; i < count; i++) {
         if (tarn__is_pseudo(ids[i]) || firsts[i] != i) continue;
         uint32_t place = tarn__fold_place(s, sample, ids[i]);
@@ -102,7 +115,6 @@ tarn_status tarn__fold_whole(void *state, uint64_t sample, const uint32_t *ids,
         if (place == TARN__DOUBLE) return tarn__fold_fail_twice(s, sample, ids[i], err);
         TARN_TRY(view_row(s, tarn__fold_row(s->fold, start + place), &l, &out[i], err));
     }
-    uint64_t first = tarn__fold_row(s->fold, start);
     if (quick_key(s, first, &l, key, &status, err)) return status;
     return tarn_fold_names(s->fold, first, key, NULL, err);
 }

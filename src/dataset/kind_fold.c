@@ -441,6 +441,7 @@ const tarn__source_kind tarn__kind_fold = {
     .view = view_fold,
     .size = size_fold,
     .key = key_fold,
+    .keys = tarn__fold_keys,
     .whole = tarn__fold_whole,
     .find = find_fold,
     .shard = shard_fold,

@@ -1,4 +1,4 @@
-/* A fold as a source, as its two files see it. */
+/* A fold as a source, as its files see it. */
 #ifndef TARN_DATASET_KIND_FOLD_H
 #define TARN_DATASET_KIND_FOLD_H
 
@@ -41,6 +41,11 @@ uint32_t tarn__fold_place(const tarn__fold_state *s, uint64_t sample, uint32_t f
 
 TARN_CHECKED tarn_status tarn__fold_fail_twice(const tarn__fold_state *s, uint64_t sample,
                                                uint32_t field, tarn_error *err);
+
+/* The keys of many (fold_keys.c). */
+TARN_CHECKED tarn_status tarn__fold_keys(void *state, const uint64_t *samples,
+                                         size_t count, tarn__buf *out, uint64_t *offsets,
+                                         size_t *out_done, tarn_error *err);
 
 /* A sample in one go (fold_sample.c). */
 TARN_CHECKED tarn_status tarn__fold_whole(void *state, uint64_t sample,

@@ -165,6 +165,7 @@ typedef struct tarn__window {
     tarn__fault *faults; /* by slot, ascending */
 
     uint64_t *samples;
+    uint64_t *numbers;    /* room for as many, for a while */
     atomic_uchar *faulty; /* by slot */
     tarn__buf keys;
     uint64_t *key_offsets;

@@ -281,7 +281,9 @@ static void *run_thread(void *context)
     tarn__engine *e = k->engine;
     pthread_mutex_lock(&e->lock);
     while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
-        if (work_once(k)) continue;
+        /* Looking for work may have opened the lock: to stop must not be missed. */
+        if (work_once(k) || atomic_load_explicit(&e->stop, memory_order_relaxed))
+            continue;
         uint64_t since = tarn__now();
         pthread_cond_wait(&e->work, &e->lock);
         add_time(&k->idle, since);

@@ -32,28 +32,25 @@ void tarn__fault_explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t
 /* --- Keys ----------------------------------------------------------------------------
  */
 
-static tarn_status add_key(tarn__worker *k, tarn__window *w, size_t slot, tarn_error *err)
-{
-    tarn_error why;
-    tarn_status status =
-        tarn_dataset_key(k->engine->setup->dataset, w->samples[slot], &k->key, &why);
-    w->key_offsets[slot] = w->keys.size;
-    if (status == TARN_OK) {
-        TARN_TRY(tarn__buf_add(&w->keys, k->key.data, k->key.size, err));
-    } else if (!tarn__is_fault(status)) {
-        *err = why;
-        return status;
-    } else {
-        tarn__window_fault(w, &k->engine->lock, slot, &why);
-    }
-    return tarn__buf_add(&w->keys, "", 1, err);
-}
-
+/* A key that cannot be had is its sample's fault; its place is left empty. */
 static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
+    tarn_dataset *d = k->engine->setup->dataset;
     if (k->engine->setup->o.no_keys) return TARN_OK;
-    for (size_t i = 0; i < w->count; i++)
-        TARN_TRY(add_key(k, w, i, err));
+    for (size_t i = 0, done; i < w->count; i += done) {
+        tarn_error why;
+        tarn_status status =
+            tarn__dataset_keys(d, w->samples + i, w->count - i, w->numbers, &w->keys,
+                               w->key_offsets + i, &done, &why);
+        if (status == TARN_OK) continue;
+        if (!tarn__is_fault(status)) {
+            *err = why;
+            return status;
+        }
+        tarn__window_fault(w, &k->engine->lock, i + done, &why);
+        w->key_offsets[i + done++] = w->keys.size;
+        TARN_TRY(tarn__buf_add(&w->keys, "", 1, err));
+    }
     w->key_offsets[w->count] = w->keys.size;
     return TARN_OK;
 }

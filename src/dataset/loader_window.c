@@ -54,6 +54,7 @@ static void free_window(tarn__window *w)
     free(w->slabs);
     free(w->batch.columns);
     free(w->samples);
+    free(w->numbers);
     free((void *)w->faulty);
     free(w->key_offsets);
     free(w->wants);
@@ -93,14 +94,15 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     size_t n = s->batch;
     w->n_slabs = (n + s->chunk - 1) / s->chunk + 1;
     w->samples = calloc(n, sizeof *w->samples);
+    w->numbers = calloc(n, sizeof *w->numbers);
     w->faulty = calloc(n, 1);
     w->key_offsets = calloc(n + 1, sizeof *w->key_offsets);
     w->wants = calloc(n * s->n_columns, sizeof *w->wants);
     w->strips = calloc(s->n_columns, sizeof *w->strips);
     w->slabs = calloc(w->n_slabs, sizeof *w->slabs);
     w->batch.columns = calloc(s->n_columns, sizeof *w->batch.columns);
-    if (!w->samples || !w->faulty || !w->key_offsets || !w->wants || !w->strips ||
-        !w->slabs || !w->batch.columns)
+    if (!w->samples || !w->numbers || !w->faulty || !w->key_offsets || !w->wants ||
+        !w->strips || !w->slabs || !w->batch.columns)
         return false;
     for (size_t i = 0; i < s->n_columns; i++)
         if (!alloc_strip(s, &s->columns[i], &w->strips[i])) return false;

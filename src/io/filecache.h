@@ -33,6 +33,10 @@ TARN_CHECKED tarn_status tarn__filecache_view(tarn__filecache *cache, size_t num
 TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t number,
                                              const unsigned char **out, tarn_error *err);
 
+/* The same for one that has been mapped before, without looking at its length; or NULL.
+ */
+const unsigned char *tarn__filecache_peek(const tarn__filecache *cache, size_t number);
+
 /* Tells the system that bytes will be wanted soon. Advice only: nothing fails. */
 void tarn__filecache_will_need(tarn__filecache *cache, size_t number, uint64_t offset,
                                uint64_t len);

@@ -312,3 +312,42 @@ tarn_status tarn__locate(const tarn__place *place, uint64_t number, tarn__locate
     TARN_TRY(get_block(&l, out->row.offset, out->block, err));
     return tarn__locate_check(place, number, out, err);
 }
+
+/* --- Keys without looking any further -------------------------------------------------
+ */
+
+enum { NAME_SIZE = 100, PREFIX_AT = 345 };
+
+/* Whether the member follows the one of the row before at once. */
+static bool follows(const tarn_index *index, uint64_t number, const tarn_row *row)
+{
+    tarn_row before;
+    if (number == 0) return row->offset == 0;
+    if (!index->sums || tarn_index_row(index, number - 1, &before, NULL) != TARN_OK)
+        return false;
+    if (before.shard != row->shard) return row->offset == 0;
+    uint64_t end = before.offset + TARN__BLOCK + before.size;
+    return row->offset == ((end + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1));
+}
+
+bool tarn__locate_plain_key(const tarn__place *place, uint64_t number,
+                            const unsigned char *header, tarn__key *out)
+{
+    const tarn_index *index = place->index;
+    tarn_row row;
+    if (!index->sums || index->crashes.count || header[PREFIX_AT] ||
+        tarn_index_row(index, number, &row, NULL) != TARN_OK ||
+        !follows(index, number, &row))
+        return false;
+    const char *name = (const char *)header, *base = name;
+    size_t len = 0, stem_end = NAME_SIZE;
+    for (; len < NAME_SIZE && name[len]; len++) {
+        if (name[len] <= ' ' || name[len] > '~') return false;
+        if (name[len] == '/') base = name + len + 1, stem_end = NAME_SIZE;
+        if (name[len] == '.' && stem_end == NAME_SIZE) stem_end = len;
+    }
+    if (len == NAME_SIZE || stem_end == NAME_SIZE) return false;
+    out->stem = index->sums->keys == TARN_KEYS_PATH ? name : base;
+    out->stem_len = (size_t)(name + stem_end - out->stem);
+    return place->hash(out->stem, out->stem_len) == row.keyhash;
+}

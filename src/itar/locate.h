@@ -41,4 +41,9 @@ TARN_CHECKED tarn_status tarn__locate_check(const tarn__place *place, uint64_t n
 TARN_CHECKED tarn_status tarn__locate(const tarn__place *place, uint64_t number,
                                       tarn__located *out, tarn_error *err);
 
+/* The key of a row whose member says all in its own header, by the index alone; header is
+ * the member's, which is read as far as its name. False where that is not enough. */
+bool tarn__locate_plain_key(const tarn__place *place, uint64_t number,
+                            const unsigned char *header, tarn__key *out);
+
 #endif

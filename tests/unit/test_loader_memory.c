@@ -1,0 +1,195 @@
+/* What a loader takes from the heap once it is warm: nothing for a sample, a little for
+ * an epoch. The allocator is counted here, so sanitizers, which bring their own, cannot
+ * run this. */
+#include "support.h"
+
+#include <stdatomic.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define OWN_ALLOCATOR 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define OWN_ALLOCATOR 1
+#endif
+
+static tarn_error err;
+static atomic_ullong calls, live;
+
+#ifndef OWN_ALLOCATOR
+#include <malloc.h>
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+void __libc_free(void *p);
+
+static void *count(void *p)
+{
+    atomic_fetch_add(&calls, 1);
+    if (p) atomic_fetch_add(&live, malloc_usable_size(p));
+    return p;
+}
+
+void *malloc(size_t size)
+{
+    return count(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return count(__libc_calloc(n, size));
+}
+
+void *realloc(void *p, size_t size)
+{
+    if (p) atomic_fetch_sub(&live, malloc_usable_size(p));
+    return count(__libc_realloc(p, size));
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    return count(__libc_memalign(align, size));
+}
+
+int posix_memalign(void **out, size_t align, size_t size)
+{
+    *out = count(__libc_memalign(align, size));
+    return *out ? 0 : 12;
+}
+
+void free(void *p)
+{
+    if (p) atomic_fetch_sub(&live, malloc_usable_size(p));
+    __libc_free(p);
+}
+#endif
+
+enum { SAMPLES = 400, BATCH = 32, EPOCHS = 10, PER_EPOCH = 16, ROOM = 1 << 20 };
+
+static void add_value(tarball *t, unsigned i, const char *field, const tarn_value *value)
+{
+    char name[64];
+    tarn_bytes out = TARN_BYTES_INIT;
+    OK(tarn_codecs_encode(NULL, field, value, NULL, &out, &err));
+    snprintf(name, sizeof name, "s%04u.%s", i, field);
+    tarball_header(t, name, '0', out.size);
+    tarball_payload(t, out.data, out.size);
+    tarn_bytes_release(&out);
+}
+
+static const char *make_fold(void)
+{
+    static unsigned char pixels[40 * 60 * 3];
+    tarball t = {0};
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        tarn_array a;
+        tarn_value v = tarn_value_integer(i);
+        add_value(&t, i, "cls", &v);
+        for (unsigned k = 0; k < sizeof pixels; k++)
+            pixels[k] = (unsigned char)(k + i);
+        v = tarn_value_bytes(pixels, 100 + i);
+        add_value(&t, i, "bin", &v);
+        OK(tarn_array_init(&a, pixels, (tarn_dtype){'|', 'u', 1}, 3,
+                           (const uint64_t[]){40, 60, 3}, &err));
+        v = tarn_value_array(&a);
+        add_value(&t, i, "jpg", &v);
+        add_value(&t, i, "npy", &v);
+    }
+    tarball_end(&t);
+    save_tar(&t, scratch_path("memory.tar"));
+    tarball_reset(&t);
+    return scratch_path("memory.tar");
+}
+
+static void run_epoch(tarn_loader *l)
+{
+    tarn_batch *b;
+    tarn_status status;
+    size_t seen = 0;
+    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+        seen += b->count;
+        tarn_batch_release(b);
+    }
+    assert_int_equal(status, TARN_END);
+    assert_int_equal(seen, SAMPLES);
+}
+
+static void check_flat(tarn_dataset *d, const tarn_loader_options *o,
+                       unsigned long long most)
+{
+    tarn_loader *l;
+    OK(tarn_loader_open(d, o, &l, &err));
+    for (int i = 0; i < EPOCHS; i++)
+        run_epoch(l);
+    unsigned long long before = atomic_load(&calls), held = atomic_load(&live);
+    for (int i = 0; i < EPOCHS; i++)
+        run_epoch(l);
+    unsigned long long more = atomic_load(&calls) - before;
+    if (more > EPOCHS * most)
+        fail_msg("%llu allocations in %d epochs of %d samples", more, EPOCHS, SAMPLES);
+    unsigned long long now = atomic_load(&live);
+    /* What threads are in the middle of, and a window more. */
+    if (now > held + ROOM) fail_msg("%llu bytes more than before", now - held);
+    tarn_loader_close(l);
+}
+
+static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
+{
+    (void)state;
+#ifdef OWN_ALLOCATOR
+    print_message("a sanitizer has an allocator of its own\n");
+    skip();
+#endif
+    tarn_dataset *d;
+    tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    tarn_load_field fields[] = {{"cls", TARN_LOAD_AUTO, NULL},
+                                {"bin", TARN_LOAD_AUTO, NULL},
+                                {"npy", TARN_LOAD_AUTO, NULL},
+                                {"jpg", TARN_LOAD_BYTES, NULL}};
+    OK(tarn_dataset_open(make_fold(), NULL, &d, &err));
+    o.order.kind = TARN_ORDER_SHUFFLE;
+    o.order.batch = BATCH;
+    o.fields = fields;
+    o.n_fields = 4;
+    for (int way = 0; way < 4; way++) {
+        o.threads = way & 1 ? 2 : 0;
+        o.staged = way & 2;
+        check_flat(d, &o, PER_EPOCH);
+    }
+    tarn_dataset_close(d);
+}
+
+/* libjpeg takes and gives back memory of its own for each image, ten times or so. */
+static void images_cost_what_libjpeg_takes(void **state)
+{
+    (void)state;
+#ifdef OWN_ALLOCATOR
+    print_message("a sanitizer has an allocator of its own\n");
+    skip();
+#endif
+    tarn_dataset *d;
+    tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
+    tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    steps.width = steps.height = 32;
+    OK(tarn_dataset_open(make_fold(), NULL, &d, &err));
+    o.order.kind = TARN_ORDER_SHUFFLE;
+    o.order.batch = BATCH;
+    for (int way = 0; way < 4; way++) {
+        o.threads = way & 1 ? 2 : 0;
+        o.image = way & 2 ? &steps : NULL;
+        check_flat(d, &o, PER_EPOCH + SAMPLES * 16);
+    }
+    tarn_dataset_close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_warm_loader_allocates_nothing_for_a_sample),
+        cmocka_unit_test(images_cost_what_libjpeg_takes),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
