@@ -163,7 +163,7 @@ CODECS: dict[str, Codec] = {
 }
 
 
-def _is_image(extension: str) -> bool:
+def is_image(extension: str) -> bool:
     try:
         import PIL.Image
     except ImportError:
@@ -173,7 +173,7 @@ def _is_image(extension: str) -> bool:
 
 def _codec(extension: str) -> Codec:
     codec = CODECS.get(extension)
-    if codec is None and _is_image(extension):
+    if codec is None and is_image(extension):
         codec = CODECS.setdefault(extension, ImageCodec())
     if codec is None:
         raise KeyError(extension)
