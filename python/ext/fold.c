@@ -154,23 +154,6 @@ static PyType_Spec index_spec = {
     .slots = index_slots,
 };
 
-PyDoc_STRVAR(load_doc, "load_index(path)\n--\n\nLoads an index and checks every row.");
-
-static PyObject *load_index(PyObject *module, PyObject *args)
-{
-    tarnpy_state *state = tarnpy_module_state(module);
-    PyObject *path;
-    tarn_index *index = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "O&:load_index", tarnpy_path, &path)) return NULL;
-    const char *name = PyBytes_AsString(path);
-    TARNPY_UNLOCKED(status, tarn_index_load(name, &index, &err));
-    Py_DECREF(path);
-    if (status != TARN_OK) return tarnpy_raise(state, &err);
-    return index_of(state, index, index, NULL);
-}
-
 PyDoc_STRVAR(build_doc,
              "build_index(shards, path=None)\n--\n\nScans shards; with a path the index "
              "and its sums are written there.");
@@ -388,7 +371,6 @@ static PyObject *open_fold(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"load_index", load_index, METH_VARARGS, load_doc},
     {"build_index", build_index, METH_VARARGS, build_doc},
     {"open_fold", open_fold, METH_VARARGS, open_doc},
     {NULL, NULL, 0, NULL},

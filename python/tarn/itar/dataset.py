@@ -76,9 +76,9 @@ class iTarDataset:
     >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls", "_stem"])
     >>> len(ds), ds[0], ds[-1]
     (4, ('An auk.', 0, 'auk'), ('An owl.', 3, 'owl'))
-    >>> ds.set_shuffle().set_epoch(2)
+    >>> ds.set_shuffle(rounds=4).set_epoch(1)
     >>> [stem for _, _, stem in ds]
-    ['auk', 'kiwi', 'jay', 'owl']
+    ['auk', 'owl', 'jay', 'kiwi']
     >>> ds.map(lambda txt, cls, stem: {"text": txt, "label": cls})[0]
     {'text': 'An auk.', 'label': 0}
 
@@ -284,7 +284,7 @@ class iTarDataset:
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["_stem", "cls"])
         >>> [stem for stem, _ in ds.set_shuffle(rounds=4)]
-        ['jay', 'owl', 'auk', 'kiwi']
+        ['owl', 'auk', 'kiwi', 'jay']
         """
         _check_rounds(rounds)
         return self._change(shuffle_enabled=bool(enabled), shuffle_rounds=rounds,
@@ -317,9 +317,9 @@ class iTarDataset:
         is internal_seed + epoch if None.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["_idx", "cls"])
-        >>> with ds.shufflecontext(seed=2):
+        >>> with ds.shufflecontext(rounds=4):
         ...     [number for number, _ in ds]
-        [0, 2, 1, 3]
+        [3, 0, 2, 1]
         >>> [number for number, _ in ds], ds.epoch
         ([0, 1, 2, 3], 1)
         """

@@ -3,8 +3,8 @@
 >>> state = parse_tar(birds + "/train_0.tar").finalize()
 >>> state.ext2id, state.n_stems, state.is_contiguous, len(state.arr)
 ({'txt': 0, 'cls': 1, 'json': 2}, 4, True, 12)
->>> state.arr[0]["offset"], state.arr[1]["size"]
-(np.uint64(0), np.uint64(1))
+>>> int(state.arr[0]["offset"]), int(state.arr[1]["size"])
+(0, 1)
 
 Shards are scanned by the library, all of a state's at once; NumPy is needed for the rows.
 """
@@ -71,6 +71,14 @@ def _write(path: str, parts: list[bytes]) -> None:
     except BaseException:
         os.unlink(made)
         raise
+
+
+def _names(block: bytes, count: int) -> list[str]:
+    """The names of a block, of which one may be empty."""
+    names = block.decode("utf-8", "surrogateescape").split("\n") if count or block else []
+    if len(names) != count:
+        raise ValueError(f"{len(names)} names, and {count} are told")
+    return names
 
 
 class iTarState:
@@ -145,8 +153,36 @@ class iTarState:
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Reads a `.taridx`; ValueError where it is damaged."""
-        return cls._of(_tarn.load_index(path))
+        """Reads a `.taridx`, also one whose rows were sorted or filtered before it was saved;
+        ValueError where it is damaged."""
+        name = os.fspath(path)
+        with open(name, "rb") as file:
+            data = file.read()
+        try:
+            return cls._parsed(data)
+        except (ValueError, struct.error) as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    @classmethod
+    def _parsed(cls, data: bytes) -> Self:
+        (magic, major, _, row_size, head_size, n_stems, n_rows, n_ext, n_crash, crash_at, rows_at,
+         flags) = _HEADER.unpack_from(data)
+        if magic.rstrip(b"\0") != b"TARIDX":
+            raise ValueError("this is no index")
+        if (major, row_size, head_size) != (1, 32, _HEADER.size):
+            raise ValueError(f"an index of version {major}, rows of {row_size} bytes")
+        if not _HEADER.size <= crash_at <= rows_at or rows_at + 32 * n_rows != len(data):
+            raise ValueError(f"{n_rows} rows and {len(data)} bytes do not go together")
+        self = cls()
+        extensions = _names(data[_HEADER.size:crash_at], n_ext)
+        crashes = _names(data[crash_at:rows_at], n_crash)
+        self.arr = rows_array(data[rows_at:])
+        self._ext2id = {name: number for number, name in enumerate(extensions)}
+        self._crashstem = {stem: number for number, stem in enumerate(crashes, 1)}
+        self._n_stems, self._contiguous, self.finalized = n_stems, bool(flags & 1), True
+        if n_rows and (self.arr["extid"].max() >= n_ext or self.arr["crashid"].max() > n_crash):
+            raise ValueError("a row with an extension or a crash number that is not listed")
+        return self
 
     def save(self, path: PathLike) -> None:
         """Writes a `.taridx`; the file is there as a whole or not at all.

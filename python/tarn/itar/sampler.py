@@ -103,7 +103,7 @@ class MultiFeistelSampler(Sampler):
     where they are of different sizes.
 
     >>> list(MultiFeistelSampler([2, 2, 2], seed=1, shuffle_outer=True))
-    [3, 2, 0, 1, 4, 5]
+    [0, 1, 3, 2, 4, 5]
     """
 
     def __init__(self, sizes: Iterable[int], rounds: int = 3, seed: int = 0,
@@ -113,11 +113,10 @@ class MultiFeistelSampler(Sampler):
             raise AssertionError("there has to be a bucket, and all sizes have to be above 0")
         self.rounds, self.seed, self.shuffle_outer = rounds, seed, shuffle_outer
         size = order_seed(seed)
-        outer = {"outer": 2, "epoch": 0} if shuffle_outer else {}
         # The order of buckets has the seed one above, so there the sign counts.
         signed = seed if shuffle_outer else size
         super().__init__(_tarn.Order(sum(self.sizes), kind="buckets", seed=signed, rounds=rounds,
-                                     buckets=self.sizes, **outer) if rounds
+                                     buckets=self.sizes, outer=2 * shuffle_outer) if rounds
                          else _tarn.Order(sum(self.sizes)))
 
     def __repr__(self) -> str:
