@@ -280,8 +280,9 @@ def test_settings_that_are_refused_change_nothing(loc):
     for rank, world in ((0, 0), (2, 2), (-1, 2)):
         with pytest.raises(ValueError):
             ds.set_distributed(rank, world)
-    with pytest.raises(ValueError):
-        ds.set_epoch(-1)
+    for epoch in (-1, 2**63):
+        with pytest.raises(ValueError):
+            ds.set_epoch(epoch)
     with pytest.raises(ValueError), ds.shufflecontext(rounds=0):
         pass
     assert list(ds) == before and ds.epoch == 0 and not ds.shuffle_enabled
@@ -624,6 +625,28 @@ def test_a_selection_goes_out_and_comes_back(tmp_path):
     path = tmp_path / "selection.json"
     path.write_text(text, encoding="utf-8")
     assert len(ds.filter_stems_by_json(path)) == 2
+
+
+def test_a_field_that_cannot_be_decoded_tells_its_sample(tmp_path):
+    make_fold(tmp_path / "d", [[("a.cls", b"1"), ("kea.cls", b"one")]])
+    ds = iTarDataset("d", tmp_path, "train")
+    with pytest.raises(ValueError) as caught:
+        list(ds)
+    assert caught.value.__notes__ == ["sample kea: field cls"]
+    assert type(caught.value) is ValueError
+
+
+def test_names_that_are_no_utf8(tmp_path):
+    root = make_fold(tmp_path / "d", [[("aXb.cls", b"1"), ("c.cls", b"2")]], index=False)
+    data = (root / "train_0.tar").read_bytes()
+    header = data[:512].replace(b"aXb", b"a\xffb")
+    total = sum(header[:148]) + 8 * 32 + sum(header[156:512])
+    header = header[:148] + b"%06o\0 " % total + header[156:]
+    (root / "train_0.tar").write_bytes(header + data[512:])
+    ds = iTarDataset("d", tmp_path, "train", ["_stem", "cls"], parse_if_missing=True)
+    assert list(ds) == [("a\ufffdb", 1), ("c", 2)]
+    assert ds.lookup_stems(["a\ufffdb"]) == {"a\ufffdb": {"cls": 1}}
+    assert list(ds.filter_stems(["a\ufffdb"])) == [("a\ufffdb", 1)]
 
 
 def test_damage_is_told(tmp_path):

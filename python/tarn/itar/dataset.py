@@ -105,7 +105,7 @@ class iTarDataset:
                  decoders: Mapping[str, Decoder | str] | None = None, delimiter: str = "_",
                  extension: str = "tar", verbose: bool = True,
                  bufsize: int | None = None) -> None:
-        self.root = pathlib.Path(loc) / dataset
+        self.root = pathlib.Path(os.path.abspath(pathlib.Path(loc) / dataset))
         if not self.root.exists():
             raise FileExistsError(f"{self.root}: there is no such folder")
         self.dataset, self.fold_name, self.idxext = dataset, fold, idxext
@@ -299,10 +299,7 @@ class iTarDataset:
 
     def set_epoch(self, epoch: int) -> None:
         """Begins another epoch, here and in the workers that have a copy of this dataset."""
-        epoch = operator.index(epoch)
-        if epoch < 0:
-            raise ValueError(f"epoch {epoch}")
-        self._shared.value = epoch
+        self._shared.value = _checked_epoch(epoch)
         self._follow()
 
     @property
@@ -349,9 +346,7 @@ class iTarDataset:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over what a state has of these; other keys are ignored."""
-        epoch = operator.index(state.get("epoch", self.epoch))
-        if epoch < 0:
-            raise ValueError(f"epoch {epoch}")
+        epoch = _checked_epoch(state.get("epoch", self.epoch))
         _check_rounds(state.get("shuffle_rounds", self.shuffle_rounds))
         settings = {name: state[name] for name in (
             "grouping_seed", "shuffle_enabled", "shuffle_shard_mixing", "shuffle_rounds")
@@ -596,3 +591,10 @@ class iTarDataset:
 def _check_rounds(rounds: int) -> None:
     if operator.index(rounds) < 1:
         raise ValueError(f"{rounds} rounds; there has to be one")
+
+
+def _checked_epoch(epoch: int) -> int:
+    epoch = operator.index(epoch)
+    if not 0 <= epoch < 2**63:
+        raise ValueError(f"epoch {epoch}")
+    return epoch
