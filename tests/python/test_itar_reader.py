@@ -657,3 +657,28 @@ def test_damage_is_told(tmp_path):
         list(ds)
     with pytest.raises(ValueError):
         iTarDataset("d", tmp_path, "train", ["cls", "txt"])
+
+
+def test_memory_and_descriptors_stay_flat(loc):
+    def resident():
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def work():
+        ds = birds_of(loc, ["txt", "cls", "_stem"]).set_shuffle()
+        for epoch in range(20):
+            ds.set_epoch(epoch)
+            for _ in ds:
+                pass
+        ds.lookup_stems(NAMES)
+        ds.filter_stems(["owl"]).filter_extensions(["cls"])
+        pickle.loads(pickle.dumps(ds.fold)).filter_stems(["owl"])
+
+    for _ in range(50):
+        work()
+    before, files = resident(), len(os.listdir("/proc/self/fd"))
+    for _ in range(300):
+        work()
+    assert len(os.listdir("/proc/self/fd")) == files
+    if not sanitized():
+        assert resident() - before < 2**22
