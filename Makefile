@@ -38,6 +38,7 @@ valgrind: setup-test
 bench: setup-bench all
 	@bench/run.py
 	@bench/write.py
+	@bench/python.py
 
 fuzz: setup-test
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Images into memory: tarn next to TurboJPEG alone and Pillow, on JPEGs and PNGs made on the spot.
+"""Images into memory: tarn next to TurboJPEG or libpng alone and Pillow, on JPEGs and PNGs made on the spot.
 
   images.py [--build DIR] [--count N] [--seconds S] [--rounds N] [--threads N]
 
   decode   to RGB
   steps    to 224 x 224 float planes: a random part, resized, flipped at random. Once with JPEGs
-           decoded at 1/2, 1/4 or 1/8 where that is enough, once always whole, which is what the
+           decoded at 1/2, 1/4 or 1/8 where that is enough, once always at their size, which is what the
            others do. The ratio to TurboJPEG depends on the bytes per pixel: resizing costs the same for
            a light JPEG, decoding costs less, hence two kinds
+  stretch  all of the image to 224 x 224, bytes
+  centre   the shorter side to 256, the middle 224 x 224, float planes
 
 DIR is a build folder with libtarn.so (default build). Needs the .venv that scripts/setup.sh makes for
 the tests. Medians, contestants in turns, images already in memory. A rate is images by seconds of
@@ -50,7 +52,7 @@ def make(folder, count):
             image = (image - image.min()) / (image.max() - image.min()) * 255
             picture = PIL.Image.fromarray((image + rng.normal(0, noise, image.shape)).clip(0, 255).astype("u1"))
             picture.save(folder / f"{kind}_{i:03}.jpg", quality=90)
-            if kind == "small":
+            if kind != "large":
                 picture.save(folder / f"{kind}_{i:03}.png", compress_level=6)
 
 
@@ -97,7 +99,7 @@ def pillow(way, seconds, paths):
 def compiled(build, folder):
     program = folder / "images_work"
     subprocess.run([os.environ.get("CC", "cc"), "-O2", f"-I{ROOT}/include", "-o", program, HERE / "images_work.c",
-                    f"-L{build}", f"-Wl,-rpath,{build}", "-ltarn", "-lturbojpeg", "-lpthread"], check=True)
+                    f"-L{build}", f"-Wl,-rpath,{build}", "-ltarn", "-lturbojpeg", "-lpng", "-lpthread"], check=True)
     return program
 
 
@@ -155,14 +157,17 @@ def main():
             mean = sum(os.path.getsize(p) for p in paths) / len(paths) / 1000
             size = "1600 x 1200" if kind == "large" else "500 x 375"
             ways = [("TurboJPEG", "turbo"), ("Pillow, RGB", "decode"), ("tarn, RGB", "decode"),
-                    (f"Pillow, {SIDE} x {SIDE} floats", "steps"), (f"tarn, {SIDE} x {SIDE} floats, whole", "exact"),
-                    (f"tarn, {SIDE} x {SIDE} floats", "steps")]
+                    (f"Pillow, {SIDE} x {SIDE} floats", "steps"), (f"tarn, {SIDE} x {SIDE} floats, at 1/1", "exact"),
+                    (f"tarn, {SIDE} x {SIDE} floats", "steps"), (f"tarn, {SIDE} x {SIDE} bytes", "bytes"),
+                    (f"tarn, all to {SIDE} x {SIDE} bytes", "stretch"), (f"tarn, the middle {SIDE} x {SIDE}", "centre")]
             race(f"JPEG {size}, {mean:.0f} KB", contestants(program, args, paths, args.threads, ways), args.rounds,
                  "TurboJPEG")
-        paths = sorted(map(str, folder.glob("small_*.png")))
-        race("PNG 500 x 375", contestants(program, args, paths, args.threads,
-                                          [("Pillow, RGB", "decode"), ("tarn, RGB", "decode")]), args.rounds,
-             "Pillow, RGB")
+        for kind in ("light", "small"):
+            paths = sorted(map(str, folder.glob(f"{kind}_*.png")))
+            mean = sum(os.path.getsize(p) for p in paths) / len(paths) / 1000
+            race(f"PNG 500 x 375, {mean:.0f} KB", contestants(program, args, paths, args.threads, [
+                ("libpng", "libpng"), ("Pillow, RGB", "decode"), ("tarn, RGB", "decode"),
+                (f"tarn, {SIDE} x {SIDE} floats", "steps")]), args.rounds, "libpng")
     return 0
 
 

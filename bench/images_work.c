@@ -4,15 +4,20 @@
  *   images_work WAY THREADS SECONDS FILE...
  *
  * WAY: turbo   TurboJPEG alone, a handle per thread, RGB
+ *      libpng  libpng alone, RGB
  *      decode  tarn_image_decode, RGB
  *      steps   random part, 224 x 224, flip, float, planes; JPEGs reduced where possible
- *      exact   the same with JPEGs decoded whole */
+ *      exact   the same with JPEGs decoded at their size
+ *      bytes   the same as steps, as bytes, pixel by pixel
+ *      stretch all of it, 224 x 224, bytes
+ *      centre  the shorter side to 256, the middle 224 x 224, float, planes */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include <png.h>
 #include <turbojpeg.h>
 
 #include <tarn/tarn.h>
@@ -80,6 +85,37 @@ static void turbo(worker *w, const file *f)
         fail("pixels");
 }
 
+typedef struct reader {
+    const unsigned char *data;
+    size_t left;
+} reader;
+
+static void give(png_structp png, png_bytep out, png_size_t size)
+{
+    reader *r = png_get_io_ptr(png);
+    if (size > r->left) png_error(png, "end");
+    memcpy(out, r->data, size);
+    r->data += size;
+    r->left -= size;
+}
+
+/* Row by row into place, as a program with a buffer of its own does it. */
+static void libpng(worker *w, const file *f)
+{
+    reader r = {f->data, f->size};
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    if (setjmp(png_jmpbuf(png))) fail("libpng");
+    png_set_read_fn(png, &r, give);
+    png_read_info(png, info);
+    size_t row = png_get_rowbytes(png, info), height = png_get_image_height(png, info);
+    if (row * height > w->capacity) fail("too large");
+    for (size_t y = 0; y < height; y++)
+        png_read_row(png, w->pixels + y * row, NULL);
+    png_read_end(png, NULL);
+    png_destroy_read_struct(&png, &info, NULL);
+}
+
 static void one(worker *w, const file *f, size_t i)
 {
     tarn_error err;
@@ -87,6 +123,8 @@ static void one(worker *w, const file *f, size_t i)
     tarn_image image = {0};
     if (!strcmp(way, "turbo")) {
         turbo(w, f);
+    } else if (!strcmp(way, "libpng")) {
+        libpng(w, f);
     } else if (!strcmp(way, "decode")) {
         tarn_image_decode_options o = TARN_IMAGE_DECODE_OPTIONS_INIT;
         o.channels = 3;
@@ -134,7 +172,20 @@ static tarn_image_plan *make_plan(void)
     s.flip = 0.5;
     s.type = TARN_IMAGE_F32;
     s.layout = TARN_IMAGE_CHW;
-    if (strcmp(way, "steps")) s.reduce = 0;
+    if (!strcmp(way, "exact")) s.reduce = 0;
+    if (!strcmp(way, "centre")) {
+        s.fit = TARN_IMAGE_FIT_CENTRE;
+        s.shorter = 256;
+        s.flip = 0;
+    }
+    if (!strcmp(way, "stretch") || !strcmp(way, "bytes")) {
+        s.type = TARN_IMAGE_U8;
+        s.layout = TARN_IMAGE_HWC;
+    }
+    if (!strcmp(way, "stretch")) {
+        s.fit = TARN_IMAGE_FIT_STRETCH;
+        s.flip = 0;
+    }
     if (tarn_image_plan_new(&s, &out, NULL) != TARN_OK) fail("plan");
     return out;
 }

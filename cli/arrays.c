@@ -208,7 +208,7 @@ void cli_arrays_free(cli_arrays *list)
 /* --- Writing ----------------------------------------------------------------------- */
 
 /* --as TYPE for all, or NAME=TYPE,... for some. */
-static int type_for(const cli_args *args, const char *name, tarn_dtype *out, bool *found)
+int cli_arrays_type(const cli_args *args, const char *name, tarn_dtype *out, bool *found)
 {
     tarn_error err;
     cli_list list;
@@ -231,7 +231,7 @@ static int type_for(const cli_args *args, const char *name, tarn_dtype *out, boo
 }
 
 /* A name that is none of the arrays is a slip, and would leave one as it is. */
-static int check_as(const cli_args *args, const cli_arrays *list)
+int cli_arrays_check_as(const cli_args *args, const char *const *names, size_t count)
 {
     const char *value = cli_value(args, "as");
     cli_list items;
@@ -241,25 +241,25 @@ static int check_as(const cli_args *args, const cli_arrays *list)
     for (size_t i = 0; i < items.count && status == CLI_OK; i++) {
         const char *item = items.items[i], *equals = strrchr(item, '=');
         size_t len = equals > item ? (size_t)(equals - item) : 0, k = 0;
-        while (len && k < list->count &&
-               (strlen(list->names[k]) != len || memcmp(list->names[k], item, len) != 0))
+        while (len && k < count &&
+               (strlen(names[k]) != len || memcmp(names[k], item, len) != 0))
             k++;
-        if (len && k == list->count)
+        if (len && k == count)
             status = cli_usage(args->command, "--as %s: there is no such array", item);
     }
     cli_list_free(&items);
     return status;
 }
 
-static int set_metadata(const cli_args *args, const cli_arrays *list, tarn_gnz_writer *w)
+int cli_arrays_metadata(const cli_args *args, const char *own, tarn_gnz_writer *w)
 {
     tarn_error err;
     const char *value = cli_value(args, "metadata");
     char *json = NULL;
     if (value && value[0] == '@')
         json = cli_file_text(value + 1);
-    else if (value || list->metadata)
-        json = strdup(value ? value : list->metadata);
+    else if (value || own)
+        json = strdup(value ? value : own);
     if (!json) return value ? CLI_DATA : CLI_OK;
     int status = CLI_OK;
     if (tarn_gnz_writer_metadata(w, json, strlen(json), &err) != TARN_OK)
@@ -287,11 +287,11 @@ static int add_arrays(const cli_args *args, const cli_arrays *list, tarn_gnz_wri
     tarn_error err;
     tarn_dtype as;
     bool cast;
-    int status = check_as(args, list);
+    int status = cli_arrays_check_as(args, (const char *const *)list->names, list->count);
     if (status != CLI_OK) return status;
     for (size_t i = 0; i < list->count; i++) {
         const tarn_array *array = &list->arrays[i];
-        status = type_for(args, list->names[i], &as, &cast);
+        status = cli_arrays_type(args, list->names[i], &as, &cast);
         if (status != CLI_OK) return status;
         if (!cast) as = array->dtype;
         if (reserve && array->ndim) {
@@ -341,6 +341,7 @@ static int save_gnz(const cli_args *args, const cli_arrays *list, const char *pa
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.overwrite = cli_has(args, "overwrite");
     o.checksums = cli_has(args, "checksums");
+    o.no_sync = cli_has(args, "no-sync");
     if (!cli_number(args, "header-pages", &o.header_pages) ||
         !cli_size(args, "reserve", &reserve))
         return CLI_USAGE;
@@ -348,7 +349,7 @@ static int save_gnz(const cli_args *args, const cli_arrays *list, const char *pa
     o.progress = cli_progress_step;
     o.progress_context = &progress;
     if (tarn_gnz_writer_new(path, &o, &w, &err) != TARN_OK) return cli_fail(&err);
-    int status = set_metadata(args, list, w);
+    int status = cli_arrays_metadata(args, list->metadata, w);
     if (status == CLI_OK) status = add_arrays(args, list, w, reserve);
     if (status == CLI_OK && reserve) {
         status = begin(w);
@@ -381,7 +382,7 @@ int cli_arrays_update(const cli_args *args, const cli_arrays *list, const char *
     if (!cli_size(args, "reserve", &reserve)) return CLI_USAGE;
     if (tarn_gnz_writer_update(path, &o, &w, &err) != TARN_OK) return cli_fail(&err);
     int status = CLI_OK;
-    if (cli_has(args, "metadata")) status = set_metadata(args, list, w);
+    if (cli_has(args, "metadata")) status = cli_arrays_metadata(args, list->metadata, w);
     if (status == CLI_OK && !append) status = add_arrays(args, list, w, reserve);
     if (status == CLI_OK) status = begin(w);
     if (status == CLI_OK && append) status = append_rows(list, w);

@@ -26,6 +26,12 @@ void cli_arrays_free(cli_arrays *list);
  * reserve, compress and quiet. */
 int cli_arrays_save(const cli_args *args, const cli_arrays *list, const char *path);
 
+/* What --as says of an array, if it does; that --as names only arrays there are; the
+ * metadata of --metadata, or own (may be NULL). All print what is wrong. */
+int cli_arrays_type(const cli_args *args, const char *name, tarn_dtype *out, bool *found);
+int cli_arrays_check_as(const cli_args *args, const char *const *names, size_t count);
+int cli_arrays_metadata(const cli_args *args, const char *own, tarn_gnz_writer *w);
+
 /* tarn pack with a .gnz as output. */
 int cli_arrays_pack(const cli_args *args, const char *output);
 

@@ -8,7 +8,7 @@
 
 #include <tarn/tarn.h>
 
-enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 48 };
+enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 64 };
 
 typedef struct cli_option {
     const char *name;  /* without the dashes; NULL ends the table */
@@ -113,6 +113,10 @@ void cli_json_line(cli_json *j);
  */
 int cli_write_out(const char *path, const tarn_view *view);
 
+/* info.c: how many samples have which fields, of an array file or a pack; in JSON as a
+ * member "sets". Nothing where there are no samples. */
+int cli_show_sets(const char *path, cli_json *json);
+
 /* gnz.c: the commands on an array file. */
 bool cli_is_gnz(const char *path);
 int cli_gnz_info(const char *path, cli_json *json);
@@ -161,9 +165,8 @@ int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys,
 bool cli_is_lone_index(const char *path);
 int cli_filter(const cli_args *args, tarn_fold *fold); /* --samples, --fields */
 
-/* order.c: the numbers of the samples that come to a rank, in order; free() them. */
+/* order.c: whether an order was asked for; see sources.h. */
 bool cli_has_order(const cli_args *args);
-int cli_order(const cli_args *args, tarn_fold *fold, uint64_t **out, uint64_t *out_count);
 
 #define CLI_ORDER                                                                        \
     {"order", 0, "KIND", "identity, shuffle, blocks, lengths, balanced, weighted, ..."}, \

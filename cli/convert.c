@@ -1,22 +1,43 @@
-/* tarn convert: the table, and who does the work. Kinds of files that have a converter of
- * their own are told by their endings and come first; all else is samples. */
-#include "convert.h"
-#include "arrays.h"
+/* tarn convert: the table, and which way a conversion takes. There is one for any dataset
+ * into any target; files that are copied whole, and samples that go on as they come, have
+ * shorter ones. */
+#include <string.h>
 
+#include "arrays.h"
+#include "convert.h"
+
+/* Options by what they are for. */
 static const char *const of_samples[] = {
-    "fields", "samples", "range",      "shuffle",    "max-count", "max-size",
-    "files",  "resume",  "append",     "check",      "keys",      "lenient",
-    "json",   "threads", "max-sample", "allow-pipe", NULL};
+    "fields",  "samples", "range",      "shuffle",    "max-count", "max-size", "files",
+    "resume",  "append",  "check",      "keys",       "lenient",   "json",     "threads",
+    "weights", "number",  "key",        "max-sample", "order",     "seed",     "epoch",
+    "rank",    "share",   "by",         "block",      "chunk",     "window",   "rounds",
+    "mix",     "payload", "allow-pipe", NULL};
 static const char *const of_arrays[] = {
     "as", "metadata", "checksums", "header-pages", "reserve", "compress", NULL};
-static const char *const of_packs[] = {"codec", "version", "header", "upgrade", NULL};
+static const char *const of_packs[] = {"codec",   "version", "header",
+                                       "upgrade", "payload", NULL};
+/* What makes a target out of chosen samples, so that it is no copy of the source. */
+static const char *const choosing[] = {
+    "fields", "samples", "range",  "order",     "seed", "epoch",
+    "rank",   "share",   "by",     "weights",   "key",  "mix",
+    "block",  "payload", "number", "max-count", NULL};
+
+static bool has_any(const cli_args *args, const char *const *names)
+{
+    for (; *names; names++)
+        if (cli_has(args, *names)) return true;
+    return false;
+}
 
 static int convert_arrays(const cli_args *args, const char *from, const char *to)
 {
     cli_arrays list = {0};
     if (args->n_words != 2 || cli_kind_of(from) == CLI_OTHER ||
         cli_kind_of(to) == CLI_OTHER)
-        return cli_usage(args->command, "converts between .npy, .npz and .gnz");
+        return cli_usage(args->command,
+                         "converts .npy and .npz into .gnz and back; samples go into a "
+                         ".gnz, and that into .npz");
     int status = cli_refuse(args, "arrays", of_samples);
     if (status == CLI_OK) status = cli_refuse(args, "arrays", of_packs);
     if (status == CLI_OK) status = cli_arrays_load(&list, from);
@@ -25,40 +46,74 @@ static int convert_arrays(const cli_args *args, const char *from, const char *to
     return status;
 }
 
-/* Not for a pack on either side. */
-static const char *const not_packs[] = {"range",      "shuffle",    "files", "lenient",
-                                        "max-sample", "allow-pipe", NULL};
-
-static const char *const not_from_packs[] = {
-    "fields", "samples", "check", "keys", "codec", "version", "header", "upgrade", NULL};
-static const char *const not_into_packs[] = {"max-count", "max-size", "resume", "append",
-                                             "upgrade",   "key",      "json",   NULL};
-
-static int convert_pack(const cli_args *args, const char *from, const char *to)
+static int copy_pack(const cli_args *args, const char *from, const char *to)
 {
-    if (args->n_words != 2)
-        return cli_usage(args->command, "one pack, and one target or source");
-    int status = cli_refuse(args, "packs", not_packs);
+    int status = cli_refuse(args, "packs", of_samples);
     if (status == CLI_OK) status = cli_refuse(args, "packs", of_arrays);
-    if (status != CLI_OK) return status;
-    if (!cli_is_pack(from)) {
-        status = cli_refuse(args, "a pack as target", not_into_packs);
-        return status == CLI_OK ? cli_convert_to_pack(args, from, to) : status;
+    return status == CLI_OK ? cli_iac_convert(args, from, to) : status;
+}
+
+/* Options that mean nothing to a target are not passed over. */
+static int refuse_foreign(const cli_args *args, const char *to)
+{
+    static const char *const not_files[] = {"max-size", "files",    "resume", "append",
+                                            "upgrade",  "compress", NULL};
+    static const char *const never[] = {"shuffle", "max-sample", "allow-pipe",
+                                        "files",   "upgrade",    NULL};
+    bool pack = cli_is_pack_name(to), arrays = cli_kind_of(to) == CLI_GNZ;
+    if (cli_has(args, "shuffle"))
+        return cli_usage(args->command,
+                         "--shuffle is for one fold into samples; --order shuffle --seed "
+                         "N is for any dataset");
+    int status = cli_refuse(args, "this source", never);
+    if (status == CLI_OK && (pack || arrays))
+        status =
+            cli_refuse(args, pack ? "a pack as target" : "arrays as target", not_files);
+    if (status == CLI_OK && !arrays)
+        status = cli_refuse(args, pack ? "a pack as target" : "samples", of_arrays);
+    if (status == CLI_OK && !pack)
+        status = cli_refuse(args, arrays ? "arrays as target" : "samples", of_packs);
+    return status;
+}
+
+/* Whether samples are needed one by one, rather than a stream of them. */
+static bool is_dataset(const cli_args *args)
+{
+    const char *to = args->words[args->n_words - 1];
+    int folds = 0, sources = args->n_words - 1;
+    if (cli_is_pack_name(to) || cli_kind_of(to) == CLI_GNZ) return true;
+    if (cli_has_order(args) || cli_has(args, "weights") || cli_has(args, "number"))
+        return true;
+    for (int i = 0; i < sources; i++) {
+        if (cli_is_gnz(args->words[i]) || cli_is_pack(args->words[i])) return true;
+        folds += !cli_is_archive(args->words[i]) && cli_is_fold(args->words[i]);
     }
-    if (cli_is_pack_name(to)) {
-        status = cli_refuse(args, "packs", of_samples);
-        return status == CLI_OK ? cli_iac_convert(args, from, to) : status;
-    }
-    status = cli_refuse(args, "a pack as source", not_from_packs);
-    return status == CLI_OK ? cli_convert_from_pack(args, from, to) : status;
+    return folds && sources > 1;
+}
+
+static int convert_dataset(const cli_args *args, const char *to)
+{
+    for (int i = 0; i + 1 < args->n_words; i++)
+        if (cli_is_stream(args->words[i]))
+            return cli_usage(args->command,
+                             "%s is a stream, which has no index to choose from: convert "
+                             "it into a folder first, and then that",
+                             args->words[i]);
+    int status = refuse_foreign(args, to);
+    return status == CLI_OK ? cli_convert_dataset(args) : status;
 }
 
 static int run(const cli_args *args)
 {
     const char *from = args->words[0], *to = args->words[args->n_words - 1];
-    if (cli_kind_of(from) != CLI_OTHER || cli_kind_of(to) != CLI_OTHER)
+    cli_kind kind = cli_kind_of(from), target = cli_kind_of(to);
+    bool copy = args->n_words == 2 && !has_any(args, choosing) && !strchr(to, '%');
+    if (kind == CLI_NPY || kind == CLI_NPZ || target == CLI_NPY || target == CLI_NPZ ||
+        (copy && kind == CLI_GNZ && target == CLI_GNZ))
         return convert_arrays(args, from, to);
-    if (cli_is_pack(from) || cli_is_pack_name(to)) return convert_pack(args, from, to);
+    if (copy && cli_is_pack(from) && cli_is_pack_name(to))
+        return copy_pack(args, from, to);
+    if (is_dataset(args)) return convert_dataset(args, to);
     int status = cli_refuse(args, "samples", of_arrays);
     if (status == CLI_OK) status = cli_refuse(args, "samples", of_packs);
     return status == CLI_OK ? cli_convert_samples(args) : status;
@@ -68,7 +123,10 @@ static const cli_option options[] = {
     {"fields", 0, "LIST", "only samples that have all of these, and only these"},
     {"samples", 's', "LIST", "only these keys, in the source's order: a,b or @FILE"},
     {"range", 0, "A:B", "of what is left, samples number A to B - 1"},
-    {"shuffle", 0, "SEED", "in an order made from SEED; exact, so not for streams"},
+    {"shuffle", 0, "SEED", "one fold, by seed and keys alone, whatever its shards"},
+    CLI_ORDER,
+    {"weights", 0, "LIST", "mix the sources evenly, by weights such as 3,1"},
+    {"number", 0, NULL, "keys are the numbers in which samples come"},
     CLI_ROLL_OPTIONS,
     {"files", 0, NULL, "the target is a folder of plain files"},
     CLI_FOLD_OPTIONS,
@@ -85,7 +143,9 @@ static const cli_option options[] = {
     {"reserve", 0, "N", "into .gnz: reserve room for N rows in each array"},
     {"compress", 'z', NULL, "into .npz: deflate, as np.savez_compressed does"},
     CLI_IAC_OPTIONS,
-    {"key", 0, "COLUMN", "of an .iac: the column that names the samples"},
+    {"payload", 0, "FIELD",
+     "into .iac: a record for each sample, other fields as columns"},
+    {"key", 0, "COLUMN", "of an .iac or .gnz: what names the samples"},
     {"upgrade", 0, NULL, "into .iac: write the header anew, copy all else"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
@@ -107,6 +167,12 @@ static const cli_example examples[] = {
     {"tarn convert old.gnz new.gnz --checksums --header-pages 4", "rewritten"},
     {"tarn convert old.iac new.iac --codec zstd", "a pack with other payloads"},
     {"tarn convert data/birds:train birds.iac", "a record for each member, and back"},
+    {"tarn convert data/birds:train x.gnz --fields x.npy,cls --order shuffle --seed 7",
+     "arrays x and cls, with rows in random order"},
+    {"tarn convert tiles.iac few.iac --order balanced --by cls --range 0:1000",
+     "some records, as many of each class"},
+    {"tarn convert a.gnz b.iac data/c mixed --weights 2,1,1 --number",
+     "three datasets, evenly mixed into a fold"},
     {NULL, NULL}};
 
 const cli_command cli_convert = {
@@ -114,30 +180,49 @@ const cli_command cli_convert = {
     .words = "SOURCE... TARGET",
     .min_words = 2,
     .max_words = 1 << 20,
-    .summary = "write samples, arrays or packs anew, in another form or order",
+    .summary = "write any dataset anew, in another form or order",
     .text =
-        "A SOURCE is a fold (DIR, DIR:FOLD, FILE.taridx), or tar archives and streams: "
-        "files, URLs, -, compressed or not, and lists of them. A folder without shards, "
-        "and plain files, are packed as tarn pack does it.\n\n"
+        "A SOURCE is a dataset: a fold (DIR, DIR:FOLD, FILE.taridx), a .tar, an array "
+        "file "
+        "(.gnz) or a pack (.iac); several come one behind the other, or mixed with "
+        "--weights. Or it is a stream: archives as files, URLs, -, compressed or not, "
+        "and "
+        "lists of them. A folder without shards, and plain files, are packed as tarn "
+        "pack "
+        "does it.\n\n"
         "The TARGET is a folder (DIR or DIR:FOLD: shards with an index), x_%06d.tar for "
         "shards without one, or one archive; these two anywhere that can be written to, "
-        "and compressed if the name ends in .gz, .bz2, .xz or .zst. With --files it is a "
-        "folder of plain files, under the names the archive has.\n\n"
-        "A fold is read in place: its payloads go from the mapped shards to the "
-        "writer. --shuffle goes by seed and keys alone, so the same samples come in the "
-        "same order whatever shards they are in. A stream has no index to choose from; a "
-        "single plain .tar is looked through first.\n\n"
-        "Keys with folders (a/b/x) become flat (a-b-x) in a fold if --keys path keeps "
-        "them; without --keys, a fold gets x, and archives get a/b/x. Into a fold, "
-        "nothing has its name before all is complete, and --resume goes on after an "
-        "interruption. The source stays as it is.\n\n"
-        "Arrays go between .npy, .npz and .gnz, by the ends of the names. Metadata of a "
-        ".gnz goes along into a .gnz; the others have no place for it. A .npy takes one "
-        "array. Files of NumPy are made in memory. \n\n"
-        "A fold becomes a pack (.iac) with a record for each member and the columns key "
-        "and field, and such a pack becomes the same fold again. Of any other pack, a "
+        "and compressed if the name ends in .gz, .bz2, .xz or .zst. By its ending it is "
+        "a "
+        ".gnz or an .iac, and x_%04d.gnz are several of --max-count samples. With "
+        "--files "
+        "it is a folder of plain files, under the names the archive has.\n\n"
+        "--order writes samples in the order that tarn ls --order shows, of any dataset. "
+        "--shuffle is of one fold, and goes by seed and keys alone, so the same samples "
+        "come in the same order whatever shards they are in. A stream has no index to "
+        "choose from; a single plain .tar is looked through first.\n\n"
+        "Into a .gnz, each field becomes an array with a row for each sample, x.npy the "
+        "array x: arrays, images and bytes of one shape, numbers, and text as wide as "
+        "the "
+        "longest; _key has the keys. What is not alike in all samples is told. Out of a "
+        ".gnz, rows are .npy members; keys are _key, the array of --key, or row "
+        "numbers.\n\n"
+        "Into an .iac, each member becomes a record with the columns key and field, and "
+        "such a pack is the same samples again. With --payload each sample becomes one, "
+        "and its other fields columns of integers, reals or text. Of any other pack, a "
         "record's payload and a JSON object of its columns are a sample; --key names the "
-        "column with the keys, without it they are row numbers.",
+        "column with the keys, without it they are row numbers. From pack to pack, "
+        "records "
+        "keep their columns, and their codec without --codec.\n\n"
+        "Keys with folders (a/b/x) become flat (a-b-x) in a fold if --keys path keeps "
+        "them; without --keys, a fold gets x, and archives get a/b/x. A key that comes "
+        "twice is an error; --number makes keys of the numbers in which samples come. "
+        "Into "
+        "a fold, nothing has its name before all is complete, and --resume goes on after "
+        "an interruption. The source stays as it is.\n\n"
+        "Arrays go between .npy, .npz and .gnz whole. Metadata of a .gnz goes along into "
+        "a .gnz; the others have no place for it. A .npy takes one array. Files of NumPy "
+        "are made in memory.",
     .options = options,
     .examples = examples,
     .run = run,

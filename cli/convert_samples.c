@@ -1,5 +1,5 @@
-/* Converting samples: from a fold, from streams or from plain files, to wherever samples
- * can be put. */
+/* Converting samples as they are: from a fold, from streams or from plain files, to
+ * wherever samples can be put. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,7 @@ typedef struct conversion {
  * ------------------------------------------------------------------
  */
 
-/* A folder of shards, "DIR:FOLD" or an index. */
-static bool is_fold(const char *word)
+bool cli_is_fold(const char *word)
 {
     tarn_error err;
     tarn_folder *folder;
@@ -41,15 +40,12 @@ static int find_kind(const cli_args *args, source_kind *out)
     for (int i = 0; i < n; i++) {
         if (cli_is_archive(args->words[i]) && !cli_is_folder(args->words[i]))
             archives++;
-        else if (is_fold(args->words[i]))
+        else if (cli_is_fold(args->words[i]))
             folds++;
     }
-    if (folds && n > 1)
-        return cli_usage(args->command,
-                         "one fold at a time; tarn merge joins folds first");
     if (archives && archives < n)
         return cli_usage(args->command,
-                         "tar archives and other files cannot be converted in one go");
+                         "streams and other files cannot be converted in one go");
     *out = folds ? FOLD : archives ? STREAMS : FILES;
     /* One plain archive can be looked through for an order. */
     if (*out == STREAMS && n == 1 && cli_has(args, "shuffle") &&
@@ -68,16 +64,16 @@ static bool read_bound(const char **at, uint64_t *out)
     return errno == 0;
 }
 
-static int take_range(conversion *c)
+int cli_range(const cli_args *args, uint64_t *out_from, uint64_t *out_to)
 {
-    const char *text = cli_value(&c->sources, "range"), *at = text;
-    c->from = 0;
-    c->to = UINT64_MAX;
+    const char *text = cli_value(args, "range"), *at = text;
+    *out_from = 0;
+    *out_to = UINT64_MAX;
     if (!text) return CLI_OK;
-    bool good = read_bound(&at, &c->from) && *at++ == ':' && read_bound(&at, &c->to);
-    if (good && !*at && c->from <= c->to) return CLI_OK;
-    return cli_usage(c->sources.command,
-                     "--range takes two numbers, as in 0:1000, not %s", text);
+    bool good = read_bound(&at, out_from) && *at++ == ':' && read_bound(&at, out_to);
+    if (good && !*at && *out_from <= *out_to) return CLI_OK;
+    return cli_usage(args->command, "--range takes two numbers, as in 0:1000, not %s",
+                     text);
 }
 
 /* --- The three kinds
@@ -128,7 +124,8 @@ static int convert_streams(conversion *c)
         return cli_usage(
             c->sources.command,
             "--shuffle needs an index to choose from, and a stream has none: "
-            "convert it into a folder first, and then that");
+            "convert it into a folder first, and then that; plain archives take "
+            "--order shuffle");
     int status = open_out(c, NULL);
     return status == CLI_OK ? cli_feed_streams(&feed) : status;
 }
@@ -167,7 +164,7 @@ int cli_convert_samples(const cli_args *args)
     conversion c = {.sources = *args, .target = args->words[args->n_words - 1]};
     source_kind kind;
     c.sources.n_words--;
-    int status = take_range(&c);
+    int status = cli_range(args, &c.from, &c.to);
     if (status == CLI_OK) status = find_kind(&c.sources, &kind);
     if (status != CLI_OK) return status;
     if (kind == FILES) return convert_files(&c);

@@ -85,7 +85,7 @@ static void summarise(tarn_gnz *gnz, summary *s)
         s->n_fields = 0;
 }
 
-static void info_json(tarn_gnz *gnz, const char *path, const summary *s, cli_json *j)
+static int info_json(tarn_gnz *gnz, const char *path, const summary *s, cli_json *j)
 {
     tarn_gnz_info info;
     cli_json_open(j, NULL, '{');
@@ -109,10 +109,12 @@ static void info_json(tarn_gnz *gnz, const char *path, const summary *s, cli_jso
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
+    int status = cli_show_sets(path, j);
     cli_json_close(j, '}');
+    return status;
 }
 
-static void info_text(tarn_gnz *gnz, const char *path, const summary *s)
+static int info_text(tarn_gnz *gnz, const char *path, const summary *s)
 {
     char metadata[512], type[TARN_DTYPE_TEXT_MAX];
     size_t len, count = tarn_gnz_count(gnz);
@@ -142,6 +144,7 @@ static void info_text(tarn_gnz *gnz, const char *path, const summary *s)
             printf("  (room for %llu rows)", (unsigned long long)info.reserved);
         putchar('\n');
     }
+    return cli_show_sets(path, &(cli_json){0});
 }
 
 int cli_gnz_info(const char *path, cli_json *json)
@@ -151,13 +154,10 @@ int cli_gnz_info(const char *path, cli_json *json)
     summary s;
     if (tarn_gnz_open(path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
     summarise(gnz, &s);
-    if (json->out)
-        info_json(gnz, path, &s, json);
-    else
-        info_text(gnz, path, &s);
+    int status = json->out ? info_json(gnz, path, &s, json) : info_text(gnz, path, &s);
     free(s.fields);
     tarn_gnz_close(gnz);
-    return CLI_OK;
+    return status;
 }
 
 /* --- ls ---------------------------------------------------------------------------- */

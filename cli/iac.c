@@ -42,7 +42,7 @@ static void columns_json(cli_json *j, const char *key, const tarn_iac *pack,
     cli_json_close(j, ']');
 }
 
-static void info_json(const char *path, const tarn_iac *pack, const tarn_iac_info *info)
+static int info_json(const char *path, const tarn_iac *pack, const tarn_iac_info *info)
 {
     cli_json j = {.out = stdout};
     cli_json_open(&j, NULL, '[');
@@ -60,9 +60,11 @@ static void info_json(const char *path, const tarn_iac *pack, const tarn_iac_inf
     columns_json(&j, "slide_columns", pack, TARN_IAC_SLIDES);
     columns_json(&j, "index_columns", pack, TARN_IAC_INDEX);
     cli_json_raw(&j, "header", info->header, info->header_length);
+    int status = cli_show_sets(path, &j);
     cli_json_close(&j, '}');
     cli_json_close(&j, ']');
     cli_json_line(&j);
+    return status;
 }
 
 static void show_columns(const char *what, const tarn_iac *pack, tarn_iac_table table,
@@ -102,9 +104,9 @@ int cli_iac_info(const cli_args *args)
         return cli_fail(&err);
     tarn_iac_info_get(pack, &info);
     if (cli_has(args, "json")) {
-        info_json(args->words[0], pack, &info);
+        int status = info_json(args->words[0], pack, &info);
         tarn_iac_close(pack);
-        return CLI_OK;
+        return status;
     }
     printf("%s: %s, %s of payloads in a pack of version %u\n",
            cli_base_name(args->words[0]), cli_count(info.records, "record"),
@@ -122,7 +124,7 @@ int cli_iac_info(const cli_args *args)
     show_columns("index", pack, TARN_IAC_INDEX, info.records, info.index_table_length);
     show_header(&info);
     tarn_iac_close(pack);
-    return CLI_OK;
+    return cli_show_sets(args->words[0], &(cli_json){0});
 }
 
 /* --- ls --------------------------------------------------------------------------- */
@@ -442,6 +444,7 @@ int cli_iac_convert(const cli_args *args, const char *from, const char *to)
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     int usage = cli_iac_options(args, &o);
     if (usage != CLI_OK) return usage;
+    o.encoded = !cli_has(args, "codec");
     tarn_status status = cli_has(args, "upgrade")
                              ? tarn_iac_upgrade(from, to, o.overwrite, &err)
                              : tarn_iac_rewrite(from, to, &o, &err);

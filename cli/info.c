@@ -121,22 +121,37 @@ static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
     cli_json_close(j, ']');
 }
 
+static int show_dataset(tarn_dataset *dataset, cli_json *json)
+{
+    tarn_error err;
+    tarn_field_sets sets;
+    tarn_status status = tarn_dataset_field_sets(dataset, &sets, &err);
+    if (status == TARN_OK && json->out)
+        put_sets_json(json, dataset, &sets);
+    else if (status == TARN_OK && sets.count)
+        put_sets(dataset, &sets);
+    tarn_field_sets_reset(&sets);
+    tarn_dataset_close(dataset);
+    return status == TARN_OK ? CLI_OK : cli_fail(&err);
+}
+
 /* How many samples have which fields, of a fold; nothing of a lone index. */
 static int show_sets(tarn_fold *fold, cli_json *json)
 {
     tarn_error err;
     tarn_dataset *dataset;
-    tarn_field_sets sets;
     if (!fold) return CLI_OK;
     if (tarn_dataset_of_fold(fold, &dataset, &err) != TARN_OK) return cli_fail(&err);
-    tarn_status status = tarn_dataset_field_sets(dataset, &sets, &err);
-    if (status == TARN_OK && json->out)
-        put_sets_json(json, dataset, &sets);
-    else if (status == TARN_OK)
-        put_sets(dataset, &sets);
-    tarn_field_sets_reset(&sets);
-    tarn_dataset_close(dataset);
-    return status == TARN_OK ? CLI_OK : cli_fail(&err);
+    return show_dataset(dataset, json);
+}
+
+int cli_show_sets(const char *path, cli_json *json)
+{
+    tarn_error err;
+    tarn_dataset *dataset;
+    tarn_status status = tarn_dataset_open(path, NULL, &dataset, &err);
+    if (status == TARN_ERR_NOT_FOUND) return CLI_OK; /* arrays without rows */
+    return status == TARN_OK ? show_dataset(dataset, json) : cli_fail(&err);
 }
 
 static int show_json(cli_json *j, const char *name, const char *index_path,

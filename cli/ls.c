@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "sources.h"
 
 typedef struct listing {
     tarn_fold *fold;
@@ -11,7 +11,6 @@ typedef struct listing {
     tarn_text key;
     cli_json json;
     bool names, null, members, terminal;
-    uint64_t *order, count; /* samples in the order asked for; NULL: as they lie */
 } listing;
 
 /* A member as it is shown. */
@@ -46,9 +45,12 @@ static void show_sample(listing *l, const shown *members, size_t count)
 static void show_members(listing *l, const shown *members, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        printf("%s\t%llu\t%llu\t", members[k].shard,
-               (unsigned long long)members[k].offset,
-               (unsigned long long)members[k].size);
+        printf("%s\t", members[k].shard);
+        if (members[k].offset == TARN_NO_OFFSET)
+            printf("-\t");
+        else
+            printf("%llu\t", (unsigned long long)members[k].offset);
+        printf("%llu\t", (unsigned long long)members[k].size);
         put_key(l);
         printf("\t%s\n", members[k].field);
     }
@@ -64,7 +66,8 @@ static void show_json(listing *l, const shown *members, size_t count)
         cli_json_text(&l->json, "field", members[k].field);
         cli_json_number(&l->json, "size", members[k].size);
         cli_json_text(&l->json, "shard", members[k].shard);
-        cli_json_number(&l->json, "offset", members[k].offset);
+        if (members[k].offset != TARN_NO_OFFSET)
+            cli_json_number(&l->json, "offset", members[k].offset);
         cli_json_close(&l->json, '}');
     }
     cli_json_close(&l->json, ']');
@@ -119,13 +122,82 @@ static tarn_status list_all(listing *l, tarn_error *err)
     tarn_fold_info info;
     tarn_sample s;
     TARN_TRY(tarn_fold_info_get(l->fold, &info, err));
-    uint64_t count = l->order ? l->count : info.samples;
-    for (uint64_t i = 0; i < count; i++) {
-        TARN_TRY(tarn_fold_sample(l->fold, l->order ? l->order[i] : i, &s, err));
+    for (uint64_t i = 0; i < info.samples; i++) {
+        TARN_TRY(tarn_fold_sample(l->fold, i, &s, err));
         TARN_TRY(list_sample(l, &s, err));
         if (ferror(stdout)) break;
     }
     return TARN_OK;
+}
+
+/* --- In an order, of any dataset -----------------------------------------------------
+ */
+
+static int by_place(const void *a, const void *b)
+{
+    const shown *x = a, *y = b;
+    int files = strcmp(x->shard, y->shard);
+    return files ? files : (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The fields that a sample has, as they lie; *out has room for all. */
+static tarn_status describe_fields(const cli_source *part, uint64_t number, shown *out,
+                                   size_t *out_count, tarn_error *err)
+{
+    size_t n = 0;
+    for (uint32_t f = 0; f < part->visible; f++) {
+        const char *path = "";
+        uint64_t offset = 0, size;
+        tarn_status status =
+            tarn_dataset_where(part->dataset, number, f, &path, &offset, err);
+        if (status == TARN_ERR_NOT_FOUND) continue;
+        TARN_TRY(status);
+        TARN_TRY(tarn_dataset_size(part->dataset, number, f, &size, err));
+        out[n++] = (shown){tarn_dataset_field(part->dataset, f), cli_base_name(path),
+                           offset, size};
+    }
+    qsort(out, n, sizeof *out, by_place);
+    *out_count = n;
+    return TARN_OK;
+}
+
+static tarn_status list_ordered(listing *l, const cli_sources *s, const uint64_t *order,
+                                uint64_t count, tarn_error *err)
+{
+    shown *members = calloc((size_t)s->parts[0].visible + 1, sizeof *members);
+    tarn_status status = TARN_OK;
+    if (!members) abort();
+    for (uint64_t i = 0; i < count && status == TARN_OK && !ferror(stdout); i++) {
+        uint64_t number;
+        size_t n = 0;
+        const cli_source *part = cli_sources_at(s, order[i], &number);
+        status = tarn_dataset_key(part->dataset, number, &l->key, err);
+        if (status == TARN_OK && !l->names && !l->null)
+            status = describe_fields(part, number, members, &n, err);
+        if (status == TARN_OK) show(l, members, n);
+    }
+    free(members);
+    return status;
+}
+
+static int list_order(const cli_args *args, listing *l)
+{
+    static const char *const not_here[] = {"stats", "columns", "where", NULL};
+    tarn_error err;
+    cli_sources sources;
+    uint64_t *order = NULL, count;
+    int status = cli_refuse(args, "an order", not_here);
+    if (status == CLI_OK) status = cli_sources_open(args, TARN_KEYS_BASE, &sources);
+    if (status != CLI_OK) return status;
+    status = cli_order(args, &sources, &order, &count);
+    if (status == CLI_OK && list_ordered(l, &sources, order, count, &err) != TARN_OK) {
+        fflush(stdout);
+        status = cli_fail(&err);
+    }
+    free(order);
+    tarn_text_reset(&l->key);
+    cli_sources_close(&sources);
+    return status;
 }
 
 /* --- Of a stream ---------------------------------------------------------------------
@@ -189,12 +261,6 @@ static int list_index(const char *path, bool json)
     return CLI_OK;
 }
 
-static bool is_fold(const char *path)
-{
-    return !cli_is_gnz(path) && !cli_is_pack(path) && !cli_is_stream(path) &&
-           !cli_is_lone_index(path);
-}
-
 static int run(const cli_args *args)
 {
     tarn_error err;
@@ -202,25 +268,27 @@ static int run(const cli_args *args)
                  .null = cli_has(args, "null"),
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
-    if (cli_has_order(args) && !is_fold(args->words[0]))
-        return cli_usage(args->command, "an order needs a fold, or a .tar: %s is none",
-                         args->words[0]);
+    if (cli_has(args, "json")) l.json.out = stdout;
+    if (cli_has_order(args)) {
+        if (cli_is_stream(args->words[0]) || cli_is_lone_index(args->words[0]))
+            return cli_usage(
+                args->command,
+                "an order needs a fold, a .tar, a .gnz or an .iac: %s is none",
+                args->words[0]);
+        return list_order(args, &l);
+    }
     if (cli_is_gnz(args->words[0])) return cli_gnz_ls(args);
     if (cli_is_pack(args->words[0])) return cli_iac_ls(args);
-    if (cli_has(args, "json")) l.json.out = stdout;
     if (cli_is_stream(args->words[0])) return list_stream(args, &l);
     if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
     int status = cli_open(args, args->words[0], &l.fold);
     if (status != CLI_OK) return status;
     l.index = tarn_fold_index(l.fold);
     status = cli_filter(args, l.fold);
-    if (status == CLI_OK && cli_has_order(args))
-        status = cli_order(args, l.fold, &l.order, &l.count);
     if (status == CLI_OK && list_all(&l, &err) != TARN_OK) {
         fflush(stdout);
         status = cli_fail(&err);
     }
-    free(l.order);
     tarn_text_reset(&l.key);
     tarn_fold_close(l.fold);
     return status;
@@ -236,6 +304,7 @@ static const cli_option options[] = {
     {"lenient", 0, NULL, "where there is no index: pass over damage"},
     CLI_ALLOW_PIPE,
     {"stats", 0, NULL, "of arrays: least, greatest, mean, a histogram"},
+    {"key", 0, "COLUMN", "--order of .iac and .gnz: what holds the keys"},
     {"columns", 0, "LIST", "packs: only these columns: a,b"},
     {"where", 0, "COL=VALUE", "packs: only rows with this value"},
     CLI_ORDER,
@@ -263,7 +332,9 @@ const cli_command cli_ls = {
     .text =
         "Samples come in the order of their first member. Keys are read from the "
         "shards, and each is compared with the index on the way.\n\n"
-        "--order shows what a training run will see of a fold, after the filters: all in "
+        "--order shows what a training run will see, after the filters, of a fold, a "
+        "tar, "
+        "an array file (its rows) or a pack (its records): all in "
         "random order (shuffle), nearby ones together (blocks), similar sizes together "
         "(lengths), each class alike (balanced), by weight with replacement or without "
         "(weighted, weighted-once), or as the iTar reference has it (feistel, buckets). "

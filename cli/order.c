@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "sources.h"
 
-/* What the kinds of order that go by samples need of a fold. */
+/* What the kinds of order that go by samples need to know of them. */
 typedef struct arrays {
     uint64_t *shards; /* samples in each */
     double *weights;
@@ -77,6 +77,10 @@ static bool take_share(const cli_args *args, tarn_order_options *o)
     return false;
 }
 
+/* Options that say more about a kind of order. */
+static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chunk",
+                                       "window", "rounds", "mix", NULL};
+
 static bool take_options(const cli_args *args, tarn_order_options *o)
 {
     tarn_error err;
@@ -85,10 +89,11 @@ static bool take_options(const cli_args *args, tarn_order_options *o)
         cli_usage(args->command, "%s", err.message);
         return false;
     }
-    if (!kind && (cli_has(args, "seed") || cli_has(args, "epoch"))) {
-        cli_usage(args->command, "--seed and --epoch need --order, such as shuffle");
-        return false;
-    }
+    for (size_t i = 0; !kind && of_kinds[i]; i++)
+        if (cli_has(args, of_kinds[i])) {
+            cli_usage(args->command, "--%s needs --order, such as shuffle", of_kinds[i]);
+            return false;
+        }
     return take_seed(args, o) && take_number(args, "epoch", &o->epoch) &&
            take_rank(args, o) && take_share(args, o) &&
            take_number(args, "block", &o->block) &&
@@ -99,115 +104,74 @@ static bool take_options(const cli_args *args, tarn_order_options *o)
 
 /* --- What is known of the samples -------------------------------------------------- */
 
-static tarn_status count_shards(tarn_fold *fold, const tarn_fold_info *info,
-                                uint64_t *shards, uint64_t *out_used, tarn_error *err)
+/* One for each shard, those of the sources one behind the other, up to the last that has
+ * samples. */
+static tarn_status count_shards(const cli_source *parts, size_t n, tarn_order_options *o,
+                                arrays *a, tarn_error *err)
 {
-    tarn_sample sample;
-    tarn_row row;
-    *out_used = 0;
-    for (uint64_t i = 0; i < info->samples; i++) {
-        TARN_TRY(tarn_fold_sample(fold, i, &sample, err));
-        TARN_TRY(tarn_index_row(tarn_fold_index(fold), tarn_sample_row(&sample, 0), &row,
-                                err));
-        shards[row.shard]++;
-        if (row.shard >= *out_used) *out_used = row.shard + UINT64_C(1);
+    size_t shards = 0;
+    for (size_t k = 0; k < n; k++)
+        shards += parts[k].info.shards;
+    a->shards = calloc(shards + 1, sizeof *a->shards);
+    if (!a->shards) abort();
+    shards = 0;
+    for (size_t k = 0; k < n; k++) {
+        TARN_TRY(tarn_dataset_shard_counts(parts[k].dataset, a->shards + shards, err));
+        shards += parts[k].info.shards;
     }
+    while (shards && a->shards[shards - 1] == 0)
+        shards--;
+    o->buckets = a->shards;
+    o->n_buckets = shards;
     return TARN_OK;
 }
 
-/* The number that a field holds as text: an integer for a class. */
-static tarn_status field_number(tarn_fold *fold, uint64_t row, int64_t *out_class,
-                                double *out_weight, tarn_error *err)
+static tarn_status measure(const cli_source *part, const char *by, tarn_order_kind kind,
+                           arrays *a, tarn_error *err)
 {
-    tarn_view view;
-    char text[64], shown[128], *end;
-    TARN_TRY(tarn_fold_view(fold, row, &view, err));
-    size_t n = view.size < sizeof text - 1 ? view.size : sizeof text - 1;
-    memcpy(text, view.data, n);
-    text[n] = '\0';
-    errno = 0;
-    if (out_class)
-        *out_class = strtoll(text, &end, 10);
+    uint32_t field;
+    TARN_TRY(tarn_dataset_field_find(part->dataset, by, &field, err));
+    if (kind == TARN_ORDER_LENGTHS)
+        return tarn_dataset_sizes(part->dataset, field, a->lengths + part->first, err);
+    if (kind == TARN_ORDER_BALANCED)
+        return tarn_dataset_integers(part->dataset, field, a->classes + part->first, err);
+    return tarn_dataset_numbers(part->dataset, field, a->weights + part->first, err);
+}
+
+static tarn_status learn(const cli_sources *s, const char *by, tarn_order_options *o,
+                         arrays *a, tarn_error *err)
+{
+    const cli_source *parts = s->mix.dataset ? &s->mix : s->parts;
+    size_t n = s->mix.dataset ? 1 : s->n;
+    if (o->kind == TARN_ORDER_BUCKETS) return count_shards(parts, n, o, a, err);
+    if (o->kind < TARN_ORDER_WEIGHTED) return TARN_OK;
+    void *numbers = calloc(s->count + 1, sizeof(uint64_t));
+    if (!numbers) abort();
+    if (o->kind == TARN_ORDER_LENGTHS)
+        o->lengths = a->lengths = numbers;
+    else if (o->kind == TARN_ORDER_BALANCED)
+        o->classes = a->classes = numbers;
     else
-        *out_weight = strtod(text, &end);
-    bool good = !errno && n == view.size && end > text;
-    good = good && end + strspn(end, " \t\r\n") == text + n;
-    tarn_view_release(&view);
-    if (good) return TARN_OK;
-    *err = (tarn_error){.code = TARN_ERR_FORMAT, .offset = TARN_NO_OFFSET};
-    snprintf(err->message, sizeof err->message, "--by: not %s: %s",
-             out_class ? "an integer" : "a number",
-             tarn_printable(shown, sizeof shown, text, n));
-    return TARN_ERR_FORMAT;
-}
-
-static tarn_status read_field(tarn_fold *fold, const char *field, uint64_t count,
-                              tarn_order_kind kind, arrays *a, tarn_error *err)
-{
-    tarn_sample sample;
-    tarn_row row;
-    uint64_t at;
-    for (uint64_t i = 0; i < count; i++) {
-        TARN_TRY(tarn_fold_sample(fold, i, &sample, err));
-        TARN_TRY(tarn_fold_pick(fold, &sample, field, &at, err));
-        if (kind == TARN_ORDER_LENGTHS) {
-            TARN_TRY(tarn_index_row(tarn_fold_index(fold), at, &row, err));
-            a->lengths[i] = row.size;
-            continue;
-        }
-        TARN_TRY(field_number(fold, at,
-                              kind == TARN_ORDER_BALANCED ? &a->classes[i] : NULL,
-                              &a->weights[i], err));
-    }
+        o->weights = a->weights = numbers;
+    for (size_t k = 0; k < n; k++)
+        TARN_TRY(measure(&parts[k], by, o->kind, a, err));
     return TARN_OK;
-}
-
-static tarn_status learn(tarn_fold *fold, const char *field, const tarn_fold_info *info,
-                         tarn_order_options *o, arrays *a, tarn_error *err)
-{
-    if (o->kind == TARN_ORDER_BUCKETS) {
-        uint64_t used;
-        TARN_TRY(count_shards(fold, info, a->shards, &used, err));
-        o->n_buckets = (size_t)used;
-        o->buckets = a->shards;
-    }
-    if (o->kind >= TARN_ORDER_WEIGHTED) {
-        TARN_TRY(read_field(fold, field, info->samples, o->kind, a, err));
-        o->weights = a->weights;
-        o->classes = a->classes;
-        o->lengths = a->lengths;
-    }
-    return TARN_OK;
-}
-
-static bool arrays_alloc(arrays *a, const tarn_fold_info *info)
-{
-    a->shards = calloc(info->shards + 1, sizeof *a->shards);
-    a->weights = calloc(info->samples + 1, sizeof *a->weights);
-    a->classes = calloc(info->samples + 1, sizeof *a->classes);
-    a->lengths = calloc(info->samples + 1, sizeof *a->lengths);
-    return a->shards && a->weights && a->classes && a->lengths;
 }
 
 /* --- The order --------------------------------------------------------------------- */
 
-static tarn_status list_order(tarn_fold *fold, const char *field, tarn_order_options *o,
+static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_options *o,
                               uint64_t **out, uint64_t *out_count, tarn_error *err)
 {
     arrays a = {0};
-    tarn_fold_info info;
     tarn_order *order = NULL;
-    TARN_TRY(tarn_fold_info_get(fold, &info, err));
-    tarn_status status = TARN_ERR_MEMORY;
-    *err = (tarn_error){.code = status, .offset = TARN_NO_OFFSET};
-    snprintf(err->message, sizeof err->message, "out of memory");
-    if (arrays_alloc(&a, &info)) status = learn(fold, field, &info, o, &a, err);
-    if (status == TARN_OK) status = tarn_order_open(info.samples, o, &order, err);
+    tarn_status status = learn(s, by, o, &a, err);
+    if (status == TARN_OK) status = tarn_order_open(s->count, o, &order, err);
     if (status == TARN_OK) {
         *out_count = tarn_order_length(order);
         *out = malloc((*out_count + 1) * sizeof **out);
-        status =
-            *out ? tarn_order_fill(order, 0, *out_count, *out, err) : TARN_ERR_MEMORY;
+        if (!*out) abort();
+        status = tarn_order_fill(order, 0, *out_count, *out, err);
     }
     tarn_order_close(order);
     arrays_free(&a);
@@ -216,21 +180,26 @@ static tarn_status list_order(tarn_fold *fold, const char *field, tarn_order_opt
 
 bool cli_has_order(const cli_args *args)
 {
-    return cli_has(args, "order") || cli_has(args, "rank") || cli_has(args, "share") ||
-           cli_has(args, "seed") || cli_has(args, "epoch");
+    bool asked =
+        cli_has(args, "order") || cli_has(args, "rank") || cli_has(args, "share");
+    for (size_t i = 0; !asked && of_kinds[i]; i++)
+        asked = cli_has(args, of_kinds[i]);
+    return asked;
 }
 
-int cli_order(const cli_args *args, tarn_fold *fold, uint64_t **out, uint64_t *out_count)
+int cli_order(const cli_args *args, const cli_sources *sources, uint64_t **out,
+              uint64_t *out_count)
 {
     tarn_error err;
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
-    const char *field = cli_value(args, "by");
+    const char *by = cli_value(args, "by");
     if (!take_options(args, &o)) return CLI_USAGE;
-    if (o.kind >= TARN_ORDER_WEIGHTED && !field)
+    if (o.kind >= TARN_ORDER_WEIGHTED && !by)
         return cli_usage(args->command, "--order %s needs --by FIELD",
                          tarn_order_kind_name(o.kind));
     *out = NULL;
-    if (list_order(fold, field, &o, out, out_count, &err) == TARN_OK) return CLI_OK;
+    *out_count = 0;
+    if (list_order(sources, by, &o, out, out_count, &err) == TARN_OK) return CLI_OK;
     free(*out);
     *out = NULL;
     return cli_fail(&err);

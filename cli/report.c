@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "cli.h"
+#include "target.h"
 
 int cli_usage(const cli_command *command, const char *fmt, ...)
 {
@@ -60,6 +60,16 @@ int cli_finish(void)
     told = true;
     fprintf(stderr, "tarn: cannot write to standard output: %s\n", strerror(errno));
     return CLI_DATA;
+}
+
+tarn_status cli_error(tarn_error *err, tarn_status code, const char *fmt, ...)
+{
+    va_list args;
+    *err = (tarn_error){.code = code, .offset = TARN_NO_OFFSET};
+    va_start(args, fmt);
+    vsnprintf(err->message, sizeof err->message, fmt, args);
+    va_end(args);
+    return code;
 }
 
 void cli_watch_begin(cli_watcher *w, const cli_args *args)

@@ -73,6 +73,22 @@ def plain_images():
     yield "ppm_long", b"P5 2000 1 255\n" + bytes(2000)
     yield "jpeg_tables_only", b"\xff\xd8\xff\xd9"
     yield "nothing", b""
+    yield "png_paeth_pairs", filtered_png(5, 6, 8, 2, [b"\4" + bytes(range(7 * y, 7 * y + 15)) for y in range(6)])
+    yield "png_paeth_rgba", filtered_png(2, 4, 8, 6, [b"\4" + bytes(range(9 * y, 9 * y + 8)) for y in range(4)])
+    yield "png_deep_rgba", filtered_png(2, 3, 16, 6, [bytes([f]) + bytes(range(f, f + 16)) for f in (4, 3, 1)])
+    yield "png_deep_grey_alpha", filtered_png(2, 2, 16, 4, [b"\3abcdefgh", b"\4hgfedcba"])
+    yield "png_key", filtered_png(3, 1, 8, 2, [b"\0abcabcxyz"], (b"tRNS", b"\0a\0b\0c"))
+    yield "png_deep_key", filtered_png(2, 1, 16, 0, [b"\0abcd"], (b"tRNS", b"ab"))
+    yield "png_two_bits", filtered_png(5, 2, 2, 0, [b"\1\x1b\xc0", b"\2\xff\0"], (b"tRNS", b"\0\3"))
+    yield "png_palette_4", filtered_png(3, 2, 4, 3, [b"\0\x01\xf0", b"\4\x10\0"], (b"PLTE", bytes(range(30))))
+    yield "png_interlaced_rgb", filtered_png(3, 3, 8, 2, [b"\0abc", b"\4abc", b"\1abcdef", b"\3abc", b"\4cba", b"\2abcdefghi"],
+                                            interlace=1)
+    yield "png_interlaced_deep", filtered_png(9, 2, 16, 0, [b"\0abab", b"\1ab", b"\2ababab", b"\3abababab", b"\4" + b"ab" * 9],
+                                             interlace=1)
+    yield "png_bad_filter", filtered_png(2, 1, 8, 0, [b"\5ab"])
+    yield "png_row_too_few", filtered_png(2, 2, 8, 0, [b"\0ab"])
+    yield "png_row_too_many", filtered_png(2, 1, 8, 0, [b"\0ab", b"\0ab"])
+    yield "png_idats", filtered_png(2, 1, 8, 0, [b"\0ab"], (b"tEXt", b"a\0b"), (b"IDAT", b""))
 
 
 # width, height, channels with fit, shorter and type; layout, reduce and flip; draw; decoding

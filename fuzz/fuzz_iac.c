@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tarn/dataset.h>
 #include <tarn/iac.h>
 #include <tarn/textpair.h>
 
@@ -138,7 +139,8 @@ static void use_payloads(tarn_iac *pack)
     tarn_iac_batch_reset(&batch);
 }
 
-static void compare_values(tarn_iac *a, tarn_iac *b)
+/* Row i of b is row i of a, or the i-th from the end. */
+static void compare_values(tarn_iac *a, tarn_iac *b, bool reversed)
 {
     uint64_t rows = rows_to_use(a);
     CHECK(tarn_iac_columns(b, TARN_IAC_INDEX) >= tarn_iac_columns(a, TARN_IAC_INDEX));
@@ -152,7 +154,8 @@ static void compare_values(tarn_iac *a, tarn_iac *b)
                      tarn_iac_column_type(b, TARN_IAC_INDEX, c)) == 0);
         for (uint64_t i = 0; i < rows; i++) {
             tarn_view x, y;
-            tarn_status first = tarn_iac_value(a, TARN_IAC_INDEX, c, i, &x, NULL),
+            uint64_t k = reversed ? rows - 1 - i : i;
+            tarn_status first = tarn_iac_value(a, TARN_IAC_INDEX, c, k, &x, NULL),
                         second = tarn_iac_value(b, TARN_IAC_INDEX, c, i, &y, NULL);
             CHECK(first == second);
             if (first != TARN_OK) continue;
@@ -177,8 +180,52 @@ static void write_again(tarn_iac *pack)
         return;
     }
     CHECK(tarn_iac_open(copy_path, NULL, &copy, &err) == TARN_OK);
-    compare_values(pack, copy);
+    compare_values(pack, copy, false);
     tarn_iac_close(copy);
+}
+
+/* The same with the first rows in reverse. */
+static void write_reversed(tarn_iac *pack)
+{
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    uint64_t rows[MAX_ROWS], count = rows_to_use(pack);
+    tarn_iac *copy;
+    tarn_error err;
+    o.encoded = true;
+    o.overwrite = true;
+    o.no_sync = true;
+    for (uint64_t i = 0; i < count; i++)
+        rows[i] = count - 1 - i;
+    if (tarn_iac_rewrite_rows(pack_path, copy_path, rows, count, &o, &err) != TARN_OK) {
+        CHECK(err.message[0]);
+        return;
+    }
+    CHECK(tarn_iac_open(copy_path, NULL, &copy, &err) == TARN_OK);
+    compare_values(pack, copy, true);
+    tarn_iac_close(copy);
+}
+
+/* Records, or members of samples, as a dataset has them. */
+static void use_dataset(void)
+{
+    tarn_dataset *d;
+    tarn_text key = {0};
+    tarn_error err;
+    uint64_t found;
+    if (tarn_dataset_open(pack_path, NULL, &d, &err) != TARN_OK) {
+        CHECK(err.message[0]);
+        return;
+    }
+    for (uint64_t i = 0; i < tarn_dataset_count(d) && i < MAX_ROWS; i++) {
+        tarn_view view;
+        for (uint32_t f = 0; tarn_dataset_field(d, f) && f < 20; f++)
+            if (tarn_dataset_get(d, i, f, &view, NULL) == TARN_OK)
+                tarn_view_release(&view);
+        if (tarn_dataset_key(d, i, &key, NULL) == TARN_OK)
+            CHECK(tarn_dataset_find(d, key.data, &found, NULL) == TARN_OK && found <= i);
+    }
+    tarn_text_reset(&key);
+    tarn_dataset_close(d);
 }
 
 static void use(unsigned options)
@@ -205,7 +252,9 @@ static void use(unsigned options)
         stream.release(&stream);
     }
     write_again(pack);
+    write_reversed(pack);
     tarn_iac_close(pack);
+    use_dataset();
     CHECK(tarn_iac_verify(pack_path, NULL, &report, &err) == TARN_OK ||
           err.code == TARN_ERR_LIMIT || err.code == TARN_ERR_UNSUPPORTED);
 }

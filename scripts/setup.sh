@@ -3,12 +3,12 @@
 set -eu
 
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev \
-zlib1g-dev libbz2-dev liblzma-dev libzstd-dev libturbojpeg0-dev libspng-dev libwebp-dev \
+zlib1g-dev libbz2-dev liblzma-dev libzstd-dev libjpeg62-turbo-dev libwebp-dev \
 libcurl4-openssl-dev nettle-dev libbrotli-dev liblz4-dev python3 python3-dev python3-venv"
-test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev valgrind \
+test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev libpng-dev valgrind \
 python3 python3-venv libarchive-tools mandoc binutils strace nginx-light openssl zstd \
 xz-utils bzip2"
-bench="python3 libarchive-tools util-linux time"
+bench="python3 libpng-dev libturbojpeg0-dev libarchive-tools util-linux time"
 
 wanted=""
 for group in "$@"; do
@@ -46,6 +46,7 @@ fetch() {
         python_packages requirements-iac1.txt .venv-iac1 --no-deps
         python_packages requirements-iac2.txt .venv-iac2 --no-deps ;;
     esac
+    case " $* " in *" bench "*) python_packages requirements-wids.txt .venv-wids --no-deps ;; esac
 }
 [ -n "$missing" ] || { fetch "$@"; exit 0; }
 

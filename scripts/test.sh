@@ -5,7 +5,8 @@
 #   asan      AddressSanitizer and UndefinedBehaviorSanitizer; all suites
 #   tsan      ThreadSanitizer; the suites that use threads
 #   valgrind  unit tests under memcheck
-#   install   installs into a scratch folder and builds against that with pkg-config
+#   install   installs into a scratch folder and builds against that with pkg-config; builds a
+#             wheel, installs it into an empty environment and uses it there
 set -eu
 cd "$(dirname "$0")/.."
 log=$(mktemp)
@@ -46,7 +47,8 @@ for flavour in "$@"; do
         tests/run.py --log "$log" --build build-plain --only unit --wrap \
             "valgrind -q --error-exitcode=9 --leak-check=full" ;;
     install)
-        tests/run.py --log "$log" --name install -- tests/install.sh ;;
+        tests/run.py --log "$log" --name install -- tests/install.sh
+        tests/run.py --log "$log" --name wheel -- tests/wheel.sh ;;
     *) echo "test.sh: no flavour $flavour" >&2; exit 2 ;;
     esac || true
 done

@@ -41,6 +41,10 @@ test "$(wc -l <"$scratch/out")" = 10
 cc -Wall -Wextra -Werror "$root/examples/batches.c" $(pkg-config --cflags --libs tarn) \
     -o "$scratch/batches"
 "$scratch/batches" "$scratch/data" txt | grep -q '^10 samples, '
+# shellcheck disable=SC2046
+cc -Wall -Wextra -Werror "$root/examples/loader.c" $(pkg-config --cflags --libs tarn) \
+    -o "$scratch/loader"
+"$scratch/loader" "$scratch/data" 2 | grep -q '^20 samples, 2 skipped, '
 
 echo "the tool, its manual pages and its completion are installed and in order"
 "$prefix/bin/tarn" --version | grep -q "^tarn [0-9]"

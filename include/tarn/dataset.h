@@ -36,6 +36,7 @@ typedef struct tarn_dataset tarn_dataset;
 #define TARN_MAX_DATASET_FIELDS 65536u               /* that one dataset selects */
 #define TARN_MAX_FILTERED       UINT64_C(0xffffffff) /* samples of what is filtered */
 #define TARN_MAX_MIX            1024u                /* datasets in one mix */
+#define TARN_NO_SAMPLE          UINT64_MAX
 
 typedef struct tarn_dataset_options {
     size_t size; /* of this struct; set by the initialiser */
@@ -55,17 +56,23 @@ typedef struct tarn_dataset_options {
 
     tarn_io io;
     bool check; /* compare payloads with their checksums when they are read */
-    bool cold;  /* the data is not expected in memory: the system is told about a whole
-                   batch before its first byte is waited for */
+    bool cold;  /* the data is not in memory and not worth keeping there: batches are read
+                   around the page cache, many pieces at once. Without it a batch of files
+                   that are mapped is looked at: where most of it is not in memory, it is
+                   read in the same way, or, if all files fit into half of the memory, by
+                   the page cache, which is told about all of it first */
 
     /* Folds and tars, as in tarn/fold.h. */
     bool scan;
     bool by_hash;
     tarn_index_options index;
 
-    /* Packs. */
-    const char *key_column; /* of text or integers; NULL: keys are row numbers */
-    bool stored;            /* payloads as they are stored, not decompressed */
+    /* Packs and array files. */
+    const char *key_column; /* a column, or an array with one value for each row, of text
+                               or integers; NULL: keys are row numbers, or the texts of
+                               an array _key */
+    bool stored;            /* packs: payloads as they are stored, not decompressed */
+    bool records;           /* packs: the records, also where they are members */
 
     /* Folds: the shards, with path as their index, as in tarn/fold.h. */
     const char *const *shards;
@@ -74,7 +81,7 @@ typedef struct tarn_dataset_options {
 #define TARN_DATASET_OPTIONS_INIT                                                        \
     {                                                                                    \
         sizeof(tarn_dataset_options), NULL, false, TARN_IO_AUTO, false, false, false,    \
-            false, TARN_INDEX_OPTIONS_INIT, NULL, false, NULL                            \
+            false, TARN_INDEX_OPTIONS_INIT, NULL, false, false, NULL                     \
     }
 
 /* Opens what path is: "DIR", "DIR:FOLD" or "FILE.taridx", a fold; a file that begins as a
@@ -82,8 +89,10 @@ typedef struct tarn_dataset_options {
  *
  * Samples of a fold are in the order of tarn/fold.h; where their members do not stand
  * together, in the order of the first member that is selected. Those of an array file are
- * the rows of its arrays (tarn_gnz_samples says which), with row numbers as keys. Those
- * of a pack are its records: "payload", and each column of the index table as JSON. */
+ * the rows of its arrays (tarn_gnz_samples says which). Those of a pack are its records:
+ * "payload", and each column of the index table as JSON. A pack with the text columns key
+ * and field, as tarn convert makes them, holds the members of samples: records that
+ * follow each other with one key are one. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_open(const char *path,
                                                     const tarn_dataset_options *options,
                                                     tarn_dataset **out, tarn_error *err);
@@ -109,12 +118,17 @@ typedef struct tarn_dataset_info {
     uint64_t in_file; /* samples before any selection */
     uint64_t dropped; /* by drop_twice, when it was opened */
     uint32_t shards;  /* files that samples lie in */
+    bool numbered;    /* keys are only the numbers of rows */
 } tarn_dataset_info;
 
 TARN_API void tarn_dataset_info_get(const tarn_dataset *dataset, tarn_dataset_info *out);
 
 /* Samples. */
 TARN_API uint64_t tarn_dataset_count(const tarn_dataset *dataset);
+
+/* The number that a sample had before any selection, such as that of a row or record;
+ * TARN_NO_SAMPLE past the last. */
+TARN_API uint64_t tarn_dataset_in_file(const tarn_dataset *dataset, uint64_t sample);
 
 /* The name of a field, or NULL past the last; borrowed until the dataset is closed. */
 TARN_API const char *tarn_dataset_field(const tarn_dataset *dataset, uint32_t field);
@@ -148,44 +162,45 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_get_all(tarn_dataset *dataset,
 /* Gives back what tarn_dataset_get_sample and tarn_dataset_get_all gave. */
 TARN_API void tarn_dataset_release_sample(const tarn_dataset *dataset, tarn_view *views);
 
-/* How many bytes a field of a sample has, as stored. The same errors. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_size(tarn_dataset *dataset,
-                                                    uint64_t sample, uint32_t field,
-                                                    uint64_t *out, tarn_error *err);
-
 /* What the bytes of a field are. */
 typedef enum tarn_form {
-    TARN_FORM_NAMED = 0,   /* what its name says: tarn_codecs_decode */
-    TARN_FORM_BYTES = 1,   /* bytes: the payload of a pack's record */
+    TARN_FORM_NAMED = 0,   /* a member: what its name says */
+    TARN_FORM_BYTES = 1,   /* the payload of a pack's record */
     TARN_FORM_TEXT = 2,    /* UTF-8: _key, _shard */
-    TARN_FORM_JSON = 3,    /* a column of a pack */
-    TARN_FORM_INTEGER = 4, /* decimal digits: _idx, a column of integers of 64 bits; or
-                              "null" in a column */
+    TARN_FORM_JSON = 3,    /* a value of a pack's column */
+    TARN_FORM_INTEGER = 4, /* decimal digits: _idx, _fid, a column of integers of up to 64
+                              bits; "null" in a column */
     TARN_FORM_REAL = 5,    /* a number as JSON has it, or "null": a column of floats */
-    TARN_FORM_ARRAY = 6    /* elements one behind the other: a row of an array file */
+    TARN_FORM_ARRAY = 6    /* a row of an array: its elements, the last index fastest */
 } tarn_form;
 
 typedef struct tarn_field_form {
     tarn_form form;
-    tarn_dtype dtype; /* ARRAY */
-    unsigned ndim;    /* ARRAY: of one row; 0 for one number */
-    uint64_t shape[TARN_MAX_DIMS];
+    const char *codec;     /* a name for tarn_codecs_decode; NULL for an array */
+    tarn_dtype dtype;      /* ARRAY */
+    unsigned ndim;         /* ARRAY: of one row; 0 for one number */
+    const uint64_t *shape; /* borrowed, as codec is, until the dataset is closed */
 } tarn_field_form;
 
-/* Of one sample's field, because the sources of a mix may differ. The same errors as
- * tarn_dataset_get where a source of a mix has no such field. */
+/* The sample makes a difference in a mix only; it need not have the field. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_form(const tarn_dataset *dataset,
                                                     uint64_t sample, uint32_t field,
                                                     tarn_field_form *out,
                                                     tarn_error *err);
 
-/* The file that a field of a sample lies in, borrowed, and where it begins there;
- * TARN_NO_OFFSET where it has no place of its own, such as a column's value. */
+/* Where a field of a sample lies: the path of the file, borrowed, and the offset in it;
+ * of a member that of its header. TARN_NO_OFFSET for what is made when it is asked for.
+ * The same errors as tarn_dataset_get. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_where(tarn_dataset *dataset,
                                                      uint64_t sample, uint32_t field,
                                                      const char **out_path,
                                                      uint64_t *out_offset,
                                                      tarn_error *err);
+
+/* How many bytes a field of a sample has, as stored. The same errors. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_size(tarn_dataset *dataset,
+                                                    uint64_t sample, uint32_t field,
+                                                    uint64_t *out, tarn_error *err);
 
 /* Many pieces one behind the other: piece i is data[offsets[i]] up to
  * data[offsets[i + 1]]. Begins as all zero, is used again and again, freed by reset. */
@@ -196,11 +211,12 @@ typedef struct tarn_dataset_batch {
     size_t data_capacity, count_capacity; /* private */
     void *work;                           /* private */
     size_t work_capacity;                 /* private */
+    void *io;                             /* private */
 } tarn_dataset_batch;
 
 #define TARN_DATASET_BATCH_INIT                                                          \
     {                                                                                    \
-        NULL, NULL, 0, 0, 0, NULL, 0                                                     \
+        NULL, NULL, 0, 0, 0, NULL, 0, NULL                                               \
     }
 
 /* One field of one sample. */
@@ -224,6 +240,32 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_read_batch(
     const uint32_t *fields, size_t n_fields, tarn_dataset_batch *out, tarn_error *err);
 TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
 
+/* How the pieces that were read into a batch came, since it began or was reset. Those
+ * that were made (pseudo fields, JSON, what is decompressed) are not counted. */
+typedef struct tarn_read_stats {
+    uint64_t copied;    /* from memory, or one after the other from files not mapped */
+    uint64_t announced; /* the same, after the system was told about the whole batch */
+    uint64_t direct;    /* around the page cache, many at once */
+    uint64_t ring;      /* through the page cache, many at once: the file system has no
+                           direct reads */
+    int ring_errno; /* why many at once cannot be (ENOSYS, EPERM: io_uring is not there
+                       or forbidden), and pieces were announced instead; or 0 */
+} tarn_read_stats;
+
+TARN_API void tarn_dataset_batch_stats(const tarn_dataset_batch *batch,
+                                       tarn_read_stats *out);
+
+/* Tells the system that these samples will be read soon, into the page cache, and returns
+ * without them. fields NULL: all of the dataset's. What is not there or is in memory
+ * already is passed over, so that the only errors are of the call itself. From then on
+ * batches of this dataset come through the page cache, with cold as well. Whoever calls
+ * it bounds what is announced: it takes memory. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
+                                                        const uint64_t *samples,
+                                                        size_t n_samples,
+                                                        const uint32_t *fields,
+                                                        size_t n_fields, tarn_error *err);
+
 /* --- Keys -------------------------------------------------------------------------- */
 
 /* The key of a sample. A text can be used again and again. */
@@ -231,12 +273,10 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_key(tarn_dataset *dataset, uint64
                                                    tarn_text *out, tarn_error *err);
 
 /* The sample with a key; TARN_ERR_NOT_FOUND if none of this dataset has it. Where keys
- * repeat (a column of a pack, a mix), the first. */
+ * repeat (a column of a pack, an array, a mix), the first. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
                                                     const char *key, uint64_t *out,
                                                     tarn_error *err);
-
-#define TARN_NO_SAMPLE UINT64_MAX
 
 /* The samples with these keys, or TARN_NO_SAMPLE for each that is not there. *out_missing
  * (may be NULL) is how many are not. */
@@ -364,7 +404,7 @@ TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
  *
  * What tarn/order.h asks for: the samples of each shard (as many numbers as
  * tarn_dataset_info says there are shards) are its buckets, sizes its lengths, integers
- * its classes. */
+ * its classes, numbers its weights. */
 
 /* A mix has no shards of its own: counts are added up by the shards' numbers in their
  * datasets. */
@@ -375,11 +415,17 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_sizes(tarn_dataset *dataset,
                                                      uint32_t field, uint64_t *out,
                                                      tarn_error *err);
 
-/* Of a field of text such as cls. TARN_ERR_FORMAT, with the sample's key, where it is no
- * integer; TARN_ERR_UNSUPPORTED for array files, whose rows are no text. */
+/* Of a field of text such as cls, of a column of a pack, or of an array with one integer
+ * in each row. TARN_ERR_FORMAT, with the sample's key, where there is no integer that
+ * fits into 64 bits. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_integers(tarn_dataset *dataset,
                                                         uint32_t field, int64_t *out,
                                                         tarn_error *err);
+
+/* The same as any numbers, for weights. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_numbers(tarn_dataset *dataset,
+                                                       uint32_t field, double *out,
+                                                       tarn_error *err);
 
 /* --- Several views of one sample ------------------------------------------------------
  *

@@ -92,6 +92,7 @@ typedef struct tarn_iac_info {
     uint64_t data_offset, data_length, file_size;
     bool has_spans;           /* the index has offset and length */
     bool has_checksums;       /* and crc32 */
+    bool mapped;              /* views point into a map of the file */
     uint64_t record_bytes;    /* without spans: the size of each record, or 0 */
     tarn_iac_codec codec;     /* as the header names it */
     const char *codec_name;   /* "" if the header does not say; borrowed */
@@ -283,6 +284,12 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite(const char *from, const char 
                                                    const tarn_iac_write_options *options,
                                                    tarn_error *err);
 
+/* The same with these records only, in this order, any of them more than once; the index
+ * has their rows, with all columns as they were. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite_rows(
+    const char *from, const char *to, const uint64_t *rows, size_t count,
+    const tarn_iac_write_options *options, tarn_error *err);
+
 /* Packs files. A folder: all regular files and links to such in it and its folders,
  * sorted by path, with the columns path and size; not the pack itself. A manifest: a text
  * file with a JSON object on each line, whose member "file" names the payload's file
@@ -298,11 +305,11 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_pack_manifest(
 /* --- A table from C ------------------------------------------------------------------
  *
  * For those without an Arrow library at hand: columns of text, signed or unsigned 64-bit
- * numbers, row by row. */
+ * numbers, and doubles, row by row. */
 
 typedef struct tarn_iac_rows tarn_iac_rows;
 
-/* columns: "text:name", "int:count", "uint:id", "u8:slide_idx" (and u32). */
+/* columns: "text:name", "int:count", "uint:id", "u8:slide_idx" (and u32), "real:x". */
 TARN_API TARN_CHECKED tarn_status tarn_iac_rows_new(const char *const *columns,
                                                     size_t count, tarn_iac_rows **out,
                                                     tarn_error *err);
@@ -312,6 +319,8 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_rows_text(tarn_iac_rows *rows, size_t
                                                      tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column,
                                                        int64_t value, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_rows_real(tarn_iac_rows *rows, size_t column,
+                                                     double value, tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column,
                                                      tarn_error *err);
 /* Makes a stream of them, and frees the builder. */

@@ -184,7 +184,8 @@ TARN_API TARN_CHECKED tarn_status tarn_order_batch(const tarn_order *order, uint
  */
 
 /* How many positions of the epoch are used up when every rank has taken n samples, or n
- * batches. */
+ * batches; a rank that has fewer has taken all of its own. Every rank gives the same
+ * answer. What TARN_RANKS_DROP leaves out is not used up. */
 TARN_API uint64_t tarn_order_used(const tarn_order *order, uint64_t n);
 TARN_API uint64_t tarn_order_used_batches(const tarn_order *order, uint64_t n);
 

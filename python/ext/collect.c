@@ -22,8 +22,7 @@ static int grow(void *items, size_t size, size_t count, size_t *capacity)
     return 0;
 }
 
-/* --- What is held ---------------------------------------------------------------------
- */
+/* --- What is held ------------------------------------------------------------------- */
 
 /* Takes the reference over, also on failure. */
 static int hold(tarnpy_batch *batch, PyObject *object)
@@ -88,8 +87,7 @@ const char *tarnpy_batch_text(tarnpy_batch *batch, PyObject *text, Py_ssize_t *o
     return utf8;
 }
 
-/* --- Names ----------------------------------------------------------------------------
- */
+/* --- Names -------------------------------------------------------------------------- */
 
 /* The last dotted part of a name. */
 static const char *extension(const char *name)
@@ -118,8 +116,7 @@ static bool is_number(const char *name)
     return false;
 }
 
-/* --- Values ---------------------------------------------------------------------------
- */
+/* --- Values ------------------------------------------------------------------------- */
 
 typedef struct target {
     tarnpy_state *state;
@@ -310,8 +307,7 @@ static int put_value(target *t, PyObject *value)
     return t->rules->flavour == TARNPY_WDS ? put_wds(t, value) : put_tarn(t, value);
 }
 
-/* --- Samples --------------------------------------------------------------------------
- */
+/* --- Samples ------------------------------------------------------------------------ */
 
 /* 1: the field is no member; -1 with an exception. */
 static int is_metadata(const tarnpy_rules *rules, const char *name, PyObject *value)

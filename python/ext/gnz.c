@@ -1,7 +1,378 @@
-/* gnz.c: array files (tarn/gnz.h) for tarn.gnz. */
-#include "tarnpy.h"
+/* gnz.c: array files, read. A file object is the handle itself: arrays that look into it
+ * reference it, so that closing is nothing but letting go of it, and no array ever points
+ * to nowhere. */
+#include "filespy.h"
+
+#include <string.h>
+
+typedef struct gnz_file {
+    PyObject_HEAD tarn_gnz *gnz;
+} gnz_file;
+
+/* The values of one array; the buffer protocol gives them as bytes in the order of the
+ * file. NumPy calls flush on what a memmap was made of. */
+typedef struct gnz_view {
+    PyObject_HEAD tarn_gnz_view view;
+    gnz_file *file;
+    tarn_gnz_mode mode;
+} gnz_view;
+
+static tarnpy_state *state_of(void *self)
+{
+    return tarnpy_type_state(Py_TYPE((PyObject *)self));
+}
+
+/* --- Views ------------------------------------------------------------------------- */
+
+static void view_dealloc(PyObject *self)
+{
+    gnz_view *v = (gnz_view *)self;
+    tarn_gnz_view_release(&v->view);
+    Py_XDECREF((PyObject *)v->file);
+    tarnpy_free(self);
+}
+
+static int view_getbuffer(PyObject *self, Py_buffer *out, int flags)
+{
+    static char nothing; /* so that an empty array, too, has an address */
+    gnz_view *v = (gnz_view *)self;
+    uint64_t bytes = tarn_array_bytes(&v->view.array);
+    void *data = bytes ? v->view.array.data : &nothing;
+    return PyBuffer_FillInfo(out, self, data, (Py_ssize_t)bytes, v->mode == TARN_GNZ_READ,
+                             flags);
+}
+
+static PyObject *view_flush(PyObject *self, PyObject *unused)
+{
+    gnz_view *v = (gnz_view *)self;
+    tarn_status status = TARN_OK;
+    tarn_error err;
+    if (v->mode == TARN_GNZ_WRITE)
+        TARNPY_UNLOCKED(status, tarn_gnz_flush(v->file->gnz, &err));
+    if (status != TARN_OK) return tarnpy_raise(state_of(self), &err);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef view_methods[] = {
+    {"flush", view_flush, METH_NOARGS,
+     "Wait until what was written in mode r+ is on the disk."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot view_slots[] = {{Py_tp_dealloc, view_dealloc},
+                                   {Py_bf_getbuffer, view_getbuffer},
+                                   {Py_tp_methods, view_methods},
+                                   {0, NULL}};
+static PyType_Spec view_spec = {"tarn._tarn._GnzView", sizeof(gnz_view), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                view_slots};
+
+static bool mode_named(const char *name, tarn_gnz_mode *out)
+{
+    static const char *const names[] = {"r", "r+", "c"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        *out = (tarn_gnz_mode)i;
+        return true;
+    }
+    PyErr_Format(PyExc_ValueError, "mode is 'r', 'r+' or 'c', not '%s'", name);
+    return false;
+}
+
+static gnz_view *view_new(gnz_file *f, PyObject *args)
+{
+    const char *name;
+    Py_ssize_t number;
+    tarn_error err;
+    tarn_status status;
+    tarn_gnz_mode mode;
+    if (!PyArg_ParseTuple(args, "ns", &number, &name) || !mode_named(name, &mode))
+        return NULL;
+    gnz_view *v = TARNPY_NEW(gnz_view, state_of(f)->gnz_view_type);
+    if (!v) return NULL;
+    TARNPY_UNLOCKED(status, tarn_gnz_get(f->gnz, (size_t)number, mode, &v->view, &err));
+    if (status != TARN_OK) {
+        memset(&v->view, 0, sizeof v->view);
+        Py_DECREF(v);
+        return (gnz_view *)tarnpy_raise_key(state_of(f), &err);
+    }
+    v->file = (gnz_file *)Py_NewRef((PyObject *)f);
+    v->mode = mode;
+    return v;
+}
+
+static PyObject *file_view(PyObject *self, PyObject *args)
+{
+    return (PyObject *)view_new((gnz_file *)self, args);
+}
+
+static PyObject *file_array(PyObject *self, PyObject *args)
+{
+    gnz_view *v = view_new((gnz_file *)self, args);
+    if (!v) return NULL;
+    PyObject *array = tarnpy_ndarray(state_of(self), &v->view.array,
+                                     v->mode != TARN_GNZ_READ, (PyObject *)v);
+    Py_DECREF(v);
+    return array;
+}
+
+/* --- What is in the file ----------------------------------------------------------- */
+
+static PyObject *entry_tuple(const tarn_gnz_info *info)
+{
+    char dtype[TARN_DTYPE_TEXT_MAX];
+    PyObject *shape = tarnpy_shape(info->shape, info->ndim);
+    PyObject *checksum =
+        info->has_checksum ? PyLong_FromUnsignedLong(info->checksum) : Py_NewRef(Py_None);
+    if (!shape || !checksum) {
+        Py_XDECREF(shape);
+        Py_XDECREF(checksum);
+        return NULL;
+    }
+    return Py_BuildValue("ssNKKsKN", info->name, tarn_dtype_text(info->dtype, dtype),
+                         shape, (unsigned long long)info->offset,
+                         (unsigned long long)info->bytes, info->fortran ? "F" : "C",
+                         (unsigned long long)info->reserved, checksum);
+}
+
+static PyObject *file_entries(PyObject *self, PyObject *unused)
+{
+    gnz_file *f = (gnz_file *)self;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < tarn_gnz_count(f->gnz); i++) {
+        tarn_gnz_info info;
+        tarn_error err;
+        PyObject *entry = tarn_gnz_info_get(f->gnz, i, &info, &err) == TARN_OK
+                              ? entry_tuple(&info)
+                              : tarnpy_raise(state_of(self), &err);
+        if (!entry || PyList_Append(list, entry) != 0) Py_CLEAR(list);
+        Py_XDECREF(entry);
+    }
+    return list;
+}
+
+static PyObject *file_metadata(PyObject *self, PyObject *unused)
+{
+    size_t length;
+    const char *text = tarn_gnz_metadata(((gnz_file *)self)->gnz, &length);
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, NULL);
+}
+
+static PyObject *file_sizes(PyObject *self, PyObject *unused)
+{
+    const tarn_gnz *gnz = ((gnz_file *)self)->gnz;
+    return Py_BuildValue("KKK", (unsigned long long)tarn_gnz_header_size(gnz),
+                         (unsigned long long)tarn_gnz_header_space(gnz),
+                         (unsigned long long)tarn_gnz_file_size(gnz));
+}
+
+static PyObject *file_find(PyObject *self, PyObject *name)
+{
+    size_t number;
+    tarn_error err;
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (!text) return NULL;
+    if (tarn_gnz_find(((gnz_file *)self)->gnz, text, &number, &err) != TARN_OK)
+        return tarnpy_raise_key(state_of(self), &err);
+    return PyLong_FromSize_t(number);
+}
+
+/* --- Values ------------------------------------------------------------------------ */
+
+static PyObject *file_read_into(PyObject *self, PyObject *args)
+{
+    gnz_file *f = (gnz_file *)self;
+    Py_ssize_t number;
+    unsigned long long first, rows;
+    Py_buffer to;
+    tarn_error err;
+    tarn_status status;
+    if (!PyArg_ParseTuple(args, "nKKw*", &number, &first, &rows, &to)) return NULL;
+    TARNPY_UNLOCKED(status, tarn_gnz_read(f->gnz, (size_t)number, first, rows, to.buf,
+                                          (size_t)to.len, &err));
+    PyBuffer_Release(&to);
+    if (status != TARN_OK) return tarnpy_raise_key(state_of(self), &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *file_advise(PyObject *self, PyObject *args)
+{
+    Py_ssize_t number;
+    unsigned long long first, rows;
+    int advice;
+    if (!PyArg_ParseTuple(args, "nKKi", &number, &first, &rows, &advice)) return NULL;
+    tarn_gnz_advise(((gnz_file *)self)->gnz, (size_t)number, first, rows,
+                    (tarn_gnz_advice)advice);
+    Py_RETURN_NONE;
+}
+
+static PyObject *bins_list(const tarn_gnz_stats *stats)
+{
+    PyObject *list = PyList_New(TARN_GNZ_BINS);
+    for (unsigned i = 0; list && i < TARN_GNZ_BINS; i++) {
+        PyObject *count = PyLong_FromUnsignedLongLong(stats->bins[i]);
+        if (!count || PyList_SetItem(list, i, count) != 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *file_stats(PyObject *self, PyObject *arg)
+{
+    gnz_file *f = (gnz_file *)self;
+    tarn_gnz_stats s;
+    tarn_error err;
+    tarn_status status;
+    size_t number = PyLong_AsSize_t(arg);
+    if (PyErr_Occurred()) return NULL;
+    TARNPY_UNLOCKED(status, tarn_gnz_stats_get(f->gnz, number, &s, &err));
+    if (status != TARN_OK) return tarnpy_raise_key(state_of(self), &err);
+    PyObject *bins = bins_list(&s);
+    if (!bins) return NULL;
+    return Py_BuildValue("KKKdddddN", (unsigned long long)s.count,
+                         (unsigned long long)s.nans, (unsigned long long)s.infinities,
+                         s.min, s.max, s.mean, s.low, s.high, bins);
+}
+
+/* The numbers of the arrays whose rows are samples, and how many samples there are. */
+static PyObject *file_samples(PyObject *self, PyObject *names)
+{
+    tarn_gnz *gnz = ((gnz_file *)self)->gnz;
+    tarnpy_strings wanted;
+    tarn_error err;
+    uint64_t samples = 0;
+    size_t n_fields = 0;
+    if (tarnpy_strings_get(names, &wanted) != 0) return NULL;
+    size_t room = wanted.items ? wanted.count : tarn_gnz_count(gnz);
+    size_t *fields = PyMem_Calloc(room + 1, sizeof *fields);
+    if (!fields) {
+        tarnpy_strings_free(&wanted);
+        return PyErr_NoMemory();
+    }
+    tarn_status status = tarn_gnz_samples(gnz, wanted.items, wanted.count, fields,
+                                          &n_fields, &samples, &err);
+    tarnpy_strings_free(&wanted);
+    PyObject *list = status == TARN_OK ? PyList_New(0) : NULL;
+    if (status != TARN_OK) tarnpy_raise_key(state_of(self), &err);
+    for (size_t i = 0; list && i < n_fields; i++) {
+        PyObject *number = PyLong_FromSize_t(fields[i]);
+        if (!number || PyList_Append(list, number) != 0) Py_CLEAR(list);
+        Py_XDECREF(number);
+    }
+    PyMem_Free(fields);
+    return list ? Py_BuildValue("NK", list, (unsigned long long)samples) : NULL;
+}
+
+/* --- The file ---------------------------------------------------------------------- */
+
+static void file_dealloc(PyObject *self)
+{
+    tarn_gnz_close(((gnz_file *)self)->gnz);
+    tarnpy_free(self);
+}
+
+static PyMethodDef file_methods[] = {
+    {"view", file_view, METH_VARARGS, "view(number, mode): the values as bytes"},
+    {"array", file_array, METH_VARARGS, "array(number, mode): a NumPy array"},
+    {"entries", file_entries, METH_NOARGS,
+     "(name, dtype, shape, offset, bytes, order, reserved, checksum) of each array"},
+    {"metadata", file_metadata, METH_NOARGS, "the metadata as JSON"},
+    {"sizes", file_sizes, METH_NOARGS, "(of the header, room for it, of the file)"},
+    {"find", file_find, METH_O, "the number of an array"},
+    {"read_into", file_read_into, METH_VARARGS,
+     "read_into(number, first, rows, buffer): rows, copied without a map"},
+    {"advise", file_advise, METH_VARARGS, "advise(number, first, rows, advice)"},
+    {"stats", file_stats, METH_O,
+     "(count, nans, infinities, min, max, mean, low, high, bins) of an array"},
+    {"samples", file_samples, METH_O, "samples(names): ([number], samples)"},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot file_slots[] = {
+    {Py_tp_dealloc, file_dealloc}, {Py_tp_methods, file_methods}, {0, NULL}};
+static PyType_Spec file_spec = {"tarn._tarn.GnzFile", sizeof(gnz_file), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                file_slots};
+
+static PyObject *gnz_open(PyObject *module, PyObject *args)
+{
+    tarnpy_state *state = tarnpy_module_state(module);
+    tarn_gnz_options options = TARN_GNZ_OPTIONS_INIT;
+    PyObject *path;
+    int mapped;
+    tarn_error err;
+    tarn_status status;
+    if (!PyArg_ParseTuple(args, "O&p", tarnpy_path, &path, &mapped)) return NULL;
+    options.io = mapped ? TARN_IO_AUTO : TARN_IO_READ;
+    gnz_file *f = TARNPY_NEW(gnz_file, state->gnz_file_type);
+    if (!f) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    const char *name = PyBytes_AsString(path);
+    TARNPY_UNLOCKED(status, tarn_gnz_open(name, &options, &f->gnz, &err));
+    if (status != TARN_OK) {
+        f->gnz = NULL;
+        Py_CLEAR(f);
+        tarnpy_raise_open(state, path, &err);
+    }
+    Py_DECREF(path);
+    return (PyObject *)f;
+}
+
+typedef struct verification {
+    const char *name;
+    tarn_gnz_verify_options options;
+    tarn_gnz_report report;
+    tarn_status status;
+    tarn_error err;
+} verification;
+
+static void do_verify(void *context)
+{
+    verification *v = context;
+    v->status = tarn_gnz_verify(v->name, &v->options, &v->report, &v->err);
+}
+
+static PyObject *gnz_verify(PyObject *module, PyObject *args)
+{
+    verification v = {.options = TARN_GNZ_VERIFY_OPTIONS_INIT};
+    PyObject *path;
+    tarnpy_problems problems = {0};
+    atomic_bool stop = false;
+    int repair;
+    if (!PyArg_ParseTuple(args, "O&p", tarnpy_path, &path, &repair)) return NULL;
+    v.name = PyBytes_AsString(path);
+    v.options.repair = repair;
+    v.options.problem = tarnpy_problems_add;
+    v.options.problem_context = &problems;
+    v.options.progress = tarnpy_stopped;
+    v.options.progress_context = &stop;
+    tarnpy_run(do_verify, &v, &stop);
+    PyObject *list = tarnpy_problems_list(&problems);
+    if (v.status != TARN_OK && !PyErr_Occurred())
+        tarnpy_raise_open(tarnpy_module_state(module), path, &v.err);
+    Py_DECREF(path);
+    if (PyErr_Occurred()) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    const tarn_gnz_report *r = &v.report;
+    return Py_BuildValue("KKKKKN", (unsigned long long)r->arrays,
+                         (unsigned long long)r->bytes, (unsigned long long)r->checksummed,
+                         (unsigned long long)r->problems, (unsigned long long)r->repairs,
+                         list);
+}
+
+static PyMethodDef functions[] = {
+    {"gnz_open", gnz_open, METH_VARARGS, "gnz_open(path, mapped)"},
+    {"gnz_verify", gnz_verify, METH_VARARGS,
+     "gnz_verify(path, repair): (arrays, bytes, checksummed, problems, repairs, [text])"},
+    {NULL, NULL, 0, NULL}};
 
 int tarnpy_add_gnz(PyObject *module)
 {
-    return 0;
+    tarnpy_state *state = tarnpy_module_state(module);
+    if (tarnpy_add_type(module, &view_spec, &state->gnz_view_type) != 0 ||
+        tarnpy_add_type(module, &file_spec, &state->gnz_file_type) != 0 ||
+        PyModule_AddFunctions(module, functions) != 0)
+        return -1;
+    return tarnpy_add_gnz_writer(module);
 }

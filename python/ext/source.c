@@ -19,8 +19,7 @@ static int enter(tarnpy_lock *lock, void *const *handle)
     return -1;
 }
 
-/* --- Sources --------------------------------------------------------------------------
- */
+/* --- Sources ------------------------------------------------------------------------ */
 
 static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -122,8 +121,7 @@ static PyType_Spec source_spec = {
     .slots = source_slots,
 };
 
-/* --- Sinks ----------------------------------------------------------------------------
- */
+/* --- Sinks -------------------------------------------------------------------------- */
 
 typedef struct sink {
     PyObject_HEAD tarnpy_state *state;
@@ -249,8 +247,7 @@ static PyType_Spec sink_spec = {
     .slots = sink_slots,
 };
 
-/* --- Lists of URLs --------------------------------------------------------------------
- */
+/* --- Lists of URLs ------------------------------------------------------------------ */
 
 PyDoc_STRVAR(expand_doc,
              "expand_urls(text)\n--\n\nThe URLs that a list with braces, \"::\" "

@@ -265,8 +265,7 @@ static PyType_Spec samples_spec = {
     .slots = samples_slots,
 };
 
-/* --- Members --------------------------------------------------------------------------
- */
+/* --- Members ------------------------------------------------------------------------ */
 
 typedef struct members {
     PyObject_HEAD tarnpy_state *state;

@@ -42,11 +42,15 @@ typedef struct tarnpy_state {
     PyTypeObject *loaded_type;
 
     /* gnz.c */
-    PyTypeObject *gnz_reader_type;
+    PyTypeObject *gnz_file_type;
+    PyTypeObject *gnz_view_type;
     PyTypeObject *gnz_writer_type;
 
     /* iac.c */
     PyTypeObject *pack_type;
+    PyTypeObject *pack_handle_type;
+    PyTypeObject *pack_batch_type;
+    PyTypeObject *pack_table_type;
     PyTypeObject *pack_writer_type;
 
     /* write.c */

@@ -21,8 +21,7 @@ tarn_source_calls tarnpy_file_source(tarnpy_file *file);
 tarn_sink_calls tarnpy_file_sink(tarnpy_file *file);
 void tarnpy_file_clear(tarnpy_file *file);
 
-/* --- Samples from dicts (collect.c) ---------------------------------------------------
- */
+/* --- Samples from dicts (collect.c) ------------------------------------------------- */
 
 /* How values become bytes. */
 typedef enum tarnpy_flavour {
@@ -69,8 +68,7 @@ void tarnpy_batch_free(tarnpy_batch *batch);
  * alive is put into the batch. NULL with an exception. */
 const char *tarnpy_batch_text(tarnpy_batch *batch, PyObject *text, Py_ssize_t *out_size);
 
-/* --- Locks (write.c) ------------------------------------------------------------------
- */
+/* --- Locks (write_open.c) ----------------------------------------------------------- */
 
 /* Handles of the library belong to one thread at a time. A thread that has one already,
  * and comes back by a callback, gets RuntimeError. */
@@ -83,5 +81,43 @@ int tarnpy_lock_init(tarnpy_lock *lock);
 int tarnpy_lock_take(tarnpy_lock *lock);
 void tarnpy_lock_give(tarnpy_lock *lock);
 void tarnpy_lock_free(tarnpy_lock *lock);
+
+/* --- Writers (write.c, write_open.c) ------------------------------------------------ */
+
+typedef enum tarnpy_writer_kind {
+    TARNPY_TAR = 0,
+    TARNPY_SHARDS = 1,
+    TARNPY_FOLD = 2
+} tarnpy_writer_kind;
+
+typedef struct tarnpy_writer {
+    PyObject_HEAD tarnpy_state *state; /* its type keeps the module alive */
+    tarnpy_writer_kind kind;
+    bool open;
+    bool silent; /* write says nothing */
+    union {
+        tarn_tar_writer *tar;
+        tarn_shard_writer *shards;
+        tarn_fold_writer *fold;
+    } is;
+    tarnpy_lock lock;
+    pid_t pid;
+    tarnpy_rules rules;
+    tarnpy_batch batch;
+    tarnpy_file file;
+    tarn_sink_calls calls;
+    PyObject *encoder;  /* called with each sample first; NULL: none */
+    PyObject *hook;     /* called with name, samples and bytes of each finished shard */
+    PyObject *progress; /* called with samples and payload now and then */
+    double told_at;
+    unsigned untold; /* samples since the clock was looked at */
+    tarn_written written;
+    uint64_t in_shard, payload_in_shard; /* samples and bytes of fields since the last */
+} tarnpy_writer;
+
+PyObject *tarnpy_writer_open(PyObject *self, PyObject *args, PyObject *kwargs);
+
+/* Seconds on a clock that never goes back, to a few milliseconds. */
+double tarnpy_now(void);
 
 #endif

@@ -1,6 +1,27 @@
 """tarn keeps training data on disk and feeds it to training.
 
-Tar shards with an index, array files (.gnz) and record packs (.iac), all behind one interface.
+Tar shards with an index, array files (.gnz) and record packs (.iac), all behind one interface:
+
+>>> import tarn
+>>> ds = tarn.open("birds", fields=["txt", "cls"])
+>>> ds[0]
+{'__key__': 'auk', 'txt': 'An auk.', 'cls': 0}
+>>> for batch in ds.loader(batch_size=2, shuffle=True, seed=7):
+...     print(batch["__key__"], batch["cls"])
+['kiwi', 'auk'] [2 0]
+['jay', 'owl'] [1 3]
+
+open            a dataset: samples by position and key, filters, orders, batches
+mix             several datasets as one
+Dataset         what both give; see help(tarn.Dataset)
+Loader          batches made ahead by native threads: Dataset.loader
+DatasetWriter   writes a dataset; ShardWriter and TarWriter write shards and one archive
+open_source     bytes by URL, as a file
+Error           what is raised; subclasses are also KeyError, FileNotFoundError, ValueError ...
+tarn.torch      for several processes with torch
+tarn.wds        the names of webdataset; tarn.itar, tarn.gnz, tarn.iac those of others
+
+`python -m tarn` is the command.
 """
 
 from __future__ import annotations
@@ -30,8 +51,9 @@ if TYPE_CHECKING:
     from .source import expand_urls, gopen, open_source
     from .write import DatasetWriter, ShardWriter, TarWriter, Written
 
-__all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order", "ShardWriter",
-           "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix", "open", "open_source"]
+__all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order",
+           "ShardWriter", "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix", "open",
+           "open_source"]
 
 
 def __getattr__(name: str) -> object:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
 
@@ -277,6 +277,28 @@ class DatasetWriter(_Writer):
 
     def __contains__(self, key: str) -> bool:
         return self._has(key)
+
+    def adopt(self, dataset: Target, shards: Iterable[int] | None = None, *,
+              copy: bool = False) -> None:
+        """Takes whole shards of another fold ("folder:fold"), by number, as the next ones.
+
+        They are linked, or with `copy` copied; no payload is rewritten. FileExistsError if a
+        key is there already; after an error nothing of the call is left.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for fold in "ab":
+        ...         with DatasetWriter(folder, fold) as out:
+        ...             size = out.write({"__key__": "of " + fold, "cls": 1})
+        ...     with DatasetWriter(folder, "both") as out:
+        ...         out.adopt(folder + ":a")
+        ...         out.adopt(folder + ":b", [0])
+        ...         print("of a" in out, "of b" in out)
+        True True
+        """
+        numbers = [] if shards is None else [int(number) for number in shards]
+        if shards is None or numbers:
+            self._adopt(dataset, numbers, copy)
 
     def suspend(self) -> None:
         """Stops, and keeps the finished shards for `resume`."""

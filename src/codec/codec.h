@@ -118,22 +118,47 @@ tarn_image_format tarn__image_format(const void *data, size_t size);
 /* Each head fills in all of the info. An into writes 8-bit samples to out, whose members
  * are all set: width and height are the image's, for JPEG or a scaled size of it;
  * channels are 1, 3 or 4 for JPEG, 3 or 4 for WebP, the info's for PPM, and for PNG what
- * tarn__png_channels says. The rows of PNG and PPM lie one after the other. */
-void *tarn__jpeg_new(void); /* NULL when memory is short */
-void tarn__jpeg_free(void *handle);
-TARN_CHECKED tarn_status tarn__jpeg_head(void *handle, const void *data, size_t size,
+ * tarn__png_channels says. The rows of PPM lie one after the other. */
+typedef struct tarn__jpeg tarn__jpeg;
+tarn__jpeg *tarn__jpeg_new(void); /* NULL when memory is short */
+void tarn__jpeg_free(tarn__jpeg *jpeg);
+/* Good for one into or one part, with the same data still there. */
+TARN_CHECKED tarn_status tarn__jpeg_head(tarn__jpeg *jpeg, const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__jpeg_into(void *handle, const void *data, size_t size,
-                                         const tarn_image *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jpeg_into(tarn__jpeg *jpeg, const tarn_image *out,
+                                         tarn_error *err);
 
-/* *out_png is good for one tarn__png_into and to be closed. */
-TARN_CHECKED tarn_status tarn__png_open(const void *data, size_t size, void **out_png,
+/* Columns [left, right) of rows [top, bottom). */
+typedef struct tarn__area {
+    uint32_t left, top, right, bottom;
+} tarn__area;
+
+/* A side at 1/by, as JPEGs are decoded. */
+static inline uint32_t tarn__reduced(uint32_t side, uint32_t by)
+{
+    return side / by + (side % by != 0);
+}
+
+/* A part of the image at 1/by, the same pixels as in the whole. It may get some more
+ * columns on either side; then rows are written to out, as wide, which has room for one
+ * more. */
+TARN_CHECKED tarn_status tarn__jpeg_begin_part(tarn__jpeg *jpeg, unsigned channels,
+                                               uint32_t by, tarn__area *area,
+                                               tarn_error *err);
+TARN_CHECKED tarn_status tarn__jpeg_read_part(tarn__jpeg *jpeg, const tarn__area *area,
+                                              const tarn_image *out, tarn_error *err);
+
+/* Keeps what it needs between images. A head is good for one into, with the same data
+ * still there; buffer sizes are at most max_size. */
+typedef struct tarn__png tarn__png;
+tarn__png *tarn__png_new(void); /* NULL when memory is short */
+void tarn__png_free(tarn__png *png);
+TARN_CHECKED tarn_status tarn__png_head(tarn__png *png, const void *data, size_t size,
                                         tarn_image_info *out, tarn_error *err);
-void tarn__png_close(void *png);
 /* What it can give on the way to 1, 3 or 4 channels. */
-unsigned tarn__png_channels(void *png, unsigned wanted);
-TARN_CHECKED tarn_status tarn__png_into(void *png, const tarn_image *out,
-                                        tarn_error *err);
+unsigned tarn__png_channels(const tarn__png *png, unsigned wanted);
+TARN_CHECKED tarn_status tarn__png_into(tarn__png *png, const tarn_image *out,
+                                        uint64_t max_size, tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__webp_head(const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
@@ -169,6 +194,12 @@ TARN_CHECKED tarn_status tarn__deflate_add(const void *data, size_t size, tarn_b
                                            tarn_error *err);
 /* Fills out exactly. */
 TARN_CHECKED tarn_status tarn__inflate_into(const void *data, size_t size, void *out,
+                                            size_t out_size, tarn_error *err);
+/* With zlib's header and checksum. */
+TARN_CHECKED tarn_status tarn__zlib_add(const void *data, size_t size, int level,
+                                        tarn_bytes *out, tarn_error *err);
+/* Fills out and looks no further. */
+TARN_CHECKED tarn_status tarn__unzlib_begin(const void *data, size_t size, void *out,
                                             size_t out_size, tarn_error *err);
 
 /* --- NumPy ---------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "codec/codec.h"
 
 #define RAW_WINDOW      (-15)
+#define ZLIB_WINDOW     15
 #define GZIP_WINDOW     31
 #define ZSTD_WINDOW_MAX 27    /* log2; what the zstd program takes without being asked */
 #define FIRST_STEP      4096u /* room for what is expanded, to begin with */
@@ -67,28 +68,52 @@ tarn_status tarn__deflate_add(const void *data, size_t size, tarn_bytes *out,
     return deflate_add(data, size, Z_DEFAULT_COMPRESSION, RAW_WINDOW, out, err);
 }
 
-tarn_status tarn__inflate_into(const void *data, size_t size, void *out, size_t out_size,
-                               tarn_error *err)
+tarn_status tarn__zlib_add(const void *data, size_t size, int level, tarn_bytes *out,
+                           tarn_error *err)
+{
+    return deflate_add(data, size, level, ZLIB_WINDOW, out, err);
+}
+
+/* *out_left: of the input. */
+static tarn_status fill(const void *data, size_t size, int window, void *out,
+                        size_t out_size, size_t *out_left, tarn_error *err)
 {
     z_stream z = {0};
-    int code = inflateInit2(&z, RAW_WINDOW);
+    int code = inflateInit2(&z, window);
     if (code != Z_OK) return zlib_failed(err, code, "cannot expand");
-    size_t in_left = size, out_left = out_size;
+    size_t in_left = size, room = out_size;
     z.next_in = (Bytef *)(uintptr_t)data;
     z.next_out = out;
     do {
-        uInt in = piece(in_left), give = piece(out_left);
+        uInt in = piece(in_left), give = piece(room);
         z.avail_in = in;
         z.avail_out = give;
         code = inflate(&z, Z_NO_FLUSH);
         in_left -= in - z.avail_in;
-        out_left -= give - z.avail_out;
-    } while (code == Z_OK && (in_left || out_left));
+        room -= give - z.avail_out;
+    } while (code == Z_OK && (in_left || room));
     inflateEnd(&z);
-    if (code != Z_STREAM_END || in_left || out_left)
-        return zlib_failed(err, code,
-                           "deflated data do not have the size that is stated");
+    *out_left = code == Z_STREAM_END ? in_left : in_left + 1;
+    if (room) return zlib_failed(err, code, "deflated data are damaged or too short");
     return TARN_OK;
+}
+
+tarn_status tarn__inflate_into(const void *data, size_t size, void *out, size_t out_size,
+                               tarn_error *err)
+{
+    size_t left;
+    TARN_TRY(fill(data, size, RAW_WINDOW, out, out_size, &left, err));
+    if (left)
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "deflated data do not have the size that is stated");
+    return TARN_OK;
+}
+
+tarn_status tarn__unzlib_begin(const void *data, size_t size, void *out, size_t out_size,
+                               tarn_error *err)
+{
+    size_t left;
+    return fill(data, size, ZLIB_WINDOW, out, out_size, &left, err);
 }
 
 /* --- Expanding into bytes that grow --------------------------------------------- */

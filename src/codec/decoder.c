@@ -1,5 +1,5 @@
-/* A decoder for images that is used again and again: it keeps TurboJPEG's handle and the
- * memory of pixels, and decodes into the caller's memory. The formats are in files of
+/* A decoder for images that is used again and again: it keeps the formats' decoders and
+ * the memory of pixels, and decodes into the caller's memory. The formats are in files of
  * their own; this one chooses, checks limits and makes the channels that were asked for.
  */
 #include <stdlib.h>
@@ -50,13 +50,16 @@ tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
     tarn_image_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder) return tarn__fail_memory(err);
     decoder->jpeg = tarn__jpeg_new();
-    if (!decoder->jpeg) {
-        free(decoder);
+    decoder->png = tarn__png_new();
+    if (!decoder->jpeg || !decoder->png) {
+        tarn_image_decoder_free(decoder);
         return tarn__fail_memory(err);
     }
     decoder->max_pixels = o.max_pixels;
     decoder->max_size = o.max_size;
-    decoder->resizer.plain = !tarn__avx2_there();
+    decoder->resizer.loops = tarn__vnni_there()   ? TARN__LOOPS_VNNI
+                             : tarn__avx2_there() ? TARN__LOOPS_AVX2
+                                                  : TARN__LOOPS_PLAIN;
     *out = decoder;
     return TARN_OK;
 }
@@ -64,8 +67,8 @@ tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
 void tarn_image_decoder_free(tarn_image_decoder *decoder)
 {
     if (!decoder) return;
-    tarn__image_close(decoder);
     tarn__jpeg_free(decoder->jpeg);
+    tarn__png_free(decoder->png);
     tarn__scratch_release(&decoder->pixels);
     tarn__scratch_release(&decoder->raw);
     tarn__resizer_release(&decoder->resizer);
@@ -83,7 +86,7 @@ static tarn_status read_head(tarn_image_decoder *decoder, const void *data, size
     case TARN_IMAGE_JPEG:
         return tarn__jpeg_head(decoder->jpeg, data, size, out, err);
     case TARN_IMAGE_PNG:
-        return tarn__png_open(data, size, &decoder->png, out, err);
+        return tarn__png_head(decoder->png, data, size, out, err);
     case TARN_IMAGE_WEBP:
         return tarn__webp_head(data, size, out, err);
     case TARN_IMAGE_PPM:
@@ -105,12 +108,6 @@ tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size
     return TARN_OK;
 }
 
-void tarn__image_close(tarn_image_decoder *decoder)
-{
-    tarn__png_close(decoder->png);
-    decoder->png = NULL;
-}
-
 tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size_t size,
                              tarn_image_info *out, tarn_error *err)
 {
@@ -118,7 +115,6 @@ tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size
     tarn_image_info info;
     tarn_status status = read_head(decoder, data, size, &info, err);
     if (status == TARN_OK) *out = info;
-    tarn__image_close(decoder);
     return status;
 }
 
@@ -147,9 +143,9 @@ static tarn_status into(tarn_image_decoder *decoder, const void *data, size_t si
 {
     switch (info->format) {
     case TARN_IMAGE_JPEG:
-        return tarn__jpeg_into(decoder->jpeg, data, size, out, err);
+        return tarn__jpeg_into(decoder->jpeg, out, err);
     case TARN_IMAGE_PNG:
-        return tarn__png_into(decoder->png, out, err);
+        return tarn__png_into(decoder->png, out, decoder->max_size, err);
     case TARN_IMAGE_WEBP:
         return tarn__webp_into(data, size, out, err);
     case TARN_IMAGE_PPM:
@@ -162,7 +158,7 @@ tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size
                              const tarn_image_info *info, const tarn_image *out,
                              tarn_error *err)
 {
-    bool any_stride = info->format == TARN_IMAGE_JPEG || info->format == TARN_IMAGE_WEBP;
+    bool any_stride = info->format != TARN_IMAGE_PPM;
     tarn_image raw = *out;
     raw.channels = channels_on_the_way(decoder, info, out->channels);
     raw.stride = (size_t)raw.width * raw.channels;
@@ -189,6 +185,41 @@ tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data, size
     return tarn__image_into(decoder, data, size, info, out, err);
 }
 
+static tarn_status keep_jpeg_part(tarn_image_decoder *decoder, uint32_t by,
+                                  const tarn__area *area, tarn_image *out,
+                                  tarn_error *err)
+{
+    tarn__area given = *area;
+    TARN_TRY(tarn__jpeg_begin_part(decoder->jpeg, out->channels, by, &given, err));
+    out->stride = (size_t)(given.right - given.left) * out->channels;
+    TARN_TRY(tarn__scratch_need(&decoder->pixels,
+                                (uint64_t)out->stride * (out->height + UINT64_C(1)),
+                                decoder->max_size, err));
+    out->data = decoder->pixels.data;
+    TARN_TRY(tarn__jpeg_read_part(decoder->jpeg, &given, out, err));
+    out->data += (size_t)(area->left - given.left) * out->channels;
+    return TARN_OK;
+}
+
+tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
+                                  size_t size, const tarn_image_info *info, uint32_t by,
+                                  const tarn__area *area, tarn_image *out,
+                                  tarn_error *err)
+{
+    tarn_image all = {.width = tarn__reduced(info->width, by),
+                      .height = tarn__reduced(info->height, by),
+                      .channels = out->channels};
+    out->width = area->right - area->left;
+    out->height = area->bottom - area->top;
+    bool is_part = out->width < all.width || out->height < all.height;
+    if (info->format == TARN_IMAGE_JPEG && is_part)
+        return keep_jpeg_part(decoder, by, area, out, err);
+    TARN_TRY(tarn__image_keep(decoder, data, size, info, &all, err));
+    out->stride = all.stride;
+    out->data = all.data + area->top * all.stride + (size_t)area->left * all.channels;
+    return TARN_OK;
+}
+
 /* The smallest size of a JPEG that is large enough; 1/2, 1/4 and 1/8 are those that cost
  * less than the whole. */
 static void reduce(const tarn_image_info *info, const tarn_image_decode_options *o,
@@ -198,8 +229,8 @@ static void reduce(const tarn_image_info *info, const tarn_image_decode_options 
     out->height = info->height;
     if (info->format != TARN_IMAGE_JPEG || (!o->least_width && !o->least_height)) return;
     for (uint32_t by = 2; by <= 8; by *= 2) {
-        uint32_t width = (info->width + by - 1) / by;
-        uint32_t height = (info->height + by - 1) / by;
+        uint32_t width = tarn__reduced(info->width, by);
+        uint32_t height = tarn__reduced(info->height, by);
         if (width < o->least_width || height < o->least_height) return;
         out->width = width;
         out->height = height;
@@ -239,7 +270,5 @@ tarn_status tarn_image_decode(tarn_image_decoder *decoder, const void *data, siz
                   err);
     if (o.channels == 2 || o.channels > 4)
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
-    tarn_status status = decode(decoder, data, size, &o, out, capacity, err);
-    tarn__image_close(decoder);
-    return status;
+    return decode(decoder, data, size, &o, out, capacity, err);
 }

@@ -18,10 +18,10 @@ enum { TRIES = 10, DRAW_PART = 0, DRAW_FLIP = 1 };
 
 struct tarn_image_plan {
     tarn_image_steps steps;
-    size_t size;           /* bytes of a result */
-    float single[4][256];  /* what each sample becomes */
-    uint16_t half[4][256]; /* the same in half precision */
-    bool vector;           /* tarn__planes_avx2 gives exactly that, too */
+    size_t size;               /* bytes of a result */
+    float single[4][256];      /* what each sample becomes */
+    uint16_t half[4][256];     /* the same in half precision */
+    tarn__planes_call *planes; /* gives exactly that, too, or NULL */
 };
 
 /* --- Plans ---------------------------------------------------------------------- */
@@ -86,19 +86,20 @@ static void make_tables(tarn_image_plan *plan)
         }
 }
 
-/* Whether the vector loop may be used: it is tried on every sample there is. */
-static bool can_use_vector(const tarn_image_plan *plan)
+/* The vector loop, if it may be used: it is tried on every sample there is. */
+static tarn__planes_call *choose_planes(const tarn_image_plan *plan)
 {
     const tarn_image_steps *s = &plan->steps;
+    tarn__planes_call *call = tarn__vnni_there() ? tarn__planes_vnni : tarn__planes_avx2;
     unsigned char row[256 * 3];
     float planes[3][256];
     if (!tarn__avx2_there() || s->channels != 3 || s->type != TARN_IMAGE_F32 ||
         s->layout != TARN_IMAGE_CHW)
-        return false;
+        return NULL;
     for (size_t i = 0; i < sizeof row; i++)
         row[i] = (unsigned char)(i / 3);
-    tarn__planes_avx2(row, 256, false, s->mean, s->std, planes[0], 256);
-    return !memcmp(planes, plan->single, sizeof planes);
+    call(row, 256, false, s->mean, s->std, planes[0], 256);
+    return memcmp(planes, plan->single, sizeof planes) ? NULL : call;
 }
 
 static size_t type_size(tarn_image_type type)
@@ -117,7 +118,7 @@ tarn_status tarn_image_plan_new(const tarn_image_steps *steps, tarn_image_plan *
     plan->steps = s;
     plan->size = (size_t)s.width * s.height * s.channels * type_size(s.type);
     make_tables(plan);
-    plan->vector = can_use_vector(plan);
+    plan->planes = choose_planes(plan);
     *out = plan;
     return TARN_OK;
 }
@@ -295,10 +296,10 @@ static void put_row(void *context, uint32_t y, const unsigned char *row)
     const target *t = context;
     const tarn_image_steps *s = &t->plan->steps;
     size_t bytes = (size_t)s->width * s->channels, done = 0;
-    if (t->plan->vector)
-        done = tarn__planes_avx2(row, s->width, t->flip, s->mean, s->std,
-                                 (float *)t->out + (size_t)y * s->width,
-                                 (size_t)s->width * s->height);
+    if (t->plan->planes)
+        done = t->plan->planes(row, s->width, t->flip, s->mean, s->std,
+                               (float *)t->out + (size_t)y * s->width,
+                               (size_t)s->width * s->height);
     if (s->type == TARN_IMAGE_F32)
         put_float(t, y, row, done);
     else if (s->type == TARN_IMAGE_F16)
@@ -325,20 +326,37 @@ static uint32_t reduction(const tarn_image_steps *s, const tarn_image_info *info
 
 /* The part as an image of its own, and the box in it that is exactly the part: a decoded
  * pixel stands for by x by of the whole. */
-static void cut(const tarn_image *image, const tarn_image_choice *choice, uint32_t by,
+static void cut(const tarn_image_choice *choice, uint32_t by, tarn__area *out,
                 tarn__resize_job *job)
 {
-    uint32_t left = choice->left / by, top = choice->top / by;
-    uint32_t right = (choice->left + choice->width + by - 1) / by;
-    uint32_t bottom = (choice->top + choice->height + by - 1) / by;
-    job->from = *image;
-    job->from.data += top * image->stride + (size_t)left * image->channels;
-    job->from.width = right - left;
-    job->from.height = bottom - top;
-    job->box[0] = (float)choice->left / (float)by - (float)left;
-    job->box[1] = (float)choice->top / (float)by - (float)top;
-    job->box[2] = (float)(choice->left + choice->width) / (float)by - (float)left;
-    job->box[3] = (float)(choice->top + choice->height) / (float)by - (float)top;
+    *out = (tarn__area){choice->left / by, choice->top / by,
+                        tarn__reduced(choice->left + choice->width, by),
+                        tarn__reduced(choice->top + choice->height, by)};
+    job->from.width = out->right - out->left;
+    job->from.height = out->bottom - out->top;
+    job->box[0] = (float)choice->left / (float)by - (float)out->left;
+    job->box[1] = (float)choice->top / (float)by - (float)out->top;
+    job->box[2] = (float)(choice->left + choice->width) / (float)by - (float)out->left;
+    job->box[3] = (float)(choice->top + choice->height) / (float)by - (float)out->top;
+}
+
+/* Decodes what the job needs of the part. */
+static tarn_status decode_part(tarn_image_decoder *decoder, const void *data, size_t size,
+                               const tarn_image_info *info, uint32_t by,
+                               const tarn__area *part, tarn__resize_job *job,
+                               tarn_error *err)
+{
+    tarn__area area;
+    tarn_image image = {.channels = job->from.channels};
+    TARN_TRY(tarn__resize_needs(job, &area, err));
+    job->skip_x = area.left;
+    job->skip_y = area.top;
+    area = (tarn__area){part->left + area.left, part->top + area.top,
+                        part->left + area.right, part->top + area.bottom};
+    TARN_TRY(tarn__image_keep_part(decoder, data, size, info, by, &area, &image, err));
+    job->from.data = image.data;
+    job->from.stride = image.stride;
+    return TARN_OK;
 }
 
 /* An image that is its own result is decoded where it belongs. */
@@ -350,15 +368,15 @@ static bool is_plain(const tarn_image_steps *s, const tarn_image_info *info,
            choice->width == s->width && choice->height == s->height;
 }
 
-static tarn_status run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
-                       const void *data, size_t size, const tarn_image_draw *draw,
-                       void *out, tarn_error *err)
+tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
+                           const void *data, size_t size, tarn_image_draw draw, void *out,
+                           tarn_error *err)
 {
     const tarn_image_steps *s = &plan->steps;
     tarn_image_info info;
     tarn_image_choice choice;
     TARN_TRY(tarn__image_open(decoder, data, size, &info, err));
-    TARN_TRY(tarn_image_choose(plan, info.width, info.height, *draw, &choice, err));
+    TARN_TRY(tarn_image_choose(plan, info.width, info.height, draw, &choice, err));
     target t = {plan, out, choice.flip};
     tarn__resize_job job = {.take = put_row, .context = &t};
     TARN_TRY(set_target(s, &choice, &job, err));
@@ -368,20 +386,10 @@ static tarn_status run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
                             (size_t)s->width * s->channels};
         return tarn__image_into(decoder, data, size, &info, &place, err);
     }
+    tarn__area part;
     uint32_t by = reduction(s, &info, &choice, &job);
-    tarn_image image = {.width = (info.width + by - 1) / by,
-                        .height = (info.height + by - 1) / by,
-                        .channels = s->channels};
-    TARN_TRY(tarn__image_keep(decoder, data, size, &info, &image, err));
-    cut(&image, &choice, by, &job);
+    job.from.channels = s->channels;
+    cut(&choice, by, &part, &job);
+    TARN_TRY(decode_part(decoder, data, size, &info, by, &part, &job, err));
     return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
-}
-
-tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
-                           const void *data, size_t size, tarn_image_draw draw, void *out,
-                           tarn_error *err)
-{
-    tarn_status status = run(decoder, plan, data, size, &draw, out, err);
-    tarn__image_close(decoder);
-    return status;
 }

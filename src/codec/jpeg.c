@@ -1,144 +1,278 @@
-/* JPEG by libjpeg-turbo's own interface, which reports errors without long jumps. */
-#include <string.h>
+/* JPEG read by libjpeg-turbo's classic interface, which can leave out what lies around a
+ * part. Its errors jump: every call that may do so is made under guard(). */
+#include "codec/jpeg.h"
 
-#include <turbojpeg.h>
+#include <stdlib.h>
+
+#include <jerror.h>
 
 #include "base/error.h"
 #include "codec/codec.h"
+#include "codec/pixels.h"
 
-#define LARGEST_SIDE 65500u
+enum {
+    MOST_SCANS = 500, /* of a progressive image; cameras and programs make about ten */
+    ROWS = 16,        /* read at once, at most */
+    MARGIN = 2
+}; /* columns beside a part that its own depend on */
 
-static tarn_status failed(tarn_error *err, tjhandle handle)
+struct tarn__jpeg {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_progress_mgr progress;
+    tarn__jpeg_errors errors;
+    tarn__jpeg_memory *memory;
+};
+
+/* --- Errors --------------------------------------------------------------------- */
+
+static void jump(j_common_ptr jpeg)
 {
-    return tarn__fail(err, TARN_ERR_FORMAT, "JPEG: %s", tjGetErrorStr2(handle));
+    tarn__jpeg_errors *errors = (tarn__jpeg_errors *)jpeg->err;
+    if (errors->status == TARN_OK) errors->status = TARN_ERR_FORMAT;
+    if (jpeg->err->msg_code == JERR_OUT_OF_MEMORY) errors->status = TARN_ERR_MEMORY;
+    jpeg->err->format_message(jpeg, errors->text);
+    longjmp(errors->back, 1);
 }
 
-static int subsampling_of(const tarn__pixels *pixels, tarn_subsampling wanted)
+static void judge(j_common_ptr jpeg, int level)
 {
-    if (pixels->channels == 1) return TJSAMP_GRAY;
-    return wanted == TARN_SUBSAMPLING_444   ? TJSAMP_444
-           : wanted == TARN_SUBSAMPLING_422 ? TJSAMP_422
-                                            : TJSAMP_420;
+    int code = jpeg->err->msg_code;
+    if (level >= 0) return;
+    if (code == JWRN_HIT_MARKER || code == JWRN_JPEG_EOF) {
+        ((tarn__jpeg_errors *)jpeg->err)->status = TARN_ERR_TRUNCATED;
+        jump(jpeg);
+    }
 }
 
-static tarn_status compress(tjhandle handle, const tarn__pixels *pixels,
-                            const tarn_encode_options *options, tarn_bytes *out,
-                            tarn_error *err)
+struct jpeg_error_mgr *tarn__jpeg_errors_init(tarn__jpeg_errors *errors)
 {
-    int sampling = subsampling_of(pixels, options->subsampling);
-    int width = (int)pixels->width, height = (int)pixels->height;
-    unsigned long size = tjBufSize(width, height, sampling);
-    size_t begin = out->size;
-    unsigned char *room = tarn__bytes_extend(out, size, err);
-    if (!room) return TARN_ERR_MEMORY;
-    if (tjCompress2(handle, pixels->data, width, 0, height,
-                    pixels->channels == 1 ? TJPF_GRAY : TJPF_RGB, &room, &size, sampling,
-                    options->jpeg_quality, TJFLAG_NOREALLOC | TJFLAG_ACCURATEDCT) != 0)
-        return failed(err, handle);
-    out->size = begin + size;
+    jpeg_std_error(&errors->manager);
+    errors->manager.error_exit = jump;
+    errors->manager.emit_message = judge;
+    errors->status = TARN_OK;
+    return &errors->manager;
+}
+
+tarn_status tarn__jpeg_failed(const tarn__jpeg_errors *errors, tarn_error *err)
+{
+    if (errors->status == TARN_ERR_MEMORY) return tarn__fail_memory(err);
+    return tarn__failure((tarn__error_set(err, errors->status, NULL, TARN_NO_OFFSET,
+                                          "JPEG: %s", errors->text),
+                          errors->status));
+}
+
+/* Makes a call that may jump. What it needs from outside it gets through context: a
+ * jump would leave changed variables of this function undefined. */
+static tarn_status guard(tarn__jpeg *j, void (*call)(tarn__jpeg *, void *), void *context,
+                         tarn_error *err)
+{
+    j->errors.status = TARN_OK;
+    if (setjmp(j->errors.back)) return tarn__jpeg_failed(&j->errors, err);
+    call(j, context);
     return TARN_OK;
 }
 
-tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
-                              const tarn_encode_options *options, tarn_bytes *out,
-                              tarn_error *err)
+/* --- New and free --------------------------------------------------------------- */
+
+/* A few kilobytes of scans can keep a processor busy for minutes. */
+static void count_scans(j_common_ptr jpeg)
 {
-    if (options->jpeg_quality < 1 || options->jpeg_quality > 100)
-        return tarn__fail(err, TARN_ERR_USAGE, "JPEG quality %d is not from 1 to 100",
-                          options->jpeg_quality);
-    if (pixels->width > LARGEST_SIDE || pixels->height > LARGEST_SIDE)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "JPEG cannot hold %u x %u pixels; a side has at most %u",
-                          pixels->width, pixels->height, LARGEST_SIDE);
-    tjhandle handle = tjInitCompress();
-    if (!handle) return tarn__fail_memory(err);
-    tarn_status status = compress(handle, pixels, options, out, err);
-    tjDestroy(handle);
-    return status;
+    if (((j_decompress_ptr)jpeg)->input_scan_number <= MOST_SCANS) return;
+    tarn__jpeg_errors *errors = (tarn__jpeg_errors *)jpeg->err;
+    errors->status = TARN_ERR_LIMIT;
+    snprintf(errors->text, sizeof errors->text, "more than %d scans", MOST_SCANS);
+    longjmp(errors->back, 1);
 }
 
-/* A warning that pixels are missing is an error; of the others (a few stray bytes, which
- * some cameras leave) nobody sees anything. An error that ends decoding after a warning
- * is a warning to tjGetErrorCode, so the text decides: it is that of the last thing said.
- */
-static bool is_fatal(tjhandle handle)
+static void create(tarn__jpeg *j, void *unused)
 {
-    static const char *const harmless[] = {"Corrupt JPEG data", "Invalid SOS parameters",
-                                           "Inconsistent progression", "Unknown Adobe",
-                                           "Warning:"};
-    const char *text = tjGetErrorStr2(handle);
-    if (tjGetErrorCode(handle) == TJERR_FATAL || strstr(text, "remature end"))
-        return true;
-    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
-        if (!strncmp(text, harmless[i], strlen(harmless[i]))) return false;
-    return true;
+    (void)unused;
+    jpeg_create_decompress(&j->jpeg);
 }
 
-tarn_status tarn__jpeg_head(void *handle, const void *data, size_t size,
+tarn__jpeg *tarn__jpeg_new(void)
+{
+    tarn__jpeg *j = calloc(1, sizeof *j);
+    if (!j) return NULL;
+    j->jpeg.err = tarn__jpeg_errors_init(&j->errors);
+    if (guard(j, create, NULL, NULL) == TARN_OK)
+        j->memory = tarn__jpeg_memory_new(&j->jpeg);
+    if (!j->memory) {
+        tarn__jpeg_free(j);
+        return NULL;
+    }
+    j->progress.progress_monitor = count_scans;
+    j->jpeg.progress = &j->progress;
+    return j;
+}
+
+void tarn__jpeg_free(tarn__jpeg *j)
+{
+    if (!j) return;
+    jpeg_destroy_decompress(&j->jpeg);
+    tarn__jpeg_memory_free(j->memory);
+    free(j);
+}
+
+/* --- Headers -------------------------------------------------------------------- */
+
+typedef struct source {
+    const void *data;
+    size_t size;
+} source;
+
+static void read_head(tarn__jpeg *j, void *context)
+{
+    const source *s = context;
+    jpeg_abort_decompress(&j->jpeg);
+    jpeg_mem_src(&j->jpeg, s->data, s->size);
+    jpeg_read_header(&j->jpeg, TRUE);
+}
+
+tarn_status tarn__jpeg_head(tarn__jpeg *j, const void *data, size_t size,
                             tarn_image_info *out, tarn_error *err)
 {
-    int width = 0, height = 0, sampling = -1, space = -1;
-    if (tjDecompressHeader3(handle, data, size, &width, &height, &sampling, &space) != 0)
-        return failed(err, handle);
-    /* Tables without an image are a JPEG too, to TurboJPEG: it sets nothing then. */
-    if (width <= 0 || height <= 0)
-        return tarn__fail(err, TARN_ERR_FORMAT, "JPEG: it ends before the image begins");
-    if (space == TJCS_CMYK || space == TJCS_YCCK)
+    const struct jpeg_decompress_struct *jpeg = &j->jpeg;
+    source s = {data, size};
+    TARN_TRY(guard(j, read_head, &s, err));
+    if (jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED, "JPEG: four inks are not decoded");
+    if (jpeg->num_components != 1 && jpeg->num_components != 3)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "JPEG: %d components",
+                          jpeg->num_components);
     *out = (tarn_image_info){.format = TARN_IMAGE_JPEG,
-                             .width = (uint32_t)width,
-                             .height = (uint32_t)height,
-                             .channels = space == TJCS_GRAY ? 1 : 3};
+                             .width = jpeg->image_width,
+                             .height = jpeg->image_height,
+                             .channels = jpeg->num_components == 1 ? 1 : 3};
     return TARN_OK;
 }
 
-tarn_status tarn__jpeg_into(void *handle, const void *data, size_t size,
-                            const tarn_image *out, tarn_error *err)
+/* --- Pixels --------------------------------------------------------------------- */
+
+typedef struct decoding {
+    const tarn_image *out;
+    unsigned channels;
+    uint32_t by;
+    tarn__area area;
+} decoding;
+
+static void start(tarn__jpeg *j, const decoding *d)
 {
-    int format = out->channels == 1   ? TJPF_GRAY
-                 : out->channels == 3 ? TJPF_RGB
-                                      : TJPF_RGBA;
-    if (out->stride > INT32_MAX)
-        return tarn__fail(err, TARN_ERR_USAGE, "rows more than 2^31 bytes apart");
-    if (tjDecompress2(handle, data, size, out->data, (int)out->width, (int)out->stride,
-                      (int)out->height, format, TJFLAG_LIMITSCANS) != 0 &&
-        is_fatal(handle))
-        return failed(err, handle);
+    j->jpeg.out_color_space = d->channels == 1   ? JCS_GRAYSCALE
+                              : d->channels == 3 ? JCS_EXT_RGB
+                                                 : JCS_EXT_RGBA;
+    j->jpeg.scale_num = 1;
+    j->jpeg.scale_denom = d->by;
+    jpeg_start_decompress(&j->jpeg);
+}
+
+/* Up to row end of the image, the next into the first of out. */
+static void read_rows(tarn__jpeg *j, const tarn_image *out, uint32_t end)
+{
+    struct jpeg_decompress_struct *jpeg = &j->jpeg;
+    unsigned char *to = out->data;
+    while (jpeg->output_scanline < end) {
+        JSAMPROW rows[ROWS];
+        uint32_t some = end - jpeg->output_scanline;
+        if (some > ROWS) some = ROWS;
+        for (uint32_t i = 0; i < some; i++)
+            rows[i] = to + i * out->stride;
+        to += jpeg_read_scanlines(jpeg, rows, some) * out->stride;
+    }
+}
+
+static void read_whole(tarn__jpeg *j, void *context)
+{
+    const decoding *d = context;
+    start(j, d);
+    read_rows(j, d->out, j->jpeg.output_height);
+    jpeg_finish_decompress(&j->jpeg);
+}
+
+tarn_status tarn__jpeg_into(tarn__jpeg *j, const tarn_image *out, tarn_error *err)
+{
+    decoding d = {.out = out, .channels = out->channels, .by = 1};
+    while (d.by < 8 && (tarn__reduced(j->jpeg.image_width, d.by) != out->width ||
+                        tarn__reduced(j->jpeg.image_height, d.by) != out->height))
+        d.by *= 2;
+    return guard(j, read_whole, &d, err);
+}
+
+/* --- Parts ---------------------------------------------------------------------- */
+
+/* libjpeg begins where a block does. The colours of columns at the edge depend on those
+ * beside them, and would come out otherwise without them. */
+static void begin_part(tarn__jpeg *j, void *context)
+{
+    decoding *d = context;
+    start(j, d);
+    JDIMENSION all = j->jpeg.output_width;
+    JDIMENSION left = d->area.left > MARGIN ? d->area.left - MARGIN : 0;
+    JDIMENSION right = all - d->area.right > MARGIN ? d->area.right + MARGIN : all;
+    JDIMENSION width = right - left;
+    if (width < all) jpeg_crop_scanline(&j->jpeg, &left, &width);
+    d->area.left = left;
+    d->area.right = left + width;
+}
+
+tarn_status tarn__jpeg_begin_part(tarn__jpeg *j, unsigned channels, uint32_t by,
+                                  tarn__area *area, tarn_error *err)
+{
+    decoding d = {.channels = channels, .by = by, .area = *area};
+    TARN_TRY(guard(j, begin_part, &d, err));
+    *area = d.area;
     return TARN_OK;
 }
 
-static tarn_status decompress(tjhandle handle, const void *data, size_t size,
+/* The rows behind the part are gone through without making pixels of them, all but the
+ * last: libjpeg stops looking when that is skipped too, and damage would be an error for
+ * some parts of an image and not for others. */
+static void read_part(tarn__jpeg *j, void *context)
+{
+    const decoding *d = context;
+    struct jpeg_decompress_struct *jpeg = &j->jpeg;
+    if (d->area.top) jpeg_skip_scanlines(jpeg, d->area.top);
+    read_rows(j, d->out, d->area.bottom);
+    uint32_t left = jpeg->output_height - jpeg->output_scanline;
+    tarn_image over = {.data = d->out->data +
+                               (size_t)(d->area.bottom - d->area.top) * d->out->stride,
+                       .stride = 0};
+    if (left > 1) jpeg_skip_scanlines(jpeg, left - 1);
+    read_rows(j, &over, jpeg->output_height);
+    jpeg_finish_decompress(jpeg);
+}
+
+tarn_status tarn__jpeg_read_part(tarn__jpeg *j, const tarn__area *area,
+                                 const tarn_image *out, tarn_error *err)
+{
+    decoding d = {.out = out, .area = *area};
+    return guard(j, read_part, &d, err);
+}
+
+/* --- As a value ----------------------------------------------------------------- */
+
+static tarn_status read_value(tarn__jpeg *j, const void *data, size_t size,
                               const tarn_decode_options *options, tarn_value *out,
                               tarn_error *err)
 {
     tarn_image_info info;
-    TARN_TRY(tarn__jpeg_head(handle, data, size, &info, err));
+    TARN_TRY(tarn__jpeg_head(j, data, size, &info, err));
     unsigned channels = options->channels ? options->channels : info.channels;
     TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
     tarn_image image = {out->arrays->data, info.width, info.height, channels,
                         (size_t)info.width * channels};
-    tarn_status status = tarn__jpeg_into(handle, data, size, &image, err);
+    tarn_status status = tarn__jpeg_into(j, &image, err);
     if (status != TARN_OK) tarn_value_release(out);
     return status;
-}
-
-void *tarn__jpeg_new(void)
-{
-    return tjInitDecompress();
-}
-
-void tarn__jpeg_free(void *handle)
-{
-    if (handle) tjDestroy(handle);
 }
 
 tarn_status tarn__jpeg_decode(const void *data, size_t size,
                               const tarn_decode_options *options, tarn_value *out,
                               tarn_error *err)
 {
-    tjhandle handle = tjInitDecompress();
-    if (!handle) return tarn__fail_memory(err);
-    tarn_status status = decompress(handle, data, size, options, out, err);
-    tjDestroy(handle);
+    tarn__jpeg *j = tarn__jpeg_new();
+    if (!j) return tarn__fail_memory(err);
+    tarn_status status = read_value(j, data, size, options, out, err);
+    tarn__jpeg_free(j);
     return status;
 }

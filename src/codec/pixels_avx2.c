@@ -53,9 +53,9 @@ AVX2 static inline __m256i two_rows(const __m256i high[2], const __m256i low[2])
 
 /* Four rows of 3 or 4 channels at a time, because weights cost as much as pixels. With
  * three channels the fourth byte is the next pixel's and written then. */
-AVX2 static inline void colours(const tarn__axis *axis, const unsigned char *lines,
-                                size_t line_stride, unsigned channels, unsigned char *out,
-                                size_t stride)
+AVX2 static inline __attribute__((always_inline)) void colours(
+    const tarn__axis *axis, const unsigned char *lines, size_t line_stride,
+    unsigned channels, unsigned char *out, size_t stride)
 {
     const __m256i pairs_of_3 = _mm256_setr_epi8(
         0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, /* pixels 0 and 1 */
@@ -123,13 +123,19 @@ AVX2 void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
                             size_t line_stride, unsigned channels, unsigned char *out,
                             size_t stride)
 {
-    if (channels == 3)
-        colours(axis, lines, line_stride, 3, out, stride);
-    else if (channels == 4)
-        colours(axis, lines, line_stride, 4, out, stride);
-    else
+    if (channels == 1) {
         for (unsigned r = 0; r < TARN__ROWS; r++)
             grey(axis, lines + r * line_stride, out + r * stride);
+        return;
+    }
+    for (unsigned r = 0; r < TARN__ROWS; r += 4) {
+        if (channels == 3)
+            colours(axis, lines + r * line_stride, line_stride, 3, out + r * stride,
+                    stride);
+        else
+            colours(axis, lines + r * line_stride, line_stride, 4, out + r * stride,
+                    stride);
+    }
 }
 
 /* 16 columns of two rows: products of high and low weights added to four sums each. */

@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "codec/pixels.h"
 
-#define PADDING 32u /* bytes behind each row that vector loops may touch */
+#define PADDING 64u /* bytes behind each row that vector loops may touch */
+#define MORE    24u /* rows in a window */
 
 /* --- Weights -------------------------------------------------------------------- */
 
@@ -56,7 +57,8 @@ static tarn_status lay(tarn__axis *axis, tarn__scratch *scratch, double **out_wo
                        uint64_t max, tarn_error *err)
 {
     uint64_t cells = (uint64_t)axis->size * axis->taps;
-    uint64_t need = cells * 8 + (uint64_t)axis->taps * 8 + (uint64_t)axis->size * 8;
+    uint64_t need =
+        cells * (8 + TARN__DIGITS) + (uint64_t)axis->taps * 8 + (uint64_t)axis->size * 8;
     TARN_TRY(tarn__scratch_need(scratch, need, max, err));
     unsigned char *p = scratch->data;
     *out_work = (double *)p;
@@ -69,6 +71,7 @@ static tarn_status lay(tarn__axis *axis, tarn__scratch *scratch, double **out_wo
     p += cells * 2;
     axis->start = (uint32_t *)p;
     axis->count = axis->start + axis->size;
+    axis->digits = (int8_t *)(axis->count + axis->size);
     return TARN_OK;
 }
 
@@ -77,7 +80,7 @@ static void fill(tarn__axis *axis, const span *s, uint32_t begin, double *work)
     size_t cells = (size_t)axis->size * axis->taps;
     memset(axis->weights, 0, cells * sizeof *axis->weights);
     axis->first = s->samples;
-    axis->last = 0;
+    axis->last = axis->most = 0;
     axis->same = s->scale == 1 && s->from == floor(s->from);
     for (uint32_t i = 0; i < axis->size; i++) {
         bounds(s, begin + i, &axis->start[i], &axis->count[i]);
@@ -86,10 +89,31 @@ static void fill(tarn__axis *axis, const span *s, uint32_t begin, double *work)
         uint32_t end = axis->start[i] + axis->count[i];
         if (axis->start[i] < axis->first) axis->first = axis->start[i];
         if (end > axis->last) axis->last = end;
+        if (axis->count[i] > axis->most) axis->most = axis->count[i];
     }
+}
+
+/* The weights in the pieces that vector loops take. Nothing overlaps, which the compiler
+ * has to be told before it makes a vector loop of this one. */
+static void split(tarn__axis *axis, tarn__loops loops)
+{
+    size_t cells = (size_t)axis->size * axis->taps;
+    const int32_t *restrict weights = axis->weights;
+    int16_t *restrict high = axis->high, *restrict low = axis->low;
+    int8_t *restrict first = axis->digits, *restrict second = first + cells;
+    int8_t *restrict third = second + cells;
+    if (loops == TARN__LOOPS_PLAIN) return;
     for (size_t i = 0; i < cells; i++) {
-        axis->high[i] = (int16_t)(axis->weights[i] >> TARN__LOW_BITS);
-        axis->low[i] = (int16_t)(axis->weights[i] & ((1 << TARN__LOW_BITS) - 1));
+        high[i] = (int16_t)(weights[i] >> TARN__LOW_BITS);
+        low[i] = (int16_t)(weights[i] & ((1 << TARN__LOW_BITS) - 1));
+    }
+    if (loops != TARN__LOOPS_VNNI) return;
+    /* A digit over 127 is a negative one and a carry. */
+    for (size_t i = 0; i < cells; i++) {
+        int32_t w = weights[i];
+        first[i] = (int8_t)w;
+        second[i] = (int8_t)((w + 128) >> 8);
+        third[i] = (int8_t)((w + 128 + (128 << 8)) >> 16);
     }
 }
 
@@ -176,31 +200,37 @@ typedef struct work {
 } work;
 
 /* TARN__ROWS rows of as many lines. */
-static void some_across(const work *w, unsigned char *out, size_t stride)
+static void some_across(const work *w, const unsigned char *lines, size_t line_stride,
+                        unsigned char *out, size_t stride)
 {
     unsigned channels = w->job->from.channels;
-    const unsigned char *lines = w->r->line.data;
-    if (!w->x.same && !w->r->plain) {
-        tarn__across_avx2(&w->x, lines, w->line_stride, channels, out, stride);
+    if (!w->x.same && w->r->loops == TARN__LOOPS_VNNI) {
+        tarn__across_vnni(&w->x, lines, line_stride, channels, out, stride);
         return;
     }
-    for (unsigned i = 0; i < TARN__ROWS; i++, lines += w->line_stride, out += stride)
+    if (!w->x.same && w->r->loops == TARN__LOOPS_AVX2) {
+        tarn__across_avx2(&w->x, lines, line_stride, channels, out, stride);
+        return;
+    }
+    for (unsigned i = 0; i < TARN__ROWS; i++, lines += line_stride, out += stride)
         if (w->x.same)
             memcpy(out, lines, (size_t)w->x.size * channels);
         else
             across(&w->x, lines, channels, out);
 }
 
-/* rows begins with row w->y.first. */
+/* rows begins with the first that is used. */
 static void one_down(const work *w, const unsigned char *rows, size_t stride, uint32_t y,
                      size_t bytes, unsigned char *out)
 {
     size_t at = (size_t)y * w->y.taps;
-    rows += (size_t)(w->y.start[y] - w->y.first) * stride;
     if (w->y.same)
         memcpy(out, rows, bytes);
-    else if (w->r->plain)
+    else if (w->r->loops == TARN__LOOPS_PLAIN)
         down(rows, stride, w->y.count[y], w->y.weights + at, bytes, out);
+    else if (w->r->loops == TARN__LOOPS_VNNI)
+        tarn__down_vnni(rows, stride, w->y.count[y], w->y.digits + at,
+                        (size_t)w->y.size * w->y.taps, bytes, out);
     else
         tarn__down_avx2(rows, stride, w->y.count[y], w->y.high + at, w->y.low + at, bytes,
                         out);
@@ -212,12 +242,17 @@ static void give(const work *w, uint32_t y, unsigned char *row)
     w->job->take(w->job->context, y, row);
 }
 
+static const unsigned char *pixel_of(const tarn__resize_job *job, uint32_t x, uint32_t y)
+{
+    return job->from.data + (size_t)(y - job->skip_y) * job->from.stride +
+           (size_t)(x - job->skip_x) * job->from.channels;
+}
+
 /* A row of the image, only as much as is used, with room to read behind it. */
 static void load_line(const work *w, uint32_t y, unsigned char *line)
 {
     const tarn_image *from = &w->job->from;
-    const unsigned char *p =
-        from->data + y * from->stride + (size_t)w->x.first * from->channels;
+    const unsigned char *p = pixel_of(w->job, w->x.first, y);
     if (from->channels == 4)
         multiply_alpha(p, line, w->x.last - w->x.first);
     else
@@ -239,26 +274,79 @@ static tarn_status need_rows(tarn__scratch *scratch, uint32_t count, size_t byte
     return tarn__scratch_need(scratch, all, max, err);
 }
 
+/* Whether lines y to y + TARN__ROWS can be read where they are: what is read behind the
+ * last of them must be there, which is so if there is another row. */
+static bool can_read_there(const work *w, uint32_t y)
+{
+    return w->job->from.channels != 4 && w->job->from.stride >= TARN__BEHIND &&
+           w->y.last - w->y.first > y + TARN__ROWS;
+}
+
+/* TARN__ROWS rows of lines y on; those behind the last line have any numbers. */
+static void next_across(const work *w, uint32_t y, unsigned char *out, size_t stride)
+{
+    unsigned char *lines = w->r->line.data;
+    if (can_read_there(w, y)) {
+        some_across(w, pixel_of(w->job, w->x.first, w->y.first + y), w->job->from.stride,
+                    out, stride);
+        return;
+    }
+    for (uint32_t i = 0; i < TARN__ROWS && y + i < w->y.last - w->y.first; i++)
+        load_line(w, w->y.first + y + i, lines + i * w->line_stride);
+    some_across(w, lines, w->line_stride, out, stride);
+}
+
+/* Rows that went across and wait for going down: count of them from row first on. */
+typedef struct window {
+    unsigned char *rows;
+    size_t stride, bytes;
+    size_t whole; /* bytes that are added up: those in the padding too, that is faster */
+    uint32_t first, count, room;
+} window;
+
+/* Few rows, which stay in the nearest cache: MORE than a result needs, so that they are
+ * seldom moved to the front. */
+static tarn_status open_window(const work *w, window *out, tarn_error *err)
+{
+    size_t bytes = (size_t)w->job->width * w->job->from.channels;
+    *out = (window){.bytes = bytes,
+                    .whole = (bytes + 15) & ~(size_t)15,
+                    .room = w->y.most + TARN__ROWS + MORE};
+    TARN_TRY(need_rows(&w->r->rows, out->room, bytes, w->max_size, &out->stride, err));
+    out->rows = w->r->rows.data;
+    return TARN_OK;
+}
+
+/* Until row end is there; rows before row first are no longer needed. */
+static void fill_window(const work *w, window *v, uint32_t first, uint32_t end)
+{
+    uint32_t rows = w->y.last - w->y.first;
+    while (v->first + v->count < end) {
+        if (v->count + TARN__ROWS > v->room) {
+            uint32_t gone = first - v->first;
+            v->first += gone;
+            v->count -= gone;
+            memmove(v->rows, v->rows + gone * v->stride, v->count * v->stride);
+        }
+        uint32_t y = v->first + v->count;
+        unsigned char *out = v->rows + v->count * v->stride;
+        next_across(w, y, out, v->stride);
+        for (uint32_t i = 0; i < TARN__ROWS; i++, out += v->stride)
+            memset(out + v->bytes, 0, v->whole - v->bytes);
+        v->count += rows - y < TARN__ROWS ? rows - y : TARN__ROWS;
+    }
+}
+
 static tarn_status across_first(const work *w, tarn_error *err)
 {
-    tarn__resizer *r = w->r;
-    unsigned channels = w->job->from.channels;
-    uint32_t rows = w->y.last - w->y.first;
-    size_t bytes = (size_t)w->job->width * channels, stride;
-    /* Columns in the padding are added up too: that is faster than leaving them out. */
-    size_t whole = (bytes + 15) & ~(size_t)15;
-    TARN_TRY(need_rows(&r->rows, rows + TARN__ROWS, bytes, w->max_size, &stride, err));
-    for (uint32_t y = 0; y < rows; y += TARN__ROWS) {
-        for (uint32_t i = 0; i < TARN__ROWS && y + i < rows; i++)
-            load_line(w, w->y.first + y + i, r->line.data + i * w->line_stride);
-        unsigned char *out = r->rows.data + y * stride;
-        some_across(w, out, stride);
-        for (uint32_t i = 0; i < TARN__ROWS; i++, out += stride)
-            memset(out + bytes, 0, whole - bytes);
-    }
+    window v;
+    TARN_TRY(open_window(w, &v, err));
     for (uint32_t y = 0; y < w->job->height; y++) {
-        one_down(w, r->rows.data, stride, y, whole, r->row.data);
-        give(w, y, r->row.data);
+        uint32_t first = w->y.start[y] - w->y.first;
+        fill_window(w, &v, first, first + w->y.count[y]);
+        one_down(w, v.rows + (first - v.first) * v.stride, v.stride, y, v.whole,
+                 w->r->row.data);
+        give(w, y, w->r->row.data);
     }
     return TARN_OK;
 }
@@ -269,8 +357,7 @@ static tarn_status down_first(const work *w, tarn_error *err)
     const tarn_image *from = &w->job->from;
     size_t bytes = (size_t)(w->x.last - w->x.first) * from->channels;
     size_t stride = from->stride;
-    const unsigned char *rows =
-        from->data + w->y.first * stride + (size_t)w->x.first * from->channels;
+    const unsigned char *rows = pixel_of(w->job, w->x.first, w->y.first);
     if (from->channels == 4) {
         uint32_t count = w->y.last - w->y.first;
         TARN_TRY(need_rows(&r->rows, count, bytes, w->max_size, &stride, err));
@@ -281,8 +368,9 @@ static tarn_status down_first(const work *w, tarn_error *err)
     for (uint32_t y = 0; y < w->job->height; y += TARN__ROWS) {
         uint32_t some = w->job->height - y < TARN__ROWS ? w->job->height - y : TARN__ROWS;
         for (uint32_t i = 0; i < some; i++)
-            one_down(w, rows, stride, y + i, bytes, r->line.data + i * w->line_stride);
-        some_across(w, r->row.data, w->row_stride);
+            one_down(w, rows + (size_t)(w->y.start[y + i] - w->y.first) * stride, stride,
+                     y + i, bytes, r->line.data + i * w->line_stride);
+        some_across(w, r->line.data, w->line_stride, r->row.data, w->row_stride);
         for (uint32_t i = 0; i < some; i++)
             give(w, y + i, r->row.data + i * w->row_stride);
     }
@@ -326,6 +414,39 @@ static tarn_status check(const tarn__resize_job *job, tarn_error *err)
     return TARN_OK;
 }
 
+/* The first and the last result need the first and the last sample. */
+static void needs(const span *s, uint32_t begin, uint32_t size, uint32_t *first,
+                  uint32_t *last)
+{
+    uint32_t count;
+    bounds(s, begin + size - 1, last, &count);
+    *last += count;
+    bounds(s, begin, first, &count);
+}
+
+static span span_across(const tarn__resize_job *job)
+{
+    return span_of(job->box[0], job->box[2], job->full_width, job->from.width);
+}
+
+static span span_down(const tarn__resize_job *job)
+{
+    return span_of(job->box[1], job->box[3], job->full_height, job->from.height);
+}
+
+tarn_status tarn__resize_needs(const tarn__resize_job *job, tarn__area *out,
+                               tarn_error *err)
+{
+    TARN_TRY(check(job, err));
+    *out =
+        (tarn__area){job->left, job->top, job->left + job->width, job->top + job->height};
+    if (is_copy(job)) return TARN_OK;
+    span x = span_across(job), y = span_down(job);
+    needs(&x, job->left, job->width, &out->left, &out->right);
+    needs(&y, job->top, job->height, &out->top, &out->bottom);
+    return TARN_OK;
+}
+
 tarn_status tarn__resize_run(tarn__resizer *r, const tarn__resize_job *job,
                              uint64_t max_size, tarn_error *err)
 {
@@ -334,15 +455,14 @@ tarn_status tarn__resize_run(tarn__resizer *r, const tarn__resize_job *job,
     TARN_TRY(check(job, err));
     if (is_copy(job)) {
         for (uint32_t y = 0; y < job->height; y++)
-            job->take(job->context, y,
-                      job->from.data + (size_t)(job->top + y) * job->from.stride +
-                          (size_t)job->left * channels);
+            job->take(job->context, y, pixel_of(job, job->left, job->top + y));
         return TARN_OK;
     }
-    span x = span_of(job->box[0], job->box[2], job->full_width, job->from.width);
-    span y = span_of(job->box[1], job->box[3], job->full_height, job->from.height);
+    span x = span_across(job), y = span_down(job);
     TARN_TRY(make_axis(&w.x, &r->weights[0], &x, job->left, job->width, max_size, err));
     TARN_TRY(make_axis(&w.y, &r->weights[1], &y, job->top, job->height, max_size, err));
+    split(&w.x, r->loops);
+    split(&w.y, r->loops);
     size_t used = (size_t)(w.x.last - w.x.first) * channels;
     TARN_TRY(need_rows(&r->line, TARN__ROWS, used + 8u * channels, max_size,
                        &w.line_stride, err));

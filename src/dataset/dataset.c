@@ -307,12 +307,18 @@ void tarn_dataset_info_get(const tarn_dataset *d, tarn_dataset_info *out)
                                .fields = d->n_fields,
                                .in_file = d->source->samples,
                                .dropped = d->dropped,
-                               .shards = d->source->shards};
+                               .shards = d->source->shards,
+                               .numbered = d->source->numbered};
 }
 
 uint64_t tarn_dataset_count(const tarn_dataset *d)
 {
     return d->count;
+}
+
+uint64_t tarn_dataset_in_file(const tarn_dataset *d, uint64_t sample)
+{
+    return sample < d->count ? tarn__dataset_at(d, sample) : TARN_NO_SAMPLE;
 }
 
 const char *tarn_dataset_field(const tarn_dataset *d, uint32_t field)

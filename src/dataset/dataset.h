@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include <tarn/dataset.h>
+#include <tarn/iac.h>
 
 #include "base/names.h"
 
@@ -34,10 +35,18 @@ typedef struct tarn__item {
     uint64_t size;
     uint64_t place;  /* pieces are copied in ascending places */
     uint64_t cookie; /* the kind's */
-    uint32_t source; /* a mix's */
+    uint32_t source; /* a mix's; what spot says */
     bool made;       /* the bytes are in view */
     tarn_view view;
 } tarn__item;
+
+/* Where the bytes of a batch go. */
+typedef struct tarn__target {
+    unsigned char *data;
+    const uint64_t *offsets;
+    uint64_t total; /* bytes of the batch */
+    struct tarn__batch_io *io;
+} tarn__target;
 
 /* Which samples to keep by their fields. */
 typedef struct tarn__need {
@@ -87,10 +96,20 @@ typedef struct tarn__source_kind {
 
     /* A batch in two steps: size and place of each item (or its view), which may also put
      * the items into another order; then, sorted by place, the bytes of those that were
-     * not made to data + offsets[number]. */
+     * not made to data + offsets[number] of the target. */
     tarn_status (*place)(void *state, tarn__item *items, size_t count, tarn_error *err);
     tarn_status (*copy)(void *state, const tarn__item *items, size_t count,
-                        unsigned char *data, const uint64_t *offsets, tarn_error *err);
+                        const tarn__target *to, tarn_error *err);
+
+    /* Where an item's bytes lie, without reading any: the file's number to source, the
+     * offset to cookie, size, and a place to sort by. False if they are made or not
+     * there. is_here: whether a byte of a file is in memory, as far as the caller's
+     * options let that be thought. announce tells the system that bytes will be wanted. A
+     * mix has its parts do all this. */
+    bool (*spot)(void *state, tarn__item *item);
+    bool (*is_here)(void *state, uint32_t file, uint64_t offset);
+    void (*announce)(void *state, uint32_t file, uint64_t offset, uint64_t size);
+    void (*announce_all)(void *state, tarn__item *items, size_t count);
 
     /* The samples of a list (NULL: 0 to count - 1) that meet the need, written to out,
      * which has room for count. NULL: every sample has every field. */
@@ -121,6 +140,8 @@ typedef struct tarn__source {
     tarn__names fields;
     bool cold;      /* not expected in memory */
     size_t n_plain; /* the first of them, which a dataset without a list has */
+    bool repeats;   /* several samples may have one key */
+    bool numbered;  /* keys are row numbers */
 } tarn__source;
 
 struct tarn_dataset {
@@ -155,10 +176,17 @@ TARN_CHECKED tarn_status tarn__open_iac(tarn__source *source,
                                         const tarn_dataset_options *options,
                                         tarn_error *err);
 extern const tarn__source_kind tarn__kind_fold, tarn__kind_gnz, tarn__kind_iac,
-    tarn__kind_mix;
+    tarn__kind_members, tarn__kind_mix;
+
+/* Whether the records of a pack are the members of samples; if so the source becomes one
+ * of that kind, which owns the pack. */
+TARN_CHECKED tarn_status tarn__open_members(tarn__source *source,
+                                            const tarn_dataset_options *options,
+                                            tarn_iac *pack, bool *out_is,
+                                            tarn_error *err);
 
 /* The pack behind a source, or NULL: for filters by a column. */
-struct tarn_iac *tarn__source_pack(const tarn__source *source);
+tarn_iac *tarn__source_pack(const tarn__source *source);
 
 /* A key that is a row number: decimal digits, no zero in front. */
 bool tarn__row_number(const char *key, uint64_t *out);
@@ -208,5 +236,8 @@ TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
 /* The text of a pseudo field, which the view owns. */
 TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, uint32_t id,
                                       tarn_view *out, tarn_error *err);
+
+/* Tells the system that these items, real ones, will be wanted; changes them. */
+void tarn__announce(const tarn__source *source, tarn__item *items, size_t count);
 
 #endif

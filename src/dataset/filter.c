@@ -129,12 +129,10 @@ static tarn_status mark_key(tarn_dataset *d, const char *key, unsigned char *mar
 {
     uint64_t sample, next;
     tarn_error why;
-    tarn_dataset_kind kind = d->source->kind->kind;
-    bool repeats = kind == TARN_DATASET_IAC || kind == TARN_DATASET_MIX;
     tarn_status status = tarn__dataset_find_from(d, key, 0, &sample, &next, &why);
     *out_found = status == TARN_OK;
     if (status == TARN_OK) mark(marks, sample);
-    while (repeats && *out_found &&
+    while (d->source->repeats && *out_found &&
            tarn__dataset_find_from(d, key, next, &sample, &next, NULL) == TARN_OK)
         mark(marks, sample);
     if (status == TARN_ERR_NOT_FOUND) add_missing(m, key);
@@ -301,17 +299,20 @@ tarn_status tarn_dataset_keep_size(tarn_dataset *d, const char *field, uint64_t 
 /* --- By a column of a pack ------------------------------------------------------------
  */
 
-static tarn_status get_pack(const tarn_dataset *d, struct tarn_iac **out, tarn_error *err)
+static tarn_status get_pack(const tarn_dataset *d, tarn_iac **out, tarn_error *err)
 {
     *out = tarn__source_pack(d->source);
     if (*out) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
-                         "only packs have columns");
+                         d->source->kind == &tarn__kind_members
+                             ? "the records of this pack are members of samples; open it "
+                               "with records for their columns"
+                             : "only packs have columns");
 }
 
 /* Marks, among all records, those whose column has the value. */
-static tarn_status mark_value(struct tarn_iac *pack, const char *column,
-                              const char *value, unsigned char *marks, tarn_error *err)
+static tarn_status mark_value(tarn_iac *pack, const char *column, const char *value,
+                              unsigned char *marks, tarn_error *err)
 {
     uint64_t row = 0;
     tarn_error why;
@@ -352,7 +353,7 @@ tarn_status tarn_dataset_keep_column(tarn_dataset *d, const char *column,
                                      const char *const *values, size_t count,
                                      tarn_dataset **out, tarn_error *err)
 {
-    struct tarn_iac *pack;
+    tarn_iac *pack;
     size_t number;
     TARN_TRY(get_pack(d, &pack, err));
     TARN_TRY(find_column(d, pack, column, &number, err));
@@ -382,7 +383,7 @@ static tarn_status is_between(const tarn_view *value, double min, double max, bo
 tarn_status tarn_dataset_keep_between(tarn_dataset *d, const char *column, double min,
                                       double max, tarn_dataset **out, tarn_error *err)
 {
-    struct tarn_iac *pack;
+    tarn_iac *pack;
     size_t number;
     uint32_t *list;
     uint64_t n = 0;

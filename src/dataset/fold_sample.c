@@ -30,17 +30,36 @@ static bool lies_in(const tarn__fold_state *s, const tarn_row *row)
            row->size <= size - row->offset - BLOCK;
 }
 
+/* The header behind a row that was not used yet, in the map. */
+static tarn_status check_header(tarn__fold_state *s, uint64_t number, const look *l,
+                                tarn_error *err)
+{
+    tarn__located located;
+    tarn__located_init(&located);
+    tarn_status status = tarn__locate_row(&s->fold->place, number, &located, err);
+    if (status == TARN_OK) {
+        memcpy(located.block, l->map + located.row.offset, BLOCK);
+        status = tarn__locate_check(&s->fold->place, number, &located, err);
+    }
+    tarn__located_reset(&located);
+    if (status == TARN_OK) tarn__fold_set_seen(s, number);
+    return status;
+}
+
 static tarn_status view_row(tarn__fold_state *s, uint64_t number, look *l, tarn_view *out,
                             tarn_error *err)
 {
     tarn_row row;
-    if (s->check || !tarn__fold_was_seen(s, number)) {
+    bool seen = tarn__fold_was_seen(s, number);
+    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
+    if (!s->check && row.shard < tarn__filecache_count(s->fold->files))
+        TARN_TRY(look_at(s, row.shard, l, err));
+    if (s->check || l->shard != row.shard || (!seen && (!l->map || !lies_in(s, &row)))) {
         TARN_TRY(tarn_fold_view(s->fold, number, out, err));
         tarn__fold_set_seen(s, number);
         return TARN_OK;
     }
-    TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
-    TARN_TRY(look_at(s, row.shard, l, err));
+    if (!seen) TARN_TRY(check_header(s, number, l, err));
     if (!l->map || !lies_in(s, &row))
         return tarn__filecache_view(s->fold->files, row.shard, row.offset + BLOCK,
                                     (size_t)row.size, out, err);

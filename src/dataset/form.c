@@ -1,4 +1,5 @@
-/* What the bytes of a field are, and where they lie. */
+/* What the bytes of a field are, and where they lie: for those who decode or convert
+ * without knowing kinds of files. */
 #include "dataset/dataset.h"
 
 static tarn_form pseudo_form(uint32_t id)
@@ -10,18 +11,17 @@ static tarn_form pseudo_form(uint32_t id)
 tarn_status tarn_dataset_form(const tarn_dataset *d, uint64_t sample, uint32_t field,
                               tarn_field_form *out, tarn_error *err)
 {
-    TARN_TRY(tarn__check_sample(d, sample, err));
+    bool mix = d->source->kind == &tarn__kind_mix;
     TARN_TRY(tarn__check_field(d, field, err));
+    if (mix) TARN_TRY(tarn__check_sample(d, sample, err));
     uint32_t id = d->ids[field];
-    out->form = TARN_FORM_NAMED;
-    out->ndim = 0;
-    if (tarn__is_pseudo(id)) {
-        out->form = pseudo_form(id);
-        return TARN_OK;
-    }
-    if (!d->source->kind->form) return TARN_OK;
-    return d->source->kind->form(d->source->state, tarn__dataset_at(d, sample), id, out,
-                                 err);
+    *out = (tarn_field_form){.form = TARN_FORM_NAMED, .codec = d->names[field]};
+    if (tarn__is_pseudo(id))
+        *out = (tarn_field_form){.form = pseudo_form(id), .codec = "txt"};
+    else if (d->source->kind->form)
+        return d->source->kind->form(d->source->state,
+                                     mix ? tarn__dataset_at(d, sample) : 0, id, out, err);
+    return TARN_OK;
 }
 
 tarn_status tarn_dataset_where(tarn_dataset *d, uint64_t sample, uint32_t field,

@@ -13,6 +13,8 @@
 
 typedef tarn__fold_state state;
 
+enum { AHEAD = 8, BLOCK = 512, LINE = 64 };
+
 static void close_fold(void *p)
 {
     state *s = p;
@@ -70,9 +72,9 @@ tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
     fo.shards = o->shards;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    s->cold = o->cold;
     s->check = o->check;
     TARN_TRY(tarn_fold_open(source->path, &fo, &s->fold, err));
+    tarn__cold_init(&s->cold, o, tarn__filecache_total(s->fold->files), BLOCK);
     TARN_TRY(set_lead(s, o->fields, err));
     return describe(s, source, err);
 }
@@ -90,6 +92,9 @@ tarn_status tarn_dataset_of_fold(tarn_fold *fold, tarn_dataset **out, tarn_error
     state *s = source->state = calloc(1, sizeof *s);
     tarn_status status = s ? TARN_OK : tarn__fail_memory(err);
     if (s) {
+        tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+        o.io = fold->options.io;
+        tarn__cold_init(&s->cold, &o, tarn__filecache_total(fold->files), BLOCK);
         s->fold = fold;
         s->borrowed = true;
         s->check = fold->options.check;
@@ -253,6 +258,15 @@ static tarn_status find_fold(void *p, const char *key, uint64_t from, uint64_t *
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no other sample has this key");
 }
 
+static tarn_status fail_shard(const state *s, uint64_t number, uint32_t shard,
+                              tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_STALE, s->fold->index->path, TARN_NO_OFFSET,
+                         "row %llu is in shard %u, and there are fewer; run tarn index "
+                         "again",
+                         (unsigned long long)number, shard);
+}
+
 static tarn_status shard_fold(void *p, uint64_t sample, uint32_t *out_number,
                               const char **out_path, tarn_error *err)
 {
@@ -262,11 +276,7 @@ static tarn_status shard_fold(void *p, uint64_t sample, uint32_t *out_number,
     TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
     *out_number = row.shard;
     *out_path = tarn_fold_shard_path(s->fold, row.shard);
-    if (*out_path) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_STALE, s->fold->index->path, TARN_NO_OFFSET,
-                         "row %llu is in shard %u, and there are fewer; run tarn index "
-                         "again",
-                         (unsigned long long)number, row.shard);
+    return *out_path ? TARN_OK : fail_shard(s, number, row.shard, err);
 }
 
 static tarn_status where_fold(void *p, uint64_t sample, uint32_t field,
@@ -298,8 +308,6 @@ static tarn_status key_of_name_fold(const void *p, const char *name, tarn_text *
 
 /* --- Batches -------------------------------------------------------------------------
  */
-
-enum { AHEAD = 8, BLOCK = 512, LINE = 64 };
 
 static void touch(const void *p)
 {
@@ -339,16 +347,6 @@ static tarn_status place_fold(void *p, tarn__item *items, size_t count, tarn_err
     return TARN_OK;
 }
 
-static uint16_t shard_at(const tarn__item *item)
-{
-    return (uint16_t)(item->place >> 48);
-}
-
-static uint64_t offset_at(const tarn__item *item)
-{
-    return (item->place & ((UINT64_C(1) << 48) - 1)) * BLOCK;
-}
-
 /* The header of a mapped row, and then its payload's checksum if asked for. */
 static tarn_status check_mapped(state *s, const tarn__item *item,
                                 const unsigned char *header, tarn_error *err)
@@ -373,7 +371,7 @@ static tarn_status check_mapped(state *s, const tarn__item *item,
 
 static void touch_mapped(const state *s, const tarn__item *item, const unsigned char *map)
 {
-    const unsigned char *header = map + offset_at(item);
+    const unsigned char *header = map + tarn__item_offset(item);
     size_t bytes = item->size < 4 * LINE ? (size_t)item->size : 4 * LINE;
     if (!tarn__fold_was_seen(s, item->cookie))
         for (size_t i = 0; i < BLOCK; i += LINE)
@@ -390,7 +388,7 @@ static tarn_status copy_mapped(state *s, const tarn__item *items, size_t count,
         touch_mapped(s, &items[i], map);
     for (size_t i = 0; i < count; i++) {
         const tarn__item *item = &items[i];
-        const unsigned char *header = map + offset_at(item);
+        const unsigned char *header = map + tarn__item_offset(item);
         if (i + AHEAD < count) touch_mapped(s, &items[i + AHEAD], map);
         if (s->check || !tarn__fold_was_seen(s, item->cookie))
             TARN_TRY(check_mapped(s, item, header, err));
@@ -404,8 +402,9 @@ static tarn_status copy_read(state *s, const tarn__item *item, unsigned char *to
 {
     uint64_t size;
     if (!s->check && tarn__fold_was_seen(s, item->cookie))
-        return tarn__filecache_read(s->fold->files, shard_at(item),
-                                    offset_at(item) + BLOCK, to, (size_t)item->size, err);
+        return tarn__filecache_read(s->fold->files, tarn__item_shard(item),
+                                    tarn__item_offset(item) + BLOCK, to,
+                                    (size_t)item->size, err);
     TARN_TRY(tarn_fold_read(s->fold, item->cookie, to, (size_t)item->size, &size, err));
     tarn__fold_set_seen(s, item->cookie);
     return TARN_OK;
@@ -413,27 +412,83 @@ static tarn_status copy_read(state *s, const tarn__item *item, unsigned char *to
 
 static void advise(const state *s, const tarn__item *items, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        tarn__filecache_will_need(s->fold->files, shard_at(&items[i]),
-                                  offset_at(&items[i]), items[i].size + BLOCK);
+    for (size_t i = 0, end; i < count; i = end) {
+        uint16_t shard = tarn__item_shard(&items[i]);
+        uint64_t from = tarn__item_offset(&items[i]), to = from + BLOCK + items[i].size;
+        for (end = i + 1; end < count; end++) {
+            const tarn__item *next = &items[end];
+            if (tarn__item_shard(next) != shard ||
+                tarn__item_offset(next) > to + TARN__GATHER_GAP)
+                break;
+            if (tarn__item_offset(next) + BLOCK + next->size > to)
+                to = tarn__item_offset(next) + BLOCK + next->size;
+        }
+        tarn__filecache_will_need(s->fold->files, shard, from, to - from);
+    }
+}
+
+static bool is_resident(void *p, const tarn__item *item)
+{
+    const state *s = p;
+    return tarn__filecache_is_resident(s->fold->files, tarn__item_shard(item),
+                                       tarn__item_offset(item) + BLOCK);
 }
 
 static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
-                             unsigned char *data, const uint64_t *offsets,
-                             tarn_error *err)
+                             const tarn__target *to, tarn_error *err)
 {
     state *s = p;
-    if (s->cold) advise(s, items, count);
+    tarn__cold_way way = tarn__cold_choose(&s->cold, is_resident, s, items, count, to);
+    if (way == TARN__COLD_GATHER) return tarn__fold_gather(s, items, count, to, err);
+    if (way == TARN__COLD_ANNOUNCE) advise(s, items, count);
+    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
     for (size_t i = 0, end; i < count; i = end) {
         const unsigned char *map;
-        for (end = i + 1; end < count && shard_at(&items[end]) == shard_at(&items[i]);)
+        uint16_t shard = tarn__item_shard(&items[i]);
+        for (end = i + 1; end < count && tarn__item_shard(&items[end]) == shard;)
             end++;
-        TARN_TRY(tarn__filecache_map(s->fold->files, shard_at(&items[i]), &map, err));
-        if (map) TARN_TRY(copy_mapped(s, items + i, end - i, map, data, offsets, err));
+        TARN_TRY(tarn__filecache_map(s->fold->files, shard, &map, err));
+        if (map)
+            TARN_TRY(copy_mapped(s, items + i, end - i, map, to->data, to->offsets, err));
         for (size_t k = i; !map && k < end; k++)
-            TARN_TRY(copy_read(s, &items[k], data + offsets[items[k].number], err));
+            TARN_TRY(
+                copy_read(s, &items[k], to->data + to->offsets[items[k].number], err));
     }
     return TARN_OK;
+}
+
+/* --- Announcing -------------------------------------------------------------------- */
+
+static bool spot_fold(void *p, tarn__item *item)
+{
+    state *s = p;
+    tarn_row row;
+    uint64_t number;
+    uint32_t place = tarn__fold_place(s, item->sample, item->field);
+    if (place == TARN__LACKED || place == TARN__DOUBLE) return false;
+    number = tarn__fold_row(s->fold, tarn__fold_start(s->fold, item->sample) + place);
+    if (tarn_index_row(s->fold->index, number, &row, NULL) != TARN_OK ||
+        row.shard >= tarn__filecache_count(s->fold->files) ||
+        row.offset + BLOCK + row.size > tarn__filecache_size(s->fold->files, row.shard))
+        return false;
+    item->source = row.shard;
+    item->cookie = row.offset;
+    item->size = BLOCK + row.size;
+    item->place = (uint64_t)row.shard << 48 | row.offset / BLOCK;
+    return true;
+}
+
+static bool is_here_fold(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    return !s->cold.always && tarn__filecache_is_resident(s->fold->files, file, offset);
+}
+
+static void announce_fold(void *p, uint32_t file, uint64_t offset, uint64_t size)
+{
+    state *s = p;
+    atomic_store_explicit(&s->cold.announced, true, memory_order_relaxed);
+    tarn__filecache_will_need(s->fold->files, file, offset, size);
 }
 
 const tarn__source_kind tarn__kind_fold = {
@@ -446,10 +501,13 @@ const tarn__source_kind tarn__kind_fold = {
     .whole = tarn__fold_whole,
     .find = find_fold,
     .shard = shard_fold,
-    .where = where_fold,
     .place = place_fold,
     .copy = copy_fold,
+    .spot = spot_fold,
+    .is_here = is_here_fold,
+    .announce = announce_fold,
     .keep = tarn__fold_keep_by_need,
     .sets = tarn__fold_sets,
+    .where = where_fold,
     .key_of_name = key_of_name_fold,
 };

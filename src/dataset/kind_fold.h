@@ -2,13 +2,14 @@
 #ifndef TARN_DATASET_KIND_FOLD_H
 #define TARN_DATASET_KIND_FOLD_H
 
-#include "dataset/dataset.h"
+#include "dataset/cold.h"
 #include "itar/fold.h"
 
 typedef struct tarn__fold_state {
     tarn_fold *fold;
     atomic_uchar *seen; /* a bit for each row whose header was compared */
-    bool cold, check;
+    tarn__cold cold;
+    bool check;
     bool borrowed; /* the fold is somebody else's */
 } tarn__fold_state;
 
@@ -22,6 +23,22 @@ static inline void tarn__fold_set_seen(tarn__fold_state *s, uint64_t row)
     atomic_fetch_or_explicit(&s->seen[row / 8], (unsigned char)(1u << (row % 8)),
                              memory_order_relaxed);
 }
+
+/* What the place of an item says; its cookie is the row. */
+static inline uint16_t tarn__item_shard(const tarn__item *item)
+{
+    return (uint16_t)(item->place >> 48);
+}
+
+static inline uint64_t tarn__item_offset(const tarn__item *item)
+{
+    return (item->place & ((UINT64_C(1) << 48) - 1)) * 512;
+}
+
+/* Reads items by ring, each with its header unless that was seen before. */
+TARN_CHECKED tarn_status tarn__fold_gather(tarn__fold_state *s, const tarn__item *items,
+                                           size_t count, const tarn__target *to,
+                                           tarn_error *err);
 
 /* Places of a field among the rows of a sample; there can be more rows than a shape has
  * numbers for. */

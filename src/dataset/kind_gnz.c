@@ -1,4 +1,5 @@
-/* Array files as a source: row i of each array that has as many rows. */
+/* Array files as a source: row i of each array that has as many rows. Keys are row
+ * numbers, or the values of an array. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,13 +7,20 @@
 #include <tarn/gnz.h>
 
 #include "base/error.h"
-#include "dataset/dataset.h"
+#include "dataset/cold.h"
+#include "dataset/key_index.h"
+#include "dataset/row_value.h"
+#include "gnz/reader.h"
 #include "itar/fold.h"
 
 typedef struct field {
     size_t number; /* of the array */
     uint64_t row_bytes;
     uint64_t offset;
+    bool fortran;
+    tarn_dtype dtype;
+    unsigned ndim; /* of a row */
+    const uint64_t *shape;
 } field;
 
 typedef struct state {
@@ -20,12 +28,21 @@ typedef struct state {
     char *path;
     field *fields;
     uint64_t samples;
-    bool cold;
+    bool named;  /* keys are the values of an array */
+    size_t keys; /* its number */
+    tarn_dtype key_type;
+    tarn__key_index index;
+    tarn__cold_file file;
 } state;
+
+/* The array that holds keys where nothing else is said. */
+#define KEYS "_key"
 
 static void close_gnz(void *p)
 {
     state *s = p;
+    tarn__key_index_reset(&s->index);
+    tarn__cold_file_close(&s->file);
     tarn_gnz_close(s->gnz);
     free(s->fields);
     free(s->path);
@@ -63,12 +80,41 @@ static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
         uint32_t id;
         TARN_TRY(tarn_gnz_info_get(s->gnz, i, &info, err));
         if (info.ndim == 0 || info.shape[0] != s->samples) continue;
+        if (s->named && s->keys == i && strcmp(info.name, KEYS) == 0) continue;
         TARN_TRY(
             tarn__names_add(&source->fields, info.name, strlen(info.name), &id, err));
-        s->fields[id] = (field){i, s->samples ? info.bytes / s->samples : 0, info.offset};
+        s->fields[id] = (field){i,
+                                s->samples ? info.bytes / s->samples : 0,
+                                info.offset,
+                                info.fortran && info.ndim > 1,
+                                info.dtype,
+                                info.ndim - 1,
+                                info.shape + 1};
     }
     source->n_plain = source->fields.count;
     return TARN_OK;
+}
+
+static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error *err);
+
+/* Keys by an array that was named, or by one that is there for it. */
+static tarn_status set_keys(state *s, const char *name, tarn_error *err)
+{
+    tarn_gnz_info info;
+    if (!name && tarn_gnz_find(s->gnz, KEYS, &s->keys, NULL) != TARN_OK) return TARN_OK;
+    if (name) TARN_TRY(tarn_gnz_find(s->gnz, name, &s->keys, err));
+    TARN_TRY(tarn_gnz_info_get(s->gnz, s->keys, &info, err));
+    bool text = info.dtype.kind == 'U' || info.dtype.kind == 'S';
+    bool number = info.dtype.kind == 'i' || info.dtype.kind == 'u';
+    s->named =
+        info.ndim == 1 && info.shape[0] == s->samples && (text || (name && number));
+    s->key_type = info.dtype;
+    if (s->named) tarn__key_index_init(&s->index, s->samples, key_gnz, s);
+    if (s->named || !name) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_USAGE, s->path, TARN_NO_OFFSET,
+                         "array %s cannot hold the keys: that takes one text or integer "
+                         "for each of %llu rows",
+                         name, (unsigned long long)s->samples);
 }
 
 tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
@@ -78,11 +124,15 @@ tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
     go.io = o->io;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    s->cold = o->cold;
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
+    tarn__cold_file_open(&s->file, s->path, s->gnz->file.fd, s->gnz->map);
+    tarn__cold_init(&s->file.cold, o, s->gnz->file.size, 1);
     TARN_TRY(count_rows(s, o->fields, err));
+    TARN_TRY(set_keys(s, o->key_column, err));
     TARN_TRY(list_arrays(s, source, err));
+    source->repeats = s->named;
+    source->numbered = !s->named;
     source->samples = s->samples;
     source->shards = 1;
     return TARN_OK;
@@ -105,7 +155,16 @@ static tarn_status size_gnz(void *p, uint64_t sample, uint32_t id, uint64_t *out
 
 static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error *err)
 {
+    state *s = p;
     char text[24];
+    tarn_view view;
+    if (s->named) {
+        TARN_TRY(tarn_gnz_sample(s->gnz, s->keys, sample, &view, err));
+        tarn_status status = tarn__element_text(s->key_type, view.data, out, err);
+        tarn_view_release(&view);
+        if (status != TARN_OK && err) tarn__error_place(err, s->path, TARN_NO_OFFSET);
+        return status;
+    }
     int len = snprintf(text, sizeof text, "%llu", (unsigned long long)sample);
     return tarn__text_set(out, text, (size_t)len, err);
 }
@@ -113,9 +172,10 @@ static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error 
 static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *out,
                             tarn_error *err)
 {
-    const state *s = p;
+    state *s = p;
     char shown[200];
     uint64_t row;
+    if (s->named) return tarn__key_index_find(&s->index, s->path, key, from, out, err);
     if (tarn__row_number(key, &row) && row < s->samples && row >= from) {
         *out = row;
         return TARN_OK;
@@ -135,29 +195,6 @@ static tarn_status shard_gnz(void *p, uint64_t sample, uint32_t *out_number,
     return TARN_OK;
 }
 
-/* Rows of an array whose first index runs fastest are gathered when they are read. */
-static tarn_status form_gnz(const void *p, uint64_t sample, uint32_t id,
-                            tarn_field_form *out, tarn_error *err)
-{
-    const state *s = p;
-    tarn_gnz_info info;
-    TARN_TRY(tarn_gnz_info_get(s->gnz, s->fields[id].number, &info, err));
-    out->form = TARN_FORM_ARRAY;
-    out->dtype = info.dtype;
-    out->ndim = info.ndim - 1;
-    memcpy(out->shape, info.shape + 1, out->ndim * sizeof *out->shape);
-    return TARN_OK;
-}
-
-static tarn_status where_gnz(void *p, uint64_t sample, uint32_t id, const char **out_path,
-                             uint64_t *out_offset, tarn_error *err)
-{
-    const state *s = p;
-    *out_path = s->path;
-    *out_offset = s->fields[id].offset + sample * s->fields[id].row_bytes;
-    return TARN_OK;
-}
-
 static tarn_status place_gnz(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
     const state *s = p;
@@ -169,20 +206,81 @@ static tarn_status place_gnz(void *p, tarn__item *items, size_t count, tarn_erro
     return TARN_OK;
 }
 
+static bool is_resident(void *p, const tarn__item *item)
+{
+    const state *s = p;
+    return tarn__cold_file_is_resident(&s->file, item->place);
+}
+
+static bool has_scattered(const state *s, const tarn__item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (s->fields[items[i].field].fortran) return true;
+    return false;
+}
+
 static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
-                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+                            const tarn__target *to, tarn_error *err)
 {
     state *s = p;
-    for (size_t i = 0; s->cold && i < count; i++)
+    tarn__cold_way way =
+        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
+    if (way == TARN__COLD_GATHER && !has_scattered(s, items, count))
+        return tarn__cold_file_read(&s->file, 0, items, count, to, err);
+    for (size_t i = 0; way != TARN__COLD_COPY && i < count; i++)
         tarn_gnz_advise(s->gnz, s->fields[items[i].field].number, items[i].sample, 1,
                         TARN_GNZ_WILL_NEED);
+    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
     for (size_t i = 0; i < count; i++) {
         tarn_view view;
         TARN_TRY(view_gnz(s, items[i].sample, items[i].field, &view, err));
-        if (view.size) memcpy(data + offsets[items[i].number], view.data, view.size);
+        if (view.size)
+            memcpy(to->data + to->offsets[items[i].number], view.data, view.size);
         tarn_view_release(&view);
     }
     return TARN_OK;
+}
+
+static tarn_status form_gnz(const void *p, uint64_t sample, uint32_t id,
+                            tarn_field_form *out, tarn_error *err)
+{
+    const field *f = &((const state *)p)->fields[id];
+    *out = (tarn_field_form){TARN_FORM_ARRAY, NULL, f->dtype, f->ndim, f->shape};
+    return TARN_OK;
+}
+
+static tarn_status where_gnz(void *p, uint64_t sample, uint32_t id, const char **out_path,
+                             uint64_t *out_offset, tarn_error *err)
+{
+    const state *s = p;
+    const field *f = &s->fields[id];
+    *out_path = s->path;
+    *out_offset = f->fortran ? TARN_NO_OFFSET : f->offset + sample * f->row_bytes;
+    return TARN_OK;
+}
+
+static bool spot_gnz(void *p, tarn__item *item)
+{
+    const state *s = p;
+    const field *f = &s->fields[item->field];
+    item->source = 0;
+    item->size = f->row_bytes;
+    item->cookie = item->place = f->offset + item->sample * f->row_bytes;
+    return !f->fortran;
+}
+
+static bool is_here_gnz(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    (void)file;
+    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
+}
+
+static void announce_gnz(void *p, uint32_t file, uint64_t offset, uint64_t size)
+{
+    state *s = p;
+    (void)file;
+    tarn__cold_file_announce(&s->file, offset, size);
 }
 
 const tarn__source_kind tarn__kind_gnz = {
@@ -193,8 +291,11 @@ const tarn__source_kind tarn__kind_gnz = {
     .key = key_gnz,
     .find = find_gnz,
     .shard = shard_gnz,
-    .form = form_gnz,
-    .where = where_gnz,
     .place = place_gnz,
     .copy = copy_gnz,
+    .form = form_gnz,
+    .where = where_gnz,
+    .spot = spot_gnz,
+    .is_here = is_here_gnz,
+    .announce = announce_gnz,
 };

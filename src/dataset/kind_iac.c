@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <tarn/iac.h>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "dataset/dataset.h"
+#include "dataset/cold.h"
+#include "iac/pack.h"
 #include "itar/fold.h"
 
 typedef struct state {
@@ -18,11 +20,13 @@ typedef struct state {
     size_t key_number;
     size_t *columns; /* by field; the payload is field 0 */
     bool decode;
+    tarn__cold_file file;
 } state;
 
 static void close_iac(void *p)
 {
     state *s = p;
+    tarn__cold_file_close(&s->file);
     tarn_iac_close(s->pack);
     free(s->columns);
     free(s->key_column);
@@ -30,7 +34,7 @@ static void close_iac(void *p)
     free(s);
 }
 
-struct tarn_iac *tarn__source_pack(const tarn__source *source)
+tarn_iac *tarn__source_pack(const tarn__source *source)
 {
     if (source->kind != &tarn__kind_iac) return NULL;
     return ((const state *)source->state)->pack;
@@ -99,11 +103,24 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     if (!s) return tarn__fail_memory(err);
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_iac_open(source->path, &po, &s->pack, err));
+    if (!o->key_column && !o->records) {
+        bool members;
+        TARN_TRY(tarn__open_members(source, o, s->pack, &members, err));
+        if (members) {
+            s->pack = NULL;
+            close_iac(s);
+            return TARN_OK;
+        }
+    }
+    tarn__cold_file_open(&s->file, s->path, s->pack->file->fd, s->pack->file->map);
+    tarn__cold_init(&s->file.cold, o, s->pack->file->size, 1);
     tarn_iac_info_get(s->pack, &s->info);
     s->decode =
         !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
     source->samples = s->info.records;
     source->shards = 1;
+    source->repeats = true;
+    source->numbered = !o->key_column;
     TARN_TRY(list_fields(s, source, err));
     return set_key_column(s, source, o->key_column, err);
 }
@@ -192,7 +209,6 @@ static tarn_status shard_iac(void *p, uint64_t sample, uint32_t *out_number,
     return TARN_OK;
 }
 
-/* "int64", "uint8", "timestamp[us]": what is written as digits and fits. */
 static bool is_integer(const char *type)
 {
     static const char *const words[] = {"int8",  "int16",  "int32",  "int64",
@@ -200,35 +216,6 @@ static bool is_integer(const char *type)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(type, words[i]) == 0) return true;
     return false;
-}
-
-static tarn_status form_iac(const void *p, uint64_t sample, uint32_t field,
-                            tarn_field_form *out, tarn_error *err)
-{
-    const state *s = p;
-    out->form = TARN_FORM_BYTES;
-    if (field == 0) return TARN_OK;
-    const char *type = tarn_iac_column_type(s->pack, TARN_IAC_INDEX, s->columns[field]);
-    out->form = !type                    ? TARN_FORM_JSON
-                : is_integer(type)       ? TARN_FORM_INTEGER
-                : strstr(type, "float")  ? TARN_FORM_REAL
-                : strstr(type, "double") ? TARN_FORM_REAL
-                                         : TARN_FORM_JSON;
-    if (type && strpbrk(type, "<[(")) out->form = TARN_FORM_JSON;
-    return TARN_OK;
-}
-
-static tarn_status where_iac(void *p, uint64_t sample, uint32_t field,
-                             const char **out_path, uint64_t *out_offset, tarn_error *err)
-{
-    state *s = p;
-    tarn_iac_span span;
-    *out_path = s->path;
-    *out_offset = TARN_NO_OFFSET;
-    if (field > 0) return TARN_OK;
-    TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
-    *out_offset = span.offset;
-    return TARN_OK;
 }
 
 /* Only what is copied as it is stored has a size before it is made. */
@@ -250,16 +237,118 @@ static tarn_status place_iac(void *p, tarn__item *items, size_t count, tarn_erro
     return TARN_OK;
 }
 
+static bool is_resident(void *p, const tarn__item *item)
+{
+    const state *s = p;
+    return tarn__cold_file_is_resident(&s->file,
+                                       s->pack->header.data_offset + item->place);
+}
+
+static tarn_status gather_iac(state *s, const tarn__item *items, size_t count,
+                              const tarn__target *to, tarn_error *err)
+{
+    TARN_TRY(tarn__source_file_check(s->pack->file, err));
+    TARN_TRY(tarn__cold_file_read(&s->file, s->pack->header.data_offset, items, count, to,
+                                  err));
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(tarn__iac_check(s->pack, items[i].sample,
+                                 to->data + to->offsets[items[i].number], err));
+    return TARN_OK;
+}
+
 static tarn_status copy_iac(void *p, const tarn__item *items, size_t count,
-                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+                            const tarn__target *to, tarn_error *err)
 {
     state *s = p;
+    tarn__cold_way way =
+        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
+    if (way == TARN__COLD_GATHER) return gather_iac(s, items, count, to, err);
+    for (size_t i = 0; way == TARN__COLD_ANNOUNCE && i < count; i++)
+        tarn__gather_announce(
+            s->file.file.fd, s->pack->header.data_offset + items[i].place, items[i].size);
+    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
     for (size_t i = 0; i < count; i++) {
         size_t size;
-        TARN_TRY(tarn_iac_read(s->pack, items[i].sample, data + offsets[items[i].number],
+        TARN_TRY(tarn_iac_read(s->pack, items[i].sample,
+                               to->data + to->offsets[items[i].number],
                                (size_t)items[i].size, &size, err));
     }
     return TARN_OK;
+}
+
+/* The name by which a payload of this codec can be decoded. */
+static const char *payload_codec(const tarn_iac_info *info)
+{
+    static const char *const images[][2] = {{"jpeg", "jpg"},
+                                            {"jpg", "jpg"},
+                                            {"png", "png"},
+                                            {"jxl", "jxl"},
+                                            {"webp", "webp"}};
+    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+        if (strcasecmp(images[i][0], info->codec_name) == 0) return images[i][1];
+    return "bin";
+}
+
+/* What is written as digits, or as a number with a point, is more than JSON. */
+static tarn_form column_form(const char *type)
+{
+    if (!type || strpbrk(type, "<[(")) return TARN_FORM_JSON;
+    if (is_integer(type)) return TARN_FORM_INTEGER;
+    return strstr(type, "float") || strcmp(type, "double") == 0 ? TARN_FORM_REAL
+                                                                : TARN_FORM_JSON;
+}
+
+static tarn_status form_iac(const void *p, uint64_t sample, uint32_t field,
+                            tarn_field_form *out, tarn_error *err)
+{
+    const state *s = p;
+    if (field == 0)
+        *out =
+            (tarn_field_form){.form = TARN_FORM_BYTES, .codec = payload_codec(&s->info)};
+    else
+        *out = (tarn_field_form){.form = column_form(tarn_iac_column_type(
+                                     s->pack, TARN_IAC_INDEX, s->columns[field])),
+                                 .codec = "json"};
+    return TARN_OK;
+}
+
+static tarn_status where_iac(void *p, uint64_t sample, uint32_t field,
+                             const char **out_path, uint64_t *out_offset, tarn_error *err)
+{
+    state *s = p;
+    tarn_iac_span span;
+    *out_path = s->path;
+    *out_offset = TARN_NO_OFFSET;
+    if (field > 0) return TARN_OK;
+    TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
+    *out_offset = s->info.data_offset + span.offset;
+    return TARN_OK;
+}
+
+static bool spot_iac(void *p, tarn__item *item)
+{
+    const state *s = p;
+    tarn_iac_span span;
+    if (item->field > 0 || tarn_iac_locate(s->pack, item->sample, &span, NULL) != TARN_OK)
+        return false;
+    item->source = 0;
+    item->size = span.length;
+    item->cookie = item->place = s->pack->header.data_offset + span.offset;
+    return true;
+}
+
+static bool is_here_iac(void *p, uint32_t file, uint64_t offset)
+{
+    state *s = p;
+    (void)file;
+    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
+}
+
+static void announce_iac(void *p, uint32_t file, uint64_t offset, uint64_t size)
+{
+    state *s = p;
+    (void)file;
+    tarn__cold_file_announce(&s->file, offset, size);
 }
 
 const tarn__source_kind tarn__kind_iac = {
@@ -270,8 +359,11 @@ const tarn__source_kind tarn__kind_iac = {
     .key = key_iac,
     .find = find_iac,
     .shard = shard_iac,
-    .form = form_iac,
-    .where = where_iac,
     .place = place_iac,
     .copy = copy_iac,
+    .form = form_iac,
+    .where = where_iac,
+    .spot = spot_iac,
+    .is_here = is_here_iac,
+    .announce = announce_iac,
 };

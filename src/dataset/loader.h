@@ -59,7 +59,8 @@ typedef struct tarn__load_column {
     uint32_t field; /* of the dataset; with views, number of the template */
     tarn__load_way way;
     tarn_load_as as;
-    tarn__codec_class decoder; /* VALUE: what the name stands for */
+    char *codec; /* the name that says what it is: its own, or a payload's */
+    tarn__codec_class decoder; /* what that stands for */
     tarn_image_plan *plan;     /* STEPS */
 
     /* What samples are expected to be: that of the plan, of numbers, or of the last
@@ -171,7 +172,8 @@ typedef struct tarn__window {
     uint64_t *key_offsets;
     tarn_dataset_batch read;
     tarn_dataset_want *wants;
-    bool has_read; /* read holds the pieces of READ and staged columns */
+    struct tarn__item *announced; /* room for as many */
+    bool has_read;                /* read holds the pieces of READ and staged columns */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */
     size_t n_slabs;

@@ -132,6 +132,8 @@ static tarn_status put_value(const place *p, const tarn_value *v,
     }
 }
 
+/* Where name is not the column's, as may be in a mix, and in views, whose templates end
+ * as the fields do, only the table knows. */
 static tarn_status decode_named(const place *p, const tarn__load_column *c,
                                 const char *name, const unsigned char *data, size_t size,
                                 tarn_error *err)
@@ -139,11 +141,12 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
     const tarn_loader_options *o = &p->worker->engine->setup->o;
     tarn_value value;
     tarn_array array;
-    if (c->decoder == TARN__CODEC_NPY) {
+    bool known = o->views || strcmp(name, c->codec) == 0;
+    if (known && c->decoder == TARN__CODEC_NPY) {
         TARN_TRY(tarn__npy_find(data, size, &array, err));
         return put_array(p, &array, err);
     }
-    if (c->decoder == TARN__CODEC_IMAGE && !is_deep_png(data, size))
+    if (known && c->decoder == TARN__CODEC_IMAGE && !is_deep_png(data, size))
         return decode_image(p, data, size, err);
     TARN_TRY(tarn_codecs_decode(o->codecs, name, data, size, &o->decode, &value, err));
     tarn_status status = put_value(p, &value, data, size, err);
@@ -214,8 +217,8 @@ static tarn_status decode_row(const place *p, const tarn__load_column *c,
 }
 
 static tarn_status decode_form(const place *p, const tarn__load_column *c,
-                               const tarn_field_form *f, const char *name,
-                               const unsigned char *data, size_t size, tarn_error *err)
+                               const tarn_field_form *f, const unsigned char *data,
+                               size_t size, tarn_error *err)
 {
     tarn_array array;
     if (f->form == TARN_FORM_ARRAY) return decode_row(p, c, f, data, size, err);
@@ -226,7 +229,8 @@ static tarn_status decode_form(const place *p, const tarn__load_column *c,
     if (c->as == TARN_LOAD_INTEGER || f->form == TARN_FORM_INTEGER)
         return decode_integer(p, data, size, err);
     if (f->form == TARN_FORM_REAL) return decode_real(p, data, size, err);
-    if (f->form == TARN_FORM_NAMED) return decode_named(p, c, name, data, size, err);
+    if (f->form == TARN_FORM_NAMED || f->form == TARN_FORM_BYTES)
+        return decode_named(p, c, f->codec, data, size, err);
     return put_bytes(p, data, size, err);
 }
 
@@ -241,8 +245,7 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     tarn_field_form form;
     if (c->way == TARN__LOAD_VALUE) {
         TARN_TRY(tarn_dataset_form(s->dataset, w->samples[slot], field, &form, err));
-        return decode_form(&p, c, &form, tarn_dataset_field(s->dataset, field), data,
-                           size, err);
+        return decode_form(&p, c, &form, data, size, err);
     }
     *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};
     tarn_image_draw draw = {s->seed, w->epoch->number, w->samples[slot]};

@@ -158,6 +158,29 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
     return read_each(k, w, err);
 }
 
+/* What will be decoded where it lies is announced, if a look at a few pieces says that it
+ * is not in memory: then the disk works on all of it while the first is decoded. */
+static tarn_status announce(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    size_t n = 0;
+    if (!s->decodes || s->o.staged) return TARN_OK;
+    for (size_t c = 0; c < s->n_columns; c++) {
+        tarn__load_way way = s->columns[c].way;
+        if (way != TARN__LOAD_VALUE && way != TARN__LOAD_STEPS) continue;
+        for (size_t i = 0; i < w->count; i++) {
+            uint32_t field;
+            TARN_TRY(field_of(k, w, i, &s->columns[c], &field, err));
+            if (tarn__is_pseudo(s->dataset->ids[field])) continue;
+            w->announced[n++] =
+                (tarn__item){.sample = tarn__dataset_at(s->dataset, w->samples[i]),
+                             .field = s->dataset->ids[field]};
+        }
+    }
+    if (n) tarn__announce(s->dataset->source, w->announced, n);
+    return TARN_OK;
+}
+
 /* --- Views ---------------------------------------------------------------------------
  */
 
@@ -191,6 +214,7 @@ tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
     TARN_TRY(tarn_order_fill(w->epoch->order, w->from, w->count, w->samples, err));
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
+    TARN_TRY(announce(k, w, err));
     TARN_TRY(add_keys(k, w, err));
     TARN_TRY(read_all(k, w, err));
     for (size_t c = 0; c < s->n_columns; c++)

@@ -71,15 +71,20 @@ static tarn_status hint_integer(tarn__load_column *c, tarn_error *err)
 /* --- Columns -------------------------------------------------------------------------
  */
 
-/* Whether the bytes of a field are the same thing whatever the sample, and it is the
- * name that says what. */
-static bool goes_by_name(const tarn_dataset *d, uint32_t field)
+/* The name that says what the bytes of a column are: its own, or one that a pack has for
+ * its payloads. *by_name: it does, at least for the first sample. */
+static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
+                              bool *by_name, tarn_error *err)
 {
-    tarn_field_form form;
-    if (d->source->kind->form == NULL) return !tarn__is_pseudo(d->ids[field]);
-    if (d->count == 0) return true;
-    return tarn_dataset_form(d, 0, field, &form, NULL) != TARN_OK ||
-           form.form == TARN_FORM_NAMED;
+    tarn_field_form form = {.form = TARN_FORM_NAMED};
+    const tarn_dataset *d = s->dataset;
+    /* The first sample of a mix may lack it. */
+    if (!s->o.views && d->count &&
+        tarn_dataset_form(d, 0, c->field, &form, NULL) != TARN_OK)
+        form.form = TARN_FORM_NAMED;
+    *by_name = form.form == TARN_FORM_NAMED || form.form == TARN_FORM_BYTES;
+    c->codec = strdup(form.form == TARN_FORM_BYTES ? form.codec : c->name);
+    return c->codec ? TARN_OK : tarn__fail_memory(err);
 }
 
 static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
@@ -119,8 +124,9 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     if (!(c->name = strdup(f->field))) return tarn__fail_memory(err);
     TARN_TRY(find_field(s, c, err));
     c->as = f->as;
-    c->decoder = tarn__codec_class_of(s->o.codecs, c->name);
-    bool by_name = s->o.views || goes_by_name(s->dataset, c->field);
+    bool by_name;
+    TARN_TRY(name_codec(s, c, &by_name, err));
+    c->decoder = tarn__codec_class_of(s->o.codecs, c->codec);
     if (f->image && (c->decoder != TARN__CODEC_IMAGE || f->as != TARN_LOAD_AUTO))
         return tarn__fail(err, TARN_ERR_USAGE,
                           "steps for field %s, which is no image that is decoded here",
@@ -216,6 +222,7 @@ void tarn__setup_release(tarn__load_setup *s)
         for (unsigned k = 0; k < c->n_hints; k++)
             free(c->hints[k]);
         tarn_image_plan_free(c->plan);
+        free(c->codec);
         free(c->name);
     }
     free(s->columns);

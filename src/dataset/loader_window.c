@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "dataset/dataset.h"
 #include "dataset/loader.h"
 
 /* --- The pool ------------------------------------------------------------------------
@@ -58,6 +59,7 @@ static void free_window(tarn__window *w)
     free((void *)w->faulty);
     free(w->key_offsets);
     free(w->wants);
+    free(w->announced);
     free(w->error);
     tarn__buf_reset(&w->keys);
     tarn_dataset_batch_reset(&w->read);
@@ -98,11 +100,12 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     w->faulty = calloc(n, 1);
     w->key_offsets = calloc(n + 1, sizeof *w->key_offsets);
     w->wants = calloc(n * s->n_columns, sizeof *w->wants);
+    w->announced = calloc(n * s->n_columns, sizeof *w->announced);
     w->strips = calloc(s->n_columns, sizeof *w->strips);
     w->slabs = calloc(w->n_slabs, sizeof *w->slabs);
     w->batch.columns = calloc(s->n_columns, sizeof *w->batch.columns);
     if (!w->samples || !w->numbers || !w->faulty || !w->key_offsets || !w->wants ||
-        !w->strips || !w->slabs || !w->batch.columns)
+        !w->announced || !w->strips || !w->slabs || !w->batch.columns)
         return false;
     for (size_t i = 0; i < s->n_columns; i++)
         if (!alloc_strip(s, &s->columns[i], &w->strips[i])) return false;

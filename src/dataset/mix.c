@@ -119,6 +119,7 @@ static tarn_status fill(state *s, tarn__source *source, tarn_dataset *const *par
     TARN_TRY(name_fields(s, source, err));
     TARN_TRY(number_fields(s, source, err));
     source->samples = s->total;
+    source->repeats = true;
     return check_listed(s, o->fields, err);
 }
 
@@ -292,25 +293,34 @@ static uint64_t position_of(const state *s, uint32_t k, uint64_t sample, uint64_
     return turn < s->counts[k] ? tarn__mixing_position(&m, k, turn) : UINT64_MAX;
 }
 
+/* The same for all samples of part k with this key; UINT64_MAX if it has none. */
+static tarn_status find_in_part(const state *s, uint32_t k, const char *key,
+                                uint64_t before, uint64_t *best, tarn_error *err)
+{
+    uint64_t sample, next = 0;
+    tarn_error why;
+    tarn_status status;
+    while ((status = tarn__dataset_find_from(s->parts[k], key, next, &sample, &next,
+                                             &why)) == TARN_OK) {
+        uint64_t position = position_of(s, k, sample, before);
+        if (position < *best) *best = position;
+        if (!s->parts[k]->source->repeats) return TARN_OK;
+    }
+    if (status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (err) *err = why;
+    return status;
+}
+
 static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *out,
                             tarn_error *err)
 {
     const state *s = p;
-    uint64_t turns[TARN_MAX_MIX], best = UINT64_MAX, sample;
+    uint64_t turns[TARN_MAX_MIX], best = UINT64_MAX;
     char shown[200];
-    tarn_error why;
     tarn__mixing m = mixing(s);
     tarn__mixing_before(&m, from < s->total ? from : s->total, turns);
-    for (uint32_t k = 0; k < s->n; k++) {
-        tarn_status status = tarn_dataset_find(s->parts[k], key, &sample, &why);
-        if (status == TARN_ERR_NOT_FOUND) continue;
-        if (status != TARN_OK) {
-            if (err) *err = why;
-            return status;
-        }
-        uint64_t position = position_of(s, k, sample, turns[k]);
-        if (position < best) best = position;
-    }
+    for (uint32_t k = 0; k < s->n; k++)
+        TARN_TRY(find_in_part(s, k, key, turns[k], &best, err));
     *out = best;
     if (best != UINT64_MAX) return TARN_OK;
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in the mix",
@@ -363,7 +373,7 @@ static tarn_status place_mix(void *p, tarn__item *items, size_t count, tarn_erro
 }
 
 static tarn_status copy_mix(void *p, const tarn__item *items, size_t count,
-                            unsigned char *data, const uint64_t *offsets, tarn_error *err)
+                            const tarn__target *to, tarn_error *err)
 {
     const state *s = p;
     tarn_status status = TARN_OK;
@@ -374,10 +384,39 @@ static tarn_status copy_mix(void *p, const tarn__item *items, size_t count,
         size_t n = 0;
         for (size_t i = 0; i < count; i++)
             if (items[i].source == k) own[n++] = items[i];
-        if (n) status = source->kind->copy(source->state, own, n, data, offsets, err);
+        if (n) status = source->kind->copy(source->state, own, n, to, err);
     }
     free(own);
     return status;
+}
+
+/* Part by part; items are put into another order. */
+static void announce_mix(void *p, tarn__item *items, size_t count)
+{
+    const state *s = p;
+    size_t done = 0;
+    for (size_t i = 0; i < count; i++) {
+        tarn_dataset *part;
+        tarn_mix_place place;
+        uint32_t field;
+        items[i].source = UINT32_MAX;
+        if (find_part(s, items[i].sample, items[i].field, &part, &place, &field, NULL) !=
+            TARN_OK)
+            continue;
+        items[i].source = place.source;
+        items[i].sample = tarn__dataset_at(part, place.sample);
+        items[i].field = part->ids[field];
+    }
+    for (uint32_t k = 0; k < s->n && done < count; k++) {
+        size_t from = done;
+        for (size_t i = from; i < count; i++) {
+            if (items[i].source != k) continue;
+            tarn__item item = items[i];
+            items[i] = items[done];
+            items[done++] = item;
+        }
+        if (done > from) tarn__announce(s->parts[k]->source, items + from, done - from);
+    }
 }
 
 /* --- Fields ------------------------------------------------------------------------ */
@@ -444,10 +483,11 @@ const tarn__source_kind tarn__kind_mix = {
     .key = key_mix,
     .find = find_mix,
     .shard = shard_mix,
-    .form = form_mix,
-    .where = where_mix,
     .place = place_mix,
     .copy = copy_mix,
+    .announce_all = announce_mix,
     .keep = keep_mix,
     .sets = sets_mix,
+    .form = form_mix,
+    .where = where_mix,
 };

@@ -298,22 +298,38 @@ tarn_status tarn_order_batch(const tarn_order *order, uint64_t k, uint64_t *out_
     return TARN_OK;
 }
 
-/* --- How much is used up ----------------------------------------------------------- */
+/* --- How much is used up -----------------------------------------------------------
+ *
+ * The same numbers on every rank, also on one that came to its end before the others. */
 
-uint64_t tarn_order_used(const tarn_order *order, uint64_t n)
+/* Samples of the rank that has most. */
+static uint64_t longest(const tarn_order *order)
 {
     uint64_t left = order->total - order->start;
+    return order->o.ranks == TARN_RANKS_UNEVEN ? divide_up(left, order->o.world)
+                                               : order->length;
+}
+
+/* What DROP leaves out at the end is not used up: on fewer ranks it may still come. */
+uint64_t tarn_order_used(const tarn_order *order, uint64_t n)
+{
+    uint64_t left = order->total - order->start, most = longest(order);
+    if (n > most) n = most;
     if (n >= divide_up(left, order->o.world)) return order->total;
     return order->start + n * order->o.world;
 }
 
 uint64_t tarn_order_used_batches(const tarn_order *order, uint64_t n)
 {
-    if (n >= order->batches) n = order->batches;
-    if (!spreads(order)) return tarn_order_used(order, n * order->o.batch);
-    if (n == order->batches) return order->total;
+    uint64_t batch = order->o.batch;
+    uint64_t most = spreads(order) ? order->batches
+                    : batch        ? divide_up(longest(order), batch)
+                                   : 0;
+    if (n > most) n = most;
+    if (!spreads(order)) return tarn_order_used(order, n * batch);
+    if (n == most) return order->total;
     uint64_t left = order->total - order->start, world = order->o.world;
     uint64_t longer = left % world, short_len = left / world;
-    return order->start + longer * spread(short_len + 1, n, order->batches) +
-           (world - longer) * spread(short_len, n, order->batches);
+    return order->start + longer * spread(short_len + 1, n, most) +
+           (world - longer) * spread(short_len, n, most);
 }

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "dataset/dataset.h"
+#include "dataset/cold.h"
 #include "itar/order.h"
 
 /* The items, what they are sorted by, and the items once more in that order. */
@@ -29,6 +29,8 @@ static tarn_status get_work(tarn_dataset_batch *b, size_t count, work *out,
         if (!b->work || !b->offsets) return tarn__fail_memory(err);
         b->work_capacity = b->count_capacity = count;
     }
+    if (!b->io && !(b->io = calloc(1, sizeof(tarn__batch_io))))
+        return tarn__fail_memory(err);
     if (!b->offsets && !(b->offsets = malloc(sizeof *b->offsets)))
         return tarn__fail_memory(err);
     *out = (work){.items = b->work};
@@ -108,8 +110,8 @@ static tarn_status copy_all(tarn_dataset *d, const work *w, size_t count,
     tarn__runs_sort(w->runs, n, 1);
     for (size_t i = 0; i < n; i++)
         w->sorted[i] = w->items[w->runs[i].row];
-    return d->source->kind->copy(d->source->state, w->sorted, n, b->data, b->offsets,
-                                 err);
+    tarn__target to = {b->data, b->offsets, b->offsets[count], b->io};
+    return d->source->kind->copy(d->source->state, w->sorted, n, &to, err);
 }
 
 tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
@@ -152,8 +154,23 @@ tarn_status tarn_dataset_read_batch(tarn_dataset *d, const uint64_t *samples,
     return status;
 }
 
+void tarn_dataset_batch_stats(const tarn_dataset_batch *b, tarn_read_stats *out)
+{
+    const tarn__batch_io *io = b->io;
+    *out = (tarn_read_stats){0};
+    if (!io) return;
+    const tarn__gather_stats *s = &io->gather.stats;
+    out->copied = io->copied;
+    out->announced = io->announced + s->pieces[TARN__GATHER_ADVISED];
+    out->direct = s->pieces[TARN__GATHER_DIRECT];
+    out->ring = s->pieces[TARN__GATHER_RING];
+    out->ring_errno = s->ring_errno;
+}
+
 void tarn_dataset_batch_reset(tarn_dataset_batch *b)
 {
+    if (b->io) tarn__gather_reset(&((tarn__batch_io *)b->io)->gather);
+    free(b->io);
     free(b->data);
     free(b->offsets);
     free(b->work);

@@ -41,7 +41,7 @@ static tarn_status add_set(void *context, const uint32_t *fields, size_t n_field
 
 static tarn_status add_all(const tarn_dataset *d, found *f, tarn_error *err)
 {
-    size_t n = d->source->fields.count;
+    size_t n = d->source->n_plain;
     uint32_t *fields = malloc((n + 1) * sizeof *fields);
     if (!fields) return tarn__fail_memory(err);
     for (size_t i = 0; i < n; i++)

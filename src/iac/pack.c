@@ -72,13 +72,13 @@ static tarn_status find_number(const tarn_iac *p, const char *name,
 
 static tarn_status find_spans(tarn_iac *p, tarn_error *err)
 {
+    const tarn__table *t = p->tables[TARN_IAC_INDEX];
+    /* A segment of the caller's own may have one of the names for its own purposes. */
+    if (tarn__table_column(t, "offset") == -1 || tarn__table_column(t, "length") == -1)
+        return TARN_OK;
     TARN_TRY(find_number(p, "offset", &p->offset, err));
     TARN_TRY(find_number(p, "length", &p->length, err));
-    TARN_TRY(find_number(p, "crc32", &p->crc32, err));
-    /* A segment of the caller's own may have one of the names for its own purposes. */
-    if (p->offset.column < 0 || p->length.column < 0)
-        p->offset.column = p->length.column = p->crc32.column = -1;
-    return TARN_OK;
+    return find_number(p, "crc32", &p->crc32, err);
 }
 
 static tarn_status name_types(tarn_iac *p, tarn_iac_table which, tarn_error *err)
@@ -183,6 +183,7 @@ void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out)
                            .file_size = p->file->size,
                            .has_spans = p->offset.column >= 0,
                            .has_checksums = p->crc32.column >= 0,
+                           .mapped = p->file->map != NULL,
                            .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
                            .codec = p->codec,
                            .codec_name = h->codec,
@@ -266,6 +267,15 @@ static tarn_status check_crc(const tarn_iac *p, uint64_t row, const tarn_iac_spa
                          p->header.data_offset + s->offset,
                          "record %llu: its CRC is %08x, the index says %08x",
                          (unsigned long long)row, crc, s->crc32);
+}
+
+tarn_status tarn__iac_check(const tarn_iac *p, uint64_t row, const void *data,
+                            tarn_error *err)
+{
+    tarn_iac_span s;
+    if (!p->options.check) return TARN_OK;
+    TARN_TRY(locate(p, row, true, &s, err));
+    return check_crc(p, row, &s, data, err);
 }
 
 tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,

@@ -23,6 +23,10 @@ struct tarn_iac {
     _Atomic(struct tarn__lookup *) *lookups; /* by column of the index */
 };
 
+/* Whether a record's bytes have its checksum, if the pack was opened to check. */
+TARN_CHECKED tarn_status tarn__iac_check(const struct tarn_iac *pack, uint64_t row,
+                                         const void *data, tarn_error *err);
+
 /* find.c */
 void tarn__lookup_free(struct tarn__lookup *lookup);
 

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "iac/codec.h"
 #include "iac/pack.h"
+#include "iac/take.h"
 
 /* The old header without what the writer sets anew. */
 static tarn_status inherit(const tarn_iac *p, const tarn_iac_write_options *o,
@@ -37,13 +38,20 @@ static tarn_status inherit(const tarn_iac *p, const tarn_iac_write_options *o,
     return status == TARN_OK ? tarn__buf_add(out, "", 1, err) : status;
 }
 
+/* Which records, in which order. */
+typedef struct chosen {
+    const uint64_t *rows; /* NULL: all, as they are */
+    uint64_t count;
+} chosen;
+
 static tarn_status move_payloads(tarn_iac *p, tarn_iac_writer *w, bool encoded,
-                                 tarn_error *err)
+                                 const chosen *c, tarn_error *err)
 {
-    for (uint64_t i = 0; i < p->header.num_records; i++) {
+    for (uint64_t i = 0; i < c->count; i++) {
         tarn_view view;
-        TARN_TRY(encoded ? tarn_iac_view(p, i, &view, err)
-                         : tarn_iac_view_decoded(p, i, &view, err));
+        uint64_t row = c->rows ? c->rows[i] : i;
+        TARN_TRY(encoded ? tarn_iac_view(p, row, &view, err)
+                         : tarn_iac_view_decoded(p, row, &view, err));
         tarn_status status = tarn_iac_writer_add(w, view.data, view.size, err);
         tarn_view_release(&view);
         TARN_TRY(status);
@@ -74,17 +82,51 @@ static tarn_status rewrite_segment(tarn_iac *p, const char *to,
     return status;
 }
 
+static tarn_status export_chosen(tarn_iac *p, const chosen *c,
+                                 struct ArrowArrayStream *slides,
+                                 struct ArrowArrayStream *index, tarn_error *err)
+{
+    struct ArrowArrayStream all;
+    if (!c->rows) return export_both(p, slides, index, err);
+    TARN_TRY(export_both(p, slides, &all, err));
+    tarn_status status = tarn__iac_take(&all, c->rows, (size_t)c->count, index, err);
+    all.release(&all);
+    if (status != TARN_OK) slides->release(slides);
+    return status;
+}
+
 static tarn_status rewrite(tarn_iac *p, const char *to, const tarn_iac_write_options *o,
-                           tarn_error *err)
+                           const chosen *c, tarn_error *err)
 {
     struct ArrowArrayStream slides, index;
     tarn_iac_writer *w;
-    if (p->offset.column < 0) return rewrite_segment(p, to, o, err);
-    TARN_TRY(export_both(p, &slides, &index, err));
+    if (p->offset.column < 0 && !c->rows) return rewrite_segment(p, to, o, err);
+    TARN_TRY(export_chosen(p, c, &slides, &index, err));
     TARN_TRY(tarn_iac_writer_open(to, &slides, &index, o, &w, err));
-    tarn_status status = move_payloads(p, w, o->encoded, err);
+    tarn_status status = move_payloads(p, w, o->encoded, c, err);
     if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
     tarn_iac_writer_abandon(w);
+    return status;
+}
+
+static tarn_status rewrite_chosen(const char *from, const char *to,
+                                  tarn_iac_write_options *o, chosen *c, tarn_error *err)
+{
+    tarn_iac_options open = TARN_IAC_OPTIONS_INIT;
+    tarn_iac *p;
+    tarn__buf header;
+    open.check = true;
+    TARN_TRY(tarn_iac_open(from, &open, &p, err));
+    if (!c->rows) c->count = p->header.num_records;
+    /* Segments of the caller's own are not divided into payloads to encode. */
+    if (p->offset.column < 0) o->encoded = true;
+    if (o->encoded) o->codec = TARN_IAC_NONE;
+    tarn__buf_init(&header, 1u << 20);
+    tarn_status status = o->header ? TARN_OK : inherit(p, o, &header, err);
+    if (!o->header) o->header = header.data;
+    if (status == TARN_OK) status = rewrite(p, to, o, c, err);
+    tarn__buf_reset(&header);
+    tarn_iac_close(p);
     return status;
 }
 
@@ -92,19 +134,14 @@ tarn_status tarn_iac_rewrite(const char *from, const char *to,
                              const tarn_iac_write_options *options, tarn_error *err)
 {
     TARN__OPTIONS(tarn_iac_write_options, o, TARN_IAC_WRITE_OPTIONS_INIT, options, err);
-    tarn_iac_options open = TARN_IAC_OPTIONS_INIT;
-    tarn_iac *p;
-    tarn__buf header;
-    open.check = true;
-    TARN_TRY(tarn_iac_open(from, &open, &p, err));
-    /* Segments of the caller's own are not divided into payloads to encode. */
-    if (p->offset.column < 0) o.encoded = true;
-    if (o.encoded) o.codec = TARN_IAC_NONE;
-    tarn__buf_init(&header, 1u << 20);
-    tarn_status status = o.header ? TARN_OK : inherit(p, &o, &header, err);
-    if (!o.header) o.header = header.data;
-    if (status == TARN_OK) status = rewrite(p, to, &o, err);
-    tarn__buf_reset(&header);
-    tarn_iac_close(p);
-    return status;
+    return rewrite_chosen(from, to, &o, &(chosen){0}, err);
+}
+
+tarn_status tarn_iac_rewrite_rows(const char *from, const char *to, const uint64_t *rows,
+                                  size_t count, const tarn_iac_write_options *options,
+                                  tarn_error *err)
+{
+    static const uint64_t none = 0;
+    TARN__OPTIONS(tarn_iac_write_options, o, TARN_IAC_WRITE_OPTIONS_INIT, options, err);
+    return rewrite_chosen(from, to, &o, &(chosen){count ? rows : &none, count}, err);
 }

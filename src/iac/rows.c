@@ -19,11 +19,9 @@ struct tarn_iac_rows {
 static const struct {
     const char *word;
     enum ArrowType type;
-} kinds[] = {{"text:", NANOARROW_TYPE_STRING},
-             {"int:", NANOARROW_TYPE_INT64},
-             {"uint:", NANOARROW_TYPE_UINT64},
-             {"u8:", NANOARROW_TYPE_UINT8},
-             {"u32:", NANOARROW_TYPE_UINT32}};
+} kinds[] = {{"text:", NANOARROW_TYPE_STRING}, {"int:", NANOARROW_TYPE_INT64},
+             {"uint:", NANOARROW_TYPE_UINT64}, {"u8:", NANOARROW_TYPE_UINT8},
+             {"u32:", NANOARROW_TYPE_UINT32},  {"real:", NANOARROW_TYPE_DOUBLE}};
 
 static tarn_status set_column(struct ArrowSchema *out, const char *column,
                               tarn_error *err)
@@ -36,8 +34,9 @@ static tarn_status set_column(struct ArrowSchema *out, const char *column,
             return tarn__fail_memory(err);
         return TARN_OK;
     }
-    return tarn__fail(err, TARN_ERR_USAGE,
-                      "column %s: begin with text:, int:, uint:, u8: or u32:", column);
+    return tarn__fail(
+        err, TARN_ERR_USAGE,
+        "column %s: begin with text:, int:, uint:, u8:, u32: or real:", column);
 }
 
 static tarn_status start(tarn_iac_rows *rows, const char *const *columns, size_t count,
@@ -106,6 +105,13 @@ tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column, int64_t val
 {
     TARN_TRY(check_column(rows, column, err));
     return added(ArrowArrayAppendInt(rows->array.children[column], value), err);
+}
+
+tarn_status tarn_iac_rows_real(tarn_iac_rows *rows, size_t column, double value,
+                               tarn_error *err)
+{
+    TARN_TRY(check_column(rows, column, err));
+    return added(ArrowArrayAppendDouble(rows->array.children[column], value), err);
 }
 
 tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column, tarn_error *err)

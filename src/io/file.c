@@ -152,20 +152,24 @@ bool tarn__is_local(int fd)
     return false;
 }
 
+bool tarn__page_is_resident(const unsigned char *map, uint64_t offset)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident = 1;
+    void *at = (void *)(((uintptr_t)map + offset) & ~(page - 1));
+    return mincore(at, 1, &resident) != 0 || (resident & 1);
+}
+
 /* Asked with mincore, because even a read that must not wait starts readahead, and that
  * would compete with the direct reads that follow. The map is never touched. */
 bool tarn__is_cached(const tarn__file *file)
 {
-    enum { PROBES = 16, PAGE = 4096 };
+    enum { PROBES = 16 };
     unsigned cached = 0;
     unsigned char *map = tarn__map(file->fd, file->size);
     if (!map) return true;
-    for (unsigned i = 0; i < PROBES; i++) {
-        unsigned char resident = 1;
-        uint64_t at = file->size / PROBES * i & ~(uint64_t)(PAGE - 1);
-        if (mincore(map + at, 1, &resident) != 0) resident = 1;
-        cached += resident & 1;
-    }
+    for (unsigned i = 0; i < PROBES; i++)
+        cached += tarn__page_is_resident(map, file->size / PROBES * i);
     tarn__unmap(map, file->size);
     return cached >= PROBES / 2;
 }

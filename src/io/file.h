@@ -48,6 +48,10 @@ bool tarn__is_local(int fd);
 /* Whether most of the file is in the page cache already. True when that is not known. */
 bool tarn__is_cached(const tarn__file *file);
 
+/* Whether the byte at offset of a mapped file is in the page cache. Told truly to those
+ * who own the file or may write it; to others, and where it is not known, true. */
+bool tarn__page_is_resident(const unsigned char *map, uint64_t offset);
+
 /* Maps the whole of fd, size bytes, for reading. Returns NULL if it cannot be. */
 void *tarn__map(int fd, uint64_t size);
 void tarn__unmap(void *map, uint64_t size);

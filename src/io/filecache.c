@@ -21,14 +21,21 @@
 #include "base/forklock.h"
 #include "io/file.h"
 
-enum { CLOSED = -1, MIN_DESCRIPTORS = 4 };
+enum {
+    CLOSED = -1,
+    REFUSED = -2, /* a descriptor for direct reads that cannot be had */
+    MIN_DESCRIPTORS = 4,
+    HOLDERS = 8 /* threads that hold files at once before the budget is passed */
+};
 
 typedef struct slot {
     char *path;
     uint64_t size;
     atomic_int pins;
     int fd;
-    atomic_bool used; /* since the hand last passed */
+    atomic_int direct;     /* opened with O_DIRECT when first held; CLOSED or REFUSED */
+    uint32_t direct_align; /* written before direct is */
+    atomic_bool used;      /* since the hand last passed */
     _Atomic(unsigned char *) map;
     atomic_bool unmappable;
 } slot;
@@ -38,8 +45,8 @@ struct tarn__filecache {
     size_t count;
     tarn__filecache_io io;
     bool roomy; /* all files can stay open: nothing is evicted, nothing need be pinned */
-    tarn__forklock lock; /* opening, closing, mapping; guards what follows */
-    size_t open, max_open;
+    tarn__forklock lock;   /* opening, closing, mapping; guards what follows */
+    size_t open, max_open; /* descriptors: up to two for a file */
     size_t maps;
     size_t hand;
 };
@@ -63,13 +70,14 @@ tarn_status tarn__filecache_new(const char *const *paths, const uint64_t *sizes,
     c->slots = calloc(count ? count : 1, sizeof *c->slots);
     c->io = io;
     c->max_open = descriptor_budget();
-    c->roomy = count <= c->max_open;
+    c->roomy = count <= c->max_open / 2;
     bool complete = c->slots != NULL;
     for (size_t i = 0; complete && i < count; i++) {
         c->slots[i].path = strdup(paths[i]);
         c->slots[i].size = sizes[i];
         c->slots[i].fd = -1;
         atomic_init(&c->slots[i].pins, CLOSED);
+        atomic_init(&c->slots[i].direct, CLOSED);
         c->count++;
         complete = c->slots[i].path != NULL;
     }
@@ -87,6 +95,7 @@ void tarn__filecache_free(tarn__filecache *c)
     for (size_t i = 0; i < c->count; i++) {
         slot *s = &c->slots[i];
         if (s->fd >= 0) close(s->fd);
+        if (atomic_load(&s->direct) >= 0) close(atomic_load(&s->direct));
         tarn__unmap(atomic_load(&s->map), s->size);
         free(s->path);
     }
@@ -109,6 +118,11 @@ static bool evict_one(tarn__filecache *c)
         close(s->fd);
         s->fd = -1;
         c->open--;
+        int direct = atomic_exchange(&s->direct, CLOSED);
+        if (direct >= 0) {
+            close(direct);
+            c->open--;
+        }
         return true;
     }
     return false;
@@ -206,12 +220,13 @@ static tarn_status check_range(const slot *s, uint64_t offset, size_t len,
                          (unsigned long long)s->size);
 }
 
+/* Asked for each view that is given out, so by the call that costs least: nothing here
+ * reads from where the descriptor stands. */
 static tarn_status check_length(const slot *s, tarn_error *err)
 {
-    struct stat st;
-    if (fstat(s->fd, &st) != 0)
-        return tarn__fail_errno(err, s->path, errno, "cannot stat");
-    return check_size(s, (uint64_t)st.st_size, err);
+    off_t end = lseek(s->fd, 0, SEEK_END);
+    if (end < 0) return tarn__fail_errno(err, s->path, errno, "cannot find its end");
+    return check_size(s, (uint64_t)end, err);
 }
 
 static tarn_status copy_view(slot *s, uint64_t offset, size_t len, tarn_view *out,
@@ -261,12 +276,78 @@ const unsigned char *tarn__filecache_peek(const tarn__filecache *c, size_t numbe
     return atomic_load_explicit(&c->slots[number].map, memory_order_acquire);
 }
 
+/* The descriptor of a pinned slot for direct reads, or below 0. One that the limit of
+ * the process refuses is not asked for again until the slot is opened anew. */
+static int direct_of(tarn__filecache *c, slot *s)
+{
+    int direct = atomic_load_explicit(&s->direct, memory_order_acquire);
+    if (direct != CLOSED) return direct;
+    pthread_mutex_lock(&c->lock.mutex);
+    direct = atomic_load(&s->direct);
+    if (direct == CLOSED) {
+        while (c->open >= c->max_open && evict_one(c))
+            continue;
+        direct = tarn__open_direct(s->fd, &s->direct_align);
+        if (direct < 0)
+            direct = REFUSED;
+        else
+            c->open++;
+        atomic_store_explicit(&s->direct, direct, memory_order_release);
+    }
+    pthread_mutex_unlock(&c->lock.mutex);
+    return direct;
+}
+
+tarn_status tarn__filecache_hold(tarn__filecache *c, size_t number,
+                                 tarn__gather_file *out, tarn_error *err)
+{
+    slot *s = &c->slots[number];
+    TARN_TRY(pin(c, s, err));
+    tarn_status status = check_length(s, err);
+    if (status != TARN_OK) {
+        unpin(c, s);
+        return status;
+    }
+    *out = (tarn__gather_file){.path = s->path, .fd = s->fd, .direct = direct_of(c, s)};
+    out->align = s->direct_align;
+    return TARN_OK;
+}
+
+void tarn__filecache_let_go(tarn__filecache *c, size_t number)
+{
+    unpin(c, &c->slots[number]);
+}
+
+size_t tarn__filecache_holds(const tarn__filecache *c)
+{
+    size_t share = c->max_open / 2 / HOLDERS;
+    return c->roomy ? c->count : share ? share : 1;
+}
+
+bool tarn__filecache_is_resident(tarn__filecache *c, size_t number, uint64_t offset)
+{
+    slot *s = &c->slots[number];
+    if (offset >= s->size || pin(c, s, NULL) != TARN_OK) return true;
+    const unsigned char *map = map_of(c, s);
+    bool resident = !map || tarn__page_is_resident(map, offset);
+    unpin(c, s);
+    return resident;
+}
+
+uint64_t tarn__filecache_total(const tarn__filecache *c)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < c->count; i++)
+        if (!tarn__add(total, c->slots[i].size, &total)) return UINT64_MAX;
+    return total;
+}
+
 void tarn__filecache_will_need(tarn__filecache *c, size_t number, uint64_t offset,
                                uint64_t len)
 {
     slot *s = &c->slots[number];
     if (pin(c, s, NULL) != TARN_OK) return;
-    (void)posix_fadvise(s->fd, (off_t)offset, (off_t)len, POSIX_FADV_WILLNEED);
+    tarn__gather_announce(s->fd, offset, len);
     unpin(c, s);
 }
 

@@ -7,6 +7,8 @@
 
 #include <tarn/base.h>
 
+#include "io/gather.h"
+
 typedef struct tarn__filecache tarn__filecache;
 
 typedef enum tarn__filecache_io {
@@ -36,6 +38,20 @@ TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t numb
 /* The same for one that has been mapped before, without looking at its length; or NULL.
  */
 const unsigned char *tarn__filecache_peek(const tarn__filecache *cache, size_t number);
+
+/* A file that stays open until it is let go, for tarn__gather_read, after a look at its
+ * length. No thread holds more than tarn__filecache_holds of them at once. */
+TARN_CHECKED tarn_status tarn__filecache_hold(tarn__filecache *cache, size_t number,
+                                              tarn__gather_file *out, tarn_error *err);
+void tarn__filecache_let_go(tarn__filecache *cache, size_t number);
+size_t tarn__filecache_holds(const tarn__filecache *cache);
+
+/* Whether the page at offset is in the page cache. True where that is not known: for a
+ * file that is not mapped, or that is neither the caller's own nor writable for him. */
+bool tarn__filecache_is_resident(tarn__filecache *cache, size_t number, uint64_t offset);
+
+/* Bytes of all files. */
+uint64_t tarn__filecache_total(const tarn__filecache *cache);
 
 /* Tells the system that bytes will be wanted soon. Advice only: nothing fails. */
 void tarn__filecache_will_need(tarn__filecache *cache, size_t number, uint64_t offset,

@@ -379,8 +379,8 @@ tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_tex
     return status;
 }
 
-static tarn_status check_sum(const tarn_fold *f, uint64_t number, const tarn_row *row,
-                             const void *data, size_t size, tarn_error *err)
+tarn_status tarn__fold_check_sum(const tarn_fold *f, uint64_t number, const tarn_row *row,
+                                 const void *data, size_t size, tarn_error *err)
 {
     if (!f->options.check) return TARN_OK;
     TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_CHECKSUMS, number, err));
@@ -399,7 +399,8 @@ tarn_status tarn__fold_check(tarn_fold *f, uint64_t number, tarn__located *l,
 {
     memcpy(l->block, bytes, 512);
     TARN_TRY(tarn__locate_check(&f->place, number, l, err));
-    return check_sum(f, number, &l->row, bytes + 512, (size_t)l->row.size, err);
+    return tarn__fold_check_sum(f, number, &l->row, bytes + 512, (size_t)l->row.size,
+                                err);
 }
 
 /* Header and payload in one view: one look at the file, one read where it is read. */
@@ -444,7 +445,7 @@ tarn_status tarn_fold_read(tarn_fold *f, uint64_t number, void *buf, size_t size
         status = tarn__filecache_read(f->files, l.row.shard, l.row.offset + 512, buf,
                                       (size_t)l.row.size, err);
     if (status == TARN_OK)
-        status = check_sum(f, number, &l.row, buf, (size_t)l.row.size, err);
+        status = tarn__fold_check_sum(f, number, &l.row, buf, (size_t)l.row.size, err);
     tarn__located_reset(&l);
     return status;
 }

@@ -64,6 +64,11 @@ TARN_CHECKED tarn_status tarn__fold_check(tarn_fold *fold, uint64_t row,
                                           tarn__located *located,
                                           const unsigned char *bytes, tarn_error *err);
 
+/* Whether a payload has the checksum of its row, if the fold was opened to check. */
+TARN_CHECKED tarn_status tarn__fold_check_sum(const tarn_fold *fold, uint64_t number,
+                                              const tarn_row *row, const void *data,
+                                              size_t size, tarn_error *err);
+
 /* The first row of a sample that has a leading field, or just its first. */
 uint64_t tarn__fold_lead(const tarn_fold *fold, uint64_t sample);
 

@@ -24,6 +24,8 @@ void tarn__located_init(tarn__located *l)
 {
     l->name = NULL;
     l->name_len = 0;
+    l->before = NULL;
+    l->before_size = 0;
     tarn__buf_init(&l->text, TARN_MAX_EXTENDED);
     tarn__splitter_init(&l->splitter);
 }
@@ -204,6 +206,13 @@ static bool is_true_size(const lookup *l, const tarn_row *before)
 }
 
 /* Bytes between the member of the row before and this one's header. */
+static uint64_t gap_between(const tarn_row *before, const tarn_row *row)
+{
+    uint64_t end = before->offset + TARN__BLOCK + before->size;
+    end = (end + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1);
+    return row->offset > end ? row->offset - end : 0;
+}
+
 static tarn_status measure_gap(const lookup *l, uint64_t *out, tarn_error *err)
 {
     tarn_row before;
@@ -212,10 +221,19 @@ static tarn_status measure_gap(const lookup *l, uint64_t *out, tarn_error *err)
     if (l->number == 0) return TARN_OK;
     TARN_TRY(tarn_index_row(l->place->index, l->number - 1, &before, err));
     if (before.shard != row->shard || !is_true_size(l, &before)) return TARN_OK;
-    uint64_t end = before.offset + TARN__BLOCK + before.size;
-    end = (end + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1);
-    *out = row->offset > end ? row->offset - end : 0;
+    *out = gap_between(&before, row);
     return TARN_OK;
+}
+
+size_t tarn__locate_before(const tarn__place *place, const tarn_row *row, uint64_t number)
+{
+    tarn_row before;
+    uint64_t gap = row->offset;
+    if (!place->index->sums) return 0;
+    if (number && tarn_index_row(place->index, number - 1, &before, NULL) != TARN_OK)
+        return 0;
+    if (number && before.shard == row->shard) gap = gap_between(&before, row);
+    return gap <= TARN__LOCATE_BEFORE ? (size_t)gap : 0;
 }
 
 static tarn_status look_into_gap(lookup *l, tarn_error *err)
@@ -227,6 +245,8 @@ static tarn_status look_into_gap(lookup *l, tarn_error *err)
     bool whole = gap <= MAX_LOOK;
     if (!whole) gap = MAX_LOOK;
     const tarn_row *row = &l->out->row;
+    if (whole && gap == l->out->before_size)
+        return apply_all(l, l->out->before, (size_t)gap, true, err);
     TARN_TRY(tarn__filecache_view(l->place->files, row->shard, row->offset - gap,
                                   (size_t)gap, &view, err));
     tarn_status status = apply_all(l, view.data, (size_t)gap, whole, err);

@@ -14,6 +14,9 @@ typedef struct tarn__located {
     size_t name_len;
     tarn__key key; /* its sample's key and its field */
     unsigned char block[512];
+    const unsigned char
+        *before;        /* what stands in front of the block, if the caller has */
+    size_t before_size; /* it: borrowed, and spares the check a read */
     tarn__buf text;
     tarn__splitter splitter;
 } tarn__located;
@@ -36,6 +39,12 @@ TARN_CHECKED tarn_status tarn__locate_row(const tarn__place *place, uint64_t num
  * checksum, type, size, key and field. TARN_ERR_STALE if it is another member's. */
 TARN_CHECKED tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
                                             tarn__located *out, tarn_error *err);
+
+/* How many bytes in front of a row's header the check will look at: 0 if none, or if that
+ * cannot be said without reading, or if there are more than TARN__LOCATE_BEFORE. */
+size_t tarn__locate_before(const tarn__place *place, const tarn_row *row,
+                           uint64_t number);
+#define TARN__LOCATE_BEFORE 4096u
 
 /* Both, reading the block from the shard. out can be used again and again. */
 TARN_CHECKED tarn_status tarn__locate(const tarn__place *place, uint64_t number,

@@ -56,6 +56,6 @@ cp in/basic.gnz unnamed; "$TARN" ls unnamed
 "$TARN" pack x.npy --as '<f3' -o z.gnz; echo "exit $?"
 ls
 "$TARN" pack x.npy --as 'y=<f2' -o z.gnz; echo "exit $?"
-"$TARN" pack x.npy --reserve 3M -o room.gnz && "$TARN" info room.gnz | tail -n 1
+"$TARN" pack x.npy --reserve 3M -o room.gnz && "$TARN" info room.gnz | grep room
 "$TARN" pack x.npy --header-pages 2000000 -o z.gnz; echo "exit $?"
 "$TARN" get in/basic.gnz ids --rows a:b; echo "exit $?"

@@ -89,9 +89,13 @@ printf 'X' | dd of=bad/train_0000.tar bs=1 seek=512 conv=notrunc 2>/dev/null
 convert bad none --check
 convert bad good -q
 
+echo "--- several, one behind the other"
+convert d:train f1:train two --number --range 7:10
+"$TARN" ls two
 echo "--- what cannot be"
 convert d e x.tar
-convert d x_00.tar x.tar
+convert d x_00.tar x
+cat x_00.tar | convert - d x.tar
 convert d http://host/folder
 convert d new --level 3
 convert nowhere new

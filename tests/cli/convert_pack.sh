@@ -11,6 +11,6 @@ mkdir files; echo one > files/a.txt; echo two > files/b.txt
 "$TARN" pack files -o f.iac; "$TARN" convert f.iac rows -q; "$TARN" ls rows; "$TARN" get rows 000000001 json; echo
 "$TARN" convert f.iac rows2 --key path; echo "exit $?"
 "$TARN" convert f.iac rows2 --key nothing; echo "exit $?"
-"$TARN" convert b.iac x --fields cls; echo "exit $?"
+"$TARN" convert b.iac x -q --fields cls,jpg --samples train-00009,train-00002; "$TARN" ls x
 "$TARN" convert basic:train x.iac --max-count 3; echo "exit $?"
 "$TARN" convert basic:train b.iac; echo "exit $?"

@@ -23,3 +23,20 @@ for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --share pad basic
 "$TARN" ls --order blocks --block 0 basic:train; echo "exit $?"
 "$TARN" ls --seed 1 basic:train; echo "exit $?"
 cat basic/train_0000.tar | "$TARN" ls --order shuffle -; echo "exit $?"
+echo "--- any dataset"
+"$TARN" convert basic:train b.iac -q
+"$TARN" ls -1 --order shuffle --seed 7 b.iac | cmp - <("$TARN" ls -1 --order shuffle --seed 7 basic:train) && echo the same
+"$TARN" ls --order balanced --by cls --fields txt,json b.iac | head -n 2
+"$TARN" ls --order shuffle --seed 3 "$DATA/iac/pairs_by_0.1.4.iac"
+"$TARN" ls -l --order shuffle --seed 3 --key patient_id --fields payload,num_docs "$DATA/iac/pairs_by_0.1.4.iac"
+"$TARN" ls --order lengths --by payload --chunk 1 "$DATA/iac/pairs_by_0.1.4.iac" | cut -f 1
+"$TARN" convert basic:train b.gnz -q --fields cls,jpg --range 0:10
+"$TARN" ls --order shuffle --seed 1 b.gnz | head -n 2
+"$TARN" ls --json --order shuffle --seed 1 --rank 9/10 b.gnz
+"$TARN" ls -1 --order balanced --by cls b.gnz | sort
+"$TARN" ls -1 --order weighted-once --by cls b.gnz | wc -l
+"$TARN" ls -1 --order buckets b.gnz | wc -l
+"$TARN" ls --order balanced --by jpg b.gnz; echo "exit $?"
+"$TARN" ls -1 --order shuffle --samples train-00003,train-00005 b.gnz
+"$TARN" ls --order shuffle --samples nobody b.gnz; echo "exit $?"
+"$TARN" ls --order shuffle --where a=b b.iac; echo "exit $?"

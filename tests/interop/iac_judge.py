@@ -6,6 +6,8 @@
   iac_judge.py same A B                tables, payloads and the caller's header fields agree
   iac_judge.py patients A B            the adapter reads the same patients from both
   iac_judge.py refuses A               the package does not read it
+  iac_judge.py taken A B N,N,...       B has those records of A, in this order, with all columns
+  iac_judge.py dump A                  header, and payload (in hexadecimal) and columns of each record
   iac_judge.py exchange LIB B A...     tables of A through the C stream interface, both ways, into B
 """
 import decimal
@@ -237,6 +239,37 @@ def refuses(a):
     raise AssertionError("the package read it")
 
 
+def taken(a, b, rows):
+    head_a, slides_a, index_a = iac.read_tables(a)
+    head_b, slides_b, index_b = iac.read_tables(b)
+    spans = [n for n in ("offset", "length", "crc32") if n in index_a.column_names]
+    assert {k: v for k, v in head_a.items() if k not in LAYOUT} == \
+        {k: v for k, v in head_b.items() if k not in LAYOUT}, (head_a, head_b)
+    assert str(slides_a.to_pydict()) == str(slides_b.to_pydict())
+    x, y = index_a.drop_columns(spans), index_b.drop_columns(["offset", "length", "crc32"])
+    y.validate(full=True)
+    assert x.schema.equals(y.schema, check_metadata=True), (x.schema, y.schema)
+    want = {k: [v[i] for i in rows] for k, v in x.to_pydict().items()}
+    assert str(want) == str(y.to_pydict()), (want, y.to_pydict())
+    first, second = iac.PackReader(a), iac.PackReader(b)
+    for number, row in enumerate(rows):
+        assert payload(first, row) == payload(second, number), row
+    first.close()
+    second.close()
+
+
+def dump(path):
+    head, _, index = iac.read_tables(path)
+    index.validate(full=True)
+    columns = index.drop_columns(["offset", "length", "crc32"]).to_pydict()
+    reader = iac.PackReader(path)
+    print(json.dumps({k: v for k, v in head.items() if k not in LAYOUT}))
+    print(json.dumps({f.name: str(f.type) for f in index.schema}))
+    for row in range(index.num_rows):
+        print(json.dumps([payload(reader, row).hex(), {k: v[row] for k, v in columns.items()}]))
+    reader.close()
+
+
 def exchange(library, target, paths):
     """libtarn hands a table to pyarrow, and takes a slice of one from it, nothing in between."""
     import ctypes
@@ -294,6 +327,10 @@ def main():
         same_patients(*paths)
     elif command == "exchange":
         exchange(paths[0], paths[1], paths[2:])
+    elif command == "taken":
+        taken(paths[0], paths[1], [int(x) for x in rest[2].split(",") if x])
+    elif command == "dump":
+        dump(paths[0])
     elif command == "refuses":
         refuses(*paths)
 

@@ -59,12 +59,12 @@ def decode_all(images, channels=0, least=(0, 0)):
     return [answer(reader, take_image) for _ in images]
 
 
-def resize_all(cases, plain=False):
+def resize_all(cases, loops=9):
     """Cases of (array [h, w, c], (width, height), box)."""
     records = []
     for pixels, size, box in cases:
         height, width, channels = pixels.shape
-        records.append(b"R" + u64(plain, width, height, channels) + packed(pixels.tobytes()) + u64(*size) +
+        records.append(b"R" + u64(loops, width, height, channels) + packed(pixels.tobytes()) + u64(*size) +
                        struct.pack("<4f", *(box or (0, 0, width, height))))
     reader = run(records)
     return [answer(reader, lambda r, c=c: np.frombuffer(take_bytes(r), "u1")

@@ -116,3 +116,42 @@ def test_lists(tmp_path):
     with pytest.raises(ValueError):
         tarn.expand_urls("x{1..")
     assert repr(SinkFile(tmp_path / "y")).startswith("<SinkFile ")
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """A server that speaks S3, with a bucket."""
+    moto = pytest.importorskip("moto.server")
+    boto3 = pytest.importorskip("boto3")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_REGION": "us-east-1",
+                            "AWS_ENDPOINT_URL_S3": f"http://{host}:{port}", "no_proxy": "*"}.items():
+            patch.setenv(name, value)
+        client = boto3.client("s3", region_name="us-east-1", endpoint_url=f"http://{host}:{port}")
+        client.create_bucket(Bucket="bucket")
+        yield client
+    server.stop()
+
+
+def test_s3(bucket):
+    from tarn import wds
+
+    def objects():
+        return sorted(o["Key"] for o in bucket.list_objects_v2(Bucket="bucket").get("Contents", []))
+    with tarn.open_source("s3://bucket/x.gz", "wb") as out:
+        out.write(b"hello")
+    assert tarn.open_source("s3://bucket/x.gz").read() == b"hello"
+    with tarn.ShardWriter("s3://bucket/y-%d.tar", max_count=2) as out:
+        out.write_many({"__key__": f"k{i}", "cls": i} for i in range(3))
+    with pytest.raises(ZeroDivisionError):
+        with wds.TarWriter("s3://bucket/z.tar") as out:
+            out.write({"__key__": "a", "txt": "x"})
+            1 / 0
+    assert objects() == ["x.gz", "y-0.tar", "y-1.tar"]
+    stream = wds.WebDataset("s3://bucket/y-{0..1}.tar", shardshuffle=False).decode().to_tuple("cls")
+    assert list(stream) == [(0,), (1,), (2,)]
+    with pytest.raises(FileNotFoundError):
+        tarn.open_source("s3://bucket/none")

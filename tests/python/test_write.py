@@ -344,6 +344,42 @@ def test_append_resume_and_overwrite(tmp_path):
     assert everything_in(tmp_path) == ["train.taridx", "train.tarsum", "train_0000.tar"]
 
 
+def test_shards_of_other_folds_are_adopted(tmp_path):
+    for fold, keys in (("a", "abcd"), ("b", "efg")):
+        with tarn.DatasetWriter(tmp_path, fold, max_count=2) as out:
+            out.write_many({"__key__": key, "txt": key} for key in keys)
+    with tarn.DatasetWriter(tmp_path / "all") as out:
+        out.adopt(f"{tmp_path}:a", [1])
+        out.adopt(f"{tmp_path}:b", copy=True)
+        out.adopt(f"{tmp_path}:b", [])
+        with pytest.raises(FileExistsError):
+            out.adopt(f"{tmp_path}:b")
+        with pytest.raises(FileNotFoundError):
+            out.adopt(f"{tmp_path}:c")
+        for bad in ([70000], [-1]):
+            with pytest.raises((ValueError, OverflowError)):
+                out.adopt(f"{tmp_path}:a", bad)
+        out.write({"__key__": "z", "txt": "z"})
+    assert tool("ls", "-1", tmp_path / "all").split() == list("cdefgz")
+    tool("verify", tmp_path / "all")
+    links = [os.stat(p).st_nlink for p in sorted((tmp_path / "all").glob("*.tar"))]
+    assert links == [2, 1, 1, 1]
+    with tarn.TarWriter(io.BytesIO()) as out:
+        with pytest.raises(TypeError):
+            out._adopt("x", [], False)
+
+
+def test_samples_of_a_dataset_are_written_again(tmp_path):
+    with tarn.DatasetWriter(tmp_path, "a") as out:
+        out.write_many({"__key__": f"k{i}", "cls": i, "txt": f"t{i}", "npy": np.full((2, 2), i)}
+                       for i in range(5))
+    for decode in (True, False):
+        with tarn.DatasetWriter(tmp_path, f"b{decode:d}") as out:
+            out.write_many(tarn.open(tmp_path, fold="a", decode=decode))
+        assert (tmp_path / f"b{decode:d}_0000.tar").read_bytes() == (
+            tmp_path / "a_0000.tar").read_bytes()
+
+
 def test_progress_is_told(tmp_path, monkeypatch):
     told = []
     with tarn.TarWriter(tmp_path / "x.tar", progress=lambda *n: told.append(n), sync=False) as out:
@@ -414,11 +450,42 @@ def test_a_callback_cannot_come_back_into_its_writer(tmp_path):
     def again(*what):
         try:
             out.write({"__key__": "x", "txt": ""})
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             caught.append(str(error))
     with tarn.ShardWriter(tmp_path / "x-%d.tar", max_count=1, on_shard=again) as out:
         out.write_many({"__key__": f"k{i}", "txt": "x"} for i in range(3))
     assert len(caught) == 3
+
+
+def test_encoders_and_iterators_may_write_too():
+    file = io.BytesIO()
+    def encode(value):
+        out.write({"__key__": f"inner{value}", "txt": "i"})
+        return b"outer"
+    def some():
+        for i in range(3):
+            out.write({"__key__": f"first{i}", "txt": "f"})
+            yield {"__key__": f"then{i}", "x": i}
+    with tarn.TarWriter(file, encoders={"x": encode}) as out:
+        out.write_many(some())
+    names = list(members(file.getvalue()))
+    assert len(names) == 9 and names[-3:] == ["then0.x", "then1.x", "then2.x"]
+
+
+def test_an_iterator_may_wait_for_another_thread_that_writes():
+    import queue
+    todo, file = queue.Queue(), io.BytesIO()
+    with tarn.TarWriter(file) as out:
+        def other():
+            for i in range(5):
+                out.write({"__key__": f"other{i}", "txt": "o"})
+                todo.put({"__key__": f"queued{i}", "txt": "q"})
+            todo.put(None)
+        thread = threading.Thread(target=other)
+        thread.start()
+        out.write_many(iter(todo.get, None))
+        thread.join()
+    assert len(members(file.getvalue())) == 10
 
 
 def test_threads_share_a_writer():

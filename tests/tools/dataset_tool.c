@@ -3,7 +3,8 @@
  * "!status message". Datasets have numbers, bytes are in hexadecimal, "-" is an empty
  * list; lists are separated by commas.
  *
- *   open N PATH FIELDS FLAGS    (by_hash, drop_twice, read, stored, check, key=COLUMN)
+ *   open N PATH FIELDS FLAGS    (by_hash, drop_twice, read, stored, check, records,
+ *                                key=COLUMN)
  *   close N       count N        fields N      key N SAMPLE     find N KEY
  *   get N SAMPLE FIELD           shard N SAMPLE                 sample N SAMPLE
  *   batch N SAMPLES FIELDS       lookup N NAME...               sets N
@@ -11,6 +12,7 @@
  *   ranges NEW N FIRST-END...    samples NEW N NUMBERS          having NEW N FIELD...
  *   size NEW N FIELD MIN MAX     column NEW N NAME VALUE...     between NEW N NAME A B
  *   lacking NEW N FIELD          shards N       sizes N FIELD    integers N FIELD
+ *   numbers N FIELD              form N SAMPLE FIELD             where N SAMPLE FIELD
  *   mix NEW SOURCES WEIGHTS COUNTS TOTAL END FIELDS
  *   at N SAMPLE                  position N SOURCE TURN
  *   views N REPLACE SEED TEMPLATE...                            choose EPOCH SAMPLE */
@@ -108,6 +110,7 @@ static tarn_status do_open(void)
     o.drop_twice = flag("drop_twice");
     o.stored = flag("stored");
     o.check = flag("check");
+    o.records = flag("records");
     o.scan = true;
     if (flag("read")) o.io = TARN_IO_READ;
     const char *key = strstr(word(4), "key=");
@@ -299,14 +302,44 @@ static tarn_status do_measure(const char *verb)
         n = info.shards;
     } else if (strcmp(verb, "sizes") == 0) {
         status = tarn_dataset_sizes(set(1), (uint32_t)number(2), values, &err);
+    } else if (strcmp(verb, "numbers") == 0) {
+        double *numbers = (double *)values;
+        status = tarn_dataset_numbers(set(1), (uint32_t)number(2), numbers, &err);
+        if (status == TARN_OK) printf("ok");
+        for (uint64_t i = 0; status == TARN_OK && i < n; i++)
+            printf("\t%.17g", numbers[i]);
+        n = 0;
     } else {
         status =
             tarn_dataset_integers(set(1), (uint32_t)number(2), (int64_t *)values, &err);
     }
-    if (status == TARN_OK) printf("ok");
+    if (status == TARN_OK && strcmp(verb, "numbers") != 0) printf("ok");
     for (uint64_t i = 0; status == TARN_OK && i < n; i++)
         printf("\t%lld", (long long)values[i]);
     free(values);
+    return status;
+}
+
+static tarn_status do_form(void)
+{
+    tarn_field_form f;
+    char type[TARN_DTYPE_TEXT_MAX];
+    tarn_status status =
+        tarn_dataset_form(set(1), number(2), (uint32_t)number(3), &f, &err);
+    if (status != TARN_OK) return status;
+    printf("ok\t%d\t%s", f.form, f.codec ? f.codec : tarn_dtype_text(f.dtype, type));
+    for (unsigned i = 0; i < f.ndim; i++)
+        printf("\t%llu", (unsigned long long)f.shape[i]);
+    return TARN_OK;
+}
+
+static tarn_status do_where(void)
+{
+    const char *path;
+    uint64_t offset;
+    tarn_status status =
+        tarn_dataset_where(set(1), number(2), (uint32_t)number(3), &path, &offset, &err);
+    if (status == TARN_OK) printf("ok\t%s\t%lld", path, (long long)offset);
     return status;
 }
 
@@ -348,8 +381,10 @@ static tarn_status look(const char *verb)
     if (strcmp(verb, "at") == 0) return do_at();
     if (strcmp(verb, "choose") == 0) return do_choose();
     if (strcmp(verb, "shards") == 0 || strcmp(verb, "sizes") == 0 ||
-        strcmp(verb, "integers") == 0)
+        strcmp(verb, "integers") == 0 || strcmp(verb, "numbers") == 0)
         return do_measure(verb);
+    if (strcmp(verb, "form") == 0) return do_form();
+    if (strcmp(verb, "where") == 0) return do_where();
     if (strcmp(verb, "find") == 0) {
         status = tarn_dataset_find(set(1), word(2), &value, &err);
         return put_number(status, value);

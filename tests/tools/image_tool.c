@@ -3,7 +3,7 @@
  *
  *   P  bytes                                     ->  format width height channels
  *   D  channels least_width least_height bytes   ->  width height channels bytes
- *   R  plain width height channels bytes out_width out_height box (4 x f32)  ->  bytes
+ *   R  loops width height channels bytes out_width out_height box (4 x f32)  ->  bytes
  *   S  steps count (seed epoch sample bytes)*    ->  count answers of bytes
  *   C  steps count (seed epoch sample width height)*  ->  count of left top width height
  * flip
@@ -109,8 +109,9 @@ static void resize(void)
     tarn_image from = {0}, to = {0};
     size_t size;
     float box[4];
-    bool had = decoder->resizer.plain;
-    if (get_u64()) decoder->resizer.plain = true;
+    tarn__loops had = decoder->resizer.loops;
+    uint64_t most = get_u64();
+    if (most < had) decoder->resizer.loops = (tarn__loops)most;
     from.width = (uint32_t)get_u64();
     from.height = (uint32_t)get_u64();
     from.channels = to.channels = (unsigned)get_u64();
@@ -126,7 +127,7 @@ static void resize(void)
         put_bytes(to.data, to.stride * to.height);
     free(from.data);
     free(to.data);
-    decoder->resizer.plain = had;
+    decoder->resizer.loops = had;
 }
 
 static tarn_image_plan *get_plan(void)

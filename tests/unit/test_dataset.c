@@ -7,6 +7,7 @@
 
 #include "dataset/mix.h"
 #include "itar/fold.h"
+#include "tar/keys.h"
 
 static tarn_error err;
 
@@ -412,6 +413,125 @@ static void threads_share_a_dataset(void **state)
             }
 }
 
+/* --- Keys that collide ---------------------------------------------------------------
+ */
+
+static uint64_t weak_hash(const char *key, size_t len)
+{
+    return tarn__key_hash(key, len) & 3;
+}
+
+/* The reference's index with a hash of two bits: what its filter keeps when it looks at
+ * names, and never what it keeps when it does not. */
+static void keys_with_one_hash_are_told_apart(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {"n05", "n17", "n00", "n11"};
+    static const char *const kept[] = {"n00", "n05", "n11", "n17"};
+    tarn_fold *fold;
+    tarn_dataset *d, *some, *one;
+    tarn_text key = {0};
+    tarn_field_sets sets;
+    uint64_t twice = 0;
+    OK(tarn_fold_open(data_path("04a_crash_weakhash"), NULL, &fold, &err));
+    fold->place.hash = weak_hash;
+    OK(tarn_dataset_of_fold(fold, &d, &err));
+    assert_int_equal(tarn_dataset_count(d), 18);
+    OK(tarn_dataset_keep_keys(d, wanted, 4, NULL, &some, &err));
+    assert_int_equal(tarn_dataset_count(some), 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        OK(tarn_dataset_key(some, i, &key, &err));
+        assert_string_equal(key.data, kept[i]);
+    }
+    OK(tarn_dataset_field_sets(some, &sets, &err));
+    for (size_t i = 0; i < sets.count; i++)
+        twice += sets.sets[i].twice;
+    assert_int_equal(twice, 1); /* n11: five rows, as the reference's filter keeps */
+    tarn_field_sets_reset(&sets);
+    for (int i = 0; i < 18; i++) {
+        char name[16];
+        const char *const stem = name;
+        snprintf(name, sizeof name, "n%02d", i);
+        OK(tarn_dataset_keep_keys(d, &stem, 1, NULL, &one, &err));
+        assert_int_equal(tarn_dataset_count(one), 1);
+        OK(tarn_dataset_key(one, 0, &key, &err));
+        assert_string_equal(key.data, name);
+        tarn_dataset_close(one);
+    }
+    FAILS(TARN_ERR_NOT_FOUND, "n18",
+          tarn_dataset_keep_keys(d, (const char *[]){"n18"}, 1, NULL, &one, &err));
+    tarn_text_reset(&key);
+    tarn_dataset_close(some);
+    tarn_dataset_close(d);
+    tarn_fold_close(fold);
+}
+
+/* --- Keys in an array ----------------------------------------------------------------
+ */
+
+enum { ROWS = 5000 };
+
+static void make_keyed(const char *path)
+{
+    static char keys[ROWS][8];
+    static int32_t numbers[ROWS];
+    tarn_array a, b;
+    uint64_t shape = ROWS;
+    tarn_gnz_writer *w;
+    for (int i = 0; i < ROWS; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%d", (i * 7) % ROWS);
+        numbers[i] = -i;
+    }
+    OK(tarn_array_init(&a, keys, (tarn_dtype){'|', 'S', 8}, 1, &shape, &err));
+    OK(tarn_array_init(&b, numbers, (tarn_dtype){'<', 'i', 4}, 1, &shape, &err));
+    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_add(w, "_key", &a, NULL, &err));
+    OK(tarn_gnz_writer_add(w, "n", &b, NULL, &err));
+    OK(tarn_gnz_writer_begin(w, &err));
+    OK(tarn_gnz_writer_finish(w, &err));
+}
+
+static void *find_keys(void *dataset)
+{
+    char key[16];
+    uint64_t found;
+    tarn_error why;
+    for (int i = 0; i < ROWS; i++) {
+        snprintf(key, sizeof key, "k%d", (i * 7) % ROWS);
+        if (tarn_dataset_find(dataset, key, &found, &why) != TARN_OK ||
+            found != (uint64_t)i)
+            return dataset;
+    }
+    return NULL;
+}
+
+static void rows_are_found_by_their_keys(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("keyed.gnz");
+    pthread_t threads[THREADS];
+    uint64_t found;
+    make_keyed(path);
+    for (int n = 0; n <= THREADS; n += THREADS) {
+        tarn_dataset *d = open_set(path, NULL);
+        tarn_dataset_info info;
+        tarn_dataset_info_get(d, &info);
+        assert_int_equal(info.fields, 1);
+        assert_false(info.numbered);
+        if (n == 0) assert_null(find_keys(d));
+        for (int i = 0; i < n; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, find_keys, d), 0);
+        for (int i = 0; i < n; i++) {
+            void *failed;
+            pthread_join(threads[i], &failed);
+            assert_null(failed);
+        }
+        FAILS(TARN_ERR_NOT_FOUND, "no sample has the key k5000",
+              tarn_dataset_find(d, "k5000", &found, &err));
+        tarn_dataset_close(d);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -426,6 +546,8 @@ int main(void)
         cmocka_unit_test(checksums_are_compared_in_batches),
         cmocka_unit_test(every_position_of_a_mix_is_one_turn),
         cmocka_unit_test(threads_share_a_dataset),
+        cmocka_unit_test(keys_with_one_hash_are_told_apart),
+        cmocka_unit_test(rows_are_found_by_their_keys),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -448,6 +448,28 @@ static void segments_are_written_as_they_are(void **state)
           tarn_iac_build_segment_file(path, &slides, &index, data, 7, &o, &err));
 }
 
+/* offset without length, and crc32 that is text: columns of the caller, not places. */
+static void a_segment_may_use_the_names_of_our_columns(void **state)
+{
+    (void)state;
+    const char *columns[] = {"text:crc32", "text:offset"};
+    const char *path = scratch_path("names.iac");
+    struct ArrowArrayStream slides, index;
+    tarn_iac_rows *rows;
+    tarn_iac_info info;
+    tarn_iac *pack;
+    OK(tarn_iac_rows_new(columns, 2, &rows, &err));
+    OK(tarn_iac_rows_text(rows, 0, "1a2b", 4, &err));
+    OK(tarn_iac_rows_text(rows, 1, "here", 4, &err));
+    OK(tarn_iac_rows_finish(rows, &index, &err));
+    no_slides(&slides);
+    OK(tarn_iac_build_segment(path, &slides, &index, "data", 4, NULL, &err));
+    OK(tarn_iac_open(path, NULL, &pack, &err));
+    tarn_iac_info_get(pack, &info);
+    assert_false(info.has_spans || info.has_checksums);
+    tarn_iac_close(pack);
+}
+
 static void an_upgrade_changes_the_header_only(void **state)
 {
     (void)state;
@@ -842,6 +864,7 @@ int main(void)
         cmocka_unit_test(wrong_input_leaves_nothing),
         cmocka_unit_test(an_existing_pack_is_kept),
         cmocka_unit_test(segments_are_written_as_they_are),
+        cmocka_unit_test(a_segment_may_use_the_names_of_our_columns),
         cmocka_unit_test(an_upgrade_changes_the_header_only),
         cmocka_unit_test(codecs_give_back_what_they_got),
         cmocka_unit_test(encoded_packs_are_decoded_by_their_header),

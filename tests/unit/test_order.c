@@ -562,13 +562,57 @@ static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
                             for (uint64_t i = from; i < from + n; i++, count++)
                                 used[r + i * world] = true;
                         }
-                    assert_true(tarn_order_used_batches(ranks[0], k) == count);
+                    for (uint64_t r = 0; r < world; r++)
+                        assert_true(tarn_order_used_batches(ranks[r], k) == count);
                     for (uint64_t p = 0; p < N; p++)
                         assert_true(used[p] == (p < count));
                 }
                 for (uint64_t r = 0; r < world; r++)
                     tarn_order_close(ranks[r]);
             }
+}
+
+/* At every step up to the last and past it, all ranks tell the same state, and it has
+ * exactly what came: nothing that a rank which ended early did not get, or dropped. */
+static void every_rank_tells_what_was_used_at_the_end(void **state)
+{
+    (void)state;
+    for (int ranks = TARN_RANKS_UNEVEN; ranks <= TARN_RANKS_PAD; ranks++)
+        for (int equal = 0; equal <= 1; equal++)
+            for (uint64_t count = 1; count < 30; count += 3)
+                for (uint64_t world = 1; world < 6; world++)
+                    for (uint64_t batch = 1; batch < 5; batch++) {
+                        tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
+                        tarn_order *all[8];
+                        uint64_t longest = 0, used_samples = 0;
+                        o.ranks = (tarn_ranks)ranks;
+                        o.equal_batches = equal;
+                        o.world = world;
+                        o.batch = batch;
+                        for (o.rank = 0; o.rank < world; o.rank++) {
+                            all[o.rank] = open_order(count, &o);
+                            uint64_t n = tarn_order_length(all[o.rank]);
+                            if (n > longest) longest = n;
+                            used_samples += n;
+                        }
+                        if (used_samples > count) used_samples = count; /* padding */
+                        for (uint64_t r = 0; r < world; r++) {
+                            for (uint64_t n = 0; n <= longest; n++) {
+                                uint64_t used = n * world;
+                                if (used > used_samples) used = used_samples;
+                                assert_true(tarn_order_used(all[r], n) == used);
+                            }
+                            assert_true(tarn_order_used(all[r], 1000) == used_samples);
+                            assert_true(tarn_order_used(all[r], UINT64_MAX) ==
+                                        used_samples);
+                            assert_true(tarn_order_used_batches(all[r], 1000) ==
+                                        used_samples);
+                            assert_true(tarn_order_used_batches(all[r], UINT64_MAX) ==
+                                        used_samples);
+                        }
+                        for (uint64_t r = 0; r < world; r++)
+                            tarn_order_close(all[r]);
+                    }
 }
 
 static void a_state_is_one_line_of_json(void **state)
@@ -859,6 +903,7 @@ int main(void)
         cmocka_unit_test(arrays_may_change_between_epochs),
         cmocka_unit_test(resumed_anywhere_exactly_the_rest_comes),
         cmocka_unit_test(resumed_after_any_batch_exactly_the_rest_comes),
+        cmocka_unit_test(every_rank_tells_what_was_used_at_the_end),
         cmocka_unit_test(a_state_is_one_line_of_json),
         cmocka_unit_test(a_state_of_other_data_is_stale),
         cmocka_unit_test(texts_that_are_no_state_are_refused),

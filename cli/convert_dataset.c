@@ -1,0 +1,307 @@
+/* The way of any dataset into any target: sources, an order of their samples, and one
+ * loop that hands them on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "arrays.h"
+#include "convert.h"
+#include "target.h"
+
+typedef struct conversion {
+    cli_args args; /* the words are the sources */
+    const char *target;
+    bool flat; /* a fold, whose keys have no folders */
+    cli_sources sources;
+    uint64_t *order, count;
+    char *metadata; /* of a .gnz that is the only source */
+    cli_progress progress;
+    uint64_t done;
+    uint64_t nameless; /* members without a field in their name, passed over */
+} conversion;
+
+/* --- Which samples -------------------------------------------------------------------
+ */
+
+static int take_order(conversion *c)
+{
+    uint64_t from, to;
+    int status = cli_range(&c->args, &from, &to);
+    if (status != CLI_OK) return status;
+    if (cli_has_order(&c->args)) {
+        status = cli_order(&c->args, &c->sources, &c->order, &c->count);
+        if (status != CLI_OK) return status;
+    } else {
+        c->count = c->sources.count;
+        c->order = malloc((c->count + 1) * sizeof *c->order);
+        if (!c->order) abort();
+        for (uint64_t i = 0; i < c->count; i++)
+            c->order[i] = i;
+    }
+    if (to > c->count) to = c->count;
+    if (from > to) from = to;
+    memmove(c->order, c->order + from, (to - from) * sizeof *c->order);
+    c->count = to - from;
+    return CLI_OK;
+}
+
+/* --- One sample -----------------------------------------------------------------------
+ */
+
+/* What one sample takes; used for all of them. */
+typedef struct desk {
+    cli_piece *pieces;
+    tarn_view *views;
+    uint64_t *offsets;
+    size_t room, held;
+    tarn_text key;
+    char number[32];
+} desk;
+
+static void make_room(desk *d, size_t count)
+{
+    if (count <= d->room) return;
+    d->room = 2 * count + 16;
+    d->pieces = realloc(d->pieces, d->room * sizeof *d->pieces);
+    d->views = realloc(d->views, d->room * sizeof *d->views);
+    d->offsets = realloc(d->offsets, d->room * sizeof *d->offsets);
+    if (!d->pieces || !d->views || !d->offsets) abort();
+}
+
+static void clear_desk(desk *d)
+{
+    for (size_t i = 0; i < d->held; i++)
+        tarn_view_release(&d->views[i]);
+    d->held = 0;
+}
+
+static void free_desk(desk *d)
+{
+    clear_desk(d);
+    free(d->pieces);
+    free(d->views);
+    free(d->offsets);
+    tarn_text_reset(&d->key);
+}
+
+/* Puts a piece in front of those that lie behind it in the file: members keep the order
+ * they have. */
+static void add_piece(desk *d, cli_piece piece, tarn_view view, uint64_t offset)
+{
+    size_t at = d->held++;
+    for (; at > 0 && d->offsets[at - 1] != TARN_NO_OFFSET && d->offsets[at - 1] > offset;
+         at--) {
+        d->pieces[at] = d->pieces[at - 1];
+        d->views[at] = d->views[at - 1];
+        d->offsets[at] = d->offsets[at - 1];
+    }
+    d->pieces[at] = piece;
+    d->views[at] = view;
+    d->offsets[at] = offset;
+}
+
+static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
+                         uint64_t *nameless, tarn_error *err)
+{
+    make_room(d, part->visible);
+    for (uint32_t f = 0; f < part->visible; f++) {
+        tarn_view view;
+        cli_piece p = {.name = tarn_dataset_field(part->dataset, f)};
+        const char *path;
+        uint64_t offset = TARN_NO_OFFSET;
+        tarn_status status = tarn_dataset_get(part->dataset, number, f, &view, err);
+        if (status == TARN_ERR_NOT_FOUND) continue;
+        TARN_TRY(status);
+        if (!p.name[0]) { /* a file such as LICENSE */
+            tarn_view_release(&view);
+            ++*nameless;
+            continue;
+        }
+        status = tarn_dataset_form(part->dataset, number, f, &p.form, err);
+        if (status == TARN_OK && p.form.form == TARN_FORM_NAMED)
+            status = tarn_dataset_where(part->dataset, number, f, &path, &offset, err);
+        p.data = view.data;
+        p.size = view.size;
+        add_piece(d, p, view, offset);
+        TARN_TRY(status);
+    }
+    return TARN_OK;
+}
+
+/* Keys have no folders in a fold, as tarn pack makes them. */
+static void flatten(tarn_text *key)
+{
+    for (char *at = key->data; (at = strchr(at, '/'));)
+        *at = '-';
+}
+
+static tarn_status hand_on(conversion *c, uint64_t i, uint64_t number, desk *d,
+                           tarn_status (*put)(void *, const cli_record *, tarn_error *),
+                           void *state, tarn_error *err)
+{
+    uint64_t at;
+    const cli_source *part = cli_sources_at(&c->sources, c->order[i], &at);
+    cli_record r = {.number = number};
+    TARN_TRY(cli_sources_key(&c->sources, c->order[i], &d->key, err));
+    if (c->flat) flatten(&d->key);
+    snprintf(d->number, sizeof d->number, "%09llu", (unsigned long long)i);
+    r.key = cli_has(&c->args, "number") ? d->number : d->key.data;
+    TARN_TRY(fetch(part, at, d, &c->nameless, err));
+    r.pieces = d->pieces;
+    r.count = d->held;
+    return put(state, &r, err);
+}
+
+/* --- All of them ---------------------------------------------------------------------
+ */
+
+static tarn_status walk(conversion *c, uint64_t from, uint64_t to,
+                        tarn_status (*put)(void *, const cli_record *, tarn_error *),
+                        void *state, uint64_t total, tarn_error *err)
+{
+    desk d = {0};
+    tarn_status status = TARN_OK;
+    for (uint64_t i = from; i < to && status == TARN_OK; i++) {
+        status = hand_on(c, i, i - from, &d, put, state, err);
+        clear_desk(&d);
+        if (cli_progress_step(&c->progress, ++c->done, total) != 0 && status == TARN_OK)
+            status = cli_error(err, TARN_ERR_CANCELLED, "interrupted");
+    }
+    free_desk(&d);
+    return status;
+}
+
+static int feed(conversion *c, cli_target *t, uint64_t from, uint64_t to)
+{
+    tarn_error err;
+    tarn_status status = TARN_OK;
+    uint64_t total = c->count * (t->look ? 2 : 1);
+    if (t->look) {
+        uint64_t before = c->nameless;
+        status = walk(c, from, to, t->look, t->state, total, &err);
+        c->nameless = before; /* the second pass counts */
+    }
+    if (status == TARN_OK && t->begin) status = t->begin(t->state, &err);
+    if (status == TARN_OK) status = walk(c, from, to, t->put, t->state, total, &err);
+    if (status == TARN_OK) {
+        cli_progress_end(&c->progress);
+        return t->end(t->state);
+    }
+    cli_progress_end(&c->progress);
+    /* A usage message has said it already. */
+    int result = err.message[0] ? cli_fail(&err) : CLI_USAGE;
+    if (status == TARN_ERR_EXISTS && !t->look && !cli_has(&c->args, "append"))
+        fprintf(stderr,
+                "tarn: --number gives samples the numbers they come in as keys\n");
+    t->stop(t->state);
+    return result;
+}
+
+static int one_target(conversion *c, const char *path, uint64_t from, uint64_t to)
+{
+    cli_target t;
+    int status;
+    bool is_pack = cli_is_pack_name(path);
+    if (is_pack && cli_can_copy_records(&c->args, &c->sources))
+        return cli_copy_records(&c->args, &c->sources, c->order + from, to - from, path);
+    if (is_pack)
+        status = cli_target_iac(&c->args, path, &c->sources, &t);
+    else if (cli_kind_of(path) == CLI_GNZ)
+        status = cli_target_gnz(&c->args, path, c->metadata, to - from, &t);
+    else
+        status = cli_target_samples(&c->args, path, "train", &t);
+    return status == CLI_OK ? feed(c, &t, from, to) : status;
+}
+
+/* "x_%04d.gnz" with a number in its place. */
+static char *numbered(const char *pattern, uint64_t number)
+{
+    const char *percent = strchr(pattern, '%'), *d = percent + 1;
+    unsigned width = 0;
+    while (*d >= '0' && *d <= '9' && width < 100)
+        width = 10 * width + (unsigned)(*d++ - '0');
+    char *path = NULL;
+    if (*d != 'd' || width > 20 || strchr(d, '%')) return NULL;
+    if (asprintf(&path, "%.*s%0*llu%s", (int)(percent - pattern), pattern, (int)width,
+                 (unsigned long long)number, d + 1) < 0)
+        abort();
+    return path;
+}
+
+static int several_targets(conversion *c)
+{
+    uint64_t most = 100000, number = 0;
+    int status = CLI_OK;
+    if (!cli_size(&c->args, "max-count", &most)) return CLI_USAGE;
+    if (most == 0) most = UINT64_MAX;
+    for (uint64_t from = 0; status == CLI_OK && (from < c->count || number == 0);) {
+        uint64_t to = c->count - from < most ? c->count : from + most;
+        char *path = numbered(c->target, number++);
+        if (!path)
+            return cli_usage(c->args.command, "%s: a number is %%d or, with zeros, %%04d",
+                             c->target);
+        status = one_target(c, path, from, to);
+        free(path);
+        from = to;
+    }
+    return status;
+}
+
+static int all_targets(conversion *c)
+{
+    bool is_file = cli_is_pack_name(c->target) || cli_kind_of(c->target) == CLI_GNZ;
+    if (is_file && strchr(c->target, '%')) return several_targets(c);
+    if (is_file && cli_has(&c->args, "max-count"))
+        return cli_usage(c->args.command,
+                         "--max-count needs a name with a number, such as x_%%04d%s",
+                         strrchr(c->target, '.'));
+    return one_target(c, c->target, 0, c->count);
+}
+
+/* An array file that is the only source keeps its metadata. What is no sample is told. */
+static int look_into_gnz(conversion *c)
+{
+    tarn_error err;
+    tarn_gnz *gnz;
+    tarn_gnz_info info;
+    const cli_source *part = &c->sources.parts[0];
+    if (c->sources.n != 1 || part->info.kind != TARN_DATASET_GNZ) return CLI_OK;
+    if (tarn_gnz_open(part->path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
+    if (!(c->metadata = strdup(tarn_gnz_metadata(gnz, NULL)))) abort();
+    for (size_t i = 0; !cli_has(&c->args, "fields") && i < tarn_gnz_count(gnz); i++) {
+        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        if (info.ndim && info.shape[0] == part->info.in_file) continue;
+        fprintf(stderr,
+                "tarn: warning: %s: array %s is left out: it has not a row for each of "
+                "%s\n",
+                part->path, info.name, cli_count(part->info.in_file, "sample"));
+    }
+    tarn_gnz_close(gnz);
+    return CLI_OK;
+}
+
+int cli_convert_dataset(const cli_args *args)
+{
+    conversion c = {.args = *args, .target = args->words[args->n_words - 1]};
+    tarn_keys keys = cli_out_is_folder(c.target) ? TARN_KEYS_BASE : TARN_KEYS_PATH;
+    c.args.n_words--;
+    c.flat = cli_out_is_folder(c.target) && !cli_is_pack_name(c.target) &&
+             cli_kind_of(c.target) == CLI_OTHER;
+    int status = cli_sources_open(&c.args, keys, &c.sources);
+    if (status != CLI_OK) return status;
+    cli_progress_begin(&c.progress, "writing", !cli_has(args, "quiet"));
+    c.progress.samples = true;
+    status = look_into_gnz(&c);
+    if (status == CLI_OK) status = take_order(&c);
+    if (status == CLI_OK) status = all_targets(&c);
+    cli_progress_end(&c.progress);
+    if (c.nameless)
+        fprintf(
+            stderr,
+            "tarn: warning: passed over %s: their names have no field, no text behind "
+            "a dot\n",
+            cli_count(c.nameless, "member"));
+    free(c.order);
+    free(c.metadata);
+    cli_sources_close(&c.sources);
+    return status;
+}

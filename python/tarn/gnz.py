@@ -1,0 +1,613 @@
+"""Named arrays in one file (.gnz), each on a page of its own, mapped and used in place.
+
+    import numpy as np
+    import tarn.gnz
+
+    with tarn.gnz.create("features.gnz") as out:            # has its name when all is written
+        out.metadata["model"] = "v2"
+        out.add("ids", np.arange(3))
+        x = out.reserve("x", (3, 4), "<f4")
+        for i in range(3):
+            x[i:i + 1] = np.full((1, 4), i)
+    with tarn.gnz.open("features.gnz") as f:
+        f["x"]              # a NumPy array into the file, nothing is read before it is used
+        f.rows[2]           # {"ids": ..., "x": ...}: arrays of equal length are samples
+
+`GnzWriter` and `GnzReader` have the names, arguments and results of the original, and write
+the same bytes. NumPy is used where it is installed; without it arrays are memoryviews.
+"""
+
+from __future__ import annotations
+
+import json as _json
+import os as _os
+import pathlib as _pathlib
+import threading as _threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from . import _tarn
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["ArrayInfo", "GnzReader", "GnzWriter", "Report", "Reserved", "Rows", "Stats", "Writer",
+           "create", "open", "save", "update", "verify"]
+
+GNZ_MAGIC = b"GNZ1"
+ALIGNMENT = 4096
+
+Path = Union[str, "_os.PathLike[str]"]
+
+# The names that np.memmap has for its modes besides the short ones.
+_MODES = {"readonly": "r", "readwrite": "r+", "copyonwrite": "c"}
+_ADVICE = {"normal": 0, "sequential": 1, "random": 2, "will_need": 3, "dont_need": 4}
+
+
+class ArrayInfo(NamedTuple):
+    """What the header says about an array."""
+
+    name: str
+    dtype: str  # NumPy's array-protocol string, such as "<f4"
+    shape: tuple[int, ...]
+    offset: int  # in the file
+    nbytes: int
+    order: str  # "C" or "F"
+    reserved: int  # rows there is room for
+    checksum: int | None  # CRC-32C of the values, if the file has it
+
+
+class Stats(NamedTuple):
+    """What `GnzReader.stats` finds. NaN is counted and left out; bins are of finite values."""
+
+    values: int
+    nans: int
+    infinities: int
+    min: float
+    max: float
+    mean: float
+    low: float
+    high: float
+    bins: list[int]
+
+
+class Report(NamedTuple):
+    """What `verify` finds; `texts` has the first thousand problems."""
+
+    arrays: int
+    bytes: int
+    checksummed: int
+    problems: int
+    repairs: int
+    texts: list[str]
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
+
+
+def _typestr(dtype: Any) -> str:
+    """The array-protocol string of what NumPy takes for a dtype; without NumPy, such a string."""
+    np = _numpy()
+    if np is not None:
+        return str(np.dtype(dtype).str)
+    if isinstance(dtype, str):
+        return dtype
+    raise TypeError(f"without NumPy a dtype is a string such as '<f4', not {dtype!r}")
+
+
+def _values(data: Any) -> Any:
+    """Something with the buffer protocol."""
+    np = _numpy()
+    if np is not None:
+        return np.asarray(data)
+    return data
+
+
+def _castable(values: Any, dtype: str | None) -> Any:
+    """Values that the library can write as dtype: what it does not cast, NumPy does."""
+    np = _numpy()
+    if np is None or dtype is None:
+        return values
+    numbers = "biufc"
+    if values.dtype.kind in numbers and np.dtype(dtype).kind in numbers:
+        return values
+    return values.astype(dtype)
+
+
+# --- Reading ---------------------------------------------------------------------------------
+
+
+class GnzReader(Mapping[str, Any]):
+    """An array file, open for reading.
+
+    It is a mapping from names to arrays. Everything the header says is checked here, before
+    anything is mapped. Arrays stay good after `close`; any number of threads may read.
+
+    >>> import numpy as np, tarn.gnz
+    >>> tarn.gnz.save("some.gnz", ids=np.arange(3), x=np.ones((3, 2), "f4"))
+    >>> f = tarn.gnz.GnzReader("some.gnz")
+    >>> f.keys()
+    ['ids', 'x']
+    >>> f["x"].sum()
+    np.float32(6.0)
+    >>> f.get_array("ids", mode="c")
+    memmap([0, 1, 2])
+    """
+
+    fpath: _pathlib.Path
+    header: dict[str, Any]
+    metadata: dict[str, Any]
+    arrays_info: dict[str, dict[str, Any]]
+
+    def __init__(self, fpath: Path, *, mapped: bool = True) -> None:
+        """`mapped=False` copies arrays into memory instead of mapping them, which is safe where
+        others may shorten the file meanwhile."""
+        self.fpath = _pathlib.Path(fpath)
+        self._mapped = mapped
+        self._resolved = self.fpath.resolve()
+        self._rows: Rows | None = None
+        self._file: _tarn.GnzFile | None = _tarn.gnz_open(self.fpath, mapped)
+        self._infos = {entry[0]: ArrayInfo(*entry) for entry in self._file.entries()}
+        self._numbers = {name: number for number, name in enumerate(self._infos)}
+        self.metadata = _json.loads(self._file.metadata())
+        self.arrays_info = {
+            i.name: {"offset": i.offset, "shape": list(i.shape), "dtype": i.dtype,
+                     "order": i.order}
+            for i in self._infos.values()}
+        self.header = {"version": 1, "metadata": self.metadata, "arrays": self.arrays_info}
+
+    def _open(self) -> _tarn.GnzFile:
+        if self._file is None:
+            raise ValueError(f"{self.fpath}: the file is closed")
+        return self._file
+
+    def _number(self, name: str) -> int:
+        try:
+            return self._numbers[name]
+        except KeyError:
+            raise KeyError(f"Array '{name}' not found in GNZ file") from None
+
+    # -- as the original --
+
+    def keys(self) -> list[str]:  # type: ignore[override]
+        """The names of the arrays, in the order of the header."""
+        return list(self._infos)
+
+    def get_array(self, name: str, mode: str = "r") -> np.memmap[Any, Any]:
+        """An array as a `numpy.memmap`: mode "r" to read, "r+" to write to the file, "c" to
+        write to memory only."""
+        np = _numpy()
+        if np is None:
+            raise ImportError("get_array gives a numpy.memmap; reader[name] works without NumPy")
+        mode = _MODES.get(mode, mode)
+        memory = self._open().view(self._number(name), mode)
+        info = self._infos[name]
+        array = np.ndarray.__new__(np.memmap, info.shape, np.dtype(info.dtype), memory, 0, None,
+                                   info.order)
+        array._mmap = memory
+        array.filename = self._resolved
+        array.offset = info.offset
+        array.mode = mode
+        return array  # type: ignore[no-any-return]
+
+    # -- as tarn does --
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the arrays."""
+        return list(self._infos)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the file."""
+        return self._open().sizes()[2]
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._infos
+
+    def __getitem__(self, name: str) -> Any:
+        """The array as a read-only NumPy array into the file."""
+        return self.array(name)
+
+    def array(self, name: str, mode: str = "r") -> npt.NDArray[Any]:
+        """The array, in one of the modes of `get_array`, as a plain NumPy array, whose rows are
+        quicker to take than a memmap's. Without NumPy a memoryview."""
+        array = self._open().array(self._number(name), _MODES.get(mode, mode))
+        return array  # type: ignore[no-any-return]
+
+    def read(self, name: str, first: int = 0, rows: int | None = None) -> Any:
+        """A copy of an array, or of some of its rows, made without a map.
+
+        >>> import numpy as np, tarn.gnz
+        >>> tarn.gnz.save("some.gnz", x=np.arange(10))
+        >>> tarn.gnz.open("some.gnz").read("x", 3, 2)
+        array([3, 4])
+        """
+        info = self.info(name)
+        count = info.shape[0] if info.shape else 1
+        first, end, _ = slice(first, None if rows is None else first + rows).indices(count)
+        shape = (end - first, *info.shape[1:]) if info.shape else ()
+        np = _numpy()
+        if np is not None:
+            out: Any = np.empty(shape, info.dtype)
+            room = out.reshape(-1).view("u1") if out.nbytes else bytearray()
+        else:
+            out = room = bytearray(info.nbytes // max(count, 1) * (end - first))
+        self._open().read_into(self._number(name), first, end - first, room)
+        return out
+
+    def info(self, name: str) -> ArrayInfo:
+        """What the header says about an array."""
+        self._number(name)
+        return self._infos[name]
+
+    def stats(self, name: str) -> Stats:
+        """Least, greatest and mean value, and a histogram; numbers only."""
+        return Stats(*self._open().stats(self._number(name)))
+
+    def advise(self, name: str, advice: str, first: int = 0, rows: int | None = None) -> None:
+        """Tell the system how rows will be used: "normal", "sequential", "random",
+        "will_need" (begin to read them), "dont_need"."""
+        if advice not in _ADVICE:
+            raise ValueError(f"advice is one of {', '.join(_ADVICE)}, not {advice!r}")
+        count = (self.info(name).shape or (1,))[0]
+        self._open().advise(self._number(name), first, count - first if rows is None else rows,
+                            _ADVICE[advice])
+
+    @property
+    def rows(self) -> Rows:
+        """The samples of the file: row i of all arrays that are equally long."""
+        self._open()
+        if self._rows is None:
+            self._rows = Rows(self)
+        return self._rows
+
+    def samples(self, names: Sequence[str] | None = None) -> Rows:
+        """The same, of the arrays named, which must be equally long."""
+        return Rows(self, names)
+
+    def verify(self) -> Report:
+        """Check every checksum and all bytes between arrays; see `tarn.gnz.verify`."""
+        return verify(self.fpath)
+
+    def close(self) -> None:
+        """Let go of the file. Arrays that were taken from it stay good."""
+        self._file = self._rows = None
+
+    @property
+    def closed(self) -> bool:
+        return self._file is None
+
+    def __enter__(self) -> GnzReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self.fpath, self._mapped)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{i.name}: {i.dtype}{list(i.shape)}"
+                          for i in list(self._infos.values())[:6])
+        more = ", ..." if len(self._infos) > 6 else ""
+        state = " (closed)" if self.closed else ""
+        return f"<{type(self).__name__} {str(self.fpath)!r}{state}: {shown}{more}>"
+
+
+def _reopen(kind: type[GnzReader], fpath: Path, mapped: bool) -> GnzReader:
+    return kind(fpath, mapped=mapped)
+
+
+def _row(array: Any, i: int) -> Any:
+    """Row i of a memoryview; without NumPy Python does not know how."""
+    if array.ndim < 2:
+        return array[i]
+    if not -len(array) <= i < len(array):
+        raise IndexError(f"index {i} is out of range for {len(array)} rows")
+    size = array.nbytes // len(array)
+    start = i % len(array) * size
+    return array.cast("B")[start:start + size].cast(array.format, array.shape[1:])
+
+
+class Rows(Sequence[Any]):
+    """The samples of an array file.
+
+    >>> import numpy as np, tarn.gnz
+    >>> tarn.gnz.save("some.gnz", ids=np.arange(3), x=np.zeros((3, 2)), note=np.array(5))
+    >>> rows = tarn.gnz.open("some.gnz").rows
+    >>> len(rows), rows[-1]
+    (3, {'ids': np.int64(2), 'x': array([0., 0.])})
+    """
+
+    def __init__(self, reader: GnzReader, names: Sequence[str] | None = None) -> None:
+        numbers, self._count = reader._open().samples(None if names is None else list(names))
+        every = reader.names
+        self._arrays = {every[n]: reader.array(every[n]) for n in numbers}
+
+    @property
+    def fields(self) -> list[str]:
+        return list(self._arrays)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, i: Any) -> Any:
+        """One sample, or of a slice or index array all of them, as a dict of arrays."""
+        try:
+            return {name: array[i] for name, array in self._arrays.items()}
+        except NotImplementedError:  # of memoryviews with more than one dimension
+            return {name: _row(array, i) for name, array in self._arrays.items()}
+
+    def __repr__(self) -> str:
+        return f"<Rows: {self._count} of {', '.join(self._arrays)}>"
+
+
+def open(path: Path, *, mapped: bool = True) -> GnzReader:
+    """Open an array file; see `GnzReader`."""
+    return GnzReader(path, mapped=mapped)
+
+
+def verify(path: Path, *, repair: bool = False) -> Report:
+    """Check what opening checks, every checksum, and that all bytes between arrays are zero.
+    `repair` finishes an update that was interrupted, or takes it back.
+
+    >>> import numpy as np, tarn.gnz
+    >>> tarn.gnz.save("some.gnz", x=np.arange(10))
+    >>> tarn.gnz.verify("some.gnz").problems
+    0
+    """
+    return Report(*_tarn.gnz_verify(path, repair))
+
+
+# --- Writing ---------------------------------------------------------------------------------
+
+
+class Reserved:
+    """An array that is filled after its place was reserved. Threads may fill different parts
+    at the same time, without the GIL."""
+
+    def __init__(self, writer: Writer, number: int, name: str, dtype: str,
+                 shape: tuple[int, ...]) -> None:
+        self._writer = writer
+        self._number = number
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+
+    def append(self, rows: Any) -> None:
+        """Write the next rows, cast to the array's type."""
+        self._writer._begin()
+        self._writer._file.append(self._number, _castable(_values(rows), self.dtype))
+
+    def fill(self, start: Sequence[int], values: Any) -> None:
+        """Write a block of as many dimensions as the array has, from index `start` on."""
+        self._writer._begin()
+        self._writer._file.fill(self._number, start, _castable(_values(values), self.dtype))
+
+    def __setitem__(self, where: Any, values: Any) -> None:
+        """`array[i]`, `array[i:j]`, `array[i:j, k:l]`, `array[...]` = values of that shape, or
+        what NumPy would spread to it."""
+        np = _numpy()
+        if np is None:
+            raise TypeError("without NumPy use fill(start, values)")
+        start, block = _region(where, self.shape)
+        spread = np.broadcast_to(np.asarray(values), [n for n, kept in block if kept])
+        self.fill(start, spread.reshape([n for n, _ in block]))
+
+    def __repr__(self) -> str:
+        return f"<Reserved {self.name!r}: {self.dtype}{list(self.shape)}>"
+
+
+def _region(where: Any, shape: tuple[int, ...]) -> tuple[list[int], list[tuple[int, bool]]]:
+    """Where an index begins, and for each dimension its length and whether it stays."""
+    parts = list(where) if isinstance(where, tuple) else [where]
+    if parts.count(Ellipsis) > 1 or len(parts) - parts.count(Ellipsis) > len(shape):
+        raise IndexError(f"too many indices for an array of {len(shape)} dimensions")
+    at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
+    missing = len(shape) - (len(parts) - parts.count(Ellipsis))
+    parts[at:at + 1] = [slice(None)] * missing
+    start, block = [], []
+    for part, count in zip(parts, shape):
+        if isinstance(part, slice):
+            first, end, step = part.indices(count)
+            if step != 1:
+                raise IndexError("a slice with a step cannot be filled")
+            start.append(first)
+            block.append((max(end - first, 0), True))
+        else:
+            index = part.__index__()
+            if not -count <= index < count:
+                raise IndexError(f"index {index} is out of range for {count}")
+            start.append(index % count)
+            block.append((1, False))
+    return start, block
+
+
+class Writer:
+    """Writes an array file. Use it in a `with` statement: the file has its name when the
+    block has ended, and after an exception there is nothing (or what was there before).
+
+    `metadata` is a dict that may be changed until the layout is fixed.
+    """
+
+    def __init__(self, file: _tarn.GnzWriter, path: Path, metadata: dict[str, Any] | None) -> None:
+        self._file = file
+        self._begun = False
+        self._lock = _threading.Lock()
+        self.path = _pathlib.Path(path)
+        self.metadata: dict[str, Any] = {} if metadata is None else dict(metadata)
+
+    def add(self, name: str, values: Any, dtype: Any = None) -> None:
+        """A whole array; numbers are cast to `dtype` on the way as `astype` does. The values
+        are read when the layout is fixed (`begin`, or the first `append` or `fill`, or the
+        end): do not change them before."""
+        typestr = None if dtype is None else _typestr(dtype)
+        self._file.add(name, _castable(_values(values), typestr), typestr)
+
+    __setitem__ = add
+
+    def reserve(self, name: str, shape: Sequence[int], dtype: Any, *,
+                rows: int = 0) -> Reserved:
+        """Space for an array that is filled afterwards; what is never filled is zero. With
+        `rows` more than `shape[0]` there is room for so many, and `append` goes on behind
+        `shape[0]`, now or in a later `update`."""
+        typestr = _typestr(dtype)
+        number = self._file.reserve(name, typestr, shape, rows)
+        whole = (max(rows, shape[0]), *shape[1:]) if shape else ()
+        return Reserved(self, number, name, typestr, tuple(whole))
+
+    def reserved(self, name: str) -> Reserved:
+        """An array of the file that is updated, to append to."""
+        with GnzReader(self.path) as reader:
+            info = reader.info(name)
+        return Reserved(self, self._file.find(name), name, info.dtype, info.shape)
+
+    def begin(self) -> None:
+        """Fix the layout: takes the disk space and writes the whole arrays. The first use of a
+        reserved array does it by itself."""
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        with self._lock:
+            if not self._begun:
+                self._file.metadata(_json.dumps(self.metadata, sort_keys=True))
+                self._file.begin()
+                self._begun = True
+
+    def finish(self) -> None:
+        """Publish; nothing has the file's name before."""
+        self._begin()
+        self._file.finish()
+
+    def abandon(self) -> None:
+        """Leave nothing behind, or the old file as it was."""
+        self._file.abandon()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.abandon()
+
+
+def create(path: Path, *, overwrite: bool = False, metadata: dict[str, Any] | None = None,
+           checksums: bool = False, header_pages: int = 0, sync: bool = True) -> Writer:
+    """A writer for a new file.
+
+    `checksums` keeps a CRC-32C of each array, `header_pages` room for later updates; without
+    them the file is byte for byte what the original writes. `sync=False` does not wait for the
+    disk.
+
+    >>> import numpy as np, tarn.gnz
+    >>> with tarn.gnz.create("grown.gnz", metadata={"unit": "mm"}) as out:
+    ...     x = out.reserve("x", (0, 2), "f4", rows=100)
+    ...     x.append(np.ones((3, 2)))
+    >>> tarn.gnz.open("grown.gnz")["x"].shape
+    (3, 2)
+    """
+    return Writer(_tarn.gnz_write(path, False, overwrite, checksums, header_pages, sync), path,
+                  metadata)
+
+
+def update(path: Path, *, checksums: bool = False) -> Writer:
+    """A writer that adds to an existing file, in place: arrays, as far as there is room for the
+    header, and rows, where they were reserved. Readers see the old file until it is finished.
+    `metadata` begins as that of the file."""
+    with GnzReader(path) as reader:
+        metadata = reader.metadata
+    return Writer(_tarn.gnz_write(path, True, False, checksums, 0, True), path, metadata)
+
+
+def save(path: Path, /, **arrays: Any) -> None:
+    """Write arrays by name; a file that is there is replaced, as `numpy.savez` does."""
+    with create(path, overwrite=True) as writer:
+        for name, values in arrays.items():
+            writer.add(name, values)
+
+
+class GnzWriter:
+    """The original's writer: `add_array` and `init_streaming_array`, then `write`, then fill
+    the streaming arrays through `get_array_writable`.
+
+    `write` publishes: streaming arrays are filled in a file that has its name already. Where
+    that must not be, use `tarn.gnz.create`.
+
+    >>> import numpy as np
+    >>> from tarn.gnz import GnzReader, GnzWriter
+    >>> w = GnzWriter("old.gnz", overwrite=True)
+    >>> w.metadata["unit"] = "mm"
+    >>> w.add_array("ids", np.arange(4), dtype="uint32")
+    >>> w.init_streaming_array("x", (4, 2), np.int8)
+    >>> w.write()
+    >>> w.get_array_writable("x")[:2] = 1
+    >>> GnzReader("old.gnz").get_array("x").sum()
+    np.int64(4)
+    """
+
+    def __init__(self, fpath: Path, overwrite: bool = False) -> None:
+        self.fpath = _pathlib.Path(fpath)
+        if self.fpath.exists() and not overwrite:
+            raise FileExistsError(f"File exists: {self.fpath}")
+        self._overwrite = overwrite
+        self.metadata: dict[str, Any] = {}
+        self.arrays_info: dict[str, dict[str, Any]] = {}
+        self._pending_arrays: dict[str, tuple[Any, Any]] = {}
+        self._streaming_arrays: dict[str, tuple[tuple[int, ...], Any]] = {}
+
+    def add_array(self, name: str, data: npt.NDArray[Any], dtype: Any = None) -> None:
+        """A whole array; it is written by `write`."""
+        self._pending_arrays[name] = (data, dtype or data.dtype)
+
+    def init_streaming_array(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
+        """Space for an array that is filled after `write`."""
+        import numpy as np
+
+        self._streaming_arrays[name] = (shape, np.dtype(dtype))
+
+    def write(self) -> None:
+        """Lay out and write the file."""
+        with create(self.fpath, overwrite=self._overwrite, metadata=self.metadata) as out:
+            for name, (data, dtype) in self._pending_arrays.items():
+                if name not in self._streaming_arrays:
+                    out.add(name, data, dtype)
+            for name, (shape, dtype) in self._streaming_arrays.items():
+                out.reserve(name, shape, dtype)
+        self._overwrite = True  # a second write replaces the first
+        with GnzReader(self.fpath) as reader:
+            self.arrays_info.clear()
+            for info in sorted(map(reader.info, reader), key=lambda i: i.offset):
+                self.arrays_info[info.name] = {**reader.arrays_info[info.name],
+                                               "shape": info.shape}
+
+    def get_array_writable(self, name: str) -> np.memmap[Any, Any]:
+        """An array of the written file, in mode "r+"."""
+        if name not in self.arrays_info:
+            raise KeyError(f"Array '{name}' not found. Call write() first to finalize layout.")
+        return GnzReader(self.fpath).get_array(name, mode="r+")

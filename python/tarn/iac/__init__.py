@@ -1,0 +1,50 @@
+"""Record packs (.iac, IatroCache): payloads in one file, with an Arrow table about them.
+
+    import pyarrow as pa, tarn.iac
+
+    tarn.iac.build_pack("tiles.iac", {"payload_type": "tile", "codec": "none"},
+                        slide_table=pa.table({"slide_idx": pa.array([0], pa.uint8()),
+                                              "slide_id": ["s0"], "patient_id": ["p0"]}),
+                        index_table=pa.table({"tile_id": ["a", "b"]}),
+                        payloads=[b"first", b"second"])
+
+    with tarn.iac.open("tiles.iac") as pack:
+        pack.read_payload(1)            # b"second"
+        pack.find("tile_id", "b")       # 1
+        pack.view(0)                    # a memoryview into the file
+        pack.batch([1, 0, 1]).buffer    # several records, one C call, one buffer
+        polars.DataFrame(pack.index)    # tables go to any Arrow library without a copy
+
+`VariableRecordPack` reads records behind the header's codec, `FixedRecordPack` rows of a matrix.
+
+Functions and classes have the names, arguments and results of iatro-base-iac 0.0.2, and what
+0.1 adds; docs/compat.md lists the differences. Where the originals return a `pyarrow.Table`,
+so does this if pyarrow is installed; otherwise a `Table`, which speaks the same Arrow protocol.
+"""
+
+from __future__ import annotations
+
+from ._read import (Batch, PackReader, RecordBatch, Report, Table, is_pack, iter_payloads, open,
+                    read_header, read_payload, read_tables, verify)
+from ._write import (PackWriter, build_pack, build_pack_data_segment,
+                     build_pack_data_segment_from_file, build_pack_streaming, create, rewrite,
+                     upgrade)
+from .codecs import BrotliCodec, Codec, GzipCodec, RawCodec, ZstdCodec, get_codec
+from .packs import FixedRecordPack, VariableRecordPack
+from .adapters.text_pair import (ClinicalTextPairDoc, ClinicalTextPairReader, PatientTextPairs,
+                                 build_clinical_text_pair_pack)
+
+ContiguousRecordBatch = Batch
+HEADER_BYTES = 65536
+FORMAT_VERSION = 2
+MAGIC = b"IATROC\x00\x02"
+
+__all__ = [
+    "Batch", "BrotliCodec", "ClinicalTextPairDoc", "ClinicalTextPairReader", "Codec",
+    "ContiguousRecordBatch", "FORMAT_VERSION", "FixedRecordPack", "GzipCodec", "HEADER_BYTES",
+    "MAGIC", "PackReader", "PackWriter", "PatientTextPairs", "RawCodec", "RecordBatch", "Report",
+    "Table", "VariableRecordPack", "ZstdCodec", "build_clinical_text_pair_pack", "build_pack",
+    "build_pack_data_segment", "build_pack_data_segment_from_file", "build_pack_streaming",
+    "create", "get_codec", "is_pack", "iter_payloads", "open", "read_header", "read_payload",
+    "read_tables", "rewrite", "upgrade", "verify",
+]

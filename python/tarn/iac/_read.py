@@ -1,0 +1,405 @@
+"""Reading packs: PackReader over the extension's Pack, tables, and the functions of the
+originals. The hot calls (read_payload, views, batches) are the extension's own methods."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from .. import _tarn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Report(NamedTuple):
+    """What `verify` finds; `texts` has the first thousand problems."""
+
+    records: int
+    checksummed: int
+    bytes: int
+    problems: int
+    texts: list[str]
+
+
+# --- Tables ----------------------------------------------------------------------------------
+
+
+class Table:
+    """A table of a pack. Any Arrow library takes it as it is (`pyarrow.table(t)`,
+    `polars.DataFrame(t)`, `pandas.DataFrame.from_arrow(t)`, duckdb's queries), without a copy:
+    it points into the file, which stays mapped as long as it is needed.
+
+    >>> import tarn.iac
+    >>> tarn.iac.build_pack("t.iac", {}, {"slide_id": ["s"]}, {"name": ["a", "b"], "n": [1, 2]},
+    ...                     [b"x", b"yz"], overwrite=True)
+    >>> table = tarn.iac.open("t.iac").index
+    >>> table.column_names
+    ['name', 'n', 'offset', 'length', 'crc32']
+    >>> table["name"], table["length"]
+    (['a', 'b'], [1, 2])
+    >>> import pyarrow
+    >>> pyarrow.table(table).num_rows
+    2
+    """
+
+    def __init__(self, table: _tarn.PackTable) -> None:
+        self._table = table
+        self._rows: list[int] | None = None
+        self.types: dict[str, str] = dict(table._columns())
+
+    @property
+    def column_names(self) -> list[str]:
+        return [name for name, _ in self._table._columns()]
+
+    @property
+    def batch_rows(self) -> list[int]:
+        """How many rows each record batch has."""
+        if self._rows is None:
+            self._rows = self._table._batches()
+        return self._rows
+
+    @property
+    def num_rows(self) -> int:
+        return sum(self.batch_rows)
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of a column as Python objects: text, numbers, lists, dicts; binary values and
+        decimals as hexadecimal digits, times as the numbers stored. An Arrow library knows more
+        types, and is faster."""
+        names = self.column_names
+        if name not in names:
+            raise KeyError(f"no column {name!r}; there are {', '.join(names)}")
+        values = json.loads(self._table._values(names.index(name), 0, self.num_rows))
+        return values  # type: ignore[no-any-return]
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        return {name: self[name] for name in self.column_names}
+
+    def to_pyarrow(self) -> pa.Table:
+        """The same as a pyarrow.Table, without a copy."""
+        import pyarrow
+
+        return pyarrow.table(self)
+
+    def batches(self) -> list[RecordBatch]:
+        """The record batches, each with `__arrow_c_array__`."""
+        return [RecordBatch(self._table, i, rows) for i, rows in enumerate(self.batch_rows)]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._table.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}: {kind}" for name, kind in self._table._columns())
+        return f"<Table of {self.num_rows} rows: {shown}>"
+
+
+class RecordBatch:
+    """One batch of a table, for `pyarrow.record_batch` and the like."""
+
+    def __init__(self, table: _tarn.PackTable, number: int, rows: int) -> None:
+        self._table = table
+        self._number = number
+        self.num_rows = rows
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._table._batch(self._number)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._table.__arrow_c_schema__()
+
+
+def _as_table(table: Table) -> Any:
+    """What the originals return: a pyarrow.Table, where there is pyarrow."""
+    try:
+        return table.to_pyarrow()
+    except ImportError:
+        return table
+
+
+# --- Payloads --------------------------------------------------------------------------------
+
+
+class Batch(Sequence[memoryview]):
+    """Several records in one buffer: record i is `buffer[offsets[i]:offsets[i + 1]]`."""
+
+    buffer: memoryview
+    """All of them, read only."""
+    offsets_buffer: memoryview
+    """One unsigned 64-bit number more than there are records."""
+
+    def __init__(self, data: bytes, offsets: Iterable[int]) -> None:
+        places = array("Q", offsets)
+        if not places or places[0] != 0:
+            raise ValueError("offsets must start at zero")
+        if any(left > right for left, right in zip(places, places[1:])):
+            raise ValueError("offsets must be nondecreasing")
+        if places[-1] != len(data):
+            raise ValueError("final offset must equal the buffer length")
+        self.buffer = memoryview(bytes(data))
+        self.offsets_buffer = memoryview(places.tobytes()).cast("Q")
+
+    @classmethod
+    def _of(cls, buffer: memoryview, offsets: memoryview) -> Batch:
+        """Over what the extension read, which needs no second look."""
+        batch = cls.__new__(cls)
+        batch.buffer = buffer
+        batch.offsets_buffer = offsets.cast("Q")
+        return batch
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        return tuple(self.offsets_buffer)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        at = self.offsets
+        return tuple(end - begin for begin, end in zip(at, at[1:]))
+
+    @property
+    def record_count(self) -> int:
+        return len(self.offsets_buffer) - 1
+
+    def view(self, row: int) -> memoryview:
+        """One record, without a copy; negative rows count from the end."""
+        row = row.__index__()
+        if row < 0:
+            row += self.record_count
+        if not 0 <= row < self.record_count:
+            raise IndexError(f"no record {row} in a batch of {self.record_count}")
+        return self.buffer[self.offsets_buffer[row]:self.offsets_buffer[row + 1]]
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return [self.view(i) for i in range(*row.indices(self.record_count))]
+        return self.view(row)
+
+    def __len__(self) -> int:
+        return self.record_count
+
+    def __repr__(self) -> str:
+        return f"<Batch of {self.record_count} records, {len(self.buffer)} bytes>"
+
+
+class PackReader(_tarn.Pack):
+    """A pack, open for reading.
+
+    As in the originals the file is opened at the first use, and again after `close`; `open`
+    does it at once. Any number of threads may read without locks. Tables and views stay good
+    after `close`. Readers pickle: the other process opens the file itself.
+
+    `check=True` compares each payload with its CRC before it is given out; `mapped=False`
+    reads instead of mapping.
+
+    >>> import tarn.iac
+    >>> tarn.iac.build_pack("t.iac", {"codec": "none"}, {"slide_id": ["s"]},
+    ...                     {"name": ["a", "b"]}, [b"one", b"two"], overwrite=True)
+    >>> reader = tarn.iac.PackReader("t.iac")
+    >>> reader.read_payload(1), reader.read_payloads([-1, 0])
+    (b'two', [b'two', b'one'])
+    >>> reader.header["num_records"], len(reader)
+    (2, 2)
+    >>> bytes(reader.view(0)), reader.find("name", "b")
+    (b'one', 1)
+    >>> reader.close()
+    """
+
+    package_path: pathlib.Path
+
+    def __init__(self, package_path: Path, *, check: bool = False, mapped: bool = True) -> None:
+        super().__init__(package_path, check=check, mapped=mapped)
+        self.package_path = pathlib.Path(package_path)
+        self._options = {"check": check, "mapped": mapped}
+        self._header: dict[str, Any] | None = None
+        self._slides: Any = None
+        self._records: Any = None
+
+    # -- as the originals --
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The header's JSON object: the caller's fields, and where things are."""
+        if self._header is None:
+            self._header = json.loads(self._header_text())
+        return self._header
+
+    @property
+    def slide_table(self) -> pa.Table:
+        """The table of slides, as a pyarrow.Table (without pyarrow as a `Table`)."""
+        if self._slides is None:
+            self._slides = _as_table(self.slides)
+        return self._slides
+
+    @property
+    def index_table(self) -> pa.Table:
+        """The table with a row for each record, in the same way."""
+        if self._records is None:
+            self._records = _as_table(self.index)
+        return self._records
+
+    @property
+    def record_table(self) -> pa.Table:
+        """Another name of `index_table`."""
+        return self.index_table
+
+    def read_data_span(self, offset: int, length: int) -> bytes:
+        """Bytes of the data segment, whatever the index says about them."""
+        return self._span(offset, length)
+
+    def read_data_spans(self, spans: Iterable[tuple[int, int]]) -> bytes:
+        """Several spans (offset, length), one behind the other."""
+        return b"".join([self._span(offset, length) for offset, length in spans])
+
+    @property
+    def mmap_enabled(self) -> bool:
+        """Whether views point into a map of the file."""
+        return bool(self._info()["mapped"])
+
+    def close(self) -> None:
+        """Let go of the file. Views and tables stay good; the next use opens it again."""
+        super().close()
+        self._header = self._slides = self._records = None
+
+    # -- as tarn does --
+
+    @property
+    def slides(self) -> Table:
+        """The table of slides, for any Arrow library."""
+        return Table(self._table(0))
+
+    @property
+    def index(self) -> Table:
+        """The table with a row for each record, for any Arrow library."""
+        return Table(self._table(1))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Version, counts, sizes, codec, and what the index tells about the records."""
+        return self._info()
+
+    def batch(self, rows: Iterable[int]) -> Batch:
+        """Several records in one C call, in the order asked for, in one buffer of their own;
+        they are read in the order they have in the file, without the GIL."""
+        return Batch._of(*self._batch(rows))
+
+    def find(self, column: str, value: str | int, start: int = 0) -> int:
+        """The first row, from `start` on, whose column has the value; KeyError if there is
+        none. Text and integer columns; the first lookup makes an index in memory."""
+        return self._find(column, str(value), start, False)
+
+    def verify(self, *, threads: int = 0) -> Report:
+        """See `tarn.iac.verify`."""
+        return verify(self.package_path, threads=threads)
+
+    def __getitem__(self, row: Any) -> Any:
+        """A record's bytes, or of a slice a list of them."""
+        if isinstance(row, slice):
+            return self.read_payloads(range(*row.indices(len(self))))
+        return self.read_payload(row)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for row in range(len(self)):
+            yield self.read_payload(row)
+
+    def __enter__(self) -> PackReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self.package_path, self._options)
+
+    def __repr__(self) -> str:
+        state = f"{len(self)} records" if self.opened else "not open"
+        return f"<{type(self).__name__} {str(self.package_path)!r}: {state}>"
+
+
+def _reopen(kind: type[PackReader], path: Path, options: dict[str, bool]) -> PackReader:
+    return kind(path, **options)
+
+
+def open(path: Path, *, check: bool = False, mapped: bool = True) -> PackReader:
+    """Open a pack now, so that what is wrong with it is said here; see `PackReader`."""
+    reader = PackReader(path, check=check, mapped=mapped)
+    reader._open()
+    return reader
+
+
+# --- Functions -------------------------------------------------------------------------------
+
+
+def is_pack(path: Path) -> bool:
+    """Whether a file begins as a pack does; False if it cannot be read."""
+    return _tarn.iac_is_pack(path)
+
+
+def verify(path: Path, *, threads: int = 0) -> Report:
+    """Check the header, both tables, every span and every CRC, on all cores.
+
+    >>> import tarn.iac
+    >>> tarn.iac.build_pack("t.iac", {}, {"slide_id": ["s"]}, {"name": ["a"]}, [b"one"],
+    ...                     overwrite=True)
+    >>> tarn.iac.verify("t.iac").problems
+    0
+    """
+    return Report(*_tarn.iac_verify(path, threads))
+
+
+def read_header(package_path: Path) -> dict[str, Any]:
+    """The header of a pack."""
+    with PackReader(package_path) as reader:
+        return reader.header
+
+
+def read_tables(package_path: Path) -> tuple[dict[str, Any], pa.Table, pa.Table]:
+    """(header, slide table, index table) of a pack."""
+    with PackReader(package_path) as reader:
+        return reader.header, reader.slide_table, reader.index_table
+
+
+def read_payload(package_path: Path, header: dict[str, Any], offset: int, length: int) -> bytes:
+    """One span of the data segment that the header tells of. A `PackReader` is faster for more
+    than one."""
+    if offset < 0 or length < 0 or offset + length > int(header["data_length"]):
+        raise ValueError(f"payload span outside data segment: offset={offset} length={length}")
+    at = int(header["data_offset"]) + offset
+    fd = os.open(package_path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        have = max(os.fstat(fd).st_size - at, 0)
+        if have < length:
+            raise ValueError(f"short payload read at offset={offset}: expected={length} "
+                             f"got={have}")
+        data = os.pread(fd, length, at)
+        while len(data) < length:  # a read stops at 2 GB
+            more = os.pread(fd, length - len(data), at + len(data))
+            if not more:
+                raise ValueError(f"short payload read at offset={offset}: expected={length} "
+                                 f"got={len(data)}")
+            data += more
+        return data
+    finally:
+        os.close(fd)
+
+
+def iter_payloads(package_path: Path) -> Iterator[bytes]:
+    """All payloads, in the order of the index table."""
+    with PackReader(package_path) as reader:
+        yield from reader

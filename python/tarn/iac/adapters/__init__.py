@@ -1,0 +1,1 @@
+"""What is in the payloads of packs: `text_pair`."""

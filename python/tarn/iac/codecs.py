@@ -1,0 +1,175 @@
+"""What is done to each payload: object to bytes and back. `VariableRecordPack` uses the codec that
+a pack's header names."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from .. import _tarn
+
+# The most a payload may expand to: this many times its size, or this many bytes if that is more.
+_EXPANSION = 10_000
+_FREE_BYTES = 16 << 20
+
+
+class Codec:
+    """The base of codecs, and where they are found by name.
+
+    A codec of your own has a `name`, `encode` and `decode`, and `parameters` if the header must
+    keep some. `Codec.register(name, factory)` lets packs find it.
+
+    >>> from tarn.iac import Codec
+    >>> codec = Codec.create(Codec.ZSTD, level=3)
+    >>> codec.decode(codec.encode(b"some text")), codec.parameters()
+    (b'some text', {'level': 3})
+    """
+
+    NONE = "none"
+    BROTLI = "brotli"
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    name: str = ""
+
+    _registered: ClassVar[dict[str, Callable[[dict[str, Any]], Any]]] = {}
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def create(cls, name: str, /, **params: Any) -> Any:
+        """The codec of a name, with parameters as headers keep them."""
+        if name in _BUILT_IN:
+            return _BUILT_IN[name](**params)
+        with Codec._lock:
+            factory = Codec._registered.get(name)
+        if factory is None:
+            raise ValueError(f"unknown codec: {name!r}")
+        return factory(dict(params))
+
+    @classmethod
+    def register(cls, name: str, factory: Callable[[dict[str, Any]], Any], *,
+                 replace: bool = False) -> None:
+        """Make a codec known: `factory(params)` gives it."""
+        if not name:
+            raise ValueError("codec name must not be empty")
+        if name in _BUILT_IN:
+            raise ValueError(f"cannot replace native codec: {name!r}")
+        if not callable(factory):
+            raise TypeError("codec factory must be callable")
+        with Codec._lock:
+            if name in Codec._registered and not replace:
+                raise ValueError(f"codec is already registered: {name!r}")
+            Codec._registered[name] = factory
+
+    def parameters(self) -> dict[str, Any]:
+        """What the header keeps to make the codec again."""
+        return {}
+
+    def encode(self, obj: Any) -> bytes:
+        raise NotImplementedError
+
+    def decode(self, payload: Any) -> Any:
+        raise NotImplementedError
+
+    def encode_many(self, objects: Iterable[Any]) -> list[bytes]:
+        return [self.encode(obj) for obj in objects]
+
+    def decode_many(self, payloads: Iterable[Any]) -> list[Any]:
+        return [self.decode(payload) for payload in payloads]
+
+
+class RawCodec(Codec):
+    """Bytes as they are."""
+
+    name = "none"
+
+    def encode(self, obj: Any) -> bytes:
+        if not isinstance(obj, (bytes, bytearray, memoryview)):
+            raise TypeError(f"RawCodec expects bytes, got {type(obj).__name__}")
+        return bytes(obj)
+
+    def decode(self, payload: Any) -> bytes:
+        return bytes(payload)
+
+
+class _Compressing(Codec):
+    def _level(self) -> int:
+        raise NotImplementedError
+
+    def encode(self, obj: Any) -> bytes:
+        return _tarn.iac_encode(self.name, self._level(), obj)
+
+    def decode(self, payload: Any) -> bytes:
+        limit = max(len(payload) * _EXPANSION, _FREE_BYTES)
+        return _tarn.iac_decode(self.name, payload, limit)
+
+
+class BrotliCodec(_Compressing):
+    """Brotli. The window is the one the originals use; others are read, but not written."""
+
+    name = "brotli"
+
+    def __init__(self, quality: int = 11, lgwin: int = 24) -> None:
+        self.quality = int(quality)
+        self.lgwin = int(lgwin)
+        if not 0 <= self.quality <= 11:
+            raise ValueError(f"brotli quality must be in 0..=11, got {quality}")
+        if not 10 <= self.lgwin <= 24:
+            raise ValueError(f"brotli lgwin must be in 10..=24, got {lgwin}")
+
+    def _level(self) -> int:
+        if self.lgwin != 24:
+            raise ValueError(f"payloads are written with lgwin 24, not {self.lgwin}")
+        return max(self.quality, 1)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"quality": self.quality, "lgwin": self.lgwin}
+
+
+class ZstdCodec(_Compressing):
+    """Zstandard."""
+
+    name = "zstd"
+
+    def __init__(self, level: int = 19) -> None:
+        self.level = int(level)
+
+    def _level(self) -> int:
+        return self.level
+
+    def parameters(self) -> dict[str, Any]:
+        return {"level": self.level}
+
+
+class GzipCodec(ZstdCodec):
+    """gzip; the originals do not know it."""
+
+    name = "gzip"
+
+    def __init__(self, level: int = 6) -> None:
+        super().__init__(level)
+
+
+_BUILT_IN: dict[str, Callable[..., Codec]] = {
+    "none": lambda **params: RawCodec(),
+    "brotli": BrotliCodec,
+    "zstd": ZstdCodec,
+    "gzip": GzipCodec,
+}
+
+
+def get_codec(name: str, params: Mapping[str, Any] | None = None) -> Any:
+    """The codec of a header's name and parameters; ValueError if it is not known."""
+    return Codec.create(name, **(params or {}))
+
+
+def header_of(codec: Any) -> dict[str, Any]:
+    """The fields of a header that name a codec."""
+    if callable(getattr(codec, "parameters", None)):
+        params = dict(codec.parameters())
+    else:
+        params = {k: v for k, v in vars(codec).items() if not k.startswith("_")}
+    fields: dict[str, Any] = {"codec": codec.name}
+    if params:
+        fields["codec_params"] = params
+    return fields

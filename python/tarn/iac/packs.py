@@ -1,0 +1,233 @@
+"""Packs by what their records are: `VariableRecordPack`, payloads of any length behind a codec, and
+`FixedRecordPack`, the rows of a matrix."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _write
+from ._read import Batch, PackReader
+from .codecs import Codec, RawCodec, _Compressing, header_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class _Pack:
+    """What both kinds share."""
+
+    def __init__(self, package_path: Path) -> None:
+        self._reader = PackReader(package_path)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return self._reader.header
+
+    @property
+    def slide_table(self) -> pa.Table:
+        return self._reader.slide_table
+
+    @property
+    def index_table(self) -> pa.Table:
+        return self._reader.index_table
+
+    @property
+    def record_count(self) -> int:
+        return len(self._reader)
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._reader.package_path,)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self._reader.package_path)!r}>"
+
+
+def _workers(workers: int | None) -> int:
+    if workers is None:
+        return 1
+    if isinstance(workers, bool) or not hasattr(workers, "__index__"):
+        raise TypeError("workers must be a positive integer or None")
+    if operator.index(workers) <= 0:
+        raise ValueError("workers must be a positive integer or None")
+    return operator.index(workers)
+
+
+class VariableRecordPack(_Pack):
+    """Payloads of any length; `read` undoes the codec that the header names.
+
+    >>> from tarn.iac import Codec, VariableRecordPack
+    >>> VariableRecordPack.build("v.iac", payload_type="note", slide_table={"slide_id": ["s"]},
+    ...                          index_table={"n": [1, 2]}, objects=[b"one", b"two"],
+    ...                          codec=Codec.create("brotli"), overwrite=True)
+    >>> with VariableRecordPack("v.iac") as pack:
+    ...     pack.read(1), pack.read_many([1, 0]), pack.read_many_contiguous([0, 1]).offsets
+    (b'two', [b'two', b'one'], (0, 3, 6))
+    """
+
+    def __init__(self, package_path: Path) -> None:
+        super().__init__(package_path)
+        self._codec: Any = None
+
+    @staticmethod
+    def build(output_path: Path, *, payload_type: str, slide_table: Any, index_table: Any,
+              objects: Iterable[Any], codec: Any = None, extra_header: dict[str, Any] | None = None,
+              overwrite: bool = False, streaming: bool = False) -> None:
+        """Encode the objects and write the pack; `streaming` holds one of them at a time."""
+        codec = codec or RawCodec()
+        header = {"payload_type": payload_type, **header_of(codec), **(extra_header or {})}
+        payloads = (codec.encode(obj) for obj in objects)
+        build = _write.build_pack_streaming if streaming else _write.build_pack
+        build(output_path, header, slide_table, index_table, payloads, overwrite=overwrite)
+
+    @staticmethod
+    def build_from_payloads(output_path: Path, *, payload_type: str, slide_table: Any,
+                            index_table: Any, payloads: Iterable[bytes], codec_name: str,
+                            codec_params: dict[str, Any] | None = None,
+                            extra_header: dict[str, Any] | None = None,
+                            overwrite: bool = False) -> None:
+        """Write payloads that are encoded already."""
+        header: dict[str, Any] = {"payload_type": payload_type, "codec": codec_name}
+        if codec_params:
+            header["codec_params"] = codec_params
+        header.update(extra_header or {})
+        _write.build_pack(output_path, header, slide_table, index_table, payloads,
+                          overwrite=overwrite)
+
+    @property
+    def codec(self) -> Any:
+        """The codec of the header; ValueError if nobody knows it."""
+        if self._codec is None:
+            header = self._reader.header
+            self._codec = Codec.create(header.get("codec", "none"),
+                                       **(header.get("codec_params") or {}))
+        return self._codec
+
+    def read_bytes(self, row: int) -> bytes:
+        """A record as it is stored."""
+        return self._reader.read_payload(row)
+
+    def read(self, row: int) -> Any:
+        """A record, decoded."""
+        codec = self.codec
+        if isinstance(codec, (RawCodec, _Compressing)):
+            return self._reader.decode(row)
+        return codec.decode(self._reader.read_payload(row))
+
+    def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[Any]:
+        """Several records, decoded, in the order asked for; `workers` threads decode."""
+        count = _workers(workers)
+        if count == 1:
+            return [self.read(row) for row in rows]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(max_workers=count) as pool:
+            return list(pool.map(self.read, rows))
+
+    def read_many_contiguous(self, rows: Iterable[int], *, workers: int | None = None) -> Batch:
+        """Several records, decoded, in one buffer; for codecs that give bytes."""
+        if isinstance(self.codec, RawCodec):
+            _workers(workers)
+            return self._reader.batch(rows)
+        records = self.read_many(rows, workers)
+        offsets = [0]
+        for record in records:
+            if not isinstance(record, (bytes, bytearray, memoryview)):
+                raise TypeError("read_many_contiguous requires a byte-decoding codec")
+            offsets.append(offsets[-1] + memoryview(record).nbytes)
+        return Batch(b"".join(records), offsets)
+
+
+class FixedRecordPack(_Pack):
+    """The rows of a matrix, found by their number.
+
+    >>> import numpy as np
+    >>> from tarn.iac import FixedRecordPack
+    >>> FixedRecordPack.build("f.iac", payload_type="feature", slide_table={"slide_id": ["s"]},
+    ...                       index_table={"n": [1, 2]}, matrix=np.array([[1, 2], [3, 4]], "f2"),
+    ...                       overwrite=True)
+    >>> with FixedRecordPack("f.iac") as pack:
+    ...     pack.read(1), pack.read_matrix([1, 0]).tolist()
+    (array([3., 4.], dtype=float16), [[3.0, 4.0], [1.0, 2.0]])
+    """
+
+    @staticmethod
+    def build(output_path: Path, *, payload_type: str, slide_table: Any, index_table: Any,
+              matrix: npt.NDArray[Any], extra_header: dict[str, Any] | None = None,
+              overwrite: bool = False) -> None:
+        """Write a matrix with a row for each row of the index table."""
+        import numpy as np
+
+        matrix = np.ascontiguousarray(matrix)
+        if matrix.ndim != 2:
+            raise ValueError(f"FixedRecordPack matrix must be 2D (rows, dim), got {matrix.shape}")
+        rows = _rows(index_table)
+        if rows is not None and rows != len(matrix):
+            raise ValueError(f"row count mismatch: matrix={len(matrix)} index={rows}")
+        header = {"payload_type": payload_type, "codec": "none",
+                  "feature_dim": int(matrix.shape[1]), "dtype": matrix.dtype.name,
+                  "feature_record_bytes": matrix.shape[1] * matrix.dtype.itemsize,
+                  **(extra_header or {})}
+        _write.build_pack_data_segment(output_path, header, slide_table, index_table, matrix,
+                                       overwrite=overwrite)
+
+    def _shape(self) -> tuple[Any, int]:
+        """(dtype, values in a record), where they fit the size of a record."""
+        import numpy as np
+
+        header = self._reader.header
+        dtype, width = np.dtype(header["dtype"]), int(header["feature_dim"])
+        if int(header["feature_record_bytes"]) != width * dtype.itemsize:
+            raise ValueError(f"invalid feature_record_bytes: header="
+                             f"{header['feature_record_bytes']} expected={width * dtype.itemsize}")
+        return dtype, width
+
+    def read(self, row: int) -> npt.NDArray[Any]:
+        """One row, read only, in the type it is stored in."""
+        import numpy as np
+
+        dtype, _ = self._shape()
+        return np.frombuffer(self._reader.read_payload(row), dtype)
+
+    def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[npt.NDArray[Any]]:
+        """Several rows as float32."""
+        _workers(workers)
+        return list(self.read_matrix(rows).astype("float32"))
+
+    def read_matrix(self, rows: Iterable[int]) -> npt.NDArray[Any]:
+        """Several rows as one matrix of their own, in the type they are stored in."""
+        import numpy as np
+
+        dtype, width = self._shape()
+        batch = self._reader.batch(rows)
+        matrix = np.frombuffer(batch.buffer, dtype).reshape(len(batch), width)
+        return matrix.copy()
+
+
+def _rows(table: Any) -> int | None:
+    """How many rows a table has, if it says so."""
+    if isinstance(table, dict):
+        return max((len(values) for values in table.values()), default=0)
+    try:
+        return len(table)
+    except TypeError:
+        return None

@@ -1,0 +1,421 @@
+/* Packs whose records are the members of samples, as tarn convert makes them of a fold:
+ * the text columns key and field say which, and records that follow each other with one
+ * key are one sample. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "dataset/dataset.h"
+#include "dataset/key_index.h"
+#include "itar/fold.h"
+
+typedef struct state {
+    tarn_iac *pack;
+    tarn_iac_info info;
+    char *path;
+    const tarn__names *names; /* of the fields: the source's */
+    tarn__buf keys;           /* one behind the other, each ended by a NUL */
+    uint64_t *key_at;         /* where a sample's begins */
+    uint64_t *starts;         /* a sample's first record; one more than there are */
+    uint32_t *fields;         /* of each record */
+    uint64_t samples, records;
+    size_t key_room, start_room, field_room;
+    tarn__key_index index;
+    bool decode;
+} state;
+
+static void close_members(void *p)
+{
+    state *s = p;
+    tarn__key_index_reset(&s->index);
+    tarn_iac_close(s->pack);
+    tarn__buf_reset(&s->keys);
+    free(s->key_at);
+    free(s->starts);
+    free(s->fields);
+    free(s->path);
+    free(s);
+}
+
+/* --- The two columns --------------------------------------------------------------- */
+
+/* Arrow's strings, with offsets of 32 or 64 bits. */
+typedef struct texts {
+    const struct ArrowArray *array;
+    int64_t offset;
+    bool large;
+} texts;
+
+static const char *text_at(const texts *t, int64_t row, size_t *out_len)
+{
+    int64_t i = row + t->offset;
+    const void *offsets = t->array->buffers[1];
+    int64_t from =
+        t->large ? ((const int64_t *)offsets)[i] : ((const int32_t *)offsets)[i];
+    int64_t to =
+        t->large ? ((const int64_t *)offsets)[i + 1] : ((const int32_t *)offsets)[i + 1];
+    *out_len = (size_t)(to - from);
+    return to > from ? (const char *)t->array->buffers[2] + from : "";
+}
+
+/* The number of a column of text; -1 if there is none of this name. */
+static int64_t find_text(const struct ArrowSchema *schema, const char *name, bool *large)
+{
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        const struct ArrowSchema *c = schema->children[i];
+        if (!c->name || strcmp(c->name, name) != 0 || c->dictionary) continue;
+        *large = strcmp(c->format, "U") == 0;
+        return *large || strcmp(c->format, "u") == 0 ? i : -1;
+    }
+    return -1;
+}
+
+static bool is_last_key(const state *s, const char *key, size_t len)
+{
+    if (s->samples == 0) return false;
+    const char *last = s->keys.data + s->key_at[s->samples - 1];
+    return strlen(last) == len && memcmp(last, key, len) == 0;
+}
+
+static tarn_status add_record(state *s, tarn__names *names, const texts *keys,
+                              const texts *fields, int64_t row, tarn_error *err)
+{
+    size_t len;
+    const char *text = text_at(keys, row, &len);
+    if (memchr(text, 0, len))
+        return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
+                             "record %llu: its key has a NUL",
+                             (unsigned long long)s->records);
+    if (!is_last_key(s, text, len)) {
+        TARN_TRY(
+            tarn__grow(&s->key_at, sizeof *s->key_at, s->samples, &s->key_room, err));
+        TARN_TRY(tarn__grow(&s->starts, sizeof *s->starts, s->samples + 1, &s->start_room,
+                            err));
+        s->key_at[s->samples] = s->keys.size;
+        s->starts[s->samples++] = s->records;
+        TARN_TRY(tarn__buf_add(&s->keys, text, len, err));
+        TARN_TRY(tarn__buf_add(&s->keys, "", 1, err));
+    }
+    TARN_TRY(tarn__grow(&s->fields, sizeof *s->fields, s->records, &s->field_room, err));
+    text = text_at(fields, row, &len);
+    return tarn__names_add(names, text, len, &s->fields[s->records++], err);
+}
+
+static tarn_status read_batches(state *s, struct ArrowArrayStream *stream,
+                                const int64_t columns[2], const bool large[2],
+                                tarn__names *names, bool *out_is, tarn_error *err)
+{
+    struct ArrowArray batch = {0};
+    tarn_status status = TARN_OK;
+    while (status == TARN_OK && *out_is) {
+        if (stream->get_next(stream, &batch) != 0)
+            return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
+                                 "the index cannot be read: %s",
+                                 stream->get_last_error(stream));
+        if (!batch.release) break;
+        const struct ArrowArray *key = batch.children[columns[0]],
+                                *field = batch.children[columns[1]];
+        texts keys = {key, key->offset + batch.offset, large[0]};
+        texts fields = {field, field->offset + batch.offset, large[1]};
+        *out_is = key->null_count == 0 && field->null_count == 0;
+        for (int64_t i = 0; *out_is && i < batch.length && status == TARN_OK; i++)
+            status = add_record(s, names, &keys, &fields, i, err);
+        batch.release(&batch);
+    }
+    return status;
+}
+
+static tarn_status read_columns(state *s, tarn__names *names, bool *out_is,
+                                tarn_error *err)
+{
+    struct ArrowArrayStream stream = {0};
+    struct ArrowSchema schema = {0};
+    int64_t columns[2] = {-1, -1};
+    bool large[2] = {false, false};
+    TARN_TRY(tarn_iac_export(s->pack, TARN_IAC_INDEX, &stream, err));
+    if (stream.get_schema(&stream, &schema) == 0) {
+        columns[0] = find_text(&schema, "key", &large[0]);
+        columns[1] = find_text(&schema, "field", &large[1]);
+        schema.release(&schema);
+    }
+    *out_is = columns[0] >= 0 && columns[1] >= 0;
+    tarn_status status = read_batches(s, &stream, columns, large, names, out_is, err);
+    stream.release(&stream);
+    return status;
+}
+
+static tarn_status end_samples(state *s, tarn_error *err)
+{
+    TARN_TRY(tarn__grow(&s->starts, sizeof *s->starts, s->samples, &s->start_room, err));
+    s->starts[s->samples] = s->records;
+    if (s->records == s->info.records) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
+                         "the index has %llu rows, and the header says %llu",
+                         (unsigned long long)s->records,
+                         (unsigned long long)s->info.records);
+}
+
+static tarn_status key_members(void *p, uint64_t sample, tarn_text *out, tarn_error *err)
+{
+    const state *s = p;
+    const char *key = s->keys.data + s->key_at[sample];
+    return tarn__text_set(out, key, strlen(key), err);
+}
+
+tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options *o,
+                               tarn_iac *pack, bool *out_is, tarn_error *err)
+{
+    state *s = calloc(1, sizeof *s);
+    *out_is = false;
+    if (!s) return tarn__fail_memory(err);
+    tarn__buf_init(&s->keys, SIZE_MAX / 2);
+    tarn_iac_info_get(pack, &s->info);
+    s->pack = pack;
+    s->names = &source->fields;
+    s->decode =
+        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
+    tarn_status status =
+        (s->path = strdup(source->path)) ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK) status = read_columns(s, &source->fields, out_is, err);
+    if (status == TARN_OK && *out_is) status = end_samples(s, err);
+    if (status != TARN_OK || !*out_is) {
+        s->pack = NULL; /* stays the caller's */
+        tarn__names_reset(&source->fields);
+        tarn__names_init(&source->fields);
+        close_members(s);
+        return status;
+    }
+    tarn__key_index_init(&s->index, s->samples, key_members, s);
+    source->kind = &tarn__kind_members;
+    source->state = s;
+    source->samples = s->samples;
+    source->shards = 1;
+    source->repeats = true;
+    source->n_plain = source->fields.count;
+    return TARN_OK;
+}
+
+/* --- One sample ----------------------------------------------------------------------
+ */
+
+enum { NONE = -1, TWICE = -2 };
+
+/* The record of a field, counted from the sample's first, or one of the above. */
+static int64_t record_of(const state *s, uint64_t sample, uint32_t field)
+{
+    int64_t found = NONE;
+    for (uint64_t i = s->starts[sample]; i < s->starts[sample + 1]; i++) {
+        if (s->fields[i] != field) continue;
+        if (found != NONE) return TWICE;
+        found = (int64_t)i;
+    }
+    return found;
+}
+
+static tarn_status fail_field(const state *s, uint64_t sample, uint32_t field, bool twice,
+                              tarn_error *err)
+{
+    char shown[200];
+    const char *key = s->keys.data + s->key_at[sample];
+    if (!err) return twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NOT_FOUND;
+    tarn_printable(shown, sizeof shown, key, strlen(key));
+    return tarn__fail_at(
+        err, twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+        twice ? "sample %s has field %s twice" : "sample %s has no field %s", shown,
+        tarn__names_get(s->names, field).data);
+}
+
+static tarn_status find_record(const state *s, uint64_t sample, uint32_t field,
+                               uint64_t *out, tarn_error *err)
+{
+    int64_t record = record_of(s, sample, field);
+    if (record < 0) return fail_field(s, sample, field, record == TWICE, err);
+    *out = (uint64_t)record;
+    return TARN_OK;
+}
+
+static tarn_status view_record(const state *s, uint64_t record, tarn_view *out,
+                               tarn_error *err)
+{
+    return s->decode ? tarn_iac_view_decoded(s->pack, record, out, err)
+                     : tarn_iac_view(s->pack, record, out, err);
+}
+
+static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_view *out,
+                                tarn_error *err)
+{
+    uint64_t record;
+    TARN_TRY(find_record(p, sample, field, &record, err));
+    return view_record(p, record, out, err);
+}
+
+static tarn_status span_of(const state *s, uint64_t sample, uint32_t field,
+                           tarn_iac_span *out, tarn_error *err)
+{
+    uint64_t record;
+    TARN_TRY(find_record(s, sample, field, &record, err));
+    return tarn_iac_locate(s->pack, record, out, err);
+}
+
+static tarn_status size_members(void *p, uint64_t sample, uint32_t field, uint64_t *out,
+                                tarn_error *err)
+{
+    tarn_iac_span span;
+    TARN_TRY(span_of(p, sample, field, &span, err));
+    *out = span.length;
+    return TARN_OK;
+}
+
+static tarn_status where_members(void *p, uint64_t sample, uint32_t field,
+                                 const char **out_path, uint64_t *out_offset,
+                                 tarn_error *err)
+{
+    const state *s = p;
+    tarn_iac_span span;
+    TARN_TRY(span_of(s, sample, field, &span, err));
+    *out_path = s->path;
+    *out_offset = s->info.data_offset + span.offset;
+    return TARN_OK;
+}
+
+static tarn_status find_members(void *p, const char *key, uint64_t from, uint64_t *out,
+                                tarn_error *err)
+{
+    state *s = p;
+    return tarn__key_index_find(&s->index, s->path, key, from, out, err);
+}
+
+static tarn_status shard_members(void *p, uint64_t sample, uint32_t *out_number,
+                                 const char **out_path, tarn_error *err)
+{
+    const state *s = p;
+    *out_number = 0;
+    *out_path = s->path;
+    return TARN_OK;
+}
+
+/* --- Batches -------------------------------------------------------------------------
+ */
+
+static tarn_status place_members(void *p, tarn__item *items, size_t count,
+                                 tarn_error *err)
+{
+    const state *s = p;
+    for (size_t i = 0; i < count; i++) {
+        tarn_iac_span span;
+        TARN_TRY(find_record(s, items[i].sample, items[i].field, &items[i].cookie, err));
+        if (s->decode) {
+            TARN_TRY(view_record(s, items[i].cookie, &items[i].view, err));
+            items[i].size = items[i].view.size;
+            items[i].made = true;
+            continue;
+        }
+        TARN_TRY(tarn_iac_locate(s->pack, items[i].cookie, &span, err));
+        items[i].size = span.length;
+        items[i].place = span.offset;
+    }
+    return TARN_OK;
+}
+
+static tarn_status copy_members(void *p, const tarn__item *items, size_t count,
+                                const tarn__target *to, tarn_error *err)
+{
+    const state *s = p;
+    for (size_t i = 0; i < count; i++) {
+        size_t size;
+        TARN_TRY(tarn_iac_read(s->pack, items[i].cookie,
+                               to->data + to->offsets[items[i].number],
+                               (size_t)items[i].size, &size, err));
+    }
+    return TARN_OK;
+}
+
+/* --- By fields -----------------------------------------------------------------------
+ */
+
+static tarn_status judge(const state *s, tarn__need *need, uint64_t sample,
+                         bool *out_keep, tarn_error *err)
+{
+    bool all = true;
+    for (size_t f = 0; f < need->count; f++) {
+        int64_t record = record_of(s, sample, need->fields[f]);
+        all &= record != NONE;
+        if (record != TWICE || !need->once) continue;
+        if (!need->drop_twice) return fail_field(s, sample, need->fields[f], true, err);
+        need->dropped++;
+        *out_keep = false;
+        return TARN_OK;
+    }
+    *out_keep = all != need->lack;
+    return TARN_OK;
+}
+
+static tarn_status keep_members(void *p, tarn__need *need, const uint32_t *list,
+                                uint64_t count, uint32_t *out, uint64_t *out_count,
+                                tarn_error *err)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t sample = list ? list[i] : i;
+        bool keep = false;
+        TARN_TRY(judge(p, need, sample, &keep, err));
+        if (keep) out[n++] = (uint32_t)sample;
+    }
+    *out_count = n;
+    return TARN_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The distinct fields of a sample, ascending. */
+static size_t fields_of(const state *s, uint64_t sample, uint32_t *out, bool *out_twice)
+{
+    size_t count = (size_t)(s->starts[sample + 1] - s->starts[sample]), n = 0;
+    memcpy(out, s->fields + s->starts[sample], count * sizeof *out);
+    qsort(out, count, sizeof *out, by_number);
+    for (size_t i = 0; i < count; i++)
+        if (n == 0 || out[i] != out[n - 1]) out[n++] = out[i];
+    *out_twice = n < count;
+    return n;
+}
+
+static tarn_status sets_members(void *p, const uint32_t *list, uint64_t count,
+                                tarn_status (*add)(void *, const uint32_t *, size_t,
+                                                   uint64_t, uint64_t, tarn_error *),
+                                void *context, tarn_error *err)
+{
+    const state *s = p;
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < s->samples; i++)
+        if (s->starts[i + 1] - s->starts[i] > most)
+            most = s->starts[i + 1] - s->starts[i];
+    uint32_t *fields = malloc((size_t)(most + 1) * sizeof *fields);
+    tarn_status status = fields ? TARN_OK : tarn__fail_memory(err);
+    for (uint64_t i = 0; status == TARN_OK && i < count; i++) {
+        bool twice;
+        size_t n = fields_of(s, list ? list[i] : i, fields, &twice);
+        status = add(context, fields, n, 1, twice, err);
+    }
+    free(fields);
+    return status;
+}
+
+const tarn__source_kind tarn__kind_members = {
+    .kind = TARN_DATASET_IAC,
+    .close = close_members,
+    .view = view_members,
+    .size = size_members,
+    .key = key_members,
+    .find = find_members,
+    .shard = shard_members,
+    .place = place_members,
+    .copy = copy_members,
+    .keep = keep_members,
+    .sets = sets_members,
+    .where = where_members,
+};

@@ -1,0 +1,308 @@
+/* Rows of a table in another order, value by value: nanoarrow knows the types. */
+#include "iac/take.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nanoarrow/nanoarrow.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* All batches of the table. */
+typedef struct table {
+    struct ArrowSchema schema;
+    struct ArrowArray *arrays;
+    struct ArrowArrayView *views;
+    int64_t *starts; /* the first row of each; one more than there are */
+    size_t count, array_room, view_room, start_room;
+} table;
+
+static void free_table(table *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        ArrowArrayViewReset(&t->views[i]);
+        if (t->arrays[i].release) ArrowArrayRelease(&t->arrays[i]);
+    }
+    if (t->schema.release) ArrowSchemaRelease(&t->schema);
+    free(t->arrays);
+    free(t->views);
+    free(t->starts);
+}
+
+static tarn_status fail_stream(struct ArrowArrayStream *from, tarn_error *err)
+{
+    const char *why = from->get_last_error(from);
+    return tarn__fail(err, TARN_ERR_FORMAT, "the table cannot be read: %s",
+                      why ? why : "no reason given");
+}
+
+static tarn_status read_table(struct ArrowArrayStream *from, table *t, tarn_error *err)
+{
+    if (from->get_schema(from, &t->schema) != 0) return fail_stream(from, err);
+    for (;;) {
+        size_t i = t->count;
+        TARN_TRY(tarn__grow(&t->arrays, sizeof *t->arrays, i, &t->array_room, err));
+        TARN_TRY(tarn__grow(&t->views, sizeof *t->views, i, &t->view_room, err));
+        TARN_TRY(tarn__grow(&t->starts, sizeof *t->starts, i + 1, &t->start_room, err));
+        if (i == 0) t->starts[0] = 0;
+        t->arrays[i] = (struct ArrowArray){0};
+        if (from->get_next(from, &t->arrays[i]) != 0) return fail_stream(from, err);
+        if (!t->arrays[i].release) return TARN_OK;
+        t->starts[i + 1] = t->starts[i] + t->arrays[i].length;
+        ArrowArrayViewInitFromType(&t->views[i], NANOARROW_TYPE_UNINITIALIZED);
+        t->count++;
+        struct ArrowError why;
+        if (ArrowArrayViewInitFromSchema(&t->views[i], &t->schema, &why) != 0 ||
+            ArrowArrayViewSetArray(&t->views[i], &t->arrays[i], &why) != 0)
+            return tarn__fail(err, TARN_ERR_FORMAT, "a batch of the table: %s",
+                              ArrowErrorMessage(&why));
+    }
+}
+
+/* --- Values ------------------------------------------------------------------------ */
+
+/* A dictionary goes along whole, once for each batch that has another; base is what its
+ * entries are numbered from. One for each array of indices, wherever it stands. */
+typedef struct dictionary {
+    const struct ArrowArray *of;
+    const void *last;
+    int64_t base;
+} dictionary;
+
+typedef struct taking {
+    dictionary *dictionaries;
+    size_t count, room;
+} taking;
+
+static int append(taking *t, struct ArrowArray *out, const struct ArrowArrayView *v,
+                  int64_t i);
+
+static dictionary *find_dictionary(taking *t, const struct ArrowArray *of)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->dictionaries[i].of == of) return &t->dictionaries[i];
+    if (tarn__grow(&t->dictionaries, sizeof *t->dictionaries, t->count, &t->room, NULL) !=
+        TARN_OK)
+        return NULL;
+    t->dictionaries[t->count] = (dictionary){.of = of};
+    return &t->dictionaries[t->count++];
+}
+
+static int append_index(taking *t, struct ArrowArray *out, const struct ArrowArrayView *v,
+                        int64_t i)
+{
+    const struct ArrowArrayView *entries = v->dictionary;
+    const void *values =
+        entries->n_children ? (const void *)entries : entries->buffer_views[1].data.data;
+    dictionary *d = find_dictionary(t, out);
+    if (!d) return ENOMEM;
+    if (d->last != values || out->dictionary->length == 0) {
+        int64_t base = d->base = out->dictionary->length;
+        d->last = values;
+        for (int64_t k = 0; k < entries->length; k++)
+            NANOARROW_RETURN_NOT_OK(append(t, out->dictionary, entries, k));
+        d = find_dictionary(t, out); /* one inside may have moved it */
+        d->base = base;
+    }
+    return ArrowArrayAppendInt(out, ArrowArrayViewGetIntUnsafe(v, i) + d->base);
+}
+
+static int append_children(taking *t, struct ArrowArray *out,
+                           const struct ArrowArrayView *v, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++)
+        NANOARROW_RETURN_NOT_OK(append(t, out->children[0], v->children[0], i));
+    return ArrowArrayFinishElement(out);
+}
+
+static int append_struct(taking *t, struct ArrowArray *out,
+                         const struct ArrowArrayView *v, int64_t i)
+{
+    for (int64_t k = 0; k < v->n_children; k++)
+        NANOARROW_RETURN_NOT_OK(
+            append(t, out->children[k], v->children[k], i + v->offset));
+    return ArrowArrayFinishElement(out);
+}
+
+static int append_decimal(struct ArrowArray *out, const struct ArrowArrayView *v,
+                          int64_t i)
+{
+    static const int32_t bits[] = {32, 64, 128, 256};
+    int32_t width = bits[v->storage_type == NANOARROW_TYPE_DECIMAL64    ? 1
+                         : v->storage_type == NANOARROW_TYPE_DECIMAL128 ? 2
+                         : v->storage_type == NANOARROW_TYPE_DECIMAL256 ? 3
+                                                                        : 0];
+    struct ArrowDecimal value;
+    ArrowDecimalInit(&value, width, 38, 0);
+    ArrowArrayViewGetDecimalUnsafe(v, i, &value);
+    return ArrowArrayAppendDecimal(out, &value);
+}
+
+static int append_interval(struct ArrowArray *out, const struct ArrowArrayView *v,
+                           int64_t i)
+{
+    struct ArrowInterval value;
+    ArrowIntervalInit(&value, v->storage_type);
+    ArrowArrayViewGetIntervalUnsafe(v, i, &value);
+    return ArrowArrayAppendInterval(out, &value);
+}
+
+static int append_union(taking *t, struct ArrowArray *out, const struct ArrowArrayView *v,
+                        int64_t i)
+{
+    int8_t type = ArrowArrayViewUnionTypeId(v, i),
+           child = ArrowArrayViewUnionChildIndex(v, i);
+    NANOARROW_RETURN_NOT_OK(append(t, out->children[child], v->children[child],
+                                   ArrowArrayViewUnionChildOffset(v, i)));
+    return ArrowArrayFinishUnionElement(out, type);
+}
+
+static int append_list_view(taking *t, struct ArrowArray *out,
+                            const struct ArrowArrayView *v, int64_t at)
+{
+    int64_t from = ArrowArrayViewListChildOffset(v, at);
+    int64_t size = v->storage_type == NANOARROW_TYPE_LIST_VIEW
+                       ? v->buffer_views[2].data.as_int32[at]
+                       : v->buffer_views[2].data.as_int64[at];
+    return append_children(t, out, v, from, from + size);
+}
+
+static int append(taking *t, struct ArrowArray *out, const struct ArrowArrayView *v,
+                  int64_t i)
+{
+    int64_t at = i + v->offset;
+    if (v->storage_type == NANOARROW_TYPE_NA || ArrowArrayViewIsNull(v, i))
+        return ArrowArrayAppendNull(out, 1);
+    if (v->dictionary) return append_index(t, out, v, i);
+    switch (v->storage_type) {
+    case NANOARROW_TYPE_BOOL:
+    case NANOARROW_TYPE_INT8:
+    case NANOARROW_TYPE_INT16:
+    case NANOARROW_TYPE_INT32:
+    case NANOARROW_TYPE_INT64:
+        return ArrowArrayAppendInt(out, ArrowArrayViewGetIntUnsafe(v, i));
+    case NANOARROW_TYPE_UINT8:
+    case NANOARROW_TYPE_UINT16:
+    case NANOARROW_TYPE_UINT32:
+    case NANOARROW_TYPE_UINT64:
+        return ArrowArrayAppendUInt(out, ArrowArrayViewGetUIntUnsafe(v, i));
+    case NANOARROW_TYPE_HALF_FLOAT:
+    case NANOARROW_TYPE_FLOAT:
+    case NANOARROW_TYPE_DOUBLE:
+        return ArrowArrayAppendDouble(out, ArrowArrayViewGetDoubleUnsafe(v, i));
+    case NANOARROW_TYPE_STRING:
+    case NANOARROW_TYPE_LARGE_STRING:
+    case NANOARROW_TYPE_BINARY:
+    case NANOARROW_TYPE_LARGE_BINARY:
+    case NANOARROW_TYPE_STRING_VIEW:
+    case NANOARROW_TYPE_BINARY_VIEW:
+    case NANOARROW_TYPE_FIXED_SIZE_BINARY:
+        return ArrowArrayAppendBytes(out, ArrowArrayViewGetBytesUnsafe(v, i));
+    case NANOARROW_TYPE_DECIMAL32:
+    case NANOARROW_TYPE_DECIMAL64:
+    case NANOARROW_TYPE_DECIMAL128:
+    case NANOARROW_TYPE_DECIMAL256:
+        return append_decimal(out, v, i);
+    case NANOARROW_TYPE_INTERVAL_MONTHS:
+    case NANOARROW_TYPE_INTERVAL_DAY_TIME:
+    case NANOARROW_TYPE_INTERVAL_MONTH_DAY_NANO:
+        return append_interval(out, v, i);
+    case NANOARROW_TYPE_STRUCT:
+        return append_struct(t, out, v, i);
+    case NANOARROW_TYPE_LIST:
+    case NANOARROW_TYPE_LARGE_LIST:
+    case NANOARROW_TYPE_MAP:
+        return append_children(t, out, v, ArrowArrayViewListChildOffset(v, at),
+                               ArrowArrayViewListChildOffset(v, at + 1));
+    case NANOARROW_TYPE_FIXED_SIZE_LIST:
+        return append_children(t, out, v, at * v->layout.child_size_elements,
+                               (at + 1) * v->layout.child_size_elements);
+    case NANOARROW_TYPE_LIST_VIEW:
+    case NANOARROW_TYPE_LARGE_LIST_VIEW:
+        return append_list_view(t, out, v, at);
+    case NANOARROW_TYPE_SPARSE_UNION:
+    case NANOARROW_TYPE_DENSE_UNION:
+        return append_union(t, out, v, i);
+    default:
+        return ENOTSUP;
+    }
+}
+
+/* --- Columns ----------------------------------------------------------------------- */
+
+static size_t batch_of(const table *t, int64_t row)
+{
+    size_t low = 0, high = t->count;
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        if (t->starts[mid] <= row)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static int take_column(const table *t, int64_t column, const uint64_t *rows, size_t count,
+                       struct ArrowArray *out)
+{
+    taking state = {0};
+    int code = 0;
+    for (size_t k = 0; k < count && code == 0; k++) {
+        size_t b = batch_of(t, (int64_t)rows[k]);
+        const struct ArrowArrayView *batch = &t->views[b];
+        int64_t i = (int64_t)rows[k] - t->starts[b] + batch->offset;
+        code = append(&state, out, batch->children[column], i);
+    }
+    free(state.dictionaries);
+    return code;
+}
+
+static tarn_status fail_column(const table *t, int64_t column, int code, tarn_error *err)
+{
+    if (code == ENOMEM) return tarn__fail_memory(err);
+    return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                      "column %s is of a type whose rows cannot be put into another "
+                      "order",
+                      t->schema.children[column]->name);
+}
+
+static tarn_status take(table *t, const uint64_t *rows, size_t count,
+                        struct ArrowArray *out, tarn_error *err)
+{
+    for (size_t k = 0; k < count; k++)
+        if (rows[k] >= (uint64_t)t->starts[t->count])
+            return tarn__fail(err, TARN_ERR_NOT_FOUND, "row %llu of %lld",
+                              (unsigned long long)rows[k],
+                              (long long)t->starts[t->count]);
+    if (ArrowArrayInitFromSchema(out, &t->schema, NULL) != 0 ||
+        ArrowArrayStartAppending(out) != 0)
+        return tarn__fail_memory(err);
+    for (int64_t c = 0; c < t->schema.n_children; c++) {
+        int code = take_column(t, c, rows, count, out->children[c]);
+        if (code != 0) return fail_column(t, c, code, err);
+    }
+    out->length = (int64_t)count;
+    return ArrowArrayFinishBuildingDefault(out, NULL) == 0 ? TARN_OK
+                                                           : tarn__fail_memory(err);
+}
+
+tarn_status tarn__iac_take(struct ArrowArrayStream *from, const uint64_t *rows,
+                           size_t count, struct ArrowArrayStream *out, tarn_error *err)
+{
+    table t = {0};
+    struct ArrowArray array = {0};
+    out->release = NULL;
+    tarn_status status = read_table(from, &t, err);
+    if (status == TARN_OK) status = take(&t, rows, count, &array, err);
+    if (status == TARN_OK && ArrowBasicArrayStreamInit(out, &t.schema, 1) != 0)
+        status = tarn__fail_memory(err);
+    if (status == TARN_OK)
+        ArrowBasicArrayStreamSetArray(out, 0, &array);
+    else if (array.release)
+        ArrowArrayRelease(&array);
+    free_table(&t);
+    return status;
+}

@@ -1,0 +1,372 @@
+/* The ring's reads land in bounce memory and are copied from there: direct reads need
+ * aligned memory, and the places that pieces go to are packed. The memory is in huge
+ * pages where the system has them: a read into it is then one piece of memory for the
+ * disk and not one for each 4 KB, which virtual disks mind. A child gets no copy of it,
+ * so that a read under way during a fork lands where it should.
+ *
+ * Whatever a ring does not bring whole (the end of a file, a file system that refuses
+ * direct reads after all) is read again in the plain way, which knows every error. */
+#include "io/gather.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "io/file.h"
+#include "io/uring.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* A read under way: bytes [from, from + want) of the file of some pieces. */
+typedef struct tarn__gather_slot {
+    unsigned char *memory;
+    uint64_t from;
+    uint32_t skip; /* bytes in memory before those that are wanted */
+    uint32_t want;
+    size_t first, end; /* the pieces that may have a part in it */
+} slot;
+
+/* Pieces so close that reading what is between them is cheaper than another read. */
+typedef struct run {
+    size_t first, end;
+    uint64_t from, to; /* bytes of the file */
+} run;
+
+typedef struct work {
+    tarn__gather *gather;
+    const tarn__gather_piece *pieces;
+    size_t count;
+    bool direct;
+    run run;     /* that is being started */
+    uint64_t at; /* how far it is */
+    uint32_t free[TARN__GATHER_DEPTH];
+    unsigned n_free, depth;
+    size_t failed; /* the first piece that failed, or count */
+    tarn_error *err;
+    tarn_status status;
+} work;
+
+static uint64_t end_of(const tarn__gather_piece *p)
+{
+    return p->offset + p->head + p->size;
+}
+
+/* The run that begins with piece first. Its pieces are in the order of their offsets. */
+static run next_run(const tarn__gather_piece *pieces, size_t count, size_t first)
+{
+    run r = {first, first + 1, pieces[first].offset, end_of(&pieces[first])};
+    for (; r.end < count; r.end++) {
+        const tarn__gather_piece *p = &pieces[r.end];
+        if (p->file != pieces[first].file || p->offset < p[-1].offset ||
+            p->offset > r.to + TARN__GATHER_GAP)
+            break;
+        if (end_of(p) > r.to) r.to = end_of(p);
+    }
+    return r;
+}
+
+void tarn__gather_announce(int fd, uint64_t offset, uint64_t size)
+{
+    (void)posix_fadvise(fd, (off_t)offset, (off_t)size, POSIX_FADV_WILLNEED);
+}
+
+/* What the system says about direct reads of a file: 0 if it cannot have them, and what
+ * every disk takes if it does not say. */
+static uint32_t direct_align(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx st;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) != 0 ||
+        !(st.stx_mask & STATX_DIOALIGN))
+        return TARN__GATHER_ALIGN;
+    if (st.stx_dio_mem_align > TARN__GATHER_ALIGN) return 0;
+    return st.stx_dio_offset_align > TARN__GATHER_ALIGN ? 0 : st.stx_dio_offset_align;
+#else
+    (void)fd;
+    return TARN__GATHER_ALIGN;
+#endif
+}
+
+int tarn__open_direct(int fd, uint32_t *out_align)
+{
+    char name[32];
+    *out_align = direct_align(fd);
+    if (*out_align == 0) return -1;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    return open(name, O_RDONLY | O_CLOEXEC | O_DIRECT);
+}
+
+static void close_ring(tarn__gather *g)
+{
+    bool ours = g->ring && tarn__uring_is_ours(g->ring);
+    tarn__uring_free(g->ring);
+    /* In a child something else may be at this address. */
+    if (g->bounce && ours) munmap(g->bounce, TARN__GATHER_BOUNCE);
+    free(g->slots);
+    g->ring = NULL;
+    g->bounce = NULL;
+    g->slots = NULL;
+}
+
+void tarn__gather_reset(tarn__gather *g)
+{
+    close_ring(g);
+    free(g->scratch[0]);
+    free(g->scratch[1]);
+    *g = (tarn__gather){0};
+}
+
+void *tarn__gather_scratch(tarn__gather *g, unsigned which, size_t size)
+{
+    if (g->scratch[which] && g->scratch_size[which] >= size) return g->scratch[which];
+    free(g->scratch[which]);
+    g->scratch[which] = malloc(size ? size : 1);
+    g->scratch_size[which] = g->scratch[which] ? size : 0;
+    return g->scratch[which];
+}
+
+/* Puts bytes [at, at + len) of a piece where they belong. */
+static void deliver(const tarn__gather_piece *p, size_t at, const unsigned char *from,
+                    size_t len)
+{
+    if (at < p->head) {
+        size_t n = len < p->head - at ? len : p->head - at;
+        memcpy(p->head_to + at, from, n);
+        at += n;
+        from += n;
+        len -= n;
+    }
+    if (len) memcpy(p->to + at - p->head, from, len);
+}
+
+/* Reads them in the plain way. */
+static tarn_status read_plain(const tarn__gather_piece *p, size_t at, size_t len,
+                              tarn_error *err)
+{
+    const tarn__gather_file *f = p->file;
+    size_t n = 0;
+    if (at < p->head) {
+        n = len < p->head - at ? len : p->head - at;
+        TARN_TRY(
+            tarn__read_exact(f->fd, f->path, p->head_to + at, n, p->offset + at, err));
+    }
+    if (n == len) return TARN_OK;
+    at += n;
+    return tarn__read_exact(f->fd, f->path, p->to + at - p->head, len - n, p->offset + at,
+                            err);
+}
+
+static tarn_status read_in_turn(tarn__gather *g, tarn__gather_way way,
+                                const tarn__gather_piece *pieces, size_t count,
+                                tarn_error *err)
+{
+    g->stats.pieces[way] += count;
+    for (size_t i = 0; way == TARN__GATHER_ADVISED && i < count;) {
+        run r = next_run(pieces, count, i);
+        tarn__gather_announce(pieces[i].file->fd, r.from, r.to - r.from);
+        i = r.end;
+    }
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(read_plain(&pieces[i], 0, pieces[i].head + pieces[i].size, err));
+    return TARN_OK;
+}
+
+/* --- By ring ----------------------------------------------------------------------- */
+
+/* Aligned as huge pages are. */
+static unsigned char *new_bounce(void)
+{
+    size_t size = TARN__GATHER_BOUNCE + HUGE_PAGE;
+    unsigned char *p =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    size_t before = -(uintptr_t)p & (HUGE_PAGE - 1);
+    if (before) munmap(p, before);
+    if (before < HUGE_PAGE) munmap(p + before + TARN__GATHER_BOUNCE, HUGE_PAGE - before);
+    p += before;
+    (void)madvise(p, TARN__GATHER_BOUNCE, MADV_HUGEPAGE);
+    if (madvise(p, TARN__GATHER_BOUNCE, MADV_DONTFORK) == 0) return p;
+    munmap(p, TARN__GATHER_BOUNCE);
+    return NULL;
+}
+
+static void drop_ring(tarn__gather *g, int why)
+{
+    close_ring(g);
+    g->stats.ring_errno = why;
+}
+
+/* A ring and its memory, unless there are; the reason is kept, so that a system which
+ * refuses is asked once. */
+static bool get_ring(tarn__gather *g)
+{
+    if (g->ring && !tarn__uring_is_ours(g->ring)) drop_ring(g, 0);
+    if (g->ring || g->stats.ring_errno) return g->ring != NULL;
+    int e = tarn__uring_new(TARN__GATHER_DEPTH, &g->ring);
+    if (e == 0) {
+        g->bounce = new_bounce();
+        g->slots = calloc(TARN__GATHER_DEPTH, sizeof *g->slots);
+        if (!g->bounce || !g->slots) e = ENOMEM;
+    }
+    if (e) drop_ring(g, e);
+    return e == 0;
+}
+
+/* As many slots as the memory holds of the longest read there will be. */
+static void cut_slots(work *w)
+{
+    uint64_t longest = 0;
+    for (size_t i = 0; i < w->count && longest < TARN__GATHER_CHUNK;) {
+        run r = next_run(w->pieces, w->count, i);
+        if (r.to - r.from > longest) longest = r.to - r.from;
+        i = r.end;
+    }
+    if (longest > TARN__GATHER_CHUNK) longest = TARN__GATHER_CHUNK;
+    /* A read is as long as what is wanted and less than an alignment on either side. */
+    size_t each = (size_t)(longest + 3 * TARN__GATHER_ALIGN - 1) &
+                  ~(size_t)(TARN__GATHER_ALIGN - 1);
+    size_t fit = TARN__GATHER_BOUNCE / each;
+    w->depth = fit < TARN__GATHER_DEPTH ? (unsigned)fit : TARN__GATHER_DEPTH;
+    for (unsigned i = 0; i < w->depth; i++) {
+        w->gather->slots[i].memory = w->gather->bounce + i * each;
+        w->free[w->n_free++] = i;
+    }
+}
+
+/* Whether there is more to start, and then run is what it belongs to. */
+static bool has_more(work *w)
+{
+    while (w->at == w->run.to) {
+        if (w->run.end == w->count) return false;
+        w->run = next_run(w->pieces, w->count, w->run.end);
+        w->at = w->run.from;
+        bool direct = w->direct && w->pieces[w->run.first].file->direct >= 0;
+        w->gather->stats.pieces[direct ? TARN__GATHER_DIRECT : TARN__GATHER_RING] +=
+            w->run.end - w->run.first;
+    }
+    return true;
+}
+
+static void start_one(work *w)
+{
+    uint32_t number = w->free[--w->n_free];
+    slot *s = &w->gather->slots[number];
+    while (w->run.first + 1 < w->run.end && end_of(&w->pieces[w->run.first]) <= w->at)
+        w->run.first++;
+    const tarn__gather_file *f = w->pieces[w->run.first].file;
+    bool direct = w->direct && f->direct >= 0;
+    uint64_t left = w->run.to - w->at, align = direct ? f->align : 1;
+    s->from = w->at;
+    s->want = left < TARN__GATHER_CHUNK ? (uint32_t)left : TARN__GATHER_CHUNK;
+    s->skip = (uint32_t)(w->at & (align - 1));
+    s->first = w->run.first;
+    s->end = w->run.end;
+    uint32_t len = (uint32_t)((s->skip + s->want + align - 1) & ~(align - 1));
+    tarn__uring_read(w->gather->ring, direct ? f->direct : f->fd, s->memory, len,
+                     s->from - s->skip, number);
+    w->at += s->want;
+}
+
+/* Gives a piece its part of a read that brought the first got bytes of it. */
+static tarn_status take_part(const tarn__gather_piece *p, const slot *s, uint32_t got,
+                             tarn_error *err)
+{
+    uint64_t from = p->offset > s->from ? p->offset : s->from;
+    uint64_t to = end_of(p) < s->from + s->want ? end_of(p) : s->from + s->want;
+    uint64_t there = s->from + got;
+    if (from >= to) return TARN_OK;
+    if (there > to) there = to;
+    if (there > from)
+        deliver(p, (size_t)(from - p->offset), s->memory + s->skip + (from - s->from),
+                (size_t)(there - from));
+    if (there < from) there = from;
+    if (there == to) return TARN_OK;
+    return read_plain(p, (size_t)(there - p->offset), (size_t)(to - there), err);
+}
+
+static void finish_one(work *w, uint32_t number, int32_t result)
+{
+    const slot *s = &w->gather->slots[number];
+    uint32_t got = result > (int32_t)s->skip ? (uint32_t)result - s->skip : 0;
+    tarn_error why;
+    if (got > s->want) got = s->want;
+    w->free[w->n_free++] = number;
+    for (size_t i = s->first; i < s->end && i < w->failed; i++) {
+        if (w->pieces[i].offset >= s->from + s->want) break;
+        const tarn__gather_piece *p = &w->pieces[i];
+        if (take_part(p, s, got, NULL) == TARN_OK) continue;
+        /* The whole piece, for an error that is the same in every way. */
+        tarn_status status = read_plain(p, 0, p->head + p->size, &why);
+        if (status == TARN_OK) continue;
+        w->failed = i;
+        w->status = status;
+        if (w->err) *w->err = why;
+    }
+}
+
+/* Reads under way may still land in the memory, so it is not given back. */
+static tarn_status fail_ring(work *w, int e)
+{
+    w->gather->bounce = NULL;
+    drop_ring(w->gather, e);
+    return tarn__fail_errno(w->err, NULL, e, "the ring of reads broke");
+}
+
+static tarn_status read_by_ring(work *w)
+{
+    uint64_t tag;
+    int32_t result;
+    cut_slots(w);
+    for (;;) {
+        while (w->n_free && w->failed == w->count && has_more(w))
+            start_one(w);
+        unsigned under_way = w->depth - w->n_free;
+        if (under_way == 0) break;
+        /* Waiting for several at once saves calls, and leaves enough for the disk. */
+        unsigned wait = (under_way + 3) / 4;
+        int e = tarn__uring_enter(w->gather->ring, wait);
+        if (e && e != EAGAIN && e != EBUSY) return fail_ring(w, e);
+        w->gather->stats.waits++;
+        while (tarn__uring_take(w->gather->ring, &tag, &result))
+            finish_one(w, (uint32_t)tag, result);
+    }
+    return w->status;
+}
+
+tarn_status tarn__gather_read(tarn__gather *g, tarn__gather_way way,
+                              const tarn__gather_piece *pieces, size_t count,
+                              tarn_error *err)
+{
+    if (count >= UINT32_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE, "%zu ranges in one call", count);
+    for (size_t i = 0; i < count; i++) {
+        const tarn__gather_piece *p = &pieces[i];
+        uint64_t size, end;
+        if (!tarn__add(p->head, p->size, &size) || !tarn__add(p->offset, size, &end) ||
+            end > INT64_MAX)
+            return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path, p->offset,
+                                 "offset is past any file");
+        g->stats.bytes += size;
+    }
+    bool by_ring = way == TARN__GATHER_RING || way == TARN__GATHER_DIRECT;
+    if (by_ring && !get_ring(g)) {
+        by_ring = false;
+        way = TARN__GATHER_ADVISED;
+    }
+    if (!by_ring) return read_in_turn(g, way, pieces, count, err);
+    work w = {.gather = g,
+              .pieces = pieces,
+              .count = count,
+              .direct = way == TARN__GATHER_DIRECT,
+              .failed = count,
+              .err = err,
+              .status = TARN_OK};
+    return read_by_ring(&w);
+}

@@ -1,0 +1,66 @@
+# Any dataset into any other, in any order: what is told, and what is refused. The bytes are
+# compared in tests/interop/test_convert_any.py.
+convert() { "$TARN" convert "$@" 2>&1 | sed '/^[0-9.]* s: /d'; echo "exit ${PIPESTATUS[0]}"; }
+cp -r "$DATA/01_basic" basic
+cp "$DATA/gnz/dtypes.gnz" "$DATA/iac/pairs_by_0.1.4.iac" .
+echo "--- a fold into arrays"
+convert basic:train a.gnz --fields cls,txt,jpg --order shuffle --seed 7 --checksums --metadata '{"by": "hand"}'
+"$TARN" info a.gnz | cut -c -70
+"$TARN" verify a.gnz
+convert basic:train no.gnz
+convert basic:train no.gnz --fields json
+convert basic:train no.gnz --samples nobody
+convert basic:train no.gnz --fields cls --range 45:
+convert basic:train a.gnz --fields cls
+echo "--- arrays into a fold, an archive, arrays"
+convert a.gnz back:train --max-count 20
+"$TARN" ls back | head -n 2
+"$TARN" ls -1 back | cmp - <("$TARN" ls -1 --fields cls,txt,jpg --order shuffle --seed 7 basic:train) && echo the same order
+"$TARN" convert a.gnz - --fields cls --range 0:2 | tar tf -
+convert a.gnz b.gnz --order blocks --block 4 --window 2 --seed 1
+"$TARN" info b.gnz | sed -n 's/  metadata *//p'
+convert dtypes.gnz d.tar
+convert a.gnz 'p_%02d.gnz' --max-count 20 --fields cls,txt --as 'cls=|u1'
+convert a.gnz 'p_%s.gnz'
+convert a.gnz p.gnz --max-count 20
+convert a.gnz 'q_%d.gnz'
+echo "--- packs"
+convert a.gnz a.iac --codec zstd
+convert basic:train r.iac --payload jpg --fields jpg,cls,txt --order shuffle
+"$TARN" ls r.iac | head -n 2
+convert basic:train no.iac --payload jpg
+convert basic:train no.iac --payload cls --fields cls,npy
+convert r.iac s.iac --order shuffle --seed 2 --range 0:3
+"$TARN" ls s.iac
+convert r.iac 't_%d.iac' --max-count 30 --fields payload,cls
+"$TARN" ls t_1.iac | head -n 1
+convert r.iac s.iac rs.iac --range 38:41
+"$TARN" ls rs.iac
+convert pairs_by_0.1.4.iac pairs --key patient_id --order shuffle
+"$TARN" ls pairs
+convert pairs_by_0.1.4.iac pairs.gnz --fields num_docs,patient_id
+"$TARN" ls --order identity pairs.gnz
+convert pairs_by_0.1.4.iac no.gnz
+echo "--- several"
+convert pairs_by_0.1.4.iac pairs.gnz all --number
+"$TARN" ls all
+convert pairs.gnz pairs.gnz mixed.tar --weights 1,2 --number
+tar tf mixed.tar
+convert pairs.gnz pairs.gnz no.tar --weights 1
+convert a.gnz a.gnz no
+convert "$DATA/05_empty_ext" e.tar --order identity --samples a,b,c
+tar tf e.tar
+convert "$DATA/05_empty_ext" e.iac
+echo "--- what does not go together"
+convert basic:train no.gnz --shuffle 3
+convert a.gnz no --codec zstd
+convert a.gnz no.iac --checksums
+convert a.gnz no.gnz --resume --fields cls
+convert a.gnz no --order sideways
+convert a.gnz no --key cls.txt
+convert a.gnz no --by cls
+convert basic:train no.tar --key cls --number
+convert basic:train no.gnz --fields cls --as 'x=<f4'
+convert basic:train json.gnz --fields cls --json
+cat basic/train_0000.tar | convert - no.gnz
+find . | grep no | sort
