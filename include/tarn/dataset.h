@@ -73,12 +73,15 @@ typedef struct tarn_dataset_options {
                                an array _key */
     bool stored;            /* packs: payloads as they are stored, not decompressed */
     bool records;           /* packs: the records, also where they are members */
+
+    /* Folds: the shards, with path as their index, as in tarn/fold.h. */
+    const char *const *shards;
 } tarn_dataset_options;
 
 #define TARN_DATASET_OPTIONS_INIT                                                        \
     {                                                                                    \
         sizeof(tarn_dataset_options), NULL, false, TARN_IO_AUTO, false, false, false,    \
-            false, TARN_INDEX_OPTIONS_INIT, NULL, false, false                           \
+            false, TARN_INDEX_OPTIONS_INIT, NULL, false, false, NULL                     \
     }
 
 /* Opens what path is: "DIR", "DIR:FOLD" or "FILE.taridx", a fold; a file that begins as a

@@ -71,12 +71,16 @@ typedef struct tarn_fold_options {
                      as the reference's enforce_contiguous has them, instead of first
                      appearance */
     tarn_index_options index; /* how to scan; a single .tar is always scanned */
+
+    /* The shards, in their order; ends with NULL. path is then the index of just these,
+     * whatever names they have; without it, and with scan, they are scanned. */
+    const char *const *shards;
 } tarn_fold_options;
 
 #define TARN_FOLD_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(tarn_fold_options), TARN_IO_AUTO, false, false, false,                    \
-            TARN_INDEX_OPTIONS_INIT                                                      \
+            TARN_INDEX_OPTIONS_INIT, NULL                                                \
     }
 
 typedef struct tarn_fold_info {

@@ -85,27 +85,29 @@ PyDoc_STRVAR(
     open_doc,
     "open_dataset(path, *, fields=None, drop_twice=False, io='auto', check=False, "
     "cold=False, scan=True, by_hash=False, keys='base', threads=0, "
-    "lenient=False, key_column=None, stored=False)\n--\n\n"
+    "lenient=False, key_column=None, stored=False, shards=None)\n--\n\n"
     "Opens a folder, fold, tar, array file or pack.");
 
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
-    static const char *const names[] = {
-        "path",    "fields", "drop_twice", "io",      "check",      "cold",   "scan",
-        "by_hash", "keys",   "threads",    "lenient", "key_column", "stored", NULL};
+    static const char *const names[] = {"path",   "fields",  "drop_twice", "io",
+                                        "check",  "cold",    "scan",       "by_hash",
+                                        "keys",   "threads", "lenient",    "key_column",
+                                        "stored", "shards",  NULL};
     tarnpy_state *state = tarnpy_module_state(module);
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
-    PyObject *path = NULL, *fields = NULL, *result = NULL;
+    PyObject *path = NULL, *fields = NULL, *files = NULL, *result = NULL;
     const char *io = "auto", *keys = "base";
     int drop = 0, check = 0, cold = 0, scan = 1, hash = 0, lenient = 0, stored = 0;
-    tarnpy_strings list = {NULL, 0, NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O&|$OpsppppsIpzp:open_dataset",
-                                     TARNPY_KEYWORDS(names), tarnpy_path, &path, &fields,
-                                     &drop, &io, &check, &cold, &scan, &hash, &keys,
-                                     &o.index.threads, &lenient, &o.key_column, &stored))
+    tarnpy_strings list = {NULL, 0, NULL}, shards = {NULL, 0, NULL};
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kw, "O&|$OpsppppsIpzpO:open_dataset", TARNPY_KEYWORDS(names),
+            tarnpy_path, &path, &fields, &drop, &io, &check, &cold, &scan, &hash, &keys,
+            &o.index.threads, &lenient, &o.key_column, &stored, &files))
         return NULL;
     if (io_of(io, &o.io) == 0 && keys_of(keys, &o.index.keys) == 0 &&
-        tarnpy_strings_get(fields, &list) == 0) {
+        tarnpy_strings_get(fields, &list) == 0 &&
+        tarnpy_strings_get(files, &shards) == 0) {
         tarn_dataset *set = NULL;
         tarn_error err;
         tarn_status status;
@@ -117,12 +119,14 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
         o.by_hash = hash;
         o.index.lenient = lenient;
         o.stored = stored;
+        o.shards = shards.items;
         const char *name = PyBytes_AsString(path);
         TARNPY_UNLOCKED(status, tarn_dataset_open(name, &o, &set, &err));
         result = status == TARN_OK ? tarnpy_handle_new(state, set, is_slow(set, &o))
                                    : tarnpy_raise(state, &err);
     }
     tarnpy_strings_free(&list);
+    tarnpy_strings_free(&shards);
     Py_DECREF(path);
     return result;
 }

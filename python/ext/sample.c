@@ -125,12 +125,37 @@ static PyObject *bytes_of(tarn_view *view)
     return bytes;
 }
 
-static PyObject *called(const tarnpy_plan *plan, tarn_view *view)
+/* A caller's decoder does not know either; its exception keeps its type and gets a note.
+ */
+static void note_place(const source *from)
+{
+    PyObject *type, *value, *trace;
+    tarn_text key = {NULL, 0, 0};
+    tarn_error ignored;
+    char name[128];
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) == TARN_OK) {
+        tarn_printable(name, sizeof name, key.data, key.size);
+        PyObject *text =
+            PyUnicode_FromFormat("sample %s: field %s", name, from->plan->name);
+        PyObject *done =
+            text && value ? PyObject_CallMethod(value, "add_note", "(O)", text) : NULL;
+        Py_XDECREF(done);
+        Py_XDECREF(text);
+        PyErr_Clear();
+    }
+    tarn_text_reset(&key);
+    PyErr_Restore(type, value, trace);
+}
+
+static PyObject *called(const source *from, tarn_view *view)
 {
     PyObject *bytes = bytes_of(view);
     if (!bytes) return NULL;
-    PyObject *result = PyObject_CallFunctionObjArgs(plan->call, bytes, NULL);
+    PyObject *result = PyObject_CallFunctionObjArgs(from->plan->call, bytes, NULL);
     Py_DECREF(bytes);
+    if (!result) note_place(from);
     return result;
 }
 
@@ -150,7 +175,7 @@ static PyObject *value_of(const source *from, tarn_view *view)
         value = plan->formed ? formed(from, view) : decoded(from, view);
         break;
     case TARNPY_PLAN_CALL:
-        value = called(plan, view);
+        value = called(from, view);
         break;
     }
     if (!value || !plan->finish) return value;

@@ -63,6 +63,10 @@ typedef struct tarnpy_state {
     /* stream.c */
     PyTypeObject *samples_type;
     PyTypeObject *members_type;
+
+    /* fold.c */
+    PyTypeObject *fold_type;
+    PyTypeObject *index_type;
 } tarnpy_state;
 
 /* Hooks; each returns 0, or -1 with an exception. */
@@ -78,6 +82,7 @@ int tarnpy_add_iac(PyObject *module);
 int tarnpy_add_write(PyObject *module);
 int tarnpy_add_source(PyObject *module);
 int tarnpy_add_stream(PyObject *module);
+int tarnpy_add_fold(PyObject *module);
 
 /* --- Module and types (module.c) --------------------------------------------------- */
 

@@ -75,7 +75,7 @@ static const tarn__source_kind *kind_of(const char *path)
 static tarn_status open_source(const char *path, const tarn_dataset_options *o,
                                tarn__source **out, tarn_error *err)
 {
-    const tarn__source_kind *kind = kind_of(path);
+    const tarn__source_kind *kind = o->shards ? &tarn__kind_fold : kind_of(path);
     TARN_TRY(tarn__source_new(kind, path, out, err));
     tarn_status status = kind == &tarn__kind_gnz   ? tarn__open_gnz(*out, o, err)
                          : kind == &tarn__kind_iac ? tarn__open_iac(*out, o, err)

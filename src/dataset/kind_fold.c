@@ -69,6 +69,7 @@ tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
     fo.scan = o->scan;
     fo.by_hash = o->by_hash;
     fo.index = o->index;
+    fo.shards = o->shards;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
     s->check = o->check;

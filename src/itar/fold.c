@@ -245,8 +245,23 @@ static tarn_status open_taridx(tarn_fold *f, const char *path, tarn_error *err)
     return status;
 }
 
+/* The name of a fold is its index's, without the ending. */
+static tarn_status open_listed(tarn_fold *f, const char *path, tarn_error *err)
+{
+    const char *name = tarn__base_name(path), *dot = strrchr(name, '.');
+    const char *const *shards = f->options.shards;
+    size_t count = 0;
+    while (shards[count])
+        count++;
+    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "a fold of no shards");
+    f->name = strndup(name, dot ? (size_t)(dot - name) : strlen(name));
+    if (!f->name) return tarn__fail_memory(err);
+    return attach(f, path, shards, count, err);
+}
+
 static tarn_status open_any(tarn_fold *f, const char *path, tarn_error *err)
 {
+    if (f->options.shards) return open_listed(f, path, err);
     struct stat st;
     bool is_file = stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
     if (is_file && tarn__is_index_path(path)) return open_taridx(f, path, err);
@@ -265,6 +280,7 @@ tarn_status tarn_fold_open(const char *path, const tarn_fold_options *options,
     f->options = taken;
     tarn__forklock_init(&f->lock, TARN__LOCK_OUTER);
     tarn_status status = open_any(f, path, err);
+    f->options.shards = NULL; /* the caller's */
     if (status == TARN_OK)
         *out = f;
     else

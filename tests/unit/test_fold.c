@@ -474,6 +474,44 @@ static void options_are_taken_up_to_their_size(void **state)
     tarn_fold_close(open_fold(data_path("01_basic:train"), &old));
 }
 
+/* Names that no folder's rules would find, in the order of the list. */
+static void shards_can_be_listed(void **state)
+{
+    (void)state;
+    tarn_fold *fold;
+    tarn_index *index;
+    tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
+    const char *names[] = {"z.one", "a-two"};
+    char paths[2][200], index_path[200];
+    const char *shards[3] = {paths[0], paths[1], NULL};
+    snprintf(index_path, sizeof index_path, "%s", scratch_path("listed.ix"));
+    for (int i = 0; i < 2; i++) {
+        tarball t = {0};
+        snprintf(paths[i], sizeof paths[i], "%s", scratch_path(names[i]));
+        tarball_file(&t, i ? "b.txt" : "a.txt", i ? "2" : "1");
+        tarball_end(&t);
+        save_tar(&t, paths[i]);
+        tarball_reset(&t);
+    }
+    o.shards = shards;
+    FAILS(TARN_ERR_NOT_FOUND, "no index", tarn_fold_open(index_path, &o, &fold, &err));
+    o.scan = true;
+    keys_are(index_path, &o, "a b ");
+    o.scan = false;
+    OK(tarn_index_create(shards, 2, NULL, index_path, &index, NULL, &err));
+    tarn_index_free(index);
+    keys_are(index_path, &o, "a b ");
+    fold = open_fold(index_path, &o);
+    assert_string_equal(tarn_fold_name(fold), "listed");
+    assert_string_equal(tarn_fold_shard_path(fold, 1), paths[1]);
+    payload_is(fold, "b", "txt", "2");
+    tarn_fold_close(fold);
+    shards[1] = NULL;
+    FAILS(TARN_ERR_STALE, "a-two", tarn_fold_open(index_path, &o, &fold, &err));
+    shards[0] = NULL;
+    FAILS(TARN_ERR_USAGE, "no shards", tarn_fold_open(index_path, &o, &fold, &err));
+}
+
 typedef struct hammer {
     tarn_fold *fold;
     int failures;
@@ -538,6 +576,7 @@ int main(void)
         cmocka_unit_test(path_keys_are_recognised_without_sums),
         cmocka_unit_test(names_in_extended_headers_are_found_from_the_row),
         cmocka_unit_test(options_are_taken_up_to_their_size),
+        cmocka_unit_test(shards_can_be_listed),
         cmocka_unit_test(threads_share_a_fold),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -19,7 +19,7 @@ from typing import Any
 from .. import _tarn
 
 __all__ = ["ClassCodec", "Codec", "ImageCodec", "JsonCodec", "LabelCodec", "MatlabCodec",
-           "NumpyCodec", "PickleCodec", "RunLengthCodec", "TextCodec", "decoder_for",
+           "NumpyCodec", "PickleCodec", "PseudoCodec", "RunLengthCodec", "TextCodec", "decoder_for",
            "encoder_for"]
 
 PSEUDO = ("_idx", "_name", "_stem", "_fid")
@@ -156,14 +156,25 @@ class PickleCodec(Codec):
         return pickle.loads(data)
 
 
+class PseudoCodec(Codec):
+    """What `_idx`, `_name`, `_stem` and `_fid` have: no bytes stand behind them."""
+
+    def encode(self, obj: Any) -> bytes:
+        raise TypeError("a pseudo extension is not in the files")
+
+    def decode(self, data: bytes) -> Any:
+        raise TypeError("a pseudo extension is not in the files")
+
+
 CODECS: dict[str, Codec] = {
     "cls": ClassCodec(), "txt": TextCodec(), "json": JsonCodec(), "npy": NumpyCodec(),
     "rle": RunLengthCodec(), "mat": MatlabCodec(), "pkl": PickleCodec(),
     **{f"seg{bits}": LabelCodec(bits) for bits in (8, 16, 24, 32)},
+    **dict.fromkeys(PSEUDO, PseudoCodec()),
 }
 
 
-def _is_image(extension: str) -> bool:
+def is_image(extension: str) -> bool:
     try:
         import PIL.Image
     except ImportError:
@@ -173,7 +184,7 @@ def _is_image(extension: str) -> bool:
 
 def _codec(extension: str) -> Codec:
     codec = CODECS.get(extension)
-    if codec is None and _is_image(extension):
+    if codec is None and is_image(extension):
         codec = CODECS.setdefault(extension, ImageCodec())
     if codec is None:
         raise KeyError(extension)
@@ -182,6 +193,8 @@ def _codec(extension: str) -> Codec:
 
 def encoder_for(extension: str) -> Callable[[Any], bytes]:
     """The encoder of an extension, which is taken whole; KeyError if there is none."""
+    if extension in PSEUDO:
+        raise KeyError(extension)
     return _codec(extension).encode
 
 

@@ -1,0 +1,128 @@
+"""BrowserWrapper: images of a dataset with their labels, page by page, and a selection of them that
+goes into a JSON file and comes back. What is drawn on a screen is somebody else's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .encoders import is_image
+
+if TYPE_CHECKING:
+    from .dataset import iTarDataset
+
+__all__ = ["BrowserWrapper"]
+
+Item = tuple[Any, Any, dict[str, Any]]
+
+
+class BrowserWrapper:
+    """A sequence of (image, label, meta) over a dataset, as `iTarDataset.browse` gives it.
+
+    The label is what labeldict has for the field lab_ext, the field itself without a labeldict,
+    and None where there is neither. meta has idx, the number of the sample in the file's order,
+    and stem and fid where the dataset has those pseudo extensions. Transforms and groupings of the
+    dataset do not count; its order does: item i is the sample at position i.
+    """
+
+    def __init__(self, dataset: iTarDataset, img_ext: str = "jpg", lab_ext: str = "cls",
+                 labeldict: Mapping[Any, Any] | None = None, page_size: int = 24, cols: int = 6,
+                 width: int = 128) -> None:
+        names = dataset.extensions
+        if not is_image(img_ext.rpartition(".")[2]):
+            raise ValueError(f"{img_ext!r} is no extension of an image")
+        if img_ext not in names:
+            raise ValueError(f"{img_ext!r} is not among the dataset's extensions, "
+                             + ", ".join(names))
+        if page_size < 1 or cols < 1 or width < 1:
+            raise ValueError("page_size, cols and width have to be above 0")
+        self.dataset, self.labeldict = dataset, labeldict
+        self.page_size, self.cols, self.width = page_size, cols, width
+        self.selected: set[str] = set()
+        self._image = names.index(img_ext)
+        self._label = names.index(lab_ext) if lab_ext in names else None
+        self._stem = next((at for at, name in enumerate(names) if name in ("_stem", "_name")), None)
+        self._fid = names.index("_fid") if "_fid" in names else None
+        self._reader: Any = None
+        self._of: Any = None  # the dataset's reader that _reader goes with
+
+    def _plain(self) -> Any:
+        current = self.dataset._follow()
+        if current is not self._of:
+            self._reader = self.dataset._make_reader(self.dataset._handle, plain=True)
+            self._of = current
+        return self._reader
+
+    def _numbers(self) -> list[int]:
+        """The sample at each position."""
+        reader = self._plain()
+        return memoryview(reader._numbers(range(len(reader)))).tolist()
+
+    def __len__(self) -> int:
+        return len(self._plain())
+
+    def __getitem__(self, position: int) -> Item:
+        reader = self._plain()
+        if position < 0:
+            position += len(reader)
+        fields = reader[position]
+        meta: dict[str, Any] = {"idx": memoryview(reader._numbers([position]))[0]}
+        if self._stem is not None:
+            meta["stem"] = fields[self._stem]
+        if self._fid is not None:
+            meta["fid"] = fields[self._fid]
+        return fields[self._image], self._label_of(fields), meta
+
+    def _label_of(self, fields: tuple[Any, ...]) -> Any:
+        if self._label is None:
+            return None
+        label = fields[self._label]
+        return label if self.labeldict is None else self.labeldict.get(label)
+
+    def __iter__(self) -> Iterator[Item]:
+        for position in range(len(self)):
+            yield self[position]
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are; one where there is nothing to show."""
+        return max(1, -(-len(self) // self.page_size))
+
+    def page(self, number: int) -> list[Item]:
+        """The items of a page, from 0 on; IndexError past the last."""
+        if not 0 <= number < self.pages:
+            raise IndexError(f"page {number} of {self.pages}")
+        begin = number * self.page_size
+        return [self[at] for at in range(begin, min(begin + self.page_size, len(self)))]
+
+    # --- The selection ---
+
+    def select(self, positions: Iterable[int], selected: bool = True) -> None:
+        """Selects the samples at these positions, or takes them out."""
+        reader = self._plain()
+        stems = self.dataset._handle.keys(reader._numbers(list(positions)))
+        self.selected = self.selected | set(stems) if selected else self.selected - set(stems)
+
+    def positions(self) -> list[int]:
+        """Where the selected samples stand, in the dataset's order."""
+        stems = sorted(self.selected)
+        wanted = {number for number in self.dataset._handle.lookup(stems) if number is not None}
+        return [at for at, number in enumerate(self._numbers()) if number in wanted]
+
+    def export_json(self) -> str:
+        """The stems that are selected, as `iTarDataset.filter_stems_by_json` takes them."""
+        return json.dumps(sorted(self.selected), indent=2, ensure_ascii=False)
+
+    def import_json(self, text: str | bytes) -> tuple[int, int]:
+        """Selects the stems of a JSON list, and nothing else: how many are in the dataset, and how
+        many are not."""
+        names = json.loads(text)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("a selection is a JSON list of strings")
+        stems = [stem for stem in dict.fromkeys(name.strip() for name in names) if stem]
+        there = {stem for stem, number in zip(stems, self.dataset._handle.lookup(stems))
+                 if number is not None}
+        self.selected = there
+        return len(there), len(stems) - len(there)

@@ -1,0 +1,383 @@
+"""Folders of shards (`iTarDirectory`), one fold's rows and filters (`iTarFold`), and bytes by row
+(`iTarRetriever`).
+
+>>> fold = iTarFold(birds, "train", filter_extensions=["cls"])
+>>> len(fold.state.arr), fold.bincount.tolist()
+(4, [4])
+>>> reader = iTarRetriever(fold.full_paths)
+>>> row = fold.state.arr[2]
+>>> reader.hdrname(row), bytes(reader.from_row(row))
+('kiwi', b'2')
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pathlib
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .. import _tarn
+from ..errors import TruncatedError
+from .encoders import PSEUDO
+from .entry import BLOCK, PathLike, iTarState
+
+__all__ = ["iTarDirectory", "iTarFold", "iTarRetriever"]
+
+_MAPS = 128  # files that a retriever keeps open
+
+
+class iTarDirectory:
+    """The folds of a folder: every `<fold>_<suffix>.tar` in it.
+
+    Shards of a fold are sorted by their suffixes as text; their places are the fids. A name that
+    is not of two parts is a ValueError. Names that begin with a dot are passed over.
+
+    >>> folder = iTarDirectory(birds)
+    >>> folder.folds, [os.path.basename(path) for path in folder.get_fold("train")]
+    (['train'], ['train_0.tar'])
+    >>> folder.has_taridx(), folder.get_fold("val")
+    (True, [])
+    """
+
+    def __init__(self, root: PathLike, delimiter: str = "_", extension: str = "tar") -> None:
+        self.root = pathlib.Path(root)
+        self.delimiter = delimiter
+        self.extension = extension.removeprefix(".")
+        self._suffixes: dict[str, list[str]] = {}
+        for name in sorted(os.listdir(self.root)):
+            if name.startswith(".") or not name.endswith("." + self.extension):
+                continue
+            parts = name.removesuffix("." + self.extension).split(delimiter)
+            if len(parts) != 2:
+                raise ValueError(f"{self.root / name}: a shard's name is "
+                                 f"<fold>{delimiter}<suffix>.{self.extension}; move it elsewhere")
+            self._suffixes.setdefault(parts[0], []).append(parts[1])
+
+    @property
+    def folds(self) -> list[str]:
+        """The names of the folds, sorted."""
+        return list(self._suffixes)
+
+    @property
+    def nfolds(self) -> int:
+        """How many folds there are."""
+        return len(self._suffixes)
+
+    @property
+    def nshards(self) -> int:
+        """How many shards there are, of all folds."""
+        return sum(map(len, self._suffixes.values()))
+
+    def get_fold(self, fold: str) -> list[str]:
+        """The paths of a fold's shards, in the order of their fids; none of one not there."""
+        return [os.fspath(self.root / f"{fold}{self.delimiter}{suffix}.{self.extension}")
+                for suffix in sorted(self._suffixes.get(fold, ()))]
+
+    def index_path(self, fold: str, idxext: str = "taridx") -> str:
+        """Where a fold's index lies, or would."""
+        return os.fspath(self.root / f"{fold}.{idxext.removeprefix('.')}")
+
+    def has_taridx(self, idxext: str = "taridx") -> bool:
+        """Whether every fold has an index."""
+        return all(os.path.exists(self.index_path(fold, idxext)) for fold in self._suffixes)
+
+    def parse_fold(self, fold: str, verbose: bool = False, serialize: bool = False,
+                   idxext: str = "taridx") -> iTarState:
+        """Indexes one fold, and writes the index if serialize."""
+        shards = self.get_fold(fold)
+        begun = time.perf_counter()
+        index = _tarn.build_index(shards, self.index_path(fold, idxext) if serialize else None)
+        if verbose:
+            info = index.info()
+            print(f"{fold}: {len(shards)} shards, {info['rows']} members, {info['samples']} "
+                  f"samples in {time.perf_counter() - begun:.2f} s", flush=True)
+        return iTarState._of(index)
+
+    def parse_folder(self, bufsize: int | None = None, verbose: bool = False,
+                     serialize: bool = False, idxext: str = "taridx") -> dict[str, iTarState]:
+        """Indexes every fold: the states by fold, or with serialize the files and {}.
+
+        bufsize does not matter; verbose prints a line for each fold.
+        """
+        states = {fold: self.parse_fold(fold, verbose, serialize, idxext)
+                  for fold in self._suffixes}
+        return {} if serialize else states
+
+    def _check_fold(self, fold: str) -> None:
+        if fold not in self._suffixes:
+            raise ValueError(f"{self.root}: no fold {fold!r}; there are "
+                             + (", ".join(self._suffixes) or "none"))
+
+    def _prepare(self, fold: str, idxext: str, parse_if_missing: bool, serialize: bool,
+                 verbose: bool) -> bool:
+        """Sees to it that a fold has an index; whether it has to be made in memory."""
+        self._check_fold(fold)
+        path = self.index_path(fold, idxext)
+        if os.path.exists(path):
+            return False
+        if not parse_if_missing:
+            raise ValueError(f"{path}: there is no index; parse_if_missing=True makes it")
+        if serialize:
+            self.parse_fold(fold, verbose, True, idxext)
+        return not serialize
+
+    def __repr__(self) -> str:
+        return f"<iTarDirectory {os.fspath(self.root)!r}: {', '.join(self._suffixes) or 'empty'}>"
+
+
+def groups_of(arr: Any, contiguous: bool) -> Any:
+    """The number of the sample that each row belongs to."""
+    import numpy
+
+    order = None if contiguous else numpy.lexsort((arr["crashid"], arr["keyhash"]))
+    rows = arr if order is None else arr[order]
+    begins = numpy.ones(len(rows), dtype=numpy.intp)
+    begins[1:] = ((rows["keyhash"][1:] != rows["keyhash"][:-1])
+                  | (rows["crashid"][1:] != rows["crashid"][:-1]))
+    begins[:1] = 0
+    numbers = numpy.cumsum(begins)
+    if order is None:
+        return numbers
+    out = numpy.empty_like(numbers)
+    out[order] = numbers
+    return out
+
+
+def check_grouped(state: iTarState, count: int) -> None:
+    """ValueError unless every `count` rows are one sample with each extension once."""
+    import numpy
+
+    arr = state.arr
+    if len(arr) % count:
+        raise ValueError(f"{len(arr)} rows are not samples of {count} extensions each")
+    sets = arr.reshape(-1, count)
+    mixed = ((sets["keyhash"] != sets["keyhash"][:, :1])
+             | (sets["crashid"] != sets["crashid"][:, :1])).any(axis=1)
+    twice = (numpy.diff(numpy.sort(sets["extid"], axis=1), axis=1) == 0).any(axis=1)
+    if mixed.any() or twice.any():
+        first = int(numpy.argmax(mixed | twice)) * count
+        raise ValueError(f"the rows from {first} on are not those of one sample with each "
+                         "extension once; enforce_contiguous=True sorts them")
+
+
+class iTarFold:
+    """One fold: its shards, and its index as rows that can be filtered.
+
+    An index that is not there is an error, unless parse_if_missing; serialize then writes it.
+    filter_extensions and enforce_contiguous are what the methods do, in this order. bufsize and
+    verbose are those of `iTarDirectory.parse_folder`.
+
+    state: the `iTarState`. full_paths: the shards in the order of their fids.
+    """
+
+    def __init__(self, root: PathLike, fold: str = "train", delimiter: str = "_",
+                 extension: str = "tar", parse_if_missing: bool = False, serialize: bool = True,
+                 idxext: str = "taridx", filter_extensions: Iterable[str] | None = None,
+                 enforce_contiguous: bool = False, *, verbose: bool = False,
+                 bufsize: int | None = None) -> None:
+        self.directory = iTarDirectory(root, delimiter, extension)
+        self.root, self.fold = self.directory.root, fold
+        scan = self.directory._prepare(fold, idxext, parse_if_missing, serialize, verbose)
+        self.full_paths = self.directory.get_fold(fold)
+        self._opened = (self.directory.index_path(fold, idxext), self.full_paths, scan)
+        self._fold = _tarn.open_fold(*self._opened)
+        self.state = iTarState._of(self._fold.index())
+        self._numbers: Any = None  # of the rows that are left, in the index
+        self.filter_extensions(filter_extensions)
+        if enforce_contiguous:
+            self.enforce_contiguous()
+
+    @property
+    def extensions(self) -> list[str]:
+        """The extensions of the index, by their numbers."""
+        return list(self.state.ext2id)
+
+    @property
+    def bincount(self) -> Any:
+        """How many rows each shard has, up to the last that has any."""
+        import numpy
+
+        return numpy.bincount(self.state.arr["fid"])
+
+    def _keep(self, mask_or_order: Any) -> None:
+        if self._numbers is None:
+            import numpy
+
+            self._numbers = numpy.arange(len(self.state.arr))
+        self._numbers = self._numbers[mask_or_order]
+        self.state.arr = self.state.arr[mask_or_order]
+
+    def enforce_contiguous(self) -> None:
+        """Sorts the rows by (keyhash, crashid) unless those of each sample stand together."""
+        if self.state.is_contiguous:
+            return
+        import numpy
+
+        arr = self.state.arr
+        self._keep(numpy.lexsort((arr["crashid"], arr["keyhash"])))
+        self.state._contiguous = True
+
+    def filter_extensions(self, required: Iterable[str] | None) -> None:
+        """Keeps the samples with all these extensions, and of them only these. One with an
+        extension twice is left out. RuntimeError if none is left.
+
+        >>> fold = iTarFold(birds)
+        >>> fold.filter_extensions(["cls", "txt"])
+        >>> len(fold.state.arr)
+        8
+        """
+        import numpy
+
+        wanted = {name for name in required or () if name not in PSEUDO}
+        unknown = wanted - self.state.ext2id.keys()
+        if unknown:
+            raise ValueError(f"no extension {', '.join(map(repr, sorted(unknown)))}; there are "
+                             + ", ".join(self.state.ext2id))
+        if not wanted:
+            return
+        arr = self.state.arr
+        here = numpy.isin(arr["extid"], [self.state.ext2id[name] for name in wanted])
+        groups = groups_of(arr, self.state.is_contiguous)
+        counts = numpy.bincount(groups[here], minlength=len(arr) and int(groups.max()) + 1)
+        kept = here & (counts == len(wanted))[groups]
+        if not kept.any():
+            raise RuntimeError(f"no sample has all of {', '.join(sorted(wanted))}")
+        self._keep(kept)
+
+    def filter_stems(self, stems: Sequence[str], verify: bool = True, strict: bool = False) -> None:
+        """Keeps the samples with these stems, compared by name. Without any stem given all stay;
+        RuntimeError if none of those given is there. verify and strict do not matter.
+
+        >>> fold = iTarFold(birds)
+        >>> fold.filter_stems(["owl", "emu"])
+        >>> len(fold.state.arr)
+        3
+        """
+        wanted = stems_of(stems)
+        if not wanted:
+            return
+        import numpy
+
+        rows = numpy.asarray(self._fold.find(wanted)[0])
+        numbers = (numpy.arange(len(self.state.arr)) if self._numbers is None
+                   else self._numbers)
+        kept = numpy.isin(numbers, rows)
+        if not kept.any():
+            raise RuntimeError(f"none of {len(wanted)} stems is in fold {self.fold}")
+        self._keep(kept)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_fold"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._fold = _tarn.open_fold(*self._opened)
+
+    def __repr__(self) -> str:
+        return (f"<iTarFold {self.fold!r} of {os.fspath(self.root)!r}: {len(self.full_paths)} "
+                f"shards, {self.state.n_rows} rows>")
+
+
+def stems_of(stems: Sequence[str]) -> list[str]:
+    """The stems as a list; TypeError for a string, which is a list of letters only by accident."""
+    if isinstance(stems, (str, bytes)) or not isinstance(stems, Iterable):
+        raise TypeError(f"a list of stems is needed, not {type(stems).__name__}")
+    out = list(stems)
+    for stem in out:
+        if not isinstance(stem, str):
+            raise TypeError(f"a stem is a string, not {type(stem).__name__}")
+    return out
+
+
+class _File:
+    """An open shard, and its map."""
+
+    def __init__(self, path: str, prefer_mmap: bool) -> None:
+        self.path = path
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.map: mmap.mmap | None = None
+        if prefer_mmap and os.fstat(self.fd).st_size:
+            try:
+                self.map = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):
+                pass  # no maps on this file system
+
+    def read(self, offset: int, size: int) -> memoryview:
+        end = offset + size
+        there = os.fstat(self.fd).st_size
+        if end <= there:
+            if self.map is not None and end <= len(self.map):
+                return memoryview(self.map)[offset:end]
+            data = os.pread(self.fd, size, offset)
+            if len(data) == size:
+                return memoryview(data)
+        raise TruncatedError(f"{self.path}: offset {offset}: {size} bytes are wanted, and the file "
+                             f"has {there}")
+
+    def __del__(self) -> None:
+        # Views that are still looked at keep the map.
+        os.close(self.fd)
+
+
+class iTarRetriever:
+    """Bytes of shards by (fid, offset, size), as memoryviews.
+
+    prefer_mmap gives views into the file, otherwise what was read. Where a shard ends before the
+    bytes do it is an error (an EOFError). Rows are those of `iTarState.arr`.
+    """
+
+    def __init__(self, paths: Sequence[PathLike], prefer_mmap: bool = True) -> None:
+        self.paths = [os.fspath(path) for path in paths]
+        for path in self.paths:
+            if not os.path.exists(path):
+                raise ValueError(f"{path}: there is no such shard")
+        self.prefer_mmap = prefer_mmap
+        self._files: OrderedDict[int, _File] = OrderedDict()
+
+    def _file(self, fid: int) -> _File:
+        file = self._files.get(fid)
+        if file is None:
+            if fid < 0:
+                raise IndexError(f"no shard {fid}")
+            file = self._files[fid] = _File(self.paths[fid], self.prefer_mmap)
+            while len(self._files) > _MAPS:
+                self._files.popitem(last=False)
+        return file
+
+    def get(self, fid: int, offset: int, size: int) -> memoryview:
+        """Bytes of a shard."""
+        fid, offset, size = int(fid), int(offset), int(size)
+        if offset < 0 or size < 0:
+            raise ValueError(f"offset {offset}, size {size}")
+        return self._file(fid).read(offset, size)
+
+    def from_row(self, row: Any) -> memoryview:
+        """The payload of a row."""
+        return self.get(row["fid"], int(row["offset"]) + BLOCK, row["size"])
+
+    def hdrname(self, row: Any) -> str:
+        """The stem in the header of a row: at most 100 bytes of a name."""
+        field = bytes(self.get(row["fid"], row["offset"], 100)).partition(b"\0")[0]
+        return stem_of(field.decode("utf-8", "replace"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"paths": self.paths, "prefer_mmap": self.prefer_mmap}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _files=OrderedDict())
+
+    def __repr__(self) -> str:
+        return f"<iTarRetriever of {len(self.paths)} shards>"
+
+
+def stem_of(name: str) -> str:
+    """The stem in a member's name or path.
+
+    >>> stem_of("a/b/owl.left.jpg")
+    'owl'
+    """
+    return name.rpartition("/")[2].partition(".")[0]

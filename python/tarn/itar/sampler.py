@@ -1,0 +1,127 @@
+"""Samplers: sequences of sample numbers in the reference's orders, number for number.
+
+>>> FeistelSampler(16)[4], list(FeistelSampler(5, rounds=3, seed=0))
+(12, [0, 3, 2, 1, 4])
+>>> MultiFeistelSampler([5, 7, 3]).randperm().tolist()
+[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 13]
+
+They are computed, not stored. For runs that need not match older ones `tarn.Dataset.shuffle` is a
+better permutation: with three rounds this one leaves the lowest bit as it is, and few orders exist
+of a small bucket.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .. import _tarn
+
+__all__ = ["Feistel", "FeistelSampler", "Identity", "IdentitySampler", "MultiFeistel",
+           "MultiFeistelSampler", "Sampler"]
+
+_SEEDS = 2**64
+_CHUNK = 65536  # numbers that an iteration computes at once
+
+
+def order_seed(seed: int) -> int:
+    """The seed without its sign, which the reference's generator drops."""
+    size = abs(operator.index(seed))
+    if size >= _SEEDS:
+        raise ValueError(f"seed {seed}: of more than 64 bits")
+    return size
+
+
+class Sampler:
+    """A sequence of numbers: `sampler[i]` is the sample at position i."""
+
+    _order: Any
+
+    def __init__(self, order: Any) -> None:
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, index: int) -> int:
+        """IndexError outside of 0 to len - 1."""
+        return int(self._order[operator.index(index)])
+
+    def __iter__(self) -> Iterator[int]:
+        for start in range(0, len(self), _CHUNK):
+            count = min(_CHUNK, len(self) - start)
+            yield from memoryview(self._order.fill(start, count)).tolist()
+
+    def randperm(self) -> Any:
+        """All of them, as an array of uint64."""
+        import numpy
+
+        return numpy.asarray(self._order.fill(0, len(self)))
+
+
+class IdentitySampler(Sampler):
+    """0 to N - 1.
+
+    >>> IdentitySampler(3)[2], len(IdentitySampler(3))
+    (2, 3)
+    """
+
+    def __init__(self, N: int) -> None:
+        if N < 0:
+            raise AssertionError(f"N is {N}")
+        super().__init__(_tarn.Order(N))
+        self.N = N
+
+    def __repr__(self) -> str:
+        return f"IdentitySampler({self.N})"
+
+
+class FeistelSampler(Sampler):
+    """A permutation of 0 to N - 1 by a Feistel network; any integer is a seed.
+
+    >>> list(FeistelSampler(3, rounds=3, seed=1))
+    [2, 1, 0]
+    """
+
+    def __init__(self, N: int, rounds: int = 3, seed: int = 0) -> None:
+        if N <= 0:
+            raise AssertionError(f"N is {N}, and has to be above 0")
+        self.N, self.rounds, self.seed = N, rounds, seed
+        size = order_seed(seed)
+        super().__init__(_tarn.Order(N, kind="feistel", seed=size, rounds=rounds) if rounds
+                         else _tarn.Order(N))
+
+    def __repr__(self) -> str:
+        return f"FeistelSampler({self.N}, rounds={self.rounds}, seed={self.seed})"
+
+
+class MultiFeistelSampler(Sampler):
+    """Buckets one behind the other, each a permutation of its own.
+
+    With shuffle_outer whole buckets change places too, and `sampler[i]` is `randperm()[i]` also
+    where they are of different sizes.
+
+    >>> list(MultiFeistelSampler([2, 2, 2], seed=1, shuffle_outer=True))
+    [0, 1, 3, 2, 4, 5]
+    """
+
+    def __init__(self, sizes: Iterable[int], rounds: int = 3, seed: int = 0,
+                 shuffle_outer: bool = False) -> None:
+        self.sizes = [operator.index(size) for size in sizes]
+        if not self.sizes or min(self.sizes) <= 0:
+            raise AssertionError("there has to be a bucket, and all sizes have to be above 0")
+        self.rounds, self.seed, self.shuffle_outer = rounds, seed, shuffle_outer
+        size = order_seed(seed)
+        # The order of buckets has the seed one above, so there the sign counts.
+        signed = seed if shuffle_outer else size
+        super().__init__(_tarn.Order(sum(self.sizes), kind="buckets", seed=signed, rounds=rounds,
+                                     buckets=self.sizes, outer=2 * shuffle_outer) if rounds
+                         else _tarn.Order(sum(self.sizes)))
+
+    def __repr__(self) -> str:
+        return (f"MultiFeistelSampler({len(self.sizes)} buckets, rounds={self.rounds}, "
+                f"seed={self.seed}, shuffle_outer={self.shuffle_outer})")
+
+
+Feistel, Identity, MultiFeistel = FeistelSampler, IdentitySampler, MultiFeistelSampler

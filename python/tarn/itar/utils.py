@@ -1,0 +1,43 @@
+"""What stands around a dataset in a training loop: torch's DataLoader, and moving to a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["build_dataloader", "move_to_device"]
+
+_WORKERS_ONLY = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout",
+                 "worker_init_fn")
+
+
+def build_dataloader(dataset: Any, batch_size: int = 1, num_workers: int = 0,
+                     **options: Any) -> Any:
+    """torch's DataLoader over a dataset. Options that are for workers are dropped without any."""
+    if num_workers < 0:
+        raise ValueError(f"num_workers is {num_workers}")
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}")
+    from torch.utils.data import DataLoader
+
+    if not num_workers:
+        options = {name: value for name, value in options.items() if name not in _WORKERS_ONLY}
+    return DataLoader(dataset, batch_size=batch_size, num_workers=num_workers, **options)
+
+
+def move_to_device(value: Any, device: Any, non_blocking: bool = False) -> Any:
+    """Tensors in dicts, tuples and lists on another device; other values are what they were.
+
+    >>> move_to_device({"a": [1, ("b",)]}, "cpu")
+    {'a': [1, ('b',)]}
+    """
+    if hasattr(value, "to") and callable(value.to):
+        return value.to(device, non_blocking=non_blocking)
+    if isinstance(value, Mapping):
+        return {name: move_to_device(item, device, non_blocking) for name, item in value.items()}
+    if isinstance(value, tuple):
+        items = [move_to_device(item, device, non_blocking) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [move_to_device(item, device, non_blocking) for item in value]
+    return value

@@ -1,0 +1,109 @@
+"""Docstrings of tarn.itar's reading half, and what the names' own documents say about them."""
+import doctest
+import importlib
+import inspect
+import os
+
+import pytest
+from conftest import ROOT
+
+import tarn.itar
+
+pytest.importorskip("numpy")
+MODULES = ["browser", "dataset", "entry", "fold", "maptrafo", "sampler", "utils"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name, birds):
+    module = importlib.import_module("tarn.itar." + name)
+    result = doctest.testmod(module, extraglobs={"birds": birds, "os": os})
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", tarn.itar.__all__)
+def test_everything_public_is_described(name):
+    thing = getattr(tarn.itar, name)
+    assert thing.__doc__, name
+    for member, value in vars(thing).items() if inspect.isclass(thing) else ():
+        if not member.startswith("_") and (callable(value) or isinstance(value, property)):
+            assert inspect.getdoc(value), f"{name}.{member}"
+
+
+def test_arguments_and_defaults_are_the_references():
+    told = {
+        "iTarDataset": "dataset loc fold extensions=None parse_if_missing=False serialize=True "
+                       "idxext='taridx' prefer_mmap=False internal_seed=0 buckets_per_shard=2 "
+                       "enforce_contiguous=False",
+        "iTarFold": "root fold='train' delimiter='_' extension='tar' parse_if_missing=False "
+                    "serialize=True idxext='taridx' filter_extensions=None "
+                    "enforce_contiguous=False",
+        "iTarDirectory": "root delimiter='_' extension='tar'",
+        "iTarDirectory.parse_folder": "self bufsize=None verbose=False serialize=False "
+                                      "idxext='taridx'",
+        "iTarRetriever": "paths prefer_mmap=True",
+        "iTarDataset.set_shuffle": "self enabled=True shard_mixing=False rounds=3",
+        "iTarDataset.set_distributed": "self rank world_size drop_last=False",
+        "iTarDataset.shufflecontext": "self seed=None shard_mixing=False rounds=3",
+        "iTarDataset.add_grouping": "self specs grouping_replace=False grouping_seed=None",
+        "iTarDataset.browse": "self img_ext='jpg' lab_ext='cls' labeldict=None page_size=24 "
+                              "cols=6 width=128",
+        "iTarFold.filter_stems": "self stems verify=True strict=False",
+        "FeistelSampler": "N rounds=3 seed=0",
+        "MultiFeistelSampler": "sizes rounds=3 seed=0 shuffle_outer=False",
+    }
+    for path, wanted in told.items():
+        thing = tarn.itar
+        for part in path.split("."):
+            thing = getattr(thing, part)
+        more = {"decoders", "delimiter", "extension", "verbose", "bufsize"} if path in (
+            "iTarDataset", "iTarFold") else set()
+        shown = [each.name + ("" if each.default is each.empty else f"={each.default!r}")
+                 for each in inspect.signature(thing).parameters.values()
+                 if not (each.name in more and each.kind is each.KEYWORD_ONLY)]
+        assert " ".join(shown) == wanted, path
+
+
+# The example of the names' own documentation but for the import line, and what they say of the
+# parts: a state's life, a row's layout, and reading what was written.
+
+EXAMPLE = """
+from tarn.itar import iTarDatasetWriter
+
+with iTarDatasetWriter('my_dataset', '/data', folds=['train', 'val', 'test']) as w:
+  w.fold('train').write('sample0001', {'jpg': img, 'cls': label})
+  w.fold('val').write('sample1001', {'jpg': val_img, 'cls': val_label})
+"""
+
+
+def test_what_the_example_writes_is_read(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    import io
+    data = io.BytesIO()
+    image.new("RGB", (8, 6), (200, 10, 10)).save(data, "JPEG")
+    picture = image.open(data)
+    code = EXAMPLE.replace("'/data'", repr(str(tmp_path)))
+    exec(code, {"img": picture, "label": 3, "val_img": picture, "val_label": 4})
+
+    ds = tarn.itar.iTarDataset("my_dataset", tmp_path, "val", ["jpg", "cls", "_stem", "_name",
+                                                              "_idx", "_fid"])
+    shown, label, stem, name, number, shard = ds[0]
+    assert shown.size == (8, 6) and (label, stem, name, number, shard) == (
+        4, "sample1001", "sample1001", 0, 0)
+    state = tarn.itar.iTarState.empty()
+    state.parse_tar(tmp_path / "my_dataset/train_0000.tar")
+    state.finalize()
+    state.save(tmp_path / "again.taridx")
+    assert (tmp_path / "again.taridx").read_bytes() == (
+        tmp_path / "my_dataset/train.taridx").read_bytes()
+    assert state.arr.dtype.names == ("fid", "offset", "size", "extid", "crashid", "keyhash")
+    assert state.ext2id == {"jpg": 0, "cls": 1} and state.crashstem == {}
+    reader = tarn.itar.iTarRetriever(tarn.itar.iTarFold(tmp_path / "my_dataset").full_paths)
+    row = state.arr[1]
+    assert bytes(reader.get(row["fid"], row["offset"] + 512, row["size"])) == b"3"
+
+
+def test_every_difference_has_a_page():
+    text = (ROOT / "docs/compat.md").read_text(encoding="utf-8")
+    for word in ("filter_stems", "nfolds", "parse_if_missing", "shuffle_outer", "verify",
+                 "buckets_per_shard", "prefer_mmap", "seg24", "pkl"):
+        assert word in text, word
