@@ -34,7 +34,7 @@ def picture(rng):
 def make(folder, images, samples):
     rng = np.random.default_rng(3)
     drawn = [picture(rng) for _ in range(64)]
-    with tarn.DatasetWriter(folder / "pictures", "train") as out:
+    with tarn.DatasetWriter(folder / "pictures", "train", jpeg_quality=90) as out:
         for i in range(images):
             out.write({"__key__": f"p{i:06}", "jpg": drawn[i % len(drawn)], "cls": i % 1000})
     block = rng.bytes(1024)
