@@ -185,6 +185,16 @@ def test_upper_case_and_dots_in_names():
     assert ds[1] == (11, "v01")
 
 
+def test_odd_extensions():
+    given = {"": bytes, "hidden": bytes}
+    for name, wanted in (("", [("a", b"no ext"), ("b", b""), ("c", b"trailing dot")]),
+                         (".", [("a", b"no ext"), ("b", b""), ("c", b"trailing dot")]),
+                         ("hidden", [("", b"h")]), ("..cls", [("d", 4)]),
+                         ("cls", [("a", 1), ("b", 2), ("c", 3)])):
+        ds = iTarDataset("05_empty_ext", DATA, "train", ["_stem", name], decoders=given)
+        assert list(ds)[:3] == wanted, name
+
+
 def test_samples_with_a_member_twice_are_left_out(tmp_path):
     make_fold(tmp_path / "d", [[("a.cls", b"1"), ("a.txt", b"x"), ("a.cls", b"2"),
                                 ("b.cls", b"3"), ("b.txt", b"y"),

@@ -47,6 +47,11 @@ class _Tuple:
         return (sample[self.name],)
 
 
+def _spelled(extension: str) -> str:
+    """An extension as the library takes it, which drops one leading dot."""
+    return "." + extension if extension.startswith(".") else extension
+
+
 def _shared_number(value: int) -> Any:
     """A number of 64 bits that processes made from this one see too."""
     from multiprocessing.sharedctypes import RawValue
@@ -168,7 +173,7 @@ class iTarDataset:
         decoders = {name: self._decoder(name) for name in real}
         handle = _tarn.open_dataset(
             self._index_path, shards=self._shards, scan=self._scan, drop_twice=True,
-            fields=["." + name for name in real] + sorted(numbers), by_hash=self._enforced,
+            fields=[_spelled(name) for name in real] + sorted(numbers), by_hash=self._enforced,
             io="map" if self._prefer_mmap else "read")
         if self._had:
             handle = handle.keep_having(self._had)
@@ -178,8 +183,8 @@ class iTarDataset:
             check_grouped(self._rows(), len(real))
         for stems in self._stem_filters:
             handle = self._with_stems(handle, stems)
-        self._decode = decoders
         self._use(handle)
+        self._decode = decoders
 
     def _rows(self) -> Any:
         fold = iTarFold(self.root, self.fold_name, *self._naming, parse_if_missing=self._scan,
@@ -252,9 +257,7 @@ class iTarDataset:
                              views, self._epoch)
 
     def _plan(self, name: str) -> Any:
-        if name in PSEUDO:
-            return "decode"
-        return self._decode.get(name) or self._decoder(name)
+        return "decode" if name in PSEUDO else self._decoder(name)
 
     def _follow(self) -> _tarn.Dataset:
         """The reader for the epoch that was set in any of the processes."""
