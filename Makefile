@@ -39,6 +39,7 @@ bench: setup-bench all
 	@bench/run.py
 	@bench/write.py
 	@bench/python.py
+	@bench/python_write.py
 
 fuzz: setup-test
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

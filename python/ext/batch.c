@@ -12,6 +12,7 @@ typedef struct batch_object {
     PyObject *fields; /* tuple of names */
     Py_ssize_t samples;
     Py_ssize_t exports; /* buffers of it that are in use: it must not change then */
+    bool reading;       /* by some thread, without the GIL */
 } batch_object;
 
 static void batch_dealloc(PyObject *object)
@@ -22,10 +23,19 @@ static void batch_dealloc(PyObject *object)
     tarnpy_free(object);
 }
 
+static int check_idle(const batch_object *self)
+{
+    if (!self->reading) return 0;
+    PyErr_SetString(PyExc_BufferError, "another thread is reading into the batch");
+    return -1;
+}
+
 static int batch_buffer(PyObject *object, Py_buffer *buffer, int flags)
 {
     static unsigned char nothing[1];
     batch_object *self = (batch_object *)object;
+    buffer->obj = NULL;
+    if (check_idle(self) != 0) return -1;
     size_t size = self->batch.count ? self->batch.offsets[self->batch.count] : 0;
     if (PyBuffer_FillInfo(buffer, object, size ? self->batch.data : nothing,
                           (Py_ssize_t)size, 0, flags) != 0)
@@ -98,6 +108,7 @@ static PyObject *get_data(PyObject *object, void *unused)
 static PyObject *get_offsets(PyObject *object, void *unused)
 {
     batch_object *self = (batch_object *)object;
+    if (check_idle(self) != 0) return NULL;
     size_t count = self->batch.count + 1;
     uint64_t *offsets = PyMem_Malloc(count * sizeof *offsets);
     if (!offsets) return PyErr_NoMemory();
@@ -170,6 +181,7 @@ static batch_object *batch_for(tarnpy_state *state, PyObject *out)
         PyErr_SetString(PyExc_TypeError, "out is a Batch that was read before");
         return NULL;
     }
+    if (check_idle(batch) != 0) return NULL;
     if (batch->exports > 0) {
         PyErr_SetString(PyExc_BufferError,
                         "the batch is still looked at: its memory cannot be used again");
@@ -205,11 +217,11 @@ PyObject *tarnpy_read_batch(PyObject *object, PyObject *args)
         Py_CLEAR(batch);
     }
     if (batch) {
-        batch->exports++; /* nobody else reads into it meanwhile */
+        batch->reading = true;
         TARNPY_UNLOCKED(status,
                         tarn_dataset_read_batch(handle->set, numbers, count, fields,
                                                 n_fields, &batch->batch, &err));
-        batch->exports--;
+        batch->reading = false;
         Py_INCREF(names);
         Py_XDECREF(batch->fields);
         batch->fields = names;

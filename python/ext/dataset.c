@@ -259,6 +259,7 @@ static void dataset_dealloc(PyObject *object)
     tarnpy_dataset *self = (tarnpy_dataset *)object;
     PyObject_GC_UnTrack(object);
     PyMem_Free(self->plans);
+    tarn_text_reset(&self->key);
     dataset_clear(object);
     Py_XDECREF(self->order);
     Py_XDECREF(self->views);

@@ -45,6 +45,7 @@ typedef struct tarnpy_dataset {
     PyObject *order;   /* None, an Order, or an _Indices */
     PyObject *views;   /* None, or a _Views that says which fields stand for the names */
     uint64_t epoch;    /* for views */
+    tarn_text key;     /* of the last sample; only used with the GIL held throughout */
     uint64_t position; /* samples that the last iteration gave out */
 } tarnpy_dataset;
 

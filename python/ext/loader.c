@@ -5,6 +5,7 @@
 #include "dataset.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { SLICE = 50 }; /* milliseconds without a look at signals */
 
@@ -35,7 +36,7 @@ typedef struct loader {
         *items; /* the list of fields as it was given; names and calls point into it */
     column *columns;
     size_t n_columns;
-    bool busy;
+    pid_t busy; /* the process, one of whose threads is in the loader, or 0 */
 } loader;
 
 /* A batch, for as long as an array of it lives. */
@@ -398,11 +399,11 @@ static int enter(loader *self)
         tarnpy_usage(self->state, "the loader is closed");
         return -1;
     }
-    if (self->busy) {
+    if (self->busy == getpid()) { /* one that another thread forked from stands alone */
         PyErr_SetString(PyExc_RuntimeError, "the loader is used by another thread");
         return -1;
     }
-    self->busy = true;
+    self->busy = getpid();
     return 0;
 }
 
@@ -418,7 +419,7 @@ static PyObject *loader_next(PyObject *object)
                         tarn_loader_next_within(self->loader, SLICE, &batch, &err));
         if (!batch && status == TARN_OK && PyErr_CheckSignals() != 0) break;
     }
-    self->busy = false;
+    self->busy = 0;
     if (batch) return batch_dict(self, batch);
     if (status != TARN_OK && status != TARN_END) tarnpy_raise_key(self->state, &err);
     return NULL;
@@ -435,7 +436,7 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
     unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
     if (PyErr_Occurred() || enter(self) != 0) return NULL;
     TARNPY_UNLOCKED(status, tarn_loader_set_epoch(self->loader, epoch, &err));
-    self->busy = false;
+    self->busy = 0;
     if (status != TARN_OK) return tarnpy_raise(self->state, &err);
     Py_RETURN_NONE;
 }
@@ -447,7 +448,7 @@ static PyObject *loader_state(PyObject *object, PyObject *unused)
     tarn_error err;
     if (enter(self) != 0) return NULL;
     tarn_status status = tarn_loader_state(self->loader, text, sizeof text, &err);
-    self->busy = false;
+    self->busy = 0;
     if (status != TARN_OK) return tarnpy_raise(self->state, &err);
     return PyUnicode_FromString(text);
 }
@@ -458,7 +459,7 @@ static PyObject *loader_info(PyObject *object, PyObject *unused)
     tarn_order_info info;
     if (enter(self) != 0) return NULL;
     tarn_loader_order(self->loader, &info);
-    self->busy = false;
+    self->busy = 0;
     return Py_BuildValue("{sKsKsKsK}", "epoch", (unsigned long long)info.epoch, "batches",
                          (unsigned long long)info.batches, "length",
                          (unsigned long long)info.length, "start",
@@ -471,7 +472,7 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
     tarn_loader_stats s;
     if (enter(self) != 0) return NULL;
     tarn_loader_stats_get(self->loader, &s);
-    self->busy = false;
+    self->busy = 0;
     return Py_BuildValue(
         "{sKsKsKsKsdsdsdsdsdss}", "batches", (unsigned long long)s.batches, "samples",
         (unsigned long long)s.samples, "skipped", (unsigned long long)s.skipped, "bytes",
@@ -495,7 +496,7 @@ static PyObject *loader_skipped(PyObject *object, PyObject *unused)
         if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
-    self->busy = false;
+    self->busy = 0;
     return list;
 }
 
@@ -505,7 +506,7 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
     if (!self->loader) Py_RETURN_NONE;
     if (enter(self) != 0) return NULL;
     close_loader(self);
-    self->busy = false;
+    self->busy = 0;
     Py_RETURN_NONE;
 }
 

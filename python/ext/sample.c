@@ -238,7 +238,8 @@ static PyObject *through_maps(tarnpy_dataset *self, PyObject *sample)
 static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
                       uint32_t *fields)
 {
-    tarn_text key = {NULL, 0, 0};
+    bool slow = ((tarnpy_handle *)self->handle)->slow;
+    tarn_text own = {NULL, 0, 0}, *key = slow ? &own : &self->key;
     tarn_error err;
     tarn_status status;
     const uint32_t *chosen = NULL;
@@ -247,13 +248,13 @@ static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
             return NULL;
         chosen = fields;
     }
-    if (((tarnpy_handle *)self->handle)->slow)
-        TARNPY_UNLOCKED(status, fetch(self, number, chosen, views, &key, &err));
+    if (slow)
+        TARNPY_UNLOCKED(status, fetch(self, number, chosen, views, key, &err));
     else
-        status = fetch(self, number, chosen, views, &key, &err);
-    PyObject *sample = status == TARN_OK ? fill(self, number, chosen, views, &key)
+        status = fetch(self, number, chosen, views, key, &err);
+    PyObject *sample = status == TARN_OK ? fill(self, number, chosen, views, key)
                                          : tarnpy_raise_key(self->state, &err);
-    tarn_text_reset(&key);
+    tarn_text_reset(&own);
     for (size_t i = 0; i < self->n_names; i++)
         tarn_view_release(&views[i]);
     return sample;

@@ -10,6 +10,7 @@ from . import _tarn
 from .errors import UsageError
 from .reading import Decoder, Reading
 from .recipe import MixRecipe, Recipe, same
+from .remote import is_url, local
 
 if TYPE_CHECKING:
     from typing import Self
@@ -488,9 +489,6 @@ class Dataset(_tarn.Dataset):
 
     # --- As an object ---
 
-    def __len__(self) -> int:
-        return super().__len__()
-
     def _reduced(self) -> tuple[Any, ...]:
         ordering = self._order if self._ordering is None else self._ordering
         return (self._recipe, self._reading, self._maps, ordering, self._grouping, self._epoch)
@@ -584,7 +582,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
          decoders: Mapping[str, Decoder | str] | None = None, io: str = "auto",
          check: bool = False, cold: bool = False, scan: bool = True, drop_twice: bool = False,
          keys: str = "base", lenient: bool = False, threads: int = 0, by_hash: bool = False,
-         key_column: str | None = None, stored: bool = False) -> Dataset:
+         key_column: str | None = None, stored: bool = False,
+         cache: PathLike | None = None) -> Dataset:
     """Opens a dataset: a folder of shards, one fold of it, a tar, an array file or a pack.
 
     path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac.
@@ -602,6 +601,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     keys: "base" or "path", when scanning: whether a member's folder is part of the key.
     lenient: passes over damage, when scanning. drop_twice: leaves out samples with a field twice.
     key_column: of a pack, the column with the keys. stored: payloads of a pack as they are stored.
+    cache: where copies of archives are kept whose path is a URL (http, https, s3, with braces for
+        several shards); they are fetched once.
 
     >>> import tarn
     >>> tarn.open(birds)[0]["txt"]
@@ -609,16 +610,18 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     >>> bytes(tarn.open(birds, decode=False)[0]["txt"])
     b'An auk.'
     """
-    where = os.fspath(path)
+    where = shown = os.fspath(path)
+    if is_url(where):
+        where = local(where, cache)
     if fold is not None:
-        where = f"{where}:{fold}"
+        where, shown = f"{where}:{fold}", f"{shown}:{fold}"
     options: dict[str, Any] = {
         "fields": None if fields is None else _once(fields), "io": io,
         "check": check, "cold": cold, "scan": scan, "drop_twice": drop_twice, "keys": keys,
         "lenient": lenient, "threads": threads, "by_hash": by_hash, "key_column": key_column,
         "stored": stored,
     }
-    recipe = Recipe(os.path.abspath(where), options, shown=where)
+    recipe = Recipe(os.path.abspath(where), options, shown=shown)
     reading = Reading(decode, images, as_, decoders)
     return Dataset._make(recipe, recipe.open(), reading)
 

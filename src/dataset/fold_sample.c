@@ -81,6 +81,23 @@ static bool quick_key(tarn__fold_state *s, uint64_t number, const look *l, tarn_
     return true;
 }
 
+/* A sample in the middle of nowhere is a row of waits for memory: what will be looked at
+ * in its first header is asked for at once, and comes while the fields are found. */
+static tarn_status touch_header(tarn__fold_state *s, uint64_t first, look *l,
+                                tarn_error *err)
+{
+    enum { PREFIX_AT = 345 };
+    tarn_row row;
+    __builtin_prefetch((const void *)&s->seen[first / 8]);
+    TARN_TRY(tarn_index_row(s->fold->index, first, &row, err));
+    if (s->check || row.shard >= tarn__filecache_count(s->fold->files)) return TARN_OK;
+    TARN_TRY(look_at(s, row.shard, l, err));
+    if (!l->map || !lies_in(s, &row)) return TARN_OK;
+    __builtin_prefetch(l->map + row.offset);
+    __builtin_prefetch(l->map + row.offset + PREFIX_AT);
+    return TARN_OK;
+}
+
 tarn_status tarn__fold_whole(void *state, uint64_t sample, const uint32_t *ids,
                              const uint32_t *firsts, uint32_t count, tarn_view *out,
                              tarn_text *key, tarn_error *err)
@@ -89,6 +106,8 @@ tarn_status tarn__fold_whole(void *state, uint64_t sample, const uint32_t *ids,
     look l = {NULL, UINT32_MAX};
     tarn_status status;
     uint64_t start = tarn__fold_start(s->fold, sample);
+    uint64_t first = tarn__fold_row(s->fold, start);
+    TARN_TRY(touch_header(s, first, &l, err));
     for (uint32_t i = 0; i < count; i++) {
         if (tarn__is_pseudo(ids[i]) || firsts[i] != i) continue;
         uint32_t place = tarn__fold_place(s, sample, ids[i]);
@@ -96,7 +115,6 @@ tarn_status tarn__fold_whole(void *state, uint64_t sample, const uint32_t *ids,
         if (place == TARN__DOUBLE) return tarn__fold_fail_twice(s, sample, ids[i], err);
         TARN_TRY(view_row(s, tarn__fold_row(s->fold, start + place), &l, &out[i], err));
     }
-    uint64_t first = tarn__fold_row(s->fold, start);
     if (quick_key(s, first, &l, key, &status, err)) return status;
     return tarn_fold_names(s->fold, first, key, NULL, err);
 }

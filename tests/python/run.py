@@ -54,6 +54,8 @@ class Tap:
     def pytest_collectreport(self, report):
         if report.failed:
             print(f"not ok - {report.nodeid} (collect)\n{report.longreprtext}")
+        elif report.skipped:
+            print(f"ok - {report.nodeid} # SKIP {report.longrepr[2]}")
 
 
 def main():

@@ -1,6 +1,7 @@
 """Datasets: opening, indexing, filters, maps, orders, batches, mixes."""
 import copy
 import gc
+import gzip
 import json
 import pickle
 import subprocess
@@ -462,6 +463,56 @@ def test_a_mix_of_kinds_decodes_each(birds):
     assert len(kinds) == 2
 
 
+# --- By URL ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A folder behind HTTP on this machine, and the paths that were asked for."""
+    import functools
+    import http.server
+    import threading
+
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            asked.append(self.path)
+
+    folder = tmp_path / "served"
+    folder.mkdir()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
+                                             functools.partial(Handler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_url_is_fetched_once(served, tmp_path):
+    folder, url, asked = served
+    for i in range(3):
+        write_tar(folder / f"t-{i}.tar", [(f"{i}{k}.cls", b"%d" % k) for k in range(4)])
+    cache = tmp_path / "cache"
+    ds = tarn.open(url + "/t-{0..2}.tar", cache=cache)
+    assert ds.keys() == [f"{i}{k}" for i in range(3) for k in range(4)] and ds[5]["cls"] == 1
+    count = len(asked)
+    again = tarn.open(url + "/t-{0..2}.tar", cache=cache)
+    assert again == ds and len(asked) == count and pickle.loads(pickle.dumps(ds))[0] == ds[0]
+    (folder / "one.tar.gz").write_bytes(gzip.compress((folder / "t-0.tar").read_bytes()))
+    assert len(tarn.open(url + "/one.tar.gz", cache=cache)) == 4
+    assert len(tarn.open((folder / "t-0.tar").as_uri())) == 4
+
+
+def test_a_url_that_cannot_be_had_leaves_nothing(served, tmp_path):
+    _, url, _ = served
+    with pytest.raises(ValueError, match="cache="):
+        tarn.open(url + "/t.tar")
+    with pytest.raises(FileNotFoundError):
+        tarn.open(url + "/none.tar", cache=tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
 # --- As an object ----------------------------------------------------------------------------
 
 
@@ -482,6 +533,14 @@ def test_datasets_pickle_and_compare(many, birds):
         for k, other in enumerate(forms):
             assert (one == other) == (i == k)
     assert ds != "ds"
+
+
+def test_progress_bars_know_the_length(many):
+    tqdm = pytest.importorskip("tqdm")
+    ds = tarn.open(many, fields=["cls"])
+    for source, length in ((ds, 2000), (ds.loader(64), 32), (ds[:10], 10)):
+        bar = tqdm.tqdm(source, file=open("/dev/null", "w"))
+        assert bar.total == length and sum(1 for _ in bar) == length
 
 
 def test_repr_tells(ds, birds):

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""How the loader and the indexer grow with threads, and how well a GPU is fed.
+
+  scaling.py [--threads 1,2,4,8,16] [--images N] [--samples N] [--seconds S] [--folder DIR]
+
+Needs the tarn package on its path, NumPy, and for the last part torch with CUDA. Makes its own data with tarn: JPEGs of
+500 x 375 pixels with detail at every scale, and samples of 1 KB. Prints a table; rates are medians of three.
+"""
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import tarn
+
+
+def picture(rng):
+    """Detail at every scale, as in bench/images.py, without Pillow."""
+    image = np.zeros((375, 500, 3))
+    for size in (4, 8, 16, 32, 64, 128):
+        grain = rng.integers(0, 256, (size, size, 3))
+        rows = np.linspace(0, size - 1, 375).astype(int)
+        columns = np.linspace(0, size - 1, 500).astype(int)
+        image += grain[rows][:, columns] * (30 / size ** 0.6)
+    image = (image - image.min()) / (image.max() - image.min()) * 255
+    return (image + rng.normal(0, 8, image.shape)).clip(0, 255).astype("u1")
+
+
+def make(folder, images, samples):
+    rng = np.random.default_rng(3)
+    drawn = [picture(rng) for _ in range(64)]
+    with tarn.DatasetWriter(folder / "pictures", "train", jpeg_quality=90) as out:
+        for i in range(images):
+            out.write({"__key__": f"p{i:06}", "jpg": drawn[i % len(drawn)], "cls": i % 1000})
+    block = rng.bytes(1024)
+    with tarn.DatasetWriter(folder / "small", "train") as out:
+        for first in range(0, samples, 1000):
+            out.write_many([{"__key__": f"s{i:08}", "bin": block, "cls": i % 1000} for i in range(first, first + 1000)])
+
+
+def rate(dataset, seconds, **options):
+    """Samples per second of a warm loader."""
+    found = []
+    for _ in range(3):
+        loader = dataset.loader(shuffle=True, seed=7, **options)
+        count, start = 0, None
+        batches = iter(loader)
+        while start is None or time.perf_counter() - start < seconds:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                batches = iter(loader)
+                continue
+            if start is None:
+                start = time.perf_counter()
+                continue
+            count += len(batch["cls"])
+        found.append(count / (time.perf_counter() - start))
+        del batch, batches, loader
+    return statistics.median(found)
+
+
+def index_rate(folder, threads, members):
+    found = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "tarn", "index", "-q", "-j", str(threads), str(folder)], check=True,
+                       stdout=subprocess.DEVNULL)
+        found.append(members / (time.perf_counter() - start))
+    return statistics.median(found)
+
+
+def feed_gpu(dataset, threads, seconds):
+    """Images/s into the GPU with a step of its own on each batch, and how long it stood still."""
+    import torch
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 7, 2, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
+                                torch.nn.Flatten(), torch.nn.Linear(64, 1000)).cuda().bfloat16()
+    loader = dataset.loader(256, threads=threads, shuffle=True, seed=7, resize=224, fit="random", flip=0.5, layout="CHW",
+                            as_="torch")
+    count, busy, start = 0, 0.0, None
+    batches = iter(loader)
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    while start is None or time.perf_counter() - start < seconds:
+        try:
+            batch = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            continue
+        if start is None:
+            start = time.perf_counter()
+        begin.record()
+        images = batch["jpg"].cuda(non_blocking=True).bfloat16().div_(255)
+        loss = torch.nn.functional.cross_entropy(model(images).float(), batch["cls"].cuda(non_blocking=True))
+        loss.backward()
+        end.record()
+        end.synchronize()
+        busy += begin.elapsed_time(end) / 1000
+        count += len(images)
+    taken = time.perf_counter() - start
+    pinned = batch["jpg"].is_pinned()
+    return count / taken, 1 - busy / taken, pinned, loader.stats()["bottleneck"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", default="1,2,4,8,16")
+    parser.add_argument("--images", type=int, default=20_000)
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--folder", type=pathlib.Path)
+    args = parser.parse_args()
+    counts = [int(n) for n in args.threads.split(",")]
+    with tempfile.TemporaryDirectory(dir=args.folder) as scratch:
+        folder = pathlib.Path(scratch)
+        make(folder, args.images, args.samples)
+        pictures, small = tarn.open(folder / "pictures"), tarn.open(folder / "small")
+        size = sum(len(s["jpg"]) for s in tarn.open(folder / "pictures", decode=False)[:64]) / 64
+        print(f"tarn {tarn.__version__}, JPEGs of {size / 1000:.0f} KB\n")
+        print("| threads | JPEG to 224 x 224, images/s | JPEG to RGB, images/s | 1 KB in batches of 256, samples/s | index, members/s |")
+        print("| ---: | ---: | ---: | ---: | ---: |")
+        first = None
+        for n in counts:
+            row = (rate(pictures, args.seconds, batch_size=256, threads=n, resize=224, fit="random", flip=0.5),
+                   rate(pictures, args.seconds, batch_size=64, threads=n),
+                   rate(small, args.seconds, batch_size=256, threads=n, keys=False),
+                   index_rate(folder / "small", n, 2 * args.samples))
+            first = first or row
+            print(f"| {n} | " + " | ".join(f"{r:,.0f} ({r / f:.1f} x)" for r, f in zip(row, first)) + " |", flush=True)
+        try:
+            import torch
+            cuda = torch.cuda.is_available()
+        except ImportError:
+            cuda = False
+        if not cuda:
+            print("\nno CUDA here: the GPU's part is left out")
+            return
+        print(f"\n{torch.cuda.get_device_name()}: a step on each batch of 256\n")
+        print("| threads | images/s | GPU idle | pinned | slow |\n| ---: | ---: | ---: | --- | --- |")
+        for n in counts:
+            images, idle, pinned, slow = feed_gpu(pictures, n, args.seconds)
+            print(f"| {n} | {images:,.0f} | {idle:.0%} | {'yes' if pinned else 'no'} | {slow} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

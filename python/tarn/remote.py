@@ -1,0 +1,59 @@
+"""Datasets by URL: archives are copied once into a folder of the caller's, and opened there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from urllib.parse import unquote, urlsplit
+
+from .errors import UsageError
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)
+_COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
+
+
+def is_url(path: str) -> bool:
+    """
+    >>> is_url("s3://bucket/x.tar"), is_url("data/birds:train"), is_url("file:///data/x.tar")
+    (True, False, True)
+    """
+    return _URL.match(path) is not None
+
+
+def local(url: str, cache: str | os.PathLike[str] | None) -> str:
+    """The path of what is at a URL, after it was fetched if need be."""
+    from .source import expand_urls
+
+    scheme = urlsplit(url).scheme.lower()
+    if scheme == "file":
+        return unquote(urlsplit(url).path)
+    if cache is None:
+        raise UsageError(f"{url}: samples are read by position, which needs a file: give cache=FOLDER "
+                         "to keep a copy there, or read it as a stream by tarn.wds.WebDataset")
+    shards = expand_urls(url)
+    folder = os.path.join(os.fspath(cache), hashlib.sha256(url.encode()).hexdigest()[:16])
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, _name(shard)) for shard in shards]
+    if len(set(paths)) != len(paths):
+        raise UsageError(f"{url}: several shards have the same name")
+    for shard, path in zip(shards, paths):
+        if not os.path.exists(path):
+            _fetch(shard, path)
+    return paths[0] if len(paths) == 1 else folder
+
+
+def _name(url: str) -> str:
+    """What a shard is called in the folder: a plain tar, because it is decompressed on the way."""
+    name = unquote(os.path.basename(urlsplit(url).path)) or "data.tar"
+    stem, ending = os.path.splitext(name)
+    return stem if ending.lower() in _COMPRESSED else name
+
+
+def _fetch(url: str, path: str) -> None:
+    """The file appears whole or not at all."""
+    from .source import open_source
+
+    with open_source(url) as source, open_source(path, "wb") as out:
+        shutil.copyfileobj(source, out, 1 << 20)
