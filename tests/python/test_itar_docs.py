@@ -10,7 +10,7 @@ from conftest import ROOT
 import tarn.itar
 
 pytest.importorskip("numpy")
-MODULES = ["browser", "dataset", "entry", "fold", "maptrafo", "sampler", "utils"]
+MODULES = ["browser", "dataset", "entry", "epoch", "fold", "maptrafo", "sampler", "utils"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -185,6 +185,16 @@ def test_upper_case_and_dots_in_names():
     assert ds[1] == (11, "v01")
 
 
+def test_odd_extensions():
+    given = {"": bytes, "hidden": bytes}
+    for name, wanted in (("", [("a", b"no ext"), ("b", b""), ("c", b"trailing dot")]),
+                         (".", [("a", b"no ext"), ("b", b""), ("c", b"trailing dot")]),
+                         ("hidden", [("", b"h")]), ("..cls", [("d", 4)]),
+                         ("cls", [("a", 1), ("b", 2), ("c", 3)])):
+        ds = iTarDataset("05_empty_ext", DATA, "train", ["_stem", name], decoders=given)
+        assert list(ds)[:3] == wanted, name
+
+
 def test_samples_with_a_member_twice_are_left_out(tmp_path):
     make_fold(tmp_path / "d", [[("a.cls", b"1"), ("a.txt", b"x"), ("a.cls", b"2"),
                                 ("b.cls", b"3"), ("b.txt", b"y"),
@@ -558,6 +568,29 @@ def test_workers_of_a_dataloader_follow_the_epoch(how):
             number for number, _ in ds]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.skipif(sanitized(), reason="torch is not run under AddressSanitizer")
+def test_a_stateful_dataloader_goes_on(workers):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def make():
+        ds = iTarDataset("01_basic", DATA, "train", ["_idx", "cls"], internal_seed=5)
+        return ds, torchdata.StatefulDataLoader(ds.set_shuffle(), batch_size=4,
+                                                num_workers=workers)
+
+    ds, loader = make()
+    ds.set_epoch(3)
+    batches = iter(loader)
+    seen = [next(batches)[0].tolist() for _ in range(3)]
+    state = loader.state_dict()
+    rest = [batch[0].tolist() for batch in batches]
+    other, again = make()
+    other.set_epoch(3)
+    again.load_state_dict(state)
+    assert [batch[0].tolist() for batch in again] == rest
+    assert sum(seen + rest, []) == [number for number, _ in ds]
+
+
 def test_dataloaders_without_workers():
     from tarn.itar import build_dataloader, move_to_device
     for wrong in ({"num_workers": -1}, {"batch_size": 0}):
@@ -649,9 +682,11 @@ def test_names_that_are_no_utf8(tmp_path):
     assert list(ds.filter_stems(["a\ufffdb"])) == [("a\ufffdb", 1)]
 
 
-def test_damage_is_told(tmp_path):
+@pytest.mark.parametrize("mapped", [False, True])
+def test_damage_is_told(tmp_path, mapped):
     shutil.copytree(DATA / "01_basic", tmp_path / "d")
-    ds = iTarDataset("d", tmp_path, "train", ["cls", "txt"])
+    ds = iTarDataset("d", tmp_path, "train", ["cls", "txt"], prefer_mmap=mapped)
+    assert len(list(ds)) == 45
     os.truncate(tmp_path / "d/train_0001.tar", 4096)
     with pytest.raises((tarn.Error, OSError)):
         list(ds)

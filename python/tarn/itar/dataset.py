@@ -14,6 +14,7 @@ from .. import _tarn
 from ..reading import DECODERS, Decoder
 from .encoders import PSEUDO, decoder_for
 from .entry import PathLike
+from .epoch import checked_epoch, is_spawning, shared_number
 from .fold import check_grouped, iTarDirectory, iTarFold, iTarRetriever, stem_of, stems_of
 from .maptrafo import Map, MapAll, MapGroup, MapTuple
 from .sampler import order_seed
@@ -47,18 +48,9 @@ class _Tuple:
         return (sample[self.name],)
 
 
-def _shared_number(value: int) -> Any:
-    """A number of 64 bits that processes made from this one see too."""
-    from multiprocessing.sharedctypes import RawValue
-
-    return RawValue("q", value)
-
-
-def _is_spawning() -> bool:
-    """Whether what is pickled now goes to a process that is being started."""
-    from multiprocessing.context import get_spawning_popen
-
-    return get_spawning_popen() is not None
+def _spelled(extension: str) -> str:
+    """An extension as the library takes it, which drops one leading dot."""
+    return "." + extension if extension.startswith(".") else extension
 
 
 def _stems_in(path: PathLike) -> list[str]:
@@ -123,7 +115,7 @@ class iTarDataset:
         self._stem_filters: list[list[str]] = []
         self._had: list[str] = []  # extensions that samples must have besides those shown
         self._epoch = 0
-        self._shared = _shared_number(0)
+        self._shared = shared_number(0)
         folder = iTarDirectory(self.root, delimiter, extension)
         self._scan = folder._prepare(fold, idxext, parse_if_missing, serialize, verbose)
         self._locate(folder)
@@ -168,7 +160,7 @@ class iTarDataset:
         decoders = {name: self._decoder(name) for name in real}
         handle = _tarn.open_dataset(
             self._index_path, shards=self._shards, scan=self._scan, drop_twice=True,
-            fields=["." + name for name in real] + sorted(numbers), by_hash=self._enforced,
+            fields=[_spelled(name) for name in real] + sorted(numbers), by_hash=self._enforced,
             io="map" if self._prefer_mmap else "read")
         if self._had:
             handle = handle.keep_having(self._had)
@@ -178,8 +170,8 @@ class iTarDataset:
             check_grouped(self._rows(), len(real))
         for stems in self._stem_filters:
             handle = self._with_stems(handle, stems)
-        self._decode = decoders
         self._use(handle)
+        self._decode = decoders
 
     def _rows(self) -> Any:
         fold = iTarFold(self.root, self.fold_name, *self._naming, parse_if_missing=self._scan,
@@ -252,9 +244,7 @@ class iTarDataset:
                              views, self._epoch)
 
     def _plan(self, name: str) -> Any:
-        if name in PSEUDO:
-            return "decode"
-        return self._decode.get(name) or self._decoder(name)
+        return "decode" if name in PSEUDO else self._decoder(name)
 
     def _follow(self) -> _tarn.Dataset:
         """The reader for the epoch that was set in any of the processes."""
@@ -299,7 +289,7 @@ class iTarDataset:
 
     def set_epoch(self, epoch: int) -> None:
         """Begins another epoch, here and in the workers that have a copy of this dataset."""
-        self._shared.value = _checked_epoch(epoch)
+        self._shared.value = checked_epoch(epoch)
         self._follow()
 
     @property
@@ -346,7 +336,7 @@ class iTarDataset:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over what a state has of these; other keys are ignored."""
-        epoch = _checked_epoch(state.get("epoch", self.epoch))
+        epoch = checked_epoch(state.get("epoch", self.epoch))
         _check_rounds(state.get("shuffle_rounds", self.shuffle_rounds))
         settings = {name: state[name] for name in (
             "grouping_seed", "shuffle_enabled", "shuffle_shard_mixing", "shuffle_rounds")
@@ -568,14 +558,14 @@ class iTarDataset:
         self._follow()
         state = {name: value for name, value in vars(self).items()
                  if name not in ("_handle", "_reader", "_decode", "_shards")}
-        if not _is_spawning():
+        if not is_spawning():
             del state["_shared"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if "_shared" not in state:
-            self._shared = _shared_number(self._epoch)
+            self._shared = shared_number(self._epoch)
         self._locate(iTarDirectory(self.root, *self._naming))
         self._open()
 
@@ -591,10 +581,3 @@ class iTarDataset:
 def _check_rounds(rounds: int) -> None:
     if operator.index(rounds) < 1:
         raise ValueError(f"{rounds} rounds; there has to be one")
-
-
-def _checked_epoch(epoch: int) -> int:
-    epoch = operator.index(epoch)
-    if not 0 <= epoch < 2**63:
-        raise ValueError(f"epoch {epoch}")
-    return epoch

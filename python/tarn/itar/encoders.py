@@ -151,8 +151,8 @@ class PickleCodec(Codec):
 
     def decode(self, data: bytes) -> Any:
         if not self.trusted:
-            raise ValueError("reading a pickle can run code: use PickleCodec(trusted=True) if "
-                             "the data are trusted")
+            raise ValueError("reading a pickle can run code: if the data are trusted, give "
+                             "decoders={'pkl': 'pickle'}, or use PickleCodec(trusted=True)")
         return pickle.loads(data)
 
 

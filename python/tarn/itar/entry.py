@@ -90,6 +90,7 @@ class iTarState:
     arr: one row for each member: fid, offset (of its header), size, extid, crashid, keyhash.
     ext2id: extensions and their numbers. crashstem: stems whose hash another one had, and their
     numbers. n_stems, is_contiguous: how many samples, and whether their rows stand together.
+    hashinfo, seen_stems: always empty; what a scan has to remember the library does.
     """
 
     def __init__(self) -> None:
@@ -101,6 +102,8 @@ class iTarState:
         self._n_stems = 0
         self._contiguous = True
         self.finalized = False
+        self.hashinfo: dict[int, str] = {}
+        self.seen_stems: set[str] = set()
 
     # --- Making ---
 
