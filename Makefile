@@ -4,12 +4,16 @@
 #   make demo     a tour with real data made on the spot
 #   make test     all tests: plain and with sanitizers
 #   make bench    the benchmarks (makes several GB of data under bench/data)
-#   make fuzz     every fuzz target for FUZZ_SECONDS each (default 60)
+#   make fuzz     every fuzz target, 10 to 50 million runs each (FUZZ_RUNS, FUZZ_SECONDS)
+#   make damage   every way to damage a file of each format
+#   make disagree 20,000 generated archives against GNU tar, bsdtar and Python's tarfile
+#   make hostile  files, names and servers that mean harm: what they cost, and what they get
+#   make coverage lines and branches that the tests reach
+#   make lint     clang-tidy and cppcheck
 #   make format   clang-format over all sources
 #   make install  into PREFIX (default /usr/local)
 #   make clean
 
-FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 MESON = meson
 
@@ -30,7 +34,7 @@ demo: all
 	@scripts/demo.sh
 
 test: setup-test
-	@scripts/test.sh format plain asan tsan install
+	@scripts/test.sh format plain asan tsan fuzz install
 
 valgrind: setup-test
 	@scripts/test.sh valgrind
@@ -42,7 +46,24 @@ bench: setup-bench all
 	@bench/python_write.py
 
 fuzz: setup-test
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@FUZZ_RUNS=$(FUZZ_RUNS) FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh full
+
+damage: setup-test
+	@scripts/damage.sh
+
+disagree: setup-test
+	@scripts/test.sh build
+	@TARN=build-plain/tarn TARN_INTEROP_COUNT=20000 .venv/bin/python \
+	    tests/interop/test_tar_programs.py mutated
+
+hostile: setup-test
+	@scripts/test.sh hostile
+
+coverage: setup-test
+	@scripts/coverage.sh
+
+lint: setup-test
+	@scripts/lint.sh
 
 format: setup-test
 	@scripts/format.sh
@@ -54,4 +75,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo test valgrind bench fuzz format install clean
+.PHONY: all setup-build setup-test setup-bench demo test valgrind bench fuzz damage disagree \
+    hostile coverage lint format install clean

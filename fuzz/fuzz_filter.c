@@ -63,9 +63,8 @@ static bool zlib_reads(const uint8_t *data, size_t size, uint8_t *out, size_t *o
 
 static void compare_with_zlib(const uint8_t *data, size_t size, const result *ours)
 {
+    static uint8_t out[MOST];
     size_t made;
-    uint8_t *out = malloc(MOST);
-    CHECK(out);
     bool good = zlib_reads(data, size, out, &made);
     if (good) {
         CHECK(ours->status == TARN_OK);
@@ -73,31 +72,29 @@ static void compare_with_zlib(const uint8_t *data, size_t size, const result *ou
     } else if (ours->status == TARN_OK && size && data[size - 1] != 0) {
         CHECK(false); /* only padding is more than zlib takes */
     }
-    free(out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const size_t pieces[] = {1, 7, 4096, 65536};
-    char path[64];
+    static uint8_t room[2][MOST + 65536 + 1]; /* too large to be allocated every time */
+    static char path[64];
+    static int fd = -1;
     if (size < 1) return 0;
-    int fd = memfd_create("fuzz", 0);
-    CHECK(fd >= 0);
-    CHECK(write(fd, data + 1, size - 1) == (ssize_t)(size - 1));
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd < 0) {
+        fd = memfd_create("fuzz", 0);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    }
+    CHECK(fd >= 0 && ftruncate(fd, 0) == 0);
+    CHECK(pwrite(fd, data + 1, size - 1, 0) == (ssize_t)(size - 1));
     tarn_filter filter = (tarn_filter)(data[0] % 6);
     size_t piece = pieces[data[0] / 6 % 4];
-    result one = {malloc(MOST + 65536 + 1), 0, TARN_OK};
-    result two = {malloc(MOST + 65536 + 1), 0, TARN_OK};
-    CHECK(one.data && two.data);
+    result one = {room[0], 0, TARN_OK}, two = {room[1], 0, TARN_OK};
     read_all(path, filter, 65536, &one);
     read_all(path, filter, piece, &two);
     CHECK(one.status == two.status);
     if (one.status == TARN_OK)
         CHECK(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
     if (filter == TARN_FILTER_GZIP) compare_with_zlib(data + 1, size - 1, &one);
-    free(one.data);
-    free(two.data);
-    close(fd);
     return 0;
 }

@@ -142,8 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > TARN_MAX_NAME) return 0;
     char *name = exact_copy(data, size);
-    try_split(TARN_KEYS_BASE, name, size);
-    try_split(TARN_KEYS_PATH, name, size);
+    try_split(TARN_KEYS_BASE, size ? name : NULL, size);
+    try_split(TARN_KEYS_PATH, size ? name : NULL, size);
     try_utf8(name, size);
     try_shard_name(name, size);
     try_printable(name, size, 4 * size + 5);

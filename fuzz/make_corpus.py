@@ -659,13 +659,36 @@ def states():
         yield f"{i:02}", text.encode()
 
 
+def manifests():
+    """One byte for the kind, and the text."""
+    texts = [(0, "key,txt,bin\na,hello,b.bin\nb,@a.txt,b.bin\n"),
+             (0, 'key,"a ""b""",cls\r\nx,"two\nlines",3\r\n\r\ny,"",4'),
+             (0, "key,txt\na,1\na,2\n"), (0, "key,txt\na\n"), (0, 'key,txt\na,"open'),
+             (0, "\ufeffkey,txt\na,@@at\n"), (0, "txt,txt\n1,2\n"), (0, ""),
+             (1, "key\ttxt\tbin\na\thello\tb.bin\n"), (1, "txt\nno key\n"),
+             (2, '{"key": "a", "txt": "hello", "json": {"x": [1, 2.5]}, "cls": 3}\n'
+                 '{"key": "b", "bin": "b.bin", "txt": "@a.txt"}\n'),
+             (2, '{"key": "a", "txt": "1"}\n\n{"key": "a.b", "txt": "2"}\n{"key": 5, "cls": 5}'),
+             (2, '{"key": "a\\u0000b", "txt": "x"}\n'), (2, '[1]\n'), (2, '{"key": "a", "txt": '),
+             (2, '{"key": "../a", "txt": "x", "bin": "../../etc/hostname"}\n'),
+             (3, '{"file": "a.txt", "name": "a", "n": 1}\n{"file": "b.bin", "name": null, "n": 2}\n'),
+             (3, '{"file": "a.txt", "n": 1}\n{"file": "b.bin", "n": "two", "more": [true]}\n'),
+             (3, '{"file": "a.txt\\u0000b", "n": 1}\n'), (3, '{"n": 1}\n'),
+             (3, '{"file": "missing.bin", "n": 1}\n'), (3, '{"file": "a.txt"}\n'),
+             (4, '["kea.txt", "tui.txt"]'), (4, '["kea.txt", "emu.txt", "kea.cls"]'), (4, "[]"),
+             (4, '[1, null]'), (4, '{"kea": 1}'), (4, '["d/moa.txt", ""]')]
+    for i, (kind, text) in enumerate(texts):
+        yield f"{i:02}", bytes([kind]) + text.encode()
+
+
 def corpus():
     """Every (path, bytes)."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
                           ("urls", urls()), ("http", answers()), ("gnz", array_files()),
-                          ("journal", journals()), ("order", states()), ("image", images())):
+                          ("journal", journals()), ("order", states()), ("image", images()),
+                          ("manifest", manifests())):
         for name, data in seeds:
             yield CORPUS / target / name, data
 

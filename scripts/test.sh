@@ -4,6 +4,9 @@
 #   plain     warnings are errors; all suites
 #   asan      AddressSanitizer and UndefinedBehaviorSanitizer; all suites
 #   tsan      ThreadSanitizer; the suites that use threads
+#   fuzz      100,000 runs of every fuzz target, as far as 12 seconds go
+#   hostile   the suite of that name alone, plain
+#   build     builds plain and runs nothing
 #   valgrind  unit tests under memcheck
 #   install   installs into a scratch folder and builds against that with pkg-config; builds a
 #             wheel, installs it into an empty environment and uses it there
@@ -42,6 +45,14 @@ for flavour in "$@"; do
             -Db_sanitize=thread -Db_lundef=false -Dtests=true
         TSAN_OPTIONS=halt_on_error=1 tests/run.py --log "$log" --build build-tsan \
             --only unit ;;
+    fuzz)
+        tests/run.py --log "$log" --suite fuzz -- scripts/fuzz.sh short ;;
+    hostile)
+        configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+        tests/run.py --log "$log" --build build-plain --only hostile ;;
+    build)
+        configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+        exit 0 ;;
     valgrind)
         configure build-plain --werror --buildtype=debugoptimized -Dtests=true
         tests/run.py --log "$log" --build build-plain --only unit --wrap \

@@ -4,8 +4,10 @@
 A suite is a program that prints TAP lines (ok / not ok / ok # SKIP why). Results are added
 to a log, so that several runs (flavours) end in one total.
 
-  run.py --log FILE --build DIR [--only unit|fuzz|cli|interop|faults|docs|python] [--wrap CMD]
+  run.py --log FILE --build DIR [--only unit|fuzz|cli|interop|faults|hostile|docs|python]
+         [--wrap CMD]
   run.py --log FILE --name NAME -- COMMAND...     one test: passes if COMMAND exits 0
+  run.py --log FILE --suite NAME -- COMMAND...    a suite: COMMAND prints TAP lines
   run.py --log FILE --total                       prints "N passed, N failed, N skipped"
 """
 import argparse
@@ -81,6 +83,9 @@ def suites(build, only, wrap):
     if only in (None, "faults"):
         for script in sorted((ROOT / "tests/faults").glob("test_*.py")):
             yield f"faults/{script.stem}", [str(PYTHON), str(script)]
+    if only in (None, "hostile"):
+        for script in sorted((ROOT / "tests/hostile").glob("test_*.py")):
+            yield f"hostile/{script.stem}", [str(PYTHON), str(script)]
     if only in (None, "python"):
         yield "python", [str(PYTHON), str(ROOT / "tests/python/run.py")]
     if only in (None, "docs"):
@@ -109,11 +114,15 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--wrap")
     parser.add_argument("--name")
+    parser.add_argument("--suite")
     parser.add_argument("--total", action="store_true")
     parser.add_argument("command", nargs="*")
     args = parser.parse_args()
     if args.total:
         return total(args.log)
+    if args.suite:
+        run_suite(args.log, args.suite, args.command, None)
+        return 0
     if args.name:
         done = subprocess.run(args.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               cwd=ROOT, text=True, errors="replace")

@@ -65,14 +65,14 @@ typedef struct tarn_iac_options {
     size_t size; /* of this struct; set by the initialiser */
     bool check;  /* compare each payload with its CRC before it is given out */
     bool no_map; /* read with pread even where the file could be mapped */
-    uint64_t max_table_bytes; /* of a table's buffers once they are decompressed */
+    uint64_t max_table_bytes; /* of a table's buffers once they are decompressed; 0: 32
+                               * MiB and 32 times the table's length, 4 GiB at most */
     uint64_t max_expansion;   /* of one payload, as above */
 } tarn_iac_options;
 
 #define TARN_IAC_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_iac_options), false, false, UINT64_C(4) << 30,                       \
-            TARN_IAC_MAX_EXPANSION                                                       \
+        sizeof(tarn_iac_options), false, false, 0, TARN_IAC_MAX_EXPANSION                \
     }
 
 TARN_API TARN_CHECKED tarn_status tarn_iac_open(const char *path,

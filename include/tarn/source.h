@@ -57,14 +57,15 @@ typedef struct tarn_source_options {
     unsigned connect_seconds;
     unsigned stall_seconds; /* without a byte */
     unsigned retries;       /* after the first attempt; each goes on at the failed byte */
-    uint64_t max_memory;    /* that a decoder may take for its window */
+    uint64_t max_memory;    /* that a decoder may take for its window: 128 MiB, enough for
+                             * what xz -9 and zstd --ultra -22 make */
     const tarn_source_calls *calls; /* borrowed; NULL: bytes come from the URL */
 } tarn_source_options;
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
     {                                                                                    \
         sizeof(tarn_source_options), TARN_FILTER_AUTO, false, 1000, UINT64_MAX, 30, 60,  \
-            5, UINT64_C(1) << 30, NULL                                                   \
+            5, UINT64_C(128) << 20, NULL                                                 \
     }
 
 /* Says here already whether there is such a thing: TARN_ERR_NOT_FOUND for a missing file

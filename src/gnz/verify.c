@@ -9,6 +9,7 @@
 
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/options.h"
 #include "gnz/reader.h"
 #include "gnz/writer.h"
@@ -151,6 +152,56 @@ static tarn_status check_header(check *c, tarn__gnz_entry **entries, tarn_error 
     return TARN_OK;
 }
 
+/* Whether this is what stands under the reserved key: checksums of arrays and header. */
+static bool is_ours(const tarn__json *v)
+{
+    if (v->kind != TARN__JSON_OBJECT) return false;
+    const tarn__json *sum = tarn__json_find(v, "header"),
+                     *arrays = tarn__json_find(v, "arrays");
+    return sum && sum->kind == TARN__JSON_STRING && sum->size == 8 &&
+           strspn(sum->u.text, "0123456789abcdef") == 8 && arrays &&
+           arrays->kind == TARN__JSON_OBJECT;
+}
+
+static const tarn__json *find_ours(const tarn__json *object, unsigned depth)
+{
+    const tarn__json *key = object + 1;
+    for (uint32_t i = 0; i < object->size; i++, key = tarn__json_next(key + 1)) {
+        if (is_ours(key + 1)) return key;
+        if (!depth || key[1].kind != TARN__JSON_OBJECT) continue;
+        const tarn__json *inside = find_ours(key + 1, depth - 1);
+        if (inside) return inside;
+    }
+    return NULL;
+}
+
+/* Without a checksum of the header nothing tells a changed name, not even that of the key
+ * the checksums stand under. Where they stand under another one, that was it. */
+static tarn_status check_strays(check *c, tarn_error *err)
+{
+    const tarn__gnz_header *h = &c->gnz->header;
+    tarn__json_doc doc;
+    char shown[96];
+    if (h->has_sum) return TARN_OK;
+    char *text = malloc(h->length + 1);
+    if (!text) return tarn__fail_memory(err);
+    tarn_status status = tarn__read_exact(c->gnz->file.fd, c->path, text, h->length,
+                                          TARN__GNZ_PREFIX, err);
+    if (status == TARN_OK) status = tarn__json_parse(&doc, text, h->length, NULL, err);
+    free(text);
+    TARN_TRY(status);
+    const tarn__json *root = tarn__json_root(&doc);
+    const tarn__json *key = root->kind == TARN__JSON_OBJECT ? find_ours(root, 1) : NULL;
+    if (key)
+        TELL(
+            c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
+            "checksums stand under \"%s\", which is not where they belong: the header is "
+            "damaged",
+            tarn_printable(shown, sizeof shown, key->u.text, key->size));
+    tarn__json_reset(&doc);
+    return TARN_OK;
+}
+
 static tarn_status check_all(check *c, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
@@ -161,6 +212,7 @@ static tarn_status check_all(check *c, tarn_error *err)
         sorted[i] = &h->entries[i];
     qsort(sorted, h->count, sizeof *sorted, by_offset);
     tarn_status status = check_header(c, sorted, err);
+    if (status == TARN_OK) status = check_strays(c, err);
     for (size_t i = 0; i < h->count && status == TARN_OK; i++)
         status = check_values(c, sorted[i], err);
     if (status == TARN_OK) status = check_gaps(c, sorted, err);

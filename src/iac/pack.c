@@ -30,12 +30,22 @@ static tarn_status read_header(tarn_iac *p, tarn_error *err)
     return status;
 }
 
+/* What a table may take once it is decompressed. Real ones hold places and checksums,
+ * which hardly shrink; one that expands far more would make a small file cost much
+ * memory. */
+static uint64_t table_limit(const tarn_iac *p, uint64_t length)
+{
+    enum { FACTOR = 32 };
+    const uint64_t least = UINT64_C(32) << 20, most = UINT64_C(4) << 30;
+    if (p->options.max_table_bytes) return p->options.max_table_bytes;
+    return length > (most - least) / FACTOR ? most : least + FACTOR * length;
+}
+
 static tarn_status read_table(tarn_iac *p, tarn_iac_table which, uint64_t offset,
                               uint64_t length, uint64_t rows, tarn_error *err)
 {
     tarn__table *t;
-    TARN_TRY(
-        tarn__table_read(p->file, offset, length, p->options.max_table_bytes, &t, err));
+    TARN_TRY(tarn__table_read(p->file, offset, length, table_limit(p, length), &t, err));
     p->tables[which] = t;
     if (t->rows == rows) return TARN_OK;
     return tarn__fail_at(

@@ -160,7 +160,7 @@ bool tarn__is_metadata(const char *name, size_t len)
 static bool split_plain(tarn_keys rule, const char *name, size_t len, tarn__key *out)
 {
     marks m;
-    if (rule != TARN_KEYS_BASE || !mark(name, len, &m)) return false;
+    if (rule != TARN_KEYS_BASE || !len || !mark(name, len, &m)) return false;
     if (m.control || m.high || m.upper) return false;
     size_t base = m.slash ? 64 - (size_t)__builtin_clzll(m.slash) : 0;
     uint64_t dots = base < MARKED ? m.dot & ~UINT64_C(0) << base : 0;
@@ -176,6 +176,7 @@ tarn_status tarn__split(tarn__splitter *s, tarn_keys rule, const char *name, siz
                         tarn__key *out, tarn_error *err)
 {
     if (split_plain(rule, name, len, out)) return TARN_OK;
+    if (!len) name = ""; /* a header's name may be empty, and then nowhere */
     const char *slash = memrchr(name, '/', len);
     const char *base = slash ? slash + 1 : name;
     size_t base_len = len - (size_t)(base - name);

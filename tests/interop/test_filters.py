@@ -95,7 +95,7 @@ def cases(data):
     yield "lzma-sized.lzma", program("xz", "--format=lzma", "-c", data=data)
     yield "zstd.zst", zstd(data)
     yield "zstd-19.zst", zstd(data, "-19")
-    yield "zstd-long.zst", zstd(data, "--long=29")
+    yield "zstd-long.zst", zstd(data, "--long=27")
     yield "zstd-unchecked.zst", zstd(data, "--no-check")
     yield "zstd-frames.zst", zstd(data[:half]) + b"\x50\x2a\x4d\x18\4\0\0\0skip" + zstd(data[half:])
     yield "zstd-threads.zst", zstd(data, "-T2", "-B65536")

@@ -85,7 +85,7 @@ void tarball_end(tarball *t)
     grow(t, 1024);
 }
 
-static char folder[] = "/tmp/tarn-test-XXXXXX";
+static char folder[64] = "/tmp/tarn-test-XXXXXX";
 static bool made;
 
 const char *scratch(void)
@@ -93,6 +93,15 @@ const char *scratch(void)
     if (!made) assert_non_null(mkdtemp(folder));
     made = true;
     return folder;
+}
+
+int scratch_in_memory(void **state)
+{
+    (void)state;
+    assert_false(made);
+    if (access("/dev/shm", W_OK) == 0)
+        snprintf(folder, sizeof folder, "/dev/shm/tarn-test-XXXXXX");
+    return 0;
 }
 
 const char *scratch_path(const char *name)

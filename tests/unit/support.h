@@ -42,6 +42,10 @@ unsigned char *tarball_last(tarball *t);
 const char *scratch(void);
 const char *scratch_path(const char *name); /* valid until the fourth next call */
 int scratch_remove(void **state);           /* a group teardown */
+/* A group setup for tests that write a great many files: in memory where that is
+ * possible.
+ */
+int scratch_in_memory(void **state);
 
 void write_file(const char *path, const void *data, size_t size);
 unsigned char *read_file(const char *path, size_t *out_size);

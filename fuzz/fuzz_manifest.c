@@ -1,0 +1,210 @@
+/* Manifests that people write: CSV, TSV and JSON lines for shards, JSON lines for packs,
+ * and lists of names to keep. What is accepted is written, and the samples of the result
+ * are those of the manifest. The first byte is the kind, the rest is the text. Beside the
+ * manifest lie two files, a.txt and b.bin. */
+#include "common.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <tarn/collect.h>
+#include <tarn/dataset.h>
+#include <tarn/iac.h>
+#include <tarn/tar.h>
+
+enum { LONGEST = 8 << 10, KINDS = 5 };
+
+static const char *const endings[KINDS] = {"csv", "tsv", "jsonl", "pack", "json"};
+static char folder[256], path[KINDS][300], pack_path[300], tar_path[300], shard_path[300];
+
+static void remove_folder(void)
+{
+    char name[300];
+    for (int i = 0; i < KINDS; i++)
+        unlink(path[i]);
+    unlink(pack_path);
+    unlink(tar_path);
+    unlink(shard_path);
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s/%s", folder, i ? "a.txt" : "b.bin");
+        unlink(name);
+    }
+    rmdir(folder);
+}
+
+static void put_file(const char *name, const void *data, size_t size)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+    close(fd);
+}
+
+static void make_folder(void)
+{
+    char name[300];
+    const char *parent = getenv("TMPDIR");
+    if (folder[0]) return;
+    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(folder, sizeof folder, "%s/tarn-fuzz-XXXXXX", parent);
+    CHECK(mkdtemp(folder));
+    for (int i = 0; i < KINDS; i++)
+        snprintf(path[i], sizeof path[i], "%s/m.%s", folder, endings[i]);
+    snprintf(pack_path, sizeof pack_path, "%s/out.iac", folder);
+    snprintf(tar_path, sizeof tar_path, "%s/out.tar", folder);
+    snprintf(shard_path, sizeof shard_path, "%s/new.tar", folder);
+    snprintf(name, sizeof name, "%s/a.txt", folder);
+    put_file(name, "text of a", 9);
+    snprintf(name, sizeof name, "%s/b.bin", folder);
+    put_file(name, "\0\1\2", 3);
+    atexit(remove_folder);
+}
+
+/* --- Shards ----------------------------------------------------------------------- */
+
+typedef struct shard {
+    tarn_tar_writer *writer;
+    uint64_t samples, fields;
+} shard;
+
+static tarn_status take(void *context, unsigned part, const char *key,
+                        const tarn_field *fields, size_t count, tarn_error *err)
+{
+    shard *s = context;
+    CHECK(part == 0 && key[0] && count > 0);
+    s->samples++;
+    s->fields += count;
+    return tarn_tar_writer_add(s->writer, key, fields, count, NULL, err);
+}
+
+/* As many members are read as were written. */
+static void read_again(uint64_t members)
+{
+    tarn_tar *tar;
+    tarn_member m;
+    CHECK(tarn_tar_open(shard_path, NULL, &tar, NULL) == TARN_OK);
+    while (tarn_tar_next(tar, &m, NULL) == TARN_OK)
+        members--;
+    CHECK(members == 0);
+    tarn_tar_close(tar);
+}
+
+static tarn_status write_shard(tarn_collection *c, const tarn_collection_info *info,
+                               tarn_error *err)
+{
+    tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
+    tarn_tar_writer_options w = TARN_TAR_WRITER_OPTIONS_INIT;
+    shard s = {0};
+    o.threads = 1;
+    w.sink.overwrite = w.sink.no_sync = true;
+    CHECK(tarn_tar_writer_open(shard_path, &w, &s.writer, NULL) == TARN_OK);
+    tarn_status status = tarn_collection_walk(c, &o, take, &s, err);
+    if (status != TARN_OK) {
+        tarn_tar_writer_abandon(s.writer);
+        return status;
+    }
+    CHECK(tarn_tar_writer_finish(s.writer, NULL) == TARN_OK);
+    CHECK(s.samples == info->samples && s.fields == info->files + info->values);
+    read_again(s.fields);
+    return TARN_OK;
+}
+
+static void try_collection(const char *manifest)
+{
+    tarn_collection *c;
+    tarn_collection_info info;
+    tarn_error err;
+    CHECK(tarn_collection_new(NULL, &c, &err) == TARN_OK);
+    tarn_status status = tarn_collection_add_manifest(c, manifest, &err);
+    if (status == TARN_OK) status = tarn_collection_group(c, &err);
+    if (status == TARN_OK) {
+        tarn_collection_info_get(c, &info);
+        for (uint64_t i = 0; i < info.samples; i++) {
+            unsigned part;
+            const char *key = tarn_collection_key(c, i, &part);
+            CHECK(key && key[0] && part == 0);
+            for (const char *k = key; *k; k++)
+                CHECK((unsigned char)*k >= 0x20 && *k != 0x7f);
+        }
+        CHECK(!tarn_collection_key(c, info.samples, NULL));
+        status = write_shard(c, &info, &err);
+    }
+    if (status != TARN_OK) CHECK(err.code == status && err.message[0]);
+    tarn_collection_free(c);
+}
+
+/* --- Packs ------------------------------------------------------------------------ */
+
+static void try_pack(const char *manifest)
+{
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_iac_info info;
+    tarn_iac *pack;
+    tarn_view view;
+    tarn_error err;
+    uint64_t records = 0;
+    o.overwrite = o.no_sync = true;
+    tarn_status status = tarn_iac_pack_manifest(pack_path, manifest, &o, &records, &err);
+    if (status != TARN_OK) {
+        CHECK(err.code == status && err.message[0]);
+        return;
+    }
+    CHECK(tarn_iac_open(pack_path, NULL, &pack, &err) == TARN_OK);
+    tarn_iac_info_get(pack, &info);
+    CHECK(info.records == records);
+    for (uint64_t i = 0; i < records; i++) {
+        CHECK(tarn_iac_view(pack, i, &view, &err) == TARN_OK);
+        tarn_view_release(&view);
+    }
+    tarn_iac_close(pack);
+}
+
+/* --- Lists of names ----------------------------------------------------------------- */
+
+/* Shards of three samples, made once. */
+static tarn_dataset *birds(void)
+{
+    static tarn_dataset *d;
+    static const char *const keys[] = {"kea", "tui", "moa"};
+    tarn_tar_writer *w;
+    const tarn_field field = {"txt", "bird", 4, NULL};
+    if (d) return d;
+    CHECK(tarn_tar_writer_open(tar_path, NULL, &w, NULL) == TARN_OK);
+    for (int i = 0; i < 3; i++)
+        CHECK(tarn_tar_writer_add(w, keys[i], &field, 1, NULL, NULL) == TARN_OK);
+    CHECK(tarn_tar_writer_finish(w, NULL) == TARN_OK);
+    CHECK(tarn_dataset_open(tar_path, NULL, &d, NULL) == TARN_OK);
+    return d;
+}
+
+static void try_names(const char *list)
+{
+    tarn_dataset *kept;
+    tarn_error err;
+    size_t missing = 0;
+    for (int strict = 0; strict < 2; strict++) {
+        tarn_status status =
+            tarn_dataset_keep_json(birds(), list, strict ? NULL : &missing, &kept, &err);
+        if (status == TARN_OK) {
+            CHECK(tarn_dataset_count(kept) <= 3);
+            CHECK(!strict || missing == 0);
+            tarn_dataset_close(kept);
+        } else {
+            CHECK(err.code == status && err.message[0]);
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1 || size > LONGEST) return 0;
+    make_folder();
+    unsigned kind = data[0] % KINDS;
+    put_file(path[kind], data + 1, size - 1);
+    if (kind < 3)
+        try_collection(path[kind]);
+    else if (kind == 3)
+        try_pack(path[kind]);
+    else
+        try_names(path[kind]);
+    return 0;
+}

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""What hostile or merely large input may cost.
+
+  shards     10,000 of them are read with 256 descriptors, and give the same
+  names      100,000 that collide under XXH64 take at most three times as long as others
+  files      any of at most 1 MiB takes at most 64 MiB and one second; compressed streams, which
+             are as long as they expand, 64 MiB and one second for every 256 MB
+"""
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import bombs  # noqa: E402
+from cost import BUILD, MEMORY, ROOT, SANITIZED, run, tarn  # noqa: E402
+from checks import check  # noqa: E402
+
+SHARDS, FILES = 10_000, 256
+NAMES, RATIO = 100_000, 3
+MOST_MEMORY, MOST_SECONDS = 64, 1.0
+SLOWER = 20 if SANITIZED else 1  # what the sanitizers make of a second
+
+
+def few_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
+
+
+# --- Shards -----------------------------------------------------------------------------
+
+
+def make_shards(folder, count):
+    for i in range(count):
+        text = b"sample %05d" % i
+        (folder / f"s-{i:06}.tar").write_bytes(
+            bombs.tar_header(b"%05d.txt" % i, len(text)) + text.ljust(512, b"\0") + bytes(1024))
+
+
+READ_ALL = """
+import sys, tarn
+ds = tarn.open(sys.argv[1])
+print(len(ds), sum(len(s["txt"]) for s in ds))
+for i in range(0, len(ds), 7):
+    at = (i * 7919) % len(ds)
+    assert ds[at]["txt"] == "sample %05d" % at, at
+print(ds["09999"]["txt"])
+"""
+
+
+def python(code, *args, limit=None, hang=300):
+    env = dict(os.environ, PYTHONPATH=str(BUILD / "python"))
+    env.pop("LD_PRELOAD", None)
+    return run(sys.executable, "-c", code, *args, limit=limit, hang=hang, env=env)
+
+
+def shard_checks(scratch):
+    count = SHARDS // 5 if SANITIZED else SHARDS
+    folder = scratch / "shards"
+    folder.mkdir()
+    make_shards(folder, count)
+    last = f"{count - 1:05}"
+    for args in (("index", "--sums", folder), ("ls", folder), ("verify", folder),
+                 ("get", folder, last, "txt"), ("info", folder)):
+        few, many = tarn(*args, limit=few_files, hang=300), None
+        if args[0] != "index":
+            many = tarn(*args, hang=300)
+        check(f"{count} shards with {FILES} descriptors: {args[0]}",
+              few.code == 0 and (many is None or (few.code, few.out) == (many.code, many.out)),
+              few)
+    if not SANITIZED:
+        few, many = python(READ_ALL, folder, limit=few_files), python(READ_ALL, folder)
+        check(f"{count} shards with {FILES} descriptors: all of it from Python",
+              few.code == 0 and few.out == many.out and b"sample 09999" in few.out, few)
+
+
+# --- Names ------------------------------------------------------------------------------
+
+
+MAKE_NAMES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import bombs, collisions
+names = getattr(collisions, sys.argv[2])(int(sys.argv[3]))
+with open(sys.argv[4], "wb") as out:
+    for name in names:
+        out.write(bombs.tar_header(name + b".x", 1000) + name * 16)
+    out.write(bytes(1024))
+with open(sys.argv[5], "wb") as out:
+    out.write(b"\\n".join(names))
+"""
+
+LOOK_UP = """
+import sys, tarn
+ds = tarn.open(sys.argv[1])
+keys = open(sys.argv[2]).read().split("\\n")
+found = ds.lookup(keys)
+assert list(found) == list(range(len(keys)))
+for key in keys[::50]:
+    assert ds[key] is not None
+"""
+
+
+def name_checks(scratch):
+    count = NAMES // 10 if SANITIZED else NAMES
+    costs = {}
+    for kind in ("plain_names", "colliding_names"):
+        folder = scratch / kind
+        folder.mkdir()
+        names = scratch / f"{kind}.txt"
+        subprocess.run([sys.executable, "-c", MAKE_NAMES, ROOT / "tests/hostile", kind,
+                        str(count), folder / "s-0.tar", names],
+                       check=True)
+        for title, command in name_commands(folder, names, scratch / f"{kind}.out", count):
+            # The least of three, because the machine may be busy with something else.
+            runs = [command() for _ in range(1 if title == "convert" or SANITIZED else 3)]
+            costs.setdefault(title, []).append(min(runs, key=lambda c: (c.code, c.seconds)))
+    for title, (plain, hostile) in costs.items():
+        check(f"{count} names with one XXH64: {title}: {hostile.seconds:.2f} s, "
+              f"{plain.seconds:.2f} s for others",
+              plain.code == 0 and hostile.code == 0 and
+              hostile.seconds <= RATIO * max(plain.seconds, 0.05), (plain, hostile))
+
+
+def name_commands(folder, names, out, count):
+    middle = names.read_text(encoding="ascii").split("\n")[count // 2]
+    yield "index", lambda: tarn("index", "--sums", folder, hang=600)
+    yield "ls", lambda: tarn("ls", folder, hang=600)
+    yield "verify", lambda: tarn("verify", folder, hang=600)
+    yield "get", lambda: tarn("get", folder, middle, "x", hang=600)
+    yield "convert", lambda: tarn("convert", folder, out, hang=600)
+    if not SANITIZED:
+        yield "lookup of all from Python", lambda: python(LOOK_UP, folder, names, hang=600)
+
+
+# --- Files ------------------------------------------------------------------------------
+
+
+def corpus_files(folder):
+    """Files as they would lie on a disk, out of the fuzz corpus."""
+    for target, front, ending in (("tar", 0, "tar"), ("samples", 2, "tar"), ("gnz", 2, "gnz"),
+                                  ("filter", 1, "tar")):
+        for path in sorted((ROOT / "fuzz/corpus" / target).iterdir()):
+            made = folder / f"{target}-{path.name}.{ending}"
+            made.write_bytes(path.read_bytes()[front:])
+            yield made
+
+
+def bomb_files(folder, *makers):
+    for maker in makers:
+        for name, data in maker():
+            assert len(data) <= bombs.MOST, name
+            path = folder / name
+            path.write_bytes(data)
+            yield path
+
+
+def file_commands(path):
+    yield from (("info", path), ("ls", path), ("verify", path), ("get", path, "a", "x"))
+
+
+def file_check(title, paths, idle, seconds=MOST_SECONDS):
+    """One line for all; what is over is told."""
+    over, count, peak, slowest = [], 0, 0, 0
+    for path in paths:
+        for args in file_commands(path):
+            cost = tarn(*args, hang=120)
+            count += 1
+            peak, slowest = max(peak, cost.peak - idle), max(slowest, cost.seconds)
+            if cost.code not in (0, 1) or cost.seconds > seconds * SLOWER or (
+                    not SANITIZED and cost.peak - idle > MOST_MEMORY) or (
+                    b"Sanitizer" in cost.err):
+                over.append(cost)
+    check(f"{title}: {count} commands, at most {peak:.0f} MiB over idle and {slowest:.2f} s",
+          not over, over)
+
+
+def file_checks(scratch):
+    idle = tarn("--version").peak
+    file_check("files of the fuzz corpus", list(corpus_files(scratch))[::4 if SANITIZED else 1],
+               idle)
+    file_check("archives that ask for much", bomb_files(scratch, bombs.tars), idle)
+    file_check("array files and packs that ask for much",
+               bomb_files(scratch, bombs.array_files, bombs.packs), idle)
+    # 200 x 8 MiB are let through by the limit of expansion at most.
+    file_check("streams that expand", bomb_files(scratch, bombs.streams), idle,
+               seconds=MOST_SECONDS * 8)
+
+
+def main():
+    parts = {"shards": shard_checks, "names": name_checks, "files": file_checks}
+    for name, part in parts.items():
+        if len(sys.argv) > 1 and name not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory(prefix="tarn-limits-", dir=MEMORY) as scratch:
+            part(pathlib.Path(scratch))
+    return check.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
