@@ -10,7 +10,6 @@ from . import _tarn
 from .errors import UsageError
 from .reading import Decoder, Reading
 from .recipe import MixRecipe, Recipe, same
-from .remote import is_url, local
 
 if TYPE_CHECKING:
     from typing import Self
@@ -611,8 +610,11 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     b'An auk.'
     """
     where = shown = os.fspath(path)
-    if is_url(where):
-        where = local(where, cache)
+    if "://" in where:  # what it takes to fetch something is imported when it is needed
+        from .remote import is_url, local
+
+        if is_url(where):
+            where = local(where, cache)
     if fold is not None:
         where, shown = f"{where}:{fold}", f"{shown}:{fold}"
     options: dict[str, Any] = {
