@@ -90,7 +90,8 @@ void tarn__gnz_abandon_update(tarn_gnz_writer *writer);
 /* journal.c: the header that an update was about to write, beside the file. */
 
 /* Whether there is one. */
-bool tarn__gnz_journal_exists(const char *path);
+TARN_CHECKED tarn_status tarn__gnz_journal_find(const char *path, bool *out_there,
+                                                tarn_error *err);
 void tarn__gnz_journal_remove(const char *path);
 
 /* Both headers have the same length: zeros fill up the shorter one. A file that is longer

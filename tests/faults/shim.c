@@ -1,7 +1,7 @@
-/* A system that fails on demand: preloaded (LD_PRELOAD) under a program, it stands between
- * the program and libc for every call on files beneath one folder. It counts them, and at
- * a chosen one returns an error, moves fewer bytes than asked for, or ends the process;
- * and it can record every change of the disk for tests/faults/test_power.py.
+/* A system that fails on demand: preloaded (LD_PRELOAD) under a program, it stands
+ * between the program and libc for every call on files beneath one folder. It counts
+ * them, and at a chosen one returns an error, moves fewer bytes than asked for, or ends
+ * the process; and it can record every change of the disk for tests/faults/test_power.py.
  *
  *   FAULT_HOME    calls on paths beneath this folder count, all others pass
  *   FAULT_TRACE   a file that gets one line for each call: number, call, path
@@ -178,9 +178,9 @@ static void note(const char *call, const char *path, const char *other, uint64_t
     int saved = errno;
     if (record < 0) return;
     pthread_mutex_lock(&lock);
-    int n = snprintf(line, sizeof line, "%s\t%s\t%s\t%llu\t%llu\t%zu\n", call, path,
-                     other ? other : "", (unsigned long long)a, (unsigned long long)b,
-                     len);
+    int n =
+        snprintf(line, sizeof line, "%s\t%s\t%s\t%llu\t%llu\t%zu\n", call, path,
+                 other ? other : "", (unsigned long long)a, (unsigned long long)b, len);
     put(record, line, (size_t)n);
     put(record, data, len);
     pthread_mutex_unlock(&lock);
@@ -191,6 +191,21 @@ static uint64_t inode(int fd)
 {
     struct stat st;
     return REAL(fstat)(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* A change of a file's bytes, with the time the file has after it. */
+static void note_file(const char *call, int fd, const char *path, uint64_t at,
+                      const void *data, size_t len)
+{
+    char when[32] = "0";
+    struct stat st;
+    int saved = errno;
+    if (record < 0) return;
+    if (REAL(fstat)(fd, &st) == 0)
+        snprintf(when, sizeof when, "%lld",
+                 st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec);
+    note(call, path, when, st.st_ino, at, data, len);
+    errno = saved;
 }
 
 static void remember(int fd, const char *path)
@@ -218,7 +233,7 @@ static int open_at(int folder, const char *name, int flags, mode_t mode)
     if (fd >= 0) {
         remember(fd, path);
         if (!was) note("create", path, NULL, inode(fd), 0, NULL, 0);
-        if (was && flags & O_TRUNC) note("truncate", path, NULL, inode(fd), 0, NULL, 0);
+        if (was && flags & O_TRUNC) note_file("truncate", fd, path, 0, NULL, 0);
     }
     done(t);
     return fd;
@@ -334,7 +349,7 @@ ssize_t write(int fd, const void *data, size_t len)
     if (t.fail) return -1;
     off_t at = lseek(fd, 0, SEEK_CUR);
     ssize_t n = REAL(write)(fd, data, some(t, len));
-    if (n > 0) note("write", path, NULL, inode(fd), (uint64_t)at, data, (size_t)n);
+    if (n > 0) note_file("write", fd, path, (uint64_t)at, data, (size_t)n);
     done(t);
     return n;
 }
@@ -358,7 +373,7 @@ static size_t some_at(int fd, turn t, size_t len)
         turn t = take_turn("pwrite", path);                                              \
         if (t.fail) return -1;                                                           \
         ssize_t n = REAL(name)(fd, data, some_at(fd, t, len), at);                       \
-        if (n > 0) note("write", path, NULL, inode(fd), (uint64_t)at, data, (size_t)n);  \
+        if (n > 0) note_file("write", fd, path, (uint64_t)at, data, (size_t)n);          \
         done(t);                                                                         \
         return n;                                                                        \
     }
@@ -377,7 +392,7 @@ ssize_t copy_file_range(int in, off64_t *from, int out, off64_t *to, size_t len,
     ssize_t n = REAL(copy_file_range)(in, from, out, to, some(t, len), flags);
     void *data = n > 0 && record >= 0 ? malloc((size_t)n) : NULL;
     if (data && syscall(SYS_pread64, out, data, (size_t)n, at) == n)
-        note("write", path, NULL, inode(out), (uint64_t)at, data, (size_t)n);
+        note_file("write", out, path, (uint64_t)at, data, (size_t)n);
     free(data);
     done(t);
     return n;
@@ -391,8 +406,7 @@ ssize_t copy_file_range(int in, off64_t *from, int out, off64_t *to, size_t len,
         turn t = take_turn("ftruncate", path);                                           \
         if (t.fail) return -1;                                                           \
         int status = REAL(name)(fd, size);                                               \
-        if (!status)                                                                     \
-            note("truncate", path, NULL, inode(fd), (uint64_t)size, NULL, 0);            \
+        if (!status) note_file("truncate", fd, path, (uint64_t)size, NULL, 0);           \
         done(t);                                                                         \
         return status;                                                                   \
     }
@@ -408,7 +422,7 @@ FTRUNCATE(ftruncate64)
         if (t.fail) return -1;                                                           \
         int status = REAL(name)(fd, mode, at, len);                                      \
         if (!status && !(mode & FALLOC_FL_KEEP_SIZE))                                    \
-            note("extend", path, NULL, inode(fd), (uint64_t)(at + len), NULL, 0);        \
+            note_file("extend", fd, path, (uint64_t)(at + len), NULL, 0);                \
         done(t);                                                                         \
         return status;                                                                   \
     }
@@ -423,7 +437,7 @@ FALLOCATE(fallocate64)
         turn t = take_turn("fallocate", path);                                           \
         if (t.fail) return errno;                                                        \
         int status = REAL(name)(fd, at, len);                                            \
-        if (!status) note("extend", path, NULL, inode(fd), (uint64_t)(at + len), NULL, 0); \
+        if (!status) note_file("extend", fd, path, (uint64_t)(at + len), NULL, 0);       \
         done(t);                                                                         \
         return status;                                                                   \
     }
@@ -459,8 +473,7 @@ FSYNC(fdatasync)
             return (void *)syscall(SYS_mmap, at, len, protection, flags, fd, offset);    \
         turn t = take_turn("mmap", path);                                                \
         if (t.fail) return MAP_FAILED;                                                   \
-        void *map =                                                                      \
-            (void *)syscall(SYS_mmap, at, len, protection, flags, fd, offset);           \
+        void *map = (void *)syscall(SYS_mmap, at, len, protection, flags, fd, offset);   \
         done(t);                                                                         \
         return map;                                                                      \
     }
@@ -587,8 +600,7 @@ int rmdir(const char *name)
 int mkdirat(int folder, const char *name, mode_t mode)
 {
     char path[PATH_MAX];
-    if (!place(folder, name, path))
-        return (int)syscall(SYS_mkdirat, folder, name, mode);
+    if (!place(folder, name, path)) return (int)syscall(SYS_mkdirat, folder, name, mode);
     turn t = take_turn("mkdir", path);
     if (t.fail) return -1;
     int status = (int)syscall(SYS_mkdirat, folder, name, mode);
