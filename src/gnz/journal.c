@@ -49,11 +49,12 @@ tarn_status tarn__gnz_journal_find(const char *path, bool *out_there, tarn_error
     return status;
 }
 
-void tarn__gnz_journal_remove(const char *path)
+bool tarn__gnz_journal_remove(const char *path)
 {
     char *name = journal_path(path);
-    if (name) unlink(name);
+    bool gone = name && (unlink(name) == 0 || errno == ENOENT);
     free(name);
+    return gone;
 }
 
 static uint32_t journal_sum(const unsigned char *front, const void *old_head,

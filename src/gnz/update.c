@@ -172,11 +172,12 @@ static tarn_status replace_head(tarn_gnz_writer *w, const tarn__buf *head,
                                 tarn_error *err)
 {
     if (fsync(w->fd) != 0) return tarn__fail_errno(err, w->path, errno, "cannot sync");
+    w->replacing = true;
     TARN_TRY(tarn__gnz_journal_write(w->path, w->old_head.data, head->data, head->size, 0,
                                      err));
     w->committed = true;
     TARN_TRY(tarn__gnz_put_head(w->path, w->fd, head->data, head->size, err));
-    tarn__gnz_journal_remove(w->path);
+    (void)tarn__gnz_journal_remove(w->path);
     return TARN_OK;
 }
 
@@ -191,11 +192,17 @@ tarn_status tarn__gnz_finish_update(tarn_gnz_writer *w, tarn_error *err)
     return status;
 }
 
+/* What cannot be taken back here is taken back, or finished, by whoever finds the
+ * journal: it must not speak of a new header when what that describes was cut off. */
+static void take_back(tarn_gnz_writer *w)
+{
+    if (w->replacing && !tarn__gnz_journal_remove(w->path)) return;
+    if (ftruncate(w->fd, (off_t)w->old_size) == 0)
+        (void)tarn__gnz_journal_remove(w->path);
+}
+
 void tarn__gnz_abandon_update(tarn_gnz_writer *w)
 {
-    /* What cannot be taken back here is taken back by whoever finds the journal. */
-    if (w->begun && !w->committed && w->fd >= 0 &&
-        ftruncate(w->fd, (off_t)w->old_size) == 0)
-        tarn__gnz_journal_remove(w->path);
+    if (w->begun && !w->committed && w->fd >= 0) take_back(w);
     if (w->fd >= 0) close(w->fd);
 }

@@ -6,6 +6,7 @@
  *   FAULT_HOME    calls on paths beneath this folder count, all others pass
  *   FAULT_TRACE   a file that gets one line for each call: number, call, path
  *   FAULT_RECORD  a file that gets each change, with its bytes
+ *   FAULT_CALL    only calls of this kind are counted for FAULT_AT; else all
  *   FAULT_AT      the number of the call that fails, from 1; 0: none
  *   FAULT_HOW     "errno N", "short" (half of what was asked for), "kill" (before the
  *                 call), "after" (killed right behind it)
@@ -39,8 +40,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char home[PATH_MAX];
 static size_t home_len;
 static int trace = -1, record = -1;
-static long count, fault_at, short_most;
-static char how[32];
+static long count, matched, fault_at, short_most;
+static char how[32], only[32];
 static char *paths[FDS]; /* of descriptors beneath the folder */
 static bool failed_sync[FDS];
 
@@ -77,6 +78,8 @@ __attribute__((constructor)) static void begin(void)
     if (!folder) return;
     snprintf(home, sizeof home, "%s", folder);
     snprintf(how, sizeof how, "%s", way ? way : "");
+    const char *call = getenv("FAULT_CALL");
+    snprintf(only, sizeof only, "%s", call ? call : "");
     fault_at = number_of("FAULT_AT");
     short_most = number_of("FAULT_SHORT");
     trace = open_own("FAULT_TRACE");
@@ -141,12 +144,13 @@ static turn take_turn(const char *call, const char *path)
     char line[PATH_MAX + 64];
     pthread_mutex_lock(&lock);
     long number = ++count;
+    bool meant = (!only[0] || !strcmp(only, call)) && ++matched == fault_at;
     if (trace >= 0) {
         int len = snprintf(line, sizeof line, "%ld %s %s\n", number, call, path);
         put(trace, line, (size_t)len);
     }
     pthread_mutex_unlock(&lock);
-    if (number != fault_at) return t;
+    if (!meant) return t;
     if (!strcmp(how, "kill")) die();
     t.after = !strcmp(how, "after");
     t.half = !strcmp(how, "short");

@@ -33,10 +33,11 @@ def calls_of(scenario, home, trace):
     scenario.reset(home)
     done = shimmed(scenario.command(home), home, trace=trace)
     assert done.returncode == 0, done.stderr
-    out = []
+    out, counts = [], collections.Counter()
     for line in pathlib.Path(trace).read_text(errors="replace").splitlines():
-        number, call, _ = line.split(" ", 2)
-        out.append((int(number), call))
+        call = line.split(" ", 2)[1]
+        counts[call] += 1
+        out.append((counts[call], call))
     assert len(out) > 10, out
     return out
 
@@ -80,7 +81,7 @@ def attempt(scenario, home, trial):
     number, call, _, how, passes = trial
     scenario.reset(home)
     before = scenario.kept(home)
-    done = shimmed(scenario.command(home), home, at=number, how=how)
+    done = shimmed(scenario.command(home), home, call=call, at=number, how=how)
     assert "Sanitizer" not in done.stderr, done.stderr
     if how in ("kill", "after"):
         assert done.returncode == -9, f"not killed: {done}"
