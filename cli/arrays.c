@@ -65,11 +65,14 @@ static int map_file(file *f, const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fail_path(path, "cannot open");
     void *map = MAP_FAILED;
-    if (fstat(fd, &st) == 0 && st.st_size > 0)
+    bool known = fstat(fd, &st) == 0;
+    if (known && st.st_size > 0)
         map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    else
+    else if (known)
         errno = ENODATA;
+    int why = errno;
     close(fd);
+    errno = why;
     if (map == MAP_FAILED) return fail_path(path, "cannot map");
     f->map = map;
     f->size = (size_t)st.st_size;

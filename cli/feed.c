@@ -1,6 +1,8 @@
 /* Handing samples on: from a fold as views into its shards, from streams as they come. */
 #include "feed.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,10 +13,15 @@ bool cli_is_archive(const char *path)
     return cli_is_stream(path) || cli_ends_with(path, ".tar");
 }
 
+/* What there is decides what is done with it: a folder that cannot be looked at must not
+ * pass for something else. ENAMETOOLONG: a URL, or a list of them. */
 bool cli_is_folder(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
+    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return false;
+    fprintf(stderr, "tarn: %s: cannot stat: %s\n", path, strerror(errno));
+    exit(CLI_DATA);
 }
 
 /* One sample on its way; its memory serves for all of them. */

@@ -5,6 +5,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/error.h"
 #include "codec/codec.h"
@@ -182,6 +183,8 @@ static tarn_status gunzip(const void *data, size_t size, uint64_t max_size,
 
 static tarn_status zstd_failed(tarn_error *err, size_t code)
 {
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
+        return tarn__fail_memory(err);
     return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: %s", ZSTD_getErrorName(code));
 }
 

@@ -1,4 +1,5 @@
 /* WebP by libwebp. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,11 +108,20 @@ tarn_status tarn__webp_into(const void *data, size_t size, const tarn_image *out
     if (out->stride > INT32_MAX)
         return tarn__fail(err, TARN_ERR_USAGE, "rows more than 2^31 bytes apart");
     int stride = (int)out->stride;
-    const uint8_t *done = out->channels == 4
-                              ? WebPDecodeRGBAInto(data, size, out->data, bytes, stride)
-                              : WebPDecodeRGBInto(data, size, out->data, bytes, stride);
-    return done ? TARN_OK
-                : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or cut short");
+    WebPDecoderConfig config;
+    if (!WebPInitDecoderConfig(&config))
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "another version of libwebp");
+    config.output.colorspace = out->channels == 4 ? MODE_RGBA : MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA = (WebPRGBABuffer){out->data, stride, bytes};
+    /* libwebp takes some of its own lack of memory for damage. */
+    errno = 0;
+    VP8StatusCode code = WebPDecode(data, size, &config);
+    if (code == VP8_STATUS_OUT_OF_MEMORY || (code != VP8_STATUS_OK && errno == ENOMEM))
+        return tarn__fail_memory(err);
+    return code == VP8_STATUS_OK
+               ? TARN_OK
+               : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or cut short");
 }
 
 tarn_status tarn__webp_decode(const void *data, size_t size,

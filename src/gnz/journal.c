@@ -20,7 +20,7 @@
 #include "io/file.h"
 #include "io/publish.h"
 
-enum { FRONT = 24, SECTOR = 512 };
+enum { FRONT = 24 };
 
 static char *journal_path(const char *path)
 {
@@ -31,19 +31,30 @@ static char *journal_path(const char *path)
     return name;
 }
 
-bool tarn__gnz_journal_exists(const char *path)
+/* What cannot be looked for may well be there. */
+static tarn_status look_for(const char *name, bool *out_there, tarn_error *err)
 {
-    char *name = journal_path(path);
-    bool there = name && access(name, F_OK) == 0;
-    free(name);
-    return there;
+    *out_there = access(name, F_OK) == 0;
+    if (*out_there || errno == ENOENT || errno == ENOTDIR) return TARN_OK;
+    return tarn__fail_errno(err, name, errno, "cannot tell whether there is a journal");
 }
 
-void tarn__gnz_journal_remove(const char *path)
+tarn_status tarn__gnz_journal_find(const char *path, bool *out_there, tarn_error *err)
 {
     char *name = journal_path(path);
-    if (name) unlink(name);
+    *out_there = false;
+    if (!name) return tarn__fail_memory(err);
+    tarn_status status = look_for(name, out_there, err);
     free(name);
+    return status;
+}
+
+bool tarn__gnz_journal_remove(const char *path)
+{
+    char *name = journal_path(path);
+    bool gone = name && (unlink(name) == 0 || errno == ENOENT);
+    free(name);
+    return gone;
 }
 
 static uint32_t journal_sum(const unsigned char *front, const void *old_head,
@@ -108,15 +119,12 @@ static tarn_status check_journal(const tarn__contents *j, const char *name,
     return TARN_OK;
 }
 
+/* Byte by byte: not every disk writes a sector whole or not at all. */
 static bool is_mix(const unsigned char *now, const unsigned char *old_head,
                    const unsigned char *new_head, size_t len)
 {
-    for (size_t at = 0; at < len; at += SECTOR) {
-        size_t n = len - at < SECTOR ? len - at : SECTOR;
-        if (memcmp(now + at, old_head + at, n) != 0 &&
-            memcmp(now + at, new_head + at, n) != 0)
-            return false;
-    }
+    for (size_t i = 0; i < len; i++)
+        if (now[i] != old_head[i] && now[i] != new_head[i]) return false;
     return true;
 }
 
@@ -164,8 +172,9 @@ tarn_status tarn__gnz_journal_apply(const char *path, int fd, bool *out_applied,
     char *name = journal_path(path);
     *out_applied = false;
     if (!name) return tarn__fail_memory(err);
-    tarn_status status = TARN_OK;
-    if (access(name, F_OK) == 0) {
+    bool there;
+    tarn_status status = look_for(name, &there, err);
+    if (there) {
         status = tarn__contents_open(&j, name, err);
         if (status == TARN_OK) {
             status = check_journal(&j, name, &len, err);

@@ -26,7 +26,8 @@ static bool may_map(const tarn_gnz *g, tarn_io io)
 /* A header that makes no sense may be one that an update was about to replace. */
 static void hint_at_journal(const char *path, tarn_error *err)
 {
-    if (!err || !tarn__gnz_journal_exists(path)) return;
+    bool there;
+    if (!err || tarn__gnz_journal_find(path, &there, NULL) != TARN_OK || !there) return;
     size_t used = strlen(err->message);
     snprintf(
         err->message + used, sizeof err->message - used,

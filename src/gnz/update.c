@@ -17,18 +17,21 @@
 /* One writer at a time, and the file that has the name now. */
 static tarn_status lock_file(tarn_gnz_writer *w, tarn_error *err)
 {
-    struct stat ours, named;
+    struct stat ours, named = {0};
     w->fd = open(w->path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (w->fd < 0)
         return tarn__fail_errno(err, w->path, errno, "cannot open for writing");
-    if (fstat(w->fd, &ours) != 0 || !S_ISREG(ours.st_mode))
+    if (fstat(w->fd, &ours) != 0)
+        return tarn__fail_errno(err, w->path, errno, "cannot stat");
+    if (!S_ISREG(ours.st_mode))
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->path, TARN_NO_OFFSET,
                              "not a regular file");
     if (flock(w->fd, LOCK_EX | LOCK_NB) != 0)
         return tarn__fail_errno(err, w->path, errno,
                                 "cannot lock; another update is going on");
-    if (stat(w->path, &named) != 0 || named.st_ino != ours.st_ino ||
-        named.st_dev != ours.st_dev)
+    if (stat(w->path, &named) != 0 && errno != ENOENT)
+        return tarn__fail_errno(err, w->path, errno, "cannot stat");
+    if (named.st_ino != ours.st_ino || named.st_dev != ours.st_dev)
         return tarn__fail_at(err, TARN_ERR_STALE, w->path, TARN_NO_OFFSET,
                              "the file was replaced while it was opened; try again");
     return TARN_OK;
@@ -154,8 +157,8 @@ tarn_status tarn__gnz_begin_update(tarn_gnz_writer *w, tarn_error *err)
     return tarn__gnz_take_space(w, w->old_size, size, err);
 }
 
-/* Old and new header at one length, so that one can be told from the other sector by
- * sector. */
+/* Old and new header at one length, so that one can be told from the other byte by
+ * byte. */
 static tarn_status even_out(tarn_gnz_writer *w, tarn__buf *head, tarn_error *err)
 {
     size_t len = head->size > w->old_head.size ? head->size : w->old_head.size;
@@ -169,11 +172,12 @@ static tarn_status replace_head(tarn_gnz_writer *w, const tarn__buf *head,
                                 tarn_error *err)
 {
     if (fsync(w->fd) != 0) return tarn__fail_errno(err, w->path, errno, "cannot sync");
+    w->replacing = true;
     TARN_TRY(tarn__gnz_journal_write(w->path, w->old_head.data, head->data, head->size, 0,
                                      err));
     w->committed = true;
     TARN_TRY(tarn__gnz_put_head(w->path, w->fd, head->data, head->size, err));
-    tarn__gnz_journal_remove(w->path);
+    (void)tarn__gnz_journal_remove(w->path);
     return TARN_OK;
 }
 
@@ -188,11 +192,17 @@ tarn_status tarn__gnz_finish_update(tarn_gnz_writer *w, tarn_error *err)
     return status;
 }
 
+/* What cannot be taken back here is taken back, or finished, by whoever finds the
+ * journal: it must not speak of a new header when what that describes was cut off. */
+static void take_back(tarn_gnz_writer *w)
+{
+    if (w->replacing && !tarn__gnz_journal_remove(w->path)) return;
+    if (ftruncate(w->fd, (off_t)w->old_size) == 0)
+        (void)tarn__gnz_journal_remove(w->path);
+}
+
 void tarn__gnz_abandon_update(tarn_gnz_writer *w)
 {
-    /* What cannot be taken back here is taken back by whoever finds the journal. */
-    if (w->begun && !w->committed && w->fd >= 0 &&
-        ftruncate(w->fd, (off_t)w->old_size) == 0)
-        tarn__gnz_journal_remove(w->path);
+    if (w->begun && !w->committed && w->fd >= 0) take_back(w);
     if (w->fd >= 0) close(w->fd);
 }

@@ -251,7 +251,9 @@ tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *opt
     tarn_gnz_options read = TARN_GNZ_OPTIONS_INIT;
     check c = {.o = &o, .report = report, .path = path};
     read.io = TARN_IO_READ;
-    if (tarn__gnz_journal_exists(path)) {
+    bool journal;
+    TARN_TRY(tarn__gnz_journal_find(path, &journal, err));
+    if (journal) {
         if (o.repair)
             TARN_TRY(repair(&c, err));
         else

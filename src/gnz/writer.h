@@ -31,6 +31,7 @@ struct tarn_gnz_writer {
     bool updating, begun;
     bool has_sum;       /* the header notes its own checksum */
     bool committed;     /* the journal says that the new header counts */
+    bool replacing;     /* the journal may have the new header already */
     atomic_bool failed; /* values were lost: nothing may be published */
     tarn__names names;  /* an array's number is its name's */
     tarn__gnz_slot **slots;
@@ -90,8 +91,10 @@ void tarn__gnz_abandon_update(tarn_gnz_writer *writer);
 /* journal.c: the header that an update was about to write, beside the file. */
 
 /* Whether there is one. */
-bool tarn__gnz_journal_exists(const char *path);
-void tarn__gnz_journal_remove(const char *path);
+TARN_CHECKED tarn_status tarn__gnz_journal_find(const char *path, bool *out_there,
+                                                tarn_error *err);
+/* Whether there is none now. */
+bool tarn__gnz_journal_remove(const char *path);
 
 /* Both headers have the same length: zeros fill up the shorter one. A file that is longer
  * than cut is cut back to it, unless cut is 0. */

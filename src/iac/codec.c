@@ -9,6 +9,7 @@
 #include <brotli/encode.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -245,6 +246,8 @@ static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
     }
     ZSTD_freeDCtx(context);
     if (status != TARN_OK) return status;
+    if (ZSTD_isError(left) && ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
+        return tarn__fail_memory(err);
     return left == 0 && in.pos == in.size ? TARN_OK : damaged("Zstandard", err);
 }
 

@@ -20,6 +20,7 @@ typedef struct reading {
     const unsigned char *data;
     uint64_t size, at; /* at: of the current message */
     uint64_t budget;   /* bytes that may still be allocated */
+    bool over_budget;  /* and more was asked for */
     tarn__dicts dicts;
     struct ArrowIpcDecoder verifier;
     bool has_schema;
@@ -51,13 +52,17 @@ static tarn_status damaged(const batch *b, const char *what)
 
 static void *take(reading *r, uint64_t size)
 {
-    if (size > r->budget) return NULL;
+    if (size > r->budget) {
+        r->over_budget = true;
+        return NULL;
+    }
     r->budget -= size;
     return tarn__arena_take(&r->table->arena, (size_t)size);
 }
 
 static tarn_status no_room(const reading *r)
 {
+    if (!r->over_budget) return tarn__fail_memory(r->err);
     return tarn__fail_at(r->err, TARN_ERR_LIMIT, NULL, r->at,
                          "the table needs more memory than max_table_bytes allows");
 }

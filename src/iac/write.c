@@ -57,6 +57,7 @@ static tarn_status stream_failed(struct ArrowArrayStream *s, int code, const cha
                                  tarn_error *err)
 {
     const char *why = s->get_last_error ? s->get_last_error(s) : NULL;
+    if (code == ENOMEM) return tarn__fail_memory(err);
     return tarn__fail(err, TARN_ERR_USAGE, "the %s table cannot be read: %s", which,
                       why && why[0] ? why : strerror(code));
 }

@@ -92,6 +92,8 @@ static tarn_status encode(void *state, tarn__flow *flow, bool last, bool *out_en
     flow->out_size -= out.pos;
     *out_end = last && left == 0;
     if (!ZSTD_isError(left)) return TARN_OK;
+    if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
+        return tarn__fail_memory(err);
     return tarn__fail(err, TARN_ERR_IO, "zstd failed (%s)", ZSTD_getErrorName(left));
 }
 

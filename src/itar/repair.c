@@ -93,7 +93,9 @@ static tarn_status rewrite(const tarn__file *file, uint64_t keep, tarn_error *er
 static tarn_status check_unchanged(const tarn__file *file, tarn_error *err)
 {
     struct stat st;
-    if (fstat(file->fd, &st) == 0 && (uint64_t)st.st_size == file->size &&
+    if (fstat(file->fd, &st) != 0)
+        return tarn__fail_errno(err, file->path, errno, "cannot stat");
+    if ((uint64_t)st.st_size == file->size &&
         (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == file->mtime_ns)
         return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, file->path, TARN_NO_OFFSET,

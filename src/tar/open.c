@@ -80,23 +80,33 @@ static tarn_status open_source(tarn_tar *tar, const char *url, tarn_error *err)
 }
 
 /* What can be read as a stream but not by position: all files that are not regular, and
- * compressed ones. What cannot be looked at is left to whoever opens it. */
-static bool is_stream_file(const char *path)
+ * compressed ones. What is not there is left to whoever opens it. */
+static tarn_status look_at_file(const char *path, bool *out_stream, tarn_error *err)
 {
     struct stat st;
     tarn__file file;
-    const char *compression = NULL;
-    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return false;
-    if (!S_ISREG(st.st_mode)) return true;
-    if (tarn__file_open(&file, path, NULL) != TARN_OK) return false;
-    if (find_compression(&file, &compression, NULL) != TARN_OK) compression = NULL;
+    const char *compression;
+    *out_stream = false;
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return TARN_OK;
+    *out_stream = !S_ISREG(st.st_mode);
+    if (*out_stream) return TARN_OK;
+    TARN_TRY(tarn__file_open(&file, path, err));
+    tarn_status status = find_compression(&file, &compression, err);
     tarn__file_close(&file);
-    return compression && strcmp(compression, "lz4") != 0;
+    if (status == TARN_OK) *out_stream = compression && strcmp(compression, "lz4") != 0;
+    return status;
+}
+
+static tarn_status is_stream(const char *path, bool *out, tarn_error *err)
+{
+    *out = strcmp(path, "-") == 0 || tarn__url_scheme(path) > 0;
+    return *out ? TARN_OK : look_at_file(path, out, err);
 }
 
 bool tarn_tar_is_stream(const char *path)
 {
-    return strcmp(path, "-") == 0 || tarn__url_scheme(path) > 0 || is_stream_file(path);
+    bool stream;
+    return is_stream(path, &stream, NULL) == TARN_OK && stream;
 }
 
 tarn_status tarn__tar_open_url(tarn_tar *tar, const char *url,
@@ -104,9 +114,10 @@ tarn_status tarn__tar_open_url(tarn_tar *tar, const char *url,
                                tarn_error *err)
 {
     bool called = options->source && options->source->calls;
-    if (!called && !tarn_tar_is_stream(url))
-        return tarn__tar_open(tar, url, options, use, err);
+    bool stream = called;
     begin(tar, options);
+    if (!called) TARN_TRY(is_stream(url, &stream, err));
+    if (!stream) return tarn__tar_open(tar, url, options, use, err);
     tarn_status status = open_source(tar, url, err);
     if (status != TARN_OK) tarn__tar_close(tar);
     return status;

@@ -1,12 +1,31 @@
-/* How often and how much memory was asked for, by the library and the libraries under it:
- * malloc and its relatives are this program's own. A sanitizer has them already, and
- * calls back. Include it in the one file of a test program. */
+/* The allocator, seen from a test: how often and how much memory was asked for, by the
+ * library and the libraries under it, how much is held, and a chosen request that fails.
+ * malloc and its relatives are this program's own; under AddressSanitizer they stand in
+ * front of its. ThreadSanitizer's cannot be replaced: there requests are only counted.
+ * Include it in the one file of a test program. */
 #ifndef TARN_TESTS_COUNTING_H
 #define TARN_TESTS_COUNTING_H
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define COUNTING_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define COUNTING_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define COUNTING_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define COUNTING_TSAN 1
+#endif
 
 typedef struct counted {
     size_t calls, bytes;
@@ -14,30 +33,15 @@ typedef struct counted {
 
 static atomic_size_t counted_calls, counted_bytes;
 
-static void count_one(size_t size)
-{
-    atomic_fetch_add(&counted_calls, 1);
-    atomic_fetch_add(&counted_bytes, size);
-}
-
 /* What was asked for since the last call. */
-static counted count_memory(void)
+__attribute__((unused)) static counted count_memory(void)
 {
     counted out = {atomic_exchange(&counted_calls, 0),
                    atomic_exchange(&counted_bytes, 0)};
     return out;
 }
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define COUNTING_HOOKS 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTING_HOOKS 1
-#endif
-
-#ifdef COUNTING_HOOKS
+#ifdef COUNTING_TSAN
 
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *,
                                                                 size_t),
@@ -46,7 +50,8 @@ int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile v
 static void on_malloc(const volatile void *p, size_t size)
 {
     (void)p;
-    count_one(size);
+    atomic_fetch_add(&counted_calls, 1);
+    atomic_fetch_add(&counted_bytes, size);
 }
 
 static void on_free(const volatile void *p)
@@ -61,48 +66,129 @@ static void count_begin(void)
 
 #else
 
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
+#ifdef COUNTING_ASAN
+#define BENEATH(name) __interceptor_##name
+#else
+#define BENEATH(name) __libc_##name
+#endif
+
+void *BENEATH(malloc)(size_t size);
+void *BENEATH(calloc)(size_t count, size_t size);
+void *BENEATH(realloc)(void *p, size_t size);
+void *BENEATH(memalign)(size_t alignment, size_t size);
+void BENEATH(free)(void *p);
+
+static atomic_size_t held_bytes; /* by all of the program; not under a sanitizer */
+static atomic_long fails_at; /* how many requests go well before one fails; < 0: all */
+static atomic_bool fails_on; /* and all behind it */
+static atomic_size_t failures;
+
+/* The request behind the next n fails, and with forever all behind that. */
+__attribute__((unused)) static void memory_fails_at(long n, bool forever)
+{
+    atomic_store(&failures, 0);
+    atomic_store(&fails_on, forever);
+    atomic_store(&fails_at, n + 1);
+}
+
+/* From now on there is memory; how many requests failed. */
+__attribute__((unused)) static size_t memory_is_back(void)
+{
+    atomic_store(&fails_at, 0);
+    return atomic_exchange(&failures, 0);
+}
+
+static bool refused(size_t size)
+{
+    atomic_fetch_add(&counted_calls, 1);
+    atomic_fetch_add(&counted_bytes, size);
+    long left = atomic_load(&fails_at);
+    if (left == 0) return false;
+    left = atomic_fetch_sub(&fails_at, 1);
+    if (left > 1 || left == 0) return false;
+    if (left < 1 && !atomic_load(&fails_on)) return false;
+    /* Behind the one that failed the number must not come back to 0. */
+    if (left == 1) atomic_store(&fails_at, -1);
+    atomic_fetch_add(&failures, 1);
+    errno = ENOMEM;
+    return true;
+}
+
+static void release(void *p)
+{
+#ifndef COUNTING_ASAN
+    if (p) atomic_fetch_sub(&held_bytes, malloc_usable_size(p));
+#else
+    (void)p;
+#endif
+}
+
+static void *held(void *p)
+{
+#ifndef COUNTING_ASAN
+    if (p) atomic_fetch_add(&held_bytes, malloc_usable_size(p));
+#endif
+    return p;
+}
 
 void *malloc(size_t size)
 {
-    count_one(size);
-    return __libc_malloc(size);
+    return refused(size) ? NULL : held(BENEATH(malloc)(size));
 }
 
 void *calloc(size_t count, size_t size)
 {
-    count_one(count * size);
-    return __libc_calloc(count, size);
+    return refused(count * size) ? NULL : held(BENEATH(calloc)(count, size));
 }
 
 void *realloc(void *p, size_t size)
 {
-    count_one(size);
-    return __libc_realloc(p, size);
+    if (refused(size)) return NULL;
+    release(p);
+    return held(BENEATH(realloc)(p, size));
+}
+
+void *memalign(size_t alignment, size_t size)
+{
+    return refused(size) ? NULL : held(BENEATH(memalign)(alignment, size));
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
-    count_one(size);
-    return __libc_memalign(alignment, size);
-}
-
-void *memalign(size_t alignment, size_t size);
-void *memalign(size_t alignment, size_t size)
-{
-    count_one(size);
-    return __libc_memalign(alignment, size);
+    return memalign(alignment, size);
 }
 
 int posix_memalign(void **out, size_t alignment, size_t size)
 {
-    count_one(size);
-    *out = __libc_memalign(alignment, size);
-    return *out ? 0 : ENOMEM;
+    void *p = memalign(alignment, size);
+    if (!p) return ENOMEM;
+    *out = p;
+    return 0;
 }
+
+#ifndef COUNTING_ASAN
+void free(void *p)
+{
+    release(p);
+    BENEATH(free)(p);
+}
+#else
+/* The sanitizer's own would go past malloc. */
+char *strndup(const char *text, size_t most)
+{
+    size_t len = strnlen(text, most);
+    char *copy = malloc(len + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    return copy;
+}
+
+char *strdup(const char *text)
+{
+    return strndup(text, SIZE_MAX);
+}
+#endif
 
 static void count_begin(void) {}
 

@@ -1,71 +1,10 @@
 /* What a loader takes from the heap once it is warm: nothing for a sample, a little for
- * an epoch. The allocator is counted here, so sanitizers, which bring their own, cannot
- * run this. */
+ * an epoch. */
 #include "support.h"
 
-#include <stdatomic.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OWN_ALLOCATOR 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define OWN_ALLOCATOR 1
-#endif
+#include "counting.h"
 
 static tarn_error err;
-static atomic_ullong calls, live;
-
-#ifndef OWN_ALLOCATOR
-#include <malloc.h>
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-void __libc_free(void *p);
-
-static void *count(void *p)
-{
-    atomic_fetch_add(&calls, 1);
-    if (p) atomic_fetch_add(&live, malloc_usable_size(p));
-    return p;
-}
-
-void *malloc(size_t size)
-{
-    return count(__libc_malloc(size));
-}
-
-void *calloc(size_t n, size_t size)
-{
-    return count(__libc_calloc(n, size));
-}
-
-void *realloc(void *p, size_t size)
-{
-    if (p) atomic_fetch_sub(&live, malloc_usable_size(p));
-    return count(__libc_realloc(p, size));
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-    return count(__libc_memalign(align, size));
-}
-
-int posix_memalign(void **out, size_t align, size_t size)
-{
-    *out = count(__libc_memalign(align, size));
-    return *out ? 0 : 12;
-}
-
-void free(void *p)
-{
-    if (p) atomic_fetch_sub(&live, malloc_usable_size(p));
-    __libc_free(p);
-}
-#endif
 
 enum { SAMPLES = 400, BATCH = 32, EPOCHS = 10, PER_EPOCH = 16, ROOM = 1 << 20 };
 
@@ -117,32 +56,37 @@ static void run_epoch(tarn_loader *l)
     assert_int_equal(seen, SAMPLES);
 }
 
-static void check_flat(tarn_dataset *d, const tarn_loader_options *o,
-                       unsigned long long most)
+static size_t held_now(void)
+{
+#ifdef COUNTING_TSAN
+    return 0;
+#else
+    return atomic_load(&held_bytes);
+#endif
+}
+
+static void check_flat(tarn_dataset *d, const tarn_loader_options *o, size_t most)
 {
     tarn_loader *l;
     OK(tarn_loader_open(d, o, &l, &err));
     for (int i = 0; i < EPOCHS; i++)
         run_epoch(l);
-    unsigned long long before = atomic_load(&calls), held = atomic_load(&live);
+    count_memory();
+    size_t before = held_now();
     for (int i = 0; i < EPOCHS; i++)
         run_epoch(l);
-    unsigned long long more = atomic_load(&calls) - before;
+    size_t more = count_memory().calls;
     if (more > EPOCHS * most)
-        fail_msg("%llu allocations in %d epochs of %d samples", more, EPOCHS, SAMPLES);
-    unsigned long long now = atomic_load(&live);
+        fail_msg("%zu allocations in %d epochs of %d samples", more, EPOCHS, SAMPLES);
+    size_t now = held_now();
     /* What threads are in the middle of, and a window more. */
-    if (now > held + ROOM) fail_msg("%llu bytes more than before", now - held);
+    if (now > before + ROOM) fail_msg("%zu bytes more than before", now - before);
     tarn_loader_close(l);
 }
 
 static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
 {
     (void)state;
-#ifdef OWN_ALLOCATOR
-    print_message("a sanitizer has an allocator of its own\n");
-    skip();
-#endif
     tarn_dataset *d;
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     tarn_load_field fields[] = {{"cls", TARN_LOAD_AUTO, NULL},
@@ -166,10 +110,6 @@ static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
 static void images_cost_what_libjpeg_takes(void **state)
 {
     (void)state;
-#ifdef OWN_ALLOCATOR
-    print_message("a sanitizer has an allocator of its own\n");
-    skip();
-#endif
     tarn_dataset *d;
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
@@ -191,5 +131,6 @@ int main(void)
         cmocka_unit_test(a_warm_loader_allocates_nothing_for_a_sample),
         cmocka_unit_test(images_cost_what_libjpeg_takes),
     };
+    count_begin();
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
