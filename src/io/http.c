@@ -1,11 +1,13 @@
 /* The HTTP client. */
 #include "io/http.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -142,7 +144,53 @@ static size_t on_header(char *line, size_t one, size_t len, void *context)
     tarn__http *http = context;
     http->moved++;
     tarn__http_head_line(&http->head, line, len);
+    if (http->head.status >= 300 && http->head.status < 400) http->redirected = true;
     return len;
+}
+
+/* --- Addresses -------------------------------------------------------------------- */
+
+/* What nobody outside may lead us to: this machine, and the network's own services. */
+typedef enum reach { ANYWHERE, THIS_MACHINE, LINK_LOCAL } reach;
+
+static reach reach_of_v4(const unsigned char *a)
+{
+    if (a[0] == 127 || a[0] == 0) return THIS_MACHINE;
+    return a[0] == 169 && a[1] == 254 ? LINK_LOCAL : ANYWHERE;
+}
+
+static reach reach_of(const struct sockaddr *address)
+{
+    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+    static const unsigned char local[16] = {[15] = 1}, none[16];
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, address, sizeof v4);
+        return reach_of_v4((const unsigned char *)&v4.sin_addr);
+    }
+    if (address->sa_family != AF_INET6) return ANYWHERE;
+    struct sockaddr_in6 v6;
+    memcpy(&v6, address, sizeof v6);
+    const unsigned char *a = v6.sin6_addr.s6_addr;
+    if (memcmp(a, mapped, 12) == 0) return reach_of_v4(a + 12);
+    if (memcmp(a, local, 16) == 0 || memcmp(a, none, 16) == 0) return THIS_MACHINE;
+    return a[0] == 0xfe && (a[1] & 0xc0) == 0x80 ? LINK_LOCAL : ANYWHERE;
+}
+
+/* A caller may ask for any address; a server that redirects may not send us to this
+ * machine from elsewhere, nor to link-local ones, where clouds keep credentials. */
+static curl_socket_t on_socket(void *context, curlsocktype purpose,
+                               struct curl_sockaddr *address)
+{
+    tarn__http *http = context;
+    reach to = reach_of(&address->addr);
+    if (http->redirected &&
+        (to == LINK_LOCAL || (to == THIS_MACHINE && !http->began_inside))) {
+        http->kept_out = true;
+        return CURL_SOCKET_BAD;
+    }
+    if (!http->redirected) http->began_inside = to == THIS_MACHINE;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 /* --- Requests --------------------------------------------------------------------- */
@@ -210,15 +258,25 @@ static void set_authorities(tarn__http *http)
     http->curl->easy_setopt(http->easy, CURLOPT_SSL_VERIFYHOST, 2L);
 }
 
+/* What was asked for over TLS is not fetched without it. */
+static bool is_secure(const char *url)
+{
+    return strncasecmp(url, "https:", 6) == 0;
+}
+
 static void set_common(tarn__http *http, const char *url)
 {
     CURL *easy = http->easy;
+    http->redirected = http->kept_out = false;
     http->curl->easy_reset(easy);
     http->curl->easy_setopt(easy, CURLOPT_URL, url);
     http->curl->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     http->curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     http->curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    http->curl->easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    http->curl->easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR,
+                            is_secure(url) ? "https" : "http,https");
+    http->curl->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    http->curl->easy_setopt(easy, CURLOPT_OPENSOCKETDATA, http);
     http->curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, http->config.follow ? 1L : 0L);
     http->curl->easy_setopt(easy, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
     set_authorities(http);
@@ -336,6 +394,7 @@ void tarn__http_pump(tarn__http *http)
 
 bool tarn__http_may_retry(const tarn__http *http)
 {
+    if (http->kept_out) return false;
     switch (http->result) {
     case CURLE_OK:
     case CURLE_WRITE_ERROR: /* our own doing: the answer was refused */
@@ -381,6 +440,10 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
         return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
                              "nothing has come for %u s (stall_seconds)",
                              http->config.stall_seconds);
+    if (http->kept_out)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
+                             "the server redirects to an address of this machine or of "
+                             "the local link, and that is not followed");
     switch (http->result) {
     case CURLE_OUT_OF_MEMORY:
         return tarn__fail_memory(err);
@@ -390,7 +453,7 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
     case CURLE_UNSUPPORTED_PROTOCOL:
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "the server redirects to something that is neither http nor "
-                             "https, and that is not followed");
+                             "https, or away from https, and that is not followed");
     case CURLE_TOO_MANY_REDIRECTS:
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "more than %d redirects", MAX_REDIRECTS);

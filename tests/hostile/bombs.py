@@ -70,12 +70,13 @@ def array_files():
     yield "dims.gnz", gnz({"version": 1, "arrays": {"a": many}}, rest=bytes(4096))
 
 
-def packs():
-    def iac(header, rest=b"", version=2):
-        text = json.dumps(header).encode()
-        front = b"IATROC\0" + bytes([version]) + struct.pack("<I", len(text))
-        return (front + struct.pack("<I", version) + text).ljust(65536, b"\0") + rest
+def iac(header, rest=b"", version=2):
+    text = json.dumps(header).encode()
+    front = b"IATROC\0" + bytes([version]) + struct.pack("<I", len(text))
+    return (front + struct.pack("<I", version) + text).ljust(65536, b"\0") + rest
 
+
+def packs():
     base = {"version": 2, "slide_table_offset": 65536, "slide_table_length": 8,
             "index_table_offset": 65544, "index_table_length": 8, "data_offset": 65552,
             "data_length": 0, "num_slides": 0, "num_records": 0}
@@ -83,6 +84,34 @@ def packs():
     yield "lengths.iac", iac({**base, "index_table_length": 2**63 - 1})
     yield "message.iac", iac(base, b"\xff\xff\xff\xff\xff\xff\xff\x7f" * 2)
     yield "zeros.iac", iac(base, bytes(900_000))
+
+
+def tables():
+    """Packs whose index is a column of zeros."""
+    import io
+
+    import pyarrow as pa
+
+    def stream(columns, compression):
+        out = io.BytesIO()
+        table = pa.table(columns)
+        options = pa.ipc.IpcWriteOptions(compression=compression)
+        with pa.ipc.new_stream(out, table.schema, options=options) as writer:
+            writer.write_table(table)
+        return out.getvalue()
+
+    rows = 90_000
+    for compression, width in (("zstd", 1600), ("lz4", 1600), ("zstd", 180)):
+        zeros = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), rows,
+                                                     [None, pa.py_buffer(bytes(rows * width))])
+        index = stream({"offset": pa.array([0] * rows, pa.uint64()), "x": zeros,
+                        "length": pa.array([0] * rows, pa.uint32())}, compression)
+        slides = stream({"slide_id": ["a"]}, compression)
+        header = {"version": 2, "slide_table_offset": 65536, "slide_table_length": len(slides),
+                  "index_table_offset": 65536 + len(slides), "index_table_length": len(index),
+                  "data_offset": 65536 + len(slides) + len(index), "data_length": 100_000,
+                  "num_slides": 1, "num_records": rows}
+        yield f"{compression}-{width}.iac", iac(header, slides + index + bytes(100_000))
 
 
 def streams():
@@ -94,6 +123,13 @@ def streams():
         first, more = compress(part + bytes(1024)), compress(zeros)
         yield f"small.tar.{name}", first
         yield f"bomb.tar.{name}", compress(part) + more * min((MOST - len(first)) // len(more), 200)
+    # As much as the limit of expansion lets through, in a window as large as is taken.
+    noise = tar_header(b"a.bin", 400_000_000) + bytes(
+        (i * i >> 5 ^ i * 7919 >> 3) & 255 for i in range(500_000))
+    for name, command in (("zst", ["zstd", "-q", "--long=27", "-c"]),
+                          ("xz", ["xz", "-0", "--lzma2=preset=0,dict=64MiB", "-c"])):
+        yield f"window.tar.{name}", subprocess.run(command, input=noise + bytes(400_000_000),
+                                                   capture_output=True, check=True).stdout
 
 
 def gzip(data):

@@ -7,6 +7,7 @@ read and redirects to where nobody should follow; each fault has its path.
 import gzip
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -222,6 +223,44 @@ def do_to_gopher(x):
     x.send(302, Location="gopher://127.0.0.1:1/x")
 
 
+def do_to_metadata(x):
+    """Where clouds keep credentials."""
+    x.send(302, Location="http://169.254.169.254/latest/meta-data/")
+
+
+def do_to_metadata_v6(x):
+    x.send(302, Location="http://[fe80::1%25lo]:80/")
+
+
+def do_reset(x):
+    """Ends in the middle with a reset in place of an end."""
+    x.send_part(DATA, limit=100_000)
+    if x.count <= 2:
+        x.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        time.sleep(0.05)
+
+
+def do_gzip_body(x):
+    """Compressed, though nobody asked for that."""
+    expect("accept-encoding" not in x.headers or x.headers["accept-encoding"] == "identity",
+           x.headers)
+    x.send(200, gzip.compress(DATA), Content_Encoding="gzip", ETag='"v1"')
+
+
+def do_endless(x):
+    x.send(200, b"", Content_Length=None)
+    while True:
+        x.connection.sendall(bytes(100_000))
+
+
+def do_slow(x):
+    """A little at a time, never long enough apart to count as stalled."""
+    x.send(200, b"", Content_Length=40)
+    for _ in range(20):
+        x.connection.sendall(b"ab")
+        time.sleep(0.1)
+
+
 def do_loop(x):
     x.send(302, Location="/loop")
 
@@ -342,6 +381,11 @@ def nginx_checks(n):
         bad(read(url), "io:", "certificate")
         good(read(url, env={"CURL_CA_BUNDLE": str(n.root / "cert.pem")}), b"small")
         good(read(url, env={"SSL_CERT_FILE": str(n.root / "cert.pem")}), b"small")
+        bad(read(f"https://localhost:{n.tls_port}/plain/small.txt",
+                 env={"CURL_CA_BUNDLE": str(n.root / "cert.pem")}), "unsupported",
+            "away from https")
+        bad(read(f"https://localhost:{n.old_port}/small.txt",
+                 env={"CURL_CA_BUNDLE": str(n.root / "old.pem")}), "io:", "expired")
         bad(read(f"https://127.0.0.1:{n.tls_port}/small.txt",
                  env={"CURL_CA_BUNDLE": str(n.root / "cert.pem")}), "io:", "127.0.0.1")
 
@@ -357,6 +401,7 @@ def resume_checks(f):
         conditions = {h.get("if-range") for m, p, h in f.requests if p == "/cut" and "range" in h}
         expect(conditions == {'"v1"'}, conditions)
         good(read(f.url + "/cut-dated"), DATA)
+        good(read(f.url + "/reset"), DATA)
 
     def gives_up():
         """attempts are bounded, and the failure says where"""
@@ -414,6 +459,21 @@ def safety_checks(f):
         for path in ("/to-file", "/to-ftp", "/to-gopher"):
             bad(read(f.url + path), "unsupported", "neither http nor https")
         bad(read(f.url + "/loop"), "unsupported", "more than 10 redirects")
+        for path in ("/to-metadata", "/to-metadata-v6"):
+            began = time.time()
+            bad(read(f.url + path), "unsupported", "local link")
+            expect(time.time() - began < 3 or SANITIZED, "it was tried")
+
+    def endless():
+        """a body without an end stops at the limit, and a slow one comes whole"""
+        bad(read(f.url + "/endless", "max_size=1000000"), "limit")
+        code, peak = peak_memory("read", "max_size=300000000", f.url + "/endless")
+        expect(code == 1 and (SANITIZED or peak < 32), code, peak)
+        good(read(f.url + "/slow"), b"ab" * 20)
+
+    def encoded():
+        """a body that is compressed unasked gives its bytes"""
+        good(read(f.url + "/gzip-body"), DATA)
 
     def secrets():
         """no password or signature is shown or sent elsewhere"""
@@ -457,7 +517,7 @@ def safety_checks(f):
         bad(write(f.url + "/put-taken", b"data"), "exists", "status 412")
         good(write(f.url + "/put-taken", b"data", "overwrite=1"))
 
-    return [redirects, secrets, refused, memory, bombs, puts]
+    return [redirects, endless, encoded, secrets, refused, memory, bombs, puts]
 
 
 def main():

@@ -1,4 +1,5 @@
 """What the tests of URLs share: running urlcat, TAP, free ports, nginx."""
+import datetime
 import os
 import pathlib
 import random
@@ -8,6 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 URLCAT = str(pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).resolve() /
@@ -137,7 +142,12 @@ http {{
     root {root}/www;
     location / {{ dav_methods PUT DELETE; create_full_put_path on; }}
     location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+    location /plain/ {{ rewrite ^/plain/(.*)$ http://localhost:{port}/$1 redirect; }}
     location /other/ {{ return 307 http://127.0.0.1:{port}/once$uri; }}
+  }}
+  server {{
+    listen 127.0.0.1:{old_port} ssl; root {root}/www;
+    ssl_certificate {root}/old.pem; ssl_certificate_key {root}/old.key;
   }}
 }}
 """
@@ -152,14 +162,12 @@ class Nginx:
         self.www.mkdir()
         os.chmod(self.root, 0o777)
         os.chmod(self.www, 0o777)
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
-                        str(self.root / "key.pem"), "-out", str(self.root / "cert.pem")],
-                       check=True, stderr=subprocess.DEVNULL)
-        self.port, self.tls_port = free_port(), free_port()
+        self.make_certificate("cert.pem", "key.pem", "-days", "2")
+        self.make_expired("old.pem", "old.key")
+        self.port, self.tls_port, self.old_port = free_port(), free_port(), free_port()
         conf = self.root / "nginx.conf"
-        conf.write_text(NGINX.format(root=self.root, port=self.port, tls_port=self.tls_port))
+        conf.write_text(NGINX.format(root=self.root, port=self.port, tls_port=self.tls_port,
+                                     old_port=self.old_port))
         program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         self.child = subprocess.Popen([program, "-c", str(conf), "-p", str(self.root), "-e",
                                        str(self.root / "error.log")],
@@ -167,6 +175,30 @@ class Nginx:
         wait_for_port(self.port, self.child)
         self.url = f"http://127.0.0.1:{self.port}"
         return self
+
+    def make_certificate(self, name, key, *validity):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", *validity, "-subj",
+                        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
+                        str(self.root / key), "-out", str(self.root / name)],
+                       check=True, stderr=subprocess.DEVNULL)
+
+    def make_expired(self, name, key):
+        """A certificate that was good until yesterday; openssl's own tool makes none."""
+        private = ec.generate_private_key(ec.SECP256R1())
+        who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+        now = datetime.datetime.now(datetime.timezone.utc)
+        made = (x509.CertificateBuilder().subject_name(who).issuer_name(who)
+                .public_key(private.public_key()).serial_number(x509.random_serial_number())
+                .not_valid_before(now - datetime.timedelta(days=9))
+                .not_valid_after(now - datetime.timedelta(days=1))
+                .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
+                .add_extension(x509.BasicConstraints(True, None), True)
+                .sign(private, hashes.SHA256()))
+        (self.root / name).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        (self.root / key).write_bytes(private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption()))
 
     def __exit__(self, *_):
         self.child.terminate()
