@@ -18,3 +18,8 @@ s/^      ArrowBasicArrayStreamRelease(array_stream);/      ArrowSchemaMove(\&pri
 # Children are counted only when all of them are there, so the others are never released.
 /^  memset(array->children, 0, n_children \* sizeof/a\
   array->n_children = n_children;
+
+# A buffer that cannot grow is forgotten by its owner (ArrowBufferReserve).
+s/^  return (uint8_t\*)ArrowRealloc(ptr, new_size);/  uint8_t* grown = (uint8_t*)ArrowRealloc(ptr, new_size);\
+  if (grown == NULL \&\& new_size > 0) ArrowFree(ptr);\
+  return grown;/

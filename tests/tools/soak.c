@@ -87,6 +87,12 @@ static void look(double minutes)
 {
     if (n_spots == SPOTS) return;
     spots[n_spots++] = (spot){minutes, memory_of_process(), descriptors_of_process()};
+    static double told;
+    if (minutes < told) return;
+    printf("soak: minute %.0f: memory %.2f MiB, %llu samples\n", minutes,
+           spots[n_spots - 1].memory, (unsigned long long)samples);
+    fflush(stdout);
+    told = minutes + 1;
 }
 
 /* MiB a minute by least squares, over the second half: the first is for warming up. */
