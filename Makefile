@@ -5,11 +5,14 @@
 #   make test     all tests: plain and with sanitizers
 #   make bench    the benchmarks (makes several GB of data under bench/data)
 #   make fuzz     every fuzz target for FUZZ_SECONDS each (default 60)
+#   make faults   failing memory, system calls, kills, power, threads, processes: in full
+#   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
 #   make format   clang-format over all sources
 #   make install  into PREFIX (default /usr/local)
 #   make clean
 
 FUZZ_SECONDS ?= 60
+SOAK_MINUTES ?= 30
 PREFIX ?= /usr/local
 MESON = meson
 
@@ -43,6 +46,12 @@ bench: setup-bench all
 fuzz: setup-test
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
+faults: setup-test
+	@scripts/test.sh faults
+
+soak: setup-test
+	@scripts/soak.sh $(SOAK_MINUTES)
+
 format: setup-test
 	@scripts/format.sh
 
@@ -53,4 +62,4 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo test valgrind bench fuzz format install clean
+.PHONY: all setup-build setup-test setup-bench demo test valgrind bench fuzz faults soak format install clean

@@ -210,7 +210,8 @@ def main():
             began = time.monotonic()
             try:
                 more = test(data)
-                print(f"ok {number} - {COUNT} {title}{', ' + more if more else ''} "
+                figure = f"{COUNT} {title}{', ' + more if more else ''}"
+                print(f"ok {number} - {figure}\n# figure: {figure} "
                       f"({time.monotonic() - began:.1f} s)", flush=True)
             except (AssertionError, subprocess.TimeoutExpired) as problem:
                 failed += 1

@@ -95,11 +95,13 @@ static void look(double minutes)
     told = minutes + 1;
 }
 
-/* MiB a minute by least squares, over the second half: the first is for warming up. */
+/* MiB a minute by least squares, over the second half and not before the second minute:
+ * what is before that is warming up. */
 static double slope(void)
 {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
     for (size_t i = n_spots / 2; i < n_spots; i++) {
+        if (spots[i].minutes < 1) continue;
         n++;
         x += spots[i].minutes;
         y += spots[i].memory;

@@ -173,7 +173,8 @@ static void run_threads(tarn_io io)
     for (int i = 0; i < THREADS; i++)
         pthread_join(workers[i].thread, NULL);
     mixed_close(&data);
-    print_message("# %llu samples\n", (unsigned long long)atomic_load(&samples_read));
+    print_message("# figure: %llu samples by %d threads\n",
+                  (unsigned long long)atomic_load(&samples_read), THREADS);
     assert_int_equal(atomic_load(&problems), 0);
 }
 
@@ -224,7 +225,8 @@ static void many_threads_in_one_loader(void **state)
         tarn_batch_release(batch);
     }
     assert_true(epochs > 0);
-    print_message("# %llu samples\n", (unsigned long long)seen);
+    print_message("# figure: %llu samples by a loader with %d threads\n",
+                  (unsigned long long)seen, THREADS);
     tarn_loader_close(loader);
     mixed_close(&data);
 }
