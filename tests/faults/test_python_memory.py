@@ -81,7 +81,7 @@ class Interpreter:
         return None  # nobody knows
 
     def may_be(self, error):
-        return isinstance(error, (MemoryError, ImportError))
+        return isinstance(error, (MemoryError, ImportError, TypeError))
 
 
 def failed_at(source, call, number, forever):

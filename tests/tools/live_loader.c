@@ -95,7 +95,8 @@ static int fork_often(const char *folder, unsigned count)
 
 static int exit_alive(const char *folder, unsigned seed)
 {
-    tarn_loader *loader = start(folder, 1 + seed % 8);
+    static tarn_loader *loader; /* not lost, only not closed */
+    loader = start(folder, 1 + seed % 8);
     alarm(WATCHDOG);
     if (take(loader, seed % 7)) return 1;
     usleep(seed * 131 % 3000);
