@@ -10,10 +10,13 @@
 #   make hostile  files, names and servers that mean harm: what they cost, and what they get
 #   make coverage lines and branches that the tests reach
 #   make lint     clang-tidy and cppcheck
+#   make faults   failing memory, system calls, kills, power, threads, processes: in full
+#   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
 #   make format   clang-format over all sources
 #   make install  into PREFIX (default /usr/local)
 #   make clean
 
+SOAK_MINUTES ?= 30
 PREFIX ?= /usr/local
 MESON = meson
 
@@ -65,6 +68,12 @@ coverage: setup-test
 lint: setup-test
 	@scripts/lint.sh
 
+faults: setup-test
+	@scripts/test.sh faults
+
+soak: setup-test
+	@scripts/soak.sh $(SOAK_MINUTES)
+
 format: setup-test
 	@scripts/format.sh
 
@@ -76,4 +85,4 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all setup-build setup-test setup-bench demo test valgrind bench fuzz damage disagree \
-    hostile coverage lint format install clean
+    hostile faults soak coverage lint format install clean

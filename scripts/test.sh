@@ -8,6 +8,7 @@
 #   hostile   the suite of that name alone, plain
 #   build     builds plain and runs nothing
 #   valgrind  unit tests under memcheck
+#   faults    memory, system calls, kills, power, threads and processes in full (an hour)
 #   install   installs into a scratch folder and builds against that with pkg-config; builds a
 #             wheel, installs it into an empty environment and uses it there
 set -eu
@@ -26,23 +27,35 @@ configure() {
     rm -f "$log.build"
 }
 
+configure_plain() {
+    configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+}
+
+configure_asan() {
+    CC=clang-14 configure build-asan --werror --buildtype=debug -Doptimization=1 \
+        -Db_sanitize=address,undefined -Db_lundef=false -Dtests=true
+}
+
+configure_tsan() {
+    CC=clang-14 configure build-tsan --werror --buildtype=debug -Doptimization=1 \
+        -Db_sanitize=thread -Db_lundef=false -Dtests=true
+}
+
 for flavour in "$@"; do
     echo "--- $flavour"
     case $flavour in
     format)
         tests/run.py --log "$log" --name format -- scripts/format.sh --check ;;
     plain)
-        configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+        configure_plain
         tests/run.py --log "$log" --build build-plain ;;
     asan)
-        CC=clang-14 configure build-asan --werror --buildtype=debug -Doptimization=1 \
-            -Db_sanitize=address,undefined -Db_lundef=false -Dtests=true
+        configure_asan
         ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
             UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
             tests/run.py --log "$log" --build build-asan ;;
     tsan)
-        CC=clang-14 configure build-tsan --werror --buildtype=debug -Doptimization=1 \
-            -Db_sanitize=thread -Db_lundef=false -Dtests=true
+        configure_tsan
         TSAN_OPTIONS=halt_on_error=1 tests/run.py --log "$log" --build build-tsan \
             --only unit ;;
     fuzz)
@@ -54,9 +67,19 @@ for flavour in "$@"; do
         configure build-plain --werror --buildtype=debugoptimized -Dtests=true
         exit 0 ;;
     valgrind)
-        configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+        configure_plain
         tests/run.py --log "$log" --build build-plain --only unit --wrap \
             "valgrind -q --error-exitcode=9 --leak-check=full" ;;
+    faults)
+        configure_plain
+        configure_asan
+        configure_tsan
+        export TARN_FULL=1
+        tests/run.py --log "$log" --build build-plain --only unit --match oom
+        tests/run.py --log "$log" --build build-asan --only unit --match oom
+        TSAN_OPTIONS=halt_on_error=1 tests/run.py --log "$log" --build build-tsan \
+            --only unit --match threads
+        tests/run.py --log "$log" --build build-plain --only faults ;;
     install)
         tests/run.py --log "$log" --name install -- tests/install.sh
         tests/run.py --log "$log" --name wheel -- tests/wheel.sh ;;

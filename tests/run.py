@@ -6,6 +6,7 @@ to a log, so that several runs (flavours) end in one total.
 
   run.py --log FILE --build DIR [--only unit|fuzz|cli|interop|faults|hostile|docs|python]
          [--wrap CMD]
+         [--match TEXT]                           only suites with TEXT in their names
   run.py --log FILE --name NAME -- COMMAND...     one test: passes if COMMAND exits 0
   run.py --log FILE --suite NAME -- COMMAND...    a suite: COMMAND prints TAP lines
   run.py --log FILE --total                       prints "N passed, N failed, N skipped"
@@ -58,6 +59,9 @@ def run_suite(log, name, command, env):
         record(log, "failed", f"{name}: ran no test")
     print(f"  {name}: {passed} passed, {failed} failed, {skipped} skipped "
           f"({time.time() - began:.1f} s)")
+    for line in done.stdout.splitlines():
+        if line.startswith("# figure: "):
+            print(f"    {line[10:]}")
     if failed:
         told = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
         print("\n".join(told)[-20000:])
@@ -113,6 +117,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--only")
     parser.add_argument("--wrap")
+    parser.add_argument("--match", default="")
     parser.add_argument("--name")
     parser.add_argument("--suite")
     parser.add_argument("--total", action="store_true")
@@ -135,6 +140,8 @@ def main():
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", TARN=str(build / "tarn"),
                TARN_BUILD=str(build), TARN_DATA=str(ROOT / "tests/data"))
     for name, command in suites(build, args.only, args.wrap):
+        if args.match not in name:
+            continue
         run_suite(args.log, name, command, env)
     return 0
 

@@ -152,7 +152,7 @@ def main():
             for problem in problems[:400 if FULL else 12]:
                 print("# " + problem.replace("\n", "\n# "))
     shutil.rmtree(scratch)
-    print(f"# {places} trials in {len(chosen)} scenarios")
+    print(f"# figure: {places} calls refused, short or killed in {len(chosen)} scenarios")
     return 1 if failed else 0
 
 

@@ -277,7 +277,7 @@ def main():
         for problem in problems[:10]:
             print("# " + problem.replace("\n", "\n# "))
     shutil.rmtree(scratch)
-    print(f"# {total} states in {len(chosen)} scenarios")
+    print(f"# figure: {total} states of a disk after a power failure in {len(chosen)} scenarios")
     return 1 if failed else 0
 
 

@@ -7,6 +7,7 @@
 #define TARN_TESTS_COUNTING_H
 
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,6 +67,7 @@ static void count_begin(void)
 
 #else
 
+#define CALLER __builtin_return_address(0)
 #ifdef COUNTING_ASAN
 #define BENEATH(name) __interceptor_##name
 #else
@@ -98,12 +100,46 @@ __attribute__((unused)) static size_t memory_is_back(void)
     return atomic_exchange(&failures, 0);
 }
 
-static bool refused(size_t size)
+#ifdef COUNTING_ASAN
+static uintptr_t libc_from, libc_to;
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    if (!strstr(info->dlpi_name, "/libc.so")) return 0;
+    libc_from = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            libc_to = libc_from + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    return 1;
+}
+
+/* The sanitizer cannot start a thread when libc has no memory. */
+static bool spared(const void *caller)
+{
+    return (uintptr_t)caller - libc_from < libc_to - libc_from;
+}
+
+static void count_begin(void)
+{
+    dl_iterate_phdr(find_libc, NULL);
+}
+#else
+static bool spared(const void *caller)
+{
+    (void)caller;
+    return false;
+}
+
+static void count_begin(void) {}
+#endif
+
+static bool refused(size_t size, const void *caller)
 {
     atomic_fetch_add(&counted_calls, 1);
     atomic_fetch_add(&counted_bytes, size);
     long left = atomic_load(&fails_at);
-    if (left == 0) return false;
+    if (left == 0 || spared(caller)) return false;
     left = atomic_fetch_sub(&fails_at, 1);
     if (left > 1 || left == 0) return false;
     if (left < 1 && !atomic_load(&fails_on)) return false;
@@ -133,24 +169,24 @@ static void *held(void *p)
 
 void *malloc(size_t size)
 {
-    return refused(size) ? NULL : held(BENEATH(malloc)(size));
+    return refused(size, CALLER) ? NULL : held(BENEATH(malloc)(size));
 }
 
 void *calloc(size_t count, size_t size)
 {
-    return refused(count * size) ? NULL : held(BENEATH(calloc)(count, size));
+    return refused(count * size, CALLER) ? NULL : held(BENEATH(calloc)(count, size));
 }
 
 void *realloc(void *p, size_t size)
 {
-    if (refused(size)) return NULL;
+    if (refused(size, CALLER)) return NULL;
     release(p);
     return held(BENEATH(realloc)(p, size));
 }
 
 void *memalign(size_t alignment, size_t size)
 {
-    return refused(size) ? NULL : held(BENEATH(memalign)(alignment, size));
+    return refused(size, CALLER) ? NULL : held(BENEATH(memalign)(alignment, size));
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
@@ -189,8 +225,6 @@ char *strdup(const char *text)
     return strndup(text, SIZE_MAX);
 }
 #endif
-
-static void count_begin(void) {}
 
 #endif
 #endif

@@ -887,7 +887,8 @@ static void memory_fails_everywhere(void **state)
     }
     if (open_one) tarn_dataset_close(open_one);
     assert_int_equal(wrong_errors, 0);
-    print_message("# %zu requests failed in %zu scenarios\n", total, n_scenarios);
+    print_message("# figure: %zu requests for memory failed in %zu scenarios\n", total,
+                  n_scenarios);
 #ifndef COUNTING_TSAN
     assert_true(total > (only ? 0 : 500));
 #endif

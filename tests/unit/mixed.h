@@ -1,0 +1,42 @@
+/* Samples whose values can be told from their numbers, in all three kinds of datasets and
+ * in a mix of them: for tests of threads and processes, and for the soak. */
+#ifndef TARN_TESTS_MIXED_H
+#define TARN_TESTS_MIXED_H
+
+#include <tarn/tarn.h>
+
+enum {
+    MIXED_FOLD = 600, /* samples; each shard has ten */
+    MIXED_GNZ = 500,
+    MIXED_IAC = 400,
+    MIXED_ALL = MIXED_FOLD + MIXED_GNZ + MIXED_IAC,
+    MIXED_STEP = 10000, /* cls is sample + MIXED_STEP * source */
+    MIXED_BAD = 97,     /* every so-many-th sample of the fold has a cls that is none */
+    MIXED_BIN = 3000    /* bytes of the largest bin */
+};
+
+/* FOLDER/fold with the fields bin and cls, FOLDER/a.gnz and FOLDER/p.iac with cls. */
+void mixed_make(const char *folder);
+
+typedef struct mixed {
+    tarn_dataset *fold, *gnz, *iac;
+    tarn_dataset *all; /* cls of all three */
+} mixed;
+
+tarn_status mixed_open(mixed *m, const char *folder, tarn_io io, tarn_error *err);
+void mixed_close(mixed *m);
+
+bool mixed_is_bad(const mixed *m, uint64_t sample); /* of all */
+int64_t mixed_cls(const mixed *m, uint64_t sample); /* of all */
+
+/* The bin of a sample of the fold; its size. */
+size_t mixed_bin(uint64_t sample, unsigned char *out);
+
+/* Options for a loader of all: cls as an integer, shuffled, samples that fail skipped. */
+tarn_loader_options mixed_loader(unsigned threads, size_t batch);
+
+/* The first sample of a batch of such a loader that is not what it should be, or
+ * TARN_NO_SAMPLE. */
+uint64_t mixed_wrong(const mixed *m, const tarn_batch *batch);
+
+#endif
