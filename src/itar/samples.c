@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "io/guard.h"
 #include "itar/fold.h"
 #include "itar/order.h"
 
@@ -100,6 +101,9 @@ static tarn_status bisect(const tarn_fold *f, const uint32_t *order, uint64_t ha
 static tarn_status fail_missing(tarn_fold *f, const char *key, tarn_error *err)
 {
     char shown[200];
+    if (tarn__map_is_torn(f->index->contents.data))
+        return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
+                             "the index was truncated while it was in use");
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in fold %s",
                       tarn_printable(shown, sizeof shown, key, strlen(key)), f->name);
 }
