@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
+#include "io/guard.h"
 
 void tarn__fault_explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
                          tarn_error *err)
@@ -112,6 +113,7 @@ static tarn_status read_one(tarn__worker *k, tarn__window *w, size_t slot, size_
                             uint32_t field, tarn_error *err)
 {
     tarn_view view;
+    unsigned mark = tarn__guard_mark();
     TARN_TRY(
         tarn_dataset_get(k->engine->setup->dataset, w->samples[slot], field, &view, err));
     unsigned char *copy = tarn__slab_take(&w->slabs[w->n_slabs - 1], view.size);
@@ -119,7 +121,7 @@ static tarn_status read_one(tarn__worker *k, tarn__window *w, size_t slot, size_
     w->strips[column].pieces[slot] = (tarn__piece){copy, view.size, NULL};
     w->bytes += view.size;
     tarn_view_release(&view);
-    return copy ? TARN_OK : tarn__fail_memory(err);
+    return copy ? tarn__guard_settle(mark, err) : tarn__fail_memory(err);
 }
 
 static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)

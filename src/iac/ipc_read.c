@@ -235,7 +235,10 @@ static tarn_status decode_buffers(batch *b, const tarn__layout *layout,
         out->buffers[all - 1] = extra ? (const void *)&sizes[fixed] : nothing;
         sizes[all - 1] = extra * 8;
     }
-    if (layout->has_validity && sizes[0] == 0) out->buffers[0] = NULL;
+    /* Without nulls a bitmap means nothing, and must not come to mean something when rows
+     * are taken out. */
+    if (layout->has_validity && (sizes[0] == 0 || out->null_count == 0))
+        out->buffers[0] = NULL;
     return TARN_OK;
 }
 

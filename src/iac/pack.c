@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "iac/ipc.h"
 #include "io/file.h"
+#include "io/guard.h"
 
 /* --- Opening ---------------------------------------------------------------------- */
 
@@ -325,6 +326,7 @@ tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t cap
                              capacity);
     if (p->file->map) TARN_TRY(tarn__source_file_check(p->file, err));
     TARN_TRY(copy_span(p, &s, buf, err));
+    if (tarn__map_is_torn(p->file->map)) return tarn__source_file_check(p->file, err);
     return check_crc(p, row, &s, buf, err);
 }
 
@@ -497,6 +499,7 @@ tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t c
         }
         TARN_TRY(copy_span(p, &span, out->data + place[0], err));
     }
+    if (tarn__map_is_torn(p->file->map)) return tarn__source_file_check(p->file, err);
     TARN_TRY(check_batch(p, rows, count, out, err));
     out->count = count;
     return TARN_OK;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "iac/ipc.h"
 #include "io/file.h"
+#include "io/guard.h"
 
 /* --- The file --------------------------------------------------------------------- */
 
@@ -51,6 +52,9 @@ tarn_status tarn__source_file_check(const tarn__source_file *f, tarn_error *err)
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     long long tick = (long long)now.tv_sec * 1000000000 + now.tv_nsec;
     atomic_llong *checked = (atomic_llong *)(uintptr_t)&f->checked;
+    if (tarn__map_is_torn(f->map))
+        return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
+                             "the pack was truncated while it was in use");
     if (atomic_load_explicit(checked, memory_order_relaxed) == tick) return TARN_OK;
     if (fstat(f->fd, &st) != 0)
         return tarn__fail_errno(err, f->path, errno, "cannot stat");

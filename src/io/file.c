@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/guard.h"
 
 tarn_status tarn__file_open(tarn__file *file, const char *path, tarn_error *err)
 {
@@ -98,6 +99,9 @@ tarn_status tarn__write_at(int fd, const char *path, const void *data, size_t le
     return TARN_OK;
 }
 
+/* Small files are copied: a copy does not change while it is checked and used. */
+enum { COPIED = 256 << 10 };
+
 tarn_status tarn__contents_open(tarn__contents *c, const char *path, tarn_error *err)
 {
     tarn__file file;
@@ -105,7 +109,9 @@ tarn_status tarn__contents_open(tarn__contents *c, const char *path, tarn_error 
     TARN_TRY(tarn__file_open(&file, path, err));
     tarn_status status = TARN_OK;
     c->size = file.size;
-    void *map = tarn__is_local(file.fd) ? tarn__map(file.fd, file.size) : NULL;
+    void *map = NULL;
+    if (file.size > COPIED && tarn__is_local(file.fd))
+        map = tarn__map(file.fd, file.size);
     c->mapped = map != NULL;
     c->data = map ? map : malloc(file.size ? (size_t)file.size : 1);
     if (!c->data)
@@ -178,10 +184,14 @@ void *tarn__map(int fd, uint64_t size)
 {
     if (size == 0 || size > SIZE_MAX / 2) return NULL;
     void *map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
-    return map == MAP_FAILED ? NULL : map;
+    if (map == MAP_FAILED) return NULL;
+    tarn__guard_add(map, (size_t)size);
+    return map;
 }
 
 void tarn__unmap(void *map, uint64_t size)
 {
-    if (map) munmap(map, (size_t)size);
+    if (!map) return;
+    tarn__guard_remove(map);
+    munmap(map, (size_t)size);
 }

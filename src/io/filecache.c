@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/forklock.h"
 #include "io/file.h"
+#include "io/guard.h"
 
 enum {
     CLOSED = -1,
@@ -226,6 +227,9 @@ static tarn_status check_length(const slot *s, tarn_error *err)
 {
     off_t end = lseek(s->fd, 0, SEEK_END);
     if (end < 0) return tarn__fail_errno(err, s->path, errno, "cannot find its end");
+    if (tarn__map_is_torn(atomic_load_explicit(&s->map, memory_order_relaxed)))
+        return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
+                             "the file was truncated while it was in use");
     return check_size(s, (uint64_t)end, err);
 }
 
@@ -235,6 +239,7 @@ static tarn_status copy_view(slot *s, uint64_t offset, size_t len, tarn_view *ou
     unsigned char *copy = malloc(len ? len : 1);
     if (!copy) return tarn__fail_memory(err);
     tarn_status status = tarn__read_exact(s->fd, s->path, copy, len, offset, err);
+    if (status == TARN_OK) status = check_length(s, err);
     if (status == TARN_OK)
         *out = (tarn_view){copy, len, copy};
     else
@@ -358,6 +363,7 @@ tarn_status tarn__filecache_read(tarn__filecache *c, size_t number, uint64_t off
     TARN_TRY(check_range(s, offset, len, err));
     TARN_TRY(pin(c, s, err));
     tarn_status status = tarn__read_exact(s->fd, s->path, buf, len, offset, err);
+    if (status == TARN_OK) status = check_length(s, err);
     unpin(c, s);
     return status;
 }

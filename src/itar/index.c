@@ -9,6 +9,7 @@
 #include "base/crc.h"
 #include "base/error.h"
 #include "io/file.h"
+#include "io/guard.h"
 #include "itar/taridx.h"
 
 void tarn_index_free(tarn_index *index)
@@ -258,7 +259,10 @@ tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *o
         return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
                              "row %llu of %llu", (unsigned long long)number,
                              (unsigned long long)index->n_rows);
-    return check_row(index, number, out, err);
+    TARN_TRY(check_row(index, number, out, err));
+    if (!tarn__map_is_torn(index->contents.data)) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, index->path, TARN_NO_OFFSET,
+                         "the index was truncated while it was in use");
 }
 
 const char *tarn_index_field(const tarn_index *index, uint32_t number)

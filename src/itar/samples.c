@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "io/guard.h"
 #include "itar/fold.h"
 #include "itar/order.h"
 
@@ -100,6 +101,9 @@ static tarn_status bisect(const tarn_fold *f, const uint32_t *order, uint64_t ha
 static tarn_status fail_missing(tarn_fold *f, const char *key, tarn_error *err)
 {
     char shown[200];
+    if (tarn__map_is_torn(f->index->contents.data))
+        return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
+                             "the index was truncated while it was in use");
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in fold %s",
                       tarn_printable(shown, sizeof shown, key, strlen(key)), f->name);
 }
@@ -121,6 +125,25 @@ static tarn_status stretch(const tarn_fold *f, const uint32_t *order, uint64_t a
     return TARN_OK;
 }
 
+/* Whether all rows of a sample have the key. Where keys share a hash, a forged index can
+ * put rows of two into one stretch; elsewhere the first row speaks for the others. */
+static tarn_status check_key(tarn_fold *f, const tarn_sample *s, const char *key,
+                             size_t len, bool *out_same, tarn_error *err)
+{
+    uint32_t count = f->index->crashes.count ? s->count : 1;
+    tarn__located l;
+    tarn_status status = TARN_OK;
+    *out_same = true;
+    for (uint32_t k = 0; k < count && *out_same && status == TARN_OK; k++) {
+        tarn__located_init(&l);
+        status = tarn__locate(&f->place, tarn_sample_row(s, k), &l, err);
+        *out_same = status == TARN_OK && l.key.stem_len == len &&
+                    memcmp(l.key.stem, key, len) == 0;
+        tarn__located_reset(&l);
+    }
+    return status;
+}
+
 tarn_status tarn_fold_find(tarn_fold *f, const char *key, tarn_sample *out,
                            tarn_error *err)
 {
@@ -134,13 +157,8 @@ tarn_status tarn_fold_find(tarn_fold *f, const char *key, tarn_sample *out,
     TARN_TRY(bisect(f, order, hash, crash, &at, err));
     TARN_TRY(stretch(f, order, at, hash, crash, out, err));
     if (out->count == 0) return fail_missing(f, key, err);
-    tarn__located l;
-    tarn__located_init(&l);
-    tarn_status status = tarn__locate(&f->place, tarn_sample_row(out, 0), &l, err);
-    bool same =
-        status == TARN_OK && l.key.stem_len == len && memcmp(l.key.stem, key, len) == 0;
-    tarn__located_reset(&l);
-    TARN_TRY(status);
+    bool same;
+    TARN_TRY(check_key(f, out, key, len, &same, err));
     return same ? TARN_OK : fail_missing(f, key, err);
 }
 

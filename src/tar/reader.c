@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "io/guard.h"
 #include "tar/digest.h"
 
 static tarn_status fail(const tarn_tar *tar, tarn_error *err, tarn_status code,
@@ -387,12 +388,21 @@ bool tarn__tar_is_damage(const tarn_tar *tar, tarn_status status)
     return status != TARN_ERR_MEMORY && status != TARN_ERR_IO;
 }
 
+/* What was lost of a mapped file reads as zeros, and those look like an archive's end. */
+static tarn_status check_map(const tarn_tar *tar, tarn_error *err)
+{
+    if (!tarn__map_is_torn(tar->window.map)) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
+                         "the file became shorter while it was read");
+}
+
 tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
 {
     if (tar->ended) return TARN_END;
     for (;;) {
         tarn_error why;
         tarn_status status = tarn__tar_step(tar, out, tar->options.lenient ? &why : err);
+        if (status == TARN_OK || status == TARN_END) TARN_TRY(check_map(tar, err));
         if (status == TARN_OK) {
             count(tar, out->kind);
             return TARN_OK;

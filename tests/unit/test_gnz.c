@@ -385,9 +385,9 @@ static void file_truncated_while_open_is_an_error(void **state)
               tarn_gnz_get(gnz, 1, (tarn_gnz_mode)mode, &view, &err));
     FAILS(TARN_ERR_TRUNCATED, "truncated while", tarn_gnz_sample(gnz, 1, 0, &row, &err));
     FAILS(TARN_ERR_TRUNCATED, "ends", tarn_gnz_read(gnz, 1, 0, 3, ys, sizeof ys, &err));
-    OK(tarn_gnz_get(gnz, 0, TARN_GNZ_READ, &view, &err));
-    assert_memory_equal(view.array.data, x_values, sizeof x_values);
-    tarn_gnz_view_release(&view);
+    /* Nor what still lies in the file: whoever cut it may have written it anew. */
+    FAILS(TARN_ERR_TRUNCATED, "truncated while",
+          tarn_gnz_get(gnz, 0, TARN_GNZ_READ, &view, &err));
     tarn_gnz_close(gnz);
     free(s.bytes);
 }

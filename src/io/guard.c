@@ -1,0 +1,146 @@
+/* The watched maps are a table that is read without a lock, because a signal handler
+ * reads it: open addressing by the address of the map, changed under a lock. */
+#include "io/guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* More maps than the system allows in one process. Never touched, a page costs nothing.
+ */
+enum { SLOTS = 1 << 17 };
+
+typedef struct slot {
+    atomic_uintptr_t begin; /* NONE, GONE, or the address of a map */
+    atomic_size_t size;
+    atomic_bool torn;
+} slot;
+
+enum { NONE = 0, GONE = 1 };
+
+atomic_uint tarn__guard_torn_maps;
+
+static slot slots[SLOTS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct sigaction before;
+static size_t page_size;
+static bool watching;
+
+/* --- The fault ---------------------------------------------------------------------- */
+
+/* Zeros from the lost page to the end of its map, if it is one of ours. */
+static bool patch(uintptr_t at)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        uintptr_t begin = atomic_load(&slots[i].begin);
+        if (begin <= GONE || at < begin) continue;
+        uintptr_t end = begin + atomic_load(&slots[i].size);
+        end = (end + page_size - 1) & ~(uintptr_t)(page_size - 1);
+        if (at >= end) continue;
+        uintptr_t page = at & ~(uintptr_t)(page_size - 1);
+        atomic_store(&slots[i].torn, true);
+        atomic_fetch_add(&tarn__guard_torn_maps, 1);
+        return mmap((void *)page, end - page, PROT_READ,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                    0) != MAP_FAILED;
+    }
+    return false;
+}
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(number, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+        before.sa_handler(number);
+    else
+        sigaction(SIGBUS, &before,
+                  NULL); /* the fault comes again, and ends the process */
+}
+
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    int kept = errno;
+    bool ours = info->si_code == BUS_ADRERR && patch((uintptr_t)info->si_addr);
+    if (!ours) pass_on(number, info, context);
+    errno = kept;
+}
+
+static void begin(void)
+{
+    struct sigaction action = {.sa_sigaction = on_bus,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    page_size = (size_t)sysconf(_SC_PAGESIZE);
+    sigemptyset(&action.sa_mask);
+    if (getenv("TARN_NO_GUARD")) return;
+    watching = sigaction(SIGBUS, &action, &before) == 0;
+}
+
+/* --- The table ---------------------------------------------------------------------- */
+
+static size_t place_of(uintptr_t begin)
+{
+    return (size_t)((begin >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SLOTS;
+}
+
+/* The slot of a map, or NULL. */
+static slot *find(uintptr_t begin)
+{
+    size_t at = place_of(begin);
+    for (size_t i = 0; i < SLOTS; i++, at = (at + 1) % SLOTS) {
+        uintptr_t here = atomic_load(&slots[at].begin);
+        if (here == begin) return &slots[at];
+        if (here == NONE) return NULL;
+    }
+    return NULL;
+}
+
+void tarn__guard_add(const void *map, size_t size)
+{
+    pthread_once(&once, begin);
+    if (!watching) return;
+    pthread_mutex_lock(&lock);
+    size_t at = place_of((uintptr_t)map);
+    for (size_t i = 0; i < SLOTS; i++, at = (at + 1) % SLOTS) {
+        if (atomic_load(&slots[at].begin) > GONE) continue;
+        atomic_store(&slots[at].size, size);
+        atomic_store(&slots[at].torn, false);
+        atomic_store(&slots[at].begin, (uintptr_t)map);
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tarn__guard_remove(const void *map)
+{
+    if (!watching) return;
+    pthread_mutex_lock(&lock);
+    slot *s = find((uintptr_t)map);
+    if (s) {
+        /* A search stops at NONE: it may stand only where none has to go on. */
+        size_t next = ((size_t)(s - slots) + 1) % SLOTS;
+        bool last = atomic_load(&slots[next].begin) == NONE;
+        atomic_store(&s->begin, last ? NONE : GONE);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+tarn_status tarn__guard_settle(unsigned mark, tarn_error *err)
+{
+    if (tarn__guard_mark() == mark) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_STALE,
+                      "a file was truncated while it was read through a map");
+}
+
+bool tarn__guard_find_torn(const void *map)
+{
+    slot *s = map ? find((uintptr_t)map) : NULL;
+    return s && atomic_load(&s->torn);
+}

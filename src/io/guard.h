@@ -1,0 +1,41 @@
+/* Maps that survive their file. When a mapped file is truncated, or its disk fails, the
+ * next look at a lost page raises SIGBUS, at any moment and in any thread: no look at the
+ * length beforehand can rule that out. Here a handler puts zeros in the place of the lost
+ * pages and notes that the map is torn; whoever copied out of it asks afterwards, and
+ * fails instead of giving the zeros away. Faults elsewhere go to the handler that was
+ * there before. */
+#ifndef TARN_IO_GUARD_H
+#define TARN_IO_GUARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tarn/base.h>
+
+/* Watches a map from now on, and no longer. With TARN_NO_GUARD in the environment nothing
+ * is watched and no handler is set. */
+void tarn__guard_add(const void *map, size_t size);
+void tarn__guard_remove(const void *map);
+
+extern atomic_uint tarn__guard_torn_maps; /* since the process began */
+
+bool tarn__guard_find_torn(const void *map);
+
+/* Whether pages of this map were lost. */
+static inline bool tarn__map_is_torn(const void *map)
+{
+    return atomic_load_explicit(&tarn__guard_torn_maps, memory_order_acquire) &&
+           tarn__guard_find_torn(map);
+}
+
+/* For copies out of many maps: an error if any was torn since the mark was taken. One
+ * that was torn elsewhere fails them too, once. */
+static inline unsigned tarn__guard_mark(void)
+{
+    return atomic_load_explicit(&tarn__guard_torn_maps, memory_order_acquire);
+}
+
+TARN_CHECKED tarn_status tarn__guard_settle(unsigned mark, tarn_error *err);
+
+#endif

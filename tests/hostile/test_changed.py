@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Files that are truncated, replaced or removed under an open reader.
+
+For folds, single archives, array files and packs, mapped and read, and for the loader: what is
+copied is right or an error, and no signal ends the process. First with every step in order, then
+with another process that truncates and restores the file as fast as it can. (Views are left out:
+they trust the file, see docs/security.md.)
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from bombs import tar_header  # noqa: E402
+from cost import BUILD, SANITIZED, TARN  # noqa: E402
+from checks import check, tarn  # noqa: E402
+
+SAMPLES, SIZE, SECONDS = 200, 9000, 3
+
+READER = r"""
+import sys, threading, tarn
+path, how, mode, seconds = sys.argv[1:5]
+import time
+def payload(i):
+    return (b"%07d" % i) * (9000 // 7)
+def say(*words):
+    print(*words, flush=True)
+def open_one():
+    kind = path.rsplit(".", 1)[-1]
+    if kind == "gnz":
+        return tarn.open(path, decode="bytes")
+    if kind == "iac":
+        return tarn.open(path, decode="bytes")
+    return tarn.open(path, io=mode, decode="bytes")
+right = wrong = failed = 0
+def look(i, data):
+    global right, wrong
+    if bytes(data)[:len(payload(i))] == payload(i):
+        right += 1
+    else:
+        wrong += 1
+def copies(ds):
+    global failed
+    field = "bin" if "bin" in ds.fields else ds.fields[-1]
+    for i in range(0, len(ds), 7):
+        try:
+            look(i, ds.batch([i], [field]).data)
+        except (OSError, ValueError, KeyError, RuntimeError, tarn.Error):
+            failed += 1
+def loads(ds):
+    global failed
+    try:
+        for batch in ds.loader(batch_size=8, threads=2) if hasattr(ds, "loader") else ():
+            pass
+    except (OSError, ValueError, KeyError, RuntimeError, tarn.Error):
+        failed += 1
+ds = open_one()
+copies(ds)
+if wrong or failed or not right:
+    sys.exit(f"a sound file gives {wrong} {failed} {right}")
+say("ready")
+if how == "steps":
+    for line in sys.stdin:
+        right = wrong = failed = 0
+        copies(ds)
+        say(right, wrong, failed)
+else:
+    end = time.time() + float(seconds)
+    while time.time() < end:
+        try:
+            ds = open_one()
+        except (OSError, ValueError, KeyError, RuntimeError, tarn.Error):
+            failed += 1
+            continue
+        for _ in range(20):
+            copies(ds)
+        loads(ds)
+    say(right, wrong, failed)
+"""
+
+
+def make_tar(path):
+    with open(path, "wb") as out:
+        for i in range(SAMPLES):
+            data = (b"%07d" % i) * (SIZE // 7)
+            out.write(tar_header(b"%07d.bin" % i, len(data)) + data + bytes(-len(data) % 512))
+        out.write(bytes(1024))
+
+
+def reader(path, how, mode="auto"):
+    env = dict(os.environ, PYTHONPATH=str(BUILD / "python"))
+    # pylint: disable-next=consider-using-with
+    return subprocess.Popen([sys.executable, "-c", READER, str(path), how, mode, str(SECONDS)],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=env, text=True)
+
+
+def targets(folder):
+    """(title, what is opened, the file that is changed)"""
+    shards = folder / "fold"
+    shards.mkdir()
+    make_tar(shards / "f-0.tar")
+    tarn("index", "--sums", shards)
+    single = folder / "single.tar"
+    make_tar(single)
+    arrays, pack = folder / "a.gnz", folder / "p.iac"
+    tarn("convert", single, arrays)
+    tarn("convert", single, pack)
+    yield "a fold's shard, mapped", shards, shards / "f-0.tar", "map"
+    yield "a fold's shard, read", shards, shards / "f-0.tar", "read"
+    yield "a fold's index", shards, shards / "f.taridx", "auto"
+    yield "a fold's sums", shards, shards / "f.tarsum", "auto"
+    yield "an archive", single, single, "auto"
+    yield "an array file", arrays, arrays, "auto"
+    yield "a pack", pack, pack, "auto"
+
+
+# --- In order ------------------------------------------------------------------------------
+
+
+def changes(victim, sound):
+    """Each leaves the file changed; the reader has it open."""
+    for size in (0, 1, 511, 4096, 4097, len(sound) // 2, len(sound) - 1):
+        yield f"cut to {size}", lambda size=size: os.truncate(victim, size)
+    yield "restored in place", lambda: victim.write_bytes(sound)
+    yield "longer", lambda: victim.write_bytes(sound + b"more" * 300)
+    yield "removed", victim.unlink
+    yield "another file", lambda: replace(victim, bytes(reversed(sound)))
+    yield "a shorter file", lambda: replace(victim, sound[:1000])
+    yield "itself again", lambda: replace(victim, sound)
+
+
+def replace(path, data):
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(data)
+    os.rename(fresh, path)
+
+
+def step_check(title, path, victim, mode):
+    sound = victim.read_bytes()
+    child = reader(path, "steps", mode)
+    bad, total = [], 0
+    line = child.stdout.readline()
+    if line.strip() != "ready":
+        check(f"{title}: changed under an open reader", False, child.communicate()[1])
+        return
+    for what, change in changes(victim, sound):
+        try:
+            change()
+            child.stdin.write("go\n")
+            child.stdin.flush()
+            right, wrong, failed = map(int, child.stdout.readline().split())
+        except (ValueError, OSError):
+            bad.append((what, "the reader died"))
+            break
+        total += right + failed
+        if wrong:
+            bad.append((what, right, wrong, failed))
+    _, err = child.communicate()
+    replace(victim, sound)
+    check(f"{title}: changed under an open reader, {total} reads", not bad and
+          child.returncode == 0, (bad, child.returncode, err[-2000:]))
+
+
+# --- At once -------------------------------------------------------------------------------
+
+
+def race_check(title, path, victim, mode):
+    sound = victim.read_bytes()
+    child = reader(path, "race", mode)
+    child.stdout.readline()
+    turns, sizes = 0, (0, 4096, len(sound) // 3, len(sound) - 600)
+    while child.poll() is None:
+        os.truncate(victim, sizes[turns % len(sizes)])
+        time.sleep(0.0005 * (turns % 3))
+        victim.write_bytes(sound)
+        time.sleep(0.001 * (turns % 4))
+        turns += 1
+    out, err = child.communicate()
+    victim.write_bytes(sound)
+    died = child.returncode < 0 and signal.Signals(-child.returncode).name
+    numbers = [int(n) for n in out.split()] if out.strip() else [0, 1, 0]
+    check(f"{title}: truncated {turns} times while it is read: {numbers[0]} right, "
+          f"{numbers[2]} errors, {numbers[1]} wrong",
+          child.returncode == 0 and numbers[1] == 0, (died, out, err[-2000:]))
+
+
+def tool_race(folder):
+    """The same with the tool, whose verification reads through maps."""
+    for name in ("single.tar", "p.iac", "a.gnz"):
+        victim = folder / name
+        sound = victim.read_bytes()
+        codes, end = set(), time.time() + 1.5
+        while time.time() < end:
+            child = subprocess.Popen([TARN, "verify", str(victim)], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL)
+            time.sleep(0.001)
+            os.truncate(victim, len(sound) // 2)
+            codes.add(child.wait())
+            victim.write_bytes(sound)
+        check(f"tarn verify {name} while it is truncated: never a signal",
+              codes <= {0, 1}, codes)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tarn-changed-") as scratch:
+        folder = pathlib.Path(scratch)
+        every = list(targets(folder))
+        if not SANITIZED:
+            for target in every:
+                step_check(*target)
+            for target in every:
+                race_check(*target)
+        tool_race(folder)
+    return check.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
