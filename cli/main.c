@@ -38,6 +38,7 @@ static int run(const cli_command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    (void)tarn_guard_maps();
     if (argc < 2) {
         cli_show_overview(stderr);
         return CLI_USAGE;

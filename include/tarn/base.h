@@ -114,6 +114,15 @@ typedef enum tarn_io {
     TARN_IO_READ = 2  /* never map */
 } tarn_io;
 
+/* Where another program shortens a file that is mapped, the system sends SIGBUS to
+ * whoever looks at what is gone. This sets a handler for it, once and for the whole
+ * process, which puts zeros there; whatever copied out of the map then fails with
+ * TARN_ERR_STALE, and views read zeros. Faults that are not in a map of this library go
+ * to the handler that was there before. The library never does this by itself; the
+ * command and the Python package do. To be called before files are opened. False if the
+ * handler cannot be set. */
+TARN_API bool tarn_guard_maps(void);
+
 /* --- Long work ------------------------------------------------------------------ */
 
 /* Called now and then from the calling thread or a worker, never from two threads at

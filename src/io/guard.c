@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,7 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 static size_t page_size;
-static bool watching;
+static atomic_bool watching;
 
 /* --- The fault ---------------------------------------------------------------------- */
 
@@ -79,8 +78,13 @@ static void begin(void)
                                .sa_flags = SA_SIGINFO | SA_ONSTACK};
     page_size = (size_t)sysconf(_SC_PAGESIZE);
     sigemptyset(&action.sa_mask);
-    if (getenv("TARN_NO_GUARD")) return;
-    watching = sigaction(SIGBUS, &action, &before) == 0;
+    atomic_store(&watching, sigaction(SIGBUS, &action, &before) == 0);
+}
+
+bool tarn_guard_maps(void)
+{
+    pthread_once(&once, begin);
+    return atomic_load(&watching);
 }
 
 /* --- The table ---------------------------------------------------------------------- */
@@ -104,8 +108,7 @@ static slot *find(uintptr_t begin)
 
 void tarn__guard_add(const void *map, size_t size)
 {
-    pthread_once(&once, begin);
-    if (!watching) return;
+    if (!atomic_load(&watching)) return;
     pthread_mutex_lock(&lock);
     size_t at = place_of((uintptr_t)map);
     for (size_t i = 0; i < SLOTS; i++, at = (at + 1) % SLOTS) {
@@ -120,7 +123,7 @@ void tarn__guard_add(const void *map, size_t size)
 
 void tarn__guard_remove(const void *map)
 {
-    if (!watching) return;
+    if (!atomic_load(&watching)) return;
     pthread_mutex_lock(&lock);
     slot *s = find((uintptr_t)map);
     if (s) {

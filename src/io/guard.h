@@ -13,8 +13,7 @@
 
 #include <tarn/base.h>
 
-/* Watches a map from now on, and no longer. With TARN_NO_GUARD in the environment nothing
- * is watched and no handler is set. */
+/* Watches a map from now on, and no longer, if tarn_guard_maps was called before. */
 void tarn__guard_add(const void *map, size_t size);
 void tarn__guard_remove(const void *map);
 

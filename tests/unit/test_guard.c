@@ -42,6 +42,7 @@ static void in_a_process(void (*test)(void))
     pid_t child = fork();
     if (child == 0) {
         CHECK(sigaction(SIGBUS, &action, NULL) == 0);
+        CHECK(tarn_guard_maps());
         test();
         _exit(0);
     }
