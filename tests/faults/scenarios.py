@@ -137,12 +137,12 @@ class Scenario:
     def kept(self, home):
         return digest(home / name for name in self.sources)
 
-    def check_between(self, home):
+    def check_between(self, home, may_lose=False):
         """Each target as it was, or as it will be; or nothing, where it is being replaced."""
         seen = self.look(home)
         for target, what in seen.items():
             assert what in (self.old[target], self.new[target]) or \
-                what is None and self.loses, \
+                what is None and (self.loses or may_lose), \
                 f"a reader of {target} sees {what!r}"
         return seen
 

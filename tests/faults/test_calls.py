@@ -24,6 +24,9 @@ FULL = "--full" in sys.argv or bool(os.environ.get("TARN_FULL"))
 SLOW = "asan" in SHIM
 SAMPLE = 8 if SLOW else 24  # trials of each scenario in the short form, and as many kills
 KILLED_EVERYWHERE = "pack behind a fold"  # in the short form too
+# Where something was found once: every place, in the short form too.
+FOUND = {("convert to a new fold", "stat"), ("repair an array file", "access"),
+         ("repair a fold", "fstat"), ("pack new arrays", "fstat"), ("append rows", "fstat")}
 JOBS = 2
 CHANGES = {"create", "write", "pwrite", "fsync", "rename", "link", "unlink", "ftruncate",
            "fallocate", "mkdir", "copy_file_range"}
@@ -60,6 +63,11 @@ def sample(trials, size, seed):
     trials = list(trials)
     if FULL or len(trials) <= size:
         return trials
+    found = [trial for trial in trials if (seed, trial[1]) in FOUND and trial[3] != "kill"]
+    return found + sample_others([t for t in trials if t not in found], size, seed)
+
+
+def sample_others(trials, size, seed):
     rng = random.Random(seed)
     kinds = collections.defaultdict(list)
     for trial in trials:
@@ -84,7 +92,8 @@ def attempt(scenario, home, trial):
     done = shimmed(scenario.command(home), home, call=call, at=number, how=how)
     assert "Sanitizer" not in done.stderr, done.stderr
     if how in ("kill", "after"):
-        assert done.returncode == -9, f"not killed: {done}"
+        # Threads may make a call less than in the run that was counted.
+        assert done.returncode in (-9, 0), f"not killed: {done}"
     elif done.returncode:
         assert not passes, f"should have gone on: {done.stderr}"
         told(done, home, call, os.strerror(int(how.split()[1])))

@@ -351,8 +351,6 @@ static void update_keeps_what_it_does_not_know(void **state)
           tarn_gnz_writer_update(path, NULL, &w, &err));
 }
 
-/* The state a crash leaves: rows are there, the journal too, and of the header's sectors
- * some are new. */
 static bool has_journal(const char *path)
 {
     bool there;
@@ -360,6 +358,8 @@ static bool has_journal(const char *path)
     return there;
 }
 
+/* The state a crash leaves: rows are there, the journal too, and of the header's sectors
+ * some are new, or of its bytes, where a disk writes no whole sectors. */
 static void crash_at_any_sector_is_repaired(void **state)
 {
     const char *path = scratch_path("crash.gnz");
@@ -373,12 +373,12 @@ static void crash_at_any_sector_is_repaired(void **state)
     append_four(path);
     after = read_file(path, &size);
     const size_t head = 700;
-    for (unsigned sectors = 0; sectors < 4; sectors++) {
+    for (unsigned sectors = 0; sectors < 5; sectors++) {
         unsigned char *torn = malloc(size);
         assert_non_null(torn);
         memcpy(torn, after, size);
         for (size_t i = 0; i < head; i++)
-            if (!(sectors >> (i / 512) & 1)) torn[i] = before[i];
+            if (sectors == 4 ? i % 2 : !(sectors >> (i / 512) & 1)) torn[i] = before[i];
         write_file(path, torn, size);
         free(torn);
         OK(tarn__gnz_journal_write(path, (char *)before, (char *)after, head, 0, &err));
