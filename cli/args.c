@@ -68,7 +68,7 @@ int cli_parse(const cli_command *c, int argc, char **argv, cli_args *out)
     bool only_words = false;
     *out = (cli_args){.command = c};
     out->words = calloc((size_t)argc + 1, sizeof *out->words);
-    if (!out->words) abort();
+    if (!out->words) cli_no_memory();
     for (int at = 0; at < argc; at++) {
         const char *arg = argv[at];
         int status = CLI_OK;

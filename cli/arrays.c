@@ -32,7 +32,7 @@ cli_kind cli_kind_of(const char *path)
 static void *grown(void *items, size_t count, size_t size)
 {
     void *more = realloc(items, (count + 1) * size);
-    if (!more) abort();
+    if (!more) cli_no_memory();
     return more;
 }
 
@@ -41,7 +41,7 @@ static void add(cli_arrays *list, const tarn_array *array, const char *name)
     list->arrays = grown(list->arrays, list->count, sizeof *list->arrays);
     list->names = grown(list->names, list->count, sizeof *list->names);
     list->arrays[list->count] = *array;
-    if (!(list->names[list->count] = strdup(name))) abort();
+    if (!(list->names[list->count] = strdup(name))) cli_no_memory();
     list->count++;
 }
 
@@ -84,7 +84,7 @@ static char *stem(const char *path)
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
     char *name = strndup(base, dot ? (size_t)(dot - base) : strlen(base));
-    if (!name) abort();
+    if (!name) cli_no_memory();
     return name;
 }
 
@@ -102,7 +102,7 @@ static int load_numpy(cli_arrays *list, const char *path, const char *name)
         return CLI_DATA;
     }
     char *own = name ? strdup(name) : stem(path);
-    if (!own) abort();
+    if (!own) cli_no_memory();
     if (f->value.kind == TARN_VALUE_ARRAY) add(list, f->value.arrays, own);
     for (size_t i = 0; f->value.kind == TARN_VALUE_ARRAYS && i < f->value.count; i++)
         add(list, &f->value.arrays[i], f->value.names[i]);
@@ -129,7 +129,7 @@ static place *places(const tarn_gnz *gnz)
     size_t count = tarn_gnz_count(gnz);
     tarn_gnz_info info;
     place *all = calloc(count + 1, sizeof *all);
-    if (!all) abort();
+    if (!all) cli_no_memory();
     for (size_t i = 0; i < count; i++)
         if (tarn_gnz_info_get(gnz, i, &info, NULL) == TARN_OK)
             all[i] = (place){info.offset, i};
@@ -144,9 +144,9 @@ static int load_gnz(cli_arrays *list, const char *path)
     file *f = add_file(list);
     if (tarn_gnz_open(path, NULL, &f->gnz, &err) != TARN_OK) return cli_fail(&err);
     free(list->metadata);
-    if (!(list->metadata = strdup(tarn_gnz_metadata(f->gnz, NULL)))) abort();
+    if (!(list->metadata = strdup(tarn_gnz_metadata(f->gnz, NULL)))) cli_no_memory();
     f->views = calloc(tarn_gnz_count(f->gnz) + 1, sizeof *f->views);
-    if (!f->views) abort();
+    if (!f->views) cli_no_memory();
     place *all = places(f->gnz);
     int status = CLI_OK;
     for (size_t i = 0; i < tarn_gnz_count(f->gnz) && status == CLI_OK; i++) {
@@ -170,7 +170,7 @@ int cli_arrays_load(cli_arrays *list, const char *word)
     int status;
     if (equals && access(word, F_OK) != 0) {
         path = equals + 1;
-        if (!(name = strndup(word, (size_t)(equals - word)))) abort();
+        if (!(name = strndup(word, (size_t)(equals - word)))) cli_no_memory();
     }
     switch (cli_kind_of(path)) {
     case CLI_GNZ:

@@ -73,6 +73,9 @@ bool cli_list_get(const char *value, cli_list *out);
 void cli_list_free(cli_list *list);
 
 /* report.c: errors and warnings on standard error. */
+/* Says so and ends the command; what it was writing is swept by the next one. */
+_Noreturn void cli_no_memory(void);
+
 int cli_usage(const cli_command *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int cli_fail(const tarn_error *err);                  /* prints; the exit status for it */

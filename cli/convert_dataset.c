@@ -33,7 +33,7 @@ static int take_order(conversion *c)
     } else {
         c->count = c->sources.count;
         c->order = malloc((c->count + 1) * sizeof *c->order);
-        if (!c->order) abort();
+        if (!c->order) cli_no_memory();
         for (uint64_t i = 0; i < c->count; i++)
             c->order[i] = i;
     }
@@ -64,7 +64,7 @@ static void make_room(desk *d, size_t count)
     d->pieces = realloc(d->pieces, d->room * sizeof *d->pieces);
     d->views = realloc(d->views, d->room * sizeof *d->views);
     d->offsets = realloc(d->offsets, d->room * sizeof *d->offsets);
-    if (!d->pieces || !d->views || !d->offsets) abort();
+    if (!d->pieces || !d->views || !d->offsets) cli_no_memory();
 }
 
 static void clear_desk(desk *d)
@@ -223,7 +223,7 @@ static char *numbered(const char *pattern, uint64_t number)
     if (*d != 'd' || width > 20 || strchr(d, '%')) return NULL;
     if (asprintf(&path, "%.*s%0*llu%s", (int)(percent - pattern), pattern, (int)width,
                  (unsigned long long)number, d + 1) < 0)
-        abort();
+        cli_no_memory();
     return path;
 }
 
@@ -266,7 +266,7 @@ static int look_into_gnz(conversion *c)
     const cli_source *part = &c->sources.parts[0];
     if (c->sources.n != 1 || part->info.kind != TARN_DATASET_GNZ) return CLI_OK;
     if (tarn_gnz_open(part->path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
-    if (!(c->metadata = strdup(tarn_gnz_metadata(gnz, NULL)))) abort();
+    if (!(c->metadata = strdup(tarn_gnz_metadata(gnz, NULL)))) cli_no_memory();
     for (size_t i = 0; !cli_has(&c->args, "fields") && i < tarn_gnz_count(gnz); i++) {
         if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;

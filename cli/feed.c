@@ -37,7 +37,7 @@ static void make_room(lot *l, size_t count)
     if (count <= l->capacity) return;
     l->capacity = 2 * count + 16;
     l->fields = realloc(l->fields, l->capacity * sizeof *l->fields);
-    if (!l->fields) abort();
+    if (!l->fields) cli_no_memory();
 }
 
 static void lot_free(lot *l)
@@ -53,7 +53,7 @@ static const char *flat_key(lot *l, const cli_out *out, const char *key)
     size_t size = strlen(key) + 1;
     if (size > l->flat_size) {
         l->flat = realloc(l->flat, l->flat_size = 2 * size);
-        if (!l->flat) abort();
+        if (!l->flat) cli_no_memory();
     }
     memcpy(l->flat, key, size);
     for (char *at = l->flat; *at; at++)

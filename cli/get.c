@@ -19,7 +19,7 @@ static int replace_file(const char *path, const tarn_view *view)
     char *temporary;
     mode_t mask = umask(0);
     umask(mask);
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) abort();
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) cli_no_memory();
     int fd = mkstemp(temporary);
     FILE *out = fd >= 0 ? fdopen(fd, "wb") : NULL;
     bool good = out && fwrite(view->data, 1, view->size, out) == view->size;
@@ -171,7 +171,7 @@ static int run(const cli_args *args)
     const char *output = cli_value(args, "output");
     if (cli_is_gnz(args->words[0])) return cli_gnz_get(args);
     if (cli_is_pack(args->words[0])) return cli_iac_get(args);
-    if (args->n_words > 2 && !(field = strdup(args->words[2]))) abort();
+    if (args->n_words > 2 && !(field = strdup(args->words[2]))) cli_no_memory();
     if (field) cli_lower(field);
     int status;
     if (cli_is_stream(args->words[0])) {

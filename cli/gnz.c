@@ -74,7 +74,7 @@ static void summarise(tarn_gnz *gnz, summary *s)
     tarn_gnz_info info;
     size_t count = tarn_gnz_count(gnz);
     *s = (summary){.fields = calloc(count + 1, sizeof(size_t))};
-    if (!s->fields) abort();
+    if (!s->fields) cli_no_memory();
     for (size_t i = 0; i < count; i++) {
         if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
         s->bytes += info.bytes;
@@ -329,7 +329,7 @@ static int put_raw(const cli_args *args, tarn_gnz *gnz, size_t number,
         parse_rows(cli_value(args, "rows"), info.shape[0], &first, &end);
     }
     unsigned char *copy = malloc(size + 1);
-    if (!copy) abort();
+    if (!copy) cli_no_memory();
     int status = CLI_OK;
     if (tarn_gnz_read(gnz, number, first, end - first, copy, size, &err) != TARN_OK)
         status = cli_fail(&err);

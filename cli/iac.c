@@ -194,7 +194,7 @@ static bool choose(const cli_args *args, listing *l)
     if (asked && !cli_list_get(asked, &list)) return false;
     size_t room = all > list.count ? all : list.count;
     l->columns = calloc(room + 1, sizeof *l->columns);
-    if (!l->columns) abort();
+    if (!l->columns) cli_no_memory();
     bool good = true;
     for (size_t k = 0; k < list.count && good; k++) {
         size_t i = 0;
@@ -230,7 +230,7 @@ static tarn_status list_where(listing *l, const char *where, tarn_error *err)
     char *column = strndup(where, (size_t)(equals - where));
     uint64_t row = 0, from = 0;
     tarn_status status;
-    if (!column) abort();
+    if (!column) cli_no_memory();
     while ((status = tarn_iac_find(l->pack, column, equals + 1, strlen(equals + 1), from,
                                    &row, err)) == TARN_OK) {
         status = list_row(l, row, err);
@@ -281,7 +281,7 @@ static tarn_status find_row(tarn_iac *pack, const char *key, uint64_t *out,
     const char *equals = strchr(key, '=');
     uint64_t other;
     char *column = strndup(key, (size_t)(equals - key));
-    if (!column) abort();
+    if (!column) cli_no_memory();
     size_t len = strlen(equals + 1);
     tarn_status status = tarn_iac_find(pack, column, equals + 1, len, 0, out, err);
     if (status == TARN_OK &&

@@ -97,7 +97,7 @@ static char *default_name(const char *path)
     size_t len = strlen(name), n = sizeof ending - 1;
     char *text;
     if (len <= n || strcmp(name + len - n, ending) != 0) return NULL;
-    if (asprintf(&text, "%.*s.tar", (int)(len - n), name) < 0) abort();
+    if (asprintf(&text, "%.*s.tar", (int)(len - n), name) < 0) cli_no_memory();
     return text;
 }
 

@@ -33,7 +33,7 @@ static tarn_status summarise(const tarn_index *index, size_t n_shards, summary *
     out->n_shards = n_shards;
     out->fields = calloc(out->index.fields + 1u, sizeof *out->fields);
     out->shards = calloc(TARN_MAX_SHARDS, sizeof *out->shards);
-    if (!out->fields || !out->shards) abort();
+    if (!out->fields || !out->shards) cli_no_memory();
     for (uint64_t i = 0; i < out->index.rows; i++) {
         TARN_TRY(tarn_index_row(index, i, &row, err));
         add(&out->fields[row.field], row.size);
@@ -265,7 +265,8 @@ static int describe_folder(const cli_args *args, const tarn_folder *folder,
     int result = CLI_OK;
     for (size_t i = 0; i < tarn_folder_count(folder); i++) {
         char *one;
-        if (asprintf(&one, "%s:%s", path, tarn_folder_fold(folder, i)) < 0) abort();
+        if (asprintf(&one, "%s:%s", path, tarn_folder_fold(folder, i)) < 0)
+            cli_no_memory();
         int status = describe_fold(args, one, json);
         if (status != CLI_OK) result = status;
         free(one);
@@ -309,7 +310,7 @@ static tally *find_field(counted *c, const char *name)
     }
     if (c->count > MAX_NAMED) return &c->fields[MAX_NAMED];
     const char *shown = c->count < MAX_NAMED ? name : "(others)";
-    if (!(c->names[c->count] = strdup(shown))) abort();
+    if (!(c->names[c->count] = strdup(shown))) cli_no_memory();
     return &c->fields[c->count++];
 }
 
@@ -363,7 +364,7 @@ static int describe_stream(const cli_args *args, cli_json *json)
     int result = cli_stream_open(args, &o, &s);
     if (result != CLI_OK) return result;
     counted *c = calloc(1, sizeof *c);
-    if (!c) abort();
+    if (!c) cli_no_memory();
     tarn_status status;
     while ((status = tarn_samples_next(s.samples, &item, &err)) == TARN_OK)
         for (size_t i = 0; i < item.count; i++) {

@@ -166,7 +166,7 @@ static tarn_status list_ordered(listing *l, const cli_sources *s, const uint64_t
 {
     shown *members = calloc((size_t)s->parts[0].visible + 1, sizeof *members);
     tarn_status status = TARN_OK;
-    if (!members) abort();
+    if (!members) cli_no_memory();
     for (uint64_t i = 0; i < count && status == TARN_OK && !ferror(stdout); i++) {
         uint64_t number;
         size_t n = 0;

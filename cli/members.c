@@ -12,7 +12,7 @@ static void make_room(cli_members *m, size_t count)
     m->fields = realloc(m->fields, m->capacity * sizeof *m->fields);
     m->names = realloc(m->names, m->capacity * sizeof *m->names);
     m->bytes = realloc(m->bytes, m->capacity * sizeof *m->bytes);
-    if (!m->fields || !m->names || !m->bytes) abort();
+    if (!m->fields || !m->names || !m->bytes) cli_no_memory();
     for (size_t i = before; i < m->capacity; i++) {
         m->names[i] = NULL;
         m->bytes[i] = (tarn_bytes)TARN_BYTES_INIT;
@@ -47,7 +47,7 @@ static tarn_status add_row(cli_members *m, const cli_piece *p, tarn_error *err)
     size_t i = m->count++;
     bool named = cli_ends_with(p->name, ".npy") || strcmp(p->name, "npy") == 0;
     free(m->names[i]);
-    if (asprintf(&m->names[i], "%s%s", p->name, named ? "" : ".npy") < 0) abort();
+    if (asprintf(&m->names[i], "%s%s", p->name, named ? "" : ".npy") < 0) cli_no_memory();
     TARN_TRY(cli_piece_npy(p, &m->bytes[i], err));
     m->fields[i] = (tarn_field){m->names[i], m->bytes[i].data, m->bytes[i].size, NULL};
     return TARN_OK;
@@ -64,14 +64,14 @@ static void add_columns(cli_members *m, const cli_record *r)
     m->json = NULL;
     FILE *text = open_memstream(&m->json, &size);
     cli_json j = {.out = text};
-    if (!text) abort();
+    if (!text) cli_no_memory();
     cli_json_open(&j, NULL, '{');
     for (size_t i = 0; i < r->count; i++)
         if (cli_is_column(&r->pieces[i].form))
             cli_json_raw(&j, r->pieces[i].name, (const char *)r->pieces[i].data,
                          r->pieces[i].size);
     cli_json_close(&j, '}');
-    if (fclose(text) != 0) abort();
+    if (fclose(text) != 0) cli_no_memory();
     m->fields[m->count++] = (tarn_field){"json", m->json, size, NULL};
 }
 

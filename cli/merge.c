@@ -78,7 +78,7 @@ static int run(const cli_args *args)
 {
     merging m = {.args = args};
     m.folds = calloc((size_t)args->n_words + 1, sizeof *m.folds);
-    if (!m.folds) abort();
+    if (!m.folds) cli_no_memory();
     int status = merge(&m);
     for (int i = 0; i < m.n_folds; i++)
         tarn_fold_close(m.folds[i]);

@@ -113,7 +113,7 @@ static tarn_status count_shards(const cli_source *parts, size_t n, tarn_order_op
     for (size_t k = 0; k < n; k++)
         shards += parts[k].info.shards;
     a->shards = calloc(shards + 1, sizeof *a->shards);
-    if (!a->shards) abort();
+    if (!a->shards) cli_no_memory();
     shards = 0;
     for (size_t k = 0; k < n; k++) {
         TARN_TRY(tarn_dataset_shard_counts(parts[k].dataset, a->shards + shards, err));
@@ -146,7 +146,7 @@ static tarn_status learn(const cli_sources *s, const char *by, tarn_order_option
     if (o->kind == TARN_ORDER_BUCKETS) return count_shards(parts, n, o, a, err);
     if (o->kind < TARN_ORDER_WEIGHTED) return TARN_OK;
     void *numbers = calloc(s->count + 1, sizeof(uint64_t));
-    if (!numbers) abort();
+    if (!numbers) cli_no_memory();
     if (o->kind == TARN_ORDER_LENGTHS)
         o->lengths = a->lengths = numbers;
     else if (o->kind == TARN_ORDER_BALANCED)
@@ -170,7 +170,7 @@ static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_o
     if (status == TARN_OK) {
         *out_count = tarn_order_length(order);
         *out = malloc((*out_count + 1) * sizeof **out);
-        if (!*out) abort();
+        if (!*out) cli_no_memory();
         status = tarn_order_fill(order, 0, *out_count, *out, err);
     }
     tarn_order_close(order);

@@ -56,7 +56,7 @@ char *cli_out_folder(const char *target)
     const char *colon = strrchr(target, ':');
     bool cut = colon && colon != target && !strchr(colon, '/') && stat(target, &st) != 0;
     char *folder = strndup(target, cut ? (size_t)(colon - target) : strlen(target));
-    if (!folder) abort();
+    if (!folder) cli_no_memory();
     return folder;
 }
 

@@ -134,7 +134,7 @@ static char *classes_path(const char *folder)
 {
     size_t size = strlen(folder) + sizeof "/classes.txt";
     char *path = malloc(size);
-    if (!path) abort();
+    if (!path) cli_no_memory();
     snprintf(path, size, "%s/classes.txt", folder);
     return path;
 }
@@ -147,7 +147,7 @@ static int keep_classes(packing *p)
     int status = CLI_OK;
     if (!p->target || !cli_has(p->args, "class-from-dir")) return CLI_OK;
     char *folder = cli_out_folder(p->target), *path = classes_path(folder), *from = NULL;
-    if (access(path, F_OK) == 0 && asprintf(&from, "@%s", path) < 0) abort();
+    if (access(path, F_OK) == 0 && asprintf(&from, "@%s", path) < 0) cli_no_memory();
     if (from && !cli_list_get(from, &list)) status = CLI_DATA;
     for (size_t i = 0; from && status == CLI_OK && i < list.count; i++)
         if (tarn_collection_add_class(p->collection, list.items[i], &err) != TARN_OK) {

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "target.h"
@@ -90,4 +91,10 @@ void cli_watch_problem(void *context, const tarn_error *what)
         cli_json_problem(&w->json, what);
     else
         printf("%s\n", tarn_error_text(what, text, sizeof text));
+}
+
+_Noreturn void cli_no_memory(void)
+{
+    fputs("tarn: out of memory\n", stderr);
+    exit(CLI_DATA);
 }

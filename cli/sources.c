@@ -35,7 +35,7 @@ static int take_fields(const cli_args *args, bool lower, wanted *out)
     if (!fields) return CLI_OK;
     if (!cli_list_get(fields, &out->list)) return CLI_DATA;
     out->names = calloc(out->list.count + 2, sizeof *out->names);
-    if (!out->names || (by && !out->by)) abort();
+    if (!out->names || (by && !out->by)) cli_no_memory();
     if (lower && by) cli_lower(out->by);
     for (size_t i = 0; i < out->list.count; i++) {
         if (lower) cli_lower((char *)(uintptr_t)out->list.items[i]);
@@ -91,7 +91,7 @@ static tarn_status keep_found(cli_source *part, const cli_list *keys, bool *anyw
 {
     bool *found = calloc(keys->count + 1, sizeof *found);
     tarn_dataset *kept;
-    if (!found) abort();
+    if (!found) cli_no_memory();
     tarn_status status = tarn_dataset_keep_keys(part->dataset, keys->items, keys->count,
                                                 found, &kept, err);
     for (size_t i = 0; i < keys->count; i++)
@@ -131,7 +131,7 @@ static int keep_samples(cli_sources *s, const char *value)
     int status = CLI_DATA;
     if (cli_list_get(value, &keys)) {
         bool *anywhere = calloc(keys.count + 1, sizeof *anywhere);
-        if (!anywhere) abort();
+        if (!anywhere) cli_no_memory();
         status = CLI_OK;
         for (size_t k = 0; k < s->n && status == CLI_OK; k++)
             if (keep_found(&s->parts[k], &keys, anywhere, &err) != TARN_OK)
@@ -171,7 +171,7 @@ static int mix(const cli_args *args, cli_sources *s)
     tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
     double *weights = calloc(s->n + 1, sizeof *weights);
     tarn_dataset **all = calloc(s->n + 1, sizeof *all);
-    if (!weights || !all) abort();
+    if (!weights || !all) cli_no_memory();
     int status = parse_weights(args, s, weights) ? CLI_OK : CLI_USAGE;
     for (size_t k = 0; k < s->n; k++)
         all[k] = s->parts[k].dataset;
@@ -203,7 +203,7 @@ int cli_sources_open(const cli_args *args, tarn_keys keys, cli_sources *out)
     const char *samples = cli_value(args, "samples");
     int status = CLI_OK;
     *out = (cli_sources){.parts = calloc((size_t)args->n_words + 1, sizeof *out->parts)};
-    if (!out->parts) abort();
+    if (!out->parts) cli_no_memory();
     for (int i = 0; i < args->n_words && status == CLI_OK; i++) {
         status = open_one(args, args->words[i], keys, &out->parts[i]);
         if (status == CLI_OK) out->n++;
@@ -266,7 +266,7 @@ tarn_status cli_sources_key(const cli_sources *s, uint64_t i, tarn_text *out,
                   : snprintf(text, sizeof text, "%09llu", strtoull(out->data, NULL, 10));
     if ((size_t)len >= out->capacity) {
         char *grown = realloc(out->data, sizeof text);
-        if (!grown) abort();
+        if (!grown) cli_no_memory();
         out->data = grown;
         out->capacity = sizeof text;
     }

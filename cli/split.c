@@ -94,7 +94,7 @@ static int split_samples(splitting *s)
 {
     tarn_error err;
     uint8_t *parts = malloc(s->info.samples + 1);
-    if (!parts) abort();
+    if (!parts) cli_no_memory();
     cli_feed feed = {.args = s->args, .out = &s->out, .parts = parts};
     int status = CLI_OK;
     if (tarn_fold_split(s->fold, s->fractions, s->n_parts - 1, s->seed, parts, &err) !=
@@ -206,7 +206,7 @@ static tarn_status adopt(splitting *s, const shard *shards, size_t count, tarn_e
 {
     tarn_adopt how = cli_has(s->args, "copy") ? TARN_ADOPT_COPY : TARN_ADOPT_LINK;
     uint32_t *numbers = malloc((count + 1) * sizeof *numbers);
-    if (!numbers) abort();
+    if (!numbers) cli_no_memory();
     tarn_status status = TARN_OK;
     for (size_t part = 0; status == TARN_OK && part < s->n_parts; part++) {
         size_t n = 0;
@@ -223,7 +223,7 @@ static int split_shards(splitting *s)
     tarn_error err;
     size_t count = (size_t)s->info.shards;
     shard *shards = calloc(count + 1, sizeof *shards);
-    if (!shards) abort();
+    if (!shards) cli_no_memory();
     for (size_t i = 0; i < count; i++) {
         shards[i].number = (uint32_t)i;
         shards[i].chance = scatter(scatter(s->seed) ^ i);

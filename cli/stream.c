@@ -13,7 +13,7 @@ static bool is_fold(const char *path)
     const char *colon = strrchr(path, ':');
     if (!colon || colon == path || strchr(colon, '/')) return false;
     char *folder = strndup(path, (size_t)(colon - path));
-    if (!folder) abort();
+    if (!folder) cli_no_memory();
     bool there = access(folder, F_OK) == 0;
     free(folder);
     return there;
@@ -57,7 +57,7 @@ static int take_filters(const cli_args *args, cli_stream *s, tarn_samples_option
         if (s->keys.count)
             qsort(s->keys.items, s->keys.count, sizeof *s->keys.items, compare_keys);
         s->found = calloc(s->keys.count + 1, sizeof *s->found);
-        if (!s->found) abort();
+        if (!s->found) cli_no_memory();
         o->want = is_wanted;
         o->want_context = s;
     }
@@ -93,7 +93,7 @@ static tarn_status open_words(const char *const *words, int n_words,
     size_t count = 0, capacity = 0;
     const char **list = NULL;
     tarn_urls **expanded = calloc((size_t)n_words, sizeof *expanded);
-    if (!expanded) abort();
+    if (!expanded) cli_no_memory();
     tarn_status status = TARN_OK;
     for (int i = 0; status == TARN_OK && i < n_words; i++) {
         size_t more = 1;
@@ -105,7 +105,7 @@ static tarn_status open_words(const char *const *words, int n_words,
         if (count + more > capacity) {
             capacity = 2 * (count + more);
             list = realloc(list, capacity * sizeof *list);
-            if (!list) abort();
+            if (!list) cli_no_memory();
         }
         for (size_t k = 0; k < more; k++)
             list[count++] = expanded[i] ? tarn_urls_get(expanded[i], k) : words[i];

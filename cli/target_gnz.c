@@ -134,7 +134,7 @@ static char *array_name(const cli_piece *p)
     size_t len = strlen(p->name);
     bool cut = p->form.form == TARN_FORM_NAMED && cli_ends_with(p->name, ".npy");
     char *name = strndup(p->name, cut ? len - 4 : len);
-    if (!name) abort();
+    if (!name) cli_no_memory();
     return name;
 }
 
@@ -147,7 +147,7 @@ static tarn_status add_column(state *s, const cli_record *r, const cli_piece *p,
     tarn_status status = check_kind(r, p, &v, err);
     if (status == TARN_OK) {
         *c = (column){.field = strdup(p->name), .name = array_name(p)};
-        if (!c->field) abort();
+        if (!c->field) cli_no_memory();
         c->text = v.kind == CLI_TEXT;
         c->like = v.array;
         c->look_once = p->form.form != TARN_FORM_ARRAY && !c->text && v.array.ndim > 0 &&
@@ -162,12 +162,12 @@ static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
 {
     s->columns = calloc(r->count + 2, sizeof *s->columns);
     s->first_key = strdup(r->key);
-    if (!s->columns || !s->first_key) abort();
+    if (!s->columns || !s->first_key) cli_no_memory();
     for (size_t i = 0; i < r->count; i++)
         TARN_TRY(add_column(s, r, &r->pieces[i], err));
     column *keys = &s->columns[s->n];
     *keys = (column){.field = strdup("the key"), .name = strdup("_key"), .text = true};
-    if (!keys->field || !keys->name) abort();
+    if (!keys->field || !keys->name) cli_no_memory();
     s->sized = s->n + 1;
     return TARN_OK;
 }
@@ -279,7 +279,7 @@ static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
 static bool check_as(const state *s)
 {
     const char **names = calloc(s->n + 1, sizeof *names);
-    if (!names) abort();
+    if (!names) cli_no_memory();
     for (size_t i = 0; i < s->n; i++)
         names[i] = s->columns[i].name;
     int status = cli_arrays_check_as(s->args, names, s->n);
@@ -428,7 +428,7 @@ int cli_target_gnz(const cli_args *args, const char *path, const char *metadata,
                    uint64_t count, cli_target *out)
 {
     state *s = calloc(1, sizeof *s);
-    if (!s) abort();
+    if (!s) cli_no_memory();
     *s = (state){.args = args, .path = path, .count = count, .metadata = metadata};
     *out = (cli_target){s, look, begin, put, end, stop};
     return CLI_OK;

@@ -89,7 +89,7 @@ static tarn_status fail_piece(const cli_record *r, const char *name, const char 
 static void add_column(state *s, const char *name, char kind)
 {
     s->columns = realloc(s->columns, (s->n + 1) * sizeof *s->columns);
-    if (!s->columns || !(s->columns[s->n].name = strdup(name))) abort();
+    if (!s->columns || !(s->columns[s->n].name = strdup(name))) cli_no_memory();
     s->columns[s->n++].kind = kind;
 }
 
@@ -119,7 +119,7 @@ static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
         add_column(s, r->pieces[i].name, kind);
     }
     const char **names = calloc(s->n, sizeof *names);
-    if (!names) abort();
+    if (!names) cli_no_memory();
     for (size_t i = 0; i < s->n; i++) {
         char *name;
         const char kind = s->columns[i].kind;
@@ -128,7 +128,7 @@ static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
                      : kind == 'i' ? "int"
                                    : "real",
                      s->columns[i].name) < 0)
-            abort();
+            cli_no_memory();
         names[i] = name;
     }
     tarn_status status = tarn_iac_rows_new(names, s->n, &s->rows, err);
@@ -299,11 +299,11 @@ static void set_header(state *s)
     if (s->options.header) return;
     FILE *out = open_memstream(&text, &size);
     cli_json j = {.out = out};
-    if (!out) abort();
+    if (!out) cli_no_memory();
     cli_json_open(&j, NULL, '{');
     cli_json_text(&j, "payload_type", s->payload ? s->payload : "tar member");
     cli_json_close(&j, '}');
-    if (fclose(out) != 0) abort();
+    if (fclose(out) != 0) cli_no_memory();
     s->options.header = s->header = text;
 }
 
@@ -326,7 +326,7 @@ int cli_target_iac(const cli_args *args, const char *path, const cli_sources *so
     static const char *const columns[] = {"text:key", "text:field"};
     tarn_error err;
     state *s = calloc(1, sizeof *s);
-    if (!s) abort();
+    if (!s) cli_no_memory();
     *s = (state){.args = args,
                  .path = path,
                  .payload = cli_value(args, "payload"),
@@ -358,7 +358,7 @@ int cli_copy_records(const cli_args *args, const cli_sources *sources,
     if (status != CLI_OK) return status;
     o.encoded = !cli_has(args, "codec");
     uint64_t *rows = malloc((count + 1) * sizeof *rows);
-    if (!rows) abort();
+    if (!rows) cli_no_memory();
     for (uint64_t i = 0; i < count; i++)
         rows[i] = tarn_dataset_in_file(sources->parts[0].dataset, order[i]);
     if (tarn_iac_rewrite_rows(sources->parts[0].path, path, rows, (size_t)count, &o,

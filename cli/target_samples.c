@@ -23,7 +23,7 @@ static void grow(state *s)
 {
     size_t n = s->slots ? 2 * s->slots : 1024;
     uint64_t *slots = calloc(n, sizeof *slots);
-    if (!slots) abort();
+    if (!slots) cli_no_memory();
     for (size_t i = 0; i < s->slots; i++)
         if (s->seen[i]) insert(slots, n, s->seen[i]);
     free(s->seen);
@@ -89,7 +89,7 @@ int cli_target_samples(const cli_args *args, const char *path, const char *fold,
                        cli_target *out)
 {
     state *s = calloc(1, sizeof *s);
-    if (!s) abort();
+    if (!s) cli_no_memory();
     int status = cli_out_open(&s->out, args, path, &fold, 1);
     *out = (cli_target){.state = s, .put = put, .end = end, .stop = stop};
     if (status != CLI_OK) free(s);

@@ -85,7 +85,7 @@ static size_t unescape(const char *s, size_t left, char *out, size_t *out_len)
 static void take_string(cli_piece_value *v, const char *s, size_t len)
 {
     char *out = v->owned = malloc(len + 4);
-    if (!out) abort();
+    if (!out) cli_no_memory();
     for (size_t i = 1; i + 1 < len;) {
         size_t n;
         if (s[i] != '\\') {

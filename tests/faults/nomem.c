@@ -3,13 +3,16 @@
  *
  *   nomem_module(NAME)       the module: what its path has in it
  *   nomem_fail(N, FOREVER)   the request behind the next N fails, or all from there on
- *   nomem_stop()             there is memory again; how many requests failed */
+ *   nomem_stop()             there is memory again; how many requests failed
+ *
+ * Or under a program, whose own requests are meant then: NOMEM_AT=N, NOMEM_FOREVER=1. */
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 void *__libc_malloc(size_t size);
@@ -50,6 +53,22 @@ int nomem_stop(void)
 {
     atomic_store(&armed, false);
     return atomic_load(&failures);
+}
+
+/* The program itself is the first in the list, and has no name there. */
+static int look_at_program(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)unused;
+    char none[] = "";
+    return look(info, size, none);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *at = getenv("NOMEM_AT");
+    if (!at) return;
+    dl_iterate_phdr(look_at_program, NULL);
+    nomem_fail(atol(at), getenv("NOMEM_FOREVER") != NULL);
 }
 
 static bool refused(const void *caller)
