@@ -36,7 +36,7 @@ from tar_judges import (BSD_LINE, ENV, GNU_LINE, Broken, Member, Refused, ask_ta
 from tar_mutated import Generator
 from tar_odd import all_odd
 
-COUNT = int(os.environ.get("TARN_INTEROP_COUNT", "400"))
+COUNT = int(os.environ.get("TARN_INTEROP_COUNT", "500"))
 SEED = int(os.environ.get("TARN_INTEROP_SEED", "1"))
 CHUNK = 50  # mutated archives in one test
 

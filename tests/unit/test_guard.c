@@ -37,7 +37,7 @@ static void earlier_handler(int number, siginfo_t *info, void *context)
 static void in_a_process(void (*test)(void))
 {
     struct sigaction action = {.sa_sigaction = earlier_handler, .sa_flags = SA_SIGINFO};
-    int status;
+    int status = -1;
     scratch();
     pid_t child = fork();
     if (child == 0) {
@@ -95,7 +95,7 @@ static void try_other_faults_are_passed_on(void)
     passed_on = 0;
     if (sigsetjmp(out_of_fault, 1) == 0) {
         (void)theirs[PAGE];
-        CHECK(!"reached");
+        CHECK(passed_on); /* nothing came of it */
     }
     CHECK(passed_on == 1);
     CHECK(ours[PAGE] == 0);
