@@ -278,7 +278,9 @@ bool cli_list_get(const char *value, cli_list *out)
 {
     bool from_file = value[0] == '@';
     *out = (cli_list){.text = from_file ? cli_file_text(value + 1) : strdup(value)};
-    return out->text && split(out, from_file ? "\n" : ",", from_file);
+    if (!out->text && from_file) return false; /* told already */
+    if (!out->text || !split(out, from_file ? "\n" : ",", from_file)) cli_no_memory();
+    return true;
 }
 
 void cli_list_free(cli_list *list)

@@ -155,7 +155,8 @@ tarn_status tarn_iac_encode(tarn_iac_codec codec, int level, const void *data, s
     size_t size = encode_into(codec, level, data, len, memory, capacity);
     if (size == 0 && (len != 0 || codec != TARN_IAC_NONE)) {
         free(memory);
-        return tarn__fail(err, TARN_ERR_MEMORY, "cannot encode %zu bytes", len);
+        return tarn__fail(err, TARN_ERR_MEMORY, "out of memory for %zu bytes to encode",
+                          len);
     }
     *out = (tarn_view){memory, size, memory};
     return TARN_OK;
