@@ -121,10 +121,21 @@ typedef struct source {
     size_t size;
 } source;
 
+/* libjpeg keeps tables from one image to the next, for streams of images that leave them
+ * out; an image by itself that lacks one is damaged. */
+static void forget_tables(struct jpeg_decompress_struct *jpeg)
+{
+    for (int i = 0; i < NUM_QUANT_TBLS; i++)
+        jpeg->quant_tbl_ptrs[i] = NULL;
+    for (int i = 0; i < NUM_HUFF_TBLS; i++)
+        jpeg->dc_huff_tbl_ptrs[i] = jpeg->ac_huff_tbl_ptrs[i] = NULL;
+}
+
 static void read_head(tarn__jpeg *j, void *context)
 {
     const source *s = context;
     jpeg_abort_decompress(&j->jpeg);
+    forget_tables(&j->jpeg);
     jpeg_mem_src(&j->jpeg, s->data, s->size);
     jpeg_read_header(&j->jpeg, TRUE);
 }

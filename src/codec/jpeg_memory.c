@@ -70,9 +70,16 @@ static void *take(j_common_ptr jpeg, size_t size)
     return p;
 }
 
+/* Tables are an image's own here, so that none is decoded with those of another. */
+static bool is_table(size_t size)
+{
+    return size == sizeof(JHUFF_TBL) || size == sizeof(JQUANT_TBL);
+}
+
 static void *alloc_small(j_common_ptr jpeg, int pool, size_t size)
 {
-    if (pool != JPOOL_IMAGE) return of(jpeg)->theirs.alloc_small(jpeg, pool, size);
+    if (pool != JPOOL_IMAGE && !is_table(size))
+        return of(jpeg)->theirs.alloc_small(jpeg, pool, size);
     return take(jpeg, size);
 }
 
