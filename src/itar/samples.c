@@ -177,8 +177,15 @@ static tarn_status fail_field(tarn_fold *f, const tarn_sample *s, const char *fi
         used += name.size;
     }
     names[used] = '\0';
-    return tarn__fail(err, TARN_ERR_NOT_FOUND, "the sample has no field %s; it has %s",
-                      field, names);
+    char shown[200] = "?";
+    tarn_text key = {0};
+    const char *path = f->index->path ? f->index->path : tarn_fold_shard_path(f, 0);
+    if (s->count &&
+        tarn_fold_names(f, tarn_sample_row(s, 0), &key, NULL, NULL) == TARN_OK)
+        tarn_printable(shown, sizeof shown, key.data, key.size);
+    tarn_text_reset(&key);
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, path, TARN_NO_OFFSET,
+                         "sample %s has no field %s; it has %s", shown, field, names);
 }
 
 tarn_status tarn_fold_pick(tarn_fold *f, const tarn_sample *s, const char *field,
