@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import io
 import os
-from types import TracebackType
 from typing import Any, BinaryIO, Literal, Union, cast, overload
 
 from . import _tarn
+from .published import Published
 from .write import filter_number
 
 __all__ = ["SinkFile", "SourceFile", "expand_urls", "gopen", "open_source"]
@@ -56,7 +56,7 @@ class SourceFile(io.RawIOBase):
         return f"<SourceFile {self.name!r}>"
 
 
-class SinkFile(io.RawIOBase):
+class SinkFile(Published, io.RawIOBase):
     """A sink as a raw file. `close` publishes; `abandon`, an exception in a `with`, or being
     forgotten leaves nothing."""
 
@@ -88,16 +88,6 @@ class SinkFile(io.RawIOBase):
         if sink is not None:
             sink.abandon()
         super().close()
-
-    def __enter__(self) -> SinkFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
 
     def __del__(self) -> None:
         self.abandon()

@@ -24,9 +24,10 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
 
 from . import _tarn
+from .published import Published
 
 if sys.version_info >= (3, 11):
-    from typing import Self, Unpack
+    from typing import Unpack
 
 __all__ = ["DatasetWriter", "ShardWriter", "TarWriter", "WriterOptions", "Written"]
 
@@ -139,7 +140,7 @@ def _settings(options: WriterOptions) -> dict[str, Any]:
     return made
 
 
-class _Writer(_tarn.Writer):
+class _Writer(_tarn.Writer, Published):
     """What the writers share."""
 
     _shown: str = "closed"
@@ -153,16 +154,6 @@ class _Writer(_tarn.Writer):
         """Completes and publishes. Harmless on a writer that is closed."""
         if not self.closed:
             self._finish()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
@@ -304,8 +295,8 @@ class DatasetWriter(_Writer):
         """Stops, and keeps the finished shards for `resume`."""
         self._suspend()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None,
+                 error: BaseException | None = None, trace: TracebackType | None = None) -> None:
         if kind is not None and self._resume:
             self.suspend()
         else:

@@ -16,15 +16,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _tarn
+from ..published import Published
 from ..write import _BYTES, _FOLD
 from .encoders import encoder_for
-
-if TYPE_CHECKING:
-    from typing import Self
 
 __all__ = ["iTarDatasetWriter", "iTarFoldWriter"]
 
@@ -48,7 +45,7 @@ def _check_names(fold: str, pattern: str, delimiter: str, start: int) -> None:
         raise ValueError(f"the delimiter {delimiter!r} in the number of a shard, {pattern!r}")
 
 
-class iTarFoldWriter:
+class iTarFoldWriter(Published):
     """Writes one fold: `<fold>_0000.tar` and so on, and `<fold>.taridx`.
 
     >>> import os, tempfile
@@ -155,22 +152,12 @@ class iTarFoldWriter:
         self._writer.abandon()
         self._drop()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
-
     def __repr__(self) -> str:
         state = "closed" if self._writer.closed else "open"
         return f"<iTarFoldWriter {self.fold!r} in {os.fspath(self.root)!r}: {state}>"
 
 
-class iTarDatasetWriter:
+class iTarDatasetWriter(Published):
     """Writes the folds of a dataset into the folder loc/name; `fold` gives the writer of one.
 
     Other arguments are those of `iTarFoldWriter`. With `folds`, only these can be written.
@@ -214,16 +201,6 @@ class iTarDatasetWriter:
         self._closed = True
         for writer in self._writers.values():
             writer.abandon()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
 
     def __repr__(self) -> str:
         return f"<iTarDatasetWriter {os.fspath(self.root)!r}: {', '.join(self._writers) or 'empty'}>"

@@ -8,18 +8,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import IO, Any, cast
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from . import utils
+from ..published import Published
 from ..source import open_source
 
 __all__ = ["Pipe", "gopen", "gopen_schemes", "reader", "rewrite_url"]
 
 
-class Pipe:
+class Pipe(Published):
     """A program's output, or its input, as a file. That it failed is an OSError: when the last
     byte was read, or on close."""
 
@@ -70,16 +70,6 @@ class Pipe:
         self.proc.kill()
         self.stream.close()
         self.proc.wait()
-
-    def __enter__(self) -> Pipe:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
 
     def __del__(self) -> None:
         if hasattr(self, "stream") and not self.stream.closed:

@@ -15,15 +15,12 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import gopen as _gopen
 from .. import _tarn
+from ..published import Published
 from ..write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
-
-if TYPE_CHECKING:
-    from typing import Self
 
 __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_extension",
            "encode_based_on_extension1", "imageencoder", "make_encoder", "numpy_dumps",
@@ -277,7 +274,7 @@ def _tar_settings(user: str = "bigdata", group: str = "bigdata", mode: int = 0o4
             **_encoder_settings(encoder)}
 
 
-class TarWriter(_tarn.Writer):
+class TarWriter(_tarn.Writer, Published):
     """Writes samples into one archive: a path, a URL, or a file object, which stays open.
 
     >>> import io
@@ -343,16 +340,6 @@ class TarWriter(_tarn.Writer):
         super().abandon()
         self._drop()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, exc_type: type[BaseException] | None, exc_val: BaseException | None,
-                 exc_tb: TracebackType | None) -> None:
-        if exc_type is None:
-            self.close()
-        else:
-            self.abandon()
-
 
 def _limits(maxcount: float, maxsize: float) -> dict[str, int]:
     """A shard takes a sample while it has fewer than maxcount, and less than maxsize bytes."""
@@ -371,7 +358,7 @@ def _pattern(pattern: str, number: int) -> str:
     return plain
 
 
-class ShardWriter(_tarn.Writer):
+class ShardWriter(_tarn.Writer, Published):
     """Writes samples into shards that roll over, named by a pattern with `%06d`.
 
     >>> import os, tempfile
@@ -474,14 +461,3 @@ class ShardWriter(_tarn.Writer):
         if self._owned is not None:
             stream, self._owned = self._owned, None
             getattr(stream, "abandon", stream.close)()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, exc_type: type[BaseException] | None = None,
-                 exc_val: BaseException | None = None,
-                 exc_tb: TracebackType | None = None) -> None:
-        if exc_type is None:
-            self.close()
-        else:
-            self.abandon()

@@ -1,0 +1,32 @@
+"""What is complete when it is closed, and leaves nothing when it is abandoned."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+__all__ = ["Published"]
+
+
+class _Ends(Protocol):
+    def close(self) -> None: ...
+    def abandon(self) -> None: ...
+
+
+T = TypeVar("T")
+
+
+class Published:
+    """The end of a `with`: close, or after an exception abandon. The class itself has both."""
+
+    __slots__ = ()
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(self: _Ends, kind: type[BaseException] | None = None,
+                 error: BaseException | None = None, trace: TracebackType | None = None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
