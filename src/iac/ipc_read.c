@@ -23,6 +23,7 @@ typedef struct reading {
     bool over_budget;  /* and more was asked for */
     tarn__dicts dicts;
     struct ArrowIpcDecoder verifier;
+    tarn__buf message; /* prefix and metadata of the current one */
     bool has_schema;
     tarn_error *err;
 } reading;
@@ -413,11 +414,14 @@ static tarn_status read_message(reading *r, const unsigned char *meta, uint32_t 
                              : read_dictionary(r, header, body, body_size);
 }
 
-/* nanoarrow wants a message with its prefix, aligned. */
+/* Copies a message's metadata, because what is verified must not change before it is
+ * used, and a mapped file can. nanoarrow wants it with its prefix, aligned. */
 static tarn_status verify_message(reading *r, uint64_t size)
 {
     struct ArrowError why = {{0}};
-    struct ArrowBufferView view = {{r->data + r->at}, (int64_t)size};
+    r->message.size = 0;
+    TARN_TRY(tarn__buf_add(&r->message, r->data + r->at, (size_t)size, r->err));
+    struct ArrowBufferView view = {{r->message.data}, (int64_t)size};
     if (ArrowIpcDecoderVerifyHeader(&r->verifier, view, &why) == 0) return TARN_OK;
     return tarn__fail_at(r->err, TARN_ERR_FORMAT, NULL, r->at, "Arrow message: %s",
                          why.message);
@@ -451,11 +455,12 @@ static tarn_status step(reading *r, bool *out_end)
     if (meta_size > INT32_MAX - 8 || meta_size > left - 8)
         return cut_off(r, "a message's metadata");
     TARN_TRY(verify_message(r, 8 + (uint64_t)meta_size));
-    const unsigned char *meta = r->data + r->at + 8;
+    const unsigned char *meta = (const unsigned char *)r->message.data + 8,
+                        *end = r->data + r->at + 8 + meta_size;
     int64_t body = flat_i64(flat_root(meta, meta_size), MESSAGE_BODY, 0);
     if (body < 0 || (uint64_t)body > left - 8 - meta_size)
         return cut_off(r, "a message's body");
-    TARN_TRY(read_message(r, meta, meta_size, meta + meta_size, (uint64_t)body));
+    TARN_TRY(read_message(r, meta, meta_size, end, (uint64_t)body));
     r->at += 8 + (uint64_t)meta_size + (uint64_t)body;
     return TARN_OK;
 }
@@ -500,9 +505,11 @@ static tarn_status parse(tarn__table *t, const unsigned char *data, uint64_t siz
     reading r = {.table = t, .size = size, .budget = max_bytes, .err = err};
     TARN_TRY(align_stream(t, &data, size, err));
     r.data = data;
+    tarn__buf_init(&r.message, INT32_MAX);
     if (ArrowIpcDecoderInit(&r.verifier) != 0) return tarn__fail_memory(err);
     tarn_status status = read_all(&r);
     ArrowIpcDecoderReset(&r.verifier);
+    tarn__buf_reset(&r.message);
     free(r.dicts.items);
     return status;
 }

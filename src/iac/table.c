@@ -194,8 +194,69 @@ int64_t tarn__table_column(const tarn__table *t, const char *name)
     return found;
 }
 
+/* Takes a buffer out of the map. */
+static tarn_status own_buffer(tarn__table *t, struct ArrowArray *a, int64_t i,
+                              tarn_error *err)
+{
+    const unsigned char *at = a->buffers[i], *begin = t->bytes.data;
+    uint64_t size = tarn__buffer_sizes(a)[i];
+    if (!size || !at || at < begin || at >= begin + t->bytes.size) return TARN_OK;
+    void *copy = tarn__arena_take(&t->arena, (size_t)size);
+    if (!copy) return tarn__fail_memory(err);
+    memcpy(copy, at, (size_t)size);
+    a->buffers[i] = copy;
+    return TARN_OK;
+}
+
+/* Whether a buffer says where something else lies. */
+static bool steers(const tarn__layout *layout, bool has_dictionary, int64_t buffer)
+{
+    switch (layout->shape) {
+    case SHAPE_VAR:
+    case SHAPE_LIST:
+        return buffer == 1;
+    case SHAPE_LISTVIEW:
+        return buffer == 1 || buffer == 2;
+    case SHAPE_VIEW:
+        return buffer < 2;
+    case SHAPE_SPARSE:
+    case SHAPE_DENSE:
+        return true;
+    default:
+        return has_dictionary;
+    }
+}
+
+static tarn_status own_array(tarn__table *t, const struct ArrowSchema *schema,
+                             struct ArrowArray *a, tarn_error *err)
+{
+    tarn__layout layout = {0};
+    (void)tarn__layout_get(schema->format, &layout);
+    for (int64_t i = 0; i < a->n_buffers; i++)
+        if (steers(&layout, schema->dictionary != NULL, i))
+            TARN_TRY(own_buffer(t, a, i, err));
+    if (layout.shape == SHAPE_RUNEND) TARN_TRY(own_buffer(t, a->children[0], 1, err));
+    for (int64_t i = 0; i < a->n_children; i++)
+        TARN_TRY(own_array(t, schema->children[i], a->children[i], err));
+    if (!schema->dictionary) return TARN_OK;
+    return own_array(t, schema->dictionary, a->dictionary, err);
+}
+
+/* What was found good in a map need not stay good: the file can be changed under it. So
+ * what steers is copied before it is looked at; values may change, but not where they
+ * are. */
+static tarn_status own_steering(tarn__table *t, tarn_error *err)
+{
+    if (!t->file || !t->file->map) return TARN_OK;
+    for (size_t i = 0; i < t->count; i++)
+        for (int64_t k = 0; k < t->schema.n_children; k++)
+            TARN_TRY(own_array(t, t->schema.children[k], t->batches[i].children[k], err));
+    return TARN_OK;
+}
+
 static tarn_status validate_all(tarn__table *t, tarn_error *err)
 {
+    TARN_TRY(own_steering(t, err));
     for (size_t i = 0; i < t->count; i++)
         for (int64_t k = 0; k < t->schema.n_children; k++) {
             tarn_status status = tarn__array_validate(t->schema.children[k],

@@ -42,6 +42,8 @@ static bool patch(uintptr_t at)
         uintptr_t begin = atomic_load(&slots[i].begin);
         if (begin <= GONE || at < begin) continue;
         uintptr_t end = begin + atomic_load(&slots[i].size);
+        /* A slot that got another map in between had a begin and a size of two maps. */
+        if (atomic_load(&slots[i].begin) != begin) continue;
         end = (end + page_size - 1) & ~(uintptr_t)(page_size - 1);
         if (at >= end) continue;
         uintptr_t page = at & ~(uintptr_t)(page_size - 1);

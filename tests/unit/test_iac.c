@@ -281,6 +281,39 @@ static void arrays_outlive_their_pack(void **state)
     moved.release(&moved);
 }
 
+/* Offsets were looked at once; a file that is changed afterwards must not steer by them.
+ */
+static void a_pack_changed_in_place_keeps_its_bounds(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("changed.iac");
+    struct ArrowArrayStream stream;
+    struct ArrowArray array;
+    tarn_iac *pack;
+    unsigned char ones[4096];
+    size_t size;
+    make_pack(path, NULL);
+    OK(tarn_iac_open(path, NULL, &pack, &err));
+    OK(tarn_iac_export(pack, TARN_IAC_INDEX, &stream, &err));
+    free(read_file(path, &size));
+    memset(ones, 0xff, sizeof ones);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    for (size_t at = 0; at < size; at += sizeof ones) {
+        size_t n = size - at < sizeof ones ? size - at : sizeof ones;
+        assert_int_equal(pwrite(fd, ones, n, (off_t)at), n);
+    }
+    close(fd);
+    assert_int_equal(stream.get_next(&stream, &array), 0);
+    const int32_t *offsets = array.children[0]->buffers[1];
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(offsets[i], 2 * i);
+    const unsigned char *text = array.children[0]->buffers[2];
+    assert_int_equal(text[0], 0xff); /* it was mapped, or nothing is tested here */
+    array.release(&array);
+    stream.release(&stream);
+    tarn_iac_close(pack);
+}
+
 /* A stream of one array that was taken out of another stream and cut. */
 typedef struct cut {
     struct ArrowArrayStream from;
@@ -860,6 +893,7 @@ int main(void)
         cmocka_unit_test(lookups_find_every_row_of_a_value),
         cmocka_unit_test(threads_share_a_pack),
         cmocka_unit_test(arrays_outlive_their_pack),
+        cmocka_unit_test(a_pack_changed_in_place_keeps_its_bounds),
         cmocka_unit_test(slices_are_written_as_what_they_show),
         cmocka_unit_test(wrong_input_leaves_nothing),
         cmocka_unit_test(an_existing_pack_is_kept),
