@@ -56,8 +56,12 @@ static size_t count_away(tarn__is_resident is_resident, void *state,
 static bool in_file_order(const tarn__cold *c, const tarn__item *items, size_t count,
                           uint64_t total)
 {
-    uint64_t span = items[count - 1].place - items[0].place;
-    return count >= MIN_ORDERED && span <= (2 * total + count * HEADS) / c->unit;
+    uint64_t first = items[0].place, last = first;
+    for (size_t i = 1; i < count; i++) {
+        if (items[i].place < first) first = items[i].place;
+        if (items[i].place > last) last = items[i].place;
+    }
+    return count >= MIN_ORDERED && last - first <= (2 * total + count * HEADS) / c->unit;
 }
 
 tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resident,

@@ -37,7 +37,7 @@ void tarn__cold_init(tarn__cold *cold, const tarn_dataset_options *options,
 /* Whether the first byte of an item is in memory; true where that is not known. */
 typedef bool (*tarn__is_resident)(void *state, const tarn__item *item);
 
-/* What to do with items that are sorted by place. */
+/* What to do with items, in whatever order they are. */
 tarn__cold_way tarn__cold_choose(const tarn__cold *cold, tarn__is_resident is_resident,
                                  void *state, const tarn__item *items, size_t count,
                                  const tarn__target *to);

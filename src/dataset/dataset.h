@@ -33,7 +33,7 @@ typedef struct tarn__item {
     uint32_t field;
     uint32_t number; /* among the pieces */
     uint64_t size;
-    uint64_t place;  /* pieces are copied in ascending places */
+    uint64_t place;  /* what pieces are sorted by, where that is of use */
     uint64_t cookie; /* the kind's */
     uint32_t source; /* a mix's; what spot says */
     bool made;       /* the bytes are in view */
@@ -46,7 +46,14 @@ typedef struct tarn__target {
     const uint64_t *offsets;
     uint64_t total; /* bytes of the batch */
     struct tarn__batch_io *io;
+    struct tarn__item *spare; /* room for all items of the batch, to sort them */
+    struct tarn__run *runs;
 } tarn__target;
+
+/* The items by ascending places, until the next call for the same target. What is in
+ * memory is copied as it comes; sorting is for disks. */
+const tarn__item *tarn__items_sorted(const tarn__target *target, const tarn__item *items,
+                                     size_t count);
 
 /* Which samples to keep by their fields. */
 typedef struct tarn__need {
@@ -95,8 +102,8 @@ typedef struct tarn__source_kind {
                          const char **out_path, uint64_t *out_offset, tarn_error *err);
 
     /* A batch in two steps: size and place of each item (or its view), which may also put
-     * the items into another order; then, sorted by place, the bytes of those that were
-     * not made to data + offsets[number] of the target. */
+     * the items into another order; then the bytes of those that were not made to data +
+     * offsets[number] of the target. */
     tarn_status (*place)(void *state, tarn__item *items, size_t count, tarn_error *err);
     tarn_status (*copy)(void *state, const tarn__item *items, size_t count,
                         const tarn__target *to, tarn_error *err);

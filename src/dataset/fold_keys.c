@@ -1,58 +1,66 @@
-/* The keys of many samples of a fold, out of the headers of their first members. */
+/* The keys of many samples of a fold, out of the headers of their first members. Neither
+ * rows nor headers are in the processor's caches: both are asked for a stretch of samples
+ * ahead. */
 #include <string.h>
 
 #include "base/buf.h"
 #include "dataset/kind_fold.h"
 
-enum { AHEAD = 8, RECENT = 64 };
+enum { STRETCH = 64, PREFIX_AT = 345 };
 
-/* Shards whose length was looked at in this call. */
-typedef struct looked {
-    uint32_t shards[RECENT]; /* number + 1 */
-} looked;
-
-static uint64_t first_row(const tarn__fold_state *s, uint64_t sample)
-{
-    return tarn__fold_row(s->fold, tarn__fold_start(s->fold, sample));
-}
-
-/* The header of a row in a map, or NULL. */
-static const unsigned char *header_of(const tarn__fold_state *s, uint64_t number)
-{
+/* The first row of a sample. */
+typedef struct spot {
+    uint64_t number;
     tarn_row row;
-    if (tarn_index_row(s->fold->index, number, &row, NULL) != TARN_OK ||
-        row.shard >= tarn__filecache_count(s->fold->files) ||
-        row.offset + 512 > tarn__filecache_size(s->fold->files, row.shard))
-        return NULL;
-    const unsigned char *map = tarn__filecache_peek(s->fold->files, row.shard);
-    return map ? map + row.offset : NULL;
-}
+    const unsigned char *header; /* in a map, or NULL */
+} spot;
 
-static bool is_still_whole(const tarn__fold_state *s, looked *l, uint64_t number)
+static const unsigned char *header_of(const tarn__fold_state *s, tarn__fold_maps *m,
+                                      uint64_t number, tarn_row *row)
 {
-    tarn_row row;
+    const tarn__filecache *files = s->fold->files;
     const unsigned char *map;
-    if (tarn_index_row(s->fold->index, number, &row, NULL) != TARN_OK) return false;
-    if (l->shards[row.shard % RECENT] == row.shard + 1u) return true;
-    if (tarn__filecache_map(s->fold->files, row.shard, &map, NULL) != TARN_OK || !map)
-        return false;
-    l->shards[row.shard % RECENT] = row.shard + 1u;
-    return true;
+    if (tarn_index_row(s->fold->index, number, row, NULL) != TARN_OK ||
+        row->shard >= tarn__filecache_count(files) ||
+        row->offset + 512 > tarn__filecache_size(files, row->shard) ||
+        tarn__fold_map_of(s, m, row->shard, &map, NULL) != TARN_OK || !map)
+        return NULL;
+    return map + row->offset;
 }
 
-static tarn_status add_key(tarn__fold_state *s, looked *l, uint64_t number,
-                           tarn_text *spare, tarn__buf *out, tarn_error *err)
+static void find_spots(const tarn__fold_state *s, tarn__fold_maps *m,
+                       const uint64_t *samples, size_t count, spot *out)
+{
+    const tarn_fold *f = s->fold;
+    for (size_t i = 0; f->starts && i < count; i++)
+        __builtin_prefetch(&f->starts[samples[i]]);
+    for (size_t i = 0; i < count; i++) {
+        out[i].number = tarn__fold_row(f, tarn__fold_start(f, samples[i]));
+        __builtin_prefetch(tarn__index_at(f->index, out[i].number));
+        __builtin_prefetch((const void *)&s->plain[out[i].number / 8]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        out[i].header = header_of(s, m, out[i].number, &out[i].row);
+        if (!out[i].header) continue;
+        __builtin_prefetch(out[i].header);
+        if (!tarn__row_bit(s->plain, out[i].number))
+            __builtin_prefetch(out[i].header + PREFIX_AT);
+    }
+}
+
+static tarn_status add_key(tarn__fold_state *s, const spot *at, tarn_text *spare,
+                           tarn__buf *out, tarn_error *err)
 {
     tarn__key key;
-    const unsigned char *header = header_of(s, number);
-    if (header && is_still_whole(s, l, number) &&
-        tarn__locate_plain_key(&s->fold->place, number, header, &key)) {
-        TARN_TRY(tarn__buf_add(out, key.stem, key.stem_len, err));
-    } else {
-        TARN_TRY(tarn_fold_names(s->fold, number, spare, NULL, err));
-        TARN_TRY(tarn__buf_add(out, spare->data, spare->size, err));
+    if (!at->header || !tarn__fold_quick_key(s, at->number, &at->row, at->header, &key)) {
+        TARN_TRY(tarn_fold_names(s->fold, at->number, spare, NULL, err));
+        key = (tarn__key){.stem = spare->data, .stem_len = spare->size};
     }
-    return tarn__buf_add(out, "", 1, err);
+    TARN_TRY(tarn__buf_reserve(out, key.stem_len + 1, err));
+    memcpy(out->data + out->size, key.stem, key.stem_len);
+    out->size += key.stem_len;
+    out->data[out->size++] = '\0';
+    return TARN_OK;
 }
 
 tarn_status tarn__fold_keys(void *p, const uint64_t *samples, size_t count,
@@ -60,20 +68,16 @@ tarn_status tarn__fold_keys(void *p, const uint64_t *samples, size_t count,
                             tarn_error *err)
 {
     tarn__fold_state *s = p;
-    looked l = {{0}};
+    tarn__fold_maps maps = {{0}, {NULL}};
     tarn_text spare = {0};
+    spot spots[STRETCH];
     tarn_status status = TARN_OK;
-    for (size_t i = 0; i < count && i < AHEAD; i++)
-        __builtin_prefetch(tarn__index_at(s->fold->index, first_row(s, samples[i])));
     for (*out_done = 0; *out_done < count; ++*out_done) {
-        size_t i = *out_done;
-        if (i + 2 * AHEAD < count)
-            __builtin_prefetch(
-                tarn__index_at(s->fold->index, first_row(s, samples[i + 2 * AHEAD])));
-        if (i + AHEAD < count)
-            __builtin_prefetch(header_of(s, first_row(s, samples[i + AHEAD])));
+        size_t i = *out_done, left = count - i;
+        if (i % STRETCH == 0)
+            find_spots(s, &maps, samples + i, left < STRETCH ? left : STRETCH, spots);
         offsets[i] = out->size;
-        status = add_key(s, &l, first_row(s, samples[i]), &spare, out, err);
+        status = add_key(s, &spots[i % STRETCH], &spare, out, err);
         if (status != TARN_OK) break;
     }
     tarn_text_reset(&spare);

@@ -75,7 +75,7 @@ static bool quick_key(tarn__fold_state *s, uint64_t number, const look *l, tarn_
     tarn__key key;
     if (tarn_index_row(s->fold->index, number, &row, NULL) != TARN_OK ||
         l->shard != row.shard || !l->map || !lies_in(s, &row) ||
-        !tarn__locate_plain_key(&s->fold->place, number, l->map + row.offset, &key))
+        !tarn__fold_quick_key(s, number, &row, l->map + row.offset, &key))
         return false;
     *status = tarn__text_set(out, key.stem, key.stem_len, err);
     return true;

@@ -20,6 +20,7 @@ static void close_fold(void *p)
     state *s = p;
     if (!s->borrowed) tarn_fold_close(s->fold);
     free((void *)s->seen);
+    free((void *)s->plain);
     free(s);
 }
 
@@ -45,7 +46,8 @@ static tarn_status describe(state *s, tarn__source *source, tarn_error *err)
     tarn_fold_info info;
     TARN_TRY(tarn_fold_info_get(s->fold, &info, err));
     s->seen = calloc((size_t)(info.index.rows / 8 + 1), 1);
-    if (!s->seen) return tarn__fail_memory(err);
+    s->plain = calloc((size_t)(info.index.rows / 8 + 1), 1);
+    if (!s->seen || !s->plain) return tarn__fail_memory(err);
     source->samples = info.samples;
     source->shards = (uint32_t)info.shards;
     source->n_plain = info.index.fields;
@@ -186,7 +188,7 @@ static tarn_status view_fold(void *p, uint64_t sample, uint32_t field, tarn_view
                              tarn_error *err)
 {
     state *s = p;
-    uint64_t number;
+    uint64_t number = 0;
     tarn_row row;
     TARN_TRY(row_of(s, sample, field, &number, err));
     if (s->check || !tarn__fold_was_seen(s, number)) {
@@ -203,7 +205,7 @@ static tarn_status size_fold(void *p, uint64_t sample, uint32_t field, uint64_t 
                              tarn_error *err)
 {
     state *s = p;
-    uint64_t number;
+    uint64_t number = 0;
     tarn_row row;
     TARN_TRY(row_of(s, sample, field, &number, err));
     TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
@@ -284,7 +286,7 @@ static tarn_status where_fold(void *p, uint64_t sample, uint32_t field,
                               tarn_error *err)
 {
     state *s = p;
-    uint64_t number;
+    uint64_t number = 0;
     tarn_row row;
     TARN_TRY(row_of(s, sample, field, &number, err));
     TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
@@ -369,8 +371,12 @@ static tarn_status check_mapped(state *s, const tarn__item *item,
     return status;
 }
 
-static void touch_mapped(const state *s, const tarn__item *item, const unsigned char *map)
+/* Asks for what will be copied, if that is in a map that was looked at. */
+static void touch_mapped(const state *s, const tarn__fold_maps *m, const tarn__item *item)
 {
+    size_t at = tarn__item_shard(item) % TARN__RECENT_MAPS;
+    const unsigned char *map = m->maps[at];
+    if (m->shards[at] != tarn__item_shard(item) + 1u || !map) return;
     const unsigned char *header = map + tarn__item_offset(item);
     size_t bytes = item->size < 4 * LINE ? (size_t)item->size : 4 * LINE;
     if (!tarn__fold_was_seen(s, item->cookie))
@@ -378,23 +384,6 @@ static void touch_mapped(const state *s, const tarn__item *item, const unsigned 
             touch(header + i);
     for (size_t i = 0; i < bytes; i += LINE)
         touch(header + BLOCK + i);
-}
-
-static tarn_status copy_mapped(state *s, const tarn__item *items, size_t count,
-                               const unsigned char *map, unsigned char *data,
-                               const uint64_t *offsets, tarn_error *err)
-{
-    for (size_t i = 0; i < count && i < AHEAD; i++)
-        touch_mapped(s, &items[i], map);
-    for (size_t i = 0; i < count; i++) {
-        const tarn__item *item = &items[i];
-        const unsigned char *header = map + tarn__item_offset(item);
-        if (i + AHEAD < count) touch_mapped(s, &items[i + AHEAD], map);
-        if (s->check || !tarn__fold_was_seen(s, item->cookie))
-            TARN_TRY(check_mapped(s, item, header, err));
-        memcpy(data + offsets[item->number], header + BLOCK, (size_t)item->size);
-    }
-    return TARN_OK;
 }
 
 static tarn_status copy_read(state *s, const tarn__item *item, unsigned char *to,
@@ -434,25 +423,33 @@ static bool is_resident(void *p, const tarn__item *item)
                                        tarn__item_offset(item) + BLOCK);
 }
 
+static tarn_status copy_item(state *s, const tarn__item *item, const unsigned char *map,
+                             unsigned char *to, tarn_error *err)
+{
+    if (!map) return copy_read(s, item, to, err);
+    const unsigned char *header = map + tarn__item_offset(item);
+    if (s->check || !tarn__fold_was_seen(s, item->cookie))
+        TARN_TRY(check_mapped(s, item, header, err));
+    memcpy(to, header + BLOCK, (size_t)item->size);
+    return TARN_OK;
+}
+
 static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
                              const tarn__target *to, tarn_error *err)
 {
     state *s = p;
+    tarn__fold_maps m = {{0}, {NULL}};
     tarn__cold_way way = tarn__cold_choose(&s->cold, is_resident, s, items, count, to);
+    if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);
     if (way == TARN__COLD_GATHER) return tarn__fold_gather(s, items, count, to, err);
     if (way == TARN__COLD_ANNOUNCE) advise(s, items, count);
     *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
-    for (size_t i = 0, end; i < count; i = end) {
+    for (size_t i = 0; i < count; i++) {
         const unsigned char *map;
-        uint16_t shard = tarn__item_shard(&items[i]);
-        for (end = i + 1; end < count && tarn__item_shard(&items[end]) == shard;)
-            end++;
-        TARN_TRY(tarn__filecache_map(s->fold->files, shard, &map, err));
-        if (map)
-            TARN_TRY(copy_mapped(s, items + i, end - i, map, to->data, to->offsets, err));
-        for (size_t k = i; !map && k < end; k++)
-            TARN_TRY(
-                copy_read(s, &items[k], to->data + to->offsets[items[k].number], err));
+        if (i + AHEAD < count) touch_mapped(s, &m, &items[i + AHEAD]);
+        TARN_TRY(tarn__fold_map_of(s, &m, tarn__item_shard(&items[i]), &map, err));
+        TARN_TRY(
+            copy_item(s, &items[i], map, to->data + to->offsets[items[i].number], err));
     }
     return TARN_OK;
 }
@@ -463,7 +460,7 @@ static bool spot_fold(void *p, tarn__item *item)
 {
     state *s = p;
     tarn_row row;
-    uint64_t number;
+    uint64_t number = 0;
     uint32_t place = tarn__fold_place(s, item->sample, item->field);
     if (place == TARN__LACKED || place == TARN__DOUBLE) return false;
     number = tarn__fold_row(s->fold, tarn__fold_start(s->fold, item->sample) + place);

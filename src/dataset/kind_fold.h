@@ -7,21 +7,67 @@
 
 typedef struct tarn__fold_state {
     tarn_fold *fold;
-    atomic_uchar *seen; /* a bit for each row whose header was compared */
+    atomic_uchar *seen;  /* a bit for each row whose header was compared */
+    atomic_uchar *plain; /* and for each whose key is the name in its header */
     tarn__cold cold;
     bool check;
     bool borrowed; /* the fold is somebody else's */
 } tarn__fold_state;
 
+static inline bool tarn__row_bit(const atomic_uchar *bits, uint64_t row)
+{
+    return atomic_load_explicit(&bits[row / 8], memory_order_relaxed) >> (row % 8) & 1;
+}
+
+static inline void tarn__set_row_bit(atomic_uchar *bits, uint64_t row)
+{
+    atomic_fetch_or_explicit(&bits[row / 8], (unsigned char)(1u << (row % 8)),
+                             memory_order_relaxed);
+}
+
 static inline bool tarn__fold_was_seen(const tarn__fold_state *s, uint64_t row)
 {
-    return atomic_load_explicit(&s->seen[row / 8], memory_order_relaxed) >> (row % 8) & 1;
+    return tarn__row_bit(s->seen, row);
 }
 
 static inline void tarn__fold_set_seen(tarn__fold_state *s, uint64_t row)
 {
-    atomic_fetch_or_explicit(&s->seen[row / 8], (unsigned char)(1u << (row % 8)),
-                             memory_order_relaxed);
+    tarn__set_row_bit(s->seen, row);
+}
+
+/* The key of a row by its header in a map; false where that is not enough. */
+static inline bool tarn__fold_quick_key(tarn__fold_state *s, uint64_t number,
+                                        const tarn_row *row, const unsigned char *header,
+                                        tarn__key *out)
+{
+    if (tarn__row_bit(s->plain, number))
+        return tarn__locate_name_key(&s->fold->place, header, out);
+    if (!tarn__locate_plain_key(&s->fold->place, number, row, header, out)) return false;
+    tarn__set_row_bit(s->plain, number);
+    return true;
+}
+
+/* The maps of shards whose length was looked at in this call. */
+enum { TARN__RECENT_MAPS = 128 };
+typedef struct tarn__fold_maps {
+    uint32_t shards[TARN__RECENT_MAPS]; /* number + 1 */
+    const unsigned char *maps[TARN__RECENT_MAPS];
+} tarn__fold_maps;
+
+/* NULL: the shard, which must be one of the fold's, is read. */
+TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn__fold_state *s,
+                                                         tarn__fold_maps *m,
+                                                         uint16_t shard,
+                                                         const unsigned char **out,
+                                                         tarn_error *err)
+{
+    size_t at = shard % TARN__RECENT_MAPS;
+    if (m->shards[at] != shard + 1u) {
+        TARN_TRY(tarn__filecache_map(s->fold->files, shard, &m->maps[at], err));
+        m->shards[at] = shard + 1u;
+    }
+    *out = m->maps[at];
+    return TARN_OK;
 }
 
 /* What the place of an item says; its cookie is the row. */

@@ -225,6 +225,7 @@ static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
     state *s = p;
     tarn__cold_way way =
         tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
+    if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);
     if (way == TARN__COLD_GATHER && !has_scattered(s, items, count))
         return tarn__cold_file_read(&s->file, 0, items, count, to, err);
     for (size_t i = 0; way != TARN__COLD_COPY && i < count; i++)

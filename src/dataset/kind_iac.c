@@ -262,6 +262,7 @@ static tarn_status copy_iac(void *p, const tarn__item *items, size_t count,
     state *s = p;
     tarn__cold_way way =
         tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
+    if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);
     if (way == TARN__COLD_GATHER) return gather_iac(s, items, count, to, err);
     for (size_t i = 0; way == TARN__COLD_ANNOUNCE && i < count; i++)
         tarn__gather_announce(

@@ -283,6 +283,8 @@ typedef struct tarn__engine {
     /* Windows in order, the next one to be delivered first. */
     tarn__window *first, *last;
     size_t n_windows, depth;
+    bool may_widen;        /* to more than depth, if windows are small */
+    uint64_t window_bytes; /* of the last window */
 
     /* What is planned next. */
     tarn__epoch *epoch;   /* NULL: nothing more */

@@ -12,6 +12,11 @@
 
 #define SECOND UINT64_C(1000000000)
 
+enum {
+    SMALL_BYTES = 4 << 20, /* of windows that are more than depth */
+    SAMPLE_BYTES = 128     /* what a window keeps for a sample besides its bytes */
+};
+
 uint64_t tarn__now(void)
 {
     struct timespec t;
@@ -66,6 +71,15 @@ tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch
     o.epoch = number;
     TARN_TRY(tarn__order_open(info.count, &o, 0, &order, err));
     return tarn__epoch_new(order, out, err);
+}
+
+/* Small windows are made faster than a thread wakes up: as many more are on their way as
+ * stay in the processor's cache. Decoded ones are never so small. With the lock. */
+static bool has_room(const tarn__engine *e)
+{
+    if (e->n_windows < e->depth) return true;
+    return e->may_widen && e->n_windows < 4 * e->depth && e->window_bytes &&
+           (e->n_windows + 1) * e->window_bytes <= SMALL_BYTES;
 }
 
 /* --- Planning ------------------------------------------------------------------------
@@ -146,9 +160,9 @@ static tarn__window *plan(tarn__engine *e)
     tarn_error why;
     size_t count;
     e->planning = true;
-    while (e->epoch && e->n_windows < e->depth && !next_count(e, &count))
+    while (e->epoch && has_room(e) && !next_count(e, &count))
         plan_end(e);
-    if (e->epoch && e->n_windows < e->depth) {
+    if (e->epoch && has_room(e)) {
         tarn_status status = tarn__window_take(e->pool, false, &w, &why);
         if (status != TARN_OK) plan_failed(e, status, &why);
     }
@@ -188,6 +202,13 @@ static void window_failed(tarn__engine *e, tarn__window *w, tarn_status status,
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Remembers what a window takes. With the lock. */
+static void remember_size(tarn__engine *e, const tarn__window *w)
+{
+    if (w->count == 0) return;
+    e->window_bytes = w->bytes + w->keys.size + w->count * SAMPLE_BYTES;
+}
+
 /* With the lock. */
 static void remember_shapes(tarn__engine *e, const tarn__window *w)
 {
@@ -210,6 +231,7 @@ static void finish(tarn__worker *k, tarn__window *w)
     }
     pthread_mutex_lock(&e->lock);
     if (whole && w->status == TARN_OK && !w->faults) remember_shapes(e, w);
+    remember_size(e, w);
     w->stage = TARN__WINDOW_READY;
     if (w == e->first) pthread_cond_broadcast(&e->ready);
     pthread_mutex_unlock(&e->lock);
@@ -264,7 +286,7 @@ static bool work_once(tarn__worker *k)
     tarn__engine *e = k->engine;
     size_t chunk;
     tarn__window *w = NULL;
-    if (e->epoch && !e->planning && e->n_windows < e->depth && (w = plan(e))) {
+    if (e->epoch && !e->planning && has_room(e) && (w = plan(e))) {
         pthread_mutex_unlock(&e->lock);
         run_fetch(k, w);
     } else if ((w = find_chunk(e, &chunk))) {
@@ -403,7 +425,8 @@ static void init_locks(tarn__engine *e)
 static tarn_status start(tarn__engine *e, tarn_error *err)
 {
     unsigned threads = e->setup->o.threads, count = threads ? threads : 1;
-    TARN_TRY(tarn__pool_new(e->setup, e->depth + 2, &e->pool, err));
+    TARN_TRY(
+        tarn__pool_new(e->setup, (e->may_widen ? 4 : 1) * e->depth + 2, &e->pool, err));
     e->workers = calloc(count, sizeof *e->workers);
     e->threads = calloc(count, sizeof *e->threads);
     if (!e->workers || !e->threads) return tarn__fail_memory(err);
@@ -438,6 +461,7 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     e->number = number;
     e->epochs_left = epochs_left;
     e->depth = depth_for(setup);
+    e->may_widen = setup->o.depth == 0 && setup->o.threads > 0 && !setup->decodes;
     tarn_status status = start(e, err);
     if (status == TARN_OK)
         *out = e;

@@ -1,5 +1,5 @@
-/* Many pieces in one call: each is placed, then they are copied in the order of their
- * places into one buffer, where they stand in the order asked. */
+/* Many pieces in one call: each is placed, then they are copied into one buffer, where
+ * they stand in the order asked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "io/guard.h"
 #include "itar/order.h"
 
-/* The items, what they are sorted by, and the items once more in that order. */
+/* The items, what they are sorted by, and room for the items in that order. */
 typedef struct work {
-    tarn__item *items, *sorted;
+    tarn__item *items, *spare;
     tarn__run *runs;
 } work;
 
@@ -36,8 +36,8 @@ static tarn_status get_work(tarn_dataset_batch *b, size_t count, work *out,
         return tarn__fail_memory(err);
     *out = (work){.items = b->work};
     if (!b->work) return TARN_OK;
-    out->sorted = out->items + b->work_capacity;
-    out->runs = (tarn__run *)(out->sorted + b->work_capacity);
+    out->spare = out->items + b->work_capacity;
+    out->runs = (tarn__run *)(out->spare + b->work_capacity);
     return TARN_OK;
 }
 
@@ -95,24 +95,45 @@ static tarn_status lay_out(tarn_dataset_batch *b, const tarn__item *items, size_
     return TARN_OK;
 }
 
-static tarn_status copy_all(tarn_dataset *d, const work *w, size_t count,
-                            tarn_dataset_batch *b, tarn_error *err)
+const tarn__item *tarn__items_sorted(const tarn__target *to, const tarn__item *items,
+                                     size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to->runs[i] = (tarn__run){items[i].place, (uint32_t)i, 0};
+    tarn__runs_sort(to->runs, count, 1);
+    for (size_t i = 0; i < count; i++)
+        to->spare[i] = items[to->runs[i].row];
+    return to->spare;
+}
+
+/* Copies what was made, and moves it behind what was not. */
+static size_t copy_made(tarn__item *items, size_t count, const tarn_dataset_batch *b)
 {
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        const tarn__item *item = &w->items[i];
-        if (!item->made)
-            w->runs[n++] = (tarn__run){item->place, (uint32_t)i, 0};
-        else if (item->size)
-            memcpy(b->data + b->offsets[item->number], item->view.data,
-                   (size_t)item->size);
+        tarn__item item = items[i];
+        if (item.made) {
+            if (item.size)
+                memcpy(b->data + b->offsets[item.number], item.view.data,
+                       (size_t)item.size);
+            continue;
+        }
+        if (n != i) {
+            items[i] = items[n];
+            items[n] = item;
+        }
+        n++;
     }
+    return n;
+}
+
+static tarn_status copy_all(tarn_dataset *d, const work *w, size_t count,
+                            tarn_dataset_batch *b, tarn_error *err)
+{
+    tarn__target to = {b->data, b->offsets, b->offsets[count], b->io, w->spare, w->runs};
+    size_t n = copy_made(w->items, count, b);
     if (n == 0) return TARN_OK;
-    tarn__runs_sort(w->runs, n, 1);
-    for (size_t i = 0; i < n; i++)
-        w->sorted[i] = w->items[w->runs[i].row];
-    tarn__target to = {b->data, b->offsets, b->offsets[count], b->io};
-    return d->source->kind->copy(d->source->state, w->sorted, n, &to, err);
+    return d->source->kind->copy(d->source->state, w->items, n, &to, err);
 }
 
 tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
@@ -130,7 +151,7 @@ tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
     if (status == TARN_OK) status = copy_all(d, &w, count, out, err);
     if (status == TARN_OK) status = tarn__guard_settle(mark, err);
     for (size_t i = 0; i < count; i++)
-        tarn_view_release(&w.items[i].view);
+        if (w.items[i].made) tarn_view_release(&w.items[i].view);
     if (status != TARN_OK) out->count = 0;
     return status;
 }

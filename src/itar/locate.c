@@ -350,24 +350,35 @@ static bool follows(const tarn_index *index, uint64_t number, const tarn_row *ro
     return row->offset == ((end + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1));
 }
 
+bool tarn__locate_name_key(const tarn__place *place, const unsigned char *header,
+                           tarn__key *out)
+{
+    const char *name = (const char *)header, *base = name, *dot = NULL;
+    const char *at = name, *limit = name + NAME_SIZE;
+    for (; at < limit && *at; at++) {
+        if (*at == '/') base = at + 1, dot = NULL;
+        if (*at == '.' && !dot) dot = at;
+    }
+    if (at == limit || !dot) return false;
+    out->stem = place->index->sums->keys == TARN_KEYS_PATH ? name : base;
+    out->stem_len = (size_t)(dot - out->stem);
+    return true;
+}
+
+static bool is_printable(const char *name)
+{
+    for (; *name; name++)
+        if (*name <= ' ' || *name > '~') return false;
+    return true;
+}
+
 bool tarn__locate_plain_key(const tarn__place *place, uint64_t number,
-                            const unsigned char *header, tarn__key *out)
+                            const tarn_row *row, const unsigned char *header,
+                            tarn__key *out)
 {
     const tarn_index *index = place->index;
-    tarn_row row;
-    if (!index->sums || index->crashes.count || header[PREFIX_AT] ||
-        tarn_index_row(index, number, &row, NULL) != TARN_OK ||
-        !follows(index, number, &row))
-        return false;
-    const char *name = (const char *)header, *base = name;
-    size_t len = 0, stem_end = NAME_SIZE;
-    for (; len < NAME_SIZE && name[len]; len++) {
-        if (name[len] <= ' ' || name[len] > '~') return false;
-        if (name[len] == '/') base = name + len + 1, stem_end = NAME_SIZE;
-        if (name[len] == '.' && stem_end == NAME_SIZE) stem_end = len;
-    }
-    if (len == NAME_SIZE || stem_end == NAME_SIZE) return false;
-    out->stem = index->sums->keys == TARN_KEYS_PATH ? name : base;
-    out->stem_len = (size_t)(name + stem_end - out->stem);
-    return place->hash(out->stem, out->stem_len) == row.keyhash;
+    return index->sums && !index->crashes.count && !header[PREFIX_AT] &&
+           follows(index, number, row) && tarn__locate_name_key(place, header, out) &&
+           is_printable((const char *)header) &&
+           place->hash(out->stem, out->stem_len) == row->keyhash;
 }

@@ -53,6 +53,13 @@ TARN_CHECKED tarn_status tarn__locate(const tarn__place *place, uint64_t number,
 /* The key of a row whose member says all in its own header, by the index alone; header is
  * the member's, which is read as far as its name. False where that is not enough. */
 bool tarn__locate_plain_key(const tarn__place *place, uint64_t number,
-                            const unsigned char *header, tarn__key *out);
+                            const tarn_row *row, const unsigned char *header,
+                            tarn__key *out);
+
+/* The same for a row that the above has said yes to before, and whose header is compared
+ * no more than that of a payload is: one line of it is read instead of several far apart.
+ */
+bool tarn__locate_name_key(const tarn__place *place, const unsigned char *header,
+                           tarn__key *out);
 
 #endif
