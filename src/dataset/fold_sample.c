@@ -94,7 +94,8 @@ static tarn_status touch_header(tarn__fold_state *s, uint64_t first, look *l,
     TARN_TRY(look_at(s, row.shard, l, err));
     if (!l->map || !lies_in(s, &row)) return TARN_OK;
     __builtin_prefetch(l->map + row.offset);
-    __builtin_prefetch(l->map + row.offset + PREFIX_AT);
+    if (!tarn__row_bit(s->plain, first))
+        __builtin_prefetch(l->map + row.offset + PREFIX_AT);
     return TARN_OK;
 }
 
