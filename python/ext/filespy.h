@@ -19,14 +19,18 @@ int tarnpy_add_textpair(PyObject *module);
 #define TARNPY_MAX_PROBLEMS 1000u /* texts that are kept; all are counted */
 
 /* The texts of what a verification finds. Begins as zero; add is a tarn_notice and does
- * not touch Python, list makes a list of str and frees. */
+ * not touch Python. */
 typedef struct tarnpy_problems {
     char **texts;
     size_t count;
 } tarnpy_problems;
 
 void tarnpy_problems_add(void *problems, const tarn_error *what);
-PyObject *tarnpy_problems_list(tarnpy_problems *problems);
+
+/* What a verification of path found, as a list of texts; or NULL with the exception that
+ * its status or an interrupt stands for. Takes path over. */
+PyObject *tarnpy_problems_end(PyObject *module, PyObject *path, tarnpy_problems *problems,
+                              tarn_status status, const tarn_error *err);
 
 /* Does work in a thread of its own, without the GIL, while this one looks for signals.
  * Where a handler raises, *stop is set, and the exception is there when the work has

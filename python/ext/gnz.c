@@ -346,14 +346,8 @@ static PyObject *gnz_verify(PyObject *module, PyObject *args)
     v.options.progress = tarnpy_stopped;
     v.options.progress_context = &stop;
     tarnpy_run(do_verify, &v, &stop);
-    PyObject *list = tarnpy_problems_list(&problems);
-    if (v.status != TARN_OK && !PyErr_Occurred())
-        tarnpy_raise_open(tarnpy_module_state(module), path, &v.err);
-    Py_DECREF(path);
-    if (PyErr_Occurred()) {
-        Py_XDECREF(list);
-        return NULL;
-    }
+    PyObject *list = tarnpy_problems_end(module, path, &problems, v.status, &v.err);
+    if (!list) return NULL;
     const tarn_gnz_report *r = &v.report;
     return Py_BuildValue("KKKKKN", (unsigned long long)r->arrays,
                          (unsigned long long)r->bytes, (unsigned long long)r->checksummed,

@@ -20,7 +20,7 @@ void tarnpy_problems_add(void *context, const tarn_error *what)
     if (p->texts[p->count]) p->count++;
 }
 
-PyObject *tarnpy_problems_list(tarnpy_problems *p)
+static PyObject *list_of(tarnpy_problems *p)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; i < p->count; i++) {
@@ -31,6 +31,17 @@ PyObject *tarnpy_problems_list(tarnpy_problems *p)
     }
     free(p->texts);
     memset(p, 0, sizeof *p);
+    return list;
+}
+
+PyObject *tarnpy_problems_end(PyObject *module, PyObject *path, tarnpy_problems *problems,
+                              tarn_status status, const tarn_error *err)
+{
+    PyObject *list = list_of(problems);
+    if (status != TARN_OK && !PyErr_Occurred())
+        tarnpy_raise_open(tarnpy_module_state(module), path, err);
+    Py_DECREF(path);
+    if (PyErr_Occurred()) Py_CLEAR(list);
     return list;
 }
 

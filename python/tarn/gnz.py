@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _tarn
+from .published import Published as _Published
 
 if TYPE_CHECKING:
     import numpy as np
@@ -444,7 +445,7 @@ def _region(where: Any, shape: tuple[int, ...]) -> tuple[list[int], list[tuple[i
     return start, block
 
 
-class Writer:
+class Writer(_Published):
     """Writes an array file. Use it in a `with` statement: the file has its name when the
     block has ended, and after an exception there is nothing (or what was there before).
 
@@ -502,19 +503,11 @@ class Writer:
         self._begin()
         self._file.finish()
 
+    close = finish
+
     def abandon(self) -> None:
         """Leave nothing behind, or the old file as it was."""
         self._file.abandon()
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if kind is None:
-            self.finish()
-        else:
-            self.abandon()
 
 
 def create(path: Path, *, overwrite: bool = False, metadata: dict[str, Any] | None = None,

@@ -15,7 +15,7 @@ class Checks:
 
     def __call__(self, name, ok, detail=""):
         self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
-        print(f"{'ok' if ok else 'not ok'} {self.passed + self.failed} - {name}")
+        print(f"{'ok' if ok else 'not ok'} {self.passed + self.failed} - {name}", flush=True)
         if not ok:
             print(f"# {str(detail)[:2000]}")
 

@@ -15,6 +15,7 @@ import PIL.Image
 import webdataset.tenbin as tenbin
 from webdataset.writer import default_handlers, encode_based_on_extension1
 
+from checks import check
 from codec_tool import ROOT, Json, Refused, decode, decode_all, encode, encode_all
 
 rng = np.random.default_rng(7)
@@ -559,15 +560,10 @@ def main():
              ("gzip and zstd, with limits", compression),
              ("names: case, unknown ones, what only Python encodes", names),
              ("the same bytes every time", same_twice)]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for number, (title, test) in enumerate(tests, 1):
+    for title, test in tests:
         problem = test()
-        failed += problem is not None
-        print(f"{'not ok' if problem else 'ok'} {number} - {title}", flush=True)
-        if problem:
-            print(f"# {problem}")
-    return 1 if failed else 0
+        check(title, problem is None, problem)
+    return check.end()
 
 
 sys.exit(main())

@@ -11,6 +11,7 @@ import numpy as np
 import PIL.Image
 from PIL.Image import Resampling
 
+from checks import check
 from image_tool import (CENTRE, CHW, EXACT, F16, F32, HWC, RANDOM, STRETCH, STEPS, U8, Refused, choose_all, decode_all,
                         probe_all, resize_all, run_all)
 
@@ -436,15 +437,10 @@ def main():
              ("a part of a jpeg has the pixels of the whole", parts_of_jpegs),
              ("damage outside of the part is found", damage_outside),
              ("damage, limits, inks, animations, sizes", refusals)]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for number, (title, test) in enumerate(tests, 1):
+    for title, test in tests:
         problem = test()
-        failed += problem is not None
-        print(f"{'not ok' if problem else 'ok'} {number} - {title}", flush=True)
-        if problem:
-            print(f"# {problem}")
-    return 1 if failed else 0
+        check(title, problem is None, problem)
+    return check.end()
 
 
 sys.exit(main())

@@ -3,15 +3,15 @@
 dumps we write byte for byte. Generated values and texts, doubles of every kind."""
 import json
 import math
-import os
 import pathlib
 import random
 import struct
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TARN = pathlib.Path(os.environ.get("TARN", str(ROOT / "build/tarn")))
+from checks import TARN as TOOL, check
+
+TARN = pathlib.Path(TOOL)
 TOOL = TARN.parent / "tests/json_tool"
 sys.set_int_max_str_digits(0)
 
@@ -199,15 +199,10 @@ def main():
              ("bytes that are not UTF-8 are refused", not_utf8),
              ("doubles", doubles),
              ("hostile texts", hostile)]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for number, (title, test) in enumerate(tests, 1):
+    for title, test in tests:
         problem = test()
-        failed += problem is not None
-        print(f"{'not ok' if problem else 'ok'} {number} - {title}")
-        if problem:
-            print(f"# {problem}")
-    return 1 if failed else 0
+        check(title, problem is None, problem)
+    return check.end()
 
 
 sys.exit(main())

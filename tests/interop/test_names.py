@@ -8,15 +8,13 @@ WebDataset's rule is its regular expression, with the exceptions that tarn docum
 """
 import json
 import os
-import pathlib
 import random
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TARN = os.environ.get("TARN", str(ROOT / "build/tarn"))
+from checks import ROOT, TARN, check
 WEBDATASET = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.S)
 
 
@@ -142,15 +140,10 @@ def main():
               lambda: compare(names, "base", base_rule)),
              ("20000 random names by the path rule",
               lambda: compare(names, "path", path_rule))]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for number, (title, test) in enumerate(tests, 1):
+    for title, test in tests:
         problem = test()
-        failed += problem is not None
-        print(f"{'not ok' if problem else 'ok'} {number} - {title}")
-        if problem:
-            print(f"# {problem}")
-    return 1 if failed else 0
+        check(title, problem is None, problem)
+    return check.end()
 
 
 sys.exit(main())

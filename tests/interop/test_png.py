@@ -2,7 +2,6 @@
 """PNG of every colour type, depth, interlace and filter against libpng, Pillow and pixels that were
 worked out by hand, to the bit; and every kind of damage, which is refused or changes no pixel."""
 import io
-import os
 import pathlib
 import struct
 import subprocess
@@ -12,13 +11,13 @@ import zlib
 import numpy as np
 import PIL.Image
 
+from checks import TARN, check
 from codec_tool import Refused, decode
 from image_tool import decode_all, probe_all
 from png_maker import (GREY, KINDS, PALETTE, RGB, RGBA, GREY_ALPHA, ROTATING, SAMPLES, SIGNATURE, chunk, header, make,
                        raw_of, rgba)
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LIBPNG = pathlib.Path(os.environ.get("TARN", str(ROOT / "build/tarn"))).parent / "tests/libpng_tool"
+LIBPNG = pathlib.Path(TARN).parent / "tests/libpng_tool"
 rng = np.random.default_rng(5)
 
 
@@ -272,15 +271,10 @@ def main():
              ("what libpng tolerates is tolerated", tolerated),
              ("every kind of damage is refused", refused),
              ("a flipped bit is refused or changes no pixel", flipped_bits)]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for number, (title, test) in enumerate(tests, 1):
+    for title, test in tests:
         problem = test()
-        failed += problem is not None
-        print(f"{'not ok' if problem else 'ok'} {number} - {title}", flush=True)
-        if problem:
-            print(f"# {problem}")
-    return 1 if failed else 0
+        check(title, problem is None, problem)
+    return check.end()
 
 
 sys.exit(main())

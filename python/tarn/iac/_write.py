@@ -8,10 +8,10 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, TypeVar, Union
 
 from .. import _tarn
+from ..published import Published
 
 Path = Union[str, "os.PathLike[str]"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -130,7 +130,7 @@ def build_pack_data_segment_from_file(output_path: Path, header_json: dict[str, 
 # --- As tarn does ----------------------------------------------------------------------------
 
 
-class PackWriter:
+class PackWriter(Published):
     """Writes a pack payload by payload; made by `create`. In a `with` statement the pack has
     its name when the block has ended; after an exception there is nothing, or what was there
     before."""
@@ -146,19 +146,11 @@ class PackWriter:
         """Publish. The index table must have as many rows as payloads were added."""
         self._writer.finish()
 
+    close = finish
+
     def abandon(self) -> None:
         """Leave nothing behind."""
         self._writer.abandon()
-
-    def __enter__(self) -> PackWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if kind is None:
-            self.finish()
-        else:
-            self.abandon()
 
 
 def create(path: Path, index: Any, slides: Any = None, *, header: Mapping[str, Any] | None = None,
