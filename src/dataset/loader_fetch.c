@@ -30,6 +30,20 @@ void tarn__fault_explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t
     err->sys_errno = named.sys_errno;
 }
 
+/* What comes of a field's status: a fault of the sample is noted, and is no failure. */
+static tarn_status blame(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
+                         tarn_status status, tarn_error *why, tarn_error *err)
+{
+    if (status == TARN_OK) return TARN_OK;
+    if (!tarn__is_fault(status)) {
+        *err = *why;
+        return status;
+    }
+    tarn__fault_explain(k, w, slot, field, why);
+    tarn__window_fault(w, &k->engine->lock, slot, why);
+    return TARN_OK;
+}
+
 /* --- Keys ----------------------------------------------------------------------------
  */
 
@@ -134,13 +148,7 @@ static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)
             if (!is_read(s, &s->columns[c])) continue;
             tarn_status status = field_of(k, w, i, &s->columns[c], &field, &why);
             if (status == TARN_OK) status = read_one(k, w, i, c, field, &why);
-            if (status == TARN_OK) continue;
-            if (!tarn__is_fault(status)) {
-                *err = why;
-                return status;
-            }
-            tarn__fault_explain(k, w, i, field, &why);
-            tarn__window_fault(w, &k->engine->lock, i, &why);
+            TARN_TRY(blame(k, w, i, field, status, &why, err));
         }
     return TARN_OK;
 }
@@ -199,13 +207,7 @@ static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
         if (status == TARN_OK)
             status = tarn_dataset_get(s->dataset, w->samples[i], field, view, &why);
         w->bytes += view->size;
-        if (status == TARN_OK) continue;
-        if (!tarn__is_fault(status)) {
-            *err = why;
-            return status;
-        }
-        tarn__fault_explain(k, w, i, field, &why);
-        tarn__window_fault(w, &k->engine->lock, i, &why);
+        TARN_TRY(blame(k, w, i, field, status, &why, err));
     }
     return TARN_OK;
 }
@@ -257,14 +259,7 @@ static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
         tarn_error why;
         if (way != TARN__LOAD_STEPS && way != TARN__LOAD_VALUE) continue;
         tarn_status status = decode_field(k, w, slot, c, slab, &field, bytes, &why);
-        if (status == TARN_OK) continue;
-        if (!tarn__is_fault(status)) {
-            *err = why;
-            return status;
-        }
-        tarn__fault_explain(k, w, slot, field, &why);
-        tarn__window_fault(w, &k->engine->lock, slot, &why);
-        return TARN_OK;
+        if (status != TARN_OK) return blame(k, w, slot, field, status, &why, err);
     }
     return TARN_OK;
 }
