@@ -22,7 +22,7 @@ MESON = meson
 
 all: setup-build
 	@test -f build/build.ninja || $(MESON) setup build --buildtype=release >/dev/null
-	@ninja -C build
+	@ninja -C build $(NINJA_FLAGS)
 
 setup-build:
 	@scripts/setup.sh build
@@ -35,7 +35,9 @@ setup-bench:
 
 # The packages come while the library is built.
 demo: setup-build
-	@scripts/setup.sh demo & $(MAKE) --no-print-directory all && wait $$! && scripts/demo.sh
+	@echo "building; this takes a minute or two the first time"
+	@scripts/setup.sh demo & $(MAKE) --no-print-directory all NINJA_FLAGS=--quiet && \
+	    wait $$! && scripts/demo.sh
 
 test: setup-test
 	@scripts/test.sh format plain asan tsan install

@@ -26,8 +26,8 @@ def network(classes: int) -> nn.Module:
     def block(before: int, after: int) -> list[nn.Module]:
         return [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(), nn.MaxPool2d(2)]
 
-    return nn.Sequential(*block(3, 16), *block(16, 32), *block(32, 64), nn.Flatten(),
-                         nn.Linear(64 * 4 * 4, classes))
+    return nn.Sequential(*block(3, 12), *block(12, 24), *block(24, 48), nn.Flatten(),
+                         nn.Linear(48 * 4 * 4, classes))
 
 
 def accuracy(model: nn.Module, dataset: tarn.Dataset) -> float:
