@@ -47,7 +47,11 @@ cc -Wall -Wextra -Werror "$root/examples/loader.c" $(pkg-config --cflags --libs 
 "$scratch/loader" "$scratch/data" 2 | grep -q '^20 samples, 2 skipped, '
 
 echo "the tool, its manual pages and its completion are installed and in order"
-"$prefix/bin/tarn" --version | grep -q "^tarn [0-9]"
+stated=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build" | head -n 1)
+test "$("$prefix/bin/tarn" --version)" = "tarn $stated"
+test "$(pkg-config --modversion tarn)" = "$stated"
+test -f "$prefix/lib/libtarn.so.$stated"
+grep -q "\"$stated\"" "$prefix/include/tarn/version.h"
 for page in "$prefix"/share/man/man1/tarn*.1; do
     if mandoc -T lint -W warning "$page" | grep -v 'missing date'; then exit 1; fi
 done

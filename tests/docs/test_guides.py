@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from pages import ROOT, TARN, Tap, blocks, commands, environment, matches, sanitized, shell
+from pages import BUILD, ROOT, TARN, Tap, blocks, commands, environment, matches, sanitized, shell
 
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs/guides").glob("*.md"))
 PRELUDE = """#include <stdio.h>
@@ -70,7 +70,7 @@ def compiles(block, folder):
     source = folder / "example.c"
     source.write_text(body)
     done = subprocess.run(["cc", "-std=c17", "-Wall", "-Werror", "-Wno-unused", "-Wno-misleading-indentation", "-fsyntax-only",
-                           f"-I{ROOT / 'include'}", str(source)], text=True,
+                           f"-I{ROOT / 'include'}", f"-I{BUILD / 'include'}", str(source)], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     source.unlink()
     return None if done.returncode == 0 else done.stdout
