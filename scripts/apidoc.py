@@ -33,17 +33,16 @@ def declared(code):
     """The name that a declaration introduces."""
     if code.startswith("#define"):
         return re.match(r"#define (\w+)", code).group(1)
-    if match := re.search(r"\(\*(\w+)\)\(", code):
-        return match.group(1)
-    if re.match(r"(typedef )?(struct|enum|union) ", code) and code.rstrip().endswith(";"):
+    code = re.sub(r"/\*.*?\*/", "", code, flags=re.S).rstrip()
+    if re.match(r"(typedef )?(struct|enum|union) ", code) and (code[-2:] != ");" or "{" in code):
         if "{" not in code or code.startswith("typedef"):
             return re.search(r"(\w+)\s*;\s*$", code).group(1)
         return re.match(r"(?:struct|enum|union) (\w+)", code).group(1)
-    return re.search(r"(\w+)\(", code).group(1)
+    return re.search(r"(?:\(\*(?=\w+\)))?(\w+)\)?\(", code).group(1)
 
 
 def comment_text(raw):
-    lines = raw.strip().removeprefix("/*").removesuffix("*/").splitlines()
+    lines = raw.strip().removeprefix("/*").removesuffix("*/").splitlines() or [""]
     return "\n".join([lines[0].strip()] + [re.sub(r"^ ?\* ?", "", line.rstrip()) for line in lines[1:]]).strip("\n")
 
 
@@ -66,16 +65,15 @@ def chunks(text):
         elif not line.strip():
             yield "empty", ""
         elif line.rstrip() not in ('extern "C" {', "}"):
-            while not (lines[i].rstrip().endswith(";") and not unclosed(lines[start:i + 1])
-                       or lines[i] == "}"):
+            while not complete(lines[start:i + 1]) and lines[i] != "}":
                 i += 1
             yield "code", "\n".join(lines[start:i + 1])
         i += 1
 
 
-def unclosed(lines):
-    code = re.sub(r"/\*.*?\*/", "", "\n".join(lines), flags=re.S)
-    return code.count("{") != code.count("}") or code.count("(") != code.count(")")
+def complete(lines):
+    code = re.sub(r"/\*.*?\*/", "", "\n".join(lines), flags=re.S).rstrip()
+    return code.endswith(";") and code.count("{") == code.count("}") and code.count("(") == code.count(")")
 
 
 def parse(path):
@@ -85,9 +83,9 @@ def parse(path):
     for kind, body in chunks(text):
         if kind == "comment" and overview is None:
             overview = comment_text(body)
-        elif kind == "comment" and (match := re.match(r"/\* -{3} (.*?) -{3,}\s*\*/\s*$", body, re.S)):
+        elif kind == "comment" and (match := re.match(r"/\* -{3} (.*?) -{3,}(.*)\*/\s*$", body, re.S)):
             sections.append((match.group(1), []))
-            current, pending = None, ""
+            current, pending = None, comment_text("/*" + match.group(2)).strip()
         elif kind == "comment":
             pending, current = comment_text(body), None
         elif kind == "empty":
@@ -146,15 +144,14 @@ def prose(text, where, page):
     out = []
     for paragraph in re.split(r"\n\s*\n", text):
         lines = paragraph.split("\n")
-        if all(line.startswith("    ") or not line for line in lines):
-            if out and out[-1].endswith("```") and out[-1].startswith("```"):
-                out[-1] = out[-1][:-4] + "\n\n" + textwrap.dedent(paragraph) + "\n```"
-            else:
-                out.append("```text\n" + textwrap.dedent(paragraph) + "\n```")
-        else:
-            out.append(linked("\n".join(line.strip() if not line.startswith("  ") else line
-                                        for line in lines), where, page))
-    return "\n\n".join(out)
+        listed = any(line.startswith("- ") for line in lines)
+        while lines:
+            indented = lines[0].startswith("  ") and not listed
+            same = [line.startswith("  ") and not listed for line in lines]
+            end = same.index(not indented) if (not indented) in same else len(lines)
+            part, lines = "\n".join(lines[:end]), lines[end:]
+            out.append("```text\n" + textwrap.dedent(part) + "\n```" if indented else linked(part, where, page))
+    return "\n\n".join(out).replace("\n```\n\n```text\n", "\n\n")
 
 
 def render(path, overview, sections, where):

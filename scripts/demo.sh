@@ -1,7 +1,8 @@
 #!/bin/sh
 # The tour: pictures drawn on the spot are packed, looked at, trained on, and broken. README.md
 # shows the same commands; tests/docs/test_demo.py compares the two. What it makes stays in
-# build/demo. DEMO_BENCH=no leaves the last step out, DEMO_COLOUR=yes gives colours to a pipe.
+# build/demo. DEMO_BENCH=no leaves the last step out, DEMO_EPOCHS is how long it trains, and
+# DEMO_COLOUR=yes gives colours to a pipe.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -9,9 +10,9 @@ build=$(cd "${TARN_BUILD:-build}" && pwd)
 PATH=$build:$PATH
 export PYTHONPATH="$build/python"
 
-has() { "$interpreter" -c "import $1" 2>/dev/null; }
+has() { "$interpreter" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))" 2>/dev/null; }
 for interpreter in "${DEMO_PYTHON:-.venv/bin/python}" .venv-demo/bin/python python3; do
-    has PIL.Image && break
+    has PIL && break
 done
 case $interpreter in */*) interpreter=$root/${interpreter#"$root"/} ;; esac
 python() { "$interpreter" "$@"; }
@@ -45,7 +46,7 @@ cd "$build/demo"
 ln -s "$root"/examples/shapes/*.py "$root/scripts/flip_bit.py" .
 
 step "A folder of pictures, one sub-folder for each class"
-has PIL.Image || { echo "demo: no Pillow to draw with: pip install pillow" >&2; exit 1; }
+has PIL || { echo "demo: no Pillow to draw with: pip install pillow" >&2; exit 1; }
 run "python draw.py shapes"
 run "ls shapes | paste -sd' '"
 run "ls shapes/star | head -n 2"
@@ -61,12 +62,14 @@ run "tarn get data:train star_0042 json; echo"
 run "tarn ls -1 --order shuffle --seed 7 --epoch 1 data:train | head -n 4 | paste -sd' '"
 
 train() {
+    more=${DEMO_EPOCHS:+ --epochs $DEMO_EPOCHS}
     step "A training run: decoded and batched by native threads"
-    run "python train.py data whole"
+    run "python train.py data whole$more"
 
     step "The same again, but killed in the middle of an epoch"
-    show "python train.py data killed &"
-    "$interpreter" train.py data killed &
+    show "python train.py data killed$more &"
+    # shellcheck disable=SC2086
+    "$interpreter" train.py data killed $more &
     trainer=$!
     until [ "$(grep -c '^1 ' killed.log 2>/dev/null)" -ge 33 ] 2>/dev/null; do
         kill -0 $trainer || exit 1
@@ -76,7 +79,7 @@ train() {
     kill -9 $trainer
     wait $trainer 2>/dev/null || true
     say "the checkpoint of a few batches earlier is there; the same command goes on from it"
-    run "python train.py data killed"
+    run "python train.py data killed$more"
     run "python compare.py whole killed"
 }
 if [ "$torch" = yes ]; then

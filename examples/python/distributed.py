@@ -28,7 +28,7 @@ def all_keys(keys: list[str]) -> list[str]:
     return [key for part in parts for key in part]
 
 
-def main(data: str = "birds", state: str = "", stop: int = 0) -> None:
+def main(data: str = "birds", state: str = "", stop: str = "0") -> None:
     if "RANK" in os.environ:
         dist.init_process_group("gloo")
     rank = dist.get_rank() if dist.is_initialized() else 0
@@ -45,7 +45,7 @@ def main(data: str = "birds", state: str = "", stop: int = 0) -> None:
         if dist.is_initialized():
             dist.all_reduce(total)
         seen += all_keys(batch["__key__"])
-        if number == stop:
+        if number == int(stop):
             break
     if rank == 0:
         if state:
@@ -57,4 +57,4 @@ def main(data: str = "birds", state: str = "", stop: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3], *map(int, sys.argv[3:]))
+    main(*sys.argv[1:])

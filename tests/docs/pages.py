@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build")).resolve()
@@ -75,19 +76,24 @@ def shell(command, folder, env):
 
 
 class Tap:
+    """Prints TAP lines; threads may use one together."""
+
     def __init__(self):
         self.count = self.bad = 0
+        self.lock = threading.Lock()
 
     def __call__(self, good, name, told=""):
-        self.count += 1
-        self.bad += not good
-        print(f"{'ok' if good else 'not ok'} {self.count} - {name}")
-        if not good and told:
-            print("\n".join("# " + line for line in str(told).splitlines()))
+        with self.lock:
+            self.count += 1
+            self.bad += not good
+            print(f"{'ok' if good else 'not ok'} {self.count} - {name}")
+            if not good and told:
+                print("\n".join("# " + line for line in str(told).splitlines()))
 
     def skip(self, name, why):
-        self.count += 1
-        print(f"ok {self.count} - {name} # SKIP {why}")
+        with self.lock:
+            self.count += 1
+            print(f"ok {self.count} - {name} # SKIP {why}")
 
     def end(self):
         print(f"1..{self.count}")

@@ -5,6 +5,7 @@ All blocks of a page run one after the other in one folder; Python blocks share 
 page takes for granted is made by a comment <!-- setup: commands --> in it. Lines that say how long
 something took are left out.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -130,11 +131,21 @@ def uses_python(page):
     return "```python" in text or re.search(r"^(\$ )?python ", text, re.M)
 
 
+def other_blocks(folder):
+    """Examples that nobody would run: those of docs/python are Python, and tests/python runs them."""
+    for page in sorted((ROOT / folder).glob("*.md")):
+        for block in blocks(str(page.relative_to(ROOT))):
+            if block.language in ("c", "sh", "console") and not block.not_run:
+                yield str(block)
+
+
 def main():
     os.environ.pop("AWS_PROFILE", None)
     check = Tap()
-    chosen = [page for page in PAGES if not sys.argv[1:] or any(word in page for word in sys.argv[1:])]
-    for page in chosen:
+    left = list(other_blocks("docs/python"))
+    check(not left, "docs/python has examples in Python alone", "\n".join(left))
+
+    def run(page):
         if sanitized() and uses_python(page):
             check.skip(page, "Python examples are run without AddressSanitizer")
         elif page.endswith("/s3.md"):
@@ -143,6 +154,10 @@ def main():
             server.stop()
         else:
             run_page(page, check)
+
+    chosen = [page for page in PAGES if not sys.argv[1:] or any(word in page for word in sys.argv[1:])]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, chosen))
     return check.end()
 
 

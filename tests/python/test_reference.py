@@ -28,6 +28,19 @@ def test_the_c_reference_is_what_the_headers_say():
     assert done.returncode == 0, done.stdout
 
 
+def test_everything_in_the_headers_has_a_heading():
+    """Looked for another way than the script does it."""
+    headers = "".join(path.read_text() for path in (ROOT / "include/tarn").glob("*.h"))
+    code = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
+    names = set(re.findall(r"\b(tarn_\w+)\(", code)) | set(re.findall(r"^} (\w+);", code, re.M))
+    names |= set(re.findall(r"#define (TARN_\w+)", code)) - {"TARN_API", "TARN_CHECKED"}
+    headings = " ".join(line for page in (ROOT / "docs/c-api").glob("*.md")
+                        for line in page.read_text().splitlines() if line.startswith("### "))
+    missing = names - set(re.findall(r"`(\w+)`", headings))
+    assert not {name for name in missing if not name.endswith("_H")}
+    assert len(names) > 300
+
+
 def test_versions_are_one():
     """meson.build has it; everything else derives from it."""
     stated = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text()).group(1)
