@@ -11,9 +11,9 @@ PATH=$build:$PATH
 export PYTHONPATH="$build/python"
 
 has() { "$interpreter" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))" 2>/dev/null; }
-for interpreter in "${DEMO_PYTHON:-.venv/bin/python}" .venv-demo/bin/python python3; do
-    has PIL && break
-done
+pythons="${DEMO_PYTHON:-.venv/bin/python} .venv-demo/bin/python python3"
+for interpreter in $pythons; do has PIL && has torch && break; done
+has torch || for interpreter in $pythons; do has PIL && break; done
 case $interpreter in */*) interpreter=$root/${interpreter#"$root"/} ;; esac
 python() { "$interpreter" "$@"; }
 

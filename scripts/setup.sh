@@ -43,15 +43,19 @@ python_packages() {
 demo_packages() {
     cd "$(dirname "$0")/.."
     list=examples/shapes/requirements.txt
-    for python in .venv/bin/python .venv-demo/bin/python; do
+    for python in .venv/bin/python .venv-demo/bin/python python3; do
         "$python" -c "import torch, PIL.Image" 2>/dev/null && return 0
     done
     echo "setup: installing into .venv-demo: $(grep -v '^#' $list | paste -sd' ')"
     python3 -m venv .venv-demo
     pip=".venv-demo/bin/pip -qq --disable-pip-version-check install"
-    grep -v '^torch' $list | $pip -r /dev/stdin
-    timeout "${DEMO_TORCH_SECONDS:-120}" $pip -r $list ||
-        echo "setup: torch could not be installed: the demo does not train"
+    grep -v '^torch' $list | $pip -r /dev/stdin || {
+        echo "setup: the demo draws with Pillow, which could not be installed" >&2
+        return 1
+    }
+    seconds=${DEMO_TORCH_SECONDS:-120}
+    timeout "$seconds" $pip -r $list ||
+        echo "setup: torch could not be installed in $seconds s (DEMO_TORCH_SECONDS): the demo does not train"
 }
 
 # What does not come as a Debian package.
