@@ -14,7 +14,7 @@ has() { "$interpreter" -c "import importlib.util, sys; sys.exit(not importlib.ut
 pythons="${DEMO_PYTHON:-.venv/bin/python} .venv-demo/bin/python python3"
 for interpreter in $pythons; do has PIL && has torch && break; done
 has torch || for interpreter in $pythons; do has PIL && break; done
-case $interpreter in */*) interpreter=$root/${interpreter#"$root"/} ;; esac
+case $interpreter in /*) ;; */*) interpreter=$root/$interpreter ;; esac
 python() { "$interpreter" "$@"; }
 
 torch=no
