@@ -1,7 +1,7 @@
 # The front door. Every target does its own set-up, so each works as the first command.
 #
 #   make          the tool, at build/tarn
-#   make demo     a tour with real data made on the spot
+#   make demo     a tour: pictures drawn, packed, trained on, a run killed and resumed, a bit flipped
 #   make test     all tests: plain and with sanitizers
 #   make bench    the benchmarks (makes several GB of data under bench/data)
 #   make fuzz     every fuzz target, 10 to 50 million runs each (FUZZ_RUNS, FUZZ_SECONDS)
@@ -22,7 +22,7 @@ MESON = meson
 
 all: setup-build
 	@test -f build/build.ninja || $(MESON) setup build --buildtype=release >/dev/null
-	@ninja -C build
+	@ninja -C build $(NINJA_FLAGS)
 
 setup-build:
 	@scripts/setup.sh build
@@ -33,8 +33,11 @@ setup-test:
 setup-bench:
 	@scripts/setup.sh build test bench
 
-demo: all
-	@scripts/demo.sh
+# The packages come while the library is built.
+demo: setup-build
+	@echo "building; this takes a minute or two the first time"
+	@scripts/setup.sh demo & $(MAKE) --no-print-directory all NINJA_FLAGS=--quiet && \
+	    wait $$! && scripts/demo.sh
 
 test: setup-test
 	@scripts/test.sh format plain asan tsan install

@@ -1,52 +1,113 @@
 #!/bin/sh
-# A tour on data made on the spot: index, look, fetch, break, repair, pack.
+# The tour: pictures drawn on the spot are packed, looked at, trained on, and broken. README.md
+# shows the same commands; tests/docs/test_demo.py compares the two. What it makes stays in
+# build/demo. DEMO_BENCH=no leaves the last step out, DEMO_EPOCHS is how long it trains, and
+# DEMO_COLOUR=yes gives colours to a pipe.
 set -eu
 cd "$(dirname "$0")/.."
-PATH=$PWD/build:$PATH
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT INT TERM
-cd "$work"
+root=$PWD
+build=$(cd "${TARN_BUILD:-build}" && pwd)
+PATH=$build:$PATH
+export PYTHONPATH="$build/python"
 
-bold=""; plain=""
-if [ -t 1 ]; then bold=$(printf '\033[1m'); plain=$(printf '\033[0m'); fi
-step() { printf '\n%s$ %s%s\n' "$bold" "$*" "$plain"; }
-run() { step "$*"; "$@"; }
+has() { "$interpreter" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))" 2>/dev/null; }
+pythons="${DEMO_PYTHON:-.venv/bin/python} .venv-demo/bin/python python3"
+for interpreter in $pythons; do has PIL && has torch && break; done
+has torch || for interpreter in $pythons; do has PIL && break; done
+case $interpreter in /*) ;; */*) interpreter=$root/$interpreter ;; esac
+python() { "$interpreter" "$@"; }
 
-echo "Three shards of a small WebDataset, made with tar:"
-mkdir birds files
-i=0
-while [ $i -lt 30 ]; do
-    key=$(printf 'bird_%03d' $i)
-    head -c $((2000 + i * 37)) /dev/urandom >"files/$key.jpg"
-    echo $((i % 7)) >"files/$key.cls"
-    printf '{"id": %d, "place": "tarn %d"}\n' $i $((i % 3)) >"files/$key.json"
-    i=$((i + 1))
-done
-for shard in 0 1 2; do
-    (cd files && tar --format=ustar -cf ../birds/train-00000$shard.tar bird_0${shard}*)
-done
-ls -l birds
+torch=no
+if has torch; then torch=yes; fi
 
-run tarn index --sums birds
-run tarn info birds
-step "tarn ls birds | head -3"
-tarn ls birds | head -n 3
-run tarn get birds bird_012 json
-run tarn extract birds -o out --samples bird_003,bird_021 --fields jpg,cls
-run tarn verify birds
+title=""; command=""; quiet=""; plain=""
+if [ -t 1 ] || [ "${DEMO_COLOUR:-}" = yes ]; then
+    title=$(printf '\033[1;36m'); command=$(printf '\033[1m')
+    quiet=$(printf '\033[2m'); plain=$(printf '\033[0m')
+fi
+now() { date +%s.%N; }
+since() { echo "$1 $(now)" | awk '{ printf "%.1f s", $2 - $1 }'; }
+began=$(now); number=0; step_began=""
+finish_step() { [ -z "$step_began" ] || printf '%s%s%s\n' "$quiet" "($(since "$step_began"))" "$plain"; }
+step() {
+    finish_step
+    number=$((number + 1)); step_began=$(now)
+    printf '\n%s%d. %s%s\n' "$title" $number "$1" "$plain"
+}
+say() { printf '%s# %s%s\n' "$quiet" "$1" "$plain"; }
+show() { printf '%s$ %s%s\n' "$command" "$1" "$plain"; }
+run() { show "$1"; eval "$1"; }
+# For commands that must find fault with something.
+run_failing() { show "$1"; if eval "$1"; then echo "demo: that should have failed" >&2; exit 1; fi; }
 
-printf '\nNow a copy breaks off inside the last shard:\n'
-truncate -s 30000 birds/train-000002.tar
-step "tarn verify birds"
-tarn verify birds || true
-step "tarn verify --repair birds"
-tarn verify --repair birds
-run ls birds
-run tarn verify birds
+rm -rf "$build/demo"
+mkdir "$build/demo"
+cd "$build/demo"
+ln -s "$root"/examples/shapes/*.py "$root/scripts/flip_bit.py" .
 
-printf '\nShards of our own, out of the folder of files, with a part for validation:\n'
-run tarn pack files -o packed --val 0.2 --seed 7 --max-count 10
-run ls packed
-run tarn verify packed
-step "tarn pack files -o - | tarn ls - | tail -1"
-tarn pack files -o - | tarn ls - | tail -n 1
+step "A folder of pictures, one sub-folder for each class"
+has PIL || { echo "demo: no Pillow to draw with: pip install pillow" >&2; exit 1; }
+run "python draw.py shapes"
+run "ls shapes | paste -sd' '"
+run "ls shapes/star | head -n 2"
+
+step "Packed into shards: plain tar files, with an index and checksums"
+run "tarn pack shapes --class-from-dir --val 0.2 --seed 7 --max-count 500 -q -o data"
+run "ls data | paste -sd' '"
+run "tarn info data:train | head -n 7"
+
+step "Any sample, by key or in the order that training will see"
+run "tarn ls data:train | head -n 2"
+run "tarn get data:train star_0042 json; echo"
+run "tarn ls -1 --order shuffle --seed 7 --epoch 1 data:train | head -n 4 | paste -sd' '"
+
+train() {
+    more=${DEMO_EPOCHS:+ --epochs $DEMO_EPOCHS}
+    step "A training run: decoded and batched by native threads"
+    run "python train.py data whole$more"
+
+    step "The same again, but killed in the middle of an epoch"
+    show "python train.py data killed$more &"
+    # shellcheck disable=SC2086
+    "$interpreter" train.py data killed $more &
+    trainer=$!
+    until [ "$(grep -c '^1 ' killed.log 2>/dev/null)" -ge 33 ] 2>/dev/null; do
+        kill -0 $trainer || exit 1
+        sleep 0.02
+    done
+    show 'kill -9 $!'
+    kill -9 $trainer
+    wait $trainer 2>/dev/null || true
+    say "the checkpoint of a few batches earlier is there; the same command goes on from it"
+    run "python train.py data killed$more"
+    run "python compare.py whole killed"
+}
+if [ "$torch" = yes ]; then
+    train
+else
+    step "A training run is left out: there is no torch here"
+    say "pip install -r examples/shapes/requirements.txt, and make demo again"
+fi
+
+step "One bit of five megabytes flips"
+run "python flip_bit.py data/train_0002.tar 1234567"
+run_failing "tarn verify data"
+run "tarn ls -l data:train | awk -F'\t' '\$1 == \"train_0002.tar\" && \$2 <= 1234567' | tail -n 1"
+say "a payload cannot be made up again, so --repair leaves it; the pictures are still there"
+run "tarn pack shapes --class-from-dir --val 0.2 --seed 7 --max-count 500 --overwrite -q -o data"
+run "tarn verify data"
+
+step "The same samples in other files: arrays (.gnz) and a record pack (.iac)"
+run "tarn convert data:val val.gnz --fields jpg,cls"
+run "tarn ls val.gnz"
+run "tarn convert data:val val.iac --payload jpg --fields jpg,cls"
+run "tarn get val.iac key=star_0005 | cmp - shapes/star/star_0005.jpg && echo the same bytes"
+
+if [ "${DEMO_BENCH:-yes}" = yes ]; then
+    step "What this machine gets out of them, and which stage is slow"
+    run "tarn bench -j 2 --side 32 -f jpg,cls data:train"
+fi
+finish_step
+
+printf '\nAll of it took %s, and lies in %s.\n' "$(since "$began")" "${PWD#"$root"/}"
+echo "Next: README.md, docs/README.md, and tarn help."

@@ -17,7 +17,7 @@ printf '%s\n' "$@" | xargs -P "$(nproc)" -n 4 clang-tidy-14 -p "$build" --quiet 
 grep -E 'warning:|error:' "$log" || true
 echo "clang-tidy: $(grep -cE 'warning:|error:' "$log" || true) findings in $# files"
 cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr -j "$(nproc)" \
-    -I include -I src -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 --suppressions-list=scripts/cppcheck.txt \
+    -I include -I "$build/include" -I src -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 --suppressions-list=scripts/cppcheck.txt \
     --error-exitcode=1 "$@" 2>"$log" || failed=1
 cat "$log"
 echo "cppcheck: $(grep -cE '^[a-z/_0-9]+\.[ch]:' "$log" || true) findings in $# files"

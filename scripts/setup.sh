@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing on Debian, and says what. Usage: setup.sh build [test] [bench]
+# Installs what is missing on Debian, and says what. Usage: setup.sh build [test] [bench] [demo]
 set -eu
 
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev \
@@ -16,6 +16,7 @@ for group in "$@"; do
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
     bench) wanted="$wanted $bench" ;;
+    demo) wanted="$wanted python3 python3-venv" ;;
     *) echo "setup.sh: no group $group" >&2; exit 2 ;;
     esac
 done
@@ -38,6 +39,25 @@ python_packages() {
     cp "$list" "$venv/requirements.txt"
 }
 
+# The demo takes what the tests use, if that is here; a demo without torch is shorter, and says so.
+demo_packages() {
+    cd "$(dirname "$0")/.."
+    list=examples/shapes/requirements.txt
+    for python in .venv/bin/python .venv-demo/bin/python python3; do
+        "$python" -c "import torch, PIL.Image" 2>/dev/null && return 0
+    done
+    echo "setup: installing into .venv-demo: $(grep -v '^#' $list | paste -sd' ')"
+    python3 -m venv .venv-demo
+    pip=".venv-demo/bin/pip -qq --disable-pip-version-check install"
+    grep -v '^torch' $list | $pip -r /dev/stdin || {
+        echo "setup: the demo draws with Pillow, which could not be installed" >&2
+        return 1
+    }
+    seconds=${DEMO_TORCH_SECONDS:-120}
+    timeout "$seconds" $pip -r $list ||
+        echo "setup: torch could not be installed in $seconds s (DEMO_TORCH_SECONDS): the demo does not train"
+}
+
 # What does not come as a Debian package.
 fetch() {
     case " $* " in *" build "*) "$(dirname "$0")/nanoarrow.sh" ;; esac
@@ -47,6 +67,7 @@ fetch() {
         python_packages requirements-iac2.txt .venv-iac2 --no-deps ;;
     esac
     case " $* " in *" bench "*) python_packages requirements-wids.txt .venv-wids --no-deps ;; esac
+    case " $* " in *" demo "*) demo_packages ;; esac
 }
 [ -n "$missing" ] || { fetch "$@"; exit 0; }
 

@@ -13,7 +13,7 @@ meson install -C "$scratch/build" >"$scratch/log" 2>&1 || { cat "$scratch/log"; 
 
 echo "headers compile alone, as C17 and as C++"
 for header in "$prefix"/include/tarn/*.h; do
-    printf '#include <tarn/%s>\n' "$(basename "$header")" >"$scratch/alone.c"
+    printf '#include <tarn/%s>\nint alone;\n' "$(basename "$header")" >"$scratch/alone.c"
     cp "$scratch/alone.c" "$scratch/alone.cc"
     cc -std=c17 -pedantic -Wall -Wextra -Werror -I"$prefix/include" -c "$scratch/alone.c" \
         -o "$scratch/alone.o"
@@ -45,9 +45,23 @@ cc -Wall -Wextra -Werror "$root/examples/batches.c" $(pkg-config --cflags --libs
 cc -Wall -Wextra -Werror "$root/examples/loader.c" $(pkg-config --cflags --libs tarn) \
     -o "$scratch/loader"
 "$scratch/loader" "$scratch/data" 2 | grep -q '^20 samples, 2 skipped, '
+# shellcheck disable=SC2046
+cc -Wall -Wextra -Werror "$root/examples/writer.c" $(pkg-config --cflags --libs tarn) \
+    -o "$scratch/writer"
+"$scratch/writer" "$scratch/numbers" 1000 >"$scratch/out"
+printf '1000 samples in 3 shards\nnumber 12, squared 144\n' | diff - "$scratch/out"
+
+echo "a project of its own builds by its own Makefile"
+cp -r "$root/examples/embedding" "$scratch/embedding"
+make -s -C "$scratch/embedding" CFLAGS="-Wall -Wextra -Werror"
+"$scratch/embedding/count" "$scratch/numbers" | grep -qx 'class 7: 100'
 
 echo "the tool, its manual pages and its completion are installed and in order"
-"$prefix/bin/tarn" --version | grep -q "^tarn [0-9]"
+stated=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build" | head -n 1)
+test "$("$prefix/bin/tarn" --version)" = "tarn $stated"
+test "$(pkg-config --modversion tarn)" = "$stated"
+test -f "$prefix/lib/libtarn.so.$stated"
+grep -q "\"$stated\"" "$prefix/include/tarn/version.h"
 for page in "$prefix"/share/man/man1/tarn*.1; do
     if mandoc -T lint -W warning "$page" | grep -v 'missing date'; then exit 1; fi
 done

@@ -52,6 +52,8 @@ for name in ("libjpeg.so", "libisal.so"):
     assert lines and all(here in line for line in lines), (name, lines[:1])
 PY
 test "$(empty/bin/tarn --version)" = "$(empty/bin/python -m tarn --version)"
+empty/bin/python -c 'import importlib.metadata, tarn
+assert importlib.metadata.version("tarn") == tarn.__version__'
 empty/bin/tarn ls data >listing
 grep -q key0 listing
 empty/bin/python -m tarn nonsense 2>/dev/null && exit 1

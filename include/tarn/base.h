@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarn/version.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,12 +30,9 @@ extern "C" {
 #define TARN_CHECKED
 #endif
 
-#define TARN_VERSION_MAJOR 0
-#define TARN_VERSION_MINOR 1
-#define TARN_VERSION_PATCH 0
-#define TARN_VERSION       "0.1.0"
-
-/* The version of the library that is loaded, which may be newer than the header. */
+/* The version of the library that is loaded. It may be newer than the headers, which say
+ * in tarn/version.h what they are: TARN_VERSION is text such as "1.2.3", and
+ * TARN_VERSION_MAJOR, TARN_VERSION_MINOR and TARN_VERSION_PATCH are its numbers. */
 TARN_API const char *tarn_version(void);
 
 /* --- Status and error ----------------------------------------------------------- */

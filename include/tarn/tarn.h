@@ -1,8 +1,10 @@
-/* tarn.h: the whole library. A fold is opened (fold.h), its index built and saved
- * (index.h), its bytes checked (verify.h); write.h and collect.h make folds, tar.h and
- * samples.h read archives as they come, source.h gets bytes by URL, codec.h turns fields
- * into values, and gnz.h holds named arrays. Each noun has the same four moves: options,
- * open, get, close. */
+/* tarn.h: the whole library. A dataset (dataset.h) is samples in any of the files below;
+ * order.h says which comes when, loader.h makes batches of them, image.h their pixels. A
+ * fold is opened (fold.h), its index built and saved (index.h), its bytes checked
+ * (verify.h); write.h and collect.h make folds, tar.h and samples.h read archives as they
+ * come, source.h gets bytes by URL, codec.h turns fields into values. gnz.h holds named
+ * arrays, iac.h and textpair.h records with Arrow tables. Each noun has the same four
+ * moves: options, open, get, close. */
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 

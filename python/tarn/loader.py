@@ -102,7 +102,7 @@ class Loader:
         return value
 
     def __len__(self) -> int:
-        """Batches of this epoch, for this rank."""
+        """Batches of this epoch, for this rank; in an epoch that was resumed, those that were left."""
         return int(self._native.info()["batches"])
 
     @property

@@ -1,0 +1,76 @@
+/* Writes a dataset of numbers and texts, as a program that makes data would, and reads
+ * one sample of it back. Killed at any moment, it leaves the folder as it was.
+ *
+ *     cc writer.c $(pkg-config --cflags --libs tarn) -o writer
+ *     ./writer numbers 1000
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tarn/tarn.h>
+
+static int fail(const tarn_error *err)
+{
+    char text[2200];
+    fprintf(stderr, "%s\n", tarn_error_text(err, text, sizeof text));
+    return 1;
+}
+
+static tarn_status add_number(tarn_fold_writer *out, unsigned number, tarn_error *err)
+{
+    char key[16], text[64], class[16];
+    snprintf(key, sizeof key, "n%06u", number);
+    snprintf(text, sizeof text, "number %u, squared %llu", number,
+             (unsigned long long)number * number);
+    snprintf(class, sizeof class, "%u", number % 10);
+    tarn_field fields[] = {{"txt", text, strlen(text), NULL},
+                           {"cls", class, strlen(class), NULL}};
+    return tarn_fold_writer_add(out, key, fields, 2, err);
+}
+
+static tarn_status write_all(const char *folder, unsigned count, tarn_written *written,
+                             tarn_error *err)
+{
+    tarn_fold_writer *out;
+    tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
+    o.max_count = 400;
+    o.overwrite = true;
+    TARN_TRY(tarn_fold_writer_open(folder, "train", &o, &out, err));
+    for (unsigned i = 0; i < count; i++) {
+        tarn_status status = add_number(out, i, err);
+        if (status != TARN_OK) {
+            tarn_fold_writer_abandon(out);
+            return status;
+        }
+    }
+    return tarn_fold_writer_finish(out, written, err); /* from here on there is a fold */
+}
+
+int main(int argc, char **argv)
+{
+    tarn_error err;
+    tarn_written written;
+    tarn_fold *fold;
+    tarn_sample sample;
+    uint64_t row;
+    tarn_view view;
+    if (argc != 3) {
+        fprintf(stderr, "usage: writer FOLDER COUNT\n");
+        return 2;
+    }
+    unsigned count = (unsigned)strtoul(argv[2], NULL, 10);
+    if (write_all(argv[1], count, &written, &err) != TARN_OK) return fail(&err);
+    printf("%llu samples in %llu shards\n", (unsigned long long)written.samples,
+           (unsigned long long)written.shards);
+
+    if (tarn_fold_open(argv[1], NULL, &fold, &err) != TARN_OK) return fail(&err);
+    if (tarn_fold_find(fold, "n000012", &sample, &err) != TARN_OK ||
+        tarn_fold_pick(fold, &sample, "txt", &row, &err) != TARN_OK ||
+        tarn_fold_view(fold, row, &view, &err) != TARN_OK)
+        return fail(&err);
+    printf("%.*s\n", (int)view.size, (const char *)view.data);
+    tarn_view_release(&view);
+    tarn_fold_close(fold);
+    return 0;
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Writes docs/python/names.md: every public name of the Python package, from its docstrings.
+
+  PYTHONPATH=build/python .venv/bin/python scripts/pynames.py [--check]
+"""
+import importlib
+import inspect
+import pathlib
+import re
+import sys
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/python/names.md"
+MODULES = {
+    "tarn": "datasets.md", "tarn.torch": "torch.md", "tarn.wds": "wds.md", "tarn.itar": "itar.md",
+    "tarn.gnz": "gnz.md", "tarn.iac": "iac.md", "tarn.iac.adapters.text_pair": "iac.md",
+}
+HEAD = """# Every public name
+
+<!-- Made from the docstrings by scripts/pynames.py. -->
+
+One line each; `help(name)` has the rest, with an example. The pages that are linked say how they are used.
+"""
+
+
+def first_line(thing):
+    """The first sentence of a docstring, as one line."""
+    text = inspect.getdoc(thing) or ""
+    text = re.sub(r"^\w+\([^\n]*\)\n--\n\n", "", text)
+    line = " ".join(re.split(r"\n\s*\n", text)[0].split())
+    return re.split(r"(?<=[.:;]) (?=[A-Z])", line)[0].rstrip(":").replace("*", r"\*").replace("<", r"\<")
+
+
+def public(module):
+    names = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__]
+    return sorted(names, key=lambda name: (name.lower(), name))
+
+
+def own(thing):
+    """What has a docstring that is about it, and not about its type."""
+    return callable(thing) or isinstance(thing, property) or inspect.ismodule(thing)
+
+
+def members(cls):
+    for name in sorted({name for base in cls.__mro__ if base.__module__.startswith("tarn")
+                        for name in vars(base) if not name.startswith("_")}):
+        value = inspect.getattr_static(cls, name)
+        value = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+        yield name, first_line(value) if own(value) or inspect.isgetsetdescriptor(value) else ""
+
+
+def told(name, text):
+    return f"`{name}`: {text}" if text else f"`{name}`"
+
+
+def make():
+    out = [HEAD]
+    for module_name, page in MODULES.items():
+        module = importlib.import_module(module_name)
+        out.append(f"\n## {module_name}\n\n[{page}]({page})\n\n")
+        for name in public(module):
+            thing = getattr(module, name)
+            out.append(f"- {told(name, first_line(thing) if own(thing) else '')}\n")
+            if inspect.isclass(thing) and not issubclass(thing, BaseException):
+                out += [f"  - {told(member, text)}\n" for member, text in members(thing)]
+    return "".join(out)
+
+
+def main():
+    text = make()
+    if sys.argv[1:] == ["--check"]:
+        good = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        if not good:
+            print("docs/python/names.md is not what the docstrings say: run scripts/pynames.py")
+        return 0 if good else 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""The references are made from the code, and are up to date; the version is one."""
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, sanitized
+
+import tarn
+
+
+@pytest.mark.skipif(sanitized(), reason="the names are the same, and torch is one of them")
+def test_every_public_name_is_in_the_reference():
+    """names.md is made from what the modules export; the other pages are read with it."""
+    done = subprocess.run([sys.executable, ROOT / "scripts/pynames.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_of_names_has_them():
+    words = set(re.findall(r"\w+", (ROOT / "docs/python/names.md").read_text(encoding="utf-8")))
+    assert not set(tarn.__all__) - words
+    assert not {name for name in vars(tarn.Dataset) if not name.startswith("_")} - words
+
+
+def test_the_c_reference_is_what_the_headers_say():
+    done = subprocess.run([sys.executable, ROOT / "scripts/apidoc.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_everything_in_the_headers_has_a_heading():
+    """Looked for another way than the script does it."""
+    headers = "".join(path.read_text() for path in (ROOT / "include/tarn").glob("*.h"))
+    code = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
+    names = set(re.findall(r"\b(tarn_\w+)\(", code)) | set(re.findall(r"^} (\w+);", code, re.M))
+    names |= set(re.findall(r"#define (TARN_\w+)", code)) - {"TARN_API", "TARN_CHECKED"}
+    headings = " ".join(line for page in (ROOT / "docs/c-api").glob("*.md")
+                        for line in page.read_text().splitlines() if line.startswith("### "))
+    missing = names - set(re.findall(r"`(\w+)`", headings))
+    assert not {name for name in missing if not name.endswith("_H")}
+    assert len(names) > 300
+
+
+def test_versions_are_one():
+    """meson.build has it; everything else derives from it."""
+    stated = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text()).group(1)
+    assert tarn.__version__ == stated
+    told = subprocess.run([os.environ["TARN"], "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == f"tarn {stated}\n"
+    assert re.search(rf"^## {re.escape(stated)}\b", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text()
