@@ -434,6 +434,21 @@ static bool is_resident(void *p, const tarn__item *item)
                                        tarn__item_offset(item) + BLOCK);
 }
 
+static tarn_status settle_fold(void *p, uint64_t sample, tarn_error *err)
+{
+    state *s = p;
+    const tarn_fold *f = s->fold;
+    uint32_t last = UINT32_MAX;
+    uint64_t end = tarn__fold_start(f, sample + 1);
+    for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {
+        uint16_t shard = tarn__row_shard(tarn__index_at(f->index, tarn__fold_row(f, at)));
+        if (shard == last || shard >= tarn__filecache_count(f->files)) continue;
+        TARN_TRY(tarn__filecache_settle(f->files, shard, err));
+        last = shard;
+    }
+    return TARN_OK;
+}
+
 static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
                              const tarn__target *to, tarn_error *err)
 {
@@ -450,6 +465,7 @@ static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
         TARN_TRY(tarn__filecache_map(s->fold->files, shard, &map, err));
         if (map)
             TARN_TRY(copy_mapped(s, items + i, end - i, map, to->data, to->offsets, err));
+        if (map) TARN_TRY(tarn__filecache_settle(s->fold->files, shard, err));
         for (size_t k = i; !map && k < end; k++)
             TARN_TRY(
                 copy_read(s, &items[k], to->data + to->offsets[items[k].number], err));
@@ -503,6 +519,7 @@ const tarn__source_kind tarn__kind_fold = {
     .shard = shard_fold,
     .place = place_fold,
     .copy = copy_fold,
+    .settle = settle_fold,
     .spot = spot_fold,
     .is_here = is_here_fold,
     .announce = announce_fold,

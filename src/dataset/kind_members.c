@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
+#include "iac/pack.h"
 #include "itar/fold.h"
 
 typedef struct state {
@@ -318,6 +319,13 @@ static tarn_status place_members(void *p, tarn__item *items, size_t count,
     return TARN_OK;
 }
 
+static tarn_status settle_members(void *p, uint64_t sample, tarn_error *err)
+{
+    const state *s = p;
+    (void)sample;
+    return tarn__source_file_settle(s->pack->file, err);
+}
+
 static tarn_status copy_members(void *p, const tarn__item *items, size_t count,
                                 const tarn__target *to, tarn_error *err)
 {
@@ -415,6 +423,7 @@ const tarn__source_kind tarn__kind_members = {
     .shard = shard_members,
     .place = place_members,
     .copy = copy_members,
+    .settle = settle_members,
     .keep = keep_members,
     .sets = sets_members,
     .where = where_members,

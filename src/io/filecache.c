@@ -276,6 +276,16 @@ tarn_status tarn__filecache_map(tarn__filecache *c, size_t number,
     return status;
 }
 
+tarn_status tarn__filecache_settle(tarn__filecache *c, size_t number, tarn_error *err)
+{
+    slot *s = &c->slots[number];
+    if (!tarn__filecache_peek(c, number)) return TARN_OK;
+    TARN_TRY(pin(c, s, err));
+    tarn_status status = check_length(s, err);
+    unpin(c, s);
+    return status;
+}
+
 const unsigned char *tarn__filecache_peek(const tarn__filecache *c, size_t number)
 {
     return atomic_load_explicit(&c->slots[number].map, memory_order_acquire);
