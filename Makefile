@@ -37,7 +37,7 @@ demo: all
 	@scripts/demo.sh
 
 test: setup-test
-	@scripts/test.sh format plain asan tsan install
+	@scripts/test.sh format plain asan tsan fuzz install
 
 valgrind: setup-test
 	@scripts/test.sh valgrind
