@@ -225,6 +225,9 @@ static int make_data(void **state)
     write_file(PART("files/a.cls"), "1", 1);
     write_file(PART("files/b.txt"), "world", 5);
     write_file(PART("list.csv"), "key,txt,cls\na,hello,1\nb,world,2\n", 31);
+    static const char lines[] = "{\"file\": \"files/a.txt\", \"n\": 1, \"t\": [2]}\n"
+                                "{\"file\": \"files/b.txt\", \"n\": 2}\n";
+    write_file(PART("list.jsonl"), lines, sizeof lines - 1);
     for (size_t i = 0; i < sizeof compressed / sizeof compressed[0]; i++)
         OK(write_tar(PART(compressed[i]), &err));
     return 0;

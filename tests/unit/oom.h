@@ -25,7 +25,8 @@ int run_without_memory(const scenario *scenarios, size_t count, int (*end)(void 
 void memory_comes_back(void);
 
 /* --- What scenarios find: shards (with an index), plain.tar, in.tar.gz and its like,
- * in.gnz, in.iac, files and list.csv in the scratch folder; and what makes them
+ * in.gnz, in.iac, files, list.csv and list.jsonl in the scratch folder; and what makes
+ * them
  * ---------------- */
 
 extern tarn_error err; /* of what must not fail */

@@ -33,6 +33,45 @@ static tarn_status code_values(tarn_error *why)
     return TARN_OK;
 }
 
+/* Few values in long runs, and several arrays in one field. */
+static tarn_status code_masks(tarn_error *why)
+{
+    static unsigned char labels[20 * 24];
+    static const char *const names[] = {"a", "b"};
+    tarn_array mask, pair[2];
+    for (size_t i = 0; i < sizeof labels; i++)
+        labels[i] = (unsigned char)(i / 100);
+    OK(tarn_array_init(&mask, labels, (tarn_dtype){'|', 'u', 1}, 2,
+                       (const uint64_t[]){20, 24}, &err));
+    pair[0] = mask;
+    pair[1] = row_array(8);
+    tarn_value one = tarn_value_array(&mask);
+    tarn_value many = {
+        .kind = TARN_VALUE_ARRAYS, .arrays = pair, .names = names, .count = 2};
+    tarn_status status = there_and_back("rle", &one, why);
+    if (status == TARN_OK) status = there_and_back("npz", &many, why);
+    if (status == TARN_OK) status = there_and_back("npz.gz", &one, why);
+    many.names = NULL;
+    if (status == TARN_OK) status = there_and_back("ten", &many, why);
+    return status;
+}
+
+static tarn_status state_of_order(tarn_error *why)
+{
+    tarn_order *order, *again;
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    char text[TARN_ORDER_STATE_MAX];
+    o.kind = TARN_ORDER_SHUFFLE;
+    tarn_status status = tarn_order_open(1000, &o, &order, why);
+    if (status != TARN_OK) return status;
+    status = tarn_order_state(order, 10, text, sizeof text, why);
+    tarn_order_close(order);
+    if (status != TARN_OK) return status;
+    status = tarn_order_resume(1000, text, strlen(text), &o, &again, why);
+    if (status == TARN_OK) tarn_order_close(again);
+    return status;
+}
+
 static tarn_status run_images(tarn_error *why)
 {
     static unsigned char out[16 * 16 * 3];
@@ -189,6 +228,35 @@ static tarn_status collect_list(tarn_error *why)
     return status;
 }
 
+static tarn_status pair_texts(tarn_error *why)
+{
+    static const tarn_textpair_doc docs[] = {{.doc_id = "d", .source_text = "long text"},
+                                             {.doc_id = "e", .compressed_text = "short"}};
+    static const tarn_textpair_patient who[] = {{"p1", "i", docs, 2, NULL},
+                                                {"p2", "i", docs, 1, NULL}};
+    tarn_textpair_options o = TARN_TEXTPAIR_OPTIONS_INIT;
+    tarn_textpair_patient found;
+    tarn_iac *pack;
+    o.header = "{\"more\": [1]}";
+    o.overwrite = true;
+    o.quality = 1;
+    tarn_status status = tarn_textpair_build(PART("out/w.iac"), who, 2, &o, why);
+    if (status != TARN_OK) return status;
+    status = tarn_iac_open(PART("out/w.iac"), NULL, &pack, why);
+    if (status != TARN_OK) return status;
+    status = tarn_textpair_read(pack, "p2", &found, why);
+    if (status == TARN_OK) tarn_textpair_reset(&found);
+    tarn_iac_close(pack);
+    return status;
+}
+
+static tarn_status pack_list(tarn_error *why)
+{
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    o.overwrite = true;
+    return tarn_iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, why);
+}
+
 /* --- What is to be seen of it ------------------------------------------------------- */
 
 static void no_output(void)
@@ -268,7 +336,11 @@ static void check_iac(void)
 
 static const scenario scenarios[] = {
     {"values", code_values, NULL, NULL},
+    {"masks and sets of arrays", code_masks, NULL, NULL},
     {"images", run_images, NULL, NULL},
+    {"text pairs are written and read", pair_texts, no_output, check_iac},
+    {"a pack of a manifest", pack_list, no_output, check_iac},
+    {"order states", state_of_order, NULL, NULL},
     {"lists of URLs", expand_urls, NULL, NULL},
     {"files are collected", collect, NULL, NULL},
     {"a manifest is collected", collect_list, NULL, NULL},
