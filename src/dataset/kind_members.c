@@ -246,7 +246,7 @@ static tarn_status view_record(const state *s, uint64_t record, tarn_view *out,
 static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_view *out,
                                 tarn_error *err)
 {
-    uint64_t record;
+    uint64_t record = 0;
     TARN_TRY(find_record(p, sample, field, &record, err));
     return view_record(p, record, out, err);
 }
@@ -254,7 +254,7 @@ static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_v
 static tarn_status span_of(const state *s, uint64_t sample, uint32_t field,
                            tarn_iac_span *out, tarn_error *err)
 {
-    uint64_t record;
+    uint64_t record = 0;
     TARN_TRY(find_record(s, sample, field, &record, err));
     return tarn_iac_locate(s->pack, record, out, err);
 }

@@ -95,6 +95,7 @@ void tarn__filecache_free(tarn__filecache *c)
     if (!c) return;
     for (size_t i = 0; i < c->count; i++) {
         slot *s = &c->slots[i];
+        TARN__KNOWN(c->slots);
         if (s->fd >= 0) close(s->fd);
         if (atomic_load(&s->direct) >= 0) close(atomic_load(&s->direct));
         tarn__unmap(atomic_load(&s->map), s->size);
