@@ -2,7 +2,8 @@
 # Lines and branches of the C sources that the tests reach (clang's source coverage), by file, and
 # the parsers apart: those have a goal of 95 % of the branches.
 #   coverage.sh [SUITE...]     suites of tests/run.py: unit fuzz cli python hostile faults interop
-#                              unless told; requests for memory fail one by one, all of them
+#                              unless told; with every request for memory that fails, and all
+#                              damage to fields, files and tables
 # Leaves build-coverage/report.txt, build-coverage/lines.txt with the source and its counts, and
 # build-coverage/missed.txt with the branches of the parsers that no test takes.
 set -eu
@@ -24,8 +25,12 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT INT TERM
 for suite in "$@"; do
     tests/run.py --log "$log" --build "$build" --only "$suite"
-    [ "$suite" != unit ] ||
-        TARN_FULL=1 tests/run.py --log "$log" --build "$build" --only unit --match oom
+    [ "$suite" = unit ] || continue
+    TARN_FULL=1 tests/run.py --log "$log" --build "$build" --only unit --match oom
+    for part in fields files tables; do
+        TARN_DAMAGE=full tests/run.py --log "$log" --build "$build" --only unit \
+            --match "damage_$part"
+    done
 done
 rm -f default.profraw # of programs that tests start without their environment
 llvm-profdata-14 merge -sparse "$profiles"/*.profraw -o "$build/tests.profdata"
