@@ -40,7 +40,7 @@ demo: setup-build
 	    wait $$! && scripts/demo.sh
 
 test: setup-test
-	@scripts/test.sh format plain asan tsan install
+	@scripts/test.sh format plain asan tsan fuzz install
 
 valgrind: setup-test
 	@scripts/test.sh valgrind

@@ -162,7 +162,7 @@ static int convert_to_files(conversion *c)
 int cli_convert_samples(const cli_args *args)
 {
     conversion c = {.sources = *args, .target = args->words[args->n_words - 1]};
-    source_kind kind;
+    source_kind kind = FILES;
     c.sources.n_words--;
     int status = cli_range(args, &c.from, &c.to);
     if (status == CLI_OK) status = find_kind(&c.sources, &kind);

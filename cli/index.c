@@ -117,6 +117,7 @@ static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *j
     o->allow_pipe = cli_has(args, "allow-pipe");
     o->names = &name;
     tarn_status status = tarn_index_create(&url, 1, o, path, &index, &report, &err);
+    o->names = NULL;
     cli_progress_end(o->progress_context);
     int result = status == TARN_OK ? CLI_OK : cli_fail(&err);
     if (status == TARN_OK) {

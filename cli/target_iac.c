@@ -161,7 +161,7 @@ static tarn_status number_of(const cli_record *r, const char *name, const tarn_a
     }
     if (a->dtype.kind == 'u' && bits > INT64_MAX)
         return fail_piece(r, name, "is an integer of more than 63 bits", err);
-    if (a->dtype.kind == 'i' && size < 8 && bits >> (8 * size - 1))
+    if (a->dtype.kind == 'i' && size && size < 8 && bits >> (8 * size - 1))
         bits |= UINT64_MAX << (8 * size);
     *integer = (int64_t)bits;
     return TARN_OK;

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Reads llvm-cov's report: lines and branches by folder, the parsers one by one.
 
-  coverage.py REPORT     exits 1 if the branches of the parsers together are under the goal
+  coverage.py REPORT EXPORT MISSED     exits 1 if the branches of the parsers together are under the
+                                       goal; MISSED gets those that were not taken, with their lines
 """
 import collections
+import json
 import pathlib
 import sys
 
@@ -40,10 +42,25 @@ def show(name, count):
           f"{percent(branches, no_branch):6.1f} % of {branches:6} branches")
 
 
+def missed(export):
+    """(file, line, whether it was never true or never false, the condition) in the parsers"""
+    for file in json.loads(pathlib.Path(export).read_text(encoding="utf-8"))["data"][0]["files"]:
+        name = next((p for p in PARSERS if file["filename"].endswith("/" + p)), None)
+        lines = name and pathlib.Path(name).read_text(encoding="utf-8").splitlines()
+        for line, column, last, end, true, false, *_ in file["branches"] if name else ():
+            text = lines[line - 1][column - 1:end - 1 if last == line else None]
+            if not true:
+                yield name, line, "true", text
+            if not false:
+                yield name, line, "false", text
+
+
 def main():
     folders = collections.defaultdict(lambda: [0] * 4)
     parsers, together = {}, [0] * 4
     for name, *count in rows(sys.argv[1]):
+        if not pathlib.Path(name).exists():  # compiled in, but not ours
+            continue
         for target in ([folders["/".join(name.split("/")[:2])], folders["all"]] +
                        ([together] if name in PARSERS else [])):
             for i, n in enumerate(count):
@@ -53,6 +70,9 @@ def main():
     for name, count in sorted(folders.items()):
         show(name, count)
     print()
+    pathlib.Path(sys.argv[3]).write_text("".join(
+        f"{name}:{line}: never {side}: {text}\n" for name, line, side, text in missed(sys.argv[2])),
+        encoding="utf-8")
     for name, count in sorted(parsers.items(), key=lambda p: percent(*p[1][2:])):
         show(name, count)
     show("parsers together", together)

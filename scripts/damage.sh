@@ -1,10 +1,10 @@
 #!/bin/sh
 # The whole damage sweep under AddressSanitizer and UndefinedBehaviorSanitizer: every case that
 # the tests otherwise take a sample of. Prints the cases of each part and how many broke.
-#   damage.sh [PART...]    parts: fields files fold repair (all of them)
+#   damage.sh [PART...]    parts: fields files fold repair tables (all of them)
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- fields files fold repair
+[ $# -gt 0 ] || set -- fields files fold repair tables
 build=build-asan
 [ -f "$build/build.ninja" ] || CC=clang-14 meson setup "$build" --werror --buildtype=debug \
     -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dtests=true >/dev/null

@@ -1,14 +1,14 @@
 #!/bin/sh
-# clang-tidy (bugprone, cert, the analyzer's security checks) and cppcheck over the library and the
-# tool. What is left out, and why, stands in .clang-tidy and scripts/cppcheck.txt.
-#   lint.sh [FILE...]    all C files of src and cli
+# clang-tidy (bugprone, cert, the analyzer's security checks) and cppcheck over the library, the
+# tool and the Python extension. What is left out, and why, stands in .clang-tidy and scripts/cppcheck.txt.
+#   lint.sh [FILE...]    all C files of src, cli and python/ext
 set -eu
 cd "$(dirname "$0")/.."
 build=build-lint
-[ -f "$build/build.ninja" ] || CC=clang-14 meson setup "$build" --buildtype=debug -Dpython=disabled \
+[ -f "$build/build.ninja" ] || CC=clang-14 meson setup "$build" --buildtype=debug \
     >"$build.log" 2>&1 || { cat "$build.log" >&2; rm -rf "$build" "$build.log"; exit 1; }
 rm -f "$build.log"
-[ $# -gt 0 ] || set -- $(find src cli -name '*.c' | sort)
+[ $# -gt 0 ] || set -- $(find src cli python/ext -name '*.c' | sort)
 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT INT TERM
@@ -21,4 +21,5 @@ cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-sup
     --error-exitcode=1 "$@" 2>"$log" || failed=1
 cat "$log"
 echo "cppcheck: $(grep -cE '^[a-z/_0-9]+\.[ch]:' "$log" || true) findings in $# files"
+[ $failed = 0 ] && echo "lint: clean, $# files" || echo "lint: see above"
 exit $failed

@@ -188,6 +188,13 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_form(const tarn_dataset *dataset,
                                                     tarn_field_form *out,
                                                     tarn_error *err);
 
+/* For who copied or decoded what a view of this sample shows: TARN_ERR_STALE or
+ * TARN_ERR_TRUNCATED if the file was cut short in the meantime, so that zeros may have
+ * been read in the place of bytes. (A file that is rewritten to its old length is another
+ * file, which only checksums tell.) Batches, loaders and reads have done this already. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_settle(tarn_dataset *dataset,
+                                                      uint64_t sample, tarn_error *err);
+
 /* Where a field of a sample lies: the path of the file, borrowed, and the offset in it;
  * of a member that of its header. TARN_NO_OFFSET for what is made when it is asked for.
  * The same errors as tarn_dataset_get. */

@@ -235,6 +235,21 @@ static PyObject *through_maps(tarnpy_dataset *self, PyObject *sample)
     return sample;
 }
 
+/* What was copied or decoded is right only if the file was whole all the while; views
+ * trust it. */
+static bool is_settled(tarnpy_dataset *self, uint64_t number)
+{
+    tarn_error err;
+    bool copies = false;
+    for (size_t i = 0; i < self->n_names; i++)
+        copies |= self->plans[i].kind != TARNPY_PLAN_VIEW;
+    if (!copies || tarn_dataset_settle(((tarnpy_handle *)self->handle)->set, number,
+                                       &err) == TARN_OK)
+        return true;
+    tarnpy_raise(self->state, &err);
+    return false;
+}
+
 static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
                       uint32_t *fields)
 {
@@ -257,6 +272,7 @@ static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
     tarn_text_reset(&own);
     for (size_t i = 0; i < self->n_names; i++)
         tarn_view_release(&views[i]);
+    if (sample && !is_settled(self, number)) Py_CLEAR(sample);
     return sample;
 }
 

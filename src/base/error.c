@@ -110,6 +110,15 @@ void tarn__error_place(tarn_error *err, const char *path, uint64_t offset)
     err->offset = offset;
 }
 
+void tarn__error_line(tarn_error *err, tarn_status code, const char *path, uint64_t line)
+{
+    char message[TARN_ERROR_MESSAGE_MAX];
+    if (!err || err->path[0]) return;
+    memcpy(message, err->message, sizeof message);
+    tarn__error_set(err, code, path, TARN_NO_OFFSET, "line %llu: %s",
+                    (unsigned long long)line, message);
+}
+
 /* A path may come from the data, and a terminal obeys what is written to it. */
 static bool is_calm(const char *path)
 {

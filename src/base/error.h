@@ -37,4 +37,7 @@ static inline tarn_status tarn__fail_memory(tarn_error *err)
 /* Says where a failure that was reported without a place happened. */
 void tarn__error_place(tarn_error *err, const char *path, uint64_t offset);
 
+/* The same for a line of a text file, counted from 1. */
+void tarn__error_line(tarn_error *err, tarn_status code, const char *path, uint64_t line);
+
 #endif

@@ -27,7 +27,7 @@ static void draw_sip_key(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     sip_key[0] = (uint64_t)now.tv_nsec * UINT64_C(0x9e3779b97f4a7c15);
-    sip_key[1] = (uint64_t)(uintptr_t)&now;
+    sip_key[1] = (uint64_t)(uintptr_t)&sip_key_once;
 }
 
 static inline uint64_t rotate(uint64_t x, int by)

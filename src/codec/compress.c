@@ -95,7 +95,9 @@ static tarn_status fill(const void *data, size_t size, int window, void *out,
     } while (code == Z_OK && (in_left || room));
     inflateEnd(&z);
     *out_left = code == Z_STREAM_END ? in_left : in_left + 1;
-    if (room) return zlib_failed(err, code, "deflated data are damaged or too short");
+    /* With all bytes out, the memory for its window may still be lacking. */
+    if (room || code == Z_MEM_ERROR)
+        return zlib_failed(err, code, "deflated data are damaged or too short");
     return TARN_OK;
 }
 

@@ -232,7 +232,7 @@ TARN__DECODER(tarn__decode_image)
 
 TARN__ENCODER(tarn__encode_ppm)
 {
-    tarn__pixels pixels;
+    tarn__pixels pixels = {0};
     char head[64];
     void *copy;
     TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3), true, &pixels,

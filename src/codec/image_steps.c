@@ -99,6 +99,8 @@ static tarn__planes_call *choose_planes(const tarn_image_plan *plan)
     for (size_t i = 0; i < sizeof row; i++)
         row[i] = (unsigned char)(i / 3);
     call(row, 256, false, s->mean, s->std, planes[0], 256);
+    /* Bit by bit is meant. */
+    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
     return memcmp(planes, plan->single, sizeof planes) ? NULL : call;
 }
 

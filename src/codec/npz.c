@@ -160,6 +160,7 @@ static tarn_status add_members(const tarn_value *value, bool stored,
     const char *const *names = value->names ? value->names : unnamed;
     size_t begin = out->size;
     for (size_t i = 0; i < value->count; i++) {
+        TARN__KNOWN(value->names || i == 0);
         npy->size = 0;
         TARN_TRY(check_name(&members[i], names[i], err));
         TARN_TRY(tarn__npy_add(&value->arrays[i], npy, err));

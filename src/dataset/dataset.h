@@ -108,6 +108,10 @@ typedef struct tarn__source_kind {
     tarn_status (*copy)(void *state, const tarn__item *items, size_t count,
                         const tarn__target *to, tarn_error *err);
 
+    /* After somebody copied or decoded out of a sample's views: an error if what the
+     * views point into has not been whole all the while. copy does this itself. */
+    tarn_status (*settle)(void *state, uint64_t sample, tarn_error *err);
+
     /* Where an item's bytes lie, without reading any: the file's number to source, the
      * offset to cookie, size, and a place to sort by. False if they are made or not
      * there. is_here: whether a byte of a file is in memory, as far as the caller's

@@ -1,4 +1,5 @@
 /* Filters: each makes a list of the samples it keeps, and a dataset with that list. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,11 +110,10 @@ static void add_missing(missing *m, const char *key)
 {
     enum { NAMED = 5 };
     char shown[80];
-    size_t used = strlen(m->names);
-    if (m->count++ < NAMED && used + sizeof shown < sizeof m->names) {
-        strcat(m->names, m->count > 1 ? ", " : "");
-        strcat(m->names, tarn_printable(shown, sizeof shown, key, strlen(key)));
-    }
+    size_t used = strlen(m->names), room = sizeof m->names - used;
+    if (m->count++ < NAMED && sizeof shown < room)
+        snprintf(m->names + used, room, "%s%s", m->count > 1 ? ", " : "",
+                 tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
 static tarn_status fail_missing(const tarn_dataset *d, const missing *m, size_t of,

@@ -32,7 +32,7 @@ static tarn_status judge_shapes(const state *s, const tarn__need *need,
 {
     const tarn__shapes *shapes = &s->fold->shapes;
     unsigned char *verdicts = *out_verdicts = malloc(TARN__SHAPE_ODD + 1u);
-    uint32_t *places = *out_places = malloc((need->count + 1) * sizeof *places);
+    uint32_t *places = *out_places = calloc(need->count + 1, sizeof *places);
     if (!verdicts || !places) return tarn__fail_memory(err);
     for (size_t k = 0; k < shapes->count; k++) {
         for (size_t i = 0; i < need->count; i++)

@@ -24,6 +24,12 @@ tarn_status tarn_dataset_form(const tarn_dataset *d, uint64_t sample, uint32_t f
     return TARN_OK;
 }
 
+tarn_status tarn_dataset_settle(tarn_dataset *d, uint64_t sample, tarn_error *err)
+{
+    TARN_TRY(tarn__check_sample(d, sample, err));
+    return d->source->kind->settle(d->source->state, tarn__dataset_at(d, sample), err);
+}
+
 tarn_status tarn_dataset_where(tarn_dataset *d, uint64_t sample, uint32_t field,
                                const char **out_path, uint64_t *out_offset,
                                tarn_error *err)

@@ -434,6 +434,21 @@ static tarn_status copy_item(state *s, const tarn__item *item, const unsigned ch
     return TARN_OK;
 }
 
+static tarn_status settle_fold(void *p, uint64_t sample, tarn_error *err)
+{
+    state *s = p;
+    const tarn_fold *f = s->fold;
+    uint32_t last = UINT32_MAX;
+    uint64_t end = tarn__fold_start(f, sample + 1);
+    for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {
+        uint16_t shard = tarn__row_shard(tarn__index_at(f->index, tarn__fold_row(f, at)));
+        if (shard == last || shard >= tarn__filecache_count(f->files)) continue;
+        TARN_TRY(tarn__filecache_settle(f->files, shard, err));
+        last = shard;
+    }
+    return TARN_OK;
+}
+
 static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
                              const tarn__target *to, tarn_error *err)
 {
@@ -451,7 +466,7 @@ static tarn_status copy_fold(void *p, const tarn__item *items, size_t count,
         TARN_TRY(
             copy_item(s, &items[i], map, to->data + to->offsets[items[i].number], err));
     }
-    return TARN_OK;
+    return tarn__fold_settle_maps(s, &m, err);
 }
 
 /* --- Announcing -------------------------------------------------------------------- */
@@ -500,6 +515,7 @@ const tarn__source_kind tarn__kind_fold = {
     .shard = shard_fold,
     .place = place_fold,
     .copy = copy_fold,
+    .settle = settle_fold,
     .spot = spot_fold,
     .is_here = is_here_fold,
     .announce = announce_fold,

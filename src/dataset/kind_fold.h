@@ -54,6 +54,24 @@ typedef struct tarn__fold_maps {
     const unsigned char *maps[TARN__RECENT_MAPS];
 } tarn__fold_maps;
 
+/* Whether what was copied out of a map was still there: see tarn__filecache_settle. */
+TARN_CHECKED static inline tarn_status tarn__fold_settle_map(const tarn__fold_state *s,
+                                                             const tarn__fold_maps *m,
+                                                             size_t at, tarn_error *err)
+{
+    if (!m->maps[at]) return TARN_OK;
+    return tarn__filecache_settle(s->fold->files, m->shards[at] - 1u, err);
+}
+
+TARN_CHECKED static inline tarn_status tarn__fold_settle_maps(const tarn__fold_state *s,
+                                                              const tarn__fold_maps *m,
+                                                              tarn_error *err)
+{
+    for (size_t at = 0; at < TARN__RECENT_MAPS; at++)
+        if (m->shards[at]) TARN_TRY(tarn__fold_settle_map(s, m, at, err));
+    return TARN_OK;
+}
+
 /* NULL: the shard, which must be one of the fold's, is read. */
 TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn__fold_state *s,
                                                          tarn__fold_maps *m,
@@ -63,6 +81,7 @@ TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn__fold_state 
 {
     size_t at = shard % TARN__RECENT_MAPS;
     if (m->shards[at] != shard + 1u) {
+        if (m->shards[at]) TARN_TRY(tarn__fold_settle_map(s, m, at, err));
         TARN_TRY(tarn__filecache_map(s->fold->files, shard, &m->maps[at], err));
         m->shards[at] = shard + 1u;
     }

@@ -95,6 +95,13 @@ static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
     return TARN_OK;
 }
 
+static tarn_status settle_gnz(void *p, uint64_t sample, tarn_error *err)
+{
+    const state *s = p;
+    (void)sample;
+    return s->gnz->map ? tarn__gnz_check_length(s->gnz, err) : TARN_OK;
+}
+
 static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error *err);
 
 /* Keys by an array that was named, or by one that is there for it. */
@@ -162,7 +169,8 @@ static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error 
         TARN_TRY(tarn_gnz_sample(s->gnz, s->keys, sample, &view, err));
         tarn_status status = tarn__element_text(s->key_type, view.data, out, err);
         tarn_view_release(&view);
-        if (status != TARN_OK && err) tarn__error_place(err, s->path, TARN_NO_OFFSET);
+        if (status == TARN_OK) return settle_gnz(s, sample, err);
+        tarn__error_place(err, s->path, TARN_NO_OFFSET);
         return status;
     }
     int len = snprintf(text, sizeof text, "%llu", (unsigned long long)sample);
@@ -239,7 +247,7 @@ static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
             memcpy(to->data + to->offsets[items[i].number], view.data, view.size);
         tarn_view_release(&view);
     }
-    return TARN_OK;
+    return settle_gnz(s, 0, err);
 }
 
 static tarn_status form_gnz(const void *p, uint64_t sample, uint32_t id,
@@ -294,6 +302,7 @@ const tarn__source_kind tarn__kind_gnz = {
     .shard = shard_gnz,
     .place = place_gnz,
     .copy = copy_gnz,
+    .settle = settle_gnz,
     .form = form_gnz,
     .where = where_gnz,
     .spot = spot_gnz,

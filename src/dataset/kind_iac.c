@@ -244,6 +244,13 @@ static bool is_resident(void *p, const tarn__item *item)
                                        s->pack->header.data_offset + item->place);
 }
 
+static tarn_status settle_iac(void *p, uint64_t sample, tarn_error *err)
+{
+    const state *s = p;
+    (void)sample;
+    return tarn__source_file_settle(s->pack->file, err);
+}
+
 static tarn_status gather_iac(state *s, const tarn__item *items, size_t count,
                               const tarn__target *to, tarn_error *err)
 {
@@ -362,6 +369,7 @@ const tarn__source_kind tarn__kind_iac = {
     .shard = shard_iac,
     .place = place_iac,
     .copy = copy_iac,
+    .settle = settle_iac,
     .form = form_iac,
     .where = where_iac,
     .spot = spot_iac,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
+#include "iac/pack.h"
 #include "itar/fold.h"
 
 typedef struct state {
@@ -245,7 +246,7 @@ static tarn_status view_record(const state *s, uint64_t record, tarn_view *out,
 static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_view *out,
                                 tarn_error *err)
 {
-    uint64_t record;
+    uint64_t record = 0;
     TARN_TRY(find_record(p, sample, field, &record, err));
     return view_record(p, record, out, err);
 }
@@ -253,7 +254,7 @@ static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_v
 static tarn_status span_of(const state *s, uint64_t sample, uint32_t field,
                            tarn_iac_span *out, tarn_error *err)
 {
-    uint64_t record;
+    uint64_t record = 0;
     TARN_TRY(find_record(s, sample, field, &record, err));
     return tarn_iac_locate(s->pack, record, out, err);
 }
@@ -316,6 +317,13 @@ static tarn_status place_members(void *p, tarn__item *items, size_t count,
         items[i].place = span.offset;
     }
     return TARN_OK;
+}
+
+static tarn_status settle_members(void *p, uint64_t sample, tarn_error *err)
+{
+    const state *s = p;
+    (void)sample;
+    return tarn__source_file_settle(s->pack->file, err);
 }
 
 static tarn_status copy_members(void *p, const tarn__item *items, size_t count,
@@ -415,6 +423,7 @@ const tarn__source_kind tarn__kind_members = {
     .shard = shard_members,
     .place = place_members,
     .copy = copy_members,
+    .settle = settle_members,
     .keep = keep_members,
     .sets = sets_members,
     .where = where_members,

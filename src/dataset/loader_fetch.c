@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
-#include "io/guard.h"
 
 void tarn__fault_explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
                          tarn_error *err)
@@ -127,15 +126,14 @@ static tarn_status read_one(tarn__worker *k, tarn__window *w, size_t slot, size_
                             uint32_t field, tarn_error *err)
 {
     tarn_view view;
-    unsigned mark = tarn__guard_mark();
-    TARN_TRY(
-        tarn_dataset_get(k->engine->setup->dataset, w->samples[slot], field, &view, err));
+    tarn_dataset *d = k->engine->setup->dataset;
+    TARN_TRY(tarn_dataset_get(d, w->samples[slot], field, &view, err));
     unsigned char *copy = tarn__slab_take(&w->slabs[w->n_slabs - 1], view.size);
     if (copy && view.size) memcpy(copy, view.data, view.size);
     w->strips[column].pieces[slot] = (tarn__piece){copy, view.size, NULL};
     w->bytes += view.size;
     tarn_view_release(&view);
-    return copy ? tarn__guard_settle(mark, err) : tarn__fail_memory(err);
+    return copy ? tarn_dataset_settle(d, w->samples[slot], err) : tarn__fail_memory(err);
 }
 
 static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)
@@ -246,7 +244,8 @@ static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
     tarn_status status = tarn__decode_piece(k, w, slot, column, *out_field, view.data,
                                             view.size, slab, err);
     tarn_view_release(&view);
-    return status;
+    if (status != TARN_OK || staged) return status;
+    return tarn_dataset_settle(s->dataset, w->samples[slot], err);
 }
 
 static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,

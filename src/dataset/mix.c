@@ -332,6 +332,20 @@ static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *o
 
 /* Puts the items of each part together and has it place them. A part that is a mix itself
  * makes its pieces one by one: an item has room for one source. */
+/* Of a mix in a mix: a copy that is known to be right. */
+static tarn_status make_nested(tarn_dataset *part, tarn__item *item, tarn_error *err)
+{
+    TARN_TRY(tarn_dataset_get(part, item->sample, item->field, &item->view, err));
+    item->size = item->view.size;
+    item->made = true;
+    if (item->view.owned) return TARN_OK;
+    unsigned char *copy = malloc(item->view.size + 1);
+    if (!copy) return tarn__fail_memory(err);
+    if (item->view.size) memcpy(copy, item->view.data, item->view.size);
+    item->view = (tarn_view){copy, item->view.size, copy};
+    return tarn_dataset_settle(part, item->sample, err);
+}
+
 static tarn_status place_mix(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
     const state *s = p;
@@ -354,10 +368,7 @@ static tarn_status place_mix(void *p, tarn__item *items, size_t count, tarn_erro
             items[i] = items[done];
             if (nested) {
                 items[done] = item;
-                TARN_TRY(tarn_dataset_get(part, item.sample, item.field,
-                                          &items[done].view, err));
-                items[done].size = items[done].view.size;
-                items[done].made = true;
+                TARN_TRY(make_nested(part, &items[done], err));
             } else {
                 item.sample = tarn__dataset_at(part, item.sample);
                 item.field = part->ids[item.field];
@@ -388,6 +399,14 @@ static tarn_status copy_mix(void *p, const tarn__item *items, size_t count,
     }
     free(own);
     return status;
+}
+
+static tarn_status settle_mix(void *p, uint64_t sample, tarn_error *err)
+{
+    const state *s = p;
+    tarn_mix_place place;
+    at(s, sample, &place);
+    return tarn_dataset_settle(s->parts[place.source], place.sample, err);
 }
 
 /* Part by part; items are put into another order. */
@@ -485,6 +504,7 @@ const tarn__source_kind tarn__kind_mix = {
     .shard = shard_mix,
     .place = place_mix,
     .copy = copy_mix,
+    .settle = settle_mix,
     .announce_all = announce_mix,
     .keep = keep_mix,
     .sets = sets_mix,

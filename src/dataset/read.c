@@ -6,7 +6,6 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "dataset/cold.h"
-#include "io/guard.h"
 #include "itar/order.h"
 
 /* The items, what they are sorted by, and room for the items in that order. */
@@ -141,7 +140,6 @@ tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
 {
     work w;
     size_t real;
-    unsigned mark = tarn__guard_mark();
     out->count = 0;
     TARN_TRY(get_work(out, count, &w, err));
     TARN_TRY(take_wants(d, wants, count, w.items, &real, err));
@@ -149,7 +147,6 @@ tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
         real ? d->source->kind->place(d->source->state, w.items, real, err) : TARN_OK;
     if (status == TARN_OK) status = lay_out(out, w.items, count, err);
     if (status == TARN_OK) status = copy_all(d, &w, count, out, err);
-    if (status == TARN_OK) status = tarn__guard_settle(mark, err);
     for (size_t i = 0; i < count; i++)
         if (w.items[i].made) tarn_view_release(&w.items[i].view);
     if (status != TARN_OK) out->count = 0;

@@ -213,6 +213,7 @@ static tarn_status check_places(tarn__gnz_entry **sorted, size_t count,
     for (size_t i = 0; i < count; i++) {
         tarn__gnz_entry *e = sorted[i], *next = i + 1 < count ? sorted[i + 1] : NULL;
         uint64_t limit = next ? next->offset : file_size;
+        TARN__KNOWN(e);
         if (next && tarn__gnz_bytes(e) > limit - e->offset)
             return FAIL(err, TARN_ERR_FORMAT,
                         "arrays \"%s\" and \"%s\" overlap: the first ends at %llu, the "

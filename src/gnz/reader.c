@@ -143,7 +143,7 @@ tarn_status tarn_gnz_find(const tarn_gnz *g, const char *name, size_t *out,
 /* --- Views ------------------------------------------------------------------------- */
 
 /* A map of what is no longer there kills whoever touches it. */
-static tarn_status check_length(const tarn_gnz *g, tarn_error *err)
+tarn_status tarn__gnz_check_length(const tarn_gnz *g, tarn_error *err)
 {
     struct stat st;
     if (fstat(g->file.fd, &st) != 0)
@@ -224,7 +224,7 @@ static tarn_status view_read(const tarn_gnz *g, const tarn__gnz_entry *e,
 static tarn_status view_of(tarn_gnz *g, const tarn__gnz_entry *e, tarn_gnz_mode mode,
                            tarn_gnz_view *view, void **out, tarn_error *err)
 {
-    TARN_TRY(check_length(g, err));
+    TARN_TRY(tarn__gnz_check_length(g, err));
     if (mode == TARN_GNZ_WRITE) return view_for_writing(g, e, out, err);
     if (g->io != TARN_IO_MAP || (mode == TARN_GNZ_READ && !g->map))
         return view_read(g, e, view, out, err);
@@ -340,7 +340,7 @@ tarn_status tarn_gnz_read(tarn_gnz *g, size_t number, uint64_t first, uint64_t r
             ? read_fortran(g, e, first, rows, buf, err)
             : tarn__read_exact(g->file.fd, g->file.path, buf, (size_t)bytes,
                                e->offset + first * e->row_bytes, err);
-    return status == TARN_OK ? check_length(g, err) : status;
+    return status == TARN_OK ? tarn__gnz_check_length(g, err) : status;
 }
 
 void tarn_gnz_advise(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
@@ -455,7 +455,7 @@ tarn_status tarn_gnz_sample(tarn_gnz *g, size_t number, uint64_t row, tarn_view 
     TARN_TRY(entry_at(g, number, &e, err));
     TARN_TRY(check_rows(g, e, row, 1, err));
     if (g->map && (!e->fortran || e->ndim == 1)) {
-        TARN_TRY(check_length(g, err));
+        TARN_TRY(tarn__gnz_check_length(g, err));
         *out = (tarn_view){g->map + e->offset + row * e->row_bytes, (size_t)e->row_bytes,
                            NULL};
         return TARN_OK;

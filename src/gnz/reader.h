@@ -16,4 +16,9 @@ struct tarn_gnz {
     int write_fd;
 };
 
+/* Whether the file has its length, and its map every page: before a view is given out,
+ * and again after something was copied out of one. */
+TARN_CHECKED tarn_status tarn__gnz_check_length(const struct tarn_gnz *gnz,
+                                                tarn_error *err);
+
 #endif

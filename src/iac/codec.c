@@ -1,6 +1,7 @@
 /* Encoding and decoding single payloads. Every decoder has a limit on what comes out. */
 #include "iac/codec.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,16 +76,46 @@ static size_t encode_gzip(const void *data, size_t len, int level, void *out,
     return size;
 }
 
+/* libbrotlienc ends the process when it gets no memory, unless it was built otherwise. So
+ * it gets its memory here: the first piece that cannot be had leads out of it, and all
+ * others are in a list to be given back. */
+typedef struct brotli_piece {
+    struct brotli_piece *before, *next;
+} brotli_piece;
+
+typedef struct brotli_memory {
+    brotli_piece pieces; /* the ends of the list */
+    jmp_buf way_out;
+} brotli_memory;
+
+static void *brotli_take(void *memory, size_t size)
+{
+    brotli_memory *m = memory;
+    brotli_piece *p = size < SIZE_MAX / 2 ? malloc(sizeof *p + size) : NULL;
+    if (!p) longjmp(m->way_out, 1);
+    *p = (brotli_piece){&m->pieces, m->pieces.next};
+    p->next->before = m->pieces.next = p;
+    return p + 1;
+}
+
+static void brotli_give(void *memory, void *address)
+{
+    (void)memory;
+    if (!address) return;
+    brotli_piece *p = (brotli_piece *)address - 1;
+    p->before->next = p->next;
+    p->next->before = p->before;
+    free(p);
+}
+
 /* Fed as a stream of unknown length, as the reference package does: the same bytes come
  * out, where the one-call function would choose other block sizes. */
-static size_t encode_brotli(const void *data, size_t len, int level, void *out,
-                            size_t capacity)
+static size_t run_brotli(BrotliEncoderState *state, const void *data, size_t len,
+                         int level, void *out, size_t capacity)
 {
-    BrotliEncoderState *state = BrotliEncoderCreateInstance(NULL, NULL, NULL);
     const uint8_t *in = data;
     uint8_t *to = out;
     size_t room = capacity;
-    if (!state) return 0;
     BrotliEncoderSetParameter(state, BROTLI_PARAM_QUALITY, (uint32_t)level);
     BrotliEncoderSetParameter(state, BROTLI_PARAM_LGWIN, BROTLI_WINDOW);
     bool good = BrotliEncoderCompressStream(state, BROTLI_OPERATION_PROCESS, &len, &in,
@@ -93,8 +124,24 @@ static size_t encode_brotli(const void *data, size_t len, int level, void *out,
         good = BrotliEncoderCompressStream(state, BROTLI_OPERATION_FINISH, &len, &in,
                                            &room, &to, NULL);
     good = good && BrotliEncoderIsFinished(state);
-    BrotliEncoderDestroyInstance(state);
     return good ? capacity - room : 0;
+}
+
+static size_t encode_brotli(const void *data, size_t len, int level, void *out,
+                            size_t capacity)
+{
+    brotli_memory m;
+    volatile size_t size = 0;
+    m.pieces = (brotli_piece){&m.pieces, &m.pieces};
+    if (setjmp(m.way_out) == 0) {
+        BrotliEncoderState *state =
+            BrotliEncoderCreateInstance(brotli_take, brotli_give, &m);
+        if (state) size = run_brotli(state, data, len, level, out, capacity);
+        if (state) BrotliEncoderDestroyInstance(state);
+    }
+    while (m.pieces.next != &m.pieces)
+        brotli_give(&m, m.pieces.next + 1);
+    return size;
 }
 
 /* The size that is always enough, or 0 for codecs that do not encode. */
@@ -194,6 +241,12 @@ static tarn_status more(tarn__buf *out, tarn_error *err)
     return tarn__buf_reserve(out, step, err);
 }
 
+static bool lacked_memory(BrotliDecoderErrorCode code)
+{
+    return code <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&
+           code >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES;
+}
+
 static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
                                  tarn_error *err)
 {
@@ -215,6 +268,8 @@ static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
         if (full && room == 0) status = too_long(out->max, err);
         if (!full) out->size += before - room;
     }
+    if (status == TARN_OK && lacked_memory(BrotliDecoderGetErrorCode(state)))
+        status = tarn__fail_memory(err);
     BrotliDecoderDestroyInstance(state);
     if (status != TARN_OK) return status;
     return result == BROTLI_DECODER_RESULT_SUCCESS && len == 0 ? TARN_OK

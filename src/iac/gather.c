@@ -175,7 +175,7 @@ typedef struct manifest {
     tarn__names columns;
     bool is_text[MAX_COLUMNS];
     list files;
-    uint64_t rows;
+    uint64_t line; /* at hand, counted from 1 */
 } manifest;
 
 typedef tarn_status (*on_line)(manifest *m, const tarn__json *object, void *context,
@@ -194,7 +194,7 @@ static tarn_status each_line(manifest *m, on_line visit, void *context, tarn_err
     const char *at = (const char *)m->contents.data, *end = at + m->contents.size;
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
     o.max_bytes = MAX_LINE;
-    while (at < end) {
+    for (m->line = 1; at < end; m->line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t len = (size_t)((stop ? stop : end) - at);
         tarn__json_doc doc = {0};
@@ -202,14 +202,12 @@ static tarn_status each_line(manifest *m, on_line visit, void *context, tarn_err
         if (!is_blank(at, len)) {
             status = tarn__json_parse(&doc, at, len, &o, err);
             if (status == TARN_OK && tarn__json_root(&doc)->kind != TARN__JSON_OBJECT)
-                status = tarn__fail(err, TARN_ERR_FORMAT, "the line is no JSON object");
+                status = tarn__fail(err, TARN_ERR_FORMAT, "it is no JSON object");
             if (status == TARN_OK) status = visit(m, tarn__json_root(&doc), context, err);
         }
         tarn__json_reset(&doc);
         if (status != TARN_OK) {
-            if (err && !err->path[0])
-                tarn__error_place(err, m->path,
-                                  (uint64_t)(at - (const char *)m->contents.data));
+            tarn__error_line(err, status, m->path, m->line);
             return status;
         }
         at += len + 1;
@@ -221,8 +219,10 @@ static tarn_status add_path(manifest *m, const tarn__json *file, tarn_error *err
 {
     const char *slash = strrchr(m->path, '/');
     size_t folder = slash ? (size_t)(slash - m->path) + 1 : 0;
-    if (!file || file->kind != TARN__JSON_STRING || strlen(file->u.text) != file->size)
-        return tarn__fail(err, TARN_ERR_FORMAT, "the line has no \"file\"");
+    if (!file || file->kind != TARN__JSON_STRING)
+        return tarn__fail(err, TARN_ERR_FORMAT, "it has no \"file\"");
+    if (memchr(file->u.text, 0, file->size))
+        return tarn__fail(err, TARN_ERR_FORMAT, "a NUL in the path of its \"file\"");
     if (file->u.text[0] == '/') folder = 0;
     char *joined = malloc(folder + file->size + 1);
     if (!joined) return tarn__fail_memory(err);
@@ -244,7 +244,6 @@ static tarn_status learn(manifest *m, const tarn__json *object, void *context,
 {
     const tarn__json *key = object + 1;
     (void)context;
-    m->rows++;
     TARN_TRY(add_path(m, tarn__json_find(object, "file"), err));
     for (uint32_t i = 0; i < object->size; i++, key = tarn__json_next(key + 1)) {
         uint32_t id;

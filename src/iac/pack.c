@@ -13,7 +13,6 @@
 #include "base/options.h"
 #include "iac/ipc.h"
 #include "io/file.h"
-#include "io/guard.h"
 
 /* --- Opening ---------------------------------------------------------------------- */
 
@@ -326,7 +325,7 @@ tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t cap
                              capacity);
     if (p->file->map) TARN_TRY(tarn__source_file_check(p->file, err));
     TARN_TRY(copy_span(p, &s, buf, err));
-    if (tarn__map_is_torn(p->file->map)) return tarn__source_file_check(p->file, err);
+    TARN_TRY(tarn__source_file_settle(p->file, err));
     return check_crc(p, row, &s, buf, err);
 }
 
@@ -358,11 +357,16 @@ tarn_status tarn_iac_view_decoded(const tarn_iac *p, uint64_t row, tarn_view *ou
     tarn_status status =
         tarn_iac_decode(p->codec, stored.data, stored.size, limit, out, err);
     tarn_view_release(&stored);
+    if (status == TARN_OK) {
+        status = tarn__source_file_settle(p->file, err);
+        if (status != TARN_OK) tarn_view_release(out);
+        return status;
+    }
     if (status == TARN_ERR_UNSUPPORTED)
         return tarn__fail_at(err, status, p->file->path, TARN_NO_OFFSET,
                              "codec %s is not decoded here; take the payload as it is",
                              p->header.codec);
-    if (status != TARN_OK && status != TARN_ERR_MEMORY)
+    if (status != TARN_ERR_MEMORY)
         tarn__error_place(err, p->file->path, p->header.data_offset);
     return status;
 }
@@ -499,7 +503,7 @@ tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t c
         }
         TARN_TRY(copy_span(p, &span, out->data + place[0], err));
     }
-    if (tarn__map_is_torn(p->file->map)) return tarn__source_file_check(p->file, err);
+    TARN_TRY(tarn__source_file_settle(p->file, err));
     TARN_TRY(check_batch(p, rows, count, out, err));
     out->count = count;
     return TARN_OK;
@@ -553,6 +557,7 @@ tarn_status tarn_iac_value(tarn_iac *p, tarn_iac_table which, size_t column, uin
     tarn_status status = tarn__cell_json(&text, t->schema.children[column],
                                          batch->children[column], (int64_t)in_batch, err);
     if (status == TARN_OK) status = tarn__buf_add(&text, "", 1, err);
+    if (status == TARN_OK) status = tarn__source_file_settle(p->file, err);
     if (status == TARN_OK)
         *out = (tarn_view){(unsigned char *)text.data, text.size - 1, text.data};
     else

@@ -36,6 +36,11 @@ TARN_CHECKED tarn_status tarn__source_file_view(const tarn__source_file *file,
 TARN_CHECKED tarn_status tarn__source_file_check(const tarn__source_file *file,
                                                  tarn_error *err);
 
+/* After something was copied or made out of the map: whether the file has been whole all
+ * the while. Behind a new end in the middle of a page there are zeros, and no signal. */
+TARN_CHECKED tarn_status tarn__source_file_settle(const tarn__source_file *file,
+                                                  tarn_error *err);
+
 /* Memory that is given back all at once. */
 typedef struct tarn__arena {
     struct tarn__arena_block *blocks;

@@ -95,6 +95,7 @@ void tarn__filecache_free(tarn__filecache *c)
     if (!c) return;
     for (size_t i = 0; i < c->count; i++) {
         slot *s = &c->slots[i];
+        TARN__KNOWN(c->slots);
         if (s->fd >= 0) close(s->fd);
         if (atomic_load(&s->direct) >= 0) close(atomic_load(&s->direct));
         tarn__unmap(atomic_load(&s->map), s->size);
@@ -272,6 +273,16 @@ tarn_status tarn__filecache_map(tarn__filecache *c, size_t number,
     TARN_TRY(pin(c, s, err));
     *out = map_of(c, s);
     tarn_status status = *out ? check_length(s, err) : TARN_OK;
+    unpin(c, s);
+    return status;
+}
+
+tarn_status tarn__filecache_settle(tarn__filecache *c, size_t number, tarn_error *err)
+{
+    slot *s = &c->slots[number];
+    if (!tarn__filecache_peek(c, number)) return TARN_OK;
+    TARN_TRY(pin(c, s, err));
+    tarn_status status = check_length(s, err);
     unpin(c, s);
     return status;
 }

@@ -39,6 +39,11 @@ TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t numb
  */
 const unsigned char *tarn__filecache_peek(const tarn__filecache *cache, size_t number);
 
+/* After something was copied out of a map: whether the file has been whole all the while.
+ * Behind a new end in the middle of a page there are zeros, and no signal. */
+TARN_CHECKED tarn_status tarn__filecache_settle(tarn__filecache *cache, size_t number,
+                                                tarn_error *err);
+
 /* A file that stays open until it is let go, for tarn__gather_read, after a look at its
  * length. No thread holds more than tarn__filecache_holds of them at once. */
 TARN_CHECKED tarn_status tarn__filecache_hold(tarn__filecache *cache, size_t number,

@@ -139,13 +139,6 @@ void tarn__guard_remove(const void *map)
     pthread_mutex_unlock(&lock);
 }
 
-tarn_status tarn__guard_settle(unsigned mark, tarn_error *err)
-{
-    if (tarn__guard_mark() == mark) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_STALE,
-                      "a file was truncated while it was read through a map");
-}
-
 bool tarn__guard_find_torn(const void *map)
 {
     slot *s = map ? find((uintptr_t)map) : NULL;

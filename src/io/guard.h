@@ -28,13 +28,4 @@ static inline bool tarn__map_is_torn(const void *map)
            tarn__guard_find_torn(map);
 }
 
-/* For copies out of many maps: an error if any was torn since the mark was taken. One
- * that was torn elsewhere fails them too, once. */
-static inline unsigned tarn__guard_mark(void)
-{
-    return atomic_load_explicit(&tarn__guard_torn_maps, memory_order_acquire);
-}
-
-TARN_CHECKED tarn_status tarn__guard_settle(unsigned mark, tarn_error *err);
-
 #endif

@@ -239,14 +239,24 @@ tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
     return status;
 }
 
+/* Nothing but a sync keeps changes of names in order when the power fails. */
+static tarn_status sync_names(const tarn__publish *p, tarn_error *err)
+{
+    return p->no_sync ? TARN_OK : tarn__sync_folder(p->final, err);
+}
+
 static tarn_status swap_names(tarn__publish *first, tarn__publish *second,
                               const char *second_path, tarn_error *err)
 {
-    if (unlink(second_path) != 0 && errno != ENOENT)
+    if (unlink(second_path) == 0)
+        TARN_TRY(sync_names(first, err));
+    else if (errno != ENOENT)
         return tarn__fail_errno(err, second_path, errno, "cannot remove");
     TARN_TRY(take_name(first, err));
-    if (second) TARN_TRY(take_name(second, err));
-    return first->no_sync ? TARN_OK : tarn__sync_folder(first->final, err);
+    TARN_TRY(sync_names(first, err));
+    if (!second) return TARN_OK;
+    TARN_TRY(take_name(second, err));
+    return sync_names(second, err);
 }
 
 tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,

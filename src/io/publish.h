@@ -49,9 +49,10 @@ TARN_CHECKED tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
 
 /* Publishes two files that belong together. Both are on the disk before the first name
  * changes; then the old second goes, the first takes its place, and the new second comes,
- * with the folder locked against others who do the same. So a reader, or a crash at any
- * moment, finds a pair that belongs together or the first file alone. second may be NULL:
- * then second_path is only removed. */
+ * with the folder locked against others who do the same, and synced behind each of the
+ * three. So a reader, or a power failure at any moment, finds a pair that belongs
+ * together or the first file alone. second may be NULL: then second_path is only removed.
+ */
 TARN_CHECKED tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
                                             const char *second_path, tarn_error *err);
 

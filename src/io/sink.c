@@ -59,9 +59,8 @@ static tarn_status choose_filter(tarn_sink *sink, const char *url,
                           filter->name, filter->level_min, filter->level_max, level);
     sink->buffer = malloc(BUFFER);
     if (!sink->buffer) return tarn__fail_memory(err);
-    TARN_TRY(filter->encoder_new(&sink->encoder, level, err));
     sink->filter = filter;
-    return TARN_OK;
+    return filter->encoder_new(&sink->encoder, level, err);
 }
 
 static tarn_status open_output(tarn_sink *sink, const char *url, char *shown,
@@ -80,7 +79,7 @@ static tarn_status open_output(tarn_sink *sink, const char *url, char *shown,
 /* Frees all but the output, which finish and abandon take with them. */
 static void drop(tarn_sink *sink)
 {
-    if (sink->encoder) sink->filter->encoder_free(sink->encoder);
+    if (sink->filter && sink->encoder) sink->filter->encoder_free(sink->encoder);
     free(sink->buffer);
     free(sink);
 }

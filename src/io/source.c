@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "io/filter.h"
@@ -61,6 +62,7 @@ static tarn_status open_input(tarn_source *source, char *shown, tarn_error *err)
             "this kind of URL cannot be read; known are paths, -, file:, "
             "http://, https://, s3:// and pipe:");
     TARN_TRY(open(source->url, shown, &source->options, &source->input, err));
+    TARN__KNOWN(source->input);
     source->options.calls = NULL; /* the caller's struct may be gone after this */
     source->input->shown = shown;
     return TARN_OK;

@@ -1,6 +1,7 @@
 /* Schemes, percent signs, and what is shown. */
 #include "io/url.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -76,7 +77,8 @@ char *tarn__url_shown(const char *url)
         if (from > len) from = len;
     }
     tarn_printable(out + used, size - used - 8, url + from, len - from);
-    strcat(out, tail);
+    used = strlen(out);
+    snprintf(out + used, size - used, "%s", tail);
     return out;
 }
 

@@ -374,7 +374,7 @@ tarn_status tarn_fold_writer_adopt(tarn_fold_writer *w, tarn_fold *from,
                   w->n_shards,
                   w->number,
                   w->n_origins,
-                  malloc((count + 1) * sizeof *a.taken)};
+                  calloc(count + 1, sizeof *a.taken)};
     tarn_status status = a.taken ? adopt(&a, shards, count, err) : tarn__fail_memory(err);
     if (status != TARN_OK) {
         name_origin(&a, err);

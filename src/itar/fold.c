@@ -44,9 +44,9 @@ static tarn_status check_stamps(const tarn_fold *f, const char *const *paths,
         const char *have = i < count ? tarn__base_name(paths[i]) : NULL;
         const char *want =
             i < sums->n_shards ? tarn__names_get(&sums->names, i).data : NULL;
-        int order = !have ? 1 : !want ? -1 : strcmp(have, want);
-        if (order < 0) return stale(f, err, "the index does not know shard", have);
-        if (order > 0)
+        if (have && (!want || strcmp(have, want) < 0))
+            return stale(f, err, "the index does not know shard", have);
+        if (want && (!have || strcmp(have, want) > 0))
             return stale(f, err, "the index has a shard that is not here:", want);
         if (sizes[i] != sums->stamps[i].size)
             return tarn__fail_at(
@@ -124,7 +124,7 @@ static tarn_status get_index(tarn_fold *f, const char *index_path,
 static tarn_status attach(tarn_fold *f, const char *index_path, const char *const *paths,
                           size_t count, tarn_error *err)
 {
-    uint64_t *sizes = malloc((count + 1) * sizeof *sizes);
+    uint64_t *sizes = calloc(count + 1, sizeof *sizes);
     bool *has_row = calloc(count + 1, sizeof *has_row);
     tarn_status status = sizes && has_row ? get_index(f, index_path, paths, count, err)
                                           : tarn__fail_memory(err);

@@ -27,11 +27,7 @@ static tarn_status fail(const manifest *m, tarn_error *err, const char *what)
 /* A failure below, told with the line it concerns. */
 static tarn_status at_line(const manifest *m, tarn_status status, tarn_error *err)
 {
-    char message[TARN_ERROR_MESSAGE_MAX];
-    if (status == TARN_OK || !err || err->path[0]) return status;
-    memcpy(message, err->message, sizeof message);
-    tarn__error_set(err, status, m->path, TARN_NO_OFFSET, "line %llu: %s",
-                    (unsigned long long)m->line, message);
+    if (status != TARN_OK) tarn__error_line(err, status, m->path, m->line);
     return status;
 }
 
@@ -74,10 +70,11 @@ static bool holds_text(const char *field, size_t len)
 
 static tarn_status add_path(manifest *m, const char *key, size_t key_len,
                             const char *field, size_t field_len, const char *path,
-                            tarn_error *err)
+                            size_t path_len, tarn_error *err)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     tarn__buf folder;
+    if (memchr(path, 0, path_len)) return fail(m, err, "a NUL in a path");
     if (!*name) return fail(m, err, "the path of a file is empty or ends with a slash");
     tarn__buf_init(&folder, SIZE_MAX / 2);
     tarn_status status = TARN_OK;
@@ -104,9 +101,10 @@ static tarn_status add_text(manifest *m, const char *key, size_t key_len,
         text++;
         len--;
     } else if (!is_path && !holds_text(field, field_len)) {
-        return add_path(m, key, key_len, field, field_len, text, err);
+        return add_path(m, key, key_len, field, field_len, text, len, err);
     }
-    if (is_path) return add_path(m, key, key_len, field, field_len, text + 1, err);
+    if (is_path)
+        return add_path(m, key, key_len, field, field_len, text + 1, len - 1, err);
     return at_line(
         m, tarn__collect_value(m->c, key, key_len, field, field_len, text, len, err),
         err);
@@ -279,12 +277,9 @@ static tarn_status take_member(manifest *m, const tarn__json *key, const tarn__j
                                const tarn__json *v, tarn_error *err)
 {
     if (v->kind == TARN__JSON_NULL) return TARN_OK;
-    if (v->kind == TARN__JSON_STRING) {
-        if (memchr(v->u.text, 0, v->size) && !holds_text(name->u.text, name->size))
-            return fail(m, err, "a NUL in a path");
+    if (v->kind == TARN__JSON_STRING)
         return add_text(m, key->u.text, key->size, name->u.text, name->size, v->u.text,
                         v->size, err);
-    }
     TARN_TRY(value_text(m, v, err));
     return at_line(m,
                    tarn__collect_value(m->c, key->u.text, key->size, name->u.text,

@@ -28,6 +28,11 @@ static inline void tarn__row_put(unsigned char *p, const tarn_row *row)
     tarn__put64(p + 24, row->keyhash);
 }
 
+static inline uint16_t tarn__row_shard(const unsigned char *p)
+{
+    return tarn__get16(p);
+}
+
 static inline uint64_t tarn__row_size(const unsigned char *p)
 {
     return tarn__get64(p + 10);

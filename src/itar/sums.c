@@ -100,6 +100,7 @@ tarn_status tarn__pager_add(tarn__pager *p, const void *data, size_t len, tarn_e
 
 uint64_t tarn__sums_page_count(const tarn__sums *s, tarn__part part)
 {
+    TARN__KNOWN(part < TARN__PARTS);
     if (part == TARN__PART_ORDER && !s->order) return 0;
     if (part == TARN__PART_CHECKSUMS && !s->checksums) return 0;
     return (s->n_rows * element[part] + PAGE - 1) / PAGE;
@@ -307,6 +308,7 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
     static const char *const names[TARN__PARTS] = {
         "the rows of its index", "the key order", "the member checksums"};
     uint64_t number = page;
+    TARN__KNOWN(part < TARN__PARTS);
     for (int before = 0; before < (int)part; before++)
         number += tarn__sums_page_count(s, (tarn__part)before);
     if (atomic_load_explicit(&s->checked[number], memory_order_relaxed)) return TARN_OK;

@@ -13,6 +13,7 @@
 #endif
 
 #include "base/bytes.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/utf8.h"
 
@@ -35,6 +36,7 @@ void tarn__splitter_reset(tarn__splitter *s)
 
 uint64_t tarn__key_hash(const char *stem, size_t len)
 {
+    TARN__KNOWN(stem);
     return XXH64(stem, len, 0);
 }
 

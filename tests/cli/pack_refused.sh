@@ -40,7 +40,22 @@ rows 'key,txt\na,x\nb,\0\n'
 rows 'key,jpg\na,\033[31mx\n'
 printf '\xef\xbb\xbf{"key":"a","txt":"x"}\n{"key":"b","txt":null}\n{"key":"c/.","txt":"x"}\n' > m.jsonl
 refused m.jsonl -q -o n
+for field in txt jpg; do
+    for at in "" @; do
+        printf '{"key":"a","txt":"x"}\n\n{"key":"b","%s":"%ssrc/a.txt\\u0000/b"}\n' $field $at > m.jsonl
+        refused m.jsonl -q -o n; [ ! -e n ] || "$TARN" get n b txt | od -c; rm -rf n
+    done
+done
 printf 'key,txt\nk\xfc,x\n' > m.csv; refused m.csv -q -o n
+echo "== manifests of packs"
+lines() { printf "$1" > m.jsonl; refused m.jsonl -q -o m.iac; }
+lines '{"file":"src/a.txt","n":1}\n\n{"file":"src/a.txt\\u0000.jpg","n":2}\n'
+lines '{"file":"src/a.txt","n":1}\n{"n":2}\n'
+lines '{"file":"src/a.txt","n":1}\n{"file":5,"n":2}\n'
+lines '{"file":"src/a.txt","n":1}\n[]\n'
+lines '{"file":"src/a.txt","n":1}\n{"file":}\n'
+lines '{"file":"src/a.txt","n\\u0000":1}\n'
+lines '{"file":"src/none","n":1}\n'
 echo "== one name in two folders of an archive"
 mkdir -p x y; echo 1 > x/a.txt; echo 2 > y/a.txt; tar cf two.tar x/a.txt y/a.txt
 refused two.tar -q -o two; refused two.tar -q -o two --keys path; "$TARN" ls two

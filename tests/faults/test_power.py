@@ -231,14 +231,10 @@ def attempt(scenario, home, number, state):
     where, files, folders, finished = state
     materialise(home, files, folders)
     try:
-        # Where names are lost in any order, which is more than file systems with a journal do,
-        # a reader may be told to index or resume.
-        in_order = "any" not in where
-        seen = scenario.check_between(home, may_lose=not in_order)
+        seen = scenario.check_between(home)
         assert not finished or seen == scenario.new, f"was acknowledged, but is gone: {seen}"
-        told = None in seen.values()
-        if in_order and told or number % COMPLETED == 0 and not told:
-            scenario.complete(home, in_order)
+        if None in seen.values() or number % COMPLETED == 0:
+            scenario.complete(home, "any" not in where)
     except AssertionError as problem:
         return [f"{where}: {problem}"]
     return []

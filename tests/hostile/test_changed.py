@@ -27,17 +27,15 @@ READER = r"""
 import sys, threading, tarn
 path, how, mode, seconds = sys.argv[1:5]
 import time
+ERRORS = (OSError, ValueError, KeyError, RuntimeError, tarn.Error)
 def payload(i):
     return (b"%07d" % i) * (9000 // 7)
 def say(*words):
     print(*words, flush=True)
-def open_one():
-    kind = path.rsplit(".", 1)[-1]
-    if kind == "gnz":
-        return tarn.open(path, decode="bytes")
-    if kind == "iac":
-        return tarn.open(path, decode="bytes")
-    return tarn.open(path, io=mode, decode="bytes")
+def open_one(decode="bytes"):
+    if path.endswith((".gnz", ".iac")):
+        return tarn.open(path, decode=decode)
+    return tarn.open(path, io=mode, decode=decode)
 right = wrong = failed = 0
 def look(i, data):
     global right, wrong
@@ -51,45 +49,72 @@ def copies(ds):
     for i in range(0, len(ds), 7):
         try:
             look(i, ds.batch([i], [field]).data)
-        except (OSError, ValueError, KeyError, RuntimeError, tarn.Error):
+        except ERRORS:
             failed += 1
+def judge(key, data):
+    global right, wrong
+    if len(key) == 7 and key.isdigit() and bytes(data) == payload(int(key)):
+        right += 1
+    else:
+        wrong += 1
 def loads(ds):
+    # Batches of a loader, and samples, with what is decoded on the way.
     global failed
-    try:
-        for batch in ds.loader(batch_size=8, threads=2) if hasattr(ds, "loader") else ():
-            pass
-    except (OSError, ValueError, KeyError, RuntimeError, tarn.Error):
-        failed += 1
-ds = open_one()
+    for i in range(0, len(ds), 13):
+        try:
+            sample = ds[i]
+            judge(sample["__key__"], sample["bin"])
+        except ERRORS:
+            failed += 1
+    for on_error in ("raise", "skip"):
+        try:
+            for batch in ds.loader(batch_size=8, threads=2, on_error=on_error):
+                for key, data, row in zip(batch["__key__"], batch["bin"], batch["npy"],
+                                          strict=True):
+                    judge(key, data)
+                    judge(key, bytes(row))
+        except ERRORS:
+            failed += 1
+ds, decoded = open_one(), open_one(True)
 copies(ds)
-if wrong or failed or not right:
+loads(decoded)
+if wrong or failed or right < 2 * len(ds):
     sys.exit(f"a sound file gives {wrong} {failed} {right}")
 say("ready")
 if how == "steps":
     for line in sys.stdin:
         right = wrong = failed = 0
         copies(ds)
+        loads(decoded)
         say(right, wrong, failed)
 else:
     end = time.time() + float(seconds)
     while time.time() < end:
         try:
-            ds = open_one()
-        except (OSError, ValueError, KeyError, RuntimeError, tarn.Error):
+            ds, decoded = open_one(), open_one(True)
+        except ERRORS:
             failed += 1
             continue
         for _ in range(20):
             copies(ds)
-        loads(ds)
+        loads(decoded)
     say(right, wrong, failed)
 """
+
+
+def npy(data):
+    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(data)},), }}"
+    text = text.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + data
 
 
 def make_tar(path):
     with open(path, "wb") as out:
         for i in range(SAMPLES):
             data = (b"%07d" % i) * (SIZE // 7)
-            out.write(tar_header(b"%07d.bin" % i, len(data)) + data + bytes(-len(data) % 512))
+            for name, content in ((b"%07d.bin" % i, data), (b"%07d.npy" % i, npy(data))):
+                out.write(tar_header(name, len(content)) + content +
+                          bytes(-len(content) % 512))
         out.write(bytes(1024))
 
 

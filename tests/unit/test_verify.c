@@ -291,6 +291,73 @@ static void an_index_without_its_shards_is_checked_by_itself(void **state)
     free(data);
 }
 
+/* Three keys with one XXH64. */
+static const char *const twins[] = {
+    "twin_onetwin_one________________twin_onetwin_one________________",
+    "twin_oneH8Q^baaa________________twin_onesgsv0XC&________________",
+    "$;5kdaaatwin_one________________Qk)]0alXtwin_one________________",
+};
+
+static void make_twins(const char *folder, const char *index_path)
+{
+    char member[128], path[600];
+    tarball t = {0};
+    mkdir(folder, 0755);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(member, sizeof member, "%s.txt", twins[i]);
+        tarball_file(&t, member, "some text");
+    }
+    tarball_end(&t);
+    snprintf(path, sizeof path, "%s/f_0.tar", folder);
+    save_tar(&t, path);
+    tarball_reset(&t);
+    OK(tarn_index_create((const char *[]){path}, 1, NULL, index_path, NULL, NULL, &err));
+}
+
+/* The header of an index: samples at 16, keys that collide at 36, where those keys and
+ * the rows begin at 40 and 48. In a row: the number of such a key at 20. */
+static size_t forget_collisions(unsigned char *data, size_t size)
+{
+    uint64_t keys_at, rows_at;
+    memcpy(&keys_at, data + 40, 8);
+    memcpy(&rows_at, data + 48, 8);
+    memset(data + 36, 0, 4);
+    memcpy(data + 48, &keys_at, 8);
+    memmove(data + keys_at, data + rows_at, size - rows_at);
+    size -= rows_at - keys_at;
+    for (size_t row = keys_at; row < size; row += 32)
+        memset(data + row + 20, 0, 4);
+    data[16] = 1;
+    return size;
+}
+
+static void an_index_that_joins_colliding_keys_is_found_and_repaired(void **state)
+{
+    (void)state;
+    size_t size;
+    char *folder = strdup(scratch_path("twins"));
+    char *index_path = strdup(scratch_path("twins/f.taridx"));
+    make_twins(folder, index_path);
+    assert_int_equal(verify(folder, false).problems, 0);
+    unsigned char *data = read_file(index_path, &size);
+    size = forget_collisions(data, size);
+    write_file(index_path, data, size);
+    verify(folder, false);
+    assert_non_null(strstr(told, "f.tarsum: made for another state of"));
+    unlink(scratch_path("twins/f.tarsum"));
+    tarn_verify_report r = verify(folder, true);
+    assert_non_null(strstr(told, "row 1 of the index: wrong crash number"));
+    assert_non_null(strstr(told, "row 2 of the index: wrong crash number"));
+    assert_non_null(strstr(told, "the index counts 1 samples, and the shards have 3"));
+    assert_int_equal(r.remaining, 0);
+    r = verify(folder, false);
+    assert_int_equal(r.problems, 0);
+    assert_int_equal(r.samples, 3);
+    free(data);
+    free(index_path);
+    free(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +374,7 @@ int main(void)
         cmocka_unit_test(bytes_behind_the_end_are_cut_off_and_kept),
         cmocka_unit_test(a_single_archive_can_be_verified),
         cmocka_unit_test(an_index_without_its_shards_is_checked_by_itself),
+        cmocka_unit_test(an_index_that_joins_colliding_keys_is_found_and_repaired),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,0 +1,190 @@
+/* What is not there, does not fit or makes no sense, asked of array files and packs: a
+ * sound error, and everything works on. */
+#include "support.h"
+
+#include <unistd.h>
+
+static tarn_error err;
+
+static char *kept_path(const char *name)
+{
+    char *path = strdup(scratch_path(name));
+    assert_non_null(path);
+    return path;
+}
+
+/* "x" of 6 rows of 3, and "empty" without a row. */
+static void make_arrays(const char *path)
+{
+    static const int32_t values[6][3] = {{0, 1, 2},    {10, 11, 12}, {20, 21, 22},
+                                         {30, 31, 32}, {40, 41, 42}, {50, 51, 52}};
+    tarn_array x, none;
+    tarn_gnz_writer *w;
+    tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
+    o.overwrite = true;
+    OK(tarn_array_init(&x, (void *)(uintptr_t)values, (tarn_dtype){'<', 'i', 4}, 2,
+                       (const uint64_t[]){6, 3}, &err));
+    OK(tarn_array_init(&none, (void *)(uintptr_t)values, (tarn_dtype){'<', 'i', 4}, 2,
+                       (const uint64_t[]){0, 3}, &err));
+    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_add(w, "x", &x, NULL, &err));
+    OK(tarn_gnz_writer_add(w, "empty", &none, NULL, &err));
+    OK(tarn_gnz_writer_finish(w, &err));
+}
+
+static void arrays_and_rows_that_are_not_there_are_told(void **state)
+{
+    (void)state;
+    char *path = kept_path("edge.gnz");
+    tarn_gnz_options o = TARN_GNZ_OPTIONS_INIT;
+    make_arrays(path);
+    for (int way = 0; way < 2; way++) {
+        tarn_gnz *g;
+        tarn_gnz_info info;
+        tarn_gnz_view view = {0};
+        tarn_view row;
+        int32_t out[18];
+        size_t x, empty;
+        o.io = way ? TARN_IO_READ : TARN_IO_AUTO;
+        OK(tarn_gnz_open(path, &o, &g, &err));
+        OK(tarn_gnz_find(g, "x", &x, &err));
+        OK(tarn_gnz_find(g, "empty", &empty, &err));
+        FAILS(TARN_ERR_NOT_FOUND, "no array \"y\"", tarn_gnz_find(g, "y", &x, &err));
+        FAILS(TARN_ERR_NOT_FOUND, "2", tarn_gnz_info_get(g, 2, &info, &err));
+        FAILS(TARN_ERR_NOT_FOUND, "2", tarn_gnz_get(g, 2, TARN_GNZ_READ, &view, &err));
+        FAILS(TARN_ERR_USAGE, "", tarn_gnz_get(g, x, (tarn_gnz_mode)3, &view, &err));
+        FAILS(TARN_ERR_NOT_FOUND, "no rows 5 to 7",
+              tarn_gnz_read(g, x, 5, 2, out, sizeof out, &err));
+        FAILS(TARN_ERR_NOT_FOUND, "no rows",
+              tarn_gnz_read(g, x, UINT64_MAX, 2, out, sizeof out, &err));
+        FAILS(TARN_ERR_LIMIT, "take 24 bytes", tarn_gnz_read(g, x, 1, 2, out, 23, &err));
+        OK(tarn_gnz_read(g, empty, 0, 0, out, 0, &err));
+        FAILS(TARN_ERR_NOT_FOUND, "no rows", tarn_gnz_sample(g, x, 6, &row, &err));
+        FAILS(TARN_ERR_NOT_FOUND, "no rows", tarn_gnz_sample(g, empty, 0, &row, &err));
+        tarn_gnz_view_release(NULL);
+        /* Advice is never an error, whatever it says. */
+        tarn_gnz_advise(g, x, 0, 6, TARN_GNZ_WILL_NEED);
+        tarn_gnz_advise(g, x, 0, 6, (tarn_gnz_advice)9);
+        tarn_gnz_advise(g, x, 5, 9, TARN_GNZ_RANDOM);
+        tarn_gnz_advise(g, 7, 0, 1, TARN_GNZ_RANDOM);
+        tarn_gnz_advise(g, empty, 0, 0, TARN_GNZ_RANDOM);
+        OK(tarn_gnz_flush(g, &err));
+        OK(tarn_gnz_sample(g, x, 5, &row, &err));
+        assert_memory_equal(row.data, ((const int32_t[]){50, 51, 52}), 12);
+        tarn_view_release(&row);
+        tarn_gnz_close(g);
+    }
+    free(path);
+}
+
+static void a_file_that_was_replaced_is_not_written_through_a_view(void **state)
+{
+    (void)state;
+    char *path = kept_path("replaced.gnz"), *other = kept_path("other.gnz");
+    tarn_gnz *g;
+    tarn_gnz_view view = {0};
+    size_t x;
+    make_arrays(path);
+    make_arrays(other);
+    OK(tarn_gnz_open(path, NULL, &g, &err));
+    OK(tarn_gnz_find(g, "x", &x, &err));
+    assert_int_equal(rename(other, path), 0);
+    FAILS(TARN_ERR_STALE, "replaced by another",
+          tarn_gnz_get(g, x, TARN_GNZ_WRITE, &view, &err));
+    assert_int_equal(unlink(path), 0);
+    assert_int_not_equal(tarn_gnz_get(g, x, TARN_GNZ_WRITE, &view, &err), TARN_OK);
+    assert_non_null(strstr(err.message, "cannot open for writing"));
+    OK(tarn_gnz_get(g, x, TARN_GNZ_READ, &view, &err));
+    tarn_gnz_view_release(&view);
+    tarn_gnz_close(g);
+    free(other);
+    free(path);
+}
+
+static void make_pack(const char *path, const char *header)
+{
+    static const char *const columns[] = {"text:name", "int:n"};
+    static const void *const payloads[] = {"first", "second"};
+    static const size_t sizes[] = {5, 6};
+    struct ArrowArrayStream slides = {0}, index = {0};
+    tarn_iac_rows *rows;
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    o.overwrite = true;
+    o.header = header;
+    OK(tarn_iac_rows_new(columns, 2, &rows, &err));
+    OK(tarn_iac_rows_finish(rows, &slides, &err));
+    OK(tarn_iac_rows_new(columns, 2, &rows, &err));
+    for (int i = 0; i < 2; i++) {
+        OK(tarn_iac_rows_text(rows, 0, i ? "b" : "a", 1, &err));
+        OK(tarn_iac_rows_number(rows, 1, i, &err));
+    }
+    OK(tarn_iac_rows_finish(rows, &index, &err));
+    OK(tarn_iac_build(path, &slides, &index, (const void **)(uintptr_t)payloads,
+                      (size_t *)(uintptr_t)sizes, 2, &o, &err));
+}
+
+static void records_and_columns_that_are_not_there_are_told(void **state)
+{
+    (void)state;
+    char *path = kept_path("edge.iac");
+    tarn_iac *pack;
+    tarn_view view;
+    tarn_iac_span span;
+    tarn_iac_batch batch = {0};
+    char bytes[8];
+    size_t size;
+    uint64_t row, wrong[] = {0, 2};
+    make_pack(path, NULL);
+    OK(tarn_iac_open(path, NULL, &pack, &err));
+    FAILS(TARN_ERR_NOT_FOUND, "no record 2; the pack has 2",
+          tarn_iac_view(pack, 2, &view, &err));
+    FAILS(TARN_ERR_NOT_FOUND, "no record",
+          tarn_iac_locate(pack, UINT64_MAX, &span, &err));
+    FAILS(TARN_ERR_LIMIT, "record 1 has 6 bytes, the buffer 5",
+          tarn_iac_read(pack, 1, bytes, 5, &size, &err));
+    assert_int_equal(size, 6);
+    OK(tarn_iac_read(pack, 1, bytes, 6, &size, &err));
+    assert_memory_equal(bytes, "second", 6);
+    FAILS(TARN_ERR_NOT_FOUND, "no record 2",
+          tarn_iac_read_many(pack, wrong, 2, &batch, &err));
+    assert_int_equal(batch.count, 0);
+    FAILS(TARN_ERR_USAGE, "outside the data segment",
+          tarn_iac_view_span(pack, 11, 1, &view, &err));
+    assert_null(tarn_iac_column_name(pack, TARN_IAC_INDEX, 99));
+    assert_null(tarn_iac_column_type(pack, TARN_IAC_INDEX, 99));
+    FAILS(TARN_ERR_USAGE, "no column 99",
+          tarn_iac_value(pack, TARN_IAC_INDEX, 99, 0, &view, &err));
+    FAILS(TARN_ERR_NOT_FOUND, "no record",
+          tarn_iac_value(pack, TARN_IAC_INDEX, 0, 2, &view, &err));
+    FAILS(TARN_ERR_NOT_FOUND, "", tarn_iac_find(pack, "name", "c", 1, 0, &row, &err));
+    FAILS(TARN_ERR_NOT_FOUND, "", tarn_iac_find(pack, "name", "a", 1, 1, &row, &err));
+    tarn_iac_batch_reset(&batch);
+    tarn_iac_close(pack);
+    free(path);
+}
+
+static void what_is_no_pack_is_told_apart(void **state)
+{
+    (void)state;
+    char *path = kept_path("maybe.iac");
+    make_pack(path, NULL);
+    assert_true(tarn_iac_is_pack(path));
+    write_file(path, "IATROX\0", 7);
+    assert_false(tarn_iac_is_pack(path));
+    write_file(path, "IAT", 3);
+    assert_false(tarn_iac_is_pack(path));
+    unlink(path);
+    assert_false(tarn_iac_is_pack(path));
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_and_rows_that_are_not_there_are_told),
+        cmocka_unit_test(a_file_that_was_replaced_is_not_written_through_a_view),
+        cmocka_unit_test(records_and_columns_that_are_not_there_are_told),
+        cmocka_unit_test(what_is_no_pack_is_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}

@@ -1,0 +1,311 @@
+/* Reading without memory: archives, folds, array files, packs, datasets and loaders. */
+#include "oom.h"
+
+static tarn_status read_tar(tarn_error *why)
+{
+    tarn_tar *tar;
+    tarn_member m;
+    unsigned char buf[64];
+    tarn_status status = tarn_tar_open(PART("plain.tar"), NULL, &tar, why);
+    if (status != TARN_OK) return status;
+    while ((status = tarn_tar_next(tar, &m, why)) == TARN_OK) {
+        size_t len = m.size < sizeof buf ? (size_t)m.size : sizeof buf;
+        status = tarn_tar_read(tar, &m, 0, buf, len, why);
+        if (status != TARN_OK) break;
+    }
+    tarn_tar_close(tar);
+    return status == TARN_END ? TARN_OK : status;
+}
+
+static tarn_status read_gz(tarn_error *why)
+{
+    return read_samples(PART("in.tar.gz"), why);
+}
+
+static tarn_status read_zst(tarn_error *why)
+{
+    return read_samples(PART("in.tar.zst"), why);
+}
+
+static tarn_status read_xz(tarn_error *why)
+{
+    return read_samples(PART("in.tar.xz"), why);
+}
+
+static tarn_status read_bz2(tarn_error *why)
+{
+    return read_samples(PART("in.tar.bz2"), why);
+}
+
+static tarn_status read_fold(tarn_error *why)
+{
+    tarn_fold *fold;
+    tarn_sample s;
+    tarn_view view = TARN_VIEW_INIT;
+    tarn_text key = {0};
+    uint64_t row = 0;
+    tarn_status status = tarn_fold_open(PART("shards"), NULL, &fold, why);
+    if (status != TARN_OK) return status;
+    status = tarn_fold_find(fold, "s03", &s, why);
+    if (status == TARN_OK) status = tarn_fold_pick(fold, &s, "cls", &row, why);
+    if (status == TARN_OK) status = tarn_fold_names(fold, row, &key, NULL, why);
+    if (status == TARN_OK) status = tarn_fold_view(fold, row, &view, why);
+    if (status == TARN_OK) assert_memory_equal(view.data, "3", 1);
+    tarn_view_release(&view);
+    tarn_text_reset(&key);
+    tarn_fold_close(fold);
+    return status;
+}
+
+static tarn_status verify_fold(tarn_error *why)
+{
+    tarn_verify_report report;
+    tarn_status status = tarn_verify(PART("shards"), NULL, &report, why);
+    if (status == TARN_OK) assert_int_equal(report.problems, 0);
+    return status;
+}
+
+static tarn_status read_gnz(tarn_error *why)
+{
+    tarn_gnz *g;
+    tarn_gnz_view view;
+    tarn_gnz_stats stats;
+    tarn_view row = TARN_VIEW_INIT;
+    size_t number = 0;
+    tarn_status status = tarn_gnz_open(PART("in.gnz"), NULL, &g, why);
+    if (status != TARN_OK) return status;
+    status = tarn_gnz_find(g, "x", &number, why);
+    if (status == TARN_OK) status = tarn_gnz_get(g, number, TARN_GNZ_COPY, &view, why);
+    if (status == TARN_OK) tarn_gnz_view_release(&view);
+    if (status == TARN_OK) status = tarn_gnz_stats_get(g, number, &stats, why);
+    if (status == TARN_OK) status = tarn_gnz_sample(g, number, 2, &row, why);
+    tarn_view_release(&row);
+    tarn_gnz_close(g);
+    return status;
+}
+
+static tarn_status verify_gnz(tarn_error *why)
+{
+    tarn_gnz_report report;
+    tarn_status status = tarn_gnz_verify(PART("in.gnz"), NULL, &report, why);
+    if (status == TARN_OK) assert_int_equal(report.problems, 0);
+    return status;
+}
+
+static tarn_status read_iac(tarn_error *why)
+{
+    tarn_iac *pack;
+    tarn_view view = TARN_VIEW_INIT;
+    tarn_iac_batch batch = {0};
+    struct ArrowArrayStream stream = {0};
+    uint64_t row, rows[] = {4, 1};
+    tarn_status status = tarn_iac_open(PART("in.iac"), NULL, &pack, why);
+    if (status != TARN_OK) return status;
+    status = tarn_iac_find(pack, "name", "odd", 3, 2, &row, why);
+    if (status == TARN_OK) status = tarn_iac_view_decoded(pack, row, &view, why);
+    if (status == TARN_OK) assert_memory_equal(view.data, pixels, 100);
+    if (status == TARN_OK) status = tarn_iac_read_many(pack, rows, 2, &batch, why);
+    if (status == TARN_OK) status = tarn_iac_export(pack, TARN_IAC_INDEX, &stream, why);
+    if (stream.release) stream.release(&stream);
+    tarn_view_release(&view);
+    tarn_iac_batch_reset(&batch);
+    tarn_iac_close(pack);
+    return status;
+}
+
+static tarn_status look_at(tarn_dataset *d, tarn_error *why)
+{
+    tarn_text key = {0};
+    tarn_dataset_batch batch = {0};
+    uint64_t n, samples[] = {3, 0, 5};
+    uint32_t fields[] = {0};
+    tarn_status status = tarn_dataset_key(d, 2, &key, why);
+    if (status == TARN_OK) status = tarn_dataset_find(d, key.data, &n, why);
+    if (status == TARN_OK) assert_int_equal(n, 2);
+    if (status == TARN_OK)
+        status = tarn_dataset_read_batch(d, samples, 3, fields, 1, &batch, why);
+    tarn_dataset_batch_reset(&batch);
+    tarn_text_reset(&key);
+    return status;
+}
+
+static tarn_status read_dataset(const char *path, tarn_error *why)
+{
+    tarn_dataset *d, *few = NULL;
+    const char *keys[2];
+    tarn_text key = {0};
+    tarn_status status = tarn_dataset_open(path, NULL, &d, why);
+    if (status != TARN_OK) return status;
+    status = look_at(d, why);
+    if (status == TARN_OK) status = tarn_dataset_key(d, 3, &key, why);
+    keys[0] = keys[1] = key.data;
+    if (status == TARN_OK) status = tarn_dataset_keep_keys(d, keys, 1, NULL, &few, why);
+    tarn_text_reset(&key);
+    if (few) tarn_dataset_close(few);
+    tarn_dataset_close(d);
+    return status;
+}
+
+static tarn_status dataset_of_fold(tarn_error *why)
+{
+    return read_dataset(PART("shards"), why);
+}
+
+static tarn_status dataset_of_tar(tarn_error *why)
+{
+    return read_dataset(PART("plain.tar"), why);
+}
+
+static tarn_status dataset_of_gnz(tarn_error *why)
+{
+    return read_dataset(PART("in.gnz"), why);
+}
+
+static tarn_status dataset_of_iac(tarn_error *why)
+{
+    return read_dataset(PART("in.iac"), why);
+}
+
+static tarn_dataset *open_one; /* stays open while memory fails: it has to go on */
+
+static tarn_status live_dataset(tarn_error *why)
+{
+    if (!open_one) OK(tarn_dataset_open(PART("shards"), NULL, &open_one, &err));
+    return look_at(open_one, why);
+}
+
+static tarn_status open_orders(tarn_error *why)
+{
+    for (int kind = TARN_ORDER_IDENTITY; kind <= TARN_ORDER_SHUFFLE; kind++) {
+        tarn_order *order;
+        tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+        uint64_t out[100];
+        o.kind = (tarn_order_kind)kind;
+        tarn_status status = tarn_order_open(1000, &o, &order, why);
+        if (status != TARN_OK) return status;
+        status = tarn_order_fill(order, 5, 100, out, why);
+        if (status == TARN_OK) status = tarn_order_set_epoch(order, 3, why);
+        tarn_order_close(order);
+        if (status != TARN_OK) return status;
+    }
+    return TARN_OK;
+}
+
+static tarn_loader_options loader_options(unsigned threads)
+{
+    static tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
+    tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    steps.width = steps.height = 8;
+    o.order.kind = TARN_ORDER_SHUFFLE;
+    o.order.batch = 4;
+    o.threads = threads;
+    o.image = &steps;
+    o.epochs = 1;
+    return o;
+}
+
+static tarn_status load_all(tarn_loader *l, size_t *seen, tarn_error *why)
+{
+    tarn_batch *batch;
+    tarn_status status;
+    while ((status = tarn_loader_next(l, &batch, why)) == TARN_OK) {
+        *seen += batch->count;
+        tarn_batch_release(batch);
+    }
+    return status == TARN_END ? TARN_OK : status;
+}
+
+static tarn_status load(const char *path, unsigned threads, tarn_error *why)
+{
+    tarn_loader_options o = loader_options(threads);
+    tarn_dataset *d;
+    tarn_loader *l;
+    size_t seen = 0;
+    tarn_status status = tarn_dataset_open(path, NULL, &d, why);
+    if (status != TARN_OK) return status;
+    status = tarn_loader_open(d, &o, &l, why);
+    tarn_dataset_close(d);
+    if (status != TARN_OK) return status;
+    status = load_all(l, &seen, why);
+    if (status == TARN_OK) assert_true(seen >= SAMPLES);
+    tarn_loader_close(l);
+    return status;
+}
+
+static tarn_status load_here(tarn_error *why)
+{
+    return load(PART("shards"), 0, why);
+}
+
+static tarn_status load_by_threads(tarn_error *why)
+{
+    return load(PART("shards"), 2, why);
+}
+
+static tarn_status load_gnz(tarn_error *why)
+{
+    return load(PART("in.gnz"), 0, why);
+}
+
+static tarn_status load_iac(tarn_error *why)
+{
+    return load(PART("in.iac"), 2, why);
+}
+
+/* The same loader goes on where memory failed it, and misses nothing. */
+static tarn_status load_on(tarn_error *why)
+{
+    tarn_loader_options o = loader_options(0);
+    tarn_loader *l;
+    size_t seen = 0;
+    if (!open_one) OK(tarn_dataset_open(PART("shards"), NULL, &open_one, &err));
+    tarn_status status = tarn_loader_open(open_one, &o, &l, why);
+    if (status != TARN_OK) return status;
+    status = load_all(l, &seen, why);
+    if (status == TARN_ERR_MEMORY) {
+        memory_comes_back();
+        status = TARN_OK;
+        OK(tarn_loader_set_epoch(l, 1, &err));
+        OK(tarn_loader_set_epoch(l, 0, &err));
+        seen = 0;
+        OK(load_all(l, &seen, &err));
+    }
+    assert_int_equal(seen, SAMPLES);
+    tarn_loader_close(l);
+    return status;
+}
+
+static const scenario scenarios[] = {
+    {"a tar is read", read_tar, NULL, NULL},
+    {"a .tar.gz is read", read_gz, NULL, NULL},
+    {"a .tar.zst is read", read_zst, NULL, NULL},
+    {"a .tar.xz is read", read_xz, NULL, NULL},
+    {"a .tar.bz2 is read", read_bz2, NULL, NULL},
+    {"a fold is read", read_fold, NULL, NULL},
+    {"a fold is verified", verify_fold, NULL, NULL},
+    {"an array file is read", read_gnz, NULL, NULL},
+    {"an array file is verified", verify_gnz, NULL, NULL},
+    {"a pack is read", read_iac, NULL, NULL},
+    {"a dataset of a fold", dataset_of_fold, NULL, NULL},
+    {"a dataset of a tar", dataset_of_tar, NULL, NULL},
+    {"a dataset of an array file", dataset_of_gnz, NULL, NULL},
+    {"a dataset of a pack", dataset_of_iac, NULL, NULL},
+    {"a dataset that stays open", live_dataset, NULL, NULL},
+    {"orders", open_orders, NULL, NULL},
+    {"a loader without threads", load_here, NULL, NULL},
+    {"a loader with threads", load_by_threads, NULL, NULL},
+    {"a loader of an array file", load_gnz, NULL, NULL},
+    {"a loader of a pack", load_iac, NULL, NULL},
+    {"a loader that goes on", load_on, NULL, NULL},
+};
+
+static int end(void **state)
+{
+    if (open_one) tarn_dataset_close(open_one);
+    return scratch_remove(state);
+}
+
+int main(void)
+{
+    return run_without_memory(scenarios, sizeof scenarios / sizeof scenarios[0], end);
+}

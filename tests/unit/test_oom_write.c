@@ -1,0 +1,365 @@
+/* Values, collecting and writing without memory. */
+#include "oom.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- Values -------------------------------------------------------------- */
+
+static tarn_status there_and_back(const char *field, const tarn_value *value,
+                                  tarn_error *why)
+{
+    tarn_bytes bytes = TARN_BYTES_INIT;
+    tarn_value out = TARN_VALUE_INIT;
+    tarn_status status = tarn_codecs_encode(NULL, field, value, NULL, &bytes, why);
+    if (status == TARN_OK)
+        status = tarn_codecs_decode(NULL, field, bytes.data, bytes.size, NULL, &out, why);
+    tarn_value_release(&out);
+    tarn_bytes_release(&bytes);
+    return status;
+}
+
+static tarn_status code_values(tarn_error *why)
+{
+    static const char *const fields[] = {"npy",    "jpg",     "png",       "webp",  "ppm",
+                                         "npy.gz", "npy.zst", "tenbin.gz", "ppm.gz"};
+    tarn_array a = image_array(), numbers = row_array(8);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        bool tenbin = !strncmp(fields[i], "tenbin", 6);
+        tarn_value value = tarn_value_array(tenbin ? &numbers : &a);
+        tarn_status status = there_and_back(fields[i], &value, why);
+        if (status != TARN_OK) return status;
+    }
+    return TARN_OK;
+}
+
+/* Few values in long runs, and several arrays in one field. */
+static tarn_status code_masks(tarn_error *why)
+{
+    static unsigned char labels[20 * 24];
+    static const char *const names[] = {"a", "b"};
+    tarn_array mask, pair[2];
+    for (size_t i = 0; i < sizeof labels; i++)
+        labels[i] = (unsigned char)(i / 100);
+    OK(tarn_array_init(&mask, labels, (tarn_dtype){'|', 'u', 1}, 2,
+                       (const uint64_t[]){20, 24}, &err));
+    pair[0] = mask;
+    pair[1] = row_array(8);
+    tarn_value one = tarn_value_array(&mask);
+    tarn_value many = {
+        .kind = TARN_VALUE_ARRAYS, .arrays = pair, .names = names, .count = 2};
+    tarn_status status = there_and_back("rle", &one, why);
+    if (status == TARN_OK) status = there_and_back("npz", &many, why);
+    if (status == TARN_OK) status = there_and_back("npz.gz", &one, why);
+    many.names = NULL;
+    if (status == TARN_OK) status = there_and_back("ten", &many, why);
+    return status;
+}
+
+static tarn_status state_of_order(tarn_error *why)
+{
+    tarn_order *order, *again;
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    char text[TARN_ORDER_STATE_MAX];
+    o.kind = TARN_ORDER_SHUFFLE;
+    tarn_status status = tarn_order_open(1000, &o, &order, why);
+    if (status != TARN_OK) return status;
+    status = tarn_order_state(order, 10, text, sizeof text, why);
+    tarn_order_close(order);
+    if (status != TARN_OK) return status;
+    status = tarn_order_resume(1000, text, strlen(text), &o, &again, why);
+    if (status == TARN_OK) tarn_order_close(again);
+    return status;
+}
+
+static tarn_status run_images(tarn_error *why)
+{
+    static unsigned char out[16 * 16 * 3];
+    static unsigned char *jpg;
+    static size_t size;
+    tarn_image_decoder *decoder;
+    tarn_image_plan *plan = NULL;
+    tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
+    if (!jpg) {
+        tarn_bytes bytes = TARN_BYTES_INIT;
+        tarn_array a = image_array();
+        tarn_value value = tarn_value_array(&a);
+        OK(tarn_codecs_encode(NULL, "jpg", &value, NULL, &bytes, &err));
+        jpg = bytes.data;
+        size = bytes.size;
+    }
+    s.width = s.height = 16;
+    tarn_status status = tarn_image_decoder_new(NULL, &decoder, why);
+    if (status != TARN_OK) return status;
+    status = tarn_image_plan_new(&s, &plan, why);
+    for (uint64_t epoch = 0; epoch < 3 && status == TARN_OK; epoch++)
+        status = tarn_image_run(decoder, plan, jpg, size, (tarn_image_draw){1, epoch, 0},
+                                out, why);
+    tarn_image_plan_free(plan);
+    tarn_image_decoder_free(decoder);
+    return status;
+}
+
+static tarn_status expand_urls(tarn_error *why)
+{
+    tarn_urls *urls;
+    tarn_status status = tarn_urls_expand("a{0..20}.tar::b{x,y}.tar", &urls, why);
+    if (status == TARN_OK) tarn_urls_free(urls);
+    return status;
+}
+
+/* --- Writing ------------------------------------------------------------- */
+
+static tarn_status write_plain(tarn_error *why)
+{
+    return write_tar(PART("out/w.tar"), why);
+}
+
+static tarn_status write_zst(tarn_error *why)
+{
+    return write_tar(PART("out/w.tar.zst"), why);
+}
+
+static tarn_status write_gz(tarn_error *why)
+{
+    return write_tar(PART("out/w.tar.gz"), why);
+}
+
+static tarn_status write_xz(tarn_error *why)
+{
+    return write_tar(PART("out/w.tar.xz"), why);
+}
+
+static tarn_status new_fold(tarn_error *why)
+{
+    tarn_fold_writer_options o = fold_options();
+    remove_folder(PART("out/fold"));
+    return write_fold(PART("out/fold"), &o, "new", why);
+}
+
+static tarn_status append_fold(tarn_error *why)
+{
+    tarn_fold_writer_options o = fold_options();
+    o.append = true;
+    return write_fold(PART("out/fold"), &o, "new", why);
+}
+
+static tarn_status replace_fold(tarn_error *why)
+{
+    tarn_fold_writer_options o = fold_options();
+    o.overwrite = true;
+    return write_fold(PART("out/fold"), &o, "new", why);
+}
+
+static tarn_status make_index(tarn_error *why)
+{
+    const char *shards[] = {PART("shards/a_0.tar")};
+    tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
+    o.sums = true;
+    return tarn_index_create(shards, 1, &o, PART("out/a.taridx"), NULL, NULL, why);
+}
+
+static tarn_status new_gnz(tarn_error *why)
+{
+    return write_gnz(PART("out/w.gnz"), why);
+}
+
+static tarn_status update_gnz(tarn_error *why)
+{
+    tarn_gnz_writer *w;
+    tarn_array rows = row_array(4);
+    size_t number;
+    tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
+    o.checksums = true;
+    tarn_status status = tarn_gnz_writer_update(PART("out/w.gnz"), &o, &w, why);
+    if (status != TARN_OK) return status;
+    status = tarn_gnz_writer_find(w, "y", &number, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_add(w, "z", &rows, NULL, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_begin(w, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_append(w, number, &rows, why);
+    if (status == TARN_OK) return tarn_gnz_writer_finish(w, why);
+    tarn_gnz_writer_abandon(w);
+    return status;
+}
+
+static tarn_status new_iac(tarn_error *why)
+{
+    return write_iac(PART("out/w.iac"), why);
+}
+
+static tarn_status rewrite_iac(tarn_error *why)
+{
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    o.overwrite = true;
+    o.codec = TARN_IAC_GZIP;
+    return tarn_iac_rewrite(PART("in.iac"), PART("out/w.iac"), &o, why);
+}
+
+static tarn_status put_sample(void *context, unsigned part, const char *key,
+                              const tarn_field *fields, size_t count, tarn_error *why)
+{
+    (void)context, (void)part, (void)key, (void)fields, (void)count, (void)why;
+    return TARN_OK;
+}
+
+static tarn_status collect(tarn_error *why)
+{
+    tarn_collection *c;
+    tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
+    o.threads = 1;
+    tarn_status status = tarn_collection_new(NULL, &c, why);
+    if (status != TARN_OK) return status;
+    status = tarn_collection_add_folder(c, PART("files"), why);
+    if (status == TARN_OK) status = tarn_collection_group(c, why);
+    if (status == TARN_OK) status = tarn_collection_shuffle(c, 3, why);
+    if (status == TARN_OK) status = tarn_collection_walk(c, &o, put_sample, NULL, why);
+    tarn_collection_free(c);
+    return status;
+}
+
+static tarn_status collect_list(tarn_error *why)
+{
+    tarn_collection *c;
+    tarn_status status = tarn_collection_new(NULL, &c, why);
+    if (status != TARN_OK) return status;
+    status = tarn_collection_add_manifest(c, PART("list.csv"), why);
+    if (status == TARN_OK) status = tarn_collection_group(c, why);
+    tarn_collection_free(c);
+    return status;
+}
+
+static tarn_status pair_texts(tarn_error *why)
+{
+    static const tarn_textpair_doc docs[] = {{.doc_id = "d", .source_text = "long text"},
+                                             {.doc_id = "e", .compressed_text = "short"}};
+    static const tarn_textpair_patient who[] = {{"p1", "i", docs, 2, NULL},
+                                                {"p2", "i", docs, 1, NULL}};
+    tarn_textpair_options o = TARN_TEXTPAIR_OPTIONS_INIT;
+    tarn_textpair_patient found;
+    tarn_iac *pack;
+    o.header = "{\"more\": [1]}";
+    o.overwrite = true;
+    o.quality = 1;
+    tarn_status status = tarn_textpair_build(PART("out/w.iac"), who, 2, &o, why);
+    if (status != TARN_OK) return status;
+    status = tarn_iac_open(PART("out/w.iac"), NULL, &pack, why);
+    if (status != TARN_OK) return status;
+    status = tarn_textpair_read(pack, "p2", &found, why);
+    if (status == TARN_OK) tarn_textpair_reset(&found);
+    tarn_iac_close(pack);
+    return status;
+}
+
+static tarn_status pack_list(tarn_error *why)
+{
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    o.overwrite = true;
+    return tarn_iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, why);
+}
+
+/* --- What is to be seen of it ------------------------------------------------------- */
+
+static void no_output(void)
+{
+    remove_folder(PART("out"));
+    assert_int_equal(mkdir(PART("out"), 0777), 0);
+}
+
+static void old_fold(void)
+{
+    no_output();
+    make_fold(PART("out/fold"));
+}
+
+static void old_gnz(void)
+{
+    no_output();
+    OK(write_gnz(PART("out/w.gnz"), &err));
+}
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void check_tar(void)
+{
+    static const char *const names[] = {"out/w.tar", "out/w.tar.gz", "out/w.tar.zst",
+                                        "out/w.tar.xz"};
+    for (size_t i = 0; i < 4; i++)
+        if (is_there(PART(names[i]))) OK(read_samples(PART(names[i]), &err));
+}
+
+static void check_fold(void)
+{
+    tarn_verify_report report;
+    tarn_fold_writer_options o = fold_options();
+    tarn_fold_writer *w;
+    check_nothing_hidden(PART("out/fold"));
+    if (tarn_verify(PART("out/fold"), NULL, &report, &err) == TARN_ERR_NOT_FOUND &&
+        strstr(err.message, "resume it")) {
+        o.resume = true;
+        OK(tarn_fold_writer_open(PART("out/fold"), "train", &o, &w, &err));
+        OK(tarn_fold_writer_finish(w, NULL, &err));
+    }
+    if (is_there(PART("out/fold/train_0000.tar"))) {
+        OK(tarn_verify(PART("out/fold"), NULL, &report, &err));
+        assert_int_equal(report.problems, 0);
+    }
+}
+
+static void check_index(void)
+{
+    tarn_index *index;
+    if (!is_there(PART("out/a.taridx"))) return;
+    OK(tarn_index_load(PART("out/a.taridx"), &index, &err));
+    tarn_index_free(index);
+}
+
+static void check_gnz(void)
+{
+    tarn_gnz_report report;
+    tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
+    if (!is_there(PART("out/w.gnz"))) return;
+    o.repair = true;
+    OK(tarn_gnz_verify(PART("out/w.gnz"), &o, &report, &err));
+    assert_int_equal(report.problems, 0);
+}
+
+static void check_iac(void)
+{
+    tarn_iac *pack;
+    if (!is_there(PART("out/w.iac"))) return;
+    OK(tarn_iac_open(PART("out/w.iac"), NULL, &pack, &err));
+    tarn_iac_close(pack);
+}
+
+static const scenario scenarios[] = {
+    {"values", code_values, NULL, NULL},
+    {"masks and sets of arrays", code_masks, NULL, NULL},
+    {"images", run_images, NULL, NULL},
+    {"text pairs are written and read", pair_texts, no_output, check_iac},
+    {"a pack of a manifest", pack_list, no_output, check_iac},
+    {"order states", state_of_order, NULL, NULL},
+    {"lists of URLs", expand_urls, NULL, NULL},
+    {"files are collected", collect, NULL, NULL},
+    {"a manifest is collected", collect_list, NULL, NULL},
+    {"a tar is written", write_plain, no_output, check_tar},
+    {"a .tar.gz is written", write_gz, no_output, check_tar},
+    {"a .tar.zst is written", write_zst, no_output, check_tar},
+    {"a .tar.xz is written", write_xz, no_output, check_tar},
+    {"a fold is written", new_fold, no_output, check_fold},
+    {"a fold is appended to", append_fold, old_fold, check_fold},
+    {"a fold is replaced", replace_fold, old_fold, check_fold},
+    {"an index is made", make_index, no_output, check_index},
+    {"an array file is written", new_gnz, no_output, check_gnz},
+    {"an array file is updated", update_gnz, old_gnz, check_gnz},
+    {"a pack is written", new_iac, no_output, check_iac},
+    {"a pack is written anew", rewrite_iac, no_output, check_iac},
+};
+
+int main(void)
+{
+    return run_without_memory(scenarios, sizeof scenarios / sizeof scenarios[0],
+                              scratch_remove);
+}
