@@ -1,0 +1,82 @@
+"""What the pages say of each workload: its title, its unit, what is measured, and what bounds it."""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    title: str
+    unit: str
+    measures: str
+    bounds: str
+
+
+KINDS = {
+    "d1": "{1 KB, 2 B} samples",
+    "d2": "{JPEG of 91 KB, JSON} samples",
+    "pack": "packs of 1 KB records",
+    "rows": "arrays, rows of 64 floats",
+    "tiny": "{16 B} samples",
+}
+
+TEXTS = {
+    "index": Text(
+        "Index", "members/s",
+        "From shards to a list of their members: `tarn index` writes and syncs its index and sums, the tar programs write "
+        "their list to a file, wids fills its table in memory. A whole process for the programs. Contestants without this row "
+        "write their index along with the data, or have none.",
+        "Fetching header bytes: system calls for large members, copying out of the page cache for small ones. At the sizes of "
+        "the short form the start of the process and the sync of the result count, too."),
+    "sequential": Text(
+        "Sequential", "samples/s",
+        "All samples in order, one at a time in Python, every field in memory as `bytes` (*views*: as memoryviews into the map, "
+        "whose bytes nobody has touched). One process, no workers.",
+        "Making Python objects; for WebDataset and others that parse in Python, the parsing."),
+    "random": Text(
+        "Random, one at a time", "samples/s",
+        "Samples at random positions, one call each, every field as `bytes` (*views* as above).",
+        "Making Python objects and cache misses; for Lance a query for each call."),
+    "batches": Text(
+        "Random batches", "samples/s",
+        "Samples at random positions, 256 small or 64 large ones in a call, in what the package has for many: tarn's one buffer "
+        "with offsets, an Arrow table, a list of `bytes`, an array. Packages that take one sample at a time are in the row before.",
+        "Copying memory, and for small samples the cache misses of finding them."),
+    "cold sequential": Text(
+        "Sequential, cold", "samples/s",
+        "The first samples in order after the files were taken out of the page cache, opening not included.",
+        "The disk, and how far ahead the system reads. Another machine's disk gives other ratios; the host of a virtual machine "
+        "may have the file in its memory."),
+    "cold batches": Text(
+        "Random batches, cold", "samples/s",
+        "As *random batches*, after the files were taken out of the page cache.",
+        "How many reads the disk has at once: one by one waits for each."),
+    "write": Text(
+        "Writing", "samples/s",
+        "From samples in memory to files, the package's own format complete with its index; nobody waits for the disk but "
+        "*durable*. A pass without a clock comes right before.",
+        "Copying into the page cache for tarn and Arrow, building headers and objects in Python for the others; durable: the disk."),
+    "verify": Text(
+        "Verify", "bytes/s",
+        "Every byte compared with its checksum; the others are what people do whose format has none: a checksum of each file.",
+        "Reading memory; the start of the process at the sizes of the short form."),
+    "epoch": Text(
+        "Shuffled epoch, JPEG to 224 × 224", "images/s",
+        "A shuffled epoch, the second one, with JPEGs decoded and resized to batches of 64 × 224 × 224 × 3, two workers or threads "
+        "each.",
+        "Decoding, for all. Pillow and its resize against libjpeg-turbo called once for each image, and worker processes that hand "
+        "batches over through shared memory against threads that do not have to."),
+    "resume": Text(
+        "Resume in the middle of an epoch", "seconds to the first batch",
+        "Half a shuffled epoch, its state saved; another process takes the state up. The time is from opening to the first batch; "
+        "then the rest is read and compared: every sample of the epoch must have come exactly once.",
+        "Starting workers and opening files; for those that skip, passing over what was seen."),
+    "open": Text(
+        "Opening", "seconds to the first sample",
+        "From nothing open to one sample from the middle, packages imported before; the median of five after the first.",
+        "System calls; what is read whole costs its size."),
+    "growth": Text(
+        "Opening and random access, by number of samples", "seconds to the first sample",
+        "Opening and the first sample, as above, and samples at random after that, for ever more samples of 16 bytes.",
+        "Whether an index is mapped or read, and how much of it fits into the caches."),
+}
+
+FASTER = "is faster than tarn here"
