@@ -67,7 +67,7 @@ def machine():
     memory = int(open("/proc/meminfo").readline().split()[1]) >> 20
     return {"processor": cpu, "cores": len(os.sched_getaffinity(0)), "memory_gib": memory,
             "system": f"Linux {platform.release()}, {platform.freedesktop_os_release().get('PRETTY_NAME', '')}",
-            "python": platform.python_version(), "load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d"),
+            "python": platform.python_version(), "load_most": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d"),
             "commit": subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True,
                                      text=True).stdout.strip()}
 
@@ -82,10 +82,17 @@ def measure_all(args, sizes):
         rows = contest.run(workload, kind, samples, 1 if workload == "growth" and not args.full else None)
         if not args.quiet:
             print(pages.table_text(workload, kind, rows), flush=True)
-    result["rows"] = [vars(row) for row in contest.rows]
-    result["stored"] = contest.stored
-    result["machine"]["load_after"] = os.getloadavg()[0]
+        result.update(rows=[vars(row) for row in contest.rows], stored=contest.stored)
+        result["machine"]["load_most"] = max(result["machine"]["load_most"], os.getloadavg()[0])
+        save(result, args.json or contest.data / "results.json")
     return result
+
+
+def save(result, path):
+    """After each workload, so that a run that is stopped is not lost: --from-json takes what there is."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1) + "\n")
+    part.replace(path)
 
 
 def check(args):
@@ -132,7 +139,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="large data, five rounds: an hour and more")
     parser.add_argument("--write-docs", action="store_true", help="write the pages under docs/benchmarks")
-    parser.add_argument("--from-json", type=pathlib.Path, help="take the results of a run from here")
+    parser.add_argument("--from-json", type=pathlib.Path, help="take the results of a run from here, and measure nothing")
     parser.add_argument("--only", action="append", choices=WORKLOADS)
     parser.add_argument("--peer", action="append", choices=PEERS, dest="peers")
     parser.add_argument("--rounds", type=int)
@@ -141,7 +148,7 @@ def parse(argv):
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".venv-bench/bin/python")
     parser.add_argument("--wids", type=pathlib.Path, default=ROOT / ".venv-wids")
     parser.add_argument("--data", type=pathlib.Path, default=make_data.DATA / "peers")
-    parser.add_argument("--json", type=pathlib.Path, help="write the results there")
+    parser.add_argument("--json", type=pathlib.Path, help="write the results there (default: beside the data)")
     parser.add_argument("--quiet", action="store_true", help="no tables on the way")
     parser.add_argument("--check", action="store_true", help="compare what the contestants read")
     parser.add_argument("--selftest", action="store_true", help="tarn's own contestants alone, tiny, as a test")
@@ -162,8 +169,6 @@ def main(argv=None):
     if args.selftest or args.check:
         return selftest(args) if args.selftest else check(args)
     result = json.loads(args.from_json.read_text()) if args.from_json else measure_all(args, sizes)
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
     if args.write_docs:
         pages.write(result, ROOT / "docs/benchmarks")
     return 0

@@ -9,8 +9,6 @@ from .aims import AIMS, ELSEWHERE
 from .contest import Row
 from .texts import FASTER, KINDS, TEXTS
 
-NAMES = {"epoch": "epoch", "resume": "resume"}
-
 
 def is_time(workload):
     return TEXTS[workload].unit.startswith("seconds")
@@ -59,9 +57,7 @@ def line_of(row, rows):
         return [row.name, "failed", row.failed[:120].replace("|", "\\|"), "", "", "", ""]
     low, high = spread(row)
     ratio = times_ours(row, rows)
-    against = "" if ratio is None or row is first_of_ours(rows) else f"{ratio:.3g} ×"
-    if ratio and ratio < 1 and row.peer not in OURS:
-        against = f"**{against}**"
+    against = "" if ratio is None or row.peer in OURS else f"{ratio:.3g} ×" if ratio >= 1 else f"**{ratio:.2g} ×**"
     cells = [row.name, shown(row.workload, value(row)), f"{shown(row.workload, low)} – {shown(row.workload, high)}",
              f"{with_micro(row.cpu)}", f"{row.median('own_bytes') / 1e6:,.0f}", f"{row.median('resident_bytes') / 1e6:,.0f}", against]
     return cells + [exactness(row)] if row.workload == "resume" else cells
@@ -219,7 +215,7 @@ def machine_text(m):
 
 
 def busy_text(m):
-    load = max(m["load"], m.get("load_after", 0))
+    load = m["load_most"]
     if load <= m["cores"] * 1.5:
         return ""
     return (f" **The machine was busy with other work** (load up to {load:.0f} on {m['cores']} cores), so rates by the clock on the wall are "
@@ -233,11 +229,7 @@ def readme(result, rows, found):
                                growth="one, of five openings each" if result["form"] != "full" else f"{result['rounds']}")]
     out.append("## Summary\n\n" + summary(found) + "\n\n*tarn* is its usual way: bytes, not synced, one thread for index and verify, two for the "
                "loader. [All tables](tables.md), [results as JSON](results.json), [more cores and a GPU](scaling.md).\n")
-    for (workload, kind, samples), rows_here in found.items():
-        if workload == "growth" or not any(r.rate for r in rows_here):
-            continue
-        out.append(f"## {heading(workload, kind, samples)}\n\n![{heading(workload, kind, samples)}]({plot_name(workload, kind)})\n\n"
-                   f"{TEXTS[workload].measures} *What bounds it:* {TEXTS[workload].bounds}\n{faster(rows_here)}")
+    out += filter(None, (section(workload, found) for workload in TEXTS if workload != "growth"))
     out.append(growth_section(found))
     out.append("## Bytes on disk\n\n" + stored_table(result["stored"]) + "\n\nTar costs a block of 512 bytes for each member and fills its payload up "
                "to the next: that is the price of a format that every program reads. tarn's index is 32 bytes for a member, the sums at most 8.\n")
@@ -249,11 +241,21 @@ def readme(result, rows, found):
     return "\n".join(out)
 
 
-def faster(rows):
+def section(workload, found):
+    """What a workload is, and a plot for each kind of data."""
+    here = {key: rows for key, rows in found.items() if key[0] == workload and any(r.rate for r in rows)}
+    if not here:
+        return ""
+    text = TEXTS[workload]
+    plots = [f"![{heading(*key)}]({plot_name(*key[:2])})\n{faster(key[1], rows)}" for key, rows in here.items()]
+    return f"## {text.title}\n\n{text.measures}\n\n*What bounds it:* {text.bounds}\n\n" + "\n".join(plots)
+
+
+def faster(kind, rows):
     """Says plainly who is faster."""
     mine = first_of_ours(rows)
     names = [f"{r.name} ({r.rate / mine.rate:.3g} ×)" for r in ordered(rows) if mine and r.rate and r.peer not in OURS and r.rate > mine.rate]
-    return f"\n**Faster than {mine.name}: {', '.join(names)}.**\n" if names else ""
+    return f"\n**Faster than {mine.name}, with {KINDS[kind]}: {', '.join(names)}.**\n" if names else ""
 
 
 def growth_section(found):
@@ -301,7 +303,7 @@ def write(result, folder):
     opening, reading = growth_lines(found)
     if opening:
         (folder / "growth-open.svg").write_text(svg.lines("Opening, to the first sample", "samples (across) and time; less is better",
-                                                          opening, seconds))
+                                                          opening, lambda v: f"{v:g} s" if v >= 1 else f"{v * 1e3:g} ms"))
     if reading:
         (folder / "growth-random.svg").write_text(svg.lines("Random access after opening", "samples (across) and samples/s; more is better",
                                                             reading, lambda v: with_unit(v)))
