@@ -23,7 +23,7 @@ import tempfile
 import time
 
 import make_data
-from peers import OURS, PEERS, pages
+from peers import OURS, PEERS, pages, tables
 from peers.contest import Contest, Row
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -81,7 +81,7 @@ def measure_all(args, sizes):
             continue
         rows = contest.run(workload, kind, samples, 1 if workload == "growth" and not args.full else None)
         if not args.quiet:
-            print(pages.table_text(workload, kind, rows), flush=True)
+            print(f"\n{workload}, {kind}\n{tables.table(workload, rows)}", flush=True)
         result.update(rows=[vars(row) for row in contest.rows], stored=contest.stored)
         result["machine"]["load_most"] = max(result["machine"]["load_most"], os.getloadavg()[0])
         save(result, args.json or contest.data / "results.json")

@@ -11,6 +11,7 @@ left out, and `lacks` says why in a few words, for the page.
   work.py     one measurement, in a process of its own
   contest.py  starts those processes in turns, watches their memory, keeps the results
   svg.py      plots
+  tables.py   tables; aims.py and texts.py: what is said beside them
   pages.py    the pages under docs/benchmarks
 """
 import importlib

@@ -54,10 +54,3 @@ AIMS = (
         "Decoding is what the time goes to, on both sides (`bench/loader.py` has the share of bare libjpeg-turbo). Pillow brings a "
         "newer libjpeg-turbo than Debian 12 has."),
 )
-ELSEWHERE = (
-    ("index with pax headers", "bench/run.py --only index"), ("index, cold", "bench/run.py --only cold"),
-    ("writing from C", "bench/write.py"), ("JPEG to RGB next to bare libjpeg-turbo", "bench/loader.py"),
-    ("PNG", "bench/images.py"), ("verify next to reading the bytes", "bench/run.py --only verify"),
-    ("cold random reads next to a loop of pread", "bench/cold.py --only random"),
-    ("the same with several threads, and a GPU", "bench/scaling.py"),
-)

@@ -80,3 +80,49 @@ TEXTS = {
 }
 
 FASTER = "is faster than tarn here"
+
+INTRODUCTION = """# tarn next to its peers
+
+Written by `bench/peers.py{flag} --write-docs` (`make bench`, `make bench-full`), which measures all of this in one run. Do not
+edit.
+
+{machine}. Form: {form}; medians of {rounds} rounds (growth: {growth}), {seconds:g} s for each warm measurement.{busy}
+
+Every contestant holds the same samples in its own format and reads them with the settings its authors recommend (below).
+Contestants take turns; each measurement is a process of its own. Files were read once from front to back before warm measurements;
+before cold ones they are taken out of the page cache. *CPU* is seconds of processors for one sample, all processes together.
+*Own MB* is the peak of what the processes hold for themselves, *resident MB* counts mapped files too, which the system can drop at
+any time; both count pages that worker processes share once for each. Ratios are what to look at: the figures of a virtual machine
+change from hour to hour.
+"""
+
+BUSY = (" **The machine was busy with other work** (load up to {load:.0f} on {cores} cores), so rates by the clock on the wall are "
+        "provisional; the CPU columns suffer less.")
+
+USUAL = ("*tarn* is its usual way: bytes, not synced, one thread for index and verify, two for the loader. [All tables](tables.md), "
+         "[results as JSON](results.json), [more cores and a GPU](scaling.md).\n")
+
+ON_DISK = ("Tar costs a block of 512 bytes for each member and fills its payload up to the next: that is the price of a format that "
+           "every program reads. *Index* counts `.taridx` and `.tarsum` together.\n")
+
+ALL_TABLES = ("# All tables\n\nOf the run that [the summary](README.md) tells of. *tarn is faster by* is the rate of tarn's usual way "
+              "(its first row of the name) divided by this one; in bold where the other is faster. *Least – most* are the rounds.\n")
+
+AIMS_ELSEWHERE = """Aims that other benchmarks judge, with tables of their own:
+
+- index with pax headers: `bench/run.py --only index`
+- index, cold: `bench/run.py --only cold`
+- verify next to reading the bytes: `bench/run.py --only verify`
+- writing from C: `bench/write.py`
+- JPEG to RGB next to bare libjpeg-turbo, and batches on two threads next to `memcpy`: `bench/loader.py`
+- PNG: `bench/images.py`
+- cold random reads next to a loop of `pread`: `bench/cold.py --only random`
+- more than two cores, and a GPU: `bench/scaling.py`
+"""
+
+ABSENT = """Not measured, or not as their packages say:
+
+- **FFCV** has no wheel, and its source wants OpenCV's headers: not installed.
+- **Megatron Energon** installs, but wants another botocore than the packages here; it reads WebDataset's shards: not measured.
+- **torchvision**'s wheel does not load with a torch for processors alone. MosaicML Streaming imports it for its image classes, and
+  is given an empty module in its place; those classes are not used here."""
