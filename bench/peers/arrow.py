@@ -26,8 +26,9 @@ class Samples:
 class Peer(base.Peer):
     package = "pyarrow"
     kinds = ("d1", "d2", "tiny", "rows")
-    settings = ("Arrow IPC files, uncompressed, record batches of 8,192 rows, columns of type binary (rows of floats: fixed-size lists), "
-                "opened by `memory_map`; `as_py` of single values, `take` of many; epochs by torch's `DataLoader`.")
+    settings = ("Arrow IPC files, uncompressed, record batches of 8,192 rows, columns of type binary (rows of "
+                "floats: fixed-size lists), opened by `memory_map`; `as_py` of single values, `take` of many; "
+                "epochs by torch's `DataLoader`.")
     lacks = {"resume": "torch's `DataLoader` has no state", "index": "written along with the data", "verify": "no checksums"}
 
     def kind_of(self, data):

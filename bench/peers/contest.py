@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from .work import descendants
 HERE = pathlib.Path(__file__).resolve().parent.parent
 ROOT = HERE.parent
 LOOK_SECONDS = 0.05
-LIMIT_SECONDS = 600
+LIMIT_SECONDS = 3600
 FUNCTION = {"sequential": "iterate", "random": "getter", "batches": "batcher", "open": "open", "growth": "open",
             "resume": "resume", "cold sequential": "iterate", "cold batches": "batcher"}
 
@@ -33,7 +34,7 @@ def held(pid):
             lines = pathlib.Path(f"/proc/{one}/status").read_text().splitlines()
         except OSError:
             continue
-        values = {line.split(":")[0]: line.split() for line in lines if line.startswith("Rss") or line.startswith("VmRSS")}
+        values = {line.split(":")[0]: line.split() for line in lines if line.startswith(("Rss", "VmRSS"))}
         if "VmRSS" in values:
             resident += int(values["VmRSS"][1]) << 10
             own += (int(values["RssAnon"][1]) + int(values["RssShmem"][1])) << 10
@@ -115,7 +116,8 @@ class Contest:
         argv = [str(self.args.python), "-m", "peers.work", json.dumps(task)]
         out = self.data / "out.txt"
         with open(out, "wb") as target, open(self.data / "err.txt", "wb") as errors:
-            child = subprocess.Popen(argv, stdout=target, stderr=errors, env=self.with_wids(), cwd=HERE)
+            child = subprocess.Popen(argv, stdout=target, stderr=errors, env=self.with_wids(), cwd=HERE,
+                                     start_new_session=True)
             own = resident = 0
             began = time.time()
             while child.poll() is None:
@@ -123,7 +125,7 @@ class Contest:
                 own, resident = max(own, now[0]), max(resident, now[1])
                 time.sleep(LOOK_SECONDS)
                 if time.time() - began > LIMIT_SECONDS:
-                    child.kill()
+                    os.killpg(child.pid, signal.SIGKILL)  # and its workers
         if child.returncode:
             text = (self.data / "err.txt").read_text(errors="replace").strip().splitlines()
             raise RuntimeError(text[-1] if text else f"exit {child.returncode}")

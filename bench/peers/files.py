@@ -24,8 +24,8 @@ def read(path):
 class Peer(base.Peer):
     package = "torch"
     kinds = ("d2",)
-    settings = ("Plain files, listed once when opened; epochs by torch's `DataLoader`, two workers that stay, Pillow; once also with "
-                "Pillow's `draft`, which lets libjpeg leave out detail.")
+    settings = ("Plain files, listed once when opened; epochs by torch's `DataLoader`, two workers that stay, "
+                "Pillow; once also with Pillow's `draft`, which lets libjpeg leave out detail.")
     ways = {"epoch": ("Pillow", "Pillow with draft")}
     lacks = {"batches": "one sample at a time", "resume": "torch's `DataLoader` has no state", "index": "the file system is it",
              "verify": "no checksums"}

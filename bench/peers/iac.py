@@ -10,7 +10,8 @@ from . import base
 class Peer(base.Peer):
     package = "iatro-base-iac"
     kinds = ("pack",)
-    settings = "`build_pack_streaming`; `PackReader` with its defaults: `read_payload`, `read_payload_views`, `read_payloads` of many."
+    settings = ("`build_pack_streaming`; `PackReader` with its defaults: `read_payload`, `read_payload_views`, "
+                "`read_payloads` of many.")
     ways = {"random": ("bytes", "views")}
 
     def write(self, folder, samples, data):

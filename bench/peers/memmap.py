@@ -11,7 +11,8 @@ KINDS = {"d1": [("bin", "V1024"), ("cls", "V2")], "tiny": [("bin", "V16")], "row
 class Peer(base.Peer):
     package = "numpy"
     kinds = ("d1", "tiny", "rows")
-    settings = "`numpy.memmap` of a structured type (rows of floats: of two dimensions); only samples of one size can be kept so."
+    settings = ("`numpy.memmap` of a structured type (rows of floats: of two dimensions); only samples of one size "
+                "can be kept so.")
     lacks = {"resume": "no loader", "epoch": "samples of one size only", "index": "needs none", "verify": "no checksums"}
 
     def write(self, folder, samples, data):

@@ -34,8 +34,9 @@ def numbers(samples):
 class Peer(base.Peer):
     package = "mosaicml-streaming"
     kinds = ("d1", "d2", "tiny")
-    settings = ("`MDSWriter` with columns of bytes, uncompressed, shards of 64 MB (its default), no hashes; `StreamingDataset` on "
-                "the local folder; epochs by `StreamingDataLoader` with two workers and its default shuffle `py1e`.")
+    settings = ("`MDSWriter` with columns of bytes, uncompressed, shards of 64 MB (its default), no hashes; "
+                "`StreamingDataset` on the local folder; epochs by `StreamingDataLoader` with two workers and its "
+                "default shuffle `py1e`.")
     lacks = {"batches": "one sample at a time", "index": "written along with the shards", "verify": "hashes are compared "
              "only when a shard is fetched or unpacked"}
 

@@ -9,7 +9,8 @@ from . import base
 class Peer(base.Peer):
     package = "numpy"
     kinds = ("rows",)
-    settings = "`numpy.savez`, not compressed; opening reads the whole array into memory, after which it is NumPy's alone."
+    settings = ("`numpy.savez`, not compressed; opening reads the whole array into memory, after which it is "
+                "NumPy's alone.")
 
     def write(self, folder, samples, data):
         pathlib.Path(folder).mkdir(parents=True)

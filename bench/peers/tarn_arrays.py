@@ -9,7 +9,8 @@ from . import base
 
 class Peer(base.Peer):
     kinds = ("rows",)
-    settings = "`tarn.gnz.create` with `sync=False`; rows and fancy indexing of the array that the reader gives, which is a view."
+    settings = ("`tarn.gnz.create` with `sync=False`; rows and fancy indexing of the array that the reader gives, "
+                "which is a view.")
 
     def version(self):
         return tarn.__version__

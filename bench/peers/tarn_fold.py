@@ -11,10 +11,10 @@ from . import base
 
 class Peer(base.Peer):
     kinds = ("d1", "d2", "tiny")
-    settings = ("`DatasetWriter.write_many` with `sync=False` (index and checksums are written along) and once durable; "
-                "`tarn.open`, samples as dicts of bytes and of views; `Dataset.batch` into one buffer that is used again; "
-                "`loader(threads=2)`, once with JPEGs decoded at the next larger eighth that suffices (the default) and once "
-                "whole, as Pillow does.")
+    settings = ("`DatasetWriter.write_many` with `sync=False` (index and checksums are written along) and once "
+                "durable; `tarn.open`, samples as dicts of bytes and of views; `Dataset.batch` into one buffer that "
+                "is used again; `loader(threads=2)`, once with JPEGs decoded at the next larger eighth that "
+                "suffices (the default) and once whole, as Pillow does.")
     ways = {"write": ("not synced", "durable"), "random": ("bytes", "views"), "sequential": ("bytes", "views", "batches"),
             "epoch": ("default", "whole JPEGs"), "index": ("1 thread", "2 threads"),
             "verify": ("1 thread", "2 threads")}

@@ -8,7 +8,8 @@ from . import base
 
 class Peer(base.Peer):
     kinds = ("pack",)
-    settings = "`build_pack_streaming`; `read_payload`, `view`, and `batch`, which reads many records into one buffer."
+    settings = ("`build_pack_streaming`; `read_payload`, `view`, and `batch`, which reads many records into one "
+                "buffer.")
     ways = {"random": ("bytes", "views")}
 
     def version(self):

@@ -28,9 +28,9 @@ class Samples:
 class Peer(base.Peer):
     kinds = ("d1", "d2", "tiny")
     reads = "tarn"
-    settings = ("`ShardListDataset` over local shards, without transformations, with every shard kept open; epochs by torch's "
-                "`DataLoader` with two workers and its `ChunkedSampler`. Its index is made in memory from the shards when "
-                "they are first used; the row *index* is that.")
+    settings = ("`ShardListDataset` over local shards, without transformations, with every shard kept open; epochs "
+                "by torch's `DataLoader` with two workers and its `ChunkedSampler`. Its index is made in memory "
+                "from the shards when they are first used; the row *index* is that.")
     lacks = {"batches": "one sample at a time", "resume": "no state", "write": "reads WebDataset's shards",
              "verify": "MD5 of whole shards: see md5"}
 
