@@ -23,10 +23,10 @@ class Aim:
         return mine / theirs if mine and theirs else None
 
 
-START = ("At this size a pass takes some milliseconds, of which starting the process, writing two files and waiting for the disk "
-         "are most; `bench/run.py` has the same job with {n} and a table of its own.")
-OBJECTS = ("Each sample is a dict with its key and its fields as Python objects: creating and freeing these is what the time goes to, "
-           "and views are objects, too. `batch` makes none and is the way to go where this matters.")
+START = ("A pass of the short form takes tens of milliseconds, start of the process and sync included, which the aim was not set for; "
+         "`bench/run.py` has the job with {n}.")
+OBJECTS = ("Each sample is a dict with its key and its fields as Python objects: creating and freeing these "
+           "is the likely cost. `batch` makes none.")
 AIMS = (
     Aim("index, small members, 1 thread", "index", "d1", "1 thread", "GNU tar", 7, START.format(n="400,000 members")),
     Aim("index, small members, 2 threads", "index", "d1", "2 threads", "GNU tar", 11, START.format(n="400,000 members")),
@@ -35,22 +35,21 @@ AIMS = (
     Aim("random small sample, bytes", "random", "d1", "bytes", "wids", 8, OBJECTS),
     Aim("random small sample, views", "random", "d1", "views", "wids", 12, OBJECTS),
     Aim("random large sample, bytes", "random", "d2", "bytes", "wids", 2,
-        "91 KB are copied for each sample: memory is the limit, and wids copies the same bytes."),
+        "91 KB are copied for each sample: as does wids."),
     Aim("random large sample, views", "random", "d2", "views", "wids", 14, OBJECTS),
     Aim("random batches of small samples, next to single ones", "batches", "d1", "", "wids", 40,
-        "Copying 1 KB from one place in memory to another, with a cache miss for the row, one for the header and one for the bytes; "
+        "Copying 1 KB for each sample and the cache misses of finding it are the likely cost; "
         "`bench/python.py --only random` has it with more samples, `bench/loader.py` with two threads.", "random"),
     Aim("random batches of large samples, next to single ones", "batches", "d2", "", "wids", 3.5,
-        "91 KB are copied for each sample: memory is the limit. The aim is for two threads, this is one.", "random"),
+        "91 KB are copied for each sample: copying is the likely cost. The aim is for two threads, this is one.", "random"),
     Aim("sequential, small samples, in batches", "sequential", "d1", "batches", "webdataset", 200,
-        "Copying 1 KB from one place in memory to another, with a cache miss for the row, one for the header and one for the bytes; "
+        "Copying 1 KB for each sample and the cache misses of finding it are the likely cost; "
         "`bench/python.py --only random` has it with more samples, `bench/loader.py` with two threads."),
     Aim("sequential, small samples, as dicts", "sequential", "d1", "bytes", "webdataset", 50, OBJECTS),
     Aim("write small samples from Python, not synced", "write", "d1", "not synced", "webdataset", 40,
         "The dicts are made while the clock runs, for all contestants; checksums and the index are written along."),
     Aim("write small samples from Python, durable", "write", "d1", "durable", "webdataset", 25,
-        "The disk: the others are not asked to wait for it. With little data its answer to the last sync is most of the time."),
+        "The others are not asked to wait for the disk, tarn is."),
     Aim("JPEG to 224 × 224 batches, 2 threads", "epoch", "d2", "default", "files", 3.3,
-        "Decoding is what the time goes to, on both sides (`bench/loader.py` has the share of bare libjpeg-turbo). Pillow brings a "
-        "newer libjpeg-turbo than Debian 12 has."),
+        "Decoding is the likely cost on both sides (`bench/loader.py` has the share of bare libjpeg-turbo)."),
 )

@@ -1,6 +1,7 @@
 """Runs measurements in turns: every contestant once, then all again, each in a process of its own whose
 memory is looked at while it runs. Results are rows of plain values.
 """
+import contextlib
 import dataclasses
 import json
 import os
@@ -126,6 +127,8 @@ class Contest:
                 time.sleep(LOOK_SECONDS)
                 if time.time() - began > LIMIT_SECONDS:
                     os.killpg(child.pid, signal.SIGKILL)  # and its workers
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # workers that outlive it would disturb the next
         if child.returncode:
             text = (self.data / "err.txt").read_text(errors="replace").strip().splitlines()
             raise RuntimeError(text[-1] if text else f"exit {child.returncode}")

@@ -27,7 +27,7 @@ def stack(pairs):
 
 
 def loader(dataset, batch, workers, **more):
-    """torch's DataLoader as its guide says: workers that stay, batches put together by them."""
+    """torch's DataLoader: workers that stay, batches put together by them."""
     import torch.utils.data
     torch.set_num_threads(1)
     more = {"shuffle": True, "collate_fn": stack, "persistent_workers": True, **more}

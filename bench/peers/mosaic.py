@@ -37,8 +37,7 @@ class Peer(base.Peer):
     settings = ("`MDSWriter` with columns of bytes, uncompressed, shards of 64 MB (its default), no hashes; "
                 "`StreamingDataset` on the local folder; epochs by `StreamingDataLoader` with two workers and its "
                 "default shuffle `py1e`.")
-    lacks = {"batches": "one sample at a time", "index": "written along with the shards", "verify": "hashes are compared "
-             "only when a shard is fetched or unpacked"}
+    lacks = {"batches": "one sample at a time", "index": "written along with the shards", "verify": "hashes were not written"}
 
     def write(self, folder, samples, data):
         with streaming.MDSWriter(out=folder, columns={f: "bytes" for f in data.fields}) as out:

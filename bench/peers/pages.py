@@ -6,7 +6,8 @@ from measure import seconds, with_unit
 
 from . import OURS, svg, tables
 from .contest import Row
-from .texts import (ABSENT, AIMS_ELSEWHERE, ALL_TABLES, BUSY, INTRODUCTION, KINDS, ON_DISK, TEXTS, USUAL)
+from .texts import (ABSENT, AIMS_ELSEWHERE, ALL_TABLES, BUSY, INTRODUCTION, KINDS, ON_DISK, PROFILE, TEXTS, USUAL,
+                    VERDICTS)
 
 
 def machine_text(m):
@@ -14,13 +15,16 @@ def machine_text(m):
             f"commit {m['commit']}, {m['date']}")
 
 
+def is_busy(m):
+    return m["load_most"] > m["cores"] * 1.5
+
+
 def introduction(result):
     m, full = result["machine"], result["form"] == "full"
-    busy = m["load_most"] > m["cores"] * 1.5
     return INTRODUCTION.format(
         flag=" --full" if full else "", machine=machine_text(m), form=result["form"], rounds=result["rounds"],
         seconds=result["seconds"], growth=result["rounds"] if full else "one, of five openings each",
-        busy=BUSY.format(load=m["load_most"], cores=m["cores"]) if busy else "")
+        busy=BUSY.format(load=m["load_most"], cores=m["cores"]) if is_busy(m) else "")
 
 
 def faster(kind, rows):
@@ -57,7 +61,7 @@ def readme(result, rows, found):
     parts = [introduction(result), f"## Summary\n\n{tables.summary(found)}\n\n{USUAL}"]
     parts += [section(workload, found) for workload in TEXTS if workload != "growth"]
     parts += [growth_section(found), f"## Bytes on disk\n\n{tables.stored_table(result['stored'])}\n\n{ON_DISK}",
-              f"## Aims\n\n{judged}\n\n" + "\n\n".join(missed or ["None of these is missed."]) + f"\n\n{AIMS_ELSEWHERE}",
+              f"## Aims\n\n{judged}\n\n" + PROFILE + (VERDICTS if is_busy(result["machine"]) else "") + "\n\n" + "\n\n".join(missed or ["None of these is missed."]) + f"\n\n{AIMS_ELSEWHERE}",
               f"## Contestants\n\n{contestants}\n\n" + "\n".join([ABSENT, *failed]) + "\n"]
     return "\n".join(filter(None, parts))
 

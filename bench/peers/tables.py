@@ -5,6 +5,8 @@ from . import OURS, PEERS
 from .aims import AIMS
 from .texts import FASTER, KINDS, TEXTS
 
+TOO_SHORT = ("open", "growth")  # for the CPU column: looking at the clocks of processes takes longer
+
 
 def is_time(workload):
     return TEXTS[workload].unit.startswith("seconds")
@@ -56,7 +58,7 @@ def line_of(row, rows):
     against = "" if ratio is None or row.peer in OURS else f"{ratio:.3g} ×" if ratio >= 1 else f"**{ratio:.2g} ×**"
     memory = [f"{row.median(what) / 1e6:,.0f}" for what in ("own_bytes", "resident_bytes")]
     cells = [row.name, shown(row.workload, value(row)), f"{shown(row.workload, low)} – {shown(row.workload, high)}",
-             with_micro(row.cpu), *memory, against]
+             "" if row.workload in TOO_SHORT else with_micro(row.cpu), *memory, against]
     return cells + [exactness(row)] if row.workload == "resume" else cells
 
 

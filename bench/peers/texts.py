@@ -79,6 +79,8 @@ TEXTS = {
         "Whether an index is mapped or read, and how much of it fits into the caches."),
 }
 
+PROFILE = ("What is said of causes, here and above, is what we expect of the code: this run takes no profile.")
+VERDICTS = (" On a busy machine *met* and *missed* change from run to run.")
 FASTER = "is faster than tarn here"
 
 INTRODUCTION = """# tarn next to its peers
@@ -88,7 +90,8 @@ edit.
 
 {machine}. Form: {form}; medians of {rounds} rounds (growth: {growth}), {seconds:g} s for each warm measurement.{busy}
 
-Every contestant holds the same samples in its own format and reads them with the settings its authors recommend (below).
+Every contestant holds the same samples in its own format and reads them with the settings below, chosen in its favour as far
+as we know the package.
 Contestants take turns; each measurement is a process of its own. Files were read once from front to back before warm measurements;
 before cold ones they are taken out of the page cache. *CPU* is seconds of processors for one sample, all processes together.
 *Own MB* is the peak of what the processes hold for themselves, *resident MB* counts mapped files too, which the system can drop at
