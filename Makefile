@@ -3,7 +3,8 @@
 #   make          the tool, at build/tarn
 #   make demo     a tour: pictures drawn, packed, trained on, a run killed and resumed, a bit flipped
 #   make test     all tests: plain and with sanitizers
-#   make bench    the benchmarks (makes several GB of data under bench/data)
+#   make bench    everything next to its peers, small: about 10 minutes, docs/benchmarks
+#   make bench-full  the same at size, and all other benchmarks: hours, 40 GB under bench/data
 #   make fuzz     every fuzz target, 10 to 50 million runs each (FUZZ_RUNS, FUZZ_SECONDS)
 #   make damage   every way to damage a file of each format
 #   make disagree 20,000 generated archives against GNU tar, bsdtar and Python's tarfile
@@ -46,6 +47,10 @@ valgrind: setup-test
 	@scripts/test.sh valgrind
 
 bench: setup-bench all
+	@bench/peers.py --write-docs
+
+bench-full: setup-bench all
+	@bench/peers.py --full --write-docs
 	@bench/run.py
 	@bench/write.py
 	@bench/python.py
@@ -87,5 +92,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo test valgrind bench fuzz damage disagree \
-    hostile faults soak coverage lint format install clean
+.PHONY: all setup-build setup-test setup-bench demo test valgrind bench bench-full fuzz damage \
+    disagree hostile faults soak coverage lint format install clean

@@ -8,14 +8,14 @@ DIR is a build folder with libtarn.so (default build). Nothing waits for the dis
 five, contestants in turns; peak memory is of one more run each. Mapped shards count as memory.
 """
 import argparse
+import functools
 import pathlib
 import shutil
-import statistics
 import subprocess
 import tempfile
 import time
 
-from measure import peak_rss
+from measure import in_turns, medians, peak_rss
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = 5
@@ -58,16 +58,12 @@ def main():
                         f"-Wl,-rpath,{args.build.resolve()}"], check=True)
         once(home / "fold", [writer, home / "fold", args.samples, args.bytes, "unsynced"])
         runners = contestants(args.build.resolve(), writer, home, args)
-        times = {name: [] for name in runners}
-        for number in range(ROUNDS + 1):
-            for name, command in runners.items():
-                seconds = once(home / "out", command)
-                if number:
-                    times[name].append(seconds)
-        first = statistics.median(times["write"])
+        times = medians(in_turns({name: functools.partial(once, home / "out", command)
+                                  for name, command in runners.items()}, ROUNDS, untimed=1))
+        first = times["write"]
         print(f"{args.samples} samples of {args.bytes} bytes and a class")
         for name, command in runners.items():
-            seconds = statistics.median(times[name])
+            seconds = times[name]
             shutil.rmtree(home / "out", ignore_errors=True)
             peak = peak_rss(list(map(str, command)), home / "peak")
             memory = f"{peak / 1e6:7.1f} MB" if peak else ""

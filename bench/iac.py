@@ -11,9 +11,10 @@ import argparse
 import os
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
+
+import measure
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "bench/data/iac"
@@ -86,13 +87,7 @@ def package(version, *arguments):
 
 def turns(**contestants):
     """Medians of runs that take turns, the first round thrown away."""
-    times = {name: [] for name in contestants}
-    for turn in range(TURNS + 1):
-        for name, run in contestants.items():
-            took = run()
-            if turn:
-                times[name].append(took)
-    return {name: statistics.median(t) for name, t in times.items()}
+    return measure.medians(measure.in_turns(contestants, TURNS, untimed=1))
 
 
 def show(title, result, base, scale=1.0, unit="s"):

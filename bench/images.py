@@ -21,11 +21,12 @@ import concurrent.futures
 import io
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -41,16 +42,12 @@ def make(folder, count):
     near the 91 KB of the data set d2, light ones have half of that, and large ones more pixels."""
     import numpy as np
     import PIL.Image
+    import pictures
     rng = np.random.default_rng(3)
-    for kind, (width, height), noise, number in (("light", (500, 375), 3, count), ("small", (500, 375), 14, count),
-                                                 ("large", (1600, 1200), 14, count // 4)):
+    for kind, (width, height), noise, number in (("light", (500, 375), 3, count), ("small", (500, 375), pictures.NOISE, count),
+                                                 ("large", (1600, 1200), pictures.NOISE, count // 4)):
         for i in range(max(1, number)):
-            image = np.zeros((height, width, 3))
-            for size in (4, 8, 16, 32, 64, 128, 256):
-                grain = PIL.Image.fromarray(rng.integers(0, 256, (size, size, 3)).astype("u1"))
-                image += np.asarray(grain.resize((width, height), PIL.Image.Resampling.BICUBIC)) * (30 / size ** 0.6)
-            image = (image - image.min()) / (image.max() - image.min()) * 255
-            picture = PIL.Image.fromarray((image + rng.normal(0, noise, image.shape)).clip(0, 255).astype("u1"))
+            picture = PIL.Image.fromarray(pictures.picture(rng, width, height, noise))
             picture.save(folder / f"{kind}_{i:03}.jpg", quality=90)
             if kind != "large":
                 picture.save(folder / f"{kind}_{i:03}.png", compress_level=6)
@@ -108,11 +105,7 @@ def rate_of(argv):
 
 
 def race(title, contestants, rounds, base):
-    rates = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, call in contestants.items():
-            rates[name].append(call())
-    middle = {name: statistics.median(r) for name, r in rates.items()}
+    middle = measure.medians(measure.in_turns(contestants, rounds))
     print(f"\n{title}")
     for name, rate in middle.items():
         print(f"  {name:<34}{rate:>10.0f} images/s   {rate / middle[base]:6.2f} x {base}", flush=True)

@@ -135,6 +135,22 @@ def take_turns(contestants, rounds, prime=True):
             c.times.append(c.once())
 
 
+def in_turns(calls, rounds, untimed=0):
+    """What each call gives in so many rounds, {name: values}: each once, then all again. The first
+    untimed rounds are for the caches, and what they give is dropped."""
+    found = {name: [] for name in calls}
+    for turn in range(untimed + rounds):
+        for name, call in calls.items():
+            value = call()
+            if turn >= untimed:
+                found[name].append(value)
+    return found
+
+
+def medians(found):
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
 def with_unit(value):
     """Three digits and a prefix: 717 k, 5.97 M."""
     for factor, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):

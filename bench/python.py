@@ -21,10 +21,11 @@ import argparse
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
+
+import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -128,16 +129,12 @@ def make_jpegs(folder):
 
     import numpy as np
     import PIL.Image
+    import pictures
     rng = np.random.default_rng(3)
     with tarfile.open(pathlib.Path(folder) / "train_0.tar", "w") as out:
         for i in range(JPEGS):
-            image = np.zeros((375, 500, 3))
-            for size in (4, 16, 64, 256):
-                grain = PIL.Image.fromarray(rng.integers(0, 256, (size, size, 3)).astype("u1"))
-                image += np.asarray(grain.resize((500, 375))) * (30 / size ** 0.6)
-            image = (image - image.min()) / (image.max() - image.min()) * 255
-            image = (image + rng.normal(0, 14, image.shape)).clip(0, 255).astype("u1")
-            for name, data in ((f"p{i:04d}.jpg", jpeg(PIL.Image.fromarray(image))),
+            image = PIL.Image.fromarray(pictures.picture(rng))
+            for name, data in ((f"p{i:04d}.jpg", jpeg(image)),
                                (f"p{i:04d}.cls", b"%d" % (i % 10))):
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
@@ -193,15 +190,10 @@ def loader_tarn(folder, reduce):
 
 def race(title, contestants, rounds, first):
     """contestants: name -> function that gives a rate. Prints medians and ratios to the first."""
-    rates = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            rates[name].append(run())
-    base = statistics.median(rates[first])
+    rates = measure.medians(measure.in_turns(contestants, rounds))
     print(title)
-    for name, all_rates in rates.items():
-        rate = statistics.median(all_rates)
-        print(f"  {name:34} {rate:12,.0f}/s  {rate / base:7.1f} x")
+    for name, rate in rates.items():
+        print(f"  {name:34} {rate:12,.0f}/s  {rate / rates[first]:7.1f} x")
     sys.stdout.flush()
 
 

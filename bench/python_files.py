@@ -9,14 +9,16 @@ process of its own. Contestants take turns; each figure is the median of the tur
 of CPU time a record or row, everything in the page cache. Data goes to bench/data/python_files.
 """
 import argparse
+import functools
 import os
 import pathlib
 import random
-import statistics
 import subprocess
 import sys
 import time
 import types
+
+import measure
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "bench/data/python_files"
@@ -51,13 +53,8 @@ def clock(call, count):
 
 def contest(title, contestants, count, turns):
     """contestants: {name: call}, the first is the reference."""
-    times = {name: [] for name in contestants}
-    for turn in range(turns + 1):
-        for name, call in contestants.items():
-            taken = clock(call, count)
-            if turn:  # the first is for the caches
-                times[name].append(taken)
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    calls = {name: functools.partial(clock, call, count) for name, call in contestants.items()}
+    medians = measure.medians(measure.in_turns(calls, turns, untimed=1))
     reference = next(iter(medians.values()))
     print(f"\n{title}")
     for name, taken in medians.items():

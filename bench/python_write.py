@@ -17,6 +17,7 @@ something.
 DIR is a build folder with python/tarn (default build). Needs the .venv of the tests.
 """
 import argparse
+import functools
 import os
 import pathlib
 import shutil
@@ -24,6 +25,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import measure
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"
@@ -111,10 +114,8 @@ def rate(args, code, place, count):
 
 def race(args, title, contestants):
     """Contestants are name, code, place, count, aim; the first is what the others are next to."""
-    rates = {name: [] for name, *_ in contestants}
-    for _ in range(args.rounds):
-        for name, code, place, count, _ in contestants:
-            rates[name].append(rate(args, code, place, count))
+    rates = measure.in_turns({name: functools.partial(rate, args, code, place, count)
+                              for name, code, place, count, _ in contestants}, args.rounds)
     base = statistics.median(rates[contestants[0][0]])
     print(f"\n{title}\n  {'':<44}{'median':>12}{'slowest':>12}{'fastest':>12}{'ratio':>9}  aim")
     for name, _, _, _, aim in contestants:

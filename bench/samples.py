@@ -8,16 +8,16 @@ DIR is a build folder with libtarn.so (default build). Needs the .venv that scri
 makes for the tests. Medians of five, contestants in turns.
 """
 import argparse
+import functools
 import gzip
 import io
 import pathlib
 import shutil
-import statistics
 import subprocess
 import tarfile
 import tempfile
 
-from measure import run
+from measure import in_turns, medians, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"
@@ -58,13 +58,8 @@ def make_shard(path, samples):
 
 
 def race(contestants):
-    times = {name: [] for name in contestants}
-    for number in range(ROUNDS + 1):
-        for name, argv in contestants.items():
-            seconds = run(argv)
-            if number:
-                times[name].append(seconds)
-    return {name: statistics.median(t) for name, t in times.items()}
+    calls = {name: functools.partial(run, argv) for name, argv in contestants.items()}
+    return medians(in_turns(calls, ROUNDS, untimed=1))
 
 
 def main():

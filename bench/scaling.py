@@ -16,24 +16,15 @@ import time
 
 import numpy as np
 
+import pictures
 import tarn
 
-
-def picture(rng):
-    """Detail at every scale, as in bench/images.py, without Pillow."""
-    image = np.zeros((375, 500, 3))
-    for size in (4, 8, 16, 32, 64, 128):
-        grain = rng.integers(0, 256, (size, size, 3))
-        rows = np.linspace(0, size - 1, 375).astype(int)
-        columns = np.linspace(0, size - 1, 500).astype(int)
-        image += grain[rows][:, columns] * (30 / size ** 0.6)
-    image = (image - image.min()) / (image.max() - image.min()) * 255
-    return (image + rng.normal(0, 8, image.shape)).clip(0, 255).astype("u1")
+NOISE = 10.5  # JPEGs of 72 KB
 
 
 def make(folder, images, samples):
     rng = np.random.default_rng(3)
-    drawn = [picture(rng) for _ in range(64)]
+    drawn = [pictures.picture(rng, noise=NOISE) for _ in range(64)]
     with tarn.DatasetWriter(folder / "pictures", "train", jpeg_quality=90) as out:
         for i in range(images):
             out.write({"__key__": f"p{i:06}", "jpg": drawn[i % len(drawn)], "cls": i % 1000})
@@ -118,15 +109,15 @@ def main():
     with tempfile.TemporaryDirectory(dir=args.folder) as scratch:
         folder = pathlib.Path(scratch)
         make(folder, args.images, args.samples)
-        pictures, small = tarn.open(folder / "pictures"), tarn.open(folder / "small")
+        photographs, small = tarn.open(folder / "pictures"), tarn.open(folder / "small")
         size = sum(len(s["jpg"]) for s in tarn.open(folder / "pictures", decode=False)[:64]) / 64
         print(f"tarn {tarn.__version__}, JPEGs of {size / 1000:.0f} KB\n")
         print("| threads | JPEG to 224 x 224, images/s | JPEG to RGB, images/s | 1 KB in batches of 256, samples/s | index, members/s |")
         print("| ---: | ---: | ---: | ---: | ---: |")
         first = None
         for n in counts:
-            row = (rate(pictures, args.seconds, batch_size=256, threads=n, resize=224, fit="random", flip=0.5),
-                   rate(pictures, args.seconds, batch_size=64, threads=n),
+            row = (rate(photographs, args.seconds, batch_size=256, threads=n, resize=224, fit="random", flip=0.5),
+                   rate(photographs, args.seconds, batch_size=64, threads=n),
                    rate(small, args.seconds, batch_size=256, threads=n, keys=False),
                    index_rate(folder / "small", n, 2 * args.samples))
             first = first or row
@@ -142,7 +133,7 @@ def main():
         print(f"\n{torch.cuda.get_device_name()}: a step on each batch of 256\n")
         print("| threads | images/s | GPU idle | pinned | slow |\n| ---: | ---: | ---: | --- | --- |")
         for n in counts:
-            images, idle, pinned, slow = feed_gpu(pictures, n, args.seconds)
+            images, idle, pinned, slow = feed_gpu(photographs, n, args.seconds)
             print(f"| {n} | {images:,.0f} | {idle:.0%} | {'yes' if pinned else 'no'} | {slow} |", flush=True)
 
 

@@ -7,14 +7,14 @@ loopback nginx next to curl, and starting with libcurl loaded late or linked.
 DIR is a build folder with libtarn.so (default build). Medians of five, contestants in turns.
 """
 import argparse
+import functools
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 
-from measure import run
+from measure import in_turns, medians, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = 5
@@ -27,13 +27,8 @@ def compile_c(out, source, *flags):
 
 def race(contestants):
     """Median seconds of each, in turns after one untimed round."""
-    times = {name: [] for name in contestants}
-    for number in range(ROUNDS + 1):
-        for name, argv in contestants.items():
-            seconds = run(argv)
-            if number:
-                times[name].append(seconds)
-    return {name: statistics.median(t) for name, t in times.items()}
+    calls = {name: functools.partial(run, argv) for name, argv in contestants.items()}
+    return medians(in_turns(calls, ROUNDS, untimed=1))
 
 
 def show(title, size, result):
@@ -110,7 +105,7 @@ def main():
     build = args.build.resolve()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        urlcat = compile_c(folder / "urlcat", ROOT / "tests/interop/urlcat.c", f"-I{ROOT}/include",
+        urlcat = compile_c(folder / "urlcat", ROOT / "tests/tools/urlcat.c", f"-I{ROOT}/include",
                            f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}")
         for bench in (filters, http, start):
             if args.only in (None, bench.__name__):

@@ -29,7 +29,7 @@ done
 
 # The real Python packages, in virtual environments that know which list they were made from.
 python_packages() {
-    list=$(dirname "$0")/../tests/$1
+    list=$(dirname "$0")/../$1
     venv=$(dirname "$0")/../$2
     shift 2
     cmp -s "$list" "$venv/requirements.txt" && return 0
@@ -62,11 +62,14 @@ demo_packages() {
 fetch() {
     case " $* " in *" build "*) "$(dirname "$0")/nanoarrow.sh" ;; esac
     case " $* " in *" test "*)
-        python_packages requirements.txt .venv
-        python_packages requirements-iac1.txt .venv-iac1 --no-deps
-        python_packages requirements-iac2.txt .venv-iac2 --no-deps ;;
+        python_packages tests/requirements.txt .venv
+        python_packages tests/requirements-iac1.txt .venv-iac1 --no-deps
+        python_packages tests/requirements-iac2.txt .venv-iac2 --no-deps ;;
     esac
-    case " $* " in *" bench "*) python_packages requirements-wids.txt .venv-wids --no-deps ;; esac
+    case " $* " in *" bench "*)
+        python_packages bench/requirements-wids.txt .venv-wids --no-deps
+        python_packages bench/requirements.txt .venv-bench --no-deps ;;
+    esac
     case " $* " in *" demo "*) demo_packages ;; esac
 }
 [ -n "$missing" ] || { fetch "$@"; exit 0; }

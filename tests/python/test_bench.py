@@ -1,0 +1,37 @@
+"""The benchmarks' own contestants work: every workload of bench/peers.py with some hundred samples, checked for
+what was read, and the pages made of it. Nothing is timed here that anybody looks at."""
+import os
+import pathlib
+import sys
+from xml.etree import ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+
+def test_selftest(capfd):
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("bench_peers", ROOT / "bench/peers.py")
+    command = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(command)
+    code = command.main(["--selftest", "--build", os.environ["TARN_BUILD"]])
+    out = capfd.readouterr().out
+    assert code == 0 and "not ok" not in out and "measurements and their pages" in out, out
+
+
+def test_plots_are_xml_and_hold_what_they_were_given():
+    from peers import svg
+    bars = svg.bars("Reading <fast>", "rates", [("ours & more", 10.0, 8.0, 11.0, "10/s", True),
+                                                ("theirs", 1.0, 1.0, 1.0, "1/s", False)])
+    words = [node.text for node in ElementTree.fromstring(bars).iter() if node.text]
+    assert {"Reading <fast>", "ours & more", "theirs", "10/s", "1/s"} <= set(words)
+    widths = [float(n.get("width")) for n in ElementTree.fromstring(bars) if n.tag.endswith("rect")]
+    assert abs(widths[0] / widths[1] - 10) < 0.1
+    lines = svg.lines("Growth", "x", {"a": [(10, 1.0), (1000, 5.0)], "b": [(10, 0.1)]}, str)
+    assert len([n for n in ElementTree.fromstring(lines) if n.tag.endswith("circle")]) == 3
+
+
+def test_labels_of_lines_keep_apart():
+    from peers.svg import spread_out
+    places = spread_out({"a": 100, "b": 101, "c": 102}, 16, 0, 110)
+    assert sorted(places.values()) == [78, 94, 110]
