@@ -299,34 +299,90 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
 /* --- One after the other --------------------------------------------------------------
  */
 
-#define AHEAD 256 /* numbers of samples that are asked of an order at once */
+/* Samples that are asked of an order, and announced to the system, at once; fewer if they
+ * are large. Nothing is announced before FIRST were taken: many want no more. */
+enum { AHEAD = 1024, FIRST = 32, PROBES = 8 };
+#define ANNOUNCED_BYTES (UINT64_C(16) << 20)
+
+/* Positions in a row and their samples. */
+typedef struct stretch {
+    uint64_t first, count;
+    uint64_t numbers[AHEAD];
+} stretch;
 
 typedef struct iterator {
     PyObject_HEAD tarnpy_dataset *dataset;
     uint64_t next, end;
-    uint64_t first, filled; /* the numbers of positions first to first + filled - 1 */
-    uint64_t numbers[AHEAD];
+    uint64_t step;       /* positions of a stretch; 0: not known yet */
+    stretch *now, *then; /* then begins where now ends */
+    stretch stretches[2];
 } iterator;
+
+static tarn_dataset *iterated(const iterator *self)
+{
+    return ((tarnpy_handle *)self->dataset->handle)->set;
+}
+
+/* As many as have ANNOUNCED_BYTES, by a few that are asked for their sizes. */
+static uint64_t find_step(const iterator *self, const stretch *s)
+{
+    uint64_t bytes = 1, size, probes = s->count < PROBES ? s->count : PROBES;
+    for (uint64_t i = 0; i < probes; i++)
+        for (uint32_t f = 0; tarn_dataset_field(iterated(self), f); f++)
+            if (tarn_dataset_size(iterated(self), s->numbers[i], f, &size, NULL) ==
+                TARN_OK)
+                bytes += size;
+    uint64_t step = probes * ANNOUNCED_BYTES / bytes;
+    return step < 1 ? 1 : step > AHEAD ? AHEAD : step;
+}
+
+static int fill_stretch(const iterator *self, stretch *s, uint64_t first, uint64_t most)
+{
+    PyObject *order = self->dataset->order;
+    s->first = first;
+    s->count = self->end - first < most ? self->end - first : most;
+    if (order != Py_None)
+        return tarnpy_order_numbers(order, first, (size_t)s->count, s->numbers);
+    for (uint64_t i = 0; i < s->count; i++)
+        s->numbers[i] = first + i;
+    return 0;
+}
+
+/* With an order, the system is told of the stretch behind the one that begins: what is
+ * not in memory is read while the samples before it are used. Without one it reads ahead
+ * by itself, and better. */
+static int go_on(iterator *self)
+{
+    tarn_error err;
+    tarn_status status;
+    stretch *s = self->now;
+    if (self->then->count) {
+        self->now = self->then;
+        self->then = s;
+    } else if (fill_stretch(self, s, self->next, FIRST) != 0) {
+        return -1;
+    }
+    s = self->then;
+    uint64_t behind = self->now->first + self->now->count;
+    if (self->step == 0) self->step = find_step(self, self->now);
+    if (fill_stretch(self, s, behind, self->step) != 0) return -1;
+    if (self->dataset->order == Py_None || self->dataset->views != Py_None || !s->count)
+        return 0;
+    TARNPY_UNLOCKED(status, tarn_dataset_prefetch(iterated(self), s->numbers,
+                                                  (size_t)s->count, NULL, 0, &err));
+    return status == TARN_OK ? 0 : (tarnpy_raise(self->dataset->state, &err), -1);
+}
 
 static PyObject *iterator_next(PyObject *object)
 {
     iterator *self = (iterator *)object;
     if (self->next >= self->end) return NULL;
-    uint64_t number = self->next;
-    if (self->dataset->order != Py_None) {
-        if (self->next - self->first >= self->filled) {
-            uint64_t left = self->end - self->next;
-            self->first = self->next;
-            self->filled = left < AHEAD ? left : AHEAD;
-            if (tarnpy_order_numbers(self->dataset->order, self->first,
-                                     (size_t)self->filled, self->numbers) != 0) {
-                self->filled = 0;
-                return NULL;
-            }
-        }
-        number = self->numbers[self->next - self->first];
+    if (self->next - self->now->first >= self->now->count && go_on(self) != 0) {
+        self->now->count = self->then->count = 0; /* as at the beginning */
+        return NULL;
     }
-    PyObject *sample = tarnpy_sample(self->dataset, number);
+    PyObject *sample =
+        tarnpy_sample(self->dataset, self->now->numbers[self->next - self->now->first]);
     if (sample) self->dataset->position = ++self->next;
     return sample;
 }
@@ -379,6 +435,8 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     Py_INCREF(object);
     self->dataset = dataset;
     self->end = (uint64_t)count;
+    self->now = &self->stretches[0];
+    self->then = &self->stretches[1];
     dataset->position = 0;
     return (PyObject *)self;
 }

@@ -36,6 +36,18 @@ def test_samples_by_position_key_and_from_the_end(ds):
     assert "owl" in ds and "emu" not in ds and 3 not in ds
 
 
+@pytest.mark.parametrize("count", [31, 32, 33, 1055, 1056, 1057, 2500])
+def test_iteration_over_many_gives_each_in_its_order(tmp_path, count):
+    with tarn.DatasetWriter(tmp_path, "many") as out:
+        for i in range(count):
+            out.write({"__key__": f"k{i:05}", "cls": i})
+    many = tarn.open(tmp_path)
+    assert [sample["cls"] for sample in many] == list(range(count))
+    mixed = many.shuffle(3)
+    seen = [sample["cls"] for sample in mixed]
+    assert seen == [mixed[i]["cls"] for i in range(count)] and sorted(seen) == list(range(count))
+
+
 @pytest.mark.parametrize("index", [4, -5, 2**63, -2**63, 2**70])
 def test_a_position_past_the_end_is_an_index_error(ds, index):
     with pytest.raises(IndexError):
