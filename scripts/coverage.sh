@@ -3,7 +3,7 @@
 # the parsers apart: those have a goal of 95 % of the branches.
 #   coverage.sh [SUITE...]     suites of tests/run.py: unit fuzz cli python hostile faults interop
 #                              unless told; with every request for memory that fails, and all
-#                              damage to fields, files and tables
+#                              damage to fields and tables
 # Leaves build-coverage/report.txt, build-coverage/lines.txt with the source and its counts, and
 # build-coverage/missed.txt with the branches of the parsers that no test takes.
 set -eu
@@ -27,7 +27,7 @@ for suite in "$@"; do
     tests/run.py --log "$log" --build "$build" --only "$suite"
     [ "$suite" = unit ] || continue
     TARN_FULL=1 tests/run.py --log "$log" --build "$build" --only unit --match oom
-    for part in fields files tables; do
+    for part in fields tables; do
         TARN_DAMAGE=full tests/run.py --log "$log" --build "$build" --only unit \
             --match "damage_$part"
     done

@@ -22,12 +22,13 @@ runs=${FUZZ_RUNS:-$runs}
 case $target in urls) most=320 ;; *) most=64 ;; esac
 
 # The short form does the same every time: one seed, the corpus in one order and nothing else to
-# begin with, and addresses that do not change (comparisons of pointers steer the fuzzer).
+# begin with, and neither addresses nor paths that change (comparisons steer the fuzzer).
+root=$PWD
 if [ "$form" = full ]; then
-    fixed="" seeds=$corpus
+    fixed="" seeds=$root/$corpus grown=$root/$grown temporary=$here/tmp
 else
-    grown=$here/new seeds=""
-    find "$corpus" -type f | LC_ALL=C sort | paste -sd, >"$here/seeds"
+    grown=$here/new seeds="" temporary=.
+    find "$root/$corpus" -type f | LC_ALL=C sort | paste -sd, >"$here/seeds"
     fixed="-seed=1 -reload=0 -seed_inputs=@$here/seeds"
     if setarch -R true 2>/dev/null; then prefix="setarch -R"; fi
 fi
@@ -35,10 +36,10 @@ mkdir -p "$grown"
 
 good=1
 # shellcheck disable=SC2086
-TMPDIR=$here/tmp ${prefix:-} "$build/fuzz/fuzz_$target" -runs="$runs" -max_total_time="$seconds" \
-    -timeout="$timeout" -max_len=$longest -malloc_limit_mb=$most -rss_limit_mb=2048 \
-    -print_final_stats=1 -artifact_prefix="$here/found/" $fixed "$grown" $seeds \
-    >"$here/log" 2>&1 || good=0
+(cd "$here/tmp" && TMPDIR=$temporary ${prefix:-} "$root/$build/fuzz/fuzz_$target" -runs="$runs" \
+    -max_total_time="$seconds" -timeout="$timeout" -max_len=$longest -malloc_limit_mb=$most \
+    -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$here/found/" $fixed "$grown" $seeds \
+    >"$here/log" 2>&1) || good=0
 done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$here/log")
 rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$here/log")
 slow=$(sed -n 's/^stat::slowest_unit_time_sec: *//p' "$here/log")

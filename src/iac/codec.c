@@ -103,6 +103,7 @@ static void brotli_give(void *memory, void *address)
     (void)memory;
     if (!address) return;
     brotli_piece *p = (brotli_piece *)address - 1;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was freed is not in the list. */
     p->before->next = p->next;
     p->next->before = p->before;
     free(p);

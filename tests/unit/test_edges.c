@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include "iac/header.h"
+
 static tarn_error err;
 
 static char *kept_path(const char *name)
@@ -178,6 +180,141 @@ static void what_is_no_pack_is_told_apart(void **state)
     free(path);
 }
 
+/* --- Headers of packs -----------------------------------------------------------------
+ */
+
+/* The fields of a header that fits a file of 70,000 bytes, with one of them replaced. */
+static tarn_status parse_header(unsigned version, const char *key, const char *value)
+{
+    static unsigned char bytes[TARN_IAC_HEADER_BYTES];
+    static const char *const second[][2] = {
+        {"slide_table_offset", "65536"},
+        {"slide_table_length", "1000"},
+        {"index_table_offset", "66536"},
+        {"index_table_length", "1000"},
+        {"data_offset", "67536"},
+        {"data_length", "2464"},
+        {"num_slides", "1"},
+        {"num_records", "2"},
+    };
+    char *at = (char *)bytes + 16;
+    size_t room = 4000;
+    tarn__iac_header h = {0};
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, "IATROC", 7);
+    bytes[7] = bytes[12] = (unsigned char)version;
+    int n = snprintf(at, room, "{\"%s\": %s", key, value);
+    for (size_t i = 0; i < 8; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s", second[i][0]);
+        if (version == 1 && strncmp(name, "index_", 6) == 0)
+            snprintf(name, sizeof name, "record_%s", second[i][0] + 6);
+        if (strcmp(name, key) != 0)
+            n += snprintf(at + n, room - (size_t)n, ", \"%s\": %s", name, second[i][1]);
+    }
+    n += snprintf(at + n, room - (size_t)n, "}");
+    bytes[8] = (unsigned char)n;
+    bytes[9] = (unsigned char)(n >> 8);
+    tarn_status status = tarn__iac_header_parse(&h, bytes, sizeof bytes, 70000, &err);
+    tarn__iac_header_reset(&h);
+    return status;
+}
+
+static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned version;
+        const char *key, *value;
+        bool good;
+    } cases[] = {
+        {2, "more", "5", true},
+        {1, "more", "5", true},
+        {2, "format", "\"IatroCache\"", true},
+        {2, "format", "\"Iatro\"", false},
+        {2, "version", "2", true},
+        {2, "version", "1", false},
+        {2, "version", "\"2\"", false},
+        {2, "header_bytes", "65536", true},
+        {2, "header_bytes", "65535", false},
+        {2, "feature_record_bytes", "3", true},
+        {2, "feature_record_bytes", "\"3\"", false},
+        {2, "feature_record_bytes", "-3", false},
+        {2, "slide_table_offset", "65537", false},
+        {2, "slide_table_offset", "null", false},
+        {2, "slide_table_length", "18446744073709551615", false},
+        {2, "index_table_offset", "66535", false},
+        {1, "record_table_offset", "66535", false},
+        {2, "index_table_length", "18446744073709551615", false},
+        {2, "index_table_length", "1e3", false},
+        {2, "data_offset", "67535", false},
+        {2, "data_length", "2465", false},
+        {2, "data_length", "18446744073709551615", false},
+        {2, "num_records", "70001", false},
+        {2, "num_slides", "70001", false},
+        {2, "codec", "7", true},
+        {2, "codec", "\"zstd\"", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        err.message[0] = '\0';
+        tarn_status got = parse_header(cases[i].version, cases[i].key, cases[i].value);
+        if ((got == TARN_OK) != cases[i].good || (got != TARN_OK && !err.message[0]))
+            fail_msg("%s: %s gives %s", cases[i].key, cases[i].value,
+                     got == TARN_OK ? "no error" : err.message);
+    }
+}
+
+/* --- Values that a field cannot hold ---------------------------------------------------
+ */
+
+static tarn_status encode(const char *field, const tarn_value *value)
+{
+    tarn_bytes out = TARN_BYTES_INIT;
+    err.message[0] = '\0';
+    tarn_status status = tarn_codecs_encode(NULL, field, value, NULL, &out, &err);
+    tarn_bytes_release(&out);
+    return status;
+}
+
+static void arrays_that_a_field_cannot_hold_are_refused(void **state)
+{
+    (void)state;
+    static uint64_t zeros[64];
+    static const char *const twice[] = {"a", "a"}, *const wrong[] = {"\xff", "b"};
+    static const char *const plain[] = {"a", "\xc3\xa9"};
+    tarn_array bytes, cube, real, wide, pair[2];
+    const uint64_t shape[] = {2, 2, 2};
+    OK(tarn_array_init(&bytes, zeros, (tarn_dtype){'|', 'u', 1}, 2, shape, &err));
+    OK(tarn_array_init(&cube, zeros, (tarn_dtype){'|', 'u', 1}, 3, shape, &err));
+    OK(tarn_array_init(&real, zeros, (tarn_dtype){'<', 'f', 4}, 2, shape, &err));
+    OK(tarn_array_init(&wide, zeros, (tarn_dtype){'<', 'u', 8}, 2, shape, &err));
+    pair[0] = pair[1] = bytes;
+    tarn_value number = tarn_value_integer(5), flat = tarn_value_array(&bytes);
+    tarn_value deep = tarn_value_array(&cube), floats = tarn_value_array(&real);
+    tarn_value large = tarn_value_array(&wide);
+    tarn_value unnamed = tarn_value_arrays(pair, NULL, 2);
+    tarn_value same = tarn_value_arrays(pair, twice, 2);
+    tarn_value invalid = tarn_value_arrays(pair, wrong, 2);
+    tarn_value named = tarn_value_arrays(pair, plain, 2);
+    static const char *const fields[] = {"npz", "rle", "seg8", "ten",  "png",
+                                         "jpg", "npy", "ppm",  "webp", "seg32"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        assert_int_not_equal(encode(fields[i], &number), TARN_OK);
+        assert_true(err.message[0]);
+    }
+    assert_int_not_equal(encode("npz", &unnamed), TARN_OK);
+    assert_int_not_equal(encode("npz", &same), TARN_OK);
+    assert_int_not_equal(encode("npz", &invalid), TARN_OK);
+    OK(encode("npz", &named));
+    OK(encode("seg8", &flat));
+    assert_int_not_equal(encode("seg8", &deep), TARN_OK);
+    assert_int_not_equal(encode("seg8", &floats), TARN_OK);
+    assert_int_not_equal(encode("seg16", &flat), TARN_OK);
+    assert_int_not_equal(encode("rle", &floats), TARN_OK);
+    assert_int_not_equal(encode("png", &large), TARN_OK);
+    OK(encode("rle", &large));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +322,8 @@ int main(void)
         cmocka_unit_test(a_file_that_was_replaced_is_not_written_through_a_view),
         cmocka_unit_test(records_and_columns_that_are_not_there_are_told),
         cmocka_unit_test(what_is_no_pack_is_told_apart),
+        cmocka_unit_test(headers_of_packs_are_taken_or_refused_by_their_numbers),
+        cmocka_unit_test(arrays_that_a_field_cannot_hold_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
