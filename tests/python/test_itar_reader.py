@@ -279,6 +279,21 @@ def test_indexing(loc):
     assert len(ds) == 4 and stems(ds) == NAMES
 
 
+def test_settings_are_any_integers():
+    ds = iTarDataset("01_basic", DATA, "train", ["_stem", "cls"], internal_seed=np.int64(3),
+                     buckets_per_shard=np.int32(3))
+    ds.set_shuffle(shard_mixing=True, rounds=np.uint8(4))
+    ds.set_distributed(np.int64(1), np.int64(2))
+    ds.set_epoch(np.int64(2))
+    other = iTarDataset("01_basic", DATA, "train", ["_stem", "cls"], internal_seed=3,
+                        buckets_per_shard=3).set_shuffle(shard_mixing=True, rounds=4)
+    other.set_distributed(1, 2).set_epoch(2)
+    assert list(ds) == list(other)
+    assert json.dumps(ds.state_dict()) == json.dumps(other.state_dict())
+    with pytest.raises(TypeError):
+        ds.set_distributed(0.0, 2)
+
+
 def test_settings_that_are_refused_change_nothing(loc):
     ds = iTarDataset("03_noncontiguous", DATA, "train", ["txt"])
     before = list(ds)
@@ -635,6 +650,16 @@ def test_browser(tmp_path):
     for wrong in ({"img_ext": "cls"}, {"img_ext": "png"}, {"page_size": 0}):
         with pytest.raises(ValueError):
             ds.browse(**wrong)
+
+
+def test_items_of_a_browser_wrap_once(tmp_path):
+    pytest.importorskip("PIL.Image")
+    make_fold(tmp_path / "d", [[("a.png", (DATA / "08_encoders/rgb.png").read_bytes())]])
+    shown = iTarDataset("d", tmp_path, "train").browse("png")
+    assert shown[-1][2] == shown[0][2]
+    for position in (1, -2):
+        with pytest.raises(IndexError):
+            shown[position]
 
 
 def test_a_selection_goes_out_and_comes_back(tmp_path):
