@@ -10,7 +10,15 @@ import subprocess
 import pytest
 
 import tarn
-from tarn.itar import decoder_for, encoder_for, encoders, iTarDatasetWriter, iTarFoldWriter
+from tarn.itar import (
+    decoder_for,
+    encoder_for,
+    encoders,
+    iTarDataset,
+    iTarDatasetWriter,
+    iTarFoldWriter,
+    iTarState,
+)
 from tarn.itar import writer as module
 
 np = pytest.importorskip("numpy")
@@ -78,12 +86,10 @@ def test_encoders_and_their_refusals():
 @pytest.mark.parametrize("key, payload", [
     ("", {"txt": "x"}), ("a.b", {"txt": "x"}), ("a/b", {"txt": "x"}), ("a\\b", {"txt": "x"}), ("a", {}),
     ("a", {".": b""}), ("a" * 97, {"txt": "x"}), ({"txt": "x"}, None), ("a", None), ("a", {"TXT": "", "txt": ""}),
+    ("a", {".txt": "", "txt": ""}), ("a", {"txt": "", "_x": b""}), ("a", {"_idx": b""}),
 ])
 def test_samples_that_are_refused(tmp_path, key, payload):
     with iTarFoldWriter(tmp_path, "train") as w:
-        if key == "a" and payload and "TXT" in payload:
-            w.write(key, payload)  # one field in two spellings: the last counts
-            return
         with pytest.raises(ValueError):
             w.write(key, payload)
         with pytest.raises(KeyError):
@@ -92,7 +98,8 @@ def test_samples_that_are_refused(tmp_path, key, payload):
 
 
 def test_writers_that_are_refused(tmp_path):
-    for options in ({"delimiter": "__"}, {"delimiter": "0"}, {"shard_pattern": "a_%d"}):
+    for options in ({"delimiter": "__"}, {"delimiter": "0"}, {"shard_pattern": "a_%d"},
+                    {"delimiter": "/"}, {"shard_pattern": "a/%d"}):
         with pytest.raises(ValueError):
             iTarFoldWriter(tmp_path, "train", **options)
     for fold in ("a_b", "a/b", "a\\b"):
@@ -141,6 +148,44 @@ def test_other_names_of_shards(tmp_path, options, names):
             for i in range(11):
                 w.write(f"k{i}", {"cls": i})
     assert os.listdir(tmp_path / "n") == []
+
+
+def test_names_with_several_dots(tmp_path):
+    with iTarFoldWriter(tmp_path / "d", "v1.2", override_encoders=[("..cls", bytes)]) as w:
+        w.write("a", {"..cls": b"1", ".txt": "x"})
+    assert sorted(os.listdir(tmp_path / "d")) == ["v1.2.taridx", "v1.2_0000.tar"]
+    ds = iTarDataset("d", tmp_path, "v1.2", ["..cls", "txt"])
+    assert ds[0] == (1, "x")
+    assert iTarState.load(tmp_path / "d/v1.2.taridx").ext2id == {".cls": 0, "txt": 1}
+
+
+@pytest.mark.parametrize("options, shards", [
+    ({"shard_maxfiles": 0}, 3), ({"shard_maxsize": -1}, 3), ({"shard_maxfiles": 1.5}, 2),
+    ({"shard_maxsize": float("inf"), "shard_maxfiles": float("inf")}, 1),
+])
+def test_limits_that_are_no_limits(tmp_path, options, shards):
+    with iTarFoldWriter(tmp_path, "train", **options) as w:
+        for i in range(3):
+            w.write(f"k{i}", {"cls": i})
+    assert len(list(tmp_path.glob("*.tar"))) == shards
+
+
+def test_a_run_without_samples_takes_nothing_away(tmp_path):
+    for number, options in enumerate(({}, {"delimiter": "-"}, {"shard_pattern": "%d"})):
+        folder = tmp_path / str(number)
+        with iTarFoldWriter(folder, "train", **options) as w:
+            w.write("a", {"cls": 1})
+        there = sorted(os.listdir(folder))
+        iTarFoldWriter(folder, "train", **options).close()
+        assert sorted(os.listdir(folder)) == there
+
+
+def test_sums_of_an_earlier_run_go_with_its_shards(tmp_path):
+    for options in ({}, {"shard_pattern": "%d"}):
+        with iTarFoldWriter(tmp_path / "d", "train", **options) as w:
+            w.write("a", {"cls": len(options)})
+    assert sorted(os.listdir(tmp_path / "d")) == ["train.taridx", "train_0.tar"]
+    assert iTarDataset("d", tmp_path, "train")[0] == (1,)
 
 
 def test_an_exception_leaves_nothing(tmp_path):

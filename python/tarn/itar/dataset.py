@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
 from ..reading import DECODERS, Decoder
-from .encoders import PSEUDO, decoder_for
+from .encoders import PSEUDO, decoder_for, spelled
 from .entry import PathLike
 from .epoch import checked_epoch, is_spawning, shared_number
 from .fold import check_grouped, iTarDirectory, iTarFold, iTarRetriever, stem_of, stems_of
@@ -46,11 +46,6 @@ class _Tuple:
 
     def __call__(self, sample: Mapping[str, Any]) -> tuple[Any, ...]:
         return (sample[self.name],)
-
-
-def _spelled(extension: str) -> str:
-    """An extension as the library takes it, which drops one leading dot."""
-    return "." + extension if extension.startswith(".") else extension
 
 
 def _stems_in(path: PathLike) -> list[str]:
@@ -160,7 +155,7 @@ class iTarDataset:
         decoders = {name: self._decoder(name) for name in real}
         handle = _tarn.open_dataset(
             self._index_path, shards=self._shards, scan=self._scan, drop_twice=True,
-            fields=[_spelled(name) for name in real] + sorted(numbers), by_hash=self._enforced,
+            fields=[spelled(name) for name in real] + sorted(numbers), by_hash=self._enforced,
             io="map" if self._prefer_mmap else "read")
         if self._had:
             handle = handle.keep_having(self._had)

@@ -25,6 +25,11 @@ __all__ = ["ClassCodec", "Codec", "ImageCodec", "JsonCodec", "LabelCodec", "Matl
 PSEUDO = ("_idx", "_name", "_stem", "_fid")
 
 
+def spelled(extension: str) -> str:
+    """An extension as the library takes it, which drops one leading dot."""
+    return "." + extension if extension.startswith(".") else extension
+
+
 class Codec:
     """Both directions of one kind of field."""
 
