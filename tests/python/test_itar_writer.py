@@ -83,6 +83,37 @@ def test_encoders_and_their_refusals():
         decoder_for("npy")(encoder_for("npy")(np.array([{}], object)))
 
 
+@pytest.mark.parametrize("array", [
+    np.arange(6).reshape(2, 3), np.asfortranarray(np.ones((2, 3))), np.array(3), np.zeros((0, 3), "f4"),
+    np.array(["a", "bcd"]), np.arange(3, dtype=">i4"), np.arange(10)[::2], np.longdouble([1, 2]),
+    np.array([1], "M8[s]"), np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]), [1, 2],
+], ids=lambda array: np.asarray(array).dtype.str)
+def test_arrays_are_numpys_bytes(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    assert encoder_for("npy")(array) == out.getvalue()
+    assert np.array_equal(decoder_for("npy")(out.getvalue()), np.asarray(array))
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "LA", "RGB", "RGBA", "I;16"])
+def test_labels_of_eight_bits_are_any_image_made_grey(mode):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(5).integers(0, 256, (7, 9, 4), "u1")
+    if mode == "I;16":
+        picture = image.fromarray(pixels[:, :, :2].copy().view("<u2")[:, :, 0])
+    else:
+        picture = image.fromarray(pixels).convert("RGB").convert(mode)
+    out = io.BytesIO()
+    picture.save(out, "PNG")
+    got = decoder_for("seg8")(out.getvalue())
+    want = np.array(image.open(io.BytesIO(out.getvalue())).convert("L"))
+    assert got.dtype == np.uint8 and np.array_equal(got, want)
+    with pytest.raises(ValueError):
+        decoder_for("seg8")(out.getvalue()[:40])
+    with pytest.raises(ValueError):
+        decoder_for("seg8")(b"no image")
+
+
 @pytest.mark.parametrize("key, payload", [
     ("", {"txt": "x"}), ("a.b", {"txt": "x"}), ("a/b", {"txt": "x"}), ("a\\b", {"txt": "x"}), ("a", {}),
     ("a", {".": b""}), ("a" * 97, {"txt": "x"}), ({"txt": "x"}, None), ("a", None), ("a", {"TXT": "", "txt": ""}),
