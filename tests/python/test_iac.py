@@ -101,7 +101,7 @@ def test_spans(pack):
     reader = tarn.iac.open(pack)
     assert reader.read_data_span(0, 3) == b"\1\2\2"
     assert reader.read_data_spans([(0, 1), (3, 3)]) == b"\1\3\3\3"
-    for span in ((-1, 1), (0, -1), (0, 4951), (4950, 1), (2**62, 2**62)):
+    for span in ((-1, 1), (0, -1), (0, 4951), (4950, 1), (2**62, 2**62), (2**64, 1)):
         with pytest.raises(ValueError):
             reader.read_data_span(*span)
     header = reader.header
@@ -428,6 +428,31 @@ class Reversed:
 
     def decode(self, payload):
         return payload[::-1].decode()
+
+
+def test_rows_of_a_matrix_are_found_by_their_size_alone(folder):
+    numpy = pytest.importorskip("numpy")
+    pyarrow = pytest.importorskip("pyarrow")
+    values = numpy.arange(6, dtype="f4").reshape(3, 2)
+    spans = pyarrow.table({"offset": pyarrow.array([4, 0, 4], pyarrow.uint64()),
+                           "length": pyarrow.array([4, 4, 4], pyarrow.uint32())})
+    for index, matrix in (({"n": [1, 2, 3]}, values), (spans, values),
+                          ({"n": [1, 2, 3]}, values.astype(">f4")), (spans, values[:, :0])):
+        tarn.iac.FixedRecordPack.build("m.iac", payload_type="x", slide_table={"slide_id": ["s"]},
+                                       index_table=index, matrix=matrix, overwrite=True)
+        with tarn.iac.FixedRecordPack("m.iac") as pack:
+            for row in (0, 1, 2, -1, numpy.int64(1)):
+                assert pack.read(row).tolist() == matrix[row].tolist()
+            assert pack.read_matrix([2, 0, -1]).tolist() == matrix[[2, 0, -1]].tolist()
+            assert [row.tolist() for row in pack.read_many([1])] == [matrix[1].tolist()]
+            assert pack.read_matrix([]).shape == (0, matrix.shape[1])
+            for row in (3, -4, 2**70):
+                with pytest.raises(ValueError):
+                    pack.read(row)
+                with pytest.raises(ValueError):
+                    pack.read_matrix([0, row])
+            with pytest.raises(TypeError):
+                pack.read(1.0)
 
 
 def test_codecs_of_ones_own(folder):
