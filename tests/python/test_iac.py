@@ -531,6 +531,26 @@ def test_text_pairs_by_id_and_row(folder):
     assert os.listdir() == ["p.iac"]
 
 
+def test_ids_that_nobody_has_are_key_errors(folder):
+    tarn.iac.build_clinical_text_pair_pack("i.iac", [tarn.iac.PatientTextPairs("p1")])
+    with tarn.iac.ClinicalTextPairReader("i.iac") as reader:
+        assert reader.read_patient("p1").patient_id == "p1"
+        for patient in ("", "p1\0", "\ud800", None, 3, b"p1"):
+            with pytest.raises(KeyError):
+                reader.read_patient(patient)
+
+
+def test_parameters_of_codecs_that_are_not_known_are_passed_over(folder):
+    codec = tarn.iac.get_codec("brotli")
+    tarn.iac.VariableRecordPack.build_from_payloads(
+        "c.iac", payload_type="x", slide_table={"slide_id": ["s"]}, index_table={"n": [1]},
+        payloads=[codec.encode(b"text")], codec_name="brotli",
+        codec_params={"quality": 3, "threads": 4})
+    with tarn.iac.VariableRecordPack("c.iac") as pack:
+        assert pack.read(0) == b"text" and pack.codec.parameters()["quality"] == 3
+    assert tarn.iac.get_codec("none", {"level": 1}).decode(b"x") == b"x"
+
+
 def test_other_packs_are_not_text_pairs(pack):
     reader = text_pair.ClinicalTextPairReader(pack)
     with pytest.raises(ValueError, match="not a clinical_text_pair package: test"):
