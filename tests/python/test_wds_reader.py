@@ -151,6 +151,35 @@ def keys(ds):
     return [s["__key__"] for s in ds]
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"select_files": lambda name: name.endswith("cls")},
+    {"rename_files": lambda name: "d/" + name, "select_files": lambda name: name.startswith("d/")},
+    {"eof_value": None}])
+def test_steps_one_by_one(urls, options):
+    def through(module):
+        steps = module.tariterators
+        shards = ({"url": url} for url in module.shardlists.expand_source(urls))
+        members = list(steps.tar_file_expander(steps.url_opener(shards), **options))
+        return members, list(steps.group_by_keys(iter(members)))
+
+    assert through(wds) == through(real)
+
+
+def test_steps_give_errors_to_their_handlers(tmp_path):
+    (tmp_path / "bad.tar").write_bytes(b"no archive" * 100)
+    with wds.TarWriter(str(tmp_path / "good.tar")) as sink:
+        sink.write({"__key__": "a", "txt": "x"})
+    shards = [{"url": str(tmp_path / name)} for name in ("none.tar", "bad.tar", "good.tar")]
+    steps, seen = wds.tariterators, []
+    opened = steps.url_opener(iter(shards), handler=lambda error: not seen.append(error))
+    members = list(steps.tar_file_expander(opened, handler=lambda error: not seen.append(error)))
+    assert [member.get("fname") for member in members] == [None, "a.txt", None]
+    missing, damaged = seen
+    assert isinstance(missing, FileNotFoundError) and isinstance(damaged, wds.ReadError)
+    with open(tmp_path / "bad.tar", "rb") as file, pytest.raises(wds.ReadError):
+        list(steps.tar_file_iterator(file))
+
+
 def test_lists_of_urls(folder, monkeypatch):
     monkeypatch.setenv("WDS_HERE", str(folder))
     some = ["${HERE}/x-{000..002}.tar", str(folder / "x-000.tar") + "::" + str(folder / "x-00{3,4}.tar"),

@@ -21,6 +21,9 @@ Sample = dict[str, Any]
 Select = Callable[[str], bool]
 Rename = Callable[[str], str]
 
+meta_prefix = meta_suffix = "__"
+_META = r"__[^/]*__($|/)"  # names that are about the archive
+
 
 class ReadError(FormatError, tarfile.ReadError):
     """A shard that is damaged or cut, also for who catches tarfile's."""
@@ -111,11 +114,12 @@ def _renamed(shard: Any, select: Select | None, rename: Rename | None, handler: 
     return group_by_keys(tagged, handler=handler)
 
 
-def _chooser(select: Select | None, rename: Rename | None) -> Select:
+def _chooser(select: Select | None, rename: Rename | None,
+             skip_meta: str | None = _META) -> Select:
     def chosen(name: str) -> bool:
-        if "/" not in name and name.startswith("__") and name.endswith("__"):
+        if "/" not in name and name.startswith(meta_prefix) and name.endswith(meta_suffix):
             return False
-        if re.match(r"__[^/]*__($|/)", name):
+        if skip_meta is not None and re.match(skip_meta, name):
             return False
         return select is None or bool(select(rename(name) if rename else name))
 
@@ -167,6 +171,60 @@ def group_by_keys(data: Iterable[Sample],
                 break
     if current is not None and valid_sample(current):
         yield current
+
+
+# --- The steps one by one, for who puts something between them --------------------------------
+
+
+def url_opener(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
+               **kw: Any) -> Iterator[dict[str, Any]]:
+    """Shards (dicts with a url) with an open file each under stream; kw is gopen's."""
+    for shard in data:
+        assert isinstance(shard, dict), shard
+        assert "url" in shard, shard
+        try:
+            shard.update(stream=_gopen.gopen(shard["url"], **kw))
+        except Exception as error:
+            if not handler(error):
+                return
+            continue
+        yield shard
+
+
+def tar_file_iterator(fileobj: Any, skip_meta: str | None = _META,
+                      handler: Handler = reraise_exception, select_files: Select | None = None,
+                      rename_files: Rename | None = None) -> Iterator[dict[str, Any]]:
+    """The members of an open archive, as dicts with fname and data. An archive that is damaged
+    has no next member, so that its error is raised whatever the handler says."""
+    place = str(getattr(fileobj, "name", fileobj))
+    try:
+        members = _tarn.Members(place, stream=fileobj,
+                                select=_chooser(select_files, rename_files, skip_meta))
+        for name, data in _named_members(members, rename_files):
+            yield {"fname": name, "data": data}
+    except FormatError as error:
+        raise _as_read_error(error) from None
+
+
+def tar_file_expander(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
+                      select_files: Select | None = None, rename_files: Rename | None = None,
+                      eof_value: Any = {}) -> Iterator[Any]:
+    """The members of shards that `url_opener` opened, with __url__ and __local_path__; behind each
+    shard comes eof_value, unless it is None."""
+    for shard in data:
+        about = {"__url__": shard["url"]}
+        if shard.get("local_path") is not None:
+            about["__local_path__"] = shard["local_path"]
+        try:
+            for member in tar_file_iterator(shard["stream"], handler=handler,
+                                            select_files=select_files,
+                                            rename_files=rename_files):
+                yield {**member, **about}
+        except Exception as error:
+            if not handler(error):
+                return
+        if eof_value is not None:
+            yield eof_value
 
 
 def tarfile_samples(src: Iterable[Any], handler: Handler = reraise_exception,
