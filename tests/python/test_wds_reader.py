@@ -142,6 +142,10 @@ def test_explicit_pipelines(urls):
                               m.shuffle(20, seed=2), m.decode(), m.to_tuple("cls", "__key__"), m.batched(16))
     theirs, ours = (plain(list(pipe(m))) for m in BOTH)
     assert ours == theirs
+    theirs, ours = (list(m.DataPipeline(m.SimpleShardList(urls), m.tarfile_to_samples())) for m in BOTH)
+    assert ours == theirs and "__local_path__" not in ours[0]
+    shards = [{"url": "x", "local_path": urls.replace("{000..005}", "000"), "stream": None}]
+    assert next(wds.tarfile_samples(shards))["__local_path__"] == shards[0]["local_path"]
 
 
 # --- Shards ---------------------------------------------------------------------------------
@@ -242,6 +246,29 @@ def test_select_and_rename_files(urls):
                      if "gz" not in name else name},
                     {"rename_files": str.upper, "select_files": lambda name: "CLS" in name}):
         both(lambda ds: ds, urls, **options)
+
+
+@pytest.mark.parametrize("function", ["select_files", "rename_files"])
+@pytest.mark.parametrize("handler", ["ignore_and_continue", "ignore_and_stop", "reraise_exception"])
+def test_functions_that_fail_go_to_the_handler(urls, function, handler):
+    def failing(name):
+        if "s1_03.cls" in name or "s2_04" in name:
+            raise KeyError(name)
+        return name
+
+    def through(module):
+        try:
+            return list(dataset(module, urls, handler=getattr(module, handler), **{function: failing}))
+        except KeyError:
+            return "KeyError"
+
+    assert through(wds) == through(real)
+
+
+def test_batches_of_no_samples_are_refused(urls):
+    for size in (0, -1):
+        with pytest.raises(ValueError):
+            list(dataset(wds, urls).batched(size))
 
 
 def test_warnings_about_shuffling(urls):
