@@ -468,6 +468,19 @@ def test_stems_with_one_hash_are_told_apart(tmp_path):
     assert len(ds.fold.state.arr) == 1
 
 
+def test_white_space_in_names(tmp_path):
+    stems = [stem.replace("a" * 16, "a b\tc\u3000 d\te f g") for stem in colliding_stems(3)]
+    members = [(stem + ".x\ty.cls", b"%d" % number) for number, stem in enumerate(stems)]
+    make_fold(tmp_path / "d", [members])
+    ds = iTarDataset("d", tmp_path, "train", ["_stem", "x\ty.cls"])
+    assert list(ds) == list(zip(stems, range(3)))
+    assert ds.fold.state.crashstem == {stems[1]: 1, stems[2]: 2}
+    assert ds.lookup_stems(stems[2:]) == {stems[2]: {"x\ty.cls": 2}}
+    assert list(ds.filter_stems(stems[1:2])) == [(stems[1], 1)]
+    state = tarn.itar.iTarState.load(tmp_path / "d/train.taridx")
+    assert state.ext2id == {"x\ty.cls": 0}
+
+
 def test_lookups_that_are_refused(loc, tmp_path):
     ds = birds_of(loc)
     for wrong in (3, {"owl"}, ["owl", 1], None):
