@@ -123,6 +123,7 @@ def test_states_that_are_refused(tmp_path):
 
 
 def test_layouts_are_the_files():
+    assert entry._BLK == entry.BLOCK == 512
     assert entry._ARR_DT.itemsize == 32 and entry.HDR_DT.itemsize == 64
     header = np.frombuffer((DATA / "01_basic/train.taridx").read_bytes()[:64], entry.HDR_DT)[0]
     wanted = manifest_of("01_basic", "train")["header"]
