@@ -14,6 +14,14 @@ static int has_control(const char *s, size_t len)
     return 0;
 }
 
+/* In a key or a field, where tabs may be. */
+static int has_forbidden(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (s[i] != '\t' && has_control(s + i, 1)) return 1;
+    return 0;
+}
+
 static int has_upper(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -25,8 +33,8 @@ static void check_key(tarn_keys rule, const tarn__key *key)
 {
     CHECK(tarn__utf8_is_valid(key->stem, key->stem_len));
     CHECK(tarn__utf8_is_valid(key->field, key->field_len));
-    CHECK(!has_control(key->stem, key->stem_len));
-    CHECK(!has_control(key->field, key->field_len));
+    CHECK(!has_forbidden(key->stem, key->stem_len));
+    CHECK(!has_forbidden(key->field, key->field_len));
     CHECK(!has_upper(key->field, key->field_len));
     CHECK(!memchr(key->field, '/', key->field_len));
     if (rule == TARN_KEYS_PATH) {
@@ -72,7 +80,7 @@ static void try_split(tarn_keys rule, const char *name, size_t len)
         check_key(rule, &key);
         check_again(rule, &key);
     }
-    if (status == TARN_ERR_FORMAT) CHECK(has_control(name, len));
+    if (status == TARN_ERR_FORMAT) CHECK(has_forbidden(name, len));
     tarn__splitter_reset(&splitter);
 }
 

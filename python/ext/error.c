@@ -107,6 +107,22 @@ int tarnpy_path_or_none(PyObject *object, void *out_bytes)
     return PyUnicode_FSConverter(object, out_bytes);
 }
 
+int tarnpy_number(PyObject *object, void *out_number)
+{
+    PyObject *whole = PyNumber_Index(object);
+    if (!whole) return 0;
+    uint64_t number = PyLong_AsUnsignedLongLong(whole);
+    bool fits = !PyErr_Occurred();
+    PyErr_Clear();
+    if (fits)
+        *(uint64_t *)out_number = number;
+    else
+        PyErr_Format(PyExc_ValueError, "a number from 0 to 2^64 - 1 is needed, not %R",
+                     whole);
+    Py_DECREF(whole);
+    return fits;
+}
+
 /* What cannot be written as UTF-8 was made by tarnpy_text of bytes that are none. */
 const char *tarnpy_utf8(PyObject *object, PyObject **out_kept)
 {

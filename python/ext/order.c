@@ -207,13 +207,13 @@ static int take_names(tarnpy_state *state, const char *kind, const char *share,
 /* Any integer is a seed; the library takes its size and its sign. */
 static int take_seed(PyObject *seed, tarn_order_options *o)
 {
-    PyObject *zero = PyLong_FromLong(0), *size = NULL;
-    if (!zero) return -1;
-    int negative = PyObject_RichCompareBool(seed, zero, Py_LT);
-    if (negative >= 0) size = PyNumber_Absolute(seed);
+    PyObject *zero = PyLong_FromLong(0), *whole = PyNumber_Index(seed), *size = NULL;
+    int negative = zero && whole ? PyObject_RichCompareBool(whole, zero, Py_LT) : -1;
+    if (negative >= 0) size = PyNumber_Absolute(whole);
     if (size) o->seed = PyLong_AsUnsignedLongLongMask(size);
     o->negative = negative > 0;
-    Py_DECREF(zero);
+    Py_XDECREF(zero);
+    Py_XDECREF(whole);
     Py_XDECREF(size);
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -243,10 +243,13 @@ int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *kw,
     PyObject *nothing = PyTuple_New(0);
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$sOKKKsKpKKKKKKKKOOOOz#:order", TARNPY_KEYWORDS(names), &kind,
-        &seed, &o->epoch, &o->rank, &o->world, &share, &o->batch, &equal, &o->draws,
-        &o->block, &o->window, &o->chunk, &o->pool, &o->rounds, &o->outer, &o->mix,
-        &buckets, &weights, &classes, &lengths, &out->state, &out->state_len);
+        nothing, kw, "|$sOO&O&O&sO&pO&O&O&O&O&O&O&O&OOOOz#:order", TARNPY_KEYWORDS(names),
+        &kind, &seed, tarnpy_number, &o->epoch, tarnpy_number, &o->rank, tarnpy_number,
+        &o->world, &share, tarnpy_number, &o->batch, &equal, tarnpy_number, &o->draws,
+        tarnpy_number, &o->block, tarnpy_number, &o->window, tarnpy_number, &o->chunk,
+        tarnpy_number, &o->pool, tarnpy_number, &o->rounds, tarnpy_number, &o->outer,
+        tarnpy_number, &o->mix, &buckets, &weights, &classes, &lengths, &out->state,
+        &out->state_len);
     Py_DECREF(nothing);
     size_t n = 0;
     o->equal_batches = equal;
@@ -276,12 +279,12 @@ void tarnpy_order_args_free(tarnpy_order_args *args)
 
 static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
-    unsigned long long count;
+    uint64_t count;
     tarn_error err;
     tarn_status status;
     tarnpy_order_args given;
     tarnpy_state *state = tarnpy_type_state(type);
-    if (!state || !PyArg_ParseTuple(args, "K:Order", &count) ||
+    if (!state || !PyArg_ParseTuple(args, "O&:Order", tarnpy_number, &count) ||
         tarnpy_order_options(state, count, kw, &given) != 0)
         return NULL;
     order *self = TARNPY_NEW(order, type);

@@ -134,6 +134,9 @@ PyObject *tarnpy_usage(tarnpy_state *state, const char *format, ...);
 int tarnpy_path(PyObject *object, void *out_bytes);
 /* The same, but None leaves NULL. */
 int tarnpy_path_or_none(PyObject *object, void *out_bytes);
+/* For "O&" where "K" would do but for what it lets pass: any integer type (NumPy's too)
+ * from 0 to 2^64 - 1, into a uint64_t. Others are a ValueError. */
+int tarnpy_number(PyObject *object, void *out_number);
 
 /* A list of strings that ends with NULL, from any sequence of str; None gives an empty
  * one with items NULL. Freed by tarnpy_strings_free, which zeroes it. */

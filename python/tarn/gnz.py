@@ -588,16 +588,26 @@ class GnzWriter:
         """Lay out and write the file."""
         with create(self.fpath, overwrite=self._overwrite, metadata=self.metadata) as out:
             for name, (data, dtype) in self._pending_arrays.items():
-                if name not in self._streaming_arrays:
-                    out.add(name, data, dtype)
+                if name in self._streaming_arrays:
+                    data, dtype = self._beginning(name)
+                out.add(name, data, dtype)
             for name, (shape, dtype) in self._streaming_arrays.items():
-                out.reserve(name, shape, dtype)
+                if name not in self._pending_arrays:
+                    out.reserve(name, shape, dtype)
         self._overwrite = True  # a second write replaces the first
         with GnzReader(self.fpath) as reader:
             self.arrays_info.clear()
             for info in sorted(map(reader.info, reader), key=lambda i: i.offset):
                 self.arrays_info[info.name] = {**reader.arrays_info[info.name],
                                                "shape": info.shape}
+
+    def _beginning(self, name: str) -> tuple[Any, Any]:
+        """A streaming array that was added as a whole, too: its values are the first in it."""
+        import numpy as np
+
+        data, kind = self._pending_arrays[name]
+        shape, dtype = self._streaming_arrays[name]
+        return np.broadcast_to(data.astype(kind), shape), dtype
 
     def get_array_writable(self, name: str) -> np.memmap[Any, Any]:
         """An array of the written file, in mode "r+"."""

@@ -47,9 +47,11 @@ static tarn_status split_block(const tarn_index *index, uint64_t at, uint64_t si
         size_t len = end ? (size_t)(end - text) - used : size - used;
         if (!end && i + 1 < count)
             return bad(index, at, err, "fewer names than were counted");
-        for (size_t k = 0; k < len; k++)
-            if ((unsigned char)text[used + k] < 0x20 || text[used + k] == 0x7f)
+        for (size_t k = 0; k < len; k++) {
+            unsigned char c = (unsigned char)text[used + k];
+            if ((c < 0x20 && c != '\t') || c == 0x7f)
                 return bad(index, at + used + k, err, "a control character in a name");
+        }
         TARN_TRY(tarn__names_add(out, text + used, len, &id, err));
         if (id != i) return bad(index, at + used, err, "a name is listed twice");
         used += len + (end != NULL);

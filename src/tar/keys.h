@@ -22,8 +22,8 @@ void tarn__splitter_init(tarn__splitter *splitter);
 void tarn__splitter_reset(tarn__splitter *splitter);
 
 /* Splits a name by the rule. TARN_END if the rule says that it is part of no sample;
- * TARN_ERR_FORMAT if the key or the field has a control character, which the index could
- * not hold. The key points into name or into the splitter. */
+ * TARN_ERR_FORMAT if the key or the field has a control character other than a tab, which
+ * the index could not hold. The key points into name or into the splitter. */
 TARN_CHECKED tarn_status tarn__split(tarn__splitter *splitter, tarn_keys rule,
                                      const char *name, size_t len, tarn__key *out,
                                      tarn_error *err);

@@ -448,6 +448,25 @@ def test_gnz_writer_writes_twice_and_tells_the_layout(folder):
     assert not GnzReader("w.gnz")["a"].any()
 
 
+def test_a_streaming_array_may_have_values_from_the_beginning(folder):
+    writer = GnzWriter("both.gnz")
+    writer.add_array("a", np.array([1.7, 2.2, 3.9]), "i4")
+    writer.add_array("b", np.ones(3))
+    writer.init_streaming_array("a", (2, 3), "f4")
+    writer.write()
+    assert [(name, info["offset"]) for name, info in writer.arrays_info.items()] == [
+        ("a", PAGE), ("b", 2 * PAGE)]
+    assert GnzReader("both.gnz")["a"].tolist() == [[1, 2, 3]] * 2
+    writer.get_array_writable("a")[1] = 9
+    assert GnzReader("both.gnz")["a"].tolist() == [[1, 2, 3], [9, 9, 9]]
+    writer = GnzWriter("none.gnz")
+    writer.add_array("a", np.ones(4))
+    writer.init_streaming_array("a", (2, 3), "f4")
+    with pytest.raises(ValueError):
+        writer.write()
+    assert not os.path.exists("none.gnz")
+
+
 def test_casts_the_library_does_not_know_are_numpys(folder):
     writer = GnzWriter("w.gnz")
     writer.add_array("s", np.array([1.5, 2.0]), dtype="S4")

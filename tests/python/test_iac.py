@@ -101,7 +101,7 @@ def test_spans(pack):
     reader = tarn.iac.open(pack)
     assert reader.read_data_span(0, 3) == b"\1\2\2"
     assert reader.read_data_spans([(0, 1), (3, 3)]) == b"\1\3\3\3"
-    for span in ((-1, 1), (0, -1), (0, 4951), (4950, 1), (2**62, 2**62)):
+    for span in ((-1, 1), (0, -1), (0, 4951), (4950, 1), (2**62, 2**62), (2**64, 1)):
         with pytest.raises(ValueError):
             reader.read_data_span(*span)
     header = reader.header
@@ -430,6 +430,31 @@ class Reversed:
         return payload[::-1].decode()
 
 
+def test_rows_of_a_matrix_are_found_by_their_size_alone(folder):
+    numpy = pytest.importorskip("numpy")
+    pyarrow = pytest.importorskip("pyarrow")
+    values = numpy.arange(6, dtype="f4").reshape(3, 2)
+    spans = pyarrow.table({"offset": pyarrow.array([4, 0, 4], pyarrow.uint64()),
+                           "length": pyarrow.array([4, 4, 4], pyarrow.uint32())})
+    for index, matrix in (({"n": [1, 2, 3]}, values), (spans, values),
+                          ({"n": [1, 2, 3]}, values.astype(">f4")), (spans, values[:, :0])):
+        tarn.iac.FixedRecordPack.build("m.iac", payload_type="x", slide_table={"slide_id": ["s"]},
+                                       index_table=index, matrix=matrix, overwrite=True)
+        with tarn.iac.FixedRecordPack("m.iac") as pack:
+            for row in (0, 1, 2, -1, numpy.int64(1)):
+                assert pack.read(row).tolist() == matrix[row].tolist()
+            assert pack.read_matrix([2, 0, -1]).tolist() == matrix[[2, 0, -1]].tolist()
+            assert [row.tolist() for row in pack.read_many([1])] == [matrix[1].tolist()]
+            assert pack.read_matrix([]).shape == (0, matrix.shape[1])
+            for row in (3, -4, 2**70):
+                with pytest.raises(ValueError):
+                    pack.read(row)
+                with pytest.raises(ValueError):
+                    pack.read_matrix([0, row])
+            with pytest.raises(TypeError):
+                pack.read(1.0)
+
+
 def test_codecs_of_ones_own(folder):
     Codec, Variable = tarn.iac.Codec, tarn.iac.VariableRecordPack
     about = dict(payload_type="t", slide_table=SLIDES, index_table={"n": [1, 2]})
@@ -504,6 +529,26 @@ def test_text_pairs_by_id_and_row(folder):
     with pytest.raises(ValueError):
         text_pair.build_clinical_text_pair_pack("bad.iac", patients, quality=12)
     assert os.listdir() == ["p.iac"]
+
+
+def test_ids_that_nobody_has_are_key_errors(folder):
+    tarn.iac.build_clinical_text_pair_pack("i.iac", [tarn.iac.PatientTextPairs("p1")])
+    with tarn.iac.ClinicalTextPairReader("i.iac") as reader:
+        assert reader.read_patient("p1").patient_id == "p1"
+        for patient in ("", "p1\0", "\ud800", None, 3, b"p1"):
+            with pytest.raises(KeyError):
+                reader.read_patient(patient)
+
+
+def test_parameters_of_codecs_that_are_not_known_are_passed_over(folder):
+    codec = tarn.iac.get_codec("brotli")
+    tarn.iac.VariableRecordPack.build_from_payloads(
+        "c.iac", payload_type="x", slide_table={"slide_id": ["s"]}, index_table={"n": [1]},
+        payloads=[codec.encode(b"text")], codec_name="brotli",
+        codec_params={"quality": 3, "threads": 4})
+    with tarn.iac.VariableRecordPack("c.iac") as pack:
+        assert pack.read(0) == b"text" and pack.codec.parameters()["quality"] == 3
+    assert tarn.iac.get_codec("none", {"level": 1}).decode(b"x") == b"x"
 
 
 def test_other_packs_are_not_text_pairs(pack):

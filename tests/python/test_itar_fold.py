@@ -123,6 +123,7 @@ def test_states_that_are_refused(tmp_path):
 
 
 def test_layouts_are_the_files():
+    assert entry._BLK == entry.BLOCK == 512
     assert entry._ARR_DT.itemsize == 32 and entry.HDR_DT.itemsize == 64
     header = np.frombuffer((DATA / "01_basic/train.taridx").read_bytes()[:64], entry.HDR_DT)[0]
     wanted = manifest_of("01_basic", "train")["header"]
@@ -310,7 +311,7 @@ def test_samplers_check_what_they_are_given():
         with pytest.raises((ValueError, OverflowError)):
             make()
     for sampler in (FeistelSampler(5), IdentitySampler(5), MultiFeistelSampler([2, 3])):
-        for index in (5, -6, 10**9):
+        for index in (5, -1, -6, 10**9, 2**70):
             with pytest.raises(IndexError):
                 sampler[index]
         with pytest.raises(TypeError):
@@ -320,3 +321,18 @@ def test_samplers_check_what_they_are_given():
     assert list(FeistelSampler(7, rounds=0)) == list(range(7)) == list(IdentitySampler(7))
     assert list(MultiFeistelSampler([3, 4], rounds=0)) == list(range(7))
     assert len(IdentitySampler(0)) == 0
+
+
+def test_samplers_take_any_integers_and_none_that_does_not_fit():
+    for sampler, other in (
+            (FeistelSampler(np.int64(9), np.uint8(4), np.int64(-2**63)),
+             FeistelSampler(9, 4, -2**63)),
+            (MultiFeistelSampler(np.array([4, 5]), np.int32(4), np.uint64(2**63), np.True_),
+             MultiFeistelSampler([4, 5], 4, 2**63, True)),
+            (IdentitySampler(np.int16(9)), IdentitySampler(9))):
+        assert list(sampler) == list(other) == list(pickle.loads(pickle.dumps(sampler)))
+        assert repr(sampler) == repr(other) and sampler[np.uint64(3)] == other[3]
+    for make in (lambda: FeistelSampler(2**64 + 5), lambda: IdentitySampler(2**64),
+                 lambda: FeistelSampler(5, 2**64 + 3)):
+        with pytest.raises(ValueError):
+            make()

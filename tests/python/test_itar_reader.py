@@ -279,6 +279,21 @@ def test_indexing(loc):
     assert len(ds) == 4 and stems(ds) == NAMES
 
 
+def test_settings_are_any_integers():
+    ds = iTarDataset("01_basic", DATA, "train", ["_stem", "cls"], internal_seed=np.int64(3),
+                     buckets_per_shard=np.int32(3))
+    ds.set_shuffle(shard_mixing=True, rounds=np.uint8(4))
+    ds.set_distributed(np.int64(1), np.int64(2))
+    ds.set_epoch(np.int64(2))
+    other = iTarDataset("01_basic", DATA, "train", ["_stem", "cls"], internal_seed=3,
+                        buckets_per_shard=3).set_shuffle(shard_mixing=True, rounds=4)
+    other.set_distributed(1, 2).set_epoch(2)
+    assert list(ds) == list(other)
+    assert json.dumps(ds.state_dict()) == json.dumps(other.state_dict())
+    with pytest.raises(TypeError):
+        ds.set_distributed(0.0, 2)
+
+
 def test_settings_that_are_refused_change_nothing(loc):
     ds = iTarDataset("03_noncontiguous", DATA, "train", ["txt"])
     before = list(ds)
@@ -451,6 +466,19 @@ def test_stems_with_one_hash_are_told_apart(tmp_path):
     assert ds.fold.state.crashstem == {two: 1}
     assert list(ds.filter_stems([two, three], verify=False)) == [(two, 2)]
     assert len(ds.fold.state.arr) == 1
+
+
+def test_white_space_in_names(tmp_path):
+    stems = [stem.replace("a" * 16, "a b\tc\u3000 d\te f g") for stem in colliding_stems(3)]
+    members = [(stem + ".x\ty.cls", b"%d" % number) for number, stem in enumerate(stems)]
+    make_fold(tmp_path / "d", [members])
+    ds = iTarDataset("d", tmp_path, "train", ["_stem", "x\ty.cls"])
+    assert list(ds) == list(zip(stems, range(3)))
+    assert ds.fold.state.crashstem == {stems[1]: 1, stems[2]: 2}
+    assert ds.lookup_stems(stems[2:]) == {stems[2]: {"x\ty.cls": 2}}
+    assert list(ds.filter_stems(stems[1:2])) == [(stems[1], 1)]
+    state = tarn.itar.iTarState.load(tmp_path / "d/train.taridx")
+    assert state.ext2id == {"x\ty.cls": 0}
 
 
 def test_lookups_that_are_refused(loc, tmp_path):
@@ -635,6 +663,16 @@ def test_browser(tmp_path):
     for wrong in ({"img_ext": "cls"}, {"img_ext": "png"}, {"page_size": 0}):
         with pytest.raises(ValueError):
             ds.browse(**wrong)
+
+
+def test_items_of_a_browser_wrap_once(tmp_path):
+    pytest.importorskip("PIL.Image")
+    make_fold(tmp_path / "d", [[("a.png", (DATA / "08_encoders/rgb.png").read_bytes())]])
+    shown = iTarDataset("d", tmp_path, "train").browse("png")
+    assert shown[-1][2] == shown[0][2]
+    for position in (1, -2):
+        with pytest.raises(IndexError):
+            shown[position]
 
 
 def test_a_selection_goes_out_and_comes_back(tmp_path):

@@ -10,7 +10,15 @@ import subprocess
 import pytest
 
 import tarn
-from tarn.itar import decoder_for, encoder_for, encoders, iTarDatasetWriter, iTarFoldWriter
+from tarn.itar import (
+    decoder_for,
+    encoder_for,
+    encoders,
+    iTarDataset,
+    iTarDatasetWriter,
+    iTarFoldWriter,
+    iTarState,
+)
 from tarn.itar import writer as module
 
 np = pytest.importorskip("numpy")
@@ -75,15 +83,44 @@ def test_encoders_and_their_refusals():
         decoder_for("npy")(encoder_for("npy")(np.array([{}], object)))
 
 
+@pytest.mark.parametrize("array", [
+    np.arange(6).reshape(2, 3), np.asfortranarray(np.ones((2, 3))), np.array(3), np.zeros((0, 3), "f4"),
+    np.array(["a", "bcd"]), np.arange(3, dtype=">i4"), np.arange(10)[::2], np.longdouble([1, 2]),
+    np.array([1], "M8[s]"), np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]), [1, 2],
+], ids=lambda array: np.asarray(array).dtype.str)
+def test_arrays_are_numpys_bytes(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    assert encoder_for("npy")(array) == out.getvalue()
+    assert np.array_equal(decoder_for("npy")(out.getvalue()), np.asarray(array))
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "LA", "RGB", "RGBA", "I;16"])
+def test_labels_of_eight_bits_are_any_image_made_grey(mode):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(5).integers(0, 256, (7, 9, 4), "u1")
+    if mode == "I;16":
+        picture = image.fromarray(pixels[:, :, :2].copy().view("<u2")[:, :, 0])
+    else:
+        picture = image.fromarray(pixels).convert("RGB").convert(mode)
+    out = io.BytesIO()
+    picture.save(out, "PNG")
+    got = decoder_for("seg8")(out.getvalue())
+    want = np.array(image.open(io.BytesIO(out.getvalue())).convert("L"))
+    assert got.dtype == np.uint8 and np.array_equal(got, want)
+    with pytest.raises(ValueError):
+        decoder_for("seg8")(out.getvalue()[:40])
+    with pytest.raises(ValueError):
+        decoder_for("seg8")(b"no image")
+
+
 @pytest.mark.parametrize("key, payload", [
     ("", {"txt": "x"}), ("a.b", {"txt": "x"}), ("a/b", {"txt": "x"}), ("a\\b", {"txt": "x"}), ("a", {}),
     ("a", {".": b""}), ("a" * 97, {"txt": "x"}), ({"txt": "x"}, None), ("a", None), ("a", {"TXT": "", "txt": ""}),
+    ("a", {".txt": "", "txt": ""}), ("a", {"txt": "", "_x": b""}), ("a", {"_idx": b""}),
 ])
 def test_samples_that_are_refused(tmp_path, key, payload):
     with iTarFoldWriter(tmp_path, "train") as w:
-        if key == "a" and payload and "TXT" in payload:
-            w.write(key, payload)  # one field in two spellings: the last counts
-            return
         with pytest.raises(ValueError):
             w.write(key, payload)
         with pytest.raises(KeyError):
@@ -92,7 +129,8 @@ def test_samples_that_are_refused(tmp_path, key, payload):
 
 
 def test_writers_that_are_refused(tmp_path):
-    for options in ({"delimiter": "__"}, {"delimiter": "0"}, {"shard_pattern": "a_%d"}):
+    for options in ({"delimiter": "__"}, {"delimiter": "0"}, {"shard_pattern": "a_%d"},
+                    {"delimiter": "/"}, {"shard_pattern": "a/%d"}):
         with pytest.raises(ValueError):
             iTarFoldWriter(tmp_path, "train", **options)
     for fold in ("a_b", "a/b", "a\\b"):
@@ -141,6 +179,44 @@ def test_other_names_of_shards(tmp_path, options, names):
             for i in range(11):
                 w.write(f"k{i}", {"cls": i})
     assert os.listdir(tmp_path / "n") == []
+
+
+def test_names_with_several_dots(tmp_path):
+    with iTarFoldWriter(tmp_path / "d", "v1.2", override_encoders=[("..cls", bytes)]) as w:
+        w.write("a", {"..cls": b"1", ".txt": "x"})
+    assert sorted(os.listdir(tmp_path / "d")) == ["v1.2.taridx", "v1.2_0000.tar"]
+    ds = iTarDataset("d", tmp_path, "v1.2", ["..cls", "txt"])
+    assert ds[0] == (1, "x")
+    assert iTarState.load(tmp_path / "d/v1.2.taridx").ext2id == {".cls": 0, "txt": 1}
+
+
+@pytest.mark.parametrize("options, shards", [
+    ({"shard_maxfiles": 0}, 3), ({"shard_maxsize": -1}, 3), ({"shard_maxfiles": 1.5}, 2),
+    ({"shard_maxsize": float("inf"), "shard_maxfiles": float("inf")}, 1),
+])
+def test_limits_that_are_no_limits(tmp_path, options, shards):
+    with iTarFoldWriter(tmp_path, "train", **options) as w:
+        for i in range(3):
+            w.write(f"k{i}", {"cls": i})
+    assert len(list(tmp_path.glob("*.tar"))) == shards
+
+
+def test_a_run_without_samples_takes_nothing_away(tmp_path):
+    for number, options in enumerate(({}, {"delimiter": "-"}, {"shard_pattern": "%d"})):
+        folder = tmp_path / str(number)
+        with iTarFoldWriter(folder, "train", **options) as w:
+            w.write("a", {"cls": 1})
+        there = sorted(os.listdir(folder))
+        iTarFoldWriter(folder, "train", **options).close()
+        assert sorted(os.listdir(folder)) == there
+
+
+def test_sums_of_an_earlier_run_go_with_its_shards(tmp_path):
+    for options in ({}, {"shard_pattern": "%d"}):
+        with iTarFoldWriter(tmp_path / "d", "train", **options) as w:
+            w.write("a", {"cls": len(options)})
+    assert sorted(os.listdir(tmp_path / "d")) == ["train.taridx", "train_0.tar"]
+    assert iTarDataset("d", tmp_path, "train")[0] == (1,)
 
 
 def test_an_exception_leaves_nothing(tmp_path):

@@ -142,6 +142,10 @@ def test_explicit_pipelines(urls):
                               m.shuffle(20, seed=2), m.decode(), m.to_tuple("cls", "__key__"), m.batched(16))
     theirs, ours = (plain(list(pipe(m))) for m in BOTH)
     assert ours == theirs
+    theirs, ours = (list(m.DataPipeline(m.SimpleShardList(urls), m.tarfile_to_samples())) for m in BOTH)
+    assert ours == theirs and "__local_path__" not in ours[0]
+    shards = [{"url": "x", "local_path": urls.replace("{000..005}", "000"), "stream": None}]
+    assert next(wds.tarfile_samples(shards))["__local_path__"] == shards[0]["local_path"]
 
 
 # --- Shards ---------------------------------------------------------------------------------
@@ -149,6 +153,35 @@ def test_explicit_pipelines(urls):
 
 def keys(ds):
     return [s["__key__"] for s in ds]
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"select_files": lambda name: name.endswith("cls")},
+    {"rename_files": lambda name: "d/" + name, "select_files": lambda name: name.startswith("d/")},
+    {"eof_value": None}])
+def test_steps_one_by_one(urls, options):
+    def through(module):
+        steps = module.tariterators
+        shards = ({"url": url} for url in module.shardlists.expand_source(urls))
+        members = list(steps.tar_file_expander(steps.url_opener(shards), **options))
+        return members, list(steps.group_by_keys(iter(members)))
+
+    assert through(wds) == through(real)
+
+
+def test_steps_give_errors_to_their_handlers(tmp_path):
+    (tmp_path / "bad.tar").write_bytes(b"no archive" * 100)
+    with wds.TarWriter(str(tmp_path / "good.tar")) as sink:
+        sink.write({"__key__": "a", "txt": "x"})
+    shards = [{"url": str(tmp_path / name)} for name in ("none.tar", "bad.tar", "good.tar")]
+    steps, seen = wds.tariterators, []
+    opened = steps.url_opener(iter(shards), handler=lambda error: not seen.append(error))
+    members = list(steps.tar_file_expander(opened, handler=lambda error: not seen.append(error)))
+    assert [member.get("fname") for member in members] == [None, "a.txt", None]
+    missing, damaged = seen
+    assert isinstance(missing, FileNotFoundError) and isinstance(damaged, wds.ReadError)
+    with open(tmp_path / "bad.tar", "rb") as file, pytest.raises(wds.ReadError):
+        list(steps.tar_file_iterator(file))
 
 
 def test_lists_of_urls(folder, monkeypatch):
@@ -213,6 +246,29 @@ def test_select_and_rename_files(urls):
                      if "gz" not in name else name},
                     {"rename_files": str.upper, "select_files": lambda name: "CLS" in name}):
         both(lambda ds: ds, urls, **options)
+
+
+@pytest.mark.parametrize("function", ["select_files", "rename_files"])
+@pytest.mark.parametrize("handler", ["ignore_and_continue", "ignore_and_stop", "reraise_exception"])
+def test_functions_that_fail_go_to_the_handler(urls, function, handler):
+    def failing(name):
+        if "s1_03.cls" in name or "s2_04" in name:
+            raise KeyError(name)
+        return name
+
+    def through(module):
+        try:
+            return list(dataset(module, urls, handler=getattr(module, handler), **{function: failing}))
+        except KeyError:
+            return "KeyError"
+
+    assert through(wds) == through(real)
+
+
+def test_batches_of_no_samples_are_refused(urls):
+    for size in (0, -1):
+        with pytest.raises(ValueError):
+            list(dataset(wds, urls).batched(size))
 
 
 def test_warnings_about_shuffling(urls):

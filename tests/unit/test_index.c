@@ -210,6 +210,7 @@ static void both_rules_split_names_as_documented(void **state)
     key_is(TARN_KEYS_BASE, ".hidden", "", "hidden");
     key_is(TARN_KEYS_BASE, "a..cls", "a", ".cls");
     key_is(TARN_KEYS_BASE, "back\\slash.txt", "back\\slash", "txt");
+    key_is(TARN_KEYS_BASE, "a\tb.c\tD", "a\tb", "c\td");
     key_is(TARN_KEYS_BASE, "\xff.jpg", "\xef\xbf\xbd", "jpg");
     key_is(TARN_KEYS_PATH, "a/b.c/x.Seg.PNG", "a/b.c/x", "seg.png");
     key_is(TARN_KEYS_PATH, "./x.jpg", "./x", "jpg");

@@ -260,11 +260,14 @@ class PackReader(_tarn.Pack):
 
     def read_data_span(self, offset: int, length: int) -> bytes:
         """Bytes of the data segment, whatever the index says about them."""
-        return self._span(offset, length)
+        try:
+            return self._span(offset, length)
+        except OverflowError:
+            raise ValueError(f"{length} bytes at {offset} are outside the data segment") from None
 
     def read_data_spans(self, spans: Iterable[tuple[int, int]]) -> bytes:
         """Several spans (offset, length), one behind the other."""
-        return b"".join([self._span(offset, length) for offset, length in spans])
+        return b"".join([self.read_data_span(offset, length) for offset, length in spans])
 
     @property
     def mmap_enabled(self) -> bool:

@@ -37,9 +37,11 @@ class Codec:
 
     @classmethod
     def create(cls, name: str, /, **params: Any) -> Any:
-        """The codec of a name, with parameters as headers keep them."""
+        """The codec of a name, with parameters as headers keep them; those that a codec of tarn's
+        does not have are passed over, as other writers' headers may have more."""
         if name in _BUILT_IN:
-            return _BUILT_IN[name](**params)
+            make, known = _BUILT_IN[name]
+            return make(**{key: value for key, value in params.items() if key in known})
         with Codec._lock:
             factory = Codec._registered.get(name)
         if factory is None:
@@ -150,11 +152,11 @@ class GzipCodec(ZstdCodec):
         super().__init__(level)
 
 
-_BUILT_IN: dict[str, Callable[..., Codec]] = {
-    "none": lambda **params: RawCodec(),
-    "brotli": BrotliCodec,
-    "zstd": ZstdCodec,
-    "gzip": GzipCodec,
+_BUILT_IN: dict[str, tuple[Callable[..., Codec], tuple[str, ...]]] = {
+    "none": (RawCodec, ()),
+    "brotli": (BrotliCodec, ("quality", "lgwin")),
+    "zstd": (ZstdCodec, ("level",)),
+    "gzip": (GzipCodec, ("level",)),
 }
 
 

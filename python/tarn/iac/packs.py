@@ -178,6 +178,8 @@ class FixedRecordPack(_Pack):
         import numpy as np
 
         matrix = np.ascontiguousarray(matrix)
+        # The header has the name of the type, which does not tell the order of bytes.
+        matrix = matrix.astype(matrix.dtype.newbyteorder("="), copy=False)
         if matrix.ndim != 2:
             raise ValueError(f"FixedRecordPack matrix must be 2D (rows, dim), got {matrix.shape}")
         rows = _rows(index_table)
@@ -190,6 +192,10 @@ class FixedRecordPack(_Pack):
         _write.build_pack_data_segment(output_path, header, slide_table, index_table, matrix,
                                        overwrite=overwrite)
 
+    def __init__(self, package_path: Path) -> None:
+        super().__init__(package_path)
+        self._spans: bool | None = None  # whether the index has such columns
+
     def _shape(self) -> tuple[Any, int]:
         """(dtype, values in a record), where they fit the size of a record."""
         import numpy as np
@@ -201,12 +207,19 @@ class FixedRecordPack(_Pack):
                              f"{header['feature_record_bytes']} expected={width * dtype.itemsize}")
         return dtype, width
 
+    def _row(self, row: int) -> int:
+        number, count = operator.index(row), len(self._reader)
+        if not -count <= number < count:
+            raise ValueError(f"no record {number}; the pack has {count}")
+        return number % count
+
     def read(self, row: int) -> npt.NDArray[Any]:
         """One row, read only, in the type it is stored in."""
         import numpy as np
 
-        dtype, _ = self._shape()
-        return np.frombuffer(self._reader.read_payload(row), dtype)
+        dtype, width = self._shape()
+        size = width * dtype.itemsize
+        return np.frombuffer(self._reader.read_data_span(self._row(row) * size, size), dtype)
 
     def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[npt.NDArray[Any]]:
         """Several rows as float32."""
@@ -218,9 +231,20 @@ class FixedRecordPack(_Pack):
         import numpy as np
 
         dtype, width = self._shape()
-        batch = self._reader.batch(rows)
-        matrix = np.frombuffer(batch.buffer, dtype).reshape(len(batch), width)
-        return matrix.copy()
+        numbers = [self._row(row) for row in rows]
+        if self._by_size(width):
+            data: Any = self._reader.batch(numbers).buffer
+        else:
+            size = width * dtype.itemsize
+            data = self._reader.read_data_spans((number * size, size) for number in numbers)
+        return np.frombuffer(data, dtype).reshape(len(numbers), width).copy()
+
+    def _by_size(self, width: int) -> bool:
+        """Whether the reader finds records by their size too. Columns of an index that are named
+        like spans go before, and say nothing about the rows of a matrix."""
+        if self._spans is None:
+            self._spans = {"offset", "length"} <= self._reader.index.types.keys()
+        return width > 0 and not self._spans
 
 
 def _rows(table: Any) -> int | None:

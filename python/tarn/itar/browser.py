@@ -67,6 +67,8 @@ class BrowserWrapper:
         reader = self._plain()
         if position < 0:
             position += len(reader)
+        if position < 0:
+            raise IndexError(f"position {position - len(reader)} is out of range for {len(reader)}")
         fields = reader[position]
         meta: dict[str, Any] = {"idx": memoryview(reader._numbers([position]))[0]}
         if self._stem is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
 from ..reading import DECODERS, Decoder
-from .encoders import PSEUDO, decoder_for
+from .encoders import PSEUDO, decoder_for, spelled
 from .entry import PathLike
 from .epoch import checked_epoch, is_spawning, shared_number
 from .fold import check_grouped, iTarDirectory, iTarFold, iTarRetriever, stem_of, stems_of
@@ -46,11 +46,6 @@ class _Tuple:
 
     def __call__(self, sample: Mapping[str, Any]) -> tuple[Any, ...]:
         return (sample[self.name],)
-
-
-def _spelled(extension: str) -> str:
-    """An extension as the library takes it, which drops one leading dot."""
-    return "." + extension if extension.startswith(".") else extension
 
 
 def _stems_in(path: PathLike) -> list[str]:
@@ -101,9 +96,9 @@ class iTarDataset:
         if not self.root.exists():
             raise FileExistsError(f"{self.root}: there is no such folder")
         self.dataset, self.fold_name, self.idxext = dataset, fold, idxext
-        self.internal_seed = internal_seed
-        self.buckets_per_shard = max(1, buckets_per_shard)
-        self.grouping_seed = internal_seed ^ _GROUPING_SEED
+        self.internal_seed = operator.index(internal_seed)
+        self.buckets_per_shard = max(1, operator.index(buckets_per_shard))
+        self.grouping_seed = self.internal_seed ^ _GROUPING_SEED
         self.rank, self.world_size, self.drop_last = 0, 1, False
         self.shuffle_enabled, self.shuffle_shard_mixing, self.shuffle_rounds = False, False, 3
         self._prefer_mmap, self._enforced = prefer_mmap, enforce_contiguous
@@ -160,7 +155,7 @@ class iTarDataset:
         decoders = {name: self._decoder(name) for name in real}
         handle = _tarn.open_dataset(
             self._index_path, shards=self._shards, scan=self._scan, drop_twice=True,
-            fields=[_spelled(name) for name in real] + sorted(numbers), by_hash=self._enforced,
+            fields=[spelled(name) for name in real] + sorted(numbers), by_hash=self._enforced,
             io="map" if self._prefer_mmap else "read")
         if self._had:
             handle = handle.keep_having(self._had)
@@ -277,12 +272,13 @@ class iTarDataset:
         ['owl', 'auk', 'kiwi', 'jay']
         """
         _check_rounds(rounds)
-        return self._change(shuffle_enabled=bool(enabled), shuffle_rounds=rounds,
+        return self._change(shuffle_enabled=bool(enabled), shuffle_rounds=int(rounds),
                             shuffle_shard_mixing=bool(shard_mixing))
 
     def set_distributed(self, rank: int, world_size: int, drop_last: bool = False) -> Self:
         """The part of one of several processes: every world_size-th sample, from the rank-th on.
         Without drop_last the first ranks may have one sample more."""
+        rank, world_size = operator.index(rank), operator.index(world_size)
         if world_size < 1 or not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of {world_size}")
         return self._change(rank=rank, world_size=world_size, drop_last=bool(drop_last))

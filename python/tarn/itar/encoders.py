@@ -17,12 +17,18 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _tarn
+from ..errors import FormatError
 
 __all__ = ["ClassCodec", "Codec", "ImageCodec", "JsonCodec", "LabelCodec", "MatlabCodec",
            "NumpyCodec", "PickleCodec", "PseudoCodec", "RunLengthCodec", "TextCodec", "decoder_for",
            "encoder_for"]
 
 PSEUDO = ("_idx", "_name", "_stem", "_fid")
+
+
+def spelled(extension: str) -> str:
+    """An extension as the library takes it, which drops one leading dot."""
+    return "." + extension if extension.startswith(".") else extension
 
 
 class Codec:
@@ -89,7 +95,7 @@ class NumpyCodec(Codec):
         import numpy
 
         array = numpy.asanyarray(obj)
-        if array.dtype.kind in "biufcSU" and not array.dtype.names:
+        if array.dtype.kind in "biufcSU" and array.dtype.char not in "gG":
             return _tarn.encode("npy", array)
         with io.BytesIO() as out:
             numpy.save(out, array)
@@ -112,7 +118,8 @@ class RunLengthCodec(Codec):
 
 
 class LabelCodec(Codec):
-    """Labels [height, width] in a PNG of 8, 16, 24 or 32 bits."""
+    """Labels [height, width] in a PNG of 8, 16, 24 or 32 bits. With 8 bits any image is read, and
+    made grey by Pillow if it is not."""
 
     def __init__(self, bits: int) -> None:
         self.name = f"seg{bits}"
@@ -121,7 +128,24 @@ class LabelCodec(Codec):
         return _tarn.encode(self.name, obj)
 
     def decode(self, data: bytes) -> Any:
-        return _tarn.decode(self.name, bytes(data))
+        try:
+            return _tarn.decode(self.name, bytes(data))
+        except FormatError as error:
+            if self.name != "seg8":
+                raise
+            return _grey(data, error)
+
+
+def _grey(data: bytes, error: FormatError) -> Any:
+    import numpy
+
+    try:
+        import PIL.Image
+
+        with PIL.Image.open(io.BytesIO(data)) as image:
+            return numpy.array(image.convert("L"))
+    except (ImportError, OSError, SyntaxError):
+        raise error from None
 
 
 class MatlabCodec(Codec):

@@ -25,7 +25,7 @@ __all__ = ["iTarState", "parse_tar"]
 
 PathLike = Union[str, "os.PathLike[str]"]
 
-BLOCK = 512
+BLOCK = _BLK = 512
 _HEADER = struct.Struct("<8sHHHHQQIIQQB7x")
 _FIELDS = {
     "ARR_DT": [("fid", "<u2"), ("offset", "<u8"), ("size", "<u8"), ("extid", "<u2"),

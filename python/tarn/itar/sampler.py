@@ -46,7 +46,10 @@ class Sampler:
 
     def __getitem__(self, index: int) -> int:
         """IndexError outside of 0 to len - 1."""
-        return int(self._order[operator.index(index)])
+        position = operator.index(index)
+        if position < 0:
+            raise IndexError(f"position {position} is out of range for {len(self)}")
+        return int(self._order[position])
 
     def __iter__(self) -> Iterator[int]:
         for start in range(0, len(self), _CHUNK):
@@ -71,7 +74,10 @@ class IdentitySampler(Sampler):
         if N < 0:
             raise AssertionError(f"N is {N}")
         super().__init__(_tarn.Order(N))
-        self.N = N
+        self.N = len(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.N,)
 
     def __repr__(self) -> str:
         return f"IdentitySampler({self.N})"
@@ -87,10 +93,13 @@ class FeistelSampler(Sampler):
     def __init__(self, N: int, rounds: int = 3, seed: int = 0) -> None:
         if N <= 0:
             raise AssertionError(f"N is {N}, and has to be above 0")
-        self.N, self.rounds, self.seed = N, rounds, seed
+        self.N, self.rounds, self.seed = map(operator.index, (N, rounds, seed))
         size = order_seed(seed)
         super().__init__(_tarn.Order(N, kind="feistel", seed=size, rounds=rounds) if rounds
                          else _tarn.Order(N))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.N, self.rounds, self.seed)
 
     def __repr__(self) -> str:
         return f"FeistelSampler({self.N}, rounds={self.rounds}, seed={self.seed})"
@@ -111,13 +120,17 @@ class MultiFeistelSampler(Sampler):
         self.sizes = [operator.index(size) for size in sizes]
         if not self.sizes or min(self.sizes) <= 0:
             raise AssertionError("there has to be a bucket, and all sizes have to be above 0")
-        self.rounds, self.seed, self.shuffle_outer = rounds, seed, shuffle_outer
+        self.rounds, self.seed = map(operator.index, (rounds, seed))
+        self.shuffle_outer = bool(shuffle_outer)
         size = order_seed(seed)
         # The order of buckets has the seed one above, so there the sign counts.
-        signed = seed if shuffle_outer else size
+        signed = self.seed if shuffle_outer else size
         super().__init__(_tarn.Order(sum(self.sizes), kind="buckets", seed=signed, rounds=rounds,
-                                     buckets=self.sizes, outer=2 * shuffle_outer) if rounds
+                                     buckets=self.sizes, outer=2 * self.shuffle_outer) if rounds
                          else _tarn.Order(sum(self.sizes)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.sizes, self.rounds, self.seed, self.shuffle_outer)
 
     def __repr__(self) -> str:
         return (f"MultiFeistelSampler({len(self.sizes)} buckets, rounds={self.rounds}, "

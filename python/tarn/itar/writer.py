@@ -21,11 +21,13 @@ from typing import Any
 from .. import _tarn
 from ..published import Published
 from ..write import _BYTES, _FOLD
-from .encoders import encoder_for
+from .encoders import encoder_for, spelled
 
 __all__ = ["iTarDatasetWriter", "iTarFoldWriter"]
 
 Encoder = Callable[[Any], bytes]
+
+_NO_LIMIT = 2**62
 
 
 def _login_name() -> str:
@@ -41,8 +43,17 @@ def _check_names(fold: str, pattern: str, delimiter: str, start: int) -> None:
     for bad in (delimiter, "/", "\\"):
         if bad in fold:
             raise ValueError(f"{bad!r} in the name of fold {fold!r}")
-    if delimiter in pattern % start:
-        raise ValueError(f"the delimiter {delimiter!r} in the number of a shard, {pattern!r}")
+    if delimiter in "/\\":
+        raise ValueError(f"the delimiter {delimiter!r} parts folders, not names")
+    for bad in (delimiter, "/", "\\"):
+        if bad in pattern % start:
+            raise ValueError(f"{bad!r} in the number of a shard, {pattern!r}")
+
+
+def _limit(number: float) -> int:
+    """How many samples or bytes are too many. What none is below is one: the reference looks
+    before it writes, so that each shard gets a sample."""
+    return max(1, math.ceil(min(number, _NO_LIMIT)))
 
 
 class iTarFoldWriter(Published):
@@ -72,15 +83,17 @@ class iTarFoldWriter(Published):
         self.root.mkdir(parents=True, exist_ok=True)
         self._encoders: dict[str, Encoder] = {
             ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
-        plain = re.fullmatch(r"%0(\d)d", shard_pattern) if delimiter == "_" else None
+        # The library's own folds have neither of these in their names.
+        named = delimiter == "_" and (fold[:1] in "." or not set(".:") & set(fold))
+        plain = re.fullmatch(r"%0(\d)d", shard_pattern) if named else None
         self._scratch = None if plain else tempfile.mkdtemp(prefix=".itar-", dir=self.root)
         self._writer = _tarn.Writer()
         try:
             self._writer._open(
                 _FOLD, self._scratch or self.root, fold if plain else "fold", overwrite=True,
                 start=start if plain else 0, digits=int(plain[1]) if plain else 5, roll=2,
-                max_count=math.ceil(shard_maxfiles), max_size=math.ceil(shard_maxsize),
-                user=username or _login_name(), group=groupname, mode=mode,
+                max_count=_limit(shard_maxfiles), max_size=_limit(shard_maxsize),
+                user=_login_name() if username is None else username, group=groupname, mode=mode,
                 mtime=int(time.time()), keep_order=True, flavour=_BYTES)
         except BaseException:
             self._drop()
@@ -117,7 +130,13 @@ class iTarFoldWriter(Published):
             extension = ext.removeprefix(".").lower()
             if not extension:
                 raise ValueError(f"sample {key!r} has a field without a name")
-            sample[extension] = self._encode(extension, obj)
+            data = self._encode(extension, obj)
+            if extension.startswith("_"):
+                raise ValueError(f"sample {key!r}: the field {extension!r} begins with _, which is "
+                                 "kept for what readers add")
+            if spelled(extension) in sample:
+                raise ValueError(f"sample {key!r} has the field {extension!r} twice")
+            sample[spelled(extension)] = data
         self._writer.write(sample)
 
     def _publish(self) -> None:
@@ -129,13 +148,18 @@ class iTarFoldWriter(Published):
         if names != sorted(names) or len(set(names)) != len(names):
             raise RuntimeError(f"names of {len(names)} shards by {self.shard_pattern!r} do not "
                                "sort in the order of their numbers; use a wider pattern")
-        for old in self.root.glob(f"{self.fold}{self.delimiter}*.tar"):
-            old.unlink()
+        if not shards:
+            return
+        # The index goes first and comes last: none points into shards of another run.
+        for ending in ("taridx", "tarsum"):
+            (self.root / f"{self.fold}.{ending}").unlink(missing_ok=True)
+        for old in os.listdir(self.root):
+            parts = old.removesuffix(".tar").split(self.delimiter)
+            if old.endswith(".tar") and len(parts) == 2 and parts[0] == self.fold:
+                (self.root / old).unlink()
         for shard, name in zip(shards, names):
             os.replace(shard, self.root / name)
-        if shards:
-            os.replace(pathlib.Path(self._scratch) / "fold.taridx",
-                       self.root / f"{self.fold}.taridx")
+        os.replace(pathlib.Path(self._scratch) / "fold.taridx", self.root / f"{self.fold}.taridx")
 
     def close(self) -> None:
         """Completes shards and index and publishes them. Without a sample there are no files."""

@@ -183,7 +183,7 @@ class WebDataset(DataPipeline, FluidInterface):
                                   allow_pipe=allow_pipe))
         self.append(_ShardReader(empty_check, handler=handler, select_files=select_files,
                                  rename_files=rename_files, verbose=verbose,
-                                 allow_pipe=allow_pipe))
+                                 allow_pipe=allow_pipe, local_paths=True))
 
     @staticmethod
     def _shuffling(shardshuffle: bool | int | None, mode: str | None) -> int:

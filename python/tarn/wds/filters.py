@@ -352,6 +352,8 @@ def _batched(data: Data, batchsize: int = 20,
              collation_fn: Callable[[list[Any]], Any] | None = default_collation_fn,
              partial: bool = True) -> Iterator[Any]:
     """Batches of so many samples; the last may be shorter unless partial is False."""
+    if batchsize < 1:
+        raise ValueError(f"a batch of {batchsize} samples")
     collate = collation_fn or identity
     source = iter(data)
     while batch := list(itertools.islice(source, batchsize)):

@@ -21,6 +21,9 @@ Sample = dict[str, Any]
 Select = Callable[[str], bool]
 Rename = Callable[[str], str]
 
+meta_prefix = meta_suffix = "__"
+_META = r"__[^/]*__($|/)"  # names that are about the archive
+
 
 class ReadError(FormatError, tarfile.ReadError):
     """A shard that is damaged or cut, also for who catches tarfile's."""
@@ -45,16 +48,17 @@ def base_plus_ext(path: str) -> tuple[str | None, str | None]:
     return (found[1], found[2]) if found else (None, None)
 
 
-def _place(shard: Any, allow_pipe: bool) -> dict[str, Any]:
+def _place(shard: Any, allow_pipe: bool, local_paths: bool) -> dict[str, Any]:
     """How a shard is opened: its URL, a file object where the library does not know the scheme,
-    and its path if it is local."""
+    and the path that its samples tell: the one given, with local_paths also that of a local URL."""
     if isinstance(shard, dict):
         url, stream, local = shard["url"], shard.get("stream"), shard.get("local_path")
     else:
         url, stream, local = shard, None, None
     parts = urlparse(url)
     if local is None and stream is None and parts.scheme in ("", "file"):
-        local = url if parts.scheme == "" else parts.path
+        if local_paths:
+            local = url if parts.scheme == "" else parts.path
         return {"url": url, "place": url, "local_path": local}
     if local is not None and stream is None:
         return {"url": url, "place": local, "local_path": local}
@@ -66,12 +70,13 @@ def _place(shard: Any, allow_pipe: bool) -> dict[str, Any]:
     return {"url": url, "place": place, "stream": stream, "local_path": local}
 
 
-def _samples(shard: Any, handler: Handler, verbose: bool, allow_pipe: bool) -> Iterator[Sample]:
+def _samples(how: dict[str, Any], handler: Handler, verbose: bool,
+             allow_pipe: bool) -> Iterator[Sample]:
     notices: list[tuple[str, str]] | None = None
     strict = handler is reraise_exception
     if verbose or not strict:
         notices = []
-    reader = _tarn.Samples(**_place(shard, allow_pipe), keep_first=not strict, notices=notices,
+    reader = _tarn.Samples(**how, keep_first=not strict, notices=notices,
                            allow_pipe=allow_pipe)
     if notices is None:
         return reader
@@ -99,33 +104,53 @@ def _told(notices: list[tuple[str, str]], handler: Handler, verbose: bool) -> bo
     return True
 
 
-def _renamed(shard: Any, select: Select | None, rename: Rename | None, handler: Handler,
+def _renamed(how: dict[str, Any], select: Select | None, rename: Rename | None, handler: Handler,
              allow_pipe: bool) -> Iterator[Sample]:
     """The slower way, for who chooses members or gives them other names."""
-    how = _place(shard, allow_pipe)
     url, local = how.pop("url"), how.pop("local_path")
-    files = _named_members(_tarn.Members(**how, allow_pipe=allow_pipe,
-                                         select=_chooser(select, rename)), rename)
+    files = _members({**how, "allow_pipe": allow_pipe}, _Chooser(select, rename, handler))
     extra = {"__url__": url} if local is None else {"__url__": url, "__local_path__": local}
     tagged = ({"fname": name, "data": data, **extra} for name, data in files)
     return group_by_keys(tagged, handler=handler)
 
 
-def _chooser(select: Select | None, rename: Rename | None) -> Select:
-    def chosen(name: str) -> bool:
-        if "/" not in name and name.startswith("__") and name.endswith("__"):
+class _Enough(Exception):
+    """No more members of this shard: a handler said so."""
+
+
+class _Chooser:
+    """Which members are read, and under which name. Where a function of the caller's fails, the
+    handler decides: the next member, or the next shard."""
+
+    def __init__(self, select: Select | None, rename: Rename | None, handler: Handler,
+                 skip_meta: str | None = _META) -> None:
+        self.select, self.rename, self.handler = select, rename, handler
+        self.skip_meta = skip_meta
+        self.name = ""  # of the member chosen last
+
+    def __call__(self, name: str) -> bool:
+        try:
+            return self._wanted(name)
+        except Exception as error:
+            if not self.handler(error):
+                raise _Enough from None
             return False
-        if re.match(r"__[^/]*__($|/)", name):
+
+    def _wanted(self, name: str) -> bool:
+        if "/" not in name and name.startswith(meta_prefix) and name.endswith(meta_suffix):
             return False
-        return select is None or bool(select(rename(name) if rename else name))
+        if self.skip_meta is not None and re.match(self.skip_meta, name):
+            return False
+        self.name = self.rename(name) if self.rename else name
+        return self.select is None or bool(self.select(self.name))
 
-    return chosen
 
-
-def _named_members(members: Iterable[tuple[str, bytes]],
-                   rename: Rename | None) -> Iterator[tuple[str, bytes]]:
-    for name, data in members:
-        yield (rename(name) if rename else name), data
+def _members(how: dict[str, Any], chooser: _Chooser) -> Iterator[tuple[str, bytes]]:
+    try:
+        for _, data in _tarn.Members(**how, select=chooser):
+            yield chooser.name, data
+    except _Enough:
+        return
 
 
 def valid_sample(sample: Sample | None) -> bool:
@@ -169,19 +194,74 @@ def group_by_keys(data: Iterable[Sample],
         yield current
 
 
+# --- The steps one by one, for who puts something between them --------------------------------
+
+
+def url_opener(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
+               **kw: Any) -> Iterator[dict[str, Any]]:
+    """Shards (dicts with a url) with an open file each under stream; kw is gopen's."""
+    for shard in data:
+        assert isinstance(shard, dict), shard
+        assert "url" in shard, shard
+        try:
+            shard.update(stream=_gopen.gopen(shard["url"], **kw))
+        except Exception as error:
+            if not handler(error):
+                return
+            continue
+        yield shard
+
+
+def tar_file_iterator(fileobj: Any, skip_meta: str | None = _META,
+                      handler: Handler = reraise_exception, select_files: Select | None = None,
+                      rename_files: Rename | None = None) -> Iterator[dict[str, Any]]:
+    """The members of an open archive, as dicts with fname and data. An archive that is damaged
+    has no next member, so that its error is raised whatever the handler says."""
+    how = {"place": str(getattr(fileobj, "name", fileobj)), "stream": fileobj}
+    chooser = _Chooser(select_files, rename_files, handler, skip_meta)
+    try:
+        for name, data in _members(how, chooser):
+            yield {"fname": name, "data": data}
+    except FormatError as error:
+        raise _as_read_error(error) from None
+
+
+def tar_file_expander(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
+                      select_files: Select | None = None, rename_files: Rename | None = None,
+                      eof_value: Any = {}) -> Iterator[Any]:
+    """The members of shards that `url_opener` opened, with __url__ and __local_path__; behind each
+    shard comes eof_value, unless it is None."""
+    for shard in data:
+        about = {"__url__": shard["url"]}
+        if shard.get("local_path") is not None:
+            about["__local_path__"] = shard["local_path"]
+        try:
+            for member in tar_file_iterator(shard["stream"], handler=handler,
+                                            select_files=select_files,
+                                            rename_files=rename_files):
+                yield {**member, **about}
+        except Exception as error:
+            if not handler(error):
+                return
+        if eof_value is not None:
+            yield eof_value
+
+
 def tarfile_samples(src: Iterable[Any], handler: Handler = reraise_exception,
                     select_files: Select | None = None, rename_files: Rename | None = None, *,
-                    verbose: bool = False, allow_pipe: bool = False) -> Iterator[Sample]:
+                    verbose: bool = False, allow_pipe: bool = False,
+                    local_paths: bool = False) -> Iterator[Sample]:
     """The samples of shards (dicts with a url), one shard after the other.
 
     A shard that cannot be opened, or is damaged, goes to the handler; then comes the next one.
     """
     for shard in src:
         try:
+            how = _place(shard, allow_pipe, local_paths)
             if select_files is None and rename_files is None:
-                yield from _samples(shard, handler, verbose, allow_pipe)
+                yield from _samples(how, handler, verbose, allow_pipe)
             else:
-                yield from _renamed(shard, select_files, rename_files, handler, allow_pipe)
+                yield from _renamed(how, select_files, rename_files, handler, allow_pipe)
         except Exception as error:
             if not handler(_as_read_error(error)):
                 return

@@ -134,8 +134,10 @@ class ClinicalTextPairReader:
         """The patient with an id (the last one, if several rows have it)."""
         self._check()
         try:
+            if not isinstance(patient_id, str):
+                raise KeyError(patient_id)
             row = self._pack._find("patient_id", patient_id, 0, True)
-        except KeyError:
+        except (KeyError, UnicodeEncodeError):
             raise KeyError(f"patient not in package: {patient_id}") from None
         return self.read_patient_at(row)
 
