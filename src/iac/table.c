@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <nanoarrow/nanoarrow.h>
@@ -73,9 +72,7 @@ tarn_status tarn__source_file_settle(const tarn__source_file *f, tarn_error *err
 tarn_status tarn__source_file_check(const tarn__source_file *f, tarn_error *err)
 {
     struct stat st;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    long long tick = (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+    long long tick = tarn__coarse_time();
     atomic_llong *checked = (atomic_llong *)(uintptr_t)&f->checked;
     if (tarn__map_is_torn(f->map)) return fail_torn(f, err);
     if (atomic_load_explicit(checked, memory_order_relaxed) == tick) return TARN_OK;

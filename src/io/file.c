@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -178,6 +179,13 @@ bool tarn__is_cached(const tarn__file *file)
         cached += tarn__page_is_resident(map, file->size / PROBES * i);
     tarn__unmap(map, file->size);
     return cached >= PROBES / 2;
+}
+
+long long tarn__coarse_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 void *tarn__map(int fd, uint64_t size)

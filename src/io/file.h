@@ -52,6 +52,9 @@ bool tarn__is_cached(const tarn__file *file);
  * who own the file or may write it; to others, and where it is not known, true. */
 bool tarn__page_is_resident(const unsigned char *map, uint64_t offset);
 
+/* A clock that costs next to nothing and moves every few milliseconds. */
+long long tarn__coarse_time(void);
+
 /* Maps the whole of fd, size bytes, for reading. Returns NULL if it cannot be. */
 void *tarn__map(int fd, uint64_t size);
 void tarn__unmap(void *map, uint64_t size);

@@ -35,6 +35,13 @@ TARN_CHECKED tarn_status tarn__filecache_view(tarn__filecache *cache, size_t num
 TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t number,
                                              const unsigned char **out, tarn_error *err);
 
+/* The same for whoever settles afterwards: a file that was settled since the coarse clock
+ * last moved is not looked at again. */
+TARN_CHECKED tarn_status tarn__filecache_map_to_settle(tarn__filecache *cache,
+                                                       size_t number,
+                                                       const unsigned char **out,
+                                                       tarn_error *err);
+
 /* The same for one that has been mapped before, without looking at its length; or NULL.
  */
 const unsigned char *tarn__filecache_peek(const tarn__filecache *cache, size_t number);
