@@ -97,8 +97,8 @@ static bool mark(const char *text, size_t len, marks *out)
 }
 #endif
 
-/* What a part of a name contains. A tab is a blank in some people's names, and harmless in
- * an index. */
+/* What a part of a name contains. A tab is a blank in some people's names, and harmless
+ * in an index. */
 enum { HAS_CONTROL = 1, HAS_HIGH = 2, HAS_UPPER = 4 };
 
 static unsigned contents(const char *text, size_t len)
@@ -107,8 +107,8 @@ static unsigned contents(const char *text, size_t len)
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
         bool control = (c < 0x20 && c != '\t') || c == 0x7f;
-        found |= (control ? HAS_CONTROL : 0u) |
-                 (c >= 0x80 ? HAS_HIGH : 0u) | (c >= 'A' && c <= 'Z' ? HAS_UPPER : 0u);
+        found |= (control ? HAS_CONTROL : 0u) | (c >= 0x80 ? HAS_HIGH : 0u) |
+                 (c >= 'A' && c <= 'Z' ? HAS_UPPER : 0u);
     }
     return found;
 }
