@@ -3,7 +3,7 @@
 #
 #   fuzz.sh full [TARGET...]      FUZZ_RUNS runs each; unset: 50,000,000 of tar, taridx, gnz and
 #                                 iac, 10,000,000 of the others. FUZZ_SECONDS ends a target early.
-#   fuzz.sh short [TARGET...]     the corpus and 100,000 runs each (20,000 of the slow ones), 30
+#   fuzz.sh short [TARGET...]     the corpus and 100,000 runs each (fewer of the slow ones), 30
 #                                 seconds at most, with one seed: the same every time; in TAP
 #
 # No input may take longer than FUZZ_TIMEOUT seconds (1; 25 when short, where the machine may be

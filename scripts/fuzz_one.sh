@@ -13,7 +13,8 @@ esac
 case $form-$target in
 full-tar | full-taridx | full-gnz | full-iac) runs=50000000 ;;
 full-*) runs=10000000 ;;
-short-tar | short-taridx | short-gnz | short-iac | short-samples | short-filter) runs=20000 ;;
+short-filter) runs=4000 ;;
+short-tar | short-taridx | short-gnz | short-iac | short-samples | short-image) runs=20000 ;;
 *) runs=100000 ;;
 esac
 runs=${FUZZ_RUNS:-$runs}
@@ -29,7 +30,7 @@ if [ "$form" = full ]; then
 else
     grown=$here/new seeds="" temporary=.
     find "$root/$corpus" -type f | LC_ALL=C sort | paste -sd, >"$here/seeds"
-    fixed="-seed=1 -reload=0 -seed_inputs=@$here/seeds"
+    fixed="-seed=1 -reload=0 -use_cmp=0 -use_counters=0 -entropic=0 -purge_allocator_interval=-1 -seed_inputs=@$here/seeds"
     if setarch -R true 2>/dev/null; then prefix="setarch -R"; fi
 fi
 mkdir -p "$grown"
