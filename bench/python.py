@@ -4,8 +4,8 @@
   python.py [--build DIR] [--rounds N] [--scale S] [--only random|iterate|loader|import]
 
   random   samples of d1 (1 KB) and d2 (91 KB) in random order: wids, and tarn as dicts of
-           memoryviews, dicts of bytes, batches in one buffer, and batches with keys by a loader of
-           two threads (by the clock on the wall)
+           memoryviews, dicts of bytes, and batches in one buffer, by one thread and by two (those by
+           the clock on the wall)
   iterate  all samples of d1 in order: WebDataset; tarn with an index, the second time or the first
            (when headers are compared with the index); tarn scanning the shards first
   loader   JPEGs to 224 x 224 batches: torch's DataLoader with Pillow and two workers, tarn with two
@@ -93,15 +93,22 @@ def random_batches(folder, fields, count, size):
     return timed(loop, order.size)
 
 
-def random_loader(folder, fields, size):
-    import tarn
-    data = tarn.open(folder, fields=fields, decode="bytes")
-    loader = data.loader(size, shuffle=True, seed=5, threads=2)
+def random_batches_by_two(folder, fields, count, size):
+    """Two threads, each with a buffer of its own."""
+    import concurrent.futures
 
-    def loop():
-        for _ in loader:
-            pass
-    return timed(loop, len(data), time.perf_counter)
+    import numpy
+    import tarn
+    data = tarn.open(folder, fields=fields)
+    order = numpy.array(indices(len(data), count // size * size)).reshape(-1, size)
+
+    def half(which):
+        batch = None
+        for row in order[which::2]:
+            batch = data.batch(row, out=batch)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return timed(lambda: list(pool.map(half, (0, 1))), order.size, time.perf_counter)
 
 
 def iterate_webdataset(folder, fields, count):
@@ -236,7 +243,8 @@ def races(args):
                 "tarn, views": of("random_tarn", folder, fields, count, False),
                 "tarn, bytes": of("random_tarn", folder, fields, count, "bytes"),
                 f"tarn, batches of {size}": of("random_batches", folder, fields, count, size),
-                f"tarn, loader, {size}, 2 threads": of("random_loader", folder, fields, size),
+                f"tarn, batches of {size}, 2 threads": of("random_batches_by_two", folder, fields,
+                                                          count, size),
             }, args.rounds, "wids")
     if args.only in (None, "iterate"):
         folder = str(data / "d1")
