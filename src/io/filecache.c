@@ -295,7 +295,7 @@ tarn_status tarn__filecache_map_to_settle(tarn__filecache *c, size_t number,
 {
     const slot *s = &c->slots[number];
     *out = tarn__filecache_peek(c, number);
-    if (*out && !tarn__map_is_torn(*out) &&
+    if (*out && tarn__guard_is_on() && !tarn__map_is_torn(*out) &&
         atomic_load_explicit(&s->settled, memory_order_relaxed) == tarn__coarse_time())
         return TARN_OK;
     return tarn__filecache_map(c, number, out, err);

@@ -35,8 +35,8 @@ TARN_CHECKED tarn_status tarn__filecache_view(tarn__filecache *cache, size_t num
 TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t number,
                                              const unsigned char **out, tarn_error *err);
 
-/* The same for whoever settles afterwards: a file that was settled since the coarse clock
- * last moved is not looked at again. */
+/* The same for whoever settles afterwards: where faults are guarded against, a file that
+ * was settled since the coarse clock last moved is not looked at again. */
 TARN_CHECKED tarn_status tarn__filecache_map_to_settle(tarn__filecache *cache,
                                                        size_t number,
                                                        const unsigned char **out,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/file.h"
 
 /* More maps than the system allows in one process. Never touched, a page costs nothing.
  */
@@ -89,6 +90,22 @@ bool tarn_guard_maps(void)
 {
     pthread_once(&once, begin);
     return atomic_load(&watching);
+}
+
+bool tarn__guard_is_on(void)
+{
+    static atomic_llong asked;
+    static atomic_bool is_on;
+    struct sigaction now;
+    long long tick = tarn__coarse_time();
+    if (!atomic_load_explicit(&watching, memory_order_relaxed)) return false;
+    if (atomic_load_explicit(&asked, memory_order_acquire) == tick)
+        return atomic_load_explicit(&is_on, memory_order_relaxed);
+    bool on = sigaction(SIGBUS, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+              now.sa_sigaction == on_bus;
+    atomic_store_explicit(&is_on, on, memory_order_relaxed);
+    atomic_store_explicit(&asked, tick, memory_order_release);
+    return on;
 }
 
 /* --- The table ---------------------------------------------------------------------- */

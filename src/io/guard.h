@@ -13,6 +13,10 @@
 
 #include <tarn/base.h>
 
+/* Whether faults come here and not to a handler that was set later. Asked anew when the
+ * coarse clock has moved. */
+bool tarn__guard_is_on(void);
+
 /* Watches a map from now on, and no longer, if tarn_guard_maps was called before. */
 void tarn__guard_add(const void *map, size_t size);
 void tarn__guard_remove(const void *map);

@@ -60,7 +60,7 @@ def judge(key, data):
 def loads(ds):
     # Batches of a loader, and samples, with what is decoded on the way.
     global failed
-    for i in range(0, len(ds), 13):
+    for i in range(0, 0 if path.endswith(".gnz") else len(ds), 13):  # there they are views
         try:
             sample = ds[i]
             judge(sample["__key__"], sample["bin"])
@@ -204,7 +204,7 @@ def race_check(title, path, victim, mode):
     while child.poll() is None:
         os.truncate(victim, sizes[turns % len(sizes)])
         time.sleep(0.0005 * (turns % 3))
-        victim.write_bytes(sound)
+        replace(victim, sound)  # in place it would be another file of that length: see the docs
         time.sleep(0.001 * (turns % 4))
         turns += 1
     out, err = child.communicate()
