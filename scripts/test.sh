@@ -51,7 +51,7 @@ for flavour in "$@"; do
         tests/run.py --log "$log" --build build-plain ;;
     asan)
         configure_asan
-        ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
+        TARN_INTEROP_COUNT=100 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
             UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
             tests/run.py --log "$log" --build build-asan ;;
     tsan)

@@ -12,6 +12,8 @@ to a log, so that several runs (flavours) end in one total.
   run.py --log FILE --total                       prints "N passed, N failed, N skipped"
 """
 import argparse
+import concurrent.futures
+import itertools
 import os
 import pathlib
 import re
@@ -30,11 +32,27 @@ def record(log, outcome, name):
         f.write(f"{outcome}\t{name}\n")
 
 
-def run_suite(log, name, command, env):
-    """Runs one TAP program; a program that dies or says nothing is a failure of its own."""
+def run_suite(command, env):
+    """Runs one TAP program: what came of it, and the seconds it took."""
     began = time.time()
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                           cwd=ROOT, text=True, errors="replace")
+    return done, time.time() - began
+
+
+def run_suites(jobs, env):
+    """(name, what run_suite says) of each, in order. Interop tests wait for programs and servers
+    most of the time, and have nothing in common: two at a time. The others are alone."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for together, some in itertools.groupby(jobs, lambda job: job[0].startswith("interop/")):
+            some = list(some)
+            run = (lambda job: run_suite(job[1], env))
+            for job, result in zip(some, (pool.map if together else map)(run, some)):
+                yield job[0], result
+
+
+def tell_suite(log, name, done, seconds):
+    """Counts and tells; a program that dies or says nothing is a failure of its own."""
     passed = failed = skipped = 0
     for line in done.stdout.splitlines():
         match = LINE.match(line)
@@ -59,7 +77,7 @@ def run_suite(log, name, command, env):
         failed += 1
         record(log, "failed", f"{name}: ran no test")
     print(f"  {name}: {passed} passed, {failed} failed, {skipped} skipped "
-          f"({time.time() - began:.1f} s)")
+          f"({seconds:.1f} s)")
     for line in done.stdout.splitlines():
         if line.startswith("# figure: "):
             print(f"    {line[10:]}")
@@ -127,7 +145,7 @@ def main():
     if args.total:
         return total(args.log)
     if args.suite:
-        run_suite(args.log, args.suite, args.command, None)
+        tell_suite(args.log, args.suite, *run_suite(args.command, None))
         return 0
     if args.name:
         done = subprocess.run(args.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -140,10 +158,9 @@ def main():
     build = args.build.resolve()
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", TARN=str(build / "tarn"),
                TARN_BUILD=str(build), TARN_DATA=str(ROOT / "tests/data"))
-    for name, command in suites(build, args.only, args.wrap):
-        if args.match not in name:
-            continue
-        run_suite(args.log, name, command, env)
+    jobs = [job for job in suites(build, args.only, args.wrap) if args.match in job[0]]
+    for name, result in run_suites(jobs, env):
+        tell_suite(args.log, name, *result)
     return 0
 
 
