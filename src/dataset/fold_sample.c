@@ -18,7 +18,7 @@ typedef struct look {
 static tarn_status look_at(tarn__fold_state *s, uint32_t shard, look *l, tarn_error *err)
 {
     if (l->shard == shard) return TARN_OK;
-    TARN_TRY(tarn__filecache_map_to_settle(s->fold->files, shard, &l->map, err));
+    TARN_TRY(tarn__filecache_map_lately(s->fold->files, shard, &l->map, err));
     l->shard = shard;
     return TARN_OK;
 }

@@ -82,7 +82,7 @@ TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn__fold_state 
     size_t at = shard % TARN__RECENT_MAPS;
     if (m->shards[at] != shard + 1u) {
         if (m->shards[at]) TARN_TRY(tarn__fold_settle_map(s, m, at, err));
-        TARN_TRY(tarn__filecache_map_to_settle(s->fold->files, shard, &m->maps[at], err));
+        TARN_TRY(tarn__filecache_map_lately(s->fold->files, shard, &m->maps[at], err));
         m->shards[at] = shard + 1u;
     }
     *out = m->maps[at];

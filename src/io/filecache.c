@@ -39,7 +39,7 @@ typedef struct slot {
     atomic_bool used;      /* since the hand last passed */
     _Atomic(unsigned char *) map;
     atomic_bool unmappable;
-    atomic_llong settled; /* when, by the coarse clock */
+    atomic_llong whole; /* when it was found so, by the coarse clock */
 } slot;
 
 struct tarn__filecache {
@@ -285,20 +285,23 @@ tarn_status tarn__filecache_settle(tarn__filecache *c, size_t number, tarn_error
     TARN_TRY(pin(c, s, err));
     long long now = tarn__coarse_time();
     tarn_status status = check_length(s, err);
-    if (status == TARN_OK) atomic_store_explicit(&s->settled, now, memory_order_relaxed);
+    if (status == TARN_OK) atomic_store_explicit(&s->whole, now, memory_order_relaxed);
     unpin(c, s);
     return status;
 }
 
-tarn_status tarn__filecache_map_to_settle(tarn__filecache *c, size_t number,
-                                          const unsigned char **out, tarn_error *err)
+tarn_status tarn__filecache_map_lately(tarn__filecache *c, size_t number,
+                                       const unsigned char **out, tarn_error *err)
 {
-    const slot *s = &c->slots[number];
+    slot *s = &c->slots[number];
+    long long now = tarn__coarse_time();
     *out = tarn__filecache_peek(c, number);
     if (*out && tarn__guard_is_on() && !tarn__map_is_torn(*out) &&
-        atomic_load_explicit(&s->settled, memory_order_relaxed) == tarn__coarse_time())
+        atomic_load_explicit(&s->whole, memory_order_relaxed) == now)
         return TARN_OK;
-    return tarn__filecache_map(c, number, out, err);
+    TARN_TRY(tarn__filecache_map(c, number, out, err));
+    if (*out) atomic_store_explicit(&s->whole, now, memory_order_relaxed);
+    return TARN_OK;
 }
 
 const unsigned char *tarn__filecache_peek(const tarn__filecache *c, size_t number)

@@ -35,12 +35,12 @@ TARN_CHECKED tarn_status tarn__filecache_view(tarn__filecache *cache, size_t num
 TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t number,
                                              const unsigned char **out, tarn_error *err);
 
-/* The same for whoever settles afterwards: where faults are guarded against, a file that
- * was settled since the coarse clock last moved is not looked at again. */
-TARN_CHECKED tarn_status tarn__filecache_map_to_settle(tarn__filecache *cache,
-                                                       size_t number,
-                                                       const unsigned char **out,
-                                                       tarn_error *err);
+/* The same, but where faults are guarded against, a file that was found whole since the
+ * coarse clock last moved is not looked at again: a system call for each small sample
+ * would be a third of its time. Who copies settles afterwards. */
+TARN_CHECKED tarn_status tarn__filecache_map_lately(tarn__filecache *cache, size_t number,
+                                                    const unsigned char **out,
+                                                    tarn_error *err);
 
 /* The same for one that has been mapped before, without looking at its length; or NULL.
  */
