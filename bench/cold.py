@@ -73,7 +73,7 @@ def build(scratch, lib):
     common = ["cc", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}/include"]
     subprocess.run([*common, f"-I{ROOT}/src", *[ROOT / s for s in WAYS_SOURCES], "-o", ways],
                    check=True)
-    subprocess.run([*common, ROOT / "bench/cold_work.c", "-o", work, f"-L{lib}", "-ltarn",
+    subprocess.run([*common, ROOT / "bench/cold_work.c", "-o", work, f"-I{lib}/include", f"-L{lib}", "-ltarn",
                     f"-Wl,-rpath,{lib}"], check=True)
     return ways, work
 

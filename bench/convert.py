@@ -54,7 +54,7 @@ def main():
         home = pathlib.Path(scratch)
         writer = home / "write_fold"
         subprocess.run(["cc", "-O2", ROOT / "bench/write_fold.c", "-o", writer,
-                        f"-I{ROOT}/include", f"-L{args.build}", "-ltarn",
+                        f"-I{ROOT}/include", f"-I{args.build}/include", f"-L{args.build}", "-ltarn",
                         f"-Wl,-rpath,{args.build.resolve()}"], check=True)
         once(home / "fold", [writer, home / "fold", args.samples, args.bytes, "unsynced"])
         runners = contestants(args.build.resolve(), writer, home, args)

@@ -52,7 +52,7 @@ print("numpy", statistics.median(taken))
 def build_work(build, scratch):
     program = pathlib.Path(scratch) / "dataset_work"
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}/include",
-                    ROOT / "bench/dataset_work.c", "-o", program, f"-L{build}", "-ltarn",
+                    ROOT / "bench/dataset_work.c", "-o", program, f"-I{build}/include", f"-L{build}", "-ltarn",
                     f"-Wl,-rpath,{build}"], check=True)
     return program
 

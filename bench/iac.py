@@ -70,7 +70,7 @@ def compile_work():
     build = ROOT / "build"
     assert (build / "libtarn.so").exists(), "run make first"
     subprocess.run(["cc", "-O2", "-o", WORK, ROOT / "bench/iac_work.c", f"-I{ROOT}/include",
-                    f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}", "-lpthread"], check=True)
+                    f"-I{build}/include", f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}", "-lpthread"], check=True)
 
 
 def seconds(command):

@@ -96,7 +96,7 @@ def pillow(way, seconds, paths):
 def compiled(build, folder):
     program = folder / "images_work"
     subprocess.run([os.environ.get("CC", "cc"), "-O2", f"-I{ROOT}/include", "-o", program, HERE / "images_work.c",
-                    f"-L{build}", f"-Wl,-rpath,{build}", "-ltarn", "-lturbojpeg", "-lpng", "-lpthread"], check=True)
+                    f"-I{build}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-ltarn", "-lturbojpeg", "-lpng", "-lpthread"], check=True)
     return program
 
 

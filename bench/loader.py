@@ -25,7 +25,7 @@ COPIES = 10  # of each picture, so that batches do not come out of the processor
 def build_work(build, scratch):
     program = pathlib.Path(scratch) / "loader_work"
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}/include", ROOT / "bench/loader_work.c", "-o", program,
-                    f"-L{build}", "-ltarn", "-lturbojpeg", "-lpthread", f"-Wl,-rpath,{build}"], check=True)
+                    f"-I{build}/include", f"-L{build}", "-ltarn", "-lturbojpeg", "-lpthread", f"-Wl,-rpath,{build}"], check=True)
     return program
 
 

@@ -72,7 +72,7 @@ def main():
         folder = pathlib.Path(name)
         (folder / "ours.c").write_text(OURS)
         subprocess.run(["cc", "-O2", folder / "ours.c", "-o", folder / "ours", f"-I{ROOT}/include",
-                        f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}"], check=True)
+                        f"-I{build}/include", f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}"], check=True)
         plain, packed = folder / "x.tar", folder / "x.tar.gz"
         make_shard(plain, args.samples)
         with open(plain, "rb") as source, gzip.open(packed, "wb", compresslevel=6) as target:

@@ -106,7 +106,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         urlcat = compile_c(folder / "urlcat", ROOT / "tests/tools/urlcat.c", f"-I{ROOT}/include",
-                           f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}")
+                           f"-I{build}/include", f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}")
         for bench in (filters, http, start):
             if args.only in (None, bench.__name__):
                 bench(folder, urlcat, args.megabytes << 20)

@@ -36,7 +36,7 @@ with wds.ShardWriter(folder + "/train_%04d.tar", verbose=0, mtime=0, encoder=Fal
 def compile_writer(build):
     program = DATA / "write_fold"
     subprocess.run(["cc", "-O2", f"-I{ROOT}/include", "-o", program, HERE / "write_fold.c",
-                    f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}"], check=True)
+                    f"-I{build}/include", f"-L{build}", "-ltarn", f"-Wl,-rpath,{build}"], check=True)
     return program
 
 
