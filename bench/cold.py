@@ -33,7 +33,7 @@ BATCHES = (64, 256, 1024)
 READS = {1024: 16_384, 10_240: 16_384, 102_400: 4096}
 WARM_READS = {1024: 131_072, 10_240: 32_768, 102_400: 4096}
 TARGETS = {10_240: "8", 102_400: "3"}
-WAYS_SOURCES = ["bench/cold_ways.c", "src/io/gather.c", "src/io/uring.c", "src/io/file.c",
+WAYS_SOURCES = ["bench/cold_ways.c", "src/io/gather.c", "src/io/uring.c", "src/io/file.c", "src/io/guard.c",
                 "src/base/error.c", "src/base/utf8.c", "src/base/buf.c"]
 
 
@@ -70,10 +70,10 @@ def disk_rate(path):
 
 def build(scratch, lib):
     ways, work = scratch / "cold_ways", scratch / "cold_work"
-    common = ["cc", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}/include"]
+    common = ["cc", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}/include", f"-I{lib}/include"]
     subprocess.run([*common, f"-I{ROOT}/src", *[ROOT / s for s in WAYS_SOURCES], "-o", ways],
                    check=True)
-    subprocess.run([*common, ROOT / "bench/cold_work.c", "-o", work, f"-I{lib}/include", f"-L{lib}", "-ltarn",
+    subprocess.run([*common, ROOT / "bench/cold_work.c", "-o", work, f"-L{lib}", "-ltarn",
                     f"-Wl,-rpath,{lib}"], check=True)
     return ways, work
 
