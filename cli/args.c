@@ -127,6 +127,12 @@ bool cli_ends_with(const char *text, const char *ending)
     return len > n && strcasecmp(text + len - n, ending) == 0;
 }
 
+bool cli_field_is(const char *field, const char *kind)
+{
+    const char *dot = strrchr(field, '.');
+    return strcasecmp(dot ? dot + 1 : field, kind) == 0;
+}
+
 const char *cli_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -55,6 +55,9 @@ int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
 bool cli_ends_with(const char *text, const char *ending); /* in any case */
+
+/* Whether a field is of this kind: "jpg" and "left.JPG" are of kind "jpg". */
+bool cli_field_is(const char *field, const char *kind);
 const char *cli_base_name(const char *path);
 /* Options that mean nothing to what is made are not passed over in silence: names ends
  * with NULL. */

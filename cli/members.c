@@ -45,7 +45,7 @@ tarn_status cli_piece_npy(const cli_piece *p, tarn_bytes *out, tarn_error *err)
 static tarn_status add_row(cli_members *m, const cli_piece *p, tarn_error *err)
 {
     size_t i = m->count++;
-    bool named = cli_ends_with(p->name, ".npy") || strcmp(p->name, "npy") == 0;
+    bool named = cli_field_is(p->name, "npy");
     free(m->names[i]);
     if (asprintf(&m->names[i], "%s%s", p->name, named ? "" : ".npy") < 0) cli_no_memory();
     TARN_TRY(cli_piece_npy(p, &m->bytes[i], err));

@@ -151,7 +151,7 @@ static tarn_status add_column(state *s, const cli_record *r, const cli_piece *p,
         c->text = v.kind == CLI_TEXT;
         c->like = v.array;
         c->look_once = p->form.form != TARN_FORM_ARRAY && !c->text && v.array.ndim > 0 &&
-                       !cli_ends_with(p->form.codec, "npy");
+                       !cli_field_is(p->form.codec, "npy");
         s->sized = ++s->n;
     }
     cli_value_free(&v);
@@ -208,8 +208,8 @@ static tarn_status check_lacking(const state *s, const cli_record *r, tarn_error
 static tarn_status look_piece(state *s, const cli_record *r, size_t i, tarn_error *err)
 {
     cli_piece_value v;
-    column *c;
-    uint64_t width;
+    column *c = NULL;
+    uint64_t width = 0;
     TARN_TRY(find_column(s, r, i, &c, err));
     if (c->look_once) return TARN_OK;
     TARN_TRY(cli_value_read(r, &r->pieces[i], &v, err));
@@ -369,7 +369,7 @@ static tarn_status put(void *context, const cli_record *r, tarn_error *err)
     state *s = context;
     for (size_t i = 0; i < r->count; i++) {
         cli_piece_value v;
-        column *c;
+        column *c = NULL;
         TARN_TRY(find_column(s, r, i, &c, err));
         TARN_TRY(cli_value_read(r, &r->pieces[i], &v, err));
         tarn_status status = check_kind(r, &r->pieces[i], &v, err);

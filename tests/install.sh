@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT INT TERM
 prefix=$scratch/prefix
 
 meson setup "$scratch/build" "$root" --prefix="$prefix" --libdir=lib --buildtype=release \
-    >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+    --werror >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 meson install -C "$scratch/build" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 
 echo "headers compile alone, as C17 and as C++"

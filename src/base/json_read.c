@@ -155,7 +155,7 @@ static tarn_status read_hex(reader *r, uint32_t *out)
 /* Behind \u: one code point, or a lone surrogate. */
 static tarn_status read_unicode(reader *r, char **out)
 {
-    uint32_t code, low;
+    uint32_t code = 0, low = 0;
     const char *text = r->doc->text;
     TARN_TRY(read_hex(r, &code));
     if (code >= 0xd800 && code < 0xdc00 && text[r->at] == '\\' &&

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "dataset/kind_fold.h"
 
-enum { STRETCH = 64, PREFIX_AT = 345 };
+enum { STRETCH = 64 };
 
 /* The first row of a sample. */
 typedef struct spot {
@@ -22,7 +22,7 @@ static const unsigned char *header_of(const tarn__fold_state *s, tarn__fold_maps
     const unsigned char *map;
     if (tarn_index_row(s->fold->index, number, row, NULL) != TARN_OK ||
         row->shard >= tarn__filecache_count(files) ||
-        row->offset + 512 > tarn__filecache_size(files, row->shard) ||
+        row->offset + TARN__BLOCK > tarn__filecache_size(files, row->shard) ||
         tarn__fold_map_of(s, m, row->shard, &map, NULL) != TARN_OK || !map)
         return NULL;
     return map + row->offset;
@@ -41,10 +41,7 @@ static void find_spots(const tarn__fold_state *s, tarn__fold_maps *m,
     }
     for (size_t i = 0; i < count; i++) {
         out[i].header = header_of(s, m, out[i].number, &out[i].row);
-        if (!out[i].header) continue;
-        __builtin_prefetch(out[i].header);
-        if (!tarn__row_bit(s->plain, out[i].number))
-            __builtin_prefetch(out[i].header + PREFIX_AT);
+        if (out[i].header) tarn__fold_touch_key(s, out[i].number, out[i].header);
     }
 }
 
@@ -79,6 +76,10 @@ tarn_status tarn__fold_keys(void *p, const uint64_t *samples, size_t count,
         offsets[i] = out->size;
         status = add_key(s, &spots[i % STRETCH], &spare, out, err);
         if (status != TARN_OK) break;
+    }
+    if (status == TARN_OK) {
+        status = tarn__fold_settle_maps(s, &maps, err);
+        if (status != TARN_OK) *out_done = 0; /* no telling whose key was lost */
     }
     tarn_text_reset(&spare);
     return status;

@@ -86,16 +86,12 @@ static bool quick_key(tarn__fold_state *s, uint64_t number, const look *l, tarn_
 static tarn_status touch_header(tarn__fold_state *s, uint64_t first, look *l,
                                 tarn_error *err)
 {
-    enum { PREFIX_AT = 345 };
     tarn_row row;
     __builtin_prefetch((const void *)&s->seen[first / 8]);
     TARN_TRY(tarn_index_row(s->fold->index, first, &row, err));
     if (s->check || row.shard >= tarn__filecache_count(s->fold->files)) return TARN_OK;
     TARN_TRY(look_at(s, row.shard, l, err));
-    if (!l->map || !lies_in(s, &row)) return TARN_OK;
-    __builtin_prefetch(l->map + row.offset);
-    if (!tarn__row_bit(s->plain, first))
-        __builtin_prefetch(l->map + row.offset + PREFIX_AT);
+    if (l->map && lies_in(s, &row)) tarn__fold_touch_key(s, first, l->map + row.offset);
     return TARN_OK;
 }
 

@@ -475,10 +475,10 @@ static bool spot_fold(void *p, tarn__item *item)
 {
     state *s = p;
     tarn_row row;
-    uint64_t number = 0;
     uint32_t place = tarn__fold_place(s, item->sample, item->field);
     if (place == TARN__LACKED || place == TARN__DOUBLE) return false;
-    number = tarn__fold_row(s->fold, tarn__fold_start(s->fold, item->sample) + place);
+    uint64_t number =
+        tarn__fold_row(s->fold, tarn__fold_start(s->fold, item->sample) + place);
     if (tarn_index_row(s->fold->index, number, &row, NULL) != TARN_OK ||
         row.shard >= tarn__filecache_count(s->fold->files) ||
         row.offset + BLOCK + row.size > tarn__filecache_size(s->fold->files, row.shard))

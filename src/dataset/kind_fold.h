@@ -4,6 +4,7 @@
 
 #include "dataset/cold.h"
 #include "itar/fold.h"
+#include "tar/header.h"
 
 typedef struct tarn__fold_state {
     tarn_fold *fold;
@@ -45,6 +46,14 @@ static inline bool tarn__fold_quick_key(tarn__fold_state *s, uint64_t number,
     if (!tarn__locate_plain_key(&s->fold->place, number, row, header, out)) return false;
     tarn__set_row_bit(s->plain, number);
     return true;
+}
+
+/* Asks the memory for what that will look at. */
+static inline void tarn__fold_touch_key(const tarn__fold_state *s, uint64_t number,
+                                        const unsigned char *header)
+{
+    __builtin_prefetch(header);
+    if (!tarn__row_bit(s->plain, number)) __builtin_prefetch(header + TARN__PREFIX_AT);
 }
 
 /* The maps of shards whose length was looked at in this call. */

@@ -330,8 +330,6 @@ static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *o
 /* --- Batches -------------------------------------------------------------------------
  */
 
-/* Puts the items of each part together and has it place them. A part that is a mix itself
- * makes its pieces one by one: an item has room for one source. */
 /* Of a mix in a mix: a copy that is known to be right. */
 static tarn_status make_nested(tarn_dataset *part, tarn__item *item, tarn_error *err)
 {
@@ -346,6 +344,8 @@ static tarn_status make_nested(tarn_dataset *part, tarn__item *item, tarn_error 
     return tarn_dataset_settle(part, item->sample, err);
 }
 
+/* Puts the items of each part together and has it place them. A part that is a mix itself
+ * makes its pieces one by one: an item has room for one source. */
 static tarn_status place_mix(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
     const state *s = p;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nanoarrow/nanoarrow.h>
@@ -45,44 +44,35 @@ void tarn__source_file_unref(tarn__source_file *f)
     free(f);
 }
 
-static tarn_status fail_torn(const tarn__source_file *f, tarn_error *err)
-{
-    return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
-                         "the pack was truncated while it was in use");
-}
-
-static tarn_status fail_shorter(const tarn__source_file *f, uint64_t size,
-                                tarn_error *err)
-{
-    return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
-                         "the pack has %llu bytes, but %llu when it was opened",
-                         (unsigned long long)size, (unsigned long long)f->size);
-}
-
 /* By the call that costs least: nothing here reads from where the descriptor stands. */
-tarn_status tarn__source_file_settle(const tarn__source_file *f, tarn_error *err)
+static tarn_status check_length(const tarn__source_file *f, tarn_error *err)
 {
-    if (!f->map) return TARN_OK;
     off_t end = lseek(f->fd, 0, SEEK_END);
     if (end < 0) return tarn__fail_errno(err, f->path, errno, "cannot find its end");
-    if (tarn__map_is_torn(f->map)) return fail_torn(f, err);
-    return (uint64_t)end >= f->size ? TARN_OK : fail_shorter(f, (uint64_t)end, err);
+    if (tarn__map_is_torn(f->map))
+        return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
+                             "the pack was truncated while it was in use");
+    if ((uint64_t)end >= f->size) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
+                         "the pack has %llu bytes, but %llu when it was opened",
+                         (unsigned long long)end, (unsigned long long)f->size);
+}
+
+tarn_status tarn__source_file_settle(const tarn__source_file *f, tarn_error *err)
+{
+    return f->map ? check_length(f, err) : TARN_OK;
 }
 
 tarn_status tarn__source_file_check(const tarn__source_file *f, tarn_error *err)
 {
-    struct stat st;
     long long tick = tarn__coarse_time();
     atomic_llong *checked = (atomic_llong *)(uintptr_t)&f->checked;
-    if (tarn__map_is_torn(f->map)) return fail_torn(f, err);
-    if (atomic_load_explicit(checked, memory_order_relaxed) == tick) return TARN_OK;
-    if (fstat(f->fd, &st) != 0)
-        return tarn__fail_errno(err, f->path, errno, "cannot stat");
-    if ((uint64_t)st.st_size >= f->size) {
-        atomic_store_explicit(checked, tick, memory_order_relaxed);
+    if (atomic_load_explicit(checked, memory_order_relaxed) == tick &&
+        !tarn__map_is_torn(f->map))
         return TARN_OK;
-    }
-    return fail_shorter(f, (uint64_t)st.st_size, err);
+    TARN_TRY(check_length(f, err));
+    atomic_store_explicit(checked, tick, memory_order_relaxed);
+    return TARN_OK;
 }
 
 tarn_status tarn__source_file_view(const tarn__source_file *f, uint64_t offset,

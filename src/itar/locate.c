@@ -336,8 +336,6 @@ tarn_status tarn__locate(const tarn__place *place, uint64_t number, tarn__locate
 /* --- Keys without looking any further -------------------------------------------------
  */
 
-enum { NAME_SIZE = 100, PREFIX_AT = 345 };
-
 /* Whether the member follows the one of the row before at once. */
 static bool follows(const tarn_index *index, uint64_t number, const tarn_row *row)
 {
@@ -354,7 +352,7 @@ bool tarn__locate_name_key(const tarn__place *place, const unsigned char *header
                            tarn__key *out)
 {
     const char *name = (const char *)header, *base = name, *dot = NULL;
-    const char *at = name, *limit = name + NAME_SIZE;
+    const char *at = name, *limit = name + TARN__NAME_SIZE;
     for (; at < limit && *at; at++) {
         if (*at == '/') base = at + 1, dot = NULL;
         if (*at == '.' && !dot) dot = at;
@@ -367,8 +365,8 @@ bool tarn__locate_name_key(const tarn__place *place, const unsigned char *header
 
 static bool is_printable(const char *name)
 {
-    for (; *name; name++)
-        if (*name <= ' ' || *name > '~') return false;
+    for (size_t i = 0; i < TARN__NAME_SIZE && name[i]; i++)
+        if (name[i] <= ' ' || name[i] > '~') return false;
     return true;
 }
 
@@ -377,7 +375,7 @@ bool tarn__locate_plain_key(const tarn__place *place, uint64_t number,
                             tarn__key *out)
 {
     const tarn_index *index = place->index;
-    return index->sums && !index->crashes.count && !header[PREFIX_AT] &&
+    return index->sums && !index->crashes.count && !header[TARN__PREFIX_AT] &&
            follows(index, number, row) && tarn__locate_name_key(place, header, out) &&
            is_printable((const char *)header) &&
            place->hash(out->stem, out->stem_len) == row->keyhash;

@@ -14,7 +14,7 @@
 
 enum {
     NAME_AT = 0,
-    NAME_LEN = 100,
+    NAME_LEN = TARN__NAME_SIZE,
     MODE_AT = 100,
     UID_AT = 108,
     GID_AT = 116,
@@ -28,7 +28,7 @@ enum {
     MAGIC_AT = 257,
     MAJOR_AT = 329,
     MINOR_AT = 337,
-    PREFIX_AT = 345,
+    PREFIX_AT = TARN__PREFIX_AT,
     PREFIX_LEN = 155,
     SPARSE_AT = 386, /* the sparse map and real size of old GNU headers */
     SPARSE_LEN = 495 - SPARSE_AT

@@ -6,6 +6,10 @@
 
 #define TARN__BLOCK 512u
 
+/* Where the name and what stands before it are in a block. */
+#define TARN__NAME_SIZE 100u
+#define TARN__PREFIX_AT 345u
+
 typedef enum tarn__kind {
     TARN__REGULAR,
     TARN__DIRECTORY,

@@ -65,6 +65,9 @@ static void what_is_copied_out_of_a_file_that_was_cut_is_an_error(void **state)
 {
     (void)state;
     static const char *const names[] = {"cut.tar", "cut.gnz", "cut.iac"};
+    /* Without a guard each copy looks at the length before it, too, and hides a look
+     * behind it that is missing. Here, because cmocka sets handlers before each test. */
+    assert_true(tarn_guard_maps());
     make_cut_files();
     for (size_t i = 0; i < 3; i++) {
         tarn_dataset *d, *mixed;
