@@ -232,9 +232,10 @@ typedef struct tarn_dataset_want {
     uint32_t field;
 } tarn_dataset_want;
 
-/* Fetches pieces in the order of their places on the disk and delivers them in the order
- * asked. A piece that is not there is an error. A batch belongs to one thread at a time;
- * after an error what is in it means nothing, but it can be used again. */
+/* Fetches pieces, those that are not in memory in the order of their places on the disk,
+ * and delivers them in the order asked. A piece that is not there is an error. A batch
+ * belongs to one thread at a time; after an error what is in it means nothing, but it can
+ * be used again. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_read(tarn_dataset *dataset,
                                                     const tarn_dataset_want *wants,
                                                     size_t count, tarn_dataset_batch *out,
