@@ -647,6 +647,9 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     if end not in ("first", "all"):
         raise UsageError(f'mix: end is "first" or "all", not {end!r}')
     for dataset in datasets:
+        if not isinstance(dataset, Dataset):
+            raise UsageError(f"mix: {type(dataset).__name__} is not a dataset; "
+                             "what is in a list is given as mix(*datasets)")
         if dataset._order is not None or dataset._maps or dataset._grouping:
             raise UsageError("mix: give orders, groups and maps to the mix, not to its sources")
     arguments = (None if weights is None else tuple(weights),

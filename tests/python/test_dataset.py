@@ -462,6 +462,8 @@ def test_mixes_interleave(many, birds):
     assert again == both.shuffle(3) and again.keys() == both.shuffle(3).keys()
     with pytest.raises(ValueError):
         tarn.mix()
+    with pytest.raises(ValueError, match=r"list is not a dataset.*mix\(\*datasets\)"):
+        tarn.mix([small, large])
     with pytest.raises(ValueError):
         tarn.mix(small.shuffle(1), large)
     with pytest.raises(ValueError):
