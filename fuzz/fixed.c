@@ -2,10 +2,8 @@
  * every run of a fuzz target, so that runs with one seed do the same. Where hash tables
  * put things, how temporary files are called and when a length was last looked at must
  * not matter to anybody else. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,15 +29,4 @@ int clock_gettime(clockid_t clock, struct timespec *out)
         return (int)syscall(SYS_clock_gettime, clock, out);
     *out = (struct timespec){.tv_sec = ++ticks};
     return 0;
-}
-
-/* The fuzzer's folder for temporary files is its own: the first name that is free. */
-char *mkdtemp(char *template)
-{
-    char *end = template + strlen(template) - 6;
-    for (char c = 'a'; c <= 'z'; c++) {
-        memset(end, c, 6);
-        if (mkdir(template, 0700) == 0) return template;
-    }
-    return NULL;
 }

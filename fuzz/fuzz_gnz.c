@@ -7,38 +7,17 @@
  * The rest of the file is a pattern. */
 #include "common.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <tarn/gnz.h>
 
 #include "base/array.h"
 #include "base/bytes.h"
+#include "folder.h"
 
 enum { LENGTH = 16, VERIFY = 32, STATS = 64, MAX_PAGES = 16 };
 
-static char folder[256], in_path[300], out_path[300];
+static char in_path[PATH_SIZE], out_path[PATH_SIZE];
 
-static void remove_folder(void)
-{
-    unlink(in_path);
-    unlink(out_path);
-    rmdir(folder);
-}
-
-static void make_folder(void)
-{
-    if (folder[0]) return;
-    const char *parent = getenv("TMPDIR");
-    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(folder, sizeof folder, "%s/tarn-fuzz-XXXXXX", parent);
-    CHECK(mkdtemp(folder));
-    snprintf(in_path, sizeof in_path, "%s/in.gnz", folder);
-    snprintf(out_path, sizeof out_path, "%s/out.gnz", folder);
-    atexit(remove_folder);
-}
-
-static size_t put_file(const uint8_t *data, size_t size, unsigned options)
+static size_t put_input(const uint8_t *data, size_t size, unsigned options)
 {
     static uint8_t pattern[MAX_PAGES * TARN_GNZ_PAGE], file[sizeof pattern];
     size_t pages = options & (MAX_PAGES - 1), len = pages * TARN_GNZ_PAGE;
@@ -53,9 +32,7 @@ static size_t put_file(const uint8_t *data, size_t size, unsigned options)
         memcpy(file, "GNZ1", 4);
         tarn__put32(file + 4, (uint32_t)size - 8);
     }
-    int fd = open(in_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && write(fd, file, len) == (ssize_t)len);
-    close(fd);
+    put_file(in_path, file, len);
     return len;
 }
 
@@ -180,9 +157,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tarn_error err;
     tarn_gnz_report report;
     if (size < 2 || size - 2 > MAX_PAGES * TARN_GNZ_PAGE) return 0;
-    make_folder();
+    if (make_folder()) {
+        path_to(in_path, "in.gnz");
+        path_to(out_path, "out.gnz");
+    }
     unsigned options = data[0];
-    size_t len = put_file(data + 2, size - 2, options);
+    size_t len = put_input(data + 2, size - 2, options);
     tarn_status status = tarn_gnz_open(in_path, NULL, &gnz, &err);
     if (status == TARN_OK) {
         check_file(gnz, len, options & STATS);

@@ -7,41 +7,19 @@
  * would be the slide table is the header's JSON, and the tables are empty. */
 #include "common.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <tarn/dataset.h>
 #include <tarn/iac.h>
 #include <tarn/textpair.h>
 
 #include "base/bytes.h"
+#include "folder.h"
 #include "iac/header.h"
 #include "iac/table.h"
 
 enum { RAW_HEADER = 1, FIRST_VERSION = 2, NO_MAP = 4, CHECKED = 8, CODEC = 16 };
 enum { PREFIX = 7, MAX_ROWS = 200, MAX_TABLE = 16 << 20 };
 
-static char folder[256], pack_path[512], copy_path[512];
-
-static void remove_folder(void)
-{
-    unlink(pack_path);
-    unlink(copy_path);
-    rmdir(folder);
-}
-
-static void make_folder(void)
-{
-    const char *parent = getenv("TMPDIR");
-    if (folder[0]) return;
-    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(folder, sizeof folder, "%s/tarn-fuzz-iac-XXXXXX", parent);
-    CHECK(mkdtemp(folder));
-    snprintf(pack_path, sizeof pack_path, "%s/a.iac", folder);
-    snprintf(copy_path, sizeof copy_path, "%s/b.iac", folder);
-    atexit(remove_folder);
-}
+static char pack_path[PATH_SIZE], copy_path[PATH_SIZE];
 
 static void write_all(const unsigned char *header, const uint8_t *rest, size_t size)
 {
@@ -263,7 +241,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static unsigned char header[TARN_IAC_HEADER_BYTES];
     if (size < PREFIX) return 0;
-    make_folder();
+    if (make_folder()) {
+        path_to(pack_path, "a.iac");
+        path_to(copy_path, "b.iac");
+    }
     unsigned options = data[0];
     size_t slides = tarn__get32(data) >> 8, index = tarn__get32(data + 3) >> 8;
     data += PREFIX;

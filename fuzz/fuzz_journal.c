@@ -3,28 +3,12 @@
  * journal that counts says the same when it is written again. */
 #include "common.h"
 
-#include <unistd.h>
-
 #include "base/crc.h"
+#include "folder.h"
 #include "itar/folder.h"
 #include "itar/journal.h"
 
-static char path[4096], index_path[4096];
-
-static void make_paths(void)
-{
-    const char *parent = getenv("TMPDIR");
-    if (path[0]) return;
-    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(path, sizeof path, "%s/.train.journal-%ld", parent, (long)getpid());
-    snprintf(index_path, sizeof index_path, "%s/no-such.taridx", parent);
-}
-
-static void save(const void *text, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    CHECK(f && fwrite(text, 1, size, f) == size && fclose(f) == 0);
-}
+static char path[PATH_SIZE], index_path[PATH_SIZE];
 
 static tarn__journal_state load(tarn__names *coming, tarn__names *going)
 {
@@ -73,7 +57,7 @@ static void write_again(const tarn__names *coming, const tarn__names *going)
 static void try_text(const void *text, size_t size)
 {
     tarn__names coming, going;
-    save(text, size);
+    put_file(path, text, size);
     tarn__journal_state state = load(&coming, &going);
     CHECK(state != TARN__JOURNAL_NONE);
     check_names(&coming);
@@ -90,7 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char begin[] = "tarn commit 1\n";
     size_t front = sizeof begin - 1;
-    make_paths();
+    if (make_folder()) {
+        path_to(path, ".train.journal");
+        path_to(index_path, "no-such.taridx");
+    }
     try_text(data, size);
     char *text = malloc(front + size + 16);
     CHECK(text);

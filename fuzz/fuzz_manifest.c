@@ -4,59 +4,33 @@
  * manifest lie two files, a.txt and b.bin. */
 #include "common.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <tarn/collect.h>
 #include <tarn/dataset.h>
 #include <tarn/iac.h>
 #include <tarn/tar.h>
 
+#include "folder.h"
+
 enum { LONGEST = 8 << 10, KINDS = 5 };
 
 static const char *const endings[KINDS] = {"csv", "tsv", "jsonl", "pack", "json"};
-static char folder[256], path[KINDS][300], pack_path[300], tar_path[300], shard_path[300];
+static char path[KINDS][PATH_SIZE], pack_path[PATH_SIZE], tar_path[PATH_SIZE],
+    shard_path[PATH_SIZE];
 
-static void remove_folder(void)
+static void make_files(void)
 {
-    char name[300];
-    for (int i = 0; i < KINDS; i++)
-        unlink(path[i]);
-    unlink(pack_path);
-    unlink(tar_path);
-    unlink(shard_path);
-    for (int i = 0; i < 2; i++) {
-        snprintf(name, sizeof name, "%s/%s", folder, i ? "a.txt" : "b.bin");
-        unlink(name);
+    char name[PATH_SIZE];
+    for (int i = 0; i < KINDS; i++) {
+        snprintf(name, sizeof name, "m.%s", endings[i]);
+        path_to(path[i], name);
     }
-    rmdir(folder);
-}
-
-static void put_file(const char *name, const void *data, size_t size)
-{
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    close(fd);
-}
-
-static void make_folder(void)
-{
-    char name[300];
-    const char *parent = getenv("TMPDIR");
-    if (folder[0]) return;
-    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(folder, sizeof folder, "%s/tarn-fuzz-XXXXXX", parent);
-    CHECK(mkdtemp(folder));
-    for (int i = 0; i < KINDS; i++)
-        snprintf(path[i], sizeof path[i], "%s/m.%s", folder, endings[i]);
-    snprintf(pack_path, sizeof pack_path, "%s/out.iac", folder);
-    snprintf(tar_path, sizeof tar_path, "%s/out.tar", folder);
-    snprintf(shard_path, sizeof shard_path, "%s/new.tar", folder);
-    snprintf(name, sizeof name, "%s/a.txt", folder);
+    path_to(pack_path, "out.iac");
+    path_to(tar_path, "out.tar");
+    path_to(shard_path, "new.tar");
+    path_to(name, "a.txt");
     put_file(name, "text of a", 9);
-    snprintf(name, sizeof name, "%s/b.bin", folder);
+    path_to(name, "b.bin");
     put_file(name, "\0\1\2", 3);
-    atexit(remove_folder);
 }
 
 /* --- Shards ----------------------------------------------------------------------- */
@@ -160,15 +134,16 @@ static void try_pack(const char *manifest)
 
 /* --- Lists of names ----------------------------------------------------------------- */
 
-/* Shards of three samples, made once. */
-static tarn_dataset *birds(void)
+/* Shards of three samples. */
+static tarn_dataset *open_birds(void)
 {
-    static tarn_dataset *d;
+    tarn_dataset *d;
     static const char *const keys[] = {"kea", "tui", "moa"};
     tarn_tar_writer *w;
     const tarn_field field = {"txt", "bird", 4, NULL};
-    if (d) return d;
-    CHECK(tarn_tar_writer_open(tar_path, NULL, &w, NULL) == TARN_OK);
+    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    o.sink.overwrite = o.sink.no_sync = true;
+    CHECK(tarn_tar_writer_open(tar_path, &o, &w, NULL) == TARN_OK);
     for (int i = 0; i < 3; i++)
         CHECK(tarn_tar_writer_add(w, keys[i], &field, 1, NULL, NULL) == TARN_OK);
     CHECK(tarn_tar_writer_finish(w, NULL) == TARN_OK);
@@ -178,12 +153,12 @@ static tarn_dataset *birds(void)
 
 static void try_names(const char *list)
 {
-    tarn_dataset *kept;
+    tarn_dataset *birds = open_birds(), *kept;
     tarn_error err;
     size_t missing = 0;
     for (int strict = 0; strict < 2; strict++) {
         tarn_status status =
-            tarn_dataset_keep_json(birds(), list, strict ? NULL : &missing, &kept, &err);
+            tarn_dataset_keep_json(birds, list, strict ? NULL : &missing, &kept, &err);
         if (status == TARN_OK) {
             CHECK(tarn_dataset_count(kept) <= 3);
             CHECK(!strict || missing == 0);
@@ -192,12 +167,13 @@ static void try_names(const char *list)
             CHECK(err.code == status && err.message[0]);
         }
     }
+    tarn_dataset_close(birds);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1 || size > LONGEST) return 0;
-    make_folder();
+    if (make_folder()) make_files();
     unsigned kind = data[0] % KINDS;
     put_file(path[kind], data + 1, size - 1);
     if (kind < 3)

@@ -5,67 +5,39 @@
  * the little-endian number are the length of the index, the other 8 are options. */
 #include "common.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <tarn/dataset.h>
 #include <tarn/fold.h>
 #include <tarn/verify.h>
 
 #include "base/bytes.h"
 #include "base/crc.h"
+#include "folder.h"
 #include "shard.h"
 
 enum { MIX = 1, CHECKED = 2, READ = 4, BY_HASH = 8, VERIFY = 16, FILTER = 32 };
 
-static char folder[256];
 static const char *fold_name;
 static unsigned first_shard, last_shard;
 
 /* --- The folder ------------------------------------------------------------------- */
 
-static void remove_folder(void)
+/* A file beside the index: "NAME.ENDING". */
+static const char *beside(const char *name, const char *ending)
 {
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.') unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir) closedir(dir);
-    rmdir(folder);
+    static char path[PATH_SIZE];
+    char base[64];
+    snprintf(base, sizeof base, "%s%s", name, ending);
+    path_to(path, base);
+    return path;
 }
 
-static void put_file(const char *name, const char *ending, const void *data, size_t size)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CHECK(fd >= 0);
-    CHECK(write(fd, data, size) == (ssize_t)size);
-    close(fd);
-}
-
-static void drop_file(const char *name, const char *ending)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
-    unlink(path);
-}
-
-static void make_folder(void)
+static void make_shards(void)
 {
     static shard_bytes shard;
-    if (folder[0]) return;
-    const char *parent = getenv("TMPDIR");
-    if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(folder, sizeof folder, "%s/tarn-fuzz-XXXXXX", parent);
-    CHECK(mkdtemp(folder));
-    atexit(remove_folder);
     for (unsigned i = 0; i < SHARDS; i++) {
         make_shard(i, &shard);
         CHECK(tarn__crc32c(0, shard.data, shard.size) == shard_crcs[i]);
-        put_file(shard_names[i], "", shard.data, shard.size);
+        put_file(beside(shard_names[i], ""), shard.data, shard.size);
     }
 }
 
@@ -318,15 +290,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned options = word >> 24;
     size_t len = word & 0xffffff;
     if (len > size - 4) len = size - 4;
-    make_folder();
+    if (make_folder()) make_shards();
     fold_name = options & MIX ? "mix" : "train";
     first_shard = options & MIX ? TRAIN_SHARDS : 0;
     last_shard = options & MIX ? SHARDS : TRAIN_SHARDS;
-    put_file(fold_name, ".taridx", data + 4, len);
+    put_file(beside(fold_name, ".taridx"), data + 4, len);
     if (len < size - 4)
-        put_file(fold_name, ".tarsum", data + 4 + len, size - 4 - len);
+        put_file(beside(fold_name, ".tarsum"), data + 4 + len, size - 4 - len);
     else
-        drop_file(fold_name, ".tarsum");
+        unlink(beside(fold_name, ".tarsum"));
     snprintf(path, sizeof path, "%s:%s", folder, fold_name);
     walk_index();
     check_fold(path, options, options & VERIFY && verify(path));

@@ -13,8 +13,6 @@ esac
 case $form-$target in
 full-tar | full-taridx | full-gnz | full-iac) runs=50000000 ;;
 full-*) runs=10000000 ;;
-short-filter) runs=4000 ;;
-short-tar | short-taridx | short-gnz | short-iac | short-samples | short-image) runs=20000 ;;
 *) runs=100000 ;;
 esac
 runs=${FUZZ_RUNS:-$runs}
@@ -30,21 +28,30 @@ if [ "$form" = full ]; then
 else
     grown=$here/new seeds="" temporary=.
     find "$root/$corpus" -type f | LC_ALL=C sort | paste -sd, >"$here/seeds"
-    fixed="-seed=1 -reload=0 -use_cmp=0 -use_counters=0 -entropic=0 -purge_allocator_interval=-1 -seed_inputs=@$here/seeds"
+    fixed="-seed=1 -reload=0 -use_cmp=0 -use_counters=0 -purge_allocator_interval=-1 -seed_inputs=@$here/seeds"
     if setarch -R true 2>/dev/null; then prefix="setarch -R"; fi
 fi
 mkdir -p "$grown"
 
-good=1
-# shellcheck disable=SC2086
-(cd "$here/tmp" && TMPDIR=$temporary ${prefix:-} "$root/$build/fuzz/fuzz_$target" -runs="$runs" \
-    -max_total_time="$seconds" -timeout="$timeout" -max_len=$longest -malloc_limit_mb=$most \
-    -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$here/found/" $fixed "$grown" $seeds \
-    >"$here/log" 2>&1) || good=0
-done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$here/log")
-rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$here/log")
-slow=$(sed -n 's/^stat::slowest_unit_time_sec: *//p' "$here/log")
-peak=$(sed -n 's/^stat::peak_rss_mb: *//p' "$here/log")
+# fuzz FOLDER RUNS SECONDS: adds its runs to done.
+good=1 done=0
+fuzz() {
+    # shellcheck disable=SC2086
+    (cd "$here/tmp" && TMPDIR=$temporary ${prefix:-} "$root/$1/fuzz/fuzz_$target" -runs="$2" \
+        -max_total_time="$3" -timeout="$timeout" -max_len=$longest -malloc_limit_mb=$most \
+        -rss_limit_mb=2048 -print_final_stats=1 -entropic=0 -artifact_prefix="$here/found/" \
+        $fixed "$grown" $seeds >"$here/log" 2>&1) || good=0
+    done=$((done + $(stat number_of_executed_units 0)))
+}
+stat() {
+    value=$(sed -n "s/^stat::$1: *//p" "$here/log")
+    echo "${value:-$2}"
+}
+[ "$form" = short ] || fuzz "$build-compare" $((runs / 20)) $(((seconds + 19) / 20))
+[ $good = 0 ] || fuzz "$build" "$((runs - done))" "$seconds"
+rate=$(stat average_exec_per_sec 0)
+slow=$(stat slowest_unit_time_sec "?")
+peak=$(stat peak_rss_mb "?")
 found=0
 for file in "$here/found"/*; do
     [ -f "$file" ] || continue
@@ -54,13 +61,13 @@ for file in "$here/found"/*; do
         cp "$file" "$corpus/crash-$(sha1sum <"$file" | cut -c1-16)"
 done
 reached=$(grep -o 'cov: [0-9]* ft: [0-9]* corp: [0-9]*' "$here/log" | tail -n 1)
-[ "$form" = short ] || printf '%s\t%s\n' "$target" "${done:-0}" >>"$build/runs.tsv"
+[ "$form" = short ] || printf '%s\t%s\n' "$target" "$done" >>"$build/runs.tsv"
 touch "$build/runs.tsv"
 total=$(awk -v t="$target" '$1 == t { sum += $2 } END { printf "%d", sum }' "$build/runs.tsv")
 if [ "$form" = short ]; then
-    echo "${done:-0} runs, $reached, $found findings" >"$here/result"
+    echo "$done runs, $reached, $found findings" >"$here/result"
 else
-    echo "${done:-0} runs (${total} in all here), ${rate:-0} per second, slowest ${slow:-?} s," \
-        "peak ${peak:-?} MiB, $found findings" >"$here/result"
+    echo "$done runs ($total in all here), $rate per second, slowest $slow s," \
+        "peak $peak MiB, $found findings" >"$here/result"
 fi
 [ $good = 0 ] || touch "$here/good"

@@ -4,7 +4,7 @@
 #   plain     warnings are errors; all suites
 #   asan      AddressSanitizer and UndefinedBehaviorSanitizer; all suites
 #   tsan      ThreadSanitizer; the suites that use threads
-#   fuzz      4,000 to 100,000 runs of every fuzz target, the same every time
+#   fuzz      100,000 runs of every fuzz target, the same every time
 #   hostile   the suite of that name alone, plain
 #   build     builds plain and runs nothing
 #   valgrind  unit tests under memcheck
