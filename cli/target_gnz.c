@@ -172,15 +172,19 @@ static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
     return TARN_OK;
 }
 
-/* The column of the i-th piece; most samples have them in one order. */
-static tarn_status find_column(const state *s, const cli_record *r, size_t i,
-                               column **out, tarn_error *err)
+/* The column of the i-th piece, or NULL; most samples have them in one order. */
+static column *find_column(const state *s, const cli_record *r, size_t i)
+{
+    for (size_t k = 0; k < s->n; k++) {
+        column *c = &s->columns[(i + k) % s->n];
+        if (strcmp(c->field, r->pieces[i].name) == 0) return c;
+    }
+    return NULL;
+}
+
+static tarn_status fail_alone(const cli_record *r, size_t i, tarn_error *err)
 {
     char key[200];
-    for (size_t k = 0; k < s->n; k++) {
-        *out = &s->columns[(i + k) % s->n];
-        if (strcmp((*out)->field, r->pieces[i].name) == 0) return TARN_OK;
-    }
     return cli_error(err, TARN_ERR_UNSUPPORTED,
                      "sample %s has a field %s, and others have not; choose fields that "
                      "all have with --fields",
@@ -208,9 +212,9 @@ static tarn_status check_lacking(const state *s, const cli_record *r, tarn_error
 static tarn_status look_piece(state *s, const cli_record *r, size_t i, tarn_error *err)
 {
     cli_piece_value v;
-    column *c = NULL;
+    column *c = find_column(s, r, i);
     uint64_t width = 0;
-    TARN_TRY(find_column(s, r, i, &c, err));
+    if (!c) return fail_alone(r, i, err);
     if (c->look_once) return TARN_OK;
     TARN_TRY(cli_value_read(r, &r->pieces[i], &v, err));
     tarn_status status = check_kind(r, &r->pieces[i], &v, err);
@@ -369,11 +373,10 @@ static tarn_status put(void *context, const cli_record *r, tarn_error *err)
     state *s = context;
     for (size_t i = 0; i < r->count; i++) {
         cli_piece_value v;
-        column *c = NULL;
-        TARN_TRY(find_column(s, r, i, &c, err));
+        column *c = find_column(s, r, i);
+        if (!c) return fail_alone(r, i, err);
         TARN_TRY(cli_value_read(r, &r->pieces[i], &v, err));
         tarn_status status = check_kind(r, &r->pieces[i], &v, err);
-        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): c was found. */
         if (status == TARN_OK && !is_alike(c, &v)) status = fail_unlike(s, c, r, &v, err);
         if (status == TARN_OK) status = put_value(s, c, &v, err);
         cli_value_free(&v);
