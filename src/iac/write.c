@@ -123,11 +123,18 @@ static tarn_status join_schema(const taken *t, joined *out, tarn_error *err)
                                             .name = our_names[k],
                                             .flags = ARROW_FLAG_NULLABLE,
                                             .release = release_nothing_schema};
-        size_t at = count;
+        size_t at = count, same = 0;
         for (size_t i = 0; i < n; i++)
             if (out->children[i]->name &&
                 strcmp(out->children[i]->name, our_names[k]) == 0)
-                at = i;
+                at = i, same++;
+        if (same > 1) {
+            free(out->children);
+            return tarn__fail(err, TARN_ERR_AMBIGUOUS,
+                              "the index table has two columns named %s, which the "
+                              "writer fills: give one of them another name",
+                              our_names[k]);
+        }
         if (at == count) count++;
         out->children[at] = &out->ours[k];
         out->places[k] = at;

@@ -318,6 +318,16 @@ def test_values_of_types_that_json_does_not_know(folder):
 # --- Writing ---------------------------------------------------------------------------------
 
 
+def test_an_index_with_a_column_of_ours_twice_is_refused(folder):
+    """It would be written, and could not be opened."""
+    index = pa.table([pa.array([7]), pa.array([8]), pa.array(["a"])], ["offset", "offset", "name"])
+    with pytest.raises(tarn.Error, match="two columns named offset"):
+        tarn.iac.build_pack("t.iac", {}, SLIDES, index, [b"x"])
+    assert not os.path.exists("t.iac")
+    tarn.iac.build_pack("t.iac", {}, SLIDES, pa.table({"name": ["a"]}), [b"x"])
+    assert tarn.iac.open("t.iac").index["offset"] == [0]
+
+
 def broken_payloads():
     yield b"x"
     raise RuntimeError("no more")
