@@ -44,8 +44,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* --- The loader ----------------------------------------------------------------------
- */
+/* --- The loader -------------------------------------------------------------------- */
 
 static tarn_loader *open_loader(tarn_image_steps *steps, tarn_load_field *load,
                                 uint64_t epoch)
@@ -101,8 +100,7 @@ static double run_loader(uint64_t round, tarn_loader_stats *stats)
     return (double)samples / (end - start);
 }
 
-/* --- The limit -----------------------------------------------------------------------
- */
+/* --- The limit --------------------------------------------------------------------- */
 
 typedef struct worker {
     pthread_t thread;

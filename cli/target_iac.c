@@ -39,8 +39,7 @@ static void free_state(state *s)
     free(s);
 }
 
-/* --- A record for each member --------------------------------------------------------
- */
+/* --- A record for each member ------------------------------------------------------ */
 
 static tarn_status look_members(void *context, const cli_record *r, tarn_error *err)
 {
@@ -65,8 +64,7 @@ static tarn_status put_members(void *context, const cli_record *r, tarn_error *e
     return TARN_OK;
 }
 
-/* --- A record for each sample --------------------------------------------------------
- */
+/* --- A record for each sample ------------------------------------------------------ */
 
 /* What kind of column a value goes into. */
 static char kind_of(const cli_piece_value *v)
@@ -231,8 +229,7 @@ static tarn_status put_sample(void *context, const cli_record *r, tarn_error *er
     return tarn_iac_writer_add(s->writer, s->bytes.data, s->bytes.size, err);
 }
 
-/* --- The pack ------------------------------------------------------------------------
- */
+/* --- The pack ---------------------------------------------------------------------- */
 
 static tarn_status begin(void *context, tarn_error *err)
 {

@@ -22,8 +22,7 @@
 #include "base/slab.h"
 #include "codec/codec.h"
 
-/* --- What never changes --------------------------------------------------------------
- */
+/* --- What never changes ------------------------------------------------------------ */
 
 /* The type and shape of one sample's array. Never changes and is never freed before the
  * setup or the window that owns it. */
@@ -90,8 +89,7 @@ void tarn__setup_release(tarn__load_setup *setup);
 /* Remembers what samples of a column look like. Needs the engine's lock. */
 void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
 
-/* --- One epoch's order ---------------------------------------------------------------
- */
+/* --- One epoch's order ------------------------------------------------------------- */
 
 typedef struct tarn__epoch {
     atomic_uint users;
@@ -109,8 +107,7 @@ void tarn__epoch_release(tarn__epoch *epoch);
 TARN_CHECKED tarn_status tarn__epoch_other(const tarn__epoch *epoch, uint64_t number,
                                            tarn__epoch **out, tarn_error *err);
 
-/* --- Windows -------------------------------------------------------------------------
- */
+/* --- Windows ----------------------------------------------------------------------- */
 
 /* One field of one sample: bytes if shape is NULL, otherwise packed elements. */
 typedef struct tarn__piece {
@@ -229,8 +226,7 @@ TARN_CHECKED tarn_status tarn__window_gather(tarn__window *to, const tarn__slot 
 void tarn__window_fault(tarn__window *window, pthread_mutex_t *lock, size_t slot,
                         const tarn_error *error);
 
-/* --- Work ----------------------------------------------------------------------------
- */
+/* --- Work -------------------------------------------------------------------------- */
 
 /* What one thread needs for itself. */
 typedef struct tarn__worker {

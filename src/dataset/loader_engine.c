@@ -29,8 +29,7 @@ static void add_time(atomic_ullong *sum, uint64_t since)
     atomic_fetch_add_explicit(sum, tarn__now() - since, memory_order_relaxed);
 }
 
-/* --- Epochs --------------------------------------------------------------------------
- */
+/* --- Epochs ------------------------------------------------------------------------ */
 
 tarn_status tarn__epoch_new(tarn_order *order, tarn__epoch **out, tarn_error *err)
 {
@@ -82,8 +81,7 @@ static bool has_room(const tarn__engine *e)
            (e->n_windows + 1) * e->window_bytes <= SMALL_BYTES;
 }
 
-/* --- Planning ------------------------------------------------------------------------
- */
+/* --- Planning ---------------------------------------------------------------------- */
 
 static void append(tarn__engine *e, tarn__window *w)
 {
@@ -187,8 +185,7 @@ void tarn__engine_skipped(tarn__engine *e, const tarn__epoch *epoch, size_t coun
     pthread_mutex_unlock(&e->lock);
 }
 
-/* --- Working -------------------------------------------------------------------------
- */
+/* --- Working ----------------------------------------------------------------------- */
 
 static void window_failed(tarn__engine *e, tarn__window *w, tarn_status status,
                           const tarn_error *error)
@@ -314,8 +311,7 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* --- The caller's side ---------------------------------------------------------------
- */
+/* --- The caller's side ------------------------------------------------------------- */
 
 static struct timespec time_of(uint64_t at)
 {
@@ -378,8 +374,7 @@ void tarn__engine_pop(tarn__engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* --- Beginning and end ---------------------------------------------------------------
- */
+/* --- Beginning and end ------------------------------------------------------------- */
 
 tarn_status tarn__worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
 {

@@ -43,8 +43,7 @@ static tarn_status blame(tarn__worker *k, tarn__window *w, size_t slot, uint32_t
     return TARN_OK;
 }
 
-/* --- Keys ----------------------------------------------------------------------------
- */
+/* --- Keys -------------------------------------------------------------------------- */
 
 /* A key that cannot be had is its sample's fault; its place is left empty. */
 static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
@@ -69,8 +68,7 @@ static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Bytes ---------------------------------------------------------------------------
- */
+/* --- Bytes ------------------------------------------------------------------------- */
 
 static bool is_read(const tarn__load_setup *s, const tarn__load_column *c)
 {
@@ -189,8 +187,7 @@ static tarn_status announce(tarn__worker *k, tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Views ---------------------------------------------------------------------------
- */
+/* --- Views ------------------------------------------------------------------------- */
 
 static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
                                tarn_error *err)
@@ -224,8 +221,7 @@ tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Decoding a chunk ----------------------------------------------------------------
- */
+/* --- Decoding a chunk -------------------------------------------------------------- */
 
 static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
                                 size_t column, tarn__slab *slab, uint32_t *out_field,

@@ -8,8 +8,7 @@
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
 
-/* --- The pool ------------------------------------------------------------------------
- */
+/* --- The pool ---------------------------------------------------------------------- */
 
 tarn_status tarn__pool_new(tarn__load_setup *setup, size_t keep, tarn__pool **out,
                            tarn_error *err)
@@ -78,8 +77,7 @@ void tarn__pool_release(tarn__pool *p)
     free(p);
 }
 
-/* --- Windows -------------------------------------------------------------------------
- */
+/* --- Windows ----------------------------------------------------------------------- */
 
 static bool alloc_strip(const tarn__load_setup *s, const tarn__load_column *c,
                         tarn__strip *t)
@@ -191,8 +189,7 @@ void tarn_batch_release(tarn_batch *batch)
     tarn__window_release((tarn__window *)batch);
 }
 
-/* --- Memory --------------------------------------------------------------------------
- */
+/* --- Memory ------------------------------------------------------------------------ */
 
 tarn_status tarn__strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_t size,
                              tarn_error *err)
@@ -253,8 +250,7 @@ void tarn__window_fault(tarn__window *w, pthread_mutex_t *lock, size_t slot,
     pthread_mutex_unlock(lock);
 }
 
-/* --- Columns -------------------------------------------------------------------------
- */
+/* --- Columns ----------------------------------------------------------------------- */
 
 /* All arrays of one shape; *out_bytes: none is an array. */
 static const tarn__shape *common_shape(const tarn__piece *pieces, size_t count,
@@ -379,8 +375,7 @@ tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Gathering -----------------------------------------------------------------------
- */
+/* --- Gathering --------------------------------------------------------------------- */
 
 static tarn_status copy_piece(tarn__window *to, tarn__strip *t, size_t i,
                               const tarn__piece *from, tarn_error *err)

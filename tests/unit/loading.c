@@ -5,8 +5,7 @@
 
 tarn_error err;
 
-/* --- Data ----------------------------------------------------------------------------
- */
+/* --- Data -------------------------------------------------------------------------- */
 
 void add_value(tarball *t, unsigned i, const char *field, const tarn_value *value)
 {
@@ -149,8 +148,7 @@ tarn_dataset *open_mix(void)
     return picked;
 }
 
-/* --- An epoch as text ----------------------------------------------------------------
- */
+/* --- An epoch as text -------------------------------------------------------------- */
 
 tarn_loader_options loader_options(void)
 {

@@ -11,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- Keys ----------------------------------------------------------------------------
- */
+/* --- Keys -------------------------------------------------------------------------- */
 
 static bool has(const tarn__keyset *set, const tarn__scan *scans, const char *key,
                 size_t len)
@@ -73,8 +72,7 @@ static void has_tells_of_all_that_will_be_there(void **state)
     assert_int_equal(count_files(dir, true), 0);
 }
 
-/* --- Options and names ---------------------------------------------------------------
- */
+/* --- Options and names ------------------------------------------------------------- */
 
 static void options_that_make_no_sense_are_refused(void **state)
 {
@@ -199,8 +197,7 @@ static void names_past_ascii_and_pax_are_found_again(void **state)
     }
 }
 
-/* --- Samples that fail ---------------------------------------------------------------
- */
+/* --- Samples that fail ------------------------------------------------------------- */
 
 static void a_sample_that_fails_leaves_no_trace(void **state)
 {
@@ -326,8 +323,7 @@ static void more_fields_than_an_index_numbers_are_refused_in_time(void **state)
     free(names);
 }
 
-/* --- Several writers -----------------------------------------------------------------
- */
+/* --- Several writers --------------------------------------------------------------- */
 
 static void several_folds_are_written_at_once(void **state)
 {

@@ -9,8 +9,7 @@
 
 static tarn_error err;
 
-/* --- Headers -------------------------------------------------------------------------
- */
+/* --- Headers ----------------------------------------------------------------------- */
 
 /* Composes one member into memory; the headers are at *block and end at the result. */
 static size_t compose(const tarn_tar_writer_options *o, const char *name, uint64_t size,
@@ -148,8 +147,7 @@ static void the_time_comes_from_the_environment_if_it_is_one(void **state)
     unsetenv("SOURCE_DATE_EPOCH");
 }
 
-/* --- Rules and patterns --------------------------------------------------------------
- */
+/* --- Rules and patterns ------------------------------------------------------------ */
 
 static tarn_status check_key(tarn_name_rules rules, const char *key)
 {

@@ -257,8 +257,7 @@ static void image_steps_are_those_of_one_image(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Samples that cannot be had ------------------------------------------------------
- */
+/* --- Samples that cannot be had ---------------------------------------------------- */
 
 static void a_bad_sample_is_named(void **state)
 {

@@ -6,8 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- Epochs, ranks, state ------------------------------------------------------------
- */
+/* --- Epochs, ranks, state ---------------------------------------------------------- */
 
 /* The samples of all ranks, in the order of positions. */
 static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const char *from,
@@ -193,8 +192,7 @@ static void options_are_checked(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Ends ----------------------------------------------------------------------------
- */
+/* --- Ends -------------------------------------------------------------------------- */
 
 static void it_can_be_closed_at_any_moment(void **state)
 {

@@ -54,8 +54,7 @@ static tarn_sink_options quick(bool no_sync)
     return o;
 }
 
-/* --- Out -----------------------------------------------------------------------------
- */
+/* --- Out --------------------------------------------------------------------------- */
 
 /* Whole, in pieces, and through the room that is handed out. */
 static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
@@ -217,8 +216,7 @@ static void abandoned_output_is_gone(void **state)
     tarn__out_reset(&out);
 }
 
-/* --- One archive ---------------------------------------------------------------------
- */
+/* --- One archive ------------------------------------------------------------------- */
 
 static tarn_tar_writer *open_tar(const char *path)
 {
@@ -404,8 +402,7 @@ static void a_writer_that_lost_bytes_can_only_be_abandoned(void **state)
     tarn_tar_writer_abandon(NULL);
 }
 
-/* --- Archives that roll over ---------------------------------------------------------
- */
+/* --- Archives that roll over ------------------------------------------------------- */
 
 typedef struct rolled {
     uint64_t shards, samples, stop_after;
