@@ -15,11 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <turbojpeg.h>
 
 #include <tarn/tarn.h>
+
+#include "clock.h"
 
 static tarn_error err;
 static tarn_dataset *set;
@@ -35,13 +36,6 @@ static void die(const char *what)
     fprintf(stderr, "loader_work: %s: %s\n", what,
             tarn_error_text(&err, text, sizeof text));
     exit(1);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* --- The loader -------------------------------------------------------------------- */
