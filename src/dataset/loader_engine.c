@@ -376,7 +376,7 @@ void tarn__engine_pop(tarn__engine *e)
 
 /* --- Beginning and end ------------------------------------------------------------- */
 
-tarn_status tarn__worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
+static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
 {
     const tarn__load_setup *s = e->setup;
     tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
@@ -391,7 +391,7 @@ tarn_status tarn__worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
     return tarn_image_decoder_new(&o, &k->image, err);
 }
 
-void tarn__worker_reset(tarn__worker *k)
+static void worker_reset(tarn__worker *k)
 {
     tarn_image_decoder_free(k->image);
     tarn_bytes_release(&k->plain);
@@ -427,7 +427,7 @@ static tarn_status start(tarn__engine *e, tarn_error *err)
     if (!e->workers || !e->threads) return tarn__fail_memory(err);
     for (e->n_workers = 0; e->n_workers < count;) {
         tarn__worker *k = &e->workers[e->n_workers++];
-        TARN_TRY(tarn__worker_init(k, e, err));
+        TARN_TRY(worker_init(k, e, err));
     }
     for (; e->n_threads < threads; e->n_threads++) {
         int failed = pthread_create(&e->threads[e->n_threads], NULL, run_thread,
@@ -475,7 +475,7 @@ void tarn__engine_free(tarn__engine *e)
     for (unsigned i = 0; i < e->n_threads; i++)
         pthread_join(e->threads[i], NULL);
     for (unsigned i = 0; i < e->n_workers; i++)
-        tarn__worker_reset(&e->workers[i]);
+        worker_reset(&e->workers[i]);
     for (tarn__window *w = e->first, *next; w; w = next) {
         next = w->next;
         tarn__window_release(w);

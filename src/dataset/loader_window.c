@@ -191,8 +191,9 @@ void tarn_batch_release(tarn_batch *batch)
 
 /* --- Memory ------------------------------------------------------------------------ */
 
-tarn_status tarn__strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_t size,
-                             tarn_error *err)
+/* Room for size bytes in a strip; what was there is lost. */
+static tarn_status strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_t size,
+                              tarn_error *err)
 {
     if (t->data && size <= t->capacity) return TARN_OK;
     uint64_t room;
@@ -216,7 +217,7 @@ tarn_status tarn__strip_begin(const tarn__load_setup *s, size_t column, tarn__st
     if (!t->hint) return TARN_OK;
     if (!tarn__mul(t->hint->bytes, count, &size))
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    return tarn__strip_room(s, t, size, err);
+    return strip_room(s, t, size, err);
 }
 
 tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape)
@@ -274,7 +275,7 @@ static tarn_status make_array(const tarn__load_setup *s, tarn__strip *t, size_t 
     uint64_t size;
     if (!tarn__mul(shape->bytes, count, &size))
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    TARN_TRY(tarn__strip_room(s, t, size, err));
+    TARN_TRY(strip_room(s, t, size, err));
     for (size_t i = 0; shape->bytes && i < count; i++) {
         unsigned char *to = t->data + i * shape->bytes;
         if (t->pieces[i].data != to) memcpy(to, t->pieces[i].data, shape->bytes);
@@ -328,7 +329,7 @@ static tarn_status make_bytes(const tarn__load_setup *s, tarn__strip *t, size_t 
         c->data = p[0].data;
         return TARN_OK;
     }
-    TARN_TRY(tarn__strip_room(s, t, size, err));
+    TARN_TRY(strip_room(s, t, size, err));
     for (size_t i = 0; i < count; i++)
         if (p[i].size) memcpy(t->data + t->offsets[i], p[i].data, p[i].size);
     c->data = t->data;
