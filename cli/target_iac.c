@@ -254,29 +254,12 @@ static tarn_status begin(void *context, tarn_error *err)
     return status;
 }
 
-static void tell(const cli_args *args, uint64_t records, const char *path)
-{
-    cli_json j = {.out = stdout};
-    if (cli_has(args, "quiet")) return;
-    if (!cli_has(args, "json")) {
-        printf("%s -> %s\n", cli_count(records, "record"), path);
-        return;
-    }
-    cli_json_open(&j, NULL, '[');
-    cli_json_open(&j, NULL, '{');
-    cli_json_text(&j, "output", path);
-    cli_json_number(&j, "records", records);
-    cli_json_close(&j, '}');
-    cli_json_close(&j, ']');
-    cli_json_line(&j);
-}
-
 static int end(void *context)
 {
     state *s = context;
     tarn_error err;
     tarn_status status = tarn_iac_writer_finish(s->writer, &err);
-    if (status == TARN_OK) tell(s->args, s->records, s->path);
+    if (status == TARN_OK) cli_iac_tell(s->args, s->records, s->path);
     free_state(s);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }
@@ -361,7 +344,7 @@ int cli_copy_records(const cli_args *args, const cli_sources *sources,
     if (tarn_iac_rewrite_rows(sources->parts[0].path, path, rows, (size_t)count, &o,
                               &err) != TARN_OK)
         status = cli_fail(&err);
-    if (status == CLI_OK) tell(args, count, path);
+    if (status == CLI_OK) cli_iac_tell(args, count, path);
     free(rows);
     return status;
 }

@@ -10,7 +10,7 @@ void payload_of(unsigned i, unsigned char *out, size_t *size)
         out[k] = (unsigned char)(i * 31u + k * 7u);
 }
 
-void no_slides(struct ArrowArrayStream *out)
+void one_slide(struct ArrowArrayStream *out)
 {
     static const char *const columns[] = {"u8:slide_idx", "text:slide_id"};
     tarn_iac_rows *rows;
@@ -43,7 +43,7 @@ void make_pack(const char *path, const tarn_iac_write_options *o)
     tarn_iac_writer *w;
     unsigned char bytes[256];
     size_t size;
-    no_slides(&slides);
+    one_slide(&slides);
     index_table(&index, ROWS);
     OK(tarn_iac_writer_open(path, &slides, &index, o, &w, &err));
     for (unsigned i = 0; i < ROWS; i++) {

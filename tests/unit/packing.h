@@ -13,7 +13,7 @@ enum { ROWS = 50 };
 /* Up to 210 bytes. */
 void payload_of(unsigned i, unsigned char *out, size_t *size);
 /* A table of one slide. */
-void no_slides(struct ArrowArrayStream *out);
+void one_slide(struct ArrowArrayStream *out);
 /* name: n0, n1, ...; group: i % 5 - 2, null for every seventh. */
 void index_table(struct ArrowArrayStream *out, unsigned n);
 /* ROWS records with these tables. */

@@ -365,7 +365,7 @@ static void many_records_open_in_little_memory(void **state)
     tarn_iac *pack;
     tarn_view view;
     o.no_sync = true;
-    no_slides(&slides);
+    one_slide(&slides);
     OK(tarn_iac_rows_new(columns, 1, &rows, &err));
     for (int i = 0; i < MANY; i++)
         OK(tarn_iac_rows_number(rows, 0, i, &err));

@@ -55,7 +55,7 @@ static void slices_are_written_as_what_they_show(void **state)
         tarn_iac_writer *w;
         OK(tarn_iac_open(path, NULL, &pack, &err));
         OK(tarn_iac_export(pack, TARN_IAC_INDEX, &c.from, &err));
-        no_slides(&slides);
+        one_slide(&slides);
         OK(tarn_iac_writer_open(part, &slides, &index, &o, &w, &err));
         for (unsigned i = 0; i < LEFT; i++)
             OK(tarn_iac_writer_add(w, &i, sizeof i, &err));
@@ -91,7 +91,7 @@ static void refused(const char *part, const tarn_iac_write_options *o, unsigned 
         data[i] = "x";
         sizes[i] = 1;
     }
-    no_slides(&slides);
+    one_slide(&slides);
     index_table(&index, rows);
     tarn_status status =
         tarn_iac_build(path, &slides, &index, data, sizes, payloads, o, &err);
@@ -134,7 +134,7 @@ static void an_existing_pack_is_kept(void **state)
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     tarn_iac_writer *w;
     make_pack(path, NULL);
-    no_slides(&slides);
+    one_slide(&slides);
     index_table(&index, 1);
     FAILS(TARN_ERR_EXISTS, "exists",
           tarn_iac_writer_open(path, &slides, &index, NULL, &w, &err));
@@ -154,7 +154,7 @@ static void segments_are_written_as_they_are(void **state)
     o.overwrite = true;
     write_file(data, "aabbcc", 6);
     for (int way = 0; way < 2; way++) {
-        no_slides(&slides);
+        one_slide(&slides);
         index_table(&index, 3);
         if (way)
             OK(tarn_iac_build_segment(path, &slides, &index, "aabbcc", 6, &o, &err));
@@ -165,7 +165,7 @@ static void segments_are_written_as_they_are(void **state)
         assert_memory_equal(view.data, "bb", 2);
         tarn_iac_close(pack);
     }
-    no_slides(&slides);
+    one_slide(&slides);
     index_table(&index, 3);
     FAILS(TARN_ERR_USAGE, "has 6 bytes, not 7",
           tarn_iac_build_segment_file(path, &slides, &index, data, 7, &o, &err));
@@ -185,7 +185,7 @@ static void a_segment_may_use_the_names_of_our_columns(void **state)
     OK(tarn_iac_rows_text(rows, 0, "1a2b", 4, &err));
     OK(tarn_iac_rows_text(rows, 1, "here", 4, &err));
     OK(tarn_iac_rows_finish(rows, &index, &err));
-    no_slides(&slides);
+    one_slide(&slides);
     OK(tarn_iac_build_segment(path, &slides, &index, "data", 4, NULL, &err));
     OK(tarn_iac_open(path, NULL, &pack, &err));
     tarn_iac_info_get(pack, &info);
