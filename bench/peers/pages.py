@@ -79,9 +79,10 @@ def plot_name(workload, kind):
 
 
 def plot(workload, kind, rows):
-    """Bars; for times the shortest comes first, for rates the highest."""
+    """Bars; for times the shortest comes first, for rates the highest. Views are left to the tables: nobody reads
+    their bytes, and next to them the bars of those who do would tell nothing."""
     drawn = [(r.name, tables.value(r), *tables.spread(r), tables.shown(workload, tables.value(r)), r.peer in OURS)
-             for r in tables.ordered(rows) if r.rate]
+             for r in tables.ordered(rows) if r.rate and r.way != "views"]
     better = "less" if tables.is_time(workload) else "more"
     return svg.bars(tables.heading(workload, kind), f"{TEXTS[workload].unit}, {better} is better; bars are medians, the thin lines go from the least to the most", drawn)
 

@@ -28,8 +28,8 @@ TEXTS = {
         "the short form the start of the process and the sync of the result count, too."),
     "sequential": Text(
         "Sequential", "samples/s",
-        "All samples in order, one at a time in Python, every field in memory as `bytes` (*views*: as memoryviews into the map, "
-        "whose bytes nobody has touched). One process, no workers.",
+        "All samples in order, one at a time in Python, every field in memory as `bytes` (*views*, in the tables only: as "
+        "memoryviews into the map, whose bytes nobody has touched). One process, no workers.",
         "Making Python objects; for WebDataset and others that parse in Python, the parsing."),
     "random": Text(
         "Random, one at a time", "samples/s",
