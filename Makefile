@@ -4,13 +4,15 @@
 #   make demo     a tour: pictures drawn, packed, trained on, a run killed and resumed, a bit flipped
 #   make test     all tests: plain and with sanitizers
 #   make bench    everything next to its peers, small: about 10 minutes, docs/benchmarks
-#   make bench-full  the same at size, and all other benchmarks: hours, 40 GB under bench/data
+#   make bench-full  the same at size, then indexing, writing and Python by parts: hours, 40 GB under
+#                 bench/data; what else is in bench/ is run by hand
 #   make fuzz     every fuzz target, 10 to 50 million runs each (FUZZ_RUNS, FUZZ_SECONDS)
 #   make damage   every way to damage a file of each format
 #   make disagree 20,000 generated archives against GNU tar, bsdtar and Python's tarfile
 #   make hostile  files, names and servers that mean harm: what they cost, and what they get
 #   make coverage lines and branches that the tests reach
 #   make lint     clang-tidy and cppcheck
+#   make valgrind unit tests under memcheck
 #   make faults   failing memory, system calls, kills, power, threads, processes: in full
 #   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
 #   make format   clang-format over all sources

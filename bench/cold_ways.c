@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "io/file.h"
 #include "io/gather.h"
 
@@ -43,13 +43,6 @@ static uint64_t draw(uint64_t below)
     state ^= state >> 7;
     state ^= state << 17;
     return state % below;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static void die(const char *what)

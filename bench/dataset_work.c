@@ -12,22 +12,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tarn/tarn.h>
+
+#include "clock.h"
 
 enum { ROUNDS = 11, BATCHES = 2000 };
 
 static uint64_t seen; /* so that nothing is optimised away */
 static tarn_error err;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void die(void)
 {

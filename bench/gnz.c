@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tarn/gnz.h>
+
+#include "clock.h"
 
 static tarn_error err;
 
@@ -28,13 +29,6 @@ static void fail(const char *what)
     do {                                                                                 \
         if ((expr) != TARN_OK) fail(#expr);                                              \
     } while (0)
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static float *filled(size_t bytes)
 {

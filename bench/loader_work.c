@@ -15,11 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <turbojpeg.h>
 
 #include <tarn/tarn.h>
+
+#include "clock.h"
 
 static tarn_error err;
 static tarn_dataset *set;
@@ -37,15 +38,7 @@ static void die(const char *what)
     exit(1);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* --- The loader ----------------------------------------------------------------------
- */
+/* --- The loader -------------------------------------------------------------------- */
 
 static tarn_loader *open_loader(tarn_image_steps *steps, tarn_load_field *load,
                                 uint64_t epoch)
@@ -101,8 +94,7 @@ static double run_loader(uint64_t round, tarn_loader_stats *stats)
     return (double)samples / (end - start);
 }
 
-/* --- The limit -----------------------------------------------------------------------
- */
+/* --- The limit --------------------------------------------------------------------- */
 
 typedef struct worker {
     pthread_t thread;

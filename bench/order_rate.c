@@ -2,16 +2,10 @@
  * for one position after the other at random places. And what blocks buy: see trade. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <tarn/tarn.h>
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+#include "clock.h"
 
 static int fail(const tarn_error *err)
 {

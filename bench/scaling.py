@@ -7,6 +7,7 @@ Needs the tarn package on its path, NumPy, and for the last part torch with CUDA
 500 x 375 pixels with detail at every scale, and samples of 1 KB. Prints a table; rates are medians of three.
 """
 import argparse
+import itertools
 import pathlib
 import statistics
 import subprocess
@@ -34,25 +35,23 @@ def make(folder, images, samples):
             out.write_many([{"__key__": f"s{i:08}", "bin": block, "cls": i % 1000} for i in range(first, first + 1000)])
 
 
+def endless(loader):
+    """The batches of one epoch after the other, behind the first: with it everything is warm."""
+    batches = itertools.chain.from_iterable(itertools.repeat(loader))
+    next(batches)
+    return batches
+
+
 def rate(dataset, seconds, **options):
     """Samples per second of a warm loader."""
     found = []
     for _ in range(3):
-        loader = dataset.loader(shuffle=True, seed=7, **options)
-        count, start = 0, None
-        batches = iter(loader)
-        while start is None or time.perf_counter() - start < seconds:
-            try:
-                batch = next(batches)
-            except StopIteration:
-                batches = iter(loader)
-                continue
-            if start is None:
-                start = time.perf_counter()
-                continue
-            count += len(batch["cls"])
+        batches = endless(dataset.loader(shuffle=True, seed=7, **options))
+        count, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            count += len(next(batches)["cls"])
         found.append(count / (time.perf_counter() - start))
-        del batch, batches, loader
+        del batches
     return statistics.median(found)
 
 
@@ -73,17 +72,11 @@ def feed_gpu(dataset, threads, seconds):
                                 torch.nn.Flatten(), torch.nn.Linear(64, 1000)).cuda().bfloat16()
     loader = dataset.loader(256, threads=threads, shuffle=True, seed=7, resize=224, fit="random", flip=0.5, layout="CHW",
                             as_="torch")
-    count, busy, start = 0, 0.0, None
-    batches = iter(loader)
+    batches = endless(loader)
+    count, busy, start = 0, 0.0, time.perf_counter()
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    while start is None or time.perf_counter() - start < seconds:
-        try:
-            batch = next(batches)
-        except StopIteration:
-            batches = iter(loader)
-            continue
-        if start is None:
-            start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        batch = next(batches)
         begin.record()
         images = batch["jpg"].cuda(non_blocking=True).bfloat16().div_(255)
         loss = torch.nn.functional.cross_entropy(model(images).float(), batch["cls"].cuda(non_blocking=True))

@@ -374,7 +374,8 @@ static int append_rows(const cli_arrays *list, tarn_gnz_writer *w)
     return CLI_OK;
 }
 
-int cli_arrays_update(const cli_args *args, const cli_arrays *list, const char *path)
+/* Into an array file that is there: --add new arrays, --append rows. */
+static int update_file(const cli_args *args, const cli_arrays *list, const char *path)
 {
     tarn_error err;
     tarn_gnz_writer *w;
@@ -452,7 +453,7 @@ int cli_arrays_pack(const cli_args *args, const char *output)
     for (int i = 0; i < args->n_words && status == CLI_OK; i++)
         status = cli_arrays_load(&list, args->words[i]);
     if (status == CLI_OK)
-        status = update ? cli_arrays_update(args, &list, output)
+        status = update ? update_file(args, &list, output)
                         : cli_arrays_save(args, &list, output);
     cli_arrays_free(&list);
     return status;

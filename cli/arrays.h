@@ -35,7 +35,4 @@ int cli_arrays_metadata(const cli_args *args, const char *own, tarn_gnz_writer *
 /* tarn pack with a .gnz as output. */
 int cli_arrays_pack(const cli_args *args, const char *output);
 
-/* Into an array file that is there: --add new arrays, --append rows. */
-int cli_arrays_update(const cli_args *args, const cli_arrays *list, const char *path);
-
 #endif

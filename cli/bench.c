@@ -55,8 +55,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* --- Opening -------------------------------------------------------------------------
- */
+/* --- Opening ----------------------------------------------------------------------- */
 
 static tarn_status open_set(bench *b, bool cold, tarn_error *err)
 {
@@ -129,8 +128,7 @@ static bool has_images(const tarn_dataset *set)
     return false;
 }
 
-/* --- Measuring -----------------------------------------------------------------------
- */
+/* --- Measuring --------------------------------------------------------------------- */
 
 static tarn_status run_single(const bench *b, const job *j, result *r, tarn_error *err)
 {
@@ -221,8 +219,7 @@ static tarn_status run_loader(const bench *b, const job *j, unsigned threads, re
     return status;
 }
 
-/* --- Showing -------------------------------------------------------------------------
- */
+/* --- Showing ----------------------------------------------------------------------- */
 
 static void show_head(const bench *b)
 {
@@ -281,8 +278,7 @@ static void show_json(bench *b, const job *j, const char *state, unsigned thread
     cli_json_close(o, '}');
 }
 
-/* --- All of it -----------------------------------------------------------------------
- */
+/* --- All of it --------------------------------------------------------------------- */
 
 static tarn_status run_one(bench *b, const job *j, bool cold, unsigned threads,
                            result *out, tarn_error *err)

@@ -141,6 +141,8 @@ int cli_iac_verify(const cli_args *args);
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *out);
 int cli_iac_pack(const cli_args *args, const char *output);
 int cli_iac_convert(const cli_args *args, const char *from, const char *to);
+/* The summary of a pack that was written, as the options want it. */
+void cli_iac_tell(const cli_args *args, uint64_t records, const char *path);
 /* By the end of its name: what is to become one. */
 bool cli_is_pack_name(const char *path);
 

@@ -19,8 +19,7 @@ typedef struct conversion {
     uint64_t nameless; /* members without a field in their name, passed over */
 } conversion;
 
-/* --- Which samples -------------------------------------------------------------------
- */
+/* --- Which samples ----------------------------------------------------------------- */
 
 static int take_order(conversion *c)
 {
@@ -44,8 +43,7 @@ static int take_order(conversion *c)
     return CLI_OK;
 }
 
-/* --- One sample -----------------------------------------------------------------------
- */
+/* --- One sample -------------------------------------------------------------------- */
 
 /* What one sample takes; used for all of them. */
 typedef struct desk {
@@ -151,8 +149,7 @@ static tarn_status hand_on(conversion *c, uint64_t i, uint64_t number, desk *d,
     return put(state, &r, err);
 }
 
-/* --- All of them ---------------------------------------------------------------------
- */
+/* --- All of them ------------------------------------------------------------------- */
 
 static tarn_status walk(conversion *c, uint64_t from, uint64_t to,
                         tarn_status (*put)(void *, const cli_record *, tarn_error *),

@@ -16,9 +16,7 @@ typedef struct conversion {
     cli_out out;
 } conversion;
 
-/* --- What was asked for
- * ------------------------------------------------------------------
- */
+/* --- What was asked for ------------------------------------------------------------ */
 
 bool cli_is_fold(const char *word)
 {
@@ -76,9 +74,7 @@ int cli_range(const cli_args *args, uint64_t *out_from, uint64_t *out_to)
                      text);
 }
 
-/* --- The three kinds
- * ---------------------------------------------------------------------
- */
+/* --- The three kinds --------------------------------------------------------------- */
 
 static int choose(conversion *c, tarn_fold *fold)
 {

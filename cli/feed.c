@@ -90,9 +90,7 @@ static size_t drop_nameless(tarn_field *fields, size_t count, const char *key,
     return kept;
 }
 
-/* --- A fold
- * -----------------------------------------------------------------------------
- */
+/* --- A fold ------------------------------------------------------------------------ */
 
 typedef struct walking {
     const cli_feed *feed;
@@ -139,9 +137,7 @@ int cli_feed_fold(const cli_feed *f, tarn_fold *fold)
     return result;
 }
 
-/* --- Streams
- * ----------------------------------------------------------------------------
- */
+/* --- Streams ----------------------------------------------------------------------- */
 
 static tarn_status put_item(const cli_feed *f, lot *l, const tarn_samples_item *it,
                             tarn_error *err)

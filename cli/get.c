@@ -104,8 +104,7 @@ static int get(tarn_fold *fold, const char *key, const char *field, const char *
                              : get_field(fold, row, output);
 }
 
-/* --- From a stream --------------------------------------------------------------------
- */
+/* --- From a stream ----------------------------------------------------------------- */
 
 static bool is_the_key(void *context, const char *key, size_t len)
 {

@@ -393,20 +393,21 @@ int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
     return CLI_OK;
 }
 
-static void show_packed(const cli_args *args, uint64_t records, const char *output)
+void cli_iac_tell(const cli_args *args, uint64_t records, const char *path)
 {
     cli_json j = {.out = stdout};
-    if (cli_has(args, "json")) {
-        cli_json_open(&j, NULL, '[');
-        cli_json_open(&j, NULL, '{');
-        cli_json_text(&j, "output", output);
-        cli_json_number(&j, "records", records);
-        cli_json_close(&j, '}');
-        cli_json_close(&j, ']');
-        cli_json_line(&j);
-    } else if (!cli_has(args, "quiet")) {
-        printf("%s -> %s\n", cli_count(records, "record"), output);
+    if (cli_has(args, "quiet")) return;
+    if (!cli_has(args, "json")) {
+        printf("%s -> %s\n", cli_count(records, "record"), path);
+        return;
     }
+    cli_json_open(&j, NULL, '[');
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "output", path);
+    cli_json_number(&j, "records", records);
+    cli_json_close(&j, '}');
+    cli_json_close(&j, ']');
+    cli_json_line(&j);
 }
 
 int cli_iac_pack(const cli_args *args, const char *output)
@@ -434,7 +435,7 @@ int cli_iac_pack(const cli_args *args, const char *output)
                              ? tarn_iac_pack_folder(output, source, &o, &records, &err)
                              : tarn_iac_pack_manifest(output, source, &o, &records, &err);
     if (status != TARN_OK) return cli_fail(&err);
-    show_packed(args, records, output);
+    cli_iac_tell(args, records, output);
     return CLI_OK;
 }
 
@@ -449,6 +450,6 @@ int cli_iac_convert(const cli_args *args, const char *from, const char *to)
                              ? tarn_iac_upgrade(from, to, o.overwrite, &err)
                              : tarn_iac_rewrite(from, to, &o, &err);
     if (status != TARN_OK) return cli_fail(&err);
-    printf("%s -> %s\n", from, to);
+    if (!cli_has(args, "quiet")) printf("%s -> %s\n", from, to);
     return CLI_OK;
 }

@@ -287,8 +287,7 @@ static int describe_taridx(const char *path, cli_json *json)
     return status;
 }
 
-/* --- A stream -------------------------------------------------------------------------
- */
+/* --- A stream ---------------------------------------------------------------------- */
 
 /* Fields that are counted by name; a stream with more has the rest in one line. */
 enum { MAX_NAMED = 1000 };

@@ -88,8 +88,7 @@ static void show(listing *l, const shown *members, size_t count)
 /* Long samples are shown in pieces of this many members. */
 enum { PIECE = 256 };
 
-/* --- Of a fold -----------------------------------------------------------------------
- */
+/* --- Of a fold --------------------------------------------------------------------- */
 
 static tarn_status describe(const listing *l, uint64_t number, shown *out,
                             tarn_error *err)
@@ -130,8 +129,7 @@ static tarn_status list_all(listing *l, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- In an order, of any dataset -----------------------------------------------------
- */
+/* --- In an order, of any dataset --------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -200,8 +198,7 @@ static int list_order(const cli_args *args, listing *l)
     return status;
 }
 
-/* --- Of a stream ---------------------------------------------------------------------
- */
+/* --- Of a stream ------------------------------------------------------------------- */
 
 static void list_item(listing *l, const tarn_samples_item *item)
 {

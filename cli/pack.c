@@ -28,9 +28,7 @@ static bool is_manifest(const char *path)
            cli_ends_with(path, ".jsonl") || cli_ends_with(path, ".ndjson");
 }
 
-/* --- What was asked for
- * -------------------------------------------------------------------
- */
+/* --- What was asked for ------------------------------------------------------------ */
 
 static int take_parts(packing *p)
 {
@@ -71,9 +69,7 @@ static void tell(void *context, const tarn_error *what)
     if (p->told++ < MAX_TOLD) cli_warn(NULL, what);
 }
 
-/* --- Files and manifests
- * ------------------------------------------------------------------
- */
+/* --- Files and manifests ----------------------------------------------------------- */
 
 static tarn_status add_word(packing *p, const char *word, tarn_error *err)
 {
@@ -239,8 +235,7 @@ static int pack_files(packing *p)
     return cli_out_finish(&p->out);
 }
 
-/* --- Streams
- * ---------------------------------------------------------------------------- */
+/* --- Streams ----------------------------------------------------------------------- */
 
 static int pack_streams(packing *p)
 {

@@ -9,8 +9,7 @@ static bool is_fold(const char *path)
     return !cli_is_gnz(path) && !cli_is_pack(path);
 }
 
-/* --- The fields ----------------------------------------------------------------------
- */
+/* --- The fields -------------------------------------------------------------------- */
 
 /* Those that were asked for, and the one that the order goes by. */
 typedef struct wanted {
@@ -47,8 +46,7 @@ static int take_fields(const cli_args *args, bool lower, wanted *out)
     return CLI_OK;
 }
 
-/* --- One source ----------------------------------------------------------------------
- */
+/* --- One source -------------------------------------------------------------------- */
 
 static int open_one(const cli_args *args, const char *path, tarn_keys keys,
                     cli_source *out)
@@ -83,8 +81,7 @@ static int open_one(const cli_args *args, const char *path, tarn_keys keys,
     return status;
 }
 
-/* --- Keys that were asked for --------------------------------------------------------
- */
+/* --- Keys that were asked for ------------------------------------------------------ */
 
 static tarn_status keep_found(cli_source *part, const cli_list *keys, bool *anywhere,
                               tarn_error *err)
@@ -143,8 +140,7 @@ static int keep_samples(cli_sources *s, const char *value)
     return status;
 }
 
-/* --- All of them ---------------------------------------------------------------------
- */
+/* --- All of them ------------------------------------------------------------------- */
 
 static bool parse_weights(const cli_args *args, const cli_sources *s, double *out)
 {

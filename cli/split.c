@@ -17,9 +17,7 @@ typedef struct splitting {
     cli_out out;
 } splitting;
 
-/* --- What was asked for
- * ------------------------------------------------------------------
- */
+/* --- What was asked for ------------------------------------------------------------ */
 
 /* "NAME=FRACTION", or a name alone, which gets what the others leave. */
 static int take_part(const splitting *s, char *item, double *out_fraction, bool *out_rest)
@@ -86,9 +84,7 @@ static int open_out(splitting *s)
     return cli_out_open(&s->out, s->args, target, s->names, s->n_parts);
 }
 
-/* --- By samples
- * --------------------------------------------------------------------------
- */
+/* --- By samples -------------------------------------------------------------------- */
 
 static int split_samples(splitting *s)
 {
@@ -106,9 +102,7 @@ static int split_samples(splitting *s)
     return status;
 }
 
-/* --- By shards
- * ---------------------------------------------------------------------------
- */
+/* --- By shards --------------------------------------------------------------------- */
 
 typedef struct shard {
     uint64_t chance, samples;

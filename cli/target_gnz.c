@@ -50,8 +50,7 @@ static void free_state(state *s)
     free(s);
 }
 
-/* --- What rows are like ---------------------------------------------------------------
- */
+/* --- What rows are like ------------------------------------------------------------ */
 
 static char *array_text(const column *c, const tarn_array *a, char *out, size_t size)
 {
@@ -125,8 +124,7 @@ static tarn_status check_kind(const cli_record *r, const cli_piece *p,
                      v->kind == CLI_NULL ? "null" : "a JSON object or list");
 }
 
-/* --- The first pass ------------------------------------------------------------------
- */
+/* --- The first pass ---------------------------------------------------------------- */
 
 /* "x.npy" is an array x, whatever else is called what it is. */
 static char *array_name(const cli_piece *p)
@@ -243,8 +241,7 @@ static tarn_status look(void *context, const cli_record *r, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- The file ------------------------------------------------------------------------
- */
+/* --- The file ---------------------------------------------------------------------- */
 
 static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
 {

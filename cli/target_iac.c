@@ -39,8 +39,7 @@ static void free_state(state *s)
     free(s);
 }
 
-/* --- A record for each member --------------------------------------------------------
- */
+/* --- A record for each member ------------------------------------------------------ */
 
 static tarn_status look_members(void *context, const cli_record *r, tarn_error *err)
 {
@@ -65,8 +64,7 @@ static tarn_status put_members(void *context, const cli_record *r, tarn_error *e
     return TARN_OK;
 }
 
-/* --- A record for each sample --------------------------------------------------------
- */
+/* --- A record for each sample ------------------------------------------------------ */
 
 /* What kind of column a value goes into. */
 static char kind_of(const cli_piece_value *v)
@@ -231,8 +229,7 @@ static tarn_status put_sample(void *context, const cli_record *r, tarn_error *er
     return tarn_iac_writer_add(s->writer, s->bytes.data, s->bytes.size, err);
 }
 
-/* --- The pack ------------------------------------------------------------------------
- */
+/* --- The pack ---------------------------------------------------------------------- */
 
 static tarn_status begin(void *context, tarn_error *err)
 {
@@ -257,29 +254,12 @@ static tarn_status begin(void *context, tarn_error *err)
     return status;
 }
 
-static void tell(const cli_args *args, uint64_t records, const char *path)
-{
-    cli_json j = {.out = stdout};
-    if (cli_has(args, "quiet")) return;
-    if (!cli_has(args, "json")) {
-        printf("%s -> %s\n", cli_count(records, "record"), path);
-        return;
-    }
-    cli_json_open(&j, NULL, '[');
-    cli_json_open(&j, NULL, '{');
-    cli_json_text(&j, "output", path);
-    cli_json_number(&j, "records", records);
-    cli_json_close(&j, '}');
-    cli_json_close(&j, ']');
-    cli_json_line(&j);
-}
-
 static int end(void *context)
 {
     state *s = context;
     tarn_error err;
     tarn_status status = tarn_iac_writer_finish(s->writer, &err);
-    if (status == TARN_OK) tell(s->args, s->records, s->path);
+    if (status == TARN_OK) cli_iac_tell(s->args, s->records, s->path);
     free_state(s);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }
@@ -364,7 +344,7 @@ int cli_copy_records(const cli_args *args, const cli_sources *sources,
     if (tarn_iac_rewrite_rows(sources->parts[0].path, path, rows, (size_t)count, &o,
                               &err) != TARN_OK)
         status = cli_fail(&err);
-    if (status == CLI_OK) tell(args, count, path);
+    if (status == CLI_OK) cli_iac_tell(args, count, path);
     free(rows);
     return status;
 }

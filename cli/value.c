@@ -38,8 +38,7 @@ static void set_number(cli_piece_value *v, char kind, uint32_t size, void *data)
     v->array = (tarn_array){.data = data, .dtype = dtype};
 }
 
-/* --- JSON ------------------------------------------------------------------------------
- */
+/* --- JSON -------------------------------------------------------------------------- */
 
 static unsigned hex4(const char *s)
 {
@@ -136,8 +135,7 @@ static tarn_status take_json(const cli_record *r, const cli_piece *p, const char
     return TARN_OK;
 }
 
-/* --- Any ------------------------------------------------------------------------------
- */
+/* --- Any --------------------------------------------------------------------------- */
 
 static tarn_status take_value(const cli_record *r, const cli_piece *p, cli_piece_value *v,
                               tarn_error *err)

@@ -4,8 +4,9 @@
   record.py [OUTPUT.svg [TRANSCRIPT]]
 
 The lines and colours are those that scripts/demo.sh printed just now (or those of a file with its
-output); only the pace is made up. The picture is one column of text behind a window, which moves
-down line by line; <desc> holds the commands, for tests and for those who do not see it.
+output); only the pace is made up. The picture is one column of text behind a window. A cover goes
+down it line by line until the window is full, and then the text goes up. Where nothing moves, the
+window shows its first lines. <desc> holds the commands, for tests and for those who do not see it.
 """
 import html
 import os
@@ -20,9 +21,10 @@ WIDTH, HEIGHT, EDGE, TOP = 8.43, 19, 14, 34  # of a character, a line, the margi
 COLOURS = {"1;36": "t", "1": "c", "2": "q"}
 PAUSES = {"t": 0.9, "c": 0.8, "q": 0.25, "": 0.12}  # seconds until a line of that kind appears
 HOLD = 6.0
+PAPER = "#1b2127"
 STYLE = """text { font: 14px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #d6dbe0; white-space: pre }
 .t { fill: #5fc9d8; font-weight: bold } .c { fill: #ffffff; font-weight: bold } .q { fill: #7f8a94 }
-@media (prefers-reduced-motion: reduce) { .roll { animation: none } }"""
+@media (prefers-reduced-motion: reduce) { .roll, .cover { animation: none !important } }"""
 
 
 def run_demo():
@@ -47,22 +49,32 @@ def commands_of(text):
     return re.findall(r"^\$ (.*)$", plain, re.M)
 
 
-def keyframes(lines):
-    """The window's path: each line comes in at the bottom after a pause of its kind."""
+def moments(lines):
+    """When each line appears, in seconds, and how long it all takes."""
     times, now = [], 0.0
     for kind, text in lines:
         now += PAUSES[kind] if text else 0.05
         times.append(now)
-    total = now + HOLD
-    steps = [f"0% {{ transform: translateY({ROWS * HEIGHT}px) }}"]
-    steps += [f"{100 * at / total:.2f}% {{ transform: translateY({(ROWS - number - 1) * HEIGHT}px) }}"
-              for number, at in enumerate(times)]
-    return total, "@keyframes roll { " + " ".join(steps) + " }"
+    return times, now + HOLD
+
+
+def keyframes(name, total, steps):
+    """steps: (seconds, lines down from where the element stands)."""
+    moves = " ".join(f"{100 * at / total:.2f}% {{ transform: translateY({down * HEIGHT}px) }}" for at, down in steps)
+    return (f".{name} {{ animation: {name} {total:.1f}s step-end infinite }}\n"
+            f"@keyframes {name} {{ {moves} }}")
+
+
+def motion(lines):
+    times, total = moments(lines)
+    shown = list(enumerate(times, 1))
+    cover = [(0, 0)] + [(at, number) for number, at in shown[:ROWS]]
+    roll = [(0, 0)] + [(at, ROWS - number) for number, at in shown[ROWS:]]
+    return keyframes("cover", total, cover) + "\n" + keyframes("roll", total, roll)
 
 
 def draw(text):
     lines = list(lines_of(text.strip("\n")))
-    total, frames = keyframes(lines)
     width, height = COLUMNS * WIDTH + 2 * EDGE, TOP + ROWS * HEIGHT + EDGE
     rows = "\n".join(
         f'<text class="{kind}" y="{number * HEIGHT + 14}">{html.escape(line, quote=False)}</text>'
@@ -73,13 +85,12 @@ def draw(text):
 <title>make demo</title>
 <desc>{html.escape(chr(10).join(commands_of(text)), quote=False)}</desc>
 <style>{STYLE}
-.roll {{ animation: roll {total:.1f}s step-end infinite }}
-{frames}</style>
-<rect width="100%" height="100%" rx="8" fill="#1b2127"/>
+{motion(lines)}</style>
+<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>
 {lights}
 <svg x="{EDGE}" y="{TOP}" width="{width - 2 * EDGE:.0f}" height="{ROWS * HEIGHT}"><g class="roll" xml:space="preserve">
 {rows}
-</g></svg>
+</g><rect class="cover" width="100%" height="100%" fill="{PAPER}" transform="translate(0 {ROWS * HEIGHT})"/></svg>
 </svg>
 """
 

@@ -7,6 +7,7 @@ left out, and `lacks` says why in a few words, for the page.
 
   base.py     what a contestant is
   data.py     the samples, the same for all
+  rows.py     what those share that hand out rows of arrays
   images.py   decoding by Pillow, for everybody who has no decoder of their own
   work.py     one measurement, in a process of its own
   contest.py  starts those processes in turns, watches their memory, keeps the results

@@ -79,16 +79,12 @@ def plot_name(workload, kind):
 
 
 def plot(workload, kind, rows):
-    """Bars; for times the shortest comes first, for rates the highest."""
+    """Bars; for times the shortest comes first, for rates the highest. Views are left to the tables: nobody reads
+    their bytes, and next to them the bars of those who do would tell nothing."""
     drawn = [(r.name, tables.value(r), *tables.spread(r), tables.shown(workload, tables.value(r)), r.peer in OURS)
-             for r in tables.ordered(rows) if r.rate]
+             for r in tables.ordered(rows) if r.rate and r.way != "views"]
     better = "less" if tables.is_time(workload) else "more"
-    return svg.bars(tables.heading(workload, kind), f"{TEXTS[workload].unit}; {better} is better; the dark line is the spread",
-                    drawn)
-
-
-def short_time(value):
-    return f"{value:g} s" if value >= 1 else f"{value * 1e3:g} ms"
+    return svg.bars(tables.heading(workload, kind), f"{TEXTS[workload].unit}, {better} is better; bars are medians, the thin lines go from the least to the most", drawn)
 
 
 def plots(found):
@@ -96,12 +92,14 @@ def plots(found):
     out = {plot_name(workload, kind): plot(workload, kind, rows) for (workload, kind, _), rows in found.items()
            if workload != "growth" and any(r.rate for r in rows)}
     opening, reading = tables.growth_lines(found)
+    colours = dict(zip(opening | reading, svg.COLOURS, strict=False))  # the same in both plots
     if opening:
-        out["growth-open.svg"] = svg.lines("Opening, to the first sample", "time by number of samples; less is better",
-                                           opening, short_time)
+        out["growth-open.svg"] = svg.lines("Opening, to the first sample", "time, less is better; both axes are logarithmic",
+                                           "samples in the dataset", opening, colours, seconds)
     if reading:
-        out["growth-random.svg"] = svg.lines("Random access after opening", "samples/s by number of samples; more is better",
-                                             reading, with_unit)
+        out["growth-random.svg"] = svg.lines("Random access after opening", "samples/s, more is better; both axes are logarithmic",
+                                             "samples in the dataset", reading, colours,
+                                             lambda v: with_unit(v) + "/s")
     return out
 
 

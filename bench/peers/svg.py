@@ -8,18 +8,20 @@ WIDTH = 760
 STYLE = """<style>
   text { font: 13px system-ui, sans-serif; fill: #3d444d }
   .title { font-weight: 600; font-size: 15px }
-  .quiet { fill: #6e7781 }
+  .quiet { fill: #59636e }
+  .value { font-variant-numeric: tabular-nums }
   .axis { stroke: #8c959f; stroke-width: 1; fill: none }
   .grid { stroke: #8c959f; stroke-opacity: .25; fill: none }
-  .ours { fill: #2f7de1 } .theirs { fill: #9aa4af }
-  .spread { stroke: #57606a; stroke-width: 1.5 }
+  .ours { fill: #2f7de1 } .theirs { fill: #a9b3bd }
+  .spread { stroke: #1f2328; stroke-width: 1.5; fill: none }
+  .lead { stroke: #8c959f; stroke-width: .8; fill: none }
   @media (prefers-color-scheme: dark) {
-    text { fill: #d1d7e0 } .quiet { fill: #9198a1 } .spread { stroke: #d1d7e0 }
-    .ours { fill: #4493f8 } .theirs { fill: #6e7681 }
+    text { fill: #d1d7e0 } .quiet { fill: #9198a1 } .spread { stroke: #f0f6fc }
+    .ours { fill: #4493f8 } .theirs { fill: #59636e }
   }
 </style>"""
-COLOURS = ("#2f7de1", "#d1495b", "#3a9d5d", "#c08a1e", "#8a63d2", "#c65da6", "#2f9aa0", "#8c6d46", "#7a8590", "#b5651d")
-BAR, GAP, LEFT, RIGHT, TOP = 18, 8, 210, 130, 56
+COLOURS = ("#2f81f7", "#d9534f", "#3a9d5d", "#b8860b", "#8f6fe0", "#cc5fae", "#1f9aa5", "#a0764a", "#7d8894", "#6b8e23")
+BAR, GAP, NAMES, VALUES, LEFT, RIGHT, TOP = 18, 8, 196, 282, 296, 24, 56  # names and values end at theirs
 
 
 def document(height, body, title):
@@ -35,6 +37,11 @@ def line(x1, y1, x2, y2, kind):
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
 
 
+def spread(least, most, y):
+    """From the least to the most, closed at both ends."""
+    return (f'<path d="M{least:.1f} {y - 4:.1f}v8m0 -4H{most:.1f}m0 -4v8" class="spread"/>')
+
+
 def bars(title, subtitle, rows):
     """rows: (name, value, least, most, label, ours), drawn in the order given, from zero."""
     room = WIDTH - LEFT - RIGHT
@@ -43,11 +50,11 @@ def bars(title, subtitle, rows):
     y = TOP
     for name, value, least, most, label, ours in rows:
         middle = y + BAR / 2
-        body.append(text(LEFT - 8, middle + 4.5, name, "", "end"))
+        body.append(text(NAMES, middle + 4.5, name, "", "end"))
+        body.append(text(VALUES, middle + 4.5, label, "value", "end"))
         body.append(f'<rect x="{LEFT}" y="{y}" width="{max(1, value / top * room):.1f}" height="{BAR}" rx="2" '
                     f'class="{"ours" if ours else "theirs"}"/>')
-        body.append(line(LEFT + least / top * room, middle, LEFT + most / top * room, middle, "spread"))
-        body.append(text(LEFT + max(value, most) / top * room + 8, middle + 4.5, label))
+        body.append(spread(LEFT + least / top * room, LEFT + most / top * room, middle))
         y += BAR + GAP
     body.append(line(LEFT, TOP - 4, LEFT, y - GAP + 4, "axis"))
     return document(y + 8, body, title)
@@ -69,9 +76,9 @@ def spread_out(wanted, gap, low, high):
     return out
 
 
-def lines(title, subtitle, series, show):
-    """series: {name: [(x, y)]}, the first one ours; both axes logarithmic. show: a value in words."""
-    height, left, right, bottom = 400, 84, WIDTH - 150, 360
+def lines(title, subtitle, across, series, colours, show):
+    """series: {name: [(x, y)]}, the first one ours; both axes logarithmic. across: what x is. show: a value in words."""
+    height, left, right, bottom = 420, 84, WIDTH - 175, 360
     points = [p for values in series.values() for p in values]
     x_low, x_high = (round(math.log10(f(x for x, _ in points)), 6) for f in (min, max))
     y_low, y_high = math.floor(math.log10(min(y for _, y in points))), math.ceil(math.log10(max(y for _, y in points)))
@@ -87,16 +94,18 @@ def lines(title, subtitle, series, show):
     for power in range(math.ceil(x_low), math.floor(x_high) + 1):
         x, _ = at(10.0 ** power, 10 ** y_low)
         body += [line(x, bottom, x, bottom + 4, "axis"), text(x, bottom + 20, f"{10 ** power:,}", "quiet", "middle")]
-    body.append(line(left, bottom, right, bottom, "axis"))
+    body += [line(left, bottom, right, bottom, "axis"), text((left + right) / 2, bottom + 42, across, "quiet", "middle")]
     ends = {}
-    for number, (name, values) in enumerate(series.items()):
-        colour, width = COLOURS[number % len(COLOURS)], 3 if number == 0 else 1.6
+    for name, values in reversed(series.items()):  # ours last, on top
+        colour = colours.get(name, COLOURS[-1])
         places = [at(x, y) for x, y in values]
         path = " ".join(f"{'L' if i else 'M'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(places))
+        width = 3 if name == next(iter(series)) else 1.6
         body.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}"/>')
         body += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
         ends[name] = (places[-1], colour)
     labels = spread_out({name: place[1] for name, (place, _) in ends.items()}, 16, TOP, bottom)
-    for name, ((x, _), colour) in ends.items():
-        body.append(f'<text x="{x + 10:.1f}" y="{labels[name] + 4.5:.1f}" style="fill:{colour}">{html.escape(name)}</text>')
+    for name, ((x, y), colour) in ends.items():
+        body.append(line(x + 5, y, x + 20, labels[name], "lead"))
+        body.append(f'<text x="{x + 24:.1f}" y="{labels[name] + 4.5:.1f}" style="fill:{colour}">{html.escape(name)}</text>')
     return document(height, body, title)

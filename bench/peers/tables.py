@@ -19,7 +19,9 @@ def value(row):
 
 
 def shown(workload, number):
-    return seconds(number) if is_time(workload) else with_unit(number) + "/s"
+    if is_time(workload):
+        return seconds(number)
+    return with_unit(number) + ("B/s" if TEXTS[workload].unit == "bytes/s" else "/s")
 
 
 def spread(row):
@@ -58,12 +60,8 @@ def line_of(row, rows):
     against = "" if ratio is None or row.peer in OURS else f"{ratio:.3g} ×" if ratio >= 1 else f"**{ratio:.2g} ×**"
     memory = [f"{row.median(what) / 1e6:,.0f}" for what in ("own_bytes", "resident_bytes")]
     cells = [row.name, shown(row.workload, value(row)), f"{shown(row.workload, low)} – {shown(row.workload, high)}",
-             "" if row.workload in TOO_SHORT else with_micro(row.cpu), *memory, against]
+             "" if row.workload in TOO_SHORT else seconds(row.cpu), *memory, against]
     return cells + [exactness(row)] if row.workload == "resume" else cells
-
-
-def with_micro(cpu):
-    return seconds(cpu) if cpu >= 1e-3 else f"{cpu * 1e6:.3g} µs" if cpu >= 1e-6 else f"{cpu * 1e9:.3g} ns"
 
 
 def grid(head, lines, right=()):

@@ -11,11 +11,11 @@ class Text:
 
 
 KINDS = {
-    "d1": "{1 KB, 2 B} samples",
-    "d2": "{JPEG of 91 KB, JSON} samples",
+    "d1": "samples of 1 KB",
+    "d2": "samples of a 91 KB JPEG",
     "pack": "packs of 1 KB records",
     "rows": "arrays, rows of 64 floats",
-    "tiny": "{16 B} samples",
+    "tiny": "samples of 16 B",
 }
 
 TEXTS = {
@@ -28,8 +28,8 @@ TEXTS = {
         "the short form the start of the process and the sync of the result count, too."),
     "sequential": Text(
         "Sequential", "samples/s",
-        "All samples in order, one at a time in Python, every field in memory as `bytes` (*views*: as memoryviews into the map, "
-        "whose bytes nobody has touched). One process, no workers.",
+        "All samples in order, one at a time in Python, every field in memory as `bytes` (*views*, in the tables only: as "
+        "memoryviews into the map, whose bytes nobody has touched). One process, no workers.",
         "Making Python objects; for WebDataset and others that parse in Python, the parsing."),
     "random": Text(
         "Random, one at a time", "samples/s",
@@ -91,7 +91,8 @@ edit.
 {machine}. Form: {form}; medians of {rounds} rounds (growth: {growth}), {seconds:g} s for each warm measurement.{busy}
 
 Every contestant holds the same samples in its own format and reads them with the settings below, chosen in its favour as far
-as we know the package.
+as we know the package. *Samples of 1 KB* have two fields, of 1,024 bytes and of 2; *samples of a 91 KB JPEG* have a JPEG of 91 KB
+in the mean and some 40 bytes of JSON.
 Contestants take turns; each measurement is a process of its own. Files were read once from front to back before warm measurements;
 before cold ones they are taken out of the page cache. *CPU* is seconds of processors for one sample, all processes together.
 *Own MB* is the peak of what the processes hold for themselves, *resident MB* counts mapped files too, which the system can drop at

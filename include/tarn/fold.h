@@ -57,8 +57,7 @@ TARN_API const char *tarn_folder_index_path(const tarn_folder *folder, size_t fo
 TARN_API size_t tarn_folder_shard_count(const tarn_folder *folder, size_t fold);
 TARN_API const char *const *tarn_folder_shards(const tarn_folder *folder, size_t fold);
 
-/* --- A fold --------------------------------------------------------------------------
- */
+/* --- A fold ------------------------------------------------------------------------ */
 
 typedef struct tarn_fold tarn_fold;
 
@@ -117,8 +116,7 @@ TARN_API const tarn_index *tarn_fold_index(const tarn_fold *fold);
 TARN_API const char *tarn_fold_shard_path(const tarn_fold *fold, uint32_t shard);
 TARN_API uint64_t tarn_fold_shard_size(const tarn_fold *fold, uint32_t shard);
 
-/* --- Samples -------------------------------------------------------------------------
- */
+/* --- Samples ----------------------------------------------------------------------- */
 
 /* Sample number 0 to samples - 1, in the order of first appearance. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_sample(tarn_fold *fold, uint64_t number,
@@ -156,8 +154,7 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_names(tarn_fold *fold, uint64_t row,
                                                   tarn_text *key, tarn_text *member,
                                                   tarn_error *err);
 
-/* --- Bytes ---------------------------------------------------------------------------
- */
+/* --- Bytes ------------------------------------------------------------------------- */
 
 /* The payload of a row as a view, borrowed until it is released or the fold is closed. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_view(tarn_fold *fold, uint64_t row,
@@ -169,8 +166,7 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_read(tarn_fold *fold, uint64_t row, 
                                                  size_t size, uint64_t *out_size,
                                                  tarn_error *err);
 
-/* --- Filters -------------------------------------------------------------------------
- */
+/* --- Filters ----------------------------------------------------------------------- */
 
 /* Keeps samples that have all of these fields, and of them only these fields. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_require(tarn_fold *fold,
@@ -204,8 +200,7 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_split(tarn_fold *fold,
                                                   uint64_t seed, uint8_t *out_parts,
                                                   tarn_error *err);
 
-/* --- Files on disk -------------------------------------------------------------------
- */
+/* --- Files on disk ----------------------------------------------------------------- */
 
 typedef struct tarn_extract_options {
     size_t size;    /* of this struct; set by the initialiser */

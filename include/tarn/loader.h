@@ -55,8 +55,7 @@ typedef struct tarn_loader tarn_loader;
 #define TARN_MAX_LOADER_BATCH   (1u << 24) /* samples in one batch */
 #define TARN_MAX_LOADER_LISTED  1024u      /* skipped samples that are listed */
 
-/* --- What becomes of a field ---------------------------------------------------------
- */
+/* --- What becomes of a field ------------------------------------------------------- */
 
 typedef enum tarn_load_as {
     /* Decoded as its name says (tarn/codec.h), rows of arrays and columns of packs as
@@ -138,8 +137,7 @@ TARN_API TARN_CHECKED tarn_status tarn_loader_open(tarn_dataset *dataset,
  * as long as one sample. */
 TARN_API void tarn_loader_close(tarn_loader *loader);
 
-/* --- Batches -------------------------------------------------------------------------
- */
+/* --- Batches ----------------------------------------------------------------------- */
 
 typedef enum tarn_column_kind {
     TARN_COLUMN_ARRAY = 0,  /* all alike: data is [count, shape...], aligned to 64 */
@@ -194,8 +192,7 @@ TARN_API TARN_CHECKED tarn_status tarn_loader_next_within(tarn_loader *loader,
  * takes memory for as many more. NULL is harmless. */
 TARN_API void tarn_batch_release(tarn_batch *batch);
 
-/* --- Where it stands -----------------------------------------------------------------
- */
+/* --- Where it stands --------------------------------------------------------------- */
 
 /* From the beginning of an epoch. Costs nothing if that is where it stands, so it may be
  * called before every epoch. */

@@ -84,8 +84,7 @@ typedef enum tarn_order_outer {
     TARN_OUTER_LISTED = 2 /* what its whole permutation lists, right for all sizes */
 } tarn_order_outer;
 
-/* --- Opening -------------------------------------------------------------------------
- */
+/* --- Opening ----------------------------------------------------------------------- */
 
 typedef struct tarn_order_options {
     size_t size; /* of this struct; set by the initialiser */
@@ -147,8 +146,7 @@ TARN_API void tarn_order_close(tarn_order *order);
 TARN_API TARN_CHECKED tarn_status tarn_order_set_epoch(tarn_order *order, uint64_t epoch,
                                                        tarn_error *err);
 
-/* --- What comes ----------------------------------------------------------------------
- */
+/* --- What comes -------------------------------------------------------------------- */
 
 typedef struct tarn_order_info {
     tarn_order_kind kind;
@@ -180,8 +178,7 @@ TARN_API TARN_CHECKED tarn_status tarn_order_batch(const tarn_order *order, uint
                                                    uint64_t *out_from,
                                                    uint64_t *out_count, tarn_error *err);
 
-/* --- State ---------------------------------------------------------------------------
- */
+/* --- State ------------------------------------------------------------------------- */
 
 /* How many positions of the epoch are used up when every rank has taken n samples, or n
  * batches; a rank that has fewer has taken all of its own. Every rank gives the same

@@ -44,8 +44,7 @@ typedef enum tarn_grouping {
     TARN_GROUP_BASE = 2  /* the folder is dropped */
 } tarn_grouping;
 
-/* --- Opening -------------------------------------------------------------------------
- */
+/* --- Opening ----------------------------------------------------------------------- */
 
 /* Whether a sample is wanted. Of one that is not, no payload is kept. */
 typedef bool (*tarn_samples_want)(void *context, const char *key, size_t key_len);
@@ -96,8 +95,7 @@ TARN_API TARN_CHECKED tarn_status tarn_samples_open(const char *const *urls, siz
                                                     tarn_samples **out, tarn_error *err);
 TARN_API void tarn_samples_close(tarn_samples *samples);
 
-/* --- Reading -------------------------------------------------------------------------
- */
+/* --- Reading ----------------------------------------------------------------------- */
 
 typedef struct tarn_samples_field {
     const char *name; /* NUL-terminated, as are the other two texts */
@@ -147,8 +145,7 @@ typedef struct tarn_samples_report {
 TARN_API void tarn_samples_report_get(const tarn_samples *samples,
                                       tarn_samples_report *out);
 
-/* --- Files ---------------------------------------------------------------------------
- */
+/* --- Files ------------------------------------------------------------------------- */
 
 /* Writes a sample's members as files under a folder that is made if need be, under the
  * names they have in the archive; see tarn_fold_extract. *out_files is increased by how

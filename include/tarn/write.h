@@ -113,8 +113,7 @@ TARN_API TARN_CHECKED tarn_status tarn_tar_writer_finish(tarn_tar_writer *writer
                                                          tarn_error *err);
 TARN_API void tarn_tar_writer_abandon(tarn_tar_writer *writer);
 
-/* --- Archives that roll over ---------------------------------------------------------
- */
+/* --- Archives that roll over ------------------------------------------------------- */
 
 typedef struct tarn_shard_writer tarn_shard_writer;
 

@@ -38,7 +38,8 @@ static char type_letter(tarn_dtype dtype)
     }
 }
 
-char *tarnpy_format(tarn_dtype dtype, char *out, size_t size)
+/* The element type as in Python's struct module. */
+static char *put_format(tarn_dtype dtype, char *out, size_t size)
 {
     /* Native ones stand alone, which is what memoryview can index. */
     const char *order = dtype.order == '>' ? ">" : "";
@@ -65,7 +66,8 @@ static char kind_of_letter(char letter)
     return '\0';
 }
 
-int tarnpy_dtype(const char *format, Py_ssize_t itemsize, tarn_dtype *out)
+/* The other way. */
+static int get_dtype(const char *format, Py_ssize_t itemsize, tarn_dtype *out)
 {
     const char *at = format ? format : "B";
     out->order = *at == '>' || *at == '!' ? '>' : '<';
@@ -97,7 +99,7 @@ int tarnpy_array_from(PyObject *object, Py_buffer *buffer, tarn_array *out)
     out->ndim = (unsigned)buffer->ndim;
     if (out->ndim > TARN_MAX_DIMS) {
         PyErr_Format(PyExc_ValueError, "an array of %d dimensions", buffer->ndim);
-    } else if (tarnpy_dtype(buffer->format, buffer->itemsize, &out->dtype) == 0) {
+    } else if (get_dtype(buffer->format, buffer->itemsize, &out->dtype) == 0) {
         for (unsigned i = 0; i < out->ndim; i++) {
             out->shape[i] = (uint64_t)buffer->shape[i];
             out->strides[i] = buffer->strides[i];
@@ -187,7 +189,7 @@ PyObject *tarnpy_array(tarnpy_state *state, const tarn_array *array, bool writab
     object->bytes = (Py_ssize_t)tarn_array_bytes(array);
     object->writable = writable;
     object->packed = tarn_array_is_packed(array);
-    tarnpy_format(array->dtype, object->format, sizeof object->format);
+    put_format(array->dtype, object->format, sizeof object->format);
     Py_XINCREF(owner);
     object->owner = owner;
     return (PyObject *)object;

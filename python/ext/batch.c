@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* --- Batch
- * ------------------------------------------------------------------------------ */
+/* --- Batch ------------------------------------------------------------------------- */
 
 typedef struct batch_object {
     PyObject_HEAD tarnpy_state *state;
@@ -237,8 +236,7 @@ PyObject *tarnpy_read_batch(PyObject *object, PyObject *args)
     return (PyObject *)batch;
 }
 
-/* --- Mixes
- * ------------------------------------------------------------------------------ */
+/* --- Mixes ------------------------------------------------------------------------- */
 
 /* 8-byte numbers of a list: doubles for 'f', else unsigned; NULL with count 0 for None.
  */

@@ -131,8 +131,7 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
     return result;
 }
 
-/* --- Dataset: making -----------------------------------------------------------------
- */
+/* --- Dataset: making --------------------------------------------------------------- */
 
 static int named_plan(const char *name, tarnpy_plan *plan)
 {
@@ -268,8 +267,7 @@ static void dataset_dealloc(PyObject *object)
     tarnpy_free(object);
 }
 
-/* --- Dataset: reading ----------------------------------------------------------------
- */
+/* --- Dataset: reading -------------------------------------------------------------- */
 
 static uint64_t count_of(const tarnpy_dataset *self)
 {
@@ -376,8 +374,7 @@ static PyObject *dataset_numbers(PyObject *object, PyObject *indices)
     return result;
 }
 
-/* --- Dataset: type -------------------------------------------------------------------
- */
+/* --- Dataset: type ----------------------------------------------------------------- */
 
 static PyObject *get_handle(PyObject *self, void *which)
 {

@@ -46,8 +46,7 @@ PyObject *tarnpy_raise_open(tarnpy_state *state, PyObject *path, const tarn_erro
 /* A tuple of ints. */
 PyObject *tarnpy_shape(const uint64_t *shape, unsigned ndim);
 
-/* --- Packs (iac.c, iac_many.c, iac_table.c)
- * ------------------------------------------------------------------ */
+/* --- Packs (iac.c, iac_many.c, iac_table.c) ---------------------------------------- */
 
 /* An open pack. Views, tables and Pack objects reference it; the last one closes it. */
 typedef struct tarnpy_pack_handle {

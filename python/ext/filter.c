@@ -23,8 +23,7 @@ static PyObject *made(PyObject *self, tarn_status status, tarn_dataset *set,
     return tarnpy_raise_key(handle->state, err);
 }
 
-/* --- What it is ------------------------------------------------------------------------
- */
+/* --- What it is -------------------------------------------------------------------- */
 
 static PyObject *info(PyObject *self, PyObject *unused)
 {
@@ -95,8 +94,7 @@ static PyObject *field_sets(PyObject *self, PyObject *unused)
     return list;
 }
 
-/* --- Keys ------------------------------------------------------------------------------
- */
+/* --- Keys -------------------------------------------------------------------------- */
 
 static PyObject *keys(PyObject *self, PyObject *numbers)
 {
@@ -197,8 +195,7 @@ static PyObject *shard(PyObject *self, PyObject *number)
                          tarnpy_text(path ? path : "", path ? strlen(path) : 0));
 }
 
-/* --- Filters ---------------------------------------------------------------------------
- */
+/* --- Filters ----------------------------------------------------------------------- */
 
 /* Keys that are not there, by what found says. */
 static PyObject *missing_of(const tarnpy_strings *list, const bool *found)
@@ -376,8 +373,7 @@ static PyObject *keep_between(PyObject *self, PyObject *args)
     return made(self, status, set, &err);
 }
 
-/* --- One number for each sample
- * ---------------------------------------------------------- */
+/* --- One number for each sample ---------------------------------------------------- */
 
 /* 8-byte numbers, by malloc, as a NumPy array that owns them. */
 static PyObject *numbers_array(tarnpy_state *state, void *numbers, char kind,

@@ -162,8 +162,7 @@ static PyObject *writer_begin(PyObject *self, PyObject *unused)
     return answer(w, status, &err);
 }
 
-/* --- Values, and the end
- * --------------------------------------------------------------*/
+/* --- Values, and the end ----------------------------------------------------------- */
 
 static PyObject *writer_fill(PyObject *self, PyObject *args)
 {

@@ -304,8 +304,7 @@ static PyObject *pack_span(PyObject *self, PyObject *args)
     return bytes;
 }
 
-/* --- About the pack
- * --------------------------------------------------------------------- */
+/* --- About the pack ---------------------------------------------------------------- */
 
 static PyObject *pack_info(PyObject *self, PyObject *unused)
 {
@@ -391,8 +390,7 @@ static Py_ssize_t pack_length(PyObject *self)
     return ensure(p) ? (Py_ssize_t)p->handle->rows : -1;
 }
 
-/* --- Life
- * ------------------------------------------------------------------------------- */
+/* --- Life -------------------------------------------------------------------------- */
 
 static int pack_init(PyObject *self, PyObject *args, PyObject *named)
 {

@@ -166,8 +166,7 @@ static PyObject *table_batches(PyObject *self, PyObject *unused)
     return list;
 }
 
-/* --- Names, types, values
- * --------------------------------------------------------------- */
+/* --- Names, types, values ---------------------------------------------------------- */
 
 static PyObject *table_columns(PyObject *self, PyObject *unused)
 {
@@ -275,8 +274,7 @@ PyObject *tarnpy_pack_table(tarnpy_pack_handle *handle, tarn_iac_table which)
     return (PyObject *)t;
 }
 
-/* --- In
- * ---------------------------------------------------------------------------------- */
+/* --- In ---------------------------------------------------------------------------- */
 
 /* One array as a stream of one batch. */
 typedef struct single {

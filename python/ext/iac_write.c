@@ -58,8 +58,7 @@ static PyObject *answer(PyObject *module, tarn_status status, const tarn_error *
     Py_RETURN_NONE;
 }
 
-/* --- Payload by payload
- * ------------------------------------------------------------------ */
+/* --- Payload by payload ------------------------------------------------------------ */
 
 typedef struct pack_writer {
     PyObject_HEAD tarn_iac_writer *writer; /* NULL once it is finished or abandoned */
@@ -161,8 +160,7 @@ static PyObject *iac_write(PyObject *module, PyObject *args)
     return (PyObject *)w;
 }
 
-/* --- All payloads at once
- * ---------------------------------------------------------------- */
+/* --- All payloads at once ---------------------------------------------------------- */
 
 typedef struct payloads {
     Py_buffer *buffers;
@@ -260,8 +258,7 @@ static PyObject *iac_build_segment_file(PyObject *module, PyObject *args)
     return good ? answer(module, status, &err) : NULL;
 }
 
-/* --- Whole packs
- * --------------------------------------------------------------------------- */
+/* --- Whole packs ------------------------------------------------------------------- */
 
 typedef struct verification {
     const char *name;
@@ -345,8 +342,7 @@ static PyObject *iac_is_pack(PyObject *module, PyObject *args)
     return PyBool_FromLong(is);
 }
 
-/* --- Tables of lists
- * ----------------------------------------------------------------------- */
+/* --- Tables of lists --------------------------------------------------------------- */
 
 static tarn_status put_cell(tarn_iac_rows *rows, size_t column, PyObject *value,
                             tarn_error *err)

@@ -45,8 +45,7 @@ typedef struct loaded {
     PyObject *handle; /* whose files views point into */
 } loaded;
 
-/* --- Opening
- * ---------------------------------------------------------------------------- */
+/* --- Opening ----------------------------------------------------------------------- */
 
 static int word_of(tarnpy_state *state, const char *what, const char *word,
                    const char *const *words)
@@ -246,8 +245,7 @@ static void loader_dealloc(PyObject *object)
     tarnpy_free(object);
 }
 
-/* --- Batches
- * ---------------------------------------------------------------------------- */
+/* --- Batches ----------------------------------------------------------------------- */
 
 static void loaded_dealloc(PyObject *object)
 {
@@ -427,8 +425,7 @@ static PyObject *loader_next(PyObject *object)
     return NULL;
 }
 
-/* --- Where it stands
- * -------------------------------------------------------------------- */
+/* --- Where it stands --------------------------------------------------------------- */
 
 static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
 {

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* --- _Indices --------------------------------------------------------------------------
- */
+/* --- _Indices ---------------------------------------------------------------------- */
 
 typedef struct indices {
     PyObject_HEAD uint64_t *numbers;
@@ -97,8 +96,7 @@ static PyObject *make_indices(PyObject *module, PyObject *object)
     return tarnpy_indices_new(tarnpy_module_state(module), numbers, count);
 }
 
-/* --- Order -----------------------------------------------------------------------------
- */
+/* --- Order ------------------------------------------------------------------------- */
 
 typedef struct order {
     PyObject_HEAD tarnpy_state *state;
@@ -436,8 +434,7 @@ int tarnpy_order_numbers(PyObject *object, uint64_t from, size_t count, uint64_t
     return 0;
 }
 
-/* --- _Views ----------------------------------------------------------------------------
- */
+/* --- _Views ------------------------------------------------------------------------ */
 
 typedef struct views {
     PyObject_HEAD tarnpy_state *state;

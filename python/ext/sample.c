@@ -9,8 +9,7 @@
 #define LIGHT_DECODE                                                                     \
     65536 /* bytes of a field that is decoded without letting others run */
 
-/* --- Values ---------------------------------------------------------------------------
- */
+/* --- Values ------------------------------------------------------------------------ */
 
 /* A field of a sample, and where the value comes from. */
 typedef struct source {
@@ -184,8 +183,7 @@ static PyObject *value_of(const source *from, tarn_view *view)
     return finished;
 }
 
-/* --- A sample -------------------------------------------------------------------------
- */
+/* --- A sample ---------------------------------------------------------------------- */
 
 /* The views of the fields that samples show, and their key. */
 static tarn_status fetch(tarnpy_dataset *self, uint64_t number, const uint32_t *chosen,
@@ -296,8 +294,7 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
     return sample && PyTuple_Size(self->maps) > 0 ? through_maps(self, sample) : sample;
 }
 
-/* --- One after the other --------------------------------------------------------------
- */
+/* --- One after the other ----------------------------------------------------------- */
 
 /* Samples that are asked of an order, and announced to the system, at once; fewer if they
  * are large. Nothing is announced before FIRST were taken: many want no more. */

@@ -192,10 +192,6 @@ PyObject *tarnpy_as_numpy(tarnpy_state *state, PyObject *object);
  * borrows it: release *buffer when done. TypeError for elements that have no dtype. */
 int tarnpy_array_from(PyObject *object, Py_buffer *buffer, tarn_array *out);
 
-/* The element type as in Python's struct module, and the other way. */
-char *tarnpy_format(tarn_dtype dtype, char *out, size_t size);
-int tarnpy_dtype(const char *format, Py_ssize_t itemsize, tarn_dtype *out);
-
 /* --- Values (value.c) -------------------------------------------------------------- */
 
 /* The Python object of a decoded value: int, float, str, bytes, what JSON says, a NumPy

@@ -95,8 +95,7 @@ static PyObject *textpair_build(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* --- Reading
- * ----------------------------------------------------------------------------- */
+/* --- Reading ----------------------------------------------------------------------- */
 
 static PyObject *doc_tuple(const tarn_textpair_doc *d)
 {

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* --- From the library to Python ------------------------------------------------------
- */
+/* --- From the library to Python ---------------------------------------------------- */
 
 static PyObject *json_function(PyObject **slot, const char *name)
 {
@@ -107,8 +106,7 @@ PyObject *tarnpy_value(tarnpy_state *state, tarn_value *value, tarn_view *view,
     return result;
 }
 
-/* --- From Python to the library ------------------------------------------------------
- */
+/* --- From Python to the library ---------------------------------------------------- */
 
 /* Encoding happens while the object's memory is held in here. */
 typedef struct holding {
@@ -281,8 +279,7 @@ int tarnpy_encode(tarnpy_state *state, const char *field, PyObject *object,
     return failed || status != TARN_OK ? -1 : 0;
 }
 
-/* --- As functions ---------------------------------------------------------------------
- */
+/* --- As functions ------------------------------------------------------------------ */
 
 PyDoc_STRVAR(encode_doc,
              "encode(field, value)\n--\n\nThe bytes of a value under a field's name.\n\n"

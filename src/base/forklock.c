@@ -1,3 +1,4 @@
+/* All locks are in lists, by depth: a fork takes the outer ones first, as threads do. */
 #include "base/forklock.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;

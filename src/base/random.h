@@ -6,8 +6,7 @@
 
 #include <tarn/base.h>
 
-/* --- Python's: MT19937 ---------------------------------------------------------------
- */
+/* --- Python's: MT19937 ------------------------------------------------------------- */
 
 typedef struct tarn__mt {
     uint32_t state[624];
@@ -26,8 +25,7 @@ uint32_t tarn__mt_next(tarn__mt *mt);
 /* getrandbits(bits), for at most 64 of them; none are 0 and take nothing. */
 uint64_t tarn__mt_bits(tarn__mt *mt, unsigned bits);
 
-/* --- NumPy's: SeedSequence and PCG64 -------------------------------------------------
- */
+/* --- NumPy's: SeedSequence and PCG64 ----------------------------------------------- */
 
 /* SeedSequence(entropy).generate_state(count, uint64), of entropy in 32-bit words, least
  * significant first, at least one. */

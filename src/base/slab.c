@@ -1,3 +1,4 @@
+/* A list of blocks; a piece comes out of the first one with room, from the current on. */
 #include "base/slab.h"
 
 #include <stdint.h>

@@ -343,8 +343,7 @@ tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,
     return fail_field(d->source, name, err);
 }
 
-/* --- One sample ----------------------------------------------------------------------
- */
+/* --- One sample -------------------------------------------------------------------- */
 
 tarn_status tarn__check_sample(const tarn_dataset *d, uint64_t sample, tarn_error *err)
 {

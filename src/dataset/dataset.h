@@ -172,8 +172,7 @@ static inline uint64_t tarn__dataset_at(const tarn_dataset *d, uint64_t sample)
     return d->picked ? d->picked[sample] : sample;
 }
 
-/* --- For the kinds -------------------------------------------------------------------
- */
+/* --- For the kinds ----------------------------------------------------------------- */
 
 /* Each fills state, samples, shards, fields and n_plain of a source that has its kind and
  * path set; close is called whatever comes of it, unless state is NULL. */
@@ -205,8 +204,7 @@ bool tarn__row_number(const char *key, uint64_t *out);
 /* "a, b, c, ..." of names, for messages. */
 char *tarn__list_names(const tarn__names *names, char *out, size_t size);
 
-/* --- For the other files -------------------------------------------------------------
- */
+/* --- For the other files ----------------------------------------------------------- */
 
 TARN_CHECKED tarn_status tarn__source_new(const tarn__source_kind *kind, const char *path,
                                           tarn__source **out, tarn_error *err);

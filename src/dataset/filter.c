@@ -296,8 +296,7 @@ tarn_status tarn_dataset_keep_size(tarn_dataset *d, const char *field, uint64_t 
     return tarn__dataset_like(d, list, n, out, err);
 }
 
-/* --- By a column of a pack ------------------------------------------------------------
- */
+/* --- By a column of a pack --------------------------------------------------------- */
 
 static tarn_status get_pack(const tarn_dataset *d, tarn_iac **out, tarn_error *err)
 {

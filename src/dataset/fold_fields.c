@@ -8,8 +8,7 @@
 
 typedef tarn__fold_state state;
 
-/* --- Selecting by fields ---------------------------------------------------------------
- */
+/* --- Selecting by fields ----------------------------------------------------------- */
 
 typedef enum verdict { LEAVE, KEEP, TWICE } verdict;
 
@@ -97,8 +96,7 @@ tarn_status tarn__fold_keep_by_need(void *p, tarn__need *need, const uint32_t *l
     return status;
 }
 
-/* --- Sets of fields --------------------------------------------------------------------
- */
+/* --- Sets of fields ---------------------------------------------------------------- */
 
 typedef tarn_status (*add_set)(void *, const uint32_t *, size_t, uint64_t, uint64_t,
                                tarn_error *);

@@ -181,8 +181,7 @@ static tarn_status row_of(const state *s, uint64_t sample, uint32_t field, uint6
     return TARN_OK;
 }
 
-/* --- One sample ----------------------------------------------------------------------
- */
+/* --- One sample -------------------------------------------------------------------- */
 
 static tarn_status view_fold(void *p, uint64_t sample, uint32_t field, tarn_view *out,
                              tarn_error *err)
@@ -308,8 +307,7 @@ static tarn_status key_of_name_fold(const void *p, const char *name, tarn_text *
     return tarn__text_set(out, from, (size_t)(end - from), err);
 }
 
-/* --- Batches -------------------------------------------------------------------------
- */
+/* --- Batches ----------------------------------------------------------------------- */
 
 static void touch(const void *p)
 {

@@ -197,8 +197,7 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
     return TARN_OK;
 }
 
-/* --- One sample ----------------------------------------------------------------------
- */
+/* --- One sample -------------------------------------------------------------------- */
 
 enum { NONE = -1, TWICE = -2 };
 
@@ -296,8 +295,7 @@ static tarn_status shard_members(void *p, uint64_t sample, uint32_t *out_number,
     return TARN_OK;
 }
 
-/* --- Batches -------------------------------------------------------------------------
- */
+/* --- Batches ----------------------------------------------------------------------- */
 
 static tarn_status place_members(void *p, tarn__item *items, size_t count,
                                  tarn_error *err)
@@ -339,8 +337,7 @@ static tarn_status copy_members(void *p, const tarn__item *items, size_t count,
     return TARN_OK;
 }
 
-/* --- By fields -----------------------------------------------------------------------
- */
+/* --- By fields --------------------------------------------------------------------- */
 
 static tarn_status judge(const state *s, tarn__need *need, uint64_t sample,
                          bool *out_keep, tarn_error *err)

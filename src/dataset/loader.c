@@ -33,8 +33,7 @@ struct tarn_loader {
     uint64_t first_asked;
 };
 
-/* --- Opening and closing -------------------------------------------------------------
- */
+/* --- Opening and closing ----------------------------------------------------------- */
 
 static tarn_status open_order(const tarn_dataset *d, const tarn_loader_options *o,
                               tarn__epoch **out, tarn_error *err)
@@ -128,8 +127,7 @@ static tarn_status start(tarn_loader *l, tarn_error *err)
                             l->epochs_left, &l->engine, err);
 }
 
-/* --- Samples that cannot be had ------------------------------------------------------
- */
+/* --- Samples that cannot be had ---------------------------------------------------- */
 
 static void list_skipped(tarn_loader *l, const tarn__window *w, const tarn__fault *f)
 {
@@ -180,8 +178,7 @@ static tarn_status judge(tarn_loader *l, tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Putting a batch together --------------------------------------------------------
- */
+/* --- Putting a batch together ------------------------------------------------------ */
 
 static void deliver(tarn_loader *l, tarn__window *w, tarn_batch **out)
 {
@@ -296,8 +293,7 @@ tarn_status tarn_loader_next(tarn_loader *l, tarn_batch **out, tarn_error *err)
     return tarn_loader_next_within(l, UINT32_MAX, out, err);
 }
 
-/* --- Where it stands -----------------------------------------------------------------
- */
+/* --- Where it stands --------------------------------------------------------------- */
 
 tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *err)
 {

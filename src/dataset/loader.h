@@ -22,8 +22,7 @@
 #include "base/slab.h"
 #include "codec/codec.h"
 
-/* --- What never changes --------------------------------------------------------------
- */
+/* --- What never changes ------------------------------------------------------------ */
 
 /* The type and shape of one sample's array. Never changes and is never freed before the
  * setup or the window that owns it. */
@@ -90,8 +89,7 @@ void tarn__setup_release(tarn__load_setup *setup);
 /* Remembers what samples of a column look like. Needs the engine's lock. */
 void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
 
-/* --- One epoch's order ---------------------------------------------------------------
- */
+/* --- One epoch's order ------------------------------------------------------------- */
 
 typedef struct tarn__epoch {
     atomic_uint users;
@@ -109,8 +107,7 @@ void tarn__epoch_release(tarn__epoch *epoch);
 TARN_CHECKED tarn_status tarn__epoch_other(const tarn__epoch *epoch, uint64_t number,
                                            tarn__epoch **out, tarn_error *err);
 
-/* --- Windows -------------------------------------------------------------------------
- */
+/* --- Windows ----------------------------------------------------------------------- */
 
 /* One field of one sample: bytes if shape is NULL, otherwise packed elements. */
 typedef struct tarn__piece {
@@ -199,11 +196,6 @@ TARN_CHECKED tarn_status tarn__window_take(tarn__pool *pool, bool end, tarn__win
                                            tarn_error *err);
 void tarn__window_release(tarn__window *window);
 
-/* Room for size bytes in a strip; what was there is lost. */
-TARN_CHECKED tarn_status tarn__strip_room(const tarn__load_setup *setup,
-                                          tarn__strip *strip, uint64_t size,
-                                          tarn_error *err);
-
 /* Gets a strip ready for the pieces of count samples. */
 TARN_CHECKED tarn_status tarn__strip_begin(const tarn__load_setup *setup, size_t column,
                                            tarn__strip *strip, size_t count,
@@ -229,8 +221,7 @@ TARN_CHECKED tarn_status tarn__window_gather(tarn__window *to, const tarn__slot 
 void tarn__window_fault(tarn__window *window, pthread_mutex_t *lock, size_t slot,
                         const tarn_error *error);
 
-/* --- Work ----------------------------------------------------------------------------
- */
+/* --- Work -------------------------------------------------------------------------- */
 
 /* What one thread needs for itself. */
 typedef struct tarn__worker {
@@ -241,10 +232,6 @@ typedef struct tarn__worker {
     uint32_t *fields;                 /* that were chosen for a sample, with views */
     atomic_ullong read, decode, idle; /* nanoseconds */
 } tarn__worker;
-
-TARN_CHECKED tarn_status tarn__worker_init(tarn__worker *worker,
-                                           struct tarn__engine *engine, tarn_error *err);
-void tarn__worker_reset(tarn__worker *worker);
 
 /* Samples, keys, and the pieces of columns that are not decoded. Faults of samples are
  * marked; what fails here is nobody's fault. */
@@ -260,17 +247,6 @@ TARN_CHECKED tarn_status tarn__decode_piece(tarn__worker *worker, tarn__window *
                                             size_t slot, size_t column, uint32_t field,
                                             const unsigned char *data, size_t size,
                                             tarn__slab *slab, tarn_error *err);
-
-/* Whether a failure may be a sample's own. */
-static inline bool tarn__is_fault(tarn_status status)
-{
-    return status != TARN_ERR_MEMORY && status != TARN_ERR_USAGE &&
-           status != TARN_ERR_CANCELLED;
-}
-
-/* "sample 17 (n017), field jpg: ..." with the place of the field, if it has none yet. */
-void tarn__fault_explain(tarn__worker *worker, tarn__window *window, size_t slot,
-                         uint32_t field, tarn_error *err);
 
 typedef struct tarn__engine {
     tarn__load_setup *setup;

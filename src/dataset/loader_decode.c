@@ -19,8 +19,7 @@ typedef struct place {
     tarn__slab *slab;
 } place;
 
-/* --- Putting pieces down -------------------------------------------------------------
- */
+/* --- Putting pieces down ----------------------------------------------------------- */
 
 /* Room for an array: in its place in the column if it is as expected. */
 static tarn_status put_shape(const place *p, const tarn__shape *shape, tarn_error *err)
@@ -79,8 +78,7 @@ static tarn_status put_bytes(const place *p, const void *data, size_t size,
     return TARN_OK;
 }
 
-/* --- What bytes become ---------------------------------------------------------------
- */
+/* --- What bytes become ------------------------------------------------------------- */
 
 static bool is_deep_png(const unsigned char *data, size_t size)
 {
@@ -154,8 +152,7 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
     return status;
 }
 
-/* --- Forms that have no name ---------------------------------------------------------
- */
+/* --- Forms that have no name ------------------------------------------------------- */
 
 static tarn_status decode_integer(const place *p, const unsigned char *data, size_t size,
                                   tarn_error *err)

@@ -29,8 +29,7 @@ static void add_time(atomic_ullong *sum, uint64_t since)
     atomic_fetch_add_explicit(sum, tarn__now() - since, memory_order_relaxed);
 }
 
-/* --- Epochs --------------------------------------------------------------------------
- */
+/* --- Epochs ------------------------------------------------------------------------ */
 
 tarn_status tarn__epoch_new(tarn_order *order, tarn__epoch **out, tarn_error *err)
 {
@@ -82,8 +81,7 @@ static bool has_room(const tarn__engine *e)
            (e->n_windows + 1) * e->window_bytes <= SMALL_BYTES;
 }
 
-/* --- Planning ------------------------------------------------------------------------
- */
+/* --- Planning ---------------------------------------------------------------------- */
 
 static void append(tarn__engine *e, tarn__window *w)
 {
@@ -187,8 +185,7 @@ void tarn__engine_skipped(tarn__engine *e, const tarn__epoch *epoch, size_t coun
     pthread_mutex_unlock(&e->lock);
 }
 
-/* --- Working -------------------------------------------------------------------------
- */
+/* --- Working ----------------------------------------------------------------------- */
 
 static void window_failed(tarn__engine *e, tarn__window *w, tarn_status status,
                           const tarn_error *error)
@@ -314,8 +311,7 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* --- The caller's side ---------------------------------------------------------------
- */
+/* --- The caller's side ------------------------------------------------------------- */
 
 static struct timespec time_of(uint64_t at)
 {
@@ -378,10 +374,9 @@ void tarn__engine_pop(tarn__engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* --- Beginning and end ---------------------------------------------------------------
- */
+/* --- Beginning and end ------------------------------------------------------------- */
 
-tarn_status tarn__worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
+static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
 {
     const tarn__load_setup *s = e->setup;
     tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
@@ -396,7 +391,7 @@ tarn_status tarn__worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
     return tarn_image_decoder_new(&o, &k->image, err);
 }
 
-void tarn__worker_reset(tarn__worker *k)
+static void worker_reset(tarn__worker *k)
 {
     tarn_image_decoder_free(k->image);
     tarn_bytes_release(&k->plain);
@@ -432,7 +427,7 @@ static tarn_status start(tarn__engine *e, tarn_error *err)
     if (!e->workers || !e->threads) return tarn__fail_memory(err);
     for (e->n_workers = 0; e->n_workers < count;) {
         tarn__worker *k = &e->workers[e->n_workers++];
-        TARN_TRY(tarn__worker_init(k, e, err));
+        TARN_TRY(worker_init(k, e, err));
     }
     for (; e->n_threads < threads; e->n_threads++) {
         int failed = pthread_create(&e->threads[e->n_threads], NULL, run_thread,
@@ -480,7 +475,7 @@ void tarn__engine_free(tarn__engine *e)
     for (unsigned i = 0; i < e->n_threads; i++)
         pthread_join(e->threads[i], NULL);
     for (unsigned i = 0; i < e->n_workers; i++)
-        tarn__worker_reset(&e->workers[i]);
+        worker_reset(&e->workers[i]);
     for (tarn__window *w = e->first, *next; w; w = next) {
         next = w->next;
         tarn__window_release(w);

@@ -9,8 +9,16 @@
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
 
-void tarn__fault_explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
-                         tarn_error *err)
+/* Whether a failure may be a sample's own. */
+static bool is_fault(tarn_status status)
+{
+    return status != TARN_ERR_MEMORY && status != TARN_ERR_USAGE &&
+           status != TARN_ERR_CANCELLED;
+}
+
+/* "sample 17 (n017), field jpg: ..." with the place of the field, if it has none yet. */
+static void explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
+                    tarn_error *err)
 {
     tarn_dataset *d = k->engine->setup->dataset;
     char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
@@ -34,17 +42,16 @@ static tarn_status blame(tarn__worker *k, tarn__window *w, size_t slot, uint32_t
                          tarn_status status, tarn_error *why, tarn_error *err)
 {
     if (status == TARN_OK) return TARN_OK;
-    if (!tarn__is_fault(status)) {
+    if (!is_fault(status)) {
         *err = *why;
         return status;
     }
-    tarn__fault_explain(k, w, slot, field, why);
+    explain(k, w, slot, field, why);
     tarn__window_fault(w, &k->engine->lock, slot, why);
     return TARN_OK;
 }
 
-/* --- Keys ----------------------------------------------------------------------------
- */
+/* --- Keys -------------------------------------------------------------------------- */
 
 /* A key that cannot be had is its sample's fault; its place is left empty. */
 static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
@@ -57,7 +64,7 @@ static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
             tarn__dataset_keys(d, w->samples + i, w->count - i, w->numbers, &w->keys,
                                w->key_offsets + i, &done, &why);
         if (status == TARN_OK) continue;
-        if (!tarn__is_fault(status)) {
+        if (!is_fault(status)) {
             *err = why;
             return status;
         }
@@ -69,8 +76,7 @@ static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Bytes ---------------------------------------------------------------------------
- */
+/* --- Bytes ------------------------------------------------------------------------- */
 
 static bool is_read(const tarn__load_setup *s, const tarn__load_column *c)
 {
@@ -162,7 +168,7 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
         take_read(s, w);
         return TARN_OK;
     }
-    if (!tarn__is_fault(status)) return status;
+    if (!is_fault(status)) return status;
     return read_each(k, w, err);
 }
 
@@ -189,8 +195,7 @@ static tarn_status announce(tarn__worker *k, tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Views ---------------------------------------------------------------------------
- */
+/* --- Views ------------------------------------------------------------------------- */
 
 static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
                                tarn_error *err)
@@ -224,8 +229,7 @@ tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Decoding a chunk ----------------------------------------------------------------
- */
+/* --- Decoding a chunk -------------------------------------------------------------- */
 
 static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
                                 size_t column, tarn__slab *slab, uint32_t *out_field,

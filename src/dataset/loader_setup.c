@@ -10,8 +10,7 @@
 
 enum { MOST_CHUNKS = 16, LEAST_CHUNK = 1, MOST_CHUNK = 32 };
 
-/* --- Shapes --------------------------------------------------------------------------
- */
+/* --- Shapes ------------------------------------------------------------------------ */
 
 static tarn__shape *shape_new(tarn_dtype dtype, unsigned ndim, const uint64_t *lengths,
                               uint64_t bytes)
@@ -68,8 +67,7 @@ static tarn_status hint_integer(tarn__load_column *c, tarn_error *err)
     return add_hint(c, shape) ? TARN_OK : tarn__fail_memory(err);
 }
 
-/* --- Columns -------------------------------------------------------------------------
- */
+/* --- Columns ----------------------------------------------------------------------- */
 
 /* The name that says what the bytes of a column are: its own, or one that a pack has for
  * its payloads. *by_name: it does, at least for the first sample. */
@@ -162,8 +160,7 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- The whole -----------------------------------------------------------------------
- */
+/* --- The whole --------------------------------------------------------------------- */
 
 static tarn_status check(const tarn_loader_options *o, tarn_error *err)
 {

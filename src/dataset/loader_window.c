@@ -8,8 +8,7 @@
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
 
-/* --- The pool ------------------------------------------------------------------------
- */
+/* --- The pool ---------------------------------------------------------------------- */
 
 tarn_status tarn__pool_new(tarn__load_setup *setup, size_t keep, tarn__pool **out,
                            tarn_error *err)
@@ -78,8 +77,7 @@ void tarn__pool_release(tarn__pool *p)
     free(p);
 }
 
-/* --- Windows -------------------------------------------------------------------------
- */
+/* --- Windows ----------------------------------------------------------------------- */
 
 static bool alloc_strip(const tarn__load_setup *s, const tarn__load_column *c,
                         tarn__strip *t)
@@ -191,11 +189,11 @@ void tarn_batch_release(tarn_batch *batch)
     tarn__window_release((tarn__window *)batch);
 }
 
-/* --- Memory --------------------------------------------------------------------------
- */
+/* --- Memory ------------------------------------------------------------------------ */
 
-tarn_status tarn__strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_t size,
-                             tarn_error *err)
+/* Room for size bytes in a strip; what was there is lost. */
+static tarn_status strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_t size,
+                              tarn_error *err)
 {
     if (t->data && size <= t->capacity) return TARN_OK;
     uint64_t room;
@@ -219,7 +217,7 @@ tarn_status tarn__strip_begin(const tarn__load_setup *s, size_t column, tarn__st
     if (!t->hint) return TARN_OK;
     if (!tarn__mul(t->hint->bytes, count, &size))
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    return tarn__strip_room(s, t, size, err);
+    return strip_room(s, t, size, err);
 }
 
 tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape)
@@ -253,8 +251,7 @@ void tarn__window_fault(tarn__window *w, pthread_mutex_t *lock, size_t slot,
     pthread_mutex_unlock(lock);
 }
 
-/* --- Columns -------------------------------------------------------------------------
- */
+/* --- Columns ----------------------------------------------------------------------- */
 
 /* All arrays of one shape; *out_bytes: none is an array. */
 static const tarn__shape *common_shape(const tarn__piece *pieces, size_t count,
@@ -278,7 +275,7 @@ static tarn_status make_array(const tarn__load_setup *s, tarn__strip *t, size_t 
     uint64_t size;
     if (!tarn__mul(shape->bytes, count, &size))
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    TARN_TRY(tarn__strip_room(s, t, size, err));
+    TARN_TRY(strip_room(s, t, size, err));
     for (size_t i = 0; shape->bytes && i < count; i++) {
         unsigned char *to = t->data + i * shape->bytes;
         if (t->pieces[i].data != to) memcpy(to, t->pieces[i].data, shape->bytes);
@@ -332,7 +329,7 @@ static tarn_status make_bytes(const tarn__load_setup *s, tarn__strip *t, size_t 
         c->data = p[0].data;
         return TARN_OK;
     }
-    TARN_TRY(tarn__strip_room(s, t, size, err));
+    TARN_TRY(strip_room(s, t, size, err));
     for (size_t i = 0; i < count; i++)
         if (p[i].size) memcpy(t->data + t->offsets[i], p[i].data, p[i].size);
     c->data = t->data;
@@ -379,8 +376,7 @@ tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Gathering -----------------------------------------------------------------------
- */
+/* --- Gathering --------------------------------------------------------------------- */
 
 static tarn_status copy_piece(tarn__window *to, tarn__strip *t, size_t i,
                               const tarn__piece *from, tarn_error *err)

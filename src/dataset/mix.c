@@ -143,8 +143,7 @@ tarn_status tarn_dataset_mix(tarn_dataset *const *sources, size_t count,
     return status;
 }
 
-/* --- Positions -----------------------------------------------------------------------
- */
+/* --- Positions --------------------------------------------------------------------- */
 
 static tarn__mixing mixing(const state *s)
 {
@@ -212,8 +211,7 @@ tarn_status tarn_mix_position(const tarn_dataset *d, uint32_t source, uint64_t t
     return TARN_OK;
 }
 
-/* --- One sample ----------------------------------------------------------------------
- */
+/* --- One sample -------------------------------------------------------------------- */
 
 /* The part that a sample is of, its number there, and that of the field. */
 static tarn_status find_part(const state *s, uint64_t sample, uint32_t field,
@@ -327,8 +325,7 @@ static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *o
                       tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
-/* --- Batches -------------------------------------------------------------------------
- */
+/* --- Batches ----------------------------------------------------------------------- */
 
 /* Of a mix in a mix: a copy that is known to be right. */
 static tarn_status make_nested(tarn_dataset *part, tarn__item *item, tarn_error *err)

@@ -71,6 +71,13 @@ void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err)
     return memory;
 }
 
+void tarn__order_map_samples(const void *made, uint64_t *at, size_t n)
+{
+    const uint64_t *samples = made;
+    for (size_t i = 0; i < n; i++)
+        at[i] = samples[at[i]];
+}
+
 /* --- Identity and the shuffle ------------------------------------------------------ */
 
 static void keep(const void *made, uint64_t *at, size_t n)

@@ -33,6 +33,9 @@ TARN_CHECKED tarn_status tarn__order_need(const void *array, const char *name,
 /* Memory for count items; NULL, and err filled, if there is none. */
 void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err);
 
+/* The map of kinds that make an array of samples. */
+void tarn__order_map_samples(const void *made, uint64_t *at, size_t n);
+
 /* A sample and what it is sorted by. */
 typedef struct tarn__numbered {
     uint64_t value, sample;

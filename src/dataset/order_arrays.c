@@ -176,13 +176,6 @@ static tarn_status make_lengths(const tarn_order_options *o, uint64_t count,
     return samples ? TARN_OK : TARN_ERR_MEMORY;
 }
 
-static void map_lengths(const void *made, uint64_t *at, size_t n)
-{
-    const uint64_t *samples = made;
-    for (size_t i = 0; i < n; i++)
-        at[i] = samples[at[i]];
-}
-
 static tarn_status measure_lengths(const tarn_order_options *o, uint64_t count,
                                    uint64_t *out_total, tarn_error *err)
 {
@@ -194,4 +187,4 @@ static tarn_status measure_lengths(const tarn_order_options *o, uint64_t count,
 }
 
 const tarn__order_kind tarn__order_lengths = {"lengths", measure_lengths, make_lengths,
-                                              free, map_lengths};
+                                              free, tarn__order_map_samples};

@@ -49,8 +49,7 @@ static inline uint64_t tarn__draw(uint64_t key, uint64_t i)
 /* A number below range, exactly uniform; *i goes on by what was drawn. */
 uint64_t tarn__draw_below(uint64_t key, uint64_t *i, uint64_t range);
 
-/* --- The network: a permutation of 0 to n - 1 in no memory ---------------------------
- */
+/* --- The network: a permutation of 0 to n - 1 in no memory ------------------------- */
 
 enum {
     TARN__ROUNDS = 8,        /* of a domain past SMALL */
@@ -112,8 +111,7 @@ static inline uint64_t tarn__permute(const tarn__domain *d, const tarn__network 
     return tarn__permute_rounds(d, net->u.keys, net->rounds, x);
 }
 
-/* --- The shuffle: a true one up to SMALL, the network past it ------------------------
- */
+/* --- The shuffle: a true one up to SMALL, the network past it ---------------------- */
 
 typedef struct tarn__shuffle {
     tarn__domain domain;

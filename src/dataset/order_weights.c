@@ -218,13 +218,6 @@ static tarn_status make_once(const tarn_order_options *o, uint64_t count, uint64
     return samples ? TARN_OK : TARN_ERR_MEMORY;
 }
 
-static void map_table(const void *made, uint64_t *at, size_t n)
-{
-    const uint64_t *samples = made;
-    for (size_t i = 0; i < n; i++)
-        at[i] = samples[at[i]];
-}
-
 static tarn_status measure_once(const tarn_order_options *o, uint64_t count,
                                 uint64_t *out_total, tarn_error *err)
 {
@@ -236,4 +229,4 @@ static tarn_status measure_once(const tarn_order_options *o, uint64_t count,
 }
 
 const tarn__order_kind tarn__order_once = {"weighted-once", measure_once, make_once, free,
-                                           map_table};
+                                           tarn__order_map_samples};

@@ -42,7 +42,7 @@ const char *tarn__iac_codec_name(tarn_iac_codec codec)
                                     : NULL;
 }
 
-int tarn__iac_codec_level(tarn_iac_codec codec, int level)
+static int level_or_default(tarn_iac_codec codec, int level)
 {
     if (level) return level;
     return codec == TARN_IAC_BROTLI ? 11 : codec == TARN_IAC_ZSTD ? 19 : 6;
@@ -51,7 +51,7 @@ int tarn__iac_codec_level(tarn_iac_codec codec, int level)
 size_t tarn__iac_codec_params(tarn_iac_codec codec, int level, char *out, size_t size)
 {
     int n = 0;
-    level = tarn__iac_codec_level(codec, level);
+    level = level_or_default(codec, level);
     if (codec == TARN_IAC_BROTLI)
         n = snprintf(out, size, "{\"lgwin\": %d, \"quality\": %d}", BROTLI_WINDOW, level);
     else if (codec == TARN_IAC_ZSTD || codec == TARN_IAC_GZIP)
@@ -191,7 +191,7 @@ tarn_status tarn_iac_encode(tarn_iac_codec codec, int level, const void *data, s
                             tarn_view *out, tarn_error *err)
 {
     *out = (tarn_view)TARN_VIEW_INIT;
-    level = tarn__iac_codec_level(codec, level);
+    level = level_or_default(codec, level);
     if (!level_is_known(codec, level))
         return tarn__fail(err, TARN_ERR_USAGE, "level %d is none of the codec's", level);
     if (codec > TARN_IAC_GZIP)

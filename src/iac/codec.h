@@ -11,6 +11,4 @@ const char *tarn__iac_codec_name(tarn_iac_codec codec);
  */
 size_t tarn__iac_codec_params(tarn_iac_codec codec, int level, char *out, size_t size);
 
-int tarn__iac_codec_level(tarn_iac_codec codec, int level); /* 0 made the default */
-
 #endif

@@ -31,7 +31,8 @@ tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
     return tarn__fail_memory(err);
 }
 
-void tarn__http_stop(tarn__http *http)
+/* Breaks a request off. */
+static void stop(tarn__http *http)
 {
     tarn__sigpipe guard;
     tarn__sigpipe_block(&guard);
@@ -45,7 +46,7 @@ void tarn__http_reset(tarn__http *http)
 {
     tarn__sigpipe guard;
     if (!http->curl) return;
-    tarn__http_stop(http);
+    stop(http);
     tarn__sigpipe_block(&guard);
     http->curl->easy_cleanup(http->easy);
     http->curl->multi_cleanup(http->multi);
@@ -331,7 +332,7 @@ static void set_method(tarn__http *http, const tarn__http_request *request,
 tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request,
                              const tarn__http_flow *flow, tarn_error *err)
 {
-    tarn__http_stop(http);
+    stop(http);
     http->head = (tarn__http_head){0};
     http->connected = http->stalled = false;
     http->result = CURLE_OK;
@@ -380,7 +381,7 @@ void tarn__http_pump(tarn__http *http)
         int64_t left = began + limit - now_ms();
         if (http->config.stall_seconds == 0) left = 1000;
         if (left <= 0) {
-            tarn__http_stop(http);
+            stop(http);
             http->result = CURLE_OPERATION_TIMEDOUT;
             http->stalled = true;
             return;

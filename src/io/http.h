@@ -93,9 +93,6 @@ TARN_CHECKED tarn_status tarn__http_begin(tarn__http *http,
  * has moved for as long as the configuration says (over too, and stalled). */
 void tarn__http_pump(tarn__http *http);
 
-/* Breaks a request off. */
-void tarn__http_stop(tarn__http *http);
-
 /* Whether what went wrong may go right the next time. */
 bool tarn__http_may_retry(const tarn__http *http);
 

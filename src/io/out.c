@@ -157,7 +157,8 @@ static tarn_status flush_sink(tarn__out *out, size_t len, tarn_error *err)
     return TARN_OK;
 }
 
-tarn_status tarn__out_flush(tarn__out *out, tarn_error *err)
+/* Writes what is full. */
+static tarn_status flush(tarn__out *out, tarn_error *err)
 {
     while (out->used >= FLUSH)
         TARN_TRY(out->sink ? flush_sink(out, FLUSH, err) : flush_file(out, err));
@@ -167,7 +168,7 @@ tarn_status tarn__out_flush(tarn__out *out, tarn_error *err)
 tarn_status tarn__out_room(tarn__out *out, size_t len, unsigned char **room,
                            tarn_error *err)
 {
-    if (len > CAPACITY - out->used) TARN_TRY(tarn__out_flush(out, err));
+    if (len > CAPACITY - out->used) TARN_TRY(flush(out, err));
     *room = out->buffer + out->used;
     return TARN_OK;
 }
@@ -175,7 +176,7 @@ tarn_status tarn__out_room(tarn__out *out, size_t len, unsigned char **room,
 tarn_status tarn__out_space(tarn__out *out, unsigned char **space, size_t *out_len,
                             tarn_error *err)
 {
-    if (out->used == CAPACITY) TARN_TRY(tarn__out_flush(out, err));
+    if (out->used == CAPACITY) TARN_TRY(flush(out, err));
     *space = out->buffer + out->used;
     *out_len = CAPACITY - out->used;
     return TARN_OK;
@@ -191,7 +192,7 @@ tarn_status tarn__out_write(tarn__out *out, const void *data, size_t len, tarn_e
         out->used += n;
         at += n;
         len -= n;
-        if (out->used == CAPACITY) TARN_TRY(tarn__out_flush(out, err));
+        if (out->used == CAPACITY) TARN_TRY(flush(out, err));
     }
     return TARN_OK;
 }
@@ -277,7 +278,7 @@ static tarn_status finish_sink(tarn__out *out, tarn_error *err)
 
 tarn_status tarn__out_finish(tarn__out *out, int64_t *out_mtime_ns, tarn_error *err)
 {
-    tarn_status status = tarn__out_flush(out, err);
+    tarn_status status = flush(out, err);
     if (status == TARN_OK)
         status = out->sink ? finish_sink(out, err) : finish_file(out, out_mtime_ns, err);
     tarn__out_abandon(out);

@@ -41,9 +41,6 @@ TARN_CHECKED tarn_status tarn__out_file(tarn__out *out, const char *path,
                                         tarn_error *err);
 TARN_CHECKED tarn_status tarn__out_sink(tarn__out *out, tarn_sink *sink, tarn_error *err);
 
-/* Writes what is full. */
-TARN_CHECKED tarn_status tarn__out_flush(tarn__out *out, tarn_error *err);
-
 /* Room for len bytes, at most TARN__OUT_ROOM. What is put there counts once the caller
  * adds its length to out->used. */
 TARN_CHECKED tarn_status tarn__out_room(tarn__out *out, size_t len, unsigned char **room,

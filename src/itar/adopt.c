@@ -40,8 +40,7 @@ static const char *origin_of(const tarn_fold_writer *w, size_t shard)
     return w->build.paths[shard];
 }
 
-/* --- Files ----------------------------------------------------------------------------
- */
+/* --- Files ------------------------------------------------------------------------- */
 
 static tarn_status copy_file(const char *from, const char *to, bool no_sync,
                              tarn_error *err)
@@ -88,8 +87,7 @@ static tarn_status place_file(const adoption *a, const char *from, const char *t
     return status;
 }
 
-/* --- Shards ---------------------------------------------------------------------------
- */
+/* --- Shards ------------------------------------------------------------------------ */
 
 static bool is_same_file(const char *left, const char *right)
 {
@@ -183,8 +181,7 @@ static tarn_status take_shard(adoption *a, uint32_t shard, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Checksums and keys ---------------------------------------------------------------
- */
+/* --- Checksums and keys ------------------------------------------------------------ */
 
 tarn_status tarn__writer_take_checksums(tarn_fold_writer *w, size_t shard,
                                         const tarn_index *index, uint32_t number,
@@ -308,8 +305,7 @@ static tarn_status count_shard(adoption *a, size_t shard, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- All of it ------------------------------------------------------------------------
- */
+/* --- All of it --------------------------------------------------------------------- */
 
 /* A part that is about to go is no place to point at. */
 static void name_origin(const adoption *a, tarn_error *err)

@@ -66,9 +66,7 @@ tarn_status tarn_collection_add_class(tarn_collection *c, const char *name,
                       tarn_printable(shown, sizeof shown, name, strlen(name)));
 }
 
-/* --- Adding
- * ------------------------------------------------------------------------------
- */
+/* --- Adding ------------------------------------------------------------------------ */
 
 /* Fields are kept in lower case, so that two that differ in it alone are found. */
 static tarn_status number_field(tarn_collection *c, const char *field, size_t len,
@@ -142,9 +140,7 @@ tarn_status tarn__entry_path(const tarn_collection *c, const tarn__entry *e,
     return tarn__buf_add(out, name, strlen(name) + 1, err);
 }
 
-/* --- Grouping
- * ----------------------------------------------------------------------------
- */
+/* --- Grouping ---------------------------------------------------------------------- */
 
 static tarn_status fail_twice(const tarn_collection *c, const tarn__entry *a,
                               const tarn__entry *b, tarn_error *err)
@@ -292,9 +288,7 @@ tarn_status tarn_collection_group(tarn_collection *c, tarn_error *err)
     return status;
 }
 
-/* --- Order and parts
- * ---------------------------------------------------------------------
- */
+/* --- Order and parts --------------------------------------------------------------- */
 
 static tarn_status check_grouped(const tarn_collection *c, tarn_error *err)
 {
@@ -366,9 +360,7 @@ tarn_status tarn_collection_filter(tarn_collection *c, tarn_keep keep, void *con
     return TARN_OK;
 }
 
-/* --- Looking
- * ------------------------------------------------------------------------------
- */
+/* --- Looking ----------------------------------------------------------------------- */
 
 void tarn_collection_info_get(const tarn_collection *c, tarn_collection_info *out)
 {

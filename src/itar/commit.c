@@ -50,8 +50,7 @@ static bool is_same_file(const char *left, const char *right)
            a.st_dev == b.st_dev;
 }
 
-/* --- The lock ------------------------------------------------------------------------
- */
+/* --- The lock ---------------------------------------------------------------------- */
 
 /* A folder is durable once the one it is in is synced. */
 static tarn_status make_one(const char *path, bool no_sync, tarn_error *err)
@@ -181,8 +180,7 @@ void tarn__stage_close(tarn__stage *s)
     *s = (tarn__stage){.lock = -1};
 }
 
-/* --- Parts ----------------------------------------------------------------------------
- */
+/* --- Parts ------------------------------------------------------------------------- */
 
 /* The shard's name in ".name.part", if it is one of this fold. */
 static char *name_of_part(const tarn__stage *s, const char *entry)
@@ -285,8 +283,7 @@ tarn_status tarn__stage_find(const tarn__stage *s, const char *name, char **out,
     return status;
 }
 
-/* --- Removing -------------------------------------------------------------------------
- */
+/* --- Removing ---------------------------------------------------------------------- */
 
 static tarn_status remove_one(char *path, tarn_error *err)
 {
@@ -339,8 +336,7 @@ tarn_status tarn__stage_discard(tarn__stage *s, tarn_error *err)
     return status == TARN_OK ? tarn__stage_done(s, err) : status;
 }
 
-/* --- Publishing -----------------------------------------------------------------------
- */
+/* --- Publishing -------------------------------------------------------------------- */
 
 /* Whether the shard under this name is the new one already, because an interrupted
  * writer has got so far. */

@@ -74,8 +74,7 @@ static void free_located(located *l)
     free(l);
 }
 
-/* --- Locating
- * ---------------------------------------------------------------------------- */
+/* --- Locating ---------------------------------------------------------------------- */
 
 /* How much is looked at from a row on: what follows comes next if rows are walked in file
  * order, and costs nothing if the shard is mapped. */
@@ -151,8 +150,7 @@ static tarn_status load(tarn_fold *f, located *l, uint64_t from, uint64_t to,
     return TARN_OK;
 }
 
-/* --- Handing on
- * -------------------------------------------------------------------------- */
+/* --- Handing on -------------------------------------------------------------------- */
 
 static tarn_status put_located(const foldwalk *w, const located *l, tarn_error *err)
 {

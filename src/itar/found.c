@@ -11,8 +11,7 @@
 #include "itar/folder.h"
 #include "itar/writer.h"
 
-/* --- Looking through shards ------------------------------------------------------------
- */
+/* --- Looking through shards -------------------------------------------------------- */
 
 typedef struct range {
     tarn_fold_writer *writer;
@@ -61,9 +60,7 @@ static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- The numbers of the next shards
- * ------------------------------------------------------
- */
+/* --- The numbers of the next shards ------------------------------------------------ */
 
 static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error *err)
 {
@@ -83,9 +80,7 @@ static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error
     return TARN_OK;
 }
 
-/* --- The fold as it is
- * -------------------------------------------------------------------
- */
+/* --- The fold as it is ------------------------------------------------------------- */
 
 /* The shards of the fold, or none. */
 static tarn_status list_fold(const tarn_fold_writer *w, tarn_folder **out,
@@ -144,8 +139,7 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
     return number_from(w, w->names[count - 1], err);
 }
 
-/* --- Finished shards -------------------------------------------------------------------
- */
+/* --- Finished shards --------------------------------------------------------------- */
 
 static tarn_status take_keys(tarn_fold_writer *w, size_t shard, tarn_error *err)
 {
@@ -207,9 +201,7 @@ static tarn_status take_finished(tarn_fold_writer *w, const tarn__names *left,
     return TARN_OK;
 }
 
-/* --- What becomes of it
- * ------------------------------------------------------------------
- */
+/* --- What becomes of it ------------------------------------------------------------ */
 
 static tarn_status refuse_leftovers(const tarn_fold_writer *w, size_t count,
                                     tarn_error *err)

@@ -34,9 +34,7 @@ static void pass_over(tarn_collection *c, const char *path, const char *why)
     c->options.notice(c->options.notice_context, &what);
 }
 
-/* --- One file
- * ----------------------------------------------------------------------------
- */
+/* --- One file ---------------------------------------------------------------------- */
 
 /* The key of a file: its stem, or with the path rule the folders before it too. */
 static tarn_status make_key(const tarn_collection *c, const char *inner, const char *base,
@@ -128,8 +126,7 @@ tarn_status tarn_collection_add_file(tarn_collection *c, const char *path,
     return add_file(c, path, slash ? (size_t)(slash - path) + 1 : 0, err);
 }
 
-/* --- Folders --------------------------------------------------------------------------
- */
+/* --- Folders ----------------------------------------------------------------------- */
 
 static bool is_output(const tarn_collection *c, const struct stat *st)
 {

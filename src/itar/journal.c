@@ -41,8 +41,7 @@ static tarn_status identify(const char *index_path, char out[IDENTITY + 1],
     return status;
 }
 
-/* --- Writing -------------------------------------------------------------------------
- */
+/* --- Writing ----------------------------------------------------------------------- */
 
 static tarn_status add_line(tarn__buf *out, const char *mark, const char *name,
                             tarn_error *err)
@@ -84,8 +83,7 @@ tarn_status tarn__journal_write(const tarn__journal *j, const char *path, bool n
     return status;
 }
 
-/* --- Reading -------------------------------------------------------------------------
- */
+/* --- Reading ----------------------------------------------------------------------- */
 
 /* Whether the text is one that a writer wrote, to the last byte; cuts its end off. */
 static bool is_whole(char *text, size_t size)

@@ -333,8 +333,7 @@ tarn_status tarn__locate(const tarn__place *place, uint64_t number, tarn__locate
     return tarn__locate_check(place, number, out, err);
 }
 
-/* --- Keys without looking any further -------------------------------------------------
- */
+/* --- Keys without looking any further ---------------------------------------------- */
 
 /* Whether the member follows the one of the row before at once. */
 static bool follows(const tarn_index *index, uint64_t number, const tarn_row *row)

@@ -116,9 +116,7 @@ static const char *behind_mark(const char *at, const char *end)
     return end - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0 ? at + 3 : at;
 }
 
-/* --- CSV
- * ---------------------------------------------------------------------------------
- */
+/* --- CSV --------------------------------------------------------------------------- */
 
 typedef struct table {
     const char *at, *end;
@@ -260,9 +258,7 @@ static tarn_status read_table(manifest *m, const tarn__contents *contents, char 
     return status;
 }
 
-/* --- JSON lines
- * ----------------------------------------------------------------------------
- */
+/* --- JSON lines -------------------------------------------------------------------- */
 
 static tarn_status value_text(manifest *m, const tarn__json *v, tarn_error *err)
 {
@@ -340,9 +336,7 @@ static tarn_status read_lines(manifest *m, const tarn__contents *contents,
     return TARN_OK;
 }
 
-/* --- Either
- * ------------------------------------------------------------------------------
- */
+/* --- Either ------------------------------------------------------------------------ */
 
 static bool ends_with(const char *path, const char *ending)
 {

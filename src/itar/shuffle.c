@@ -14,8 +14,7 @@ static const unsigned char *first_row(const tarn_fold *f, uint64_t sample)
     return tarn__index_at(f->index, tarn__fold_row(f, tarn__fold_start(f, sample)));
 }
 
-/* --- Samples by chance ----------------------------------------------------------------
- */
+/* --- Samples by chance ------------------------------------------------------------- */
 
 typedef struct named {
     tarn_text key;
@@ -79,8 +78,7 @@ static tarn_status sort_samples(tarn_fold *f, tarn__chance_use use, uint64_t see
     return status;
 }
 
-/* --- What is made of that -------------------------------------------------------------
- */
+/* --- What is made of that ---------------------------------------------------------- */
 
 /* Makes these the samples, in this order; NULL: count of them from number first on. */
 static tarn_status arrange(tarn_fold *f, const tarn__run *runs, uint64_t first,

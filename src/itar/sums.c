@@ -98,7 +98,7 @@ tarn_status tarn__pager_add(tarn__pager *p, const void *data, size_t len, tarn_e
     return TARN_OK;
 }
 
-uint64_t tarn__sums_page_count(const tarn__sums *s, tarn__part part)
+static uint64_t page_count(const tarn__sums *s, tarn__part part)
 {
     TARN__KNOWN(part < TARN__PARTS);
     if (part == TARN__PART_ORDER && !s->order) return 0;
@@ -106,11 +106,11 @@ uint64_t tarn__sums_page_count(const tarn__sums *s, tarn__part part)
     return (s->n_rows * element[part] + PAGE - 1) / PAGE;
 }
 
-uint64_t tarn__sums_pages(const tarn__sums *s)
+static uint64_t all_pages(const tarn__sums *s)
 {
     uint64_t pages = 0;
     for (int part = 0; part < TARN__PARTS; part++)
-        pages += tarn__sums_page_count(s, (tarn__part)part);
+        pages += page_count(s, (tarn__part)part);
     return pages;
 }
 
@@ -136,7 +136,7 @@ static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error 
     uint64_t names_size = out->size - names_at;
     while (out->size % 8)
         TARN_TRY(tarn__buf_add(out, "", 1, err));
-    uint64_t pages_at = out->size, n_pages = tarn__sums_pages(s);
+    uint64_t pages_at = out->size, n_pages = all_pages(s);
     TARN_TRY(tarn__buf_add(out, s->pages, n_pages * sizeof *s->pages, err));
     uint64_t block = 4 * s->n_rows, at = out->size;
     uint64_t order_at = s->order ? at : 0, checksums_at = 0;
@@ -258,7 +258,7 @@ static tarn_status take_parts(tarn__sums *s, const unsigned char *h, tarn_error 
     s->data[TARN__PART_CHECKSUMS] = s->checksums;
     s->index_size = tarn__get64(h + 80);
     s->index_head = tarn__get32(h + 88);
-    s->checked = calloc(tarn__sums_pages(s) + 1, sizeof *s->checked);
+    s->checked = calloc(all_pages(s) + 1, sizeof *s->checked);
     return s->checked ? TARN_OK : tarn__fail_memory(err);
 }
 
@@ -310,7 +310,7 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
     uint64_t number = page;
     TARN__KNOWN(part < TARN__PARTS);
     for (int before = 0; before < (int)part; before++)
-        number += tarn__sums_page_count(s, (tarn__part)before);
+        number += page_count(s, (tarn__part)before);
     if (atomic_load_explicit(&s->checked[number], memory_order_relaxed)) return TARN_OK;
     uint64_t size = s->n_rows * element[part], at = page * PAGE;
     const unsigned char *data = s->data[part];
@@ -327,7 +327,7 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
 tarn_status tarn__sums_check_all(tarn__sums *s, tarn__part part, tarn_error *err)
 {
     if (!s || !s->checked) return TARN_OK;
-    uint64_t pages = tarn__sums_page_count(s, part);
+    uint64_t pages = page_count(s, part);
     for (uint64_t i = 0; i < pages; i++)
         TARN_TRY(tarn__sums_check_page(s, part, i, err));
     return TARN_OK;

@@ -76,10 +76,6 @@ TARN_CHECKED tarn_status tarn__pager_take(tarn__pager *pager, const tarn__pager 
 /* Ends the part: what comes next begins a page. */
 TARN_CHECKED tarn_status tarn__pager_end(tarn__pager *pager, tarn_error *err);
 
-/* Pages of one part, and of all. */
-uint64_t tarn__sums_page_count(const tarn__sums *sums, tarn__part part);
-uint64_t tarn__sums_pages(const tarn__sums *sums);
-
 TARN_CHECKED tarn_status tarn__sums_check_page(tarn__sums *sums, tarn__part part,
                                                uint64_t page, tarn_error *err);
 

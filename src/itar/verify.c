@@ -56,8 +56,7 @@ static void tell(void *context, const tarn_error *what)
         tell(v, &what_);                                                                 \
     } while (0)
 
-/* --- The index on disk ---------------------------------------------------------------
- */
+/* --- The index on disk ------------------------------------------------------------- */
 
 /* The sums are still worth something when the index is damaged, and the other way
  * round. */
@@ -116,8 +115,7 @@ static tarn_status scan_fresh(verifier *v, tarn_keys keys, tarn_error *err)
     return tarn_index_build(v->shards, v->n_shards, &o, &v->fresh, NULL, err);
 }
 
-/* --- Comparing ------------------------------------------------------------------------
- */
+/* --- Comparing --------------------------------------------------------------------- */
 
 #define NO_SHARD UINT32_MAX
 
@@ -374,8 +372,7 @@ static tarn_status settle_rule(const verifier *v, tarn_keys *out, tarn_error *er
     return TARN_OK;
 }
 
-/* --- One fold ------------------------------------------------------------------------
- */
+/* --- One fold ---------------------------------------------------------------------- */
 
 static tarn_status check_fold(verifier *v, tarn_error *err)
 {
@@ -466,8 +463,7 @@ static tarn_status verify_fold(const tarn_verify_options *options,
     return status;
 }
 
-/* --- Any path ------------------------------------------------------------------------
- */
+/* --- Any path ---------------------------------------------------------------------- */
 
 /* What ends the check of one fold does not end that of the others. */
 static tarn_status pass_failure(const tarn_verify_options *options,

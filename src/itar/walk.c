@@ -37,8 +37,7 @@ typedef struct walk {
     tarn__turns turns;
 } walk;
 
-/* --- Reading a group
- * --------------------------------------------------------------------- */
+/* --- Reading a group --------------------------------------------------------------- */
 
 static tarn_status add_field(loaded *l, const char *name, size_t place, size_t size,
                              bool is_path, tarn_error *err)
@@ -123,8 +122,7 @@ static tarn_status load_group(const tarn_collection *c, loaded *l, size_t from, 
     return TARN_OK;
 }
 
-/* --- Handing on
- * -------------------------------------------------------------------------- */
+/* --- Handing on -------------------------------------------------------------------- */
 
 static tarn_status hand_on(walk *w, const loaded *l, size_t from, size_t to,
                            tarn_error *err)

@@ -12,8 +12,7 @@
 #include "base/utf8.h"
 #include "tar/keys.h"
 
-/* --- Shards, known by name and scan ----------------------------------------------------
- */
+/* --- Shards, known by name and scan ------------------------------------------------ */
 
 tarn_status tarn__writer_add_shard(tarn_fold_writer *w, char *name, char *path,
                                    tarn_error *err)
@@ -53,8 +52,7 @@ void tarn__writer_drop_shard(tarn_fold_writer *w)
     free((void *)(uintptr_t)w->build.paths[last]);
 }
 
-/* --- Opening ---------------------------------------------------------------------------
- */
+/* --- Opening ----------------------------------------------------------------------- */
 
 static tarn_status check_fold_name(const char *fold, tarn_error *err)
 {
@@ -168,8 +166,7 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
     return open_once(folder, fold, &taken, out, &half_replaced, err);
 }
 
-/* --- The shard at hand
- * ------------------------------------------------------------------ */
+/* --- The shard at hand ------------------------------------------------------------- */
 
 static tarn_status name_shard(const tarn_fold_writer *w, char **out, tarn_error *err)
 {
@@ -232,8 +229,7 @@ static tarn_status end_shard(tarn_fold_writer *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Samples
- * ---------------------------------------------------------------------------- */
+/* --- Samples ----------------------------------------------------------------------- */
 
 static tarn_status check_key(const char *key, tarn_error *err)
 {
@@ -447,9 +443,7 @@ void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out)
     *out = w->written;
 }
 
-/* --- The end
- * ------------------------------------------------------------------------------
- */
+/* --- The end ----------------------------------------------------------------------- */
 
 /* Makes the index of all shards. From here on the shards go by their names to be. */
 static tarn_status make_index(tarn_fold_writer *w, tarn_index **out, tarn_error *err)
@@ -516,8 +510,7 @@ void tarn_fold_writer_abandon(tarn_fold_writer *w)
     close_writer(w);
 }
 
-/* --- For adopt.c ----------------------------------------------------------------------
- */
+/* --- For adopt.c ------------------------------------------------------------------- */
 
 tarn_status tarn__writer_end_shard(tarn_fold_writer *w, tarn_error *err)
 {

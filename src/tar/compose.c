@@ -103,8 +103,7 @@ static tarn_status add_number(tarn__buf *out, const char *key, long long value,
     return add_record(out, key, text, (size_t)len, err);
 }
 
-/* --- What all members share ----------------------------------------------------------
- */
+/* --- What all members share -------------------------------------------------------- */
 
 static tarn_status take_owner(tarn__composer *c, size_t field, const char *key,
                               const char *name, tarn_error *err)
@@ -218,8 +217,7 @@ void tarn__composer_reset(tarn__composer *c)
     tarn__buf_reset(&c->records);
 }
 
-/* --- One member ----------------------------------------------------------------------
- */
+/* --- One member -------------------------------------------------------------------- */
 
 static tarn_status check_plain(const char *name, size_t len, uint64_t size,
                                tarn_error *err)

@@ -65,8 +65,7 @@ tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
     return status;
 }
 
-/* --- Streams --------------------------------------------------------------------------
- */
+/* --- Streams ----------------------------------------------------------------------- */
 
 static tarn_status open_source(tarn_tar *tar, const char *url, tarn_error *err)
 {

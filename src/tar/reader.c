@@ -349,7 +349,8 @@ static void count(tarn_tar *tar, tarn__kind kind)
         c->devices++;
 }
 
-tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
+/* One step without lenience; on failure tar->at still is the header's offset. */
+static tarn_status step(tarn_tar *tar, tarn__member *out, tarn_error *err)
 {
     tar->extended = (tarn__extended){0};
     tar->group = tar->at;
@@ -401,7 +402,7 @@ tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
     if (tar->ended) return TARN_END;
     for (;;) {
         tarn_error why;
-        tarn_status status = tarn__tar_step(tar, out, tar->options.lenient ? &why : err);
+        tarn_status status = step(tar, out, tar->options.lenient ? &why : err);
         if (status == TARN_OK || status == TARN_END) TARN_TRY(check_map(tar, err));
         if (status == TARN_OK) {
             count(tar, out->kind);

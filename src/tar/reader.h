@@ -82,10 +82,6 @@ TARN_CHECKED tarn_status tarn__tar_payload(tarn_tar *tar, const tarn__member *me
 TARN_CHECKED tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out,
                                         tarn_error *err);
 
-/* One step without lenience; on failure tar->at still is the header's offset. */
-TARN_CHECKED tarn_status tarn__tar_step(tarn_tar *tar, tarn__member *out,
-                                        tarn_error *err);
-
 /* Whether lenient reading may go on after a failure. What could not be fetched is no
  * damage; a compressed stream that is broken or cut is. */
 bool tarn__tar_is_damage(const tarn_tar *tar, tarn_status status);

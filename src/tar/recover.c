@@ -215,8 +215,7 @@ static bool next_place(tarn_tar *tar, uint64_t damage, uint64_t *out)
     return !tar->unseen && (by_size != TARN_OK || meet(tar, a, b, out));
 }
 
-/* --- Names that may be lost ----------------------------------------------------------
- */
+/* --- Names that may be lost -------------------------------------------------------- */
 
 /* Whether what lies between the damage and a header reads like the records or the long
  * name of an extended header. */
@@ -255,8 +254,7 @@ static void tell_doubt(const tarn_tar *tar, uint64_t offset)
     tell(tar, &what);
 }
 
-/* --- Going on ------------------------------------------------------------------------
- */
+/* --- Going on ---------------------------------------------------------------------- */
 
 static void lose(tarn_tar *tar, uint64_t from, uint64_t to)
 {

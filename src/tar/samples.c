@@ -93,8 +93,7 @@ static tarn_status report_progress(tarn_samples *s, tarn_error *err)
     return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
 }
 
-/* --- Archives -------------------------------------------------------------------------
- */
+/* --- Archives ---------------------------------------------------------------------- */
 
 static tarn_status open_next(tarn_samples *s, tarn_error *err)
 {
@@ -141,8 +140,7 @@ static void close_shard(tarn_samples *s)
     s->open = false;
 }
 
-/* --- Reading ahead --------------------------------------------------------------------
- */
+/* --- Reading ahead ----------------------------------------------------------------- */
 
 static tarn_status split(tarn_samples *s, tarn_error *err)
 {
@@ -212,8 +210,7 @@ static tarn_status read_ahead(tarn_samples *s, tarn_error *err)
     }
 }
 
-/* --- The sample at hand ---------------------------------------------------------------
- */
+/* --- The sample at hand ------------------------------------------------------------ */
 
 static tarn_status add_text(tarn_samples *s, const char *text, size_t len, size_t *out,
                             tarn_error *err)
@@ -480,8 +477,7 @@ tarn_status tarn_samples_next(tarn_samples *s, tarn_samples_item *out, tarn_erro
     }
 }
 
-/* --- Opening and closing ---------------------------------------------------------------
- */
+/* --- Opening and closing ----------------------------------------------------------- */
 
 tarn_status tarn_samples_open(const char *const *urls, size_t count,
                               const tarn_samples_options *options, tarn_samples **out,

@@ -114,8 +114,7 @@ tarn_status tarn__archive_finish(tarn__archive *a, int64_t *out_mtime_ns, tarn_e
     return tarn__out_finish(&a->out, out_mtime_ns, err);
 }
 
-/* --- Files that become members -------------------------------------------------------
- */
+/* --- Files that become members ----------------------------------------------------- */
 
 static tarn_status stat_file(const char *path, uint64_t *out_size, tarn_error *err)
 {
@@ -176,8 +175,7 @@ static tarn_status copy_file(tarn__archive *a, const char *path, tarn__planned *
     return status;
 }
 
-/* --- Samples -------------------------------------------------------------------------
- */
+/* --- Samples ----------------------------------------------------------------------- */
 
 /* By name as bytes, which for UTF-8 is by code point. */
 static int compare_members(const void *left, const void *right, void *fields)

@@ -104,6 +104,7 @@ convert d
 echo "--- other kinds of files"
 "$TARN" pack files --codec zstd -o p.iac
 convert p.iac q.iac --codec gzip
+convert p.iac quiet.iac --codec gzip -q
 convert p.iac q.iac --codec gzip --shuffle 3
 convert p.iac out.tar
 convert d out.iac

@@ -25,3 +25,7 @@ truncate -s 66000 made_by_0.1.4.iac
 "$TARN" info made_by_0.1.4.iac; echo "exit $?"
 echo no pack > wrong.iac; "$TARN" info wrong.iac; echo "exit $?"
 "$TARN" info missing.iac; echo "exit $?"
+mkdir tiles && printf one > tiles/a.bin && printf two > tiles/b.bin
+"$TARN" pack tiles -o plain.iac
+"$TARN" pack --json tiles -o json.iac
+"$TARN" pack -q --json tiles -o quiet.iac; echo "exit $?"

@@ -28,6 +28,17 @@ class Checks:
 check = Checks()
 
 
+def run_all(tests):
+    """Functions that assert, one check each, named after them; the exit status."""
+    for test in tests:
+        try:
+            test()
+            check(test.__name__, True)
+        except AssertionError as e:
+            check(test.__name__, False, e)
+    return check.end()
+
+
 def tarn(*args, ok=True, stdin=None):
     """Runs the tool; unless ok is False, it has to succeed."""
     done = subprocess.run([TARN, *map(str, args)], capture_output=True, check=False, input=stdin)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """convert, split and merge: nothing is lost on the way round, the real WebDataset reads what comes
 out, chance goes by seed and keys alone, and the sources stay as they were."""
-import hashlib
 import pathlib
 import random
 import subprocess
@@ -9,10 +8,9 @@ import sys
 import tarfile
 import tempfile
 
-import webdataset as wds
-
 import checks
 from checks import check
+from folds import digests, read_fold, read_real, same_as_scan
 from writing import odd_samples, write
 
 
@@ -21,36 +19,10 @@ def tarn(*args, ok=True, stdin=None):
     return done.stdout if ok else done.stderr.decode()
 
 
-def digests(folder):
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
-
-
 def flat_samples(seed, count):
     """Samples whose names a fold can have, in the order of their keys."""
     return [("%05d" % n + ["", "größe", "中文", " with blank"][n % 4], dict(sorted(fields.items())))
             for n, (_, fields) in enumerate(odd_samples(seed, count))]
-
-
-def read(*shards):
-    """Every sample by the real WebDataset."""
-    return [(s["__key__"], {k: v for k, v in s.items() if not k.startswith("__")})
-            for s in wds.WebDataset([str(p) for p in shards], shardshuffle=False,
-                                    empty_check=False)]
-
-
-def read_fold(folder, fold="train"):
-    return read(*sorted(folder.glob(f"{fold}_*.tar")))
-
-
-def same_as_scan(folder, name, fold="train"):
-    """The index and the sums must be those that tarn index --sums makes of the shards."""
-    written = digests(folder)
-    tarn("index", "-q", "--sums", f"{folder}:{fold}")
-    scanned = digests(folder)
-    check(f"{name}: the index and sums that a scan makes", written == scanned,
-          [k for k in written if written[k] != scanned.get(k)])
-    tarn("verify", f"{folder}:{fold}")
-    check(f"{name}: nothing hidden is left", not any(n.startswith(".") for n in scanned), scanned)
 
 
 def round_trip(folder):
@@ -62,7 +34,7 @@ def round_trip(folder):
     tarn("convert", first, folder / "shards/x_%03d.tar", "--max-count", 33)
     shards = sorted((folder / "shards").iterdir())
     check("a fold into shards: eight of them", len(shards) == 8, shards)
-    check("and WebDataset reads the same samples in the same order", read(*shards) == samples)
+    check("and WebDataset reads the same samples in the same order", read_real(*shards) == samples)
     tarn("convert", *shards, folder / "second:train", "--max-size", 300_000)
     check("no shard is larger than --max-size",
           max(p.stat().st_size for p in (folder / "second").glob("*.tar")) <= 300_000)
@@ -80,7 +52,7 @@ def round_trip(folder):
     with open(shards[0], "rb") as stream:
         out = tarn("convert", "-", "-", stdin=stream)
     (folder / "piped.tar").write_bytes(out)
-    check("standard input to standard output", read(folder / "piped.tar") == samples[:33])
+    check("standard input to standard output", read_real(folder / "piped.tar") == samples[:33])
     check("the source is as it was", digests(first) == before)
 
 
@@ -120,9 +92,9 @@ def subsets(folder):
             tarn("convert", folder / "source", source)
         out = folder / f"subset{source.suffix}.tar"
         tarn("convert", source, out, "--fields", "cls,json", "--samples", f"@{folder}/keys")
-        check(f"fields and samples out of {source.name}", read(out) == want)
+        check(f"fields and samples out of {source.name}", read_real(out) == want)
         tarn("convert", source, out, "--range", "10:31", "--overwrite")
-        check(f"a range out of {source.name}", read(out) == samples[10:31])
+        check(f"a range out of {source.name}", read_real(out) == samples[10:31])
     (folder / "keys").write_text("nobody\n", encoding="utf-8")
     why = tarn("convert", folder / "source", folder / "no", "--samples", f"@{folder}/keys", ok=False)
     check("a key that is not there is an error", "nobody" in why and not (folder / "no").exists(),
@@ -138,7 +110,7 @@ def shuffled(folder):
     orders = {}
     for name, source, seed in (("a", "a", 9), ("b", "b", 9), ("other", "a", 10)):
         tarn("convert", folder / source, folder / f"{name}.tar", "--shuffle", seed)
-        orders[name] = read(folder / f"{name}.tar")
+        orders[name] = read_real(folder / f"{name}.tar")
     keys = {name: [k for k, _ in order] for name, order in orders.items()}
     check("a shuffle is a permutation", sorted(keys["a"]) == [k for k, _ in samples]
           and keys["a"] != [k for k, _ in samples])
@@ -150,7 +122,7 @@ def shuffled(folder):
     near = sum(abs(order[x] - order[y]) == 1 for x, y in zip(keys["a"], keys["a"][1:]))
     check("neighbours are parted", near < 12, near)
     tarn("convert", folder / "a", folder / "few.tar", "--shuffle", 9, "--range", ":50")
-    check("its first fifty are a sample by chance", read(folder / "few.tar") == orders["a"][:50])
+    check("its first fifty are a sample by chance", read_real(folder / "few.tar") == orders["a"][:50])
 
 
 def parted(folder):
@@ -179,7 +151,7 @@ def parted(folder):
     check("without a copy of any shard",
           linked == {p.stat().st_ino for p in source.glob("*.tar")})
     tarn("convert", f"{folder}/m:all", folder / "sorted.tar", "--max-sample", 10)
-    check("and can be converted", len(read(folder / "sorted.tar")) == 200)
+    check("and can be converted", len(read_real(folder / "sorted.tar")) == 200)
     check("the source is as it was", digests(source) == before)
 
 

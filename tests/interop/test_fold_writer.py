@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The fold writer: the reference's bytes, the index a scan would make, and what a reader
 finds after append, resume, overwrite and abandon."""
-import hashlib
 import json
 import pathlib
 import shutil
@@ -9,10 +8,9 @@ import struct
 import sys
 import tempfile
 
-import webdataset as wds
-
 import checks
 from checks import check
+from folds import digests, read_fold, same_as_scan
 from writing import ABANDON, ROOT, odd_samples, write
 
 DATA = ROOT / "tests/data"
@@ -23,10 +21,6 @@ def tarn(*args, ok=True):
     return checks.tarn(*args, ok=ok).stdout.decode()
 
 
-def digests(folder):
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
-
-
 def flat_samples(seed, count, start=0):
     """Samples whose names a fold can have."""
     out = []
@@ -34,28 +28,6 @@ def flat_samples(seed, count, start=0):
         key = ["s%05d", "größe%05d", "中文%05d", "with blank %05d"][number % 4] % number
         out.append((key, {name: data for name, data in fields.items()}))
     return out
-
-
-def read_back(folder, fold="train"):
-    """Every sample by the real WebDataset, in the order of the shards."""
-    shards = sorted(folder.glob(f"{fold}_*.tar"))
-    out = []
-    for sample in wds.WebDataset([str(p) for p in shards], shardshuffle=False,
-                                 empty_check=False):
-        out.append((sample["__key__"],
-                    {k: v for k, v in sample.items() if not k.startswith("__")}))
-    return out
-
-
-def same_as_scan(folder, name, fold="train"):
-    """The index and the sums must be those that tarn index --sums makes of the shards."""
-    written = digests(folder)
-    tarn("index", "-q", "--sums", f"{folder}:{fold}")
-    scanned = digests(folder)
-    check(f"{name}: the index and sums that a scan makes", written == scanned,
-          [k for k in written if written[k] != scanned.get(k)])
-    tarn("verify", f"{folder}:{fold}")
-    check(f"{name}: nothing hidden is left", not any(n.startswith(".") for n in scanned), scanned)
 
 
 def reference_bytes(folder):
@@ -78,7 +50,7 @@ def plain(folder):
     names = sorted(p.name for p in out.iterdir())
     check("five shards, index and sums", names == [
         "train.taridx", "train.tarsum", *(f"train_{i:04d}.tar" for i in range(5))], names)
-    check("WebDataset reads them", read_back(out) ==
+    check("WebDataset reads them", read_fold(out) ==
           [(k, dict(sorted(f.items()))) for k, f in samples])
     same_as_scan(out, "a new fold")
     again = folder / "again"
@@ -102,14 +74,14 @@ def appended(folder):
     same_as_scan(out, "after an append")
     write("fold", [out, "train"], third, "append")
     want = [(k, dict(sorted(f.items()))) for k, f in first + second + third]
-    check("both appends are there, in order", read_back(out) == want)
+    check("both appends are there, in order", read_fold(out) == want)
     same_as_scan(out, "after a second append")
     text = write("fold", [out, "train"], [first[3]], "append", ok=False)
     check("a key of the old fold is refused", "exists" in text and "already" in text, text)
     (out / "train.tarsum").unlink()
     write("fold", [out, "train"], flat_samples(4, 10, 900), "append")
     tarn("verify", f"{out}:train")
-    check("append to a fold without sums", len(read_back(out)) == 160)
+    check("append to a fold without sums", len(read_fold(out)) == 160)
 
 
 def interrupted(folder):
@@ -132,13 +104,13 @@ def interrupted(folder):
           {k: v for k, v in digests(whole).items() if k.endswith((".tar", ".taridx"))})
     same_as_scan(out, "after a resume")
     write("fold", [out, "train"], samples, "resume", "skip")
-    check("resuming what is complete changes nothing", len(read_back(out)) == 100)
+    check("resuming what is complete changes nothing", len(read_fold(out)) == 100)
     write("fold", [out, "train"], flat_samples(6, 60, 500), "append", "max_count=20",
           end=SUSPEND)
     check("an append that stops: the old fold is readable", len(
         tarn("ls", f"{out}:train").splitlines()) == 100)
     write("fold", [out, "train"], flat_samples(7, 30), "overwrite", "max_count=10")
-    check("overwritten", read_back(out) == [(k, dict(sorted(f.items())))
+    check("overwritten", read_fold(out) == [(k, dict(sorted(f.items())))
                                            for k, f in flat_samples(7, 30)])
     same_as_scan(out, "after an overwrite")
     gone = folder / "gone"
@@ -159,7 +131,7 @@ def refused(folder):
         text = write("fold", [out, "train"], [("good", {"txt": b"x"}), sample,
                                               ("last", {"txt": b"y"})], "overwrite", ok=False)
         check(f"refused, and nothing of it is written: {sample!r}"[:110],
-              text.count("\n") == 1 and read_back(out) ==
+              text.count("\n") == 1 and read_fold(out) ==
               [("good", {"txt": b"x"}), ("last", {"txt": b"y"})], text)
     text = write("fold", [out, "train"], [("a", {"x": b""}), ("a", {"y": b""})], "overwrite",
                  ok=False)
@@ -168,8 +140,8 @@ def refused(folder):
         text = write("fold", [out, fold], [("a", {"x": b""})], ok=False)
         check(f"refused: fold {fold!r}", "usage" in text, text)
     write("fold", [out, "Train"], [("a", {"JPG": b"1", ".Seg.PNG": b"2"})])
-    check("fields are written in lower case", read_back(out, "Train") ==
-          [("a", {"jpg": b"1", "seg.png": b"2"})], read_back(out, "Train"))
+    check("fields are written in lower case", read_fold(out, "Train") ==
+          [("a", {"jpg": b"1", "seg.png": b"2"})], read_fold(out, "Train"))
 
 
 def limits(folder):

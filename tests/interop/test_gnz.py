@@ -18,10 +18,11 @@ import warnings
 
 import numpy as np
 
+from gnz_spec import PAGE, aligned, spec_bytes
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARN = pathlib.Path(os.environ.get("TARN", str(ROOT / "build/tarn")))
 DATA = ROOT / "tests/data/gnz"
-PAGE = 4096
 TYPES = "b1 i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16".split()
 warnings.simplefilter("ignore")  # NumPy warns of casts that do not fit
 
@@ -99,32 +100,6 @@ def numbers(values):
 
 
 # --- The format, from its description ------------------------------------------------------
-
-
-def aligned(n):
-    return (n + PAGE - 1) // PAGE * PAGE
-
-
-def spec_bytes(arrays, metadata, pages=1):
-    """The file that holds these arrays ({name: C-ordered array}, in file order)."""
-    while True:
-        entries, at = {}, pages * PAGE
-        for name, array in arrays.items():
-            entries[name] = {"offset": at, "shape": list(array.shape), "dtype": array.dtype.str,
-                             "order": "C"}
-            at = aligned(at + array.nbytes)
-        header = json.dumps({"version": 1, "metadata": metadata, "arrays": entries},
-                            sort_keys=True).encode()
-        needed = aligned(8 + len(header)) // PAGE
-        if needed <= pages:
-            break
-        pages = needed
-    out = bytearray(at)
-    out[:8 + len(header)] = b"GNZ1" + struct.pack("<I", len(header)) + header
-    for name, array in arrays.items():
-        begin = entries[name]["offset"]
-        out[begin:begin + array.nbytes] = array.tobytes()
-    return bytes(out)
 
 
 def spec_read(path):

@@ -10,6 +10,8 @@ import random
 import subprocess
 import sys
 
+from checks import run_all
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARN = pathlib.Path(os.environ.get("TARN", str(ROOT / "build/tarn")))
 TOOL = TARN.parent / "tests/order_tool"
@@ -190,17 +192,4 @@ TESTS = [single_sampler_vectors, bucket_sampler_vectors, outer_sampler_vectors,
          a_shard_that_filters_emptied_is_passed_over]
 
 
-def main():
-    failed = 0
-    print(f"1..{len(TESTS)}")
-    for number, test in enumerate(TESTS, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}")
-        except AssertionError as e:
-            failed += 1
-            print(f"not ok {number} - {test.__name__}\n# {e}")
-    return 1 if failed else 0
-
-
-sys.exit(main())
+sys.exit(run_all(TESTS))

@@ -10,6 +10,8 @@ import sys
 
 import numpy
 
+from checks import run_all
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARN = pathlib.Path(os.environ.get("TARN", str(ROOT / "build/tarn")))
 TOOL = TARN.parent / "tests/random_tool"
@@ -113,17 +115,4 @@ TESTS = [getrandbits_is_pythons, seed_sequence_is_numpys, raw_outputs_are_numpys
          bounded_draws_are_numpys, choice_is_numpys, vectors_of_the_reference]
 
 
-def main():
-    failed = 0
-    for number, test in enumerate(TESTS, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}")
-        except AssertionError as e:
-            failed += 1
-            print(f"not ok {number} - {test.__name__}\n# {e}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(run_all(TESTS))

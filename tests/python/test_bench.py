@@ -31,7 +31,7 @@ def test_plots_are_xml_and_hold_what_they_were_given():
     assert {"Reading <fast>", "ours & more", "theirs", "10/s", "1/s"} <= set(words)
     widths = [float(n.get("width")) for n in ElementTree.fromstring(bars) if n.tag.endswith("rect")]
     assert abs(widths[0] / widths[1] - 10) < 0.1
-    lines = svg.lines("Growth", "x", {"a": [(10, 1.0), (1000, 5.0)], "b": [(10, 0.1)]}, str)
+    lines = svg.lines("Growth", "x", "samples", {"a": [(10, 1.0), (1000, 5.0)], "b": [(10, 0.1)]}, {"a": "red"}, str)
     assert len([n for n in ElementTree.fromstring(lines) if n.tag.endswith("circle")]) == 3
 
 
@@ -39,3 +39,9 @@ def test_labels_of_lines_keep_apart():
     from peers.svg import spread_out
     places = spread_out({"a": 100, "b": 101, "c": 102}, 16, 0, 110)
     assert sorted(places.values()) == [78, 94, 110]
+
+
+def test_times_are_shown_with_three_digits():
+    from measure import seconds
+    times = {1234.5: "1234 s", 1.1736: "1.17 s", 0.3951: "395 ms", 1e-3: "1 ms", 10.0 ** -5: "10 µs", 6.54e-5: "65.4 µs", 3e-8: "30 ns"}
+    assert {value: seconds(value) for value in times} == times

@@ -21,8 +21,10 @@ import tarn
 import tarn.gnz
 from tarn.gnz import GnzReader, GnzWriter
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
+from gnz_spec import PAGE, spec_bytes  # noqa: E402
+
 DATA = pathlib.Path(os.environ["TARN_DATA"]) / "gnz"
-PAGE = 4096
 MANIFEST = json.loads((DATA / "manifest.json").read_text())
 
 
@@ -42,36 +44,6 @@ def some(folder):
         out.add("none", np.empty((0, 3)))
         out.add("words", np.array(["ab", "ü", ""]))
     return folder / "some.gnz"
-
-
-# --- The format, from its description --------------------------------------------------------
-
-
-def aligned(n):
-    return (n + PAGE - 1) // PAGE * PAGE
-
-
-def spec_bytes(arrays, metadata):
-    """The file of these arrays, in this order."""
-    pages = 1
-    while True:
-        entries, at = {}, pages * PAGE
-        for name, array in arrays.items():
-            entries[name] = {"offset": at, "shape": list(array.shape), "dtype": array.dtype.str,
-                             "order": "C"}
-            at = aligned(at + array.nbytes)
-        header = json.dumps({"version": 1, "metadata": metadata, "arrays": entries},
-                            sort_keys=True).encode()
-        needed = aligned(8 + len(header)) // PAGE
-        if needed <= pages:
-            break
-        pages = needed
-    out = bytearray(at)
-    out[:8 + len(header)] = b"GNZ1" + struct.pack("<I", len(header)) + header
-    for name, array in arrays.items():
-        begin = entries[name]["offset"]
-        out[begin:begin + array.nbytes] = array.tobytes()
-    return bytes(out)
 
 
 # --- The reference's files -------------------------------------------------------------------

@@ -4,8 +4,6 @@ import json
 import os
 import pathlib
 import pickle
-import shutil
-import subprocess
 
 import pytest
 

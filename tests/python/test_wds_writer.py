@@ -8,7 +8,6 @@ import json
 import os
 import pickle
 import tarfile
-import warnings
 
 import pytest
 from hypothesis import given, settings, strategies as st

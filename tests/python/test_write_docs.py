@@ -1,7 +1,6 @@
 """The examples and the documentation of writers and of tarn.wds do what they say."""
 import doctest
 import importlib
-import os
 import pathlib
 import subprocess
 import sys

@@ -15,18 +15,7 @@
 #include <tarn/codec.h>
 
 #include "base/array.h"
-
-static void get(void *out, size_t len)
-{
-    if (len && fread(out, 1, len, stdin) != len) exit(3);
-}
-
-static uint64_t get_u64(void)
-{
-    uint64_t v;
-    get(&v, sizeof v);
-    return v;
-}
+#include "records.h"
 
 /* NUL-terminated; an allocation of just the right size, so that sanitizers see more. */
 static char *get_bytes(size_t *out_len, bool terminate)
@@ -38,17 +27,6 @@ static char *get_bytes(size_t *out_len, bool terminate)
     if (terminate) data[len] = '\0';
     if (out_len) *out_len = len;
     return data;
-}
-
-static void put_u64(uint64_t v)
-{
-    fwrite(&v, sizeof v, 1, stdout);
-}
-
-static void put_bytes(const void *data, size_t len)
-{
-    put_u64(len);
-    if (len) fwrite(data, 1, len, stdout);
 }
 
 static void put_failure(tarn_status status, const tarn_error *err)

@@ -20,21 +20,10 @@
 #include <tarn/image.h>
 
 #include "codec/pixels.h"
+#include "records.h"
 
 static tarn_image_decoder *decoder;
 static tarn_error err;
-
-static void get(void *out, size_t len)
-{
-    if (len && fread(out, 1, len, stdin) != len) exit(3);
-}
-
-static uint64_t get_u64(void)
-{
-    uint64_t v;
-    get(&v, sizeof v);
-    return v;
-}
 
 static double get_f64(void)
 {
@@ -51,17 +40,6 @@ static void *get_bytes(size_t *out_len)
     if (!data) exit(3);
     get(data, *out_len);
     return data;
-}
-
-static void put_u64(uint64_t v)
-{
-    fwrite(&v, sizeof v, 1, stdout);
-}
-
-static void put_bytes(const void *data, size_t len)
-{
-    put_u64(len);
-    if (len) fwrite(data, 1, len, stdout);
 }
 
 /* Whether there is more to say than the failure. */

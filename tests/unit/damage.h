@@ -75,8 +75,7 @@ void sweep_judge(sweep *s, const char *why);
 /* Says how many cases there were, and fails the test if one was broken. */
 void sweep_end(const sweep *s, const char *title);
 
-/* --- Damaging ------------------------------------------------------------------------
- */
+/* --- Damaging ---------------------------------------------------------------------- */
 
 void golden_put(const golden *g, int file, uint64_t at, const void *data, size_t size);
 void golden_flip(const golden *g, int file, uint64_t at, unsigned bit);
@@ -96,8 +95,7 @@ typedef const char *(*damage_check)(void *context, const unsigned char *bytes,
 void sweep_bytes(sweep *s, const unsigned char *bytes, size_t size, size_t one_in,
                  damage_check check, void *context);
 
-/* --- Reading everything ----------------------------------------------------------------
- */
+/* --- Reading everything ------------------------------------------------------------ */
 
 /* Each gives NULL, or what is wrong. */
 const char *check_bytes(const golden *g, tarn_fold *fold, size_t from, size_t to);

@@ -1,46 +1,13 @@
 /* Whole shards of other folds, and samples by chance: what is taken, what is refused, and
  * what is left behind. */
-#include "support.h"
+#include "own_folder.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "itar/keyset.h"
 
 static tarn_error err;
-static char dir[512];
-
-/* A folder of its own for each test. */
-static int setup(void **state)
-{
-    static int number;
-    (void)state;
-    snprintf(dir, sizeof dir, "%s/%d", scratch(), number++);
-    return mkdir(dir, 0777);
-}
-
-/* A path in it, until the eighth next call. */
-static const char *in(const char *name)
-{
-    static char paths[8][1024];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", dir, name);
-    return path;
-}
-
-static size_t count_files(const char *folder, bool hidden)
-{
-    size_t count = 0;
-    DIR *d = opendir(in(folder));
-    if (!d) return 0;
-    for (struct dirent *e; (e = readdir(d));)
-        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-                 (!hidden || e->d_name[0] == '.');
-    closedir(d);
-    return count;
-}
 
 static tarn_fold_writer_options quick(void)
 {
@@ -114,7 +81,7 @@ static void two_folds_become_one_without_a_copy(void **state)
     OK(tarn_fold_writer_open(in("c"), "all", &o, &w, &err));
     OK(tarn_fold_writer_adopt(w, a, NULL, 0, TARN_ADOPT_LINK, &err));
     OK(tarn_fold_writer_adopt(w, b, NULL, 0, TARN_ADOPT_COPY, &err));
-    assert_int_equal(count_files("c", false), count_files("c", true));
+    assert_int_equal(count_files(in("c"), false), count_files(in("c"), true));
     OK(tarn_fold_writer_finish(w, &written, &err));
     assert_int_equal(written.samples, 9);
     assert_int_equal(written.members, 18);
@@ -122,7 +89,7 @@ static void two_folds_become_one_without_a_copy(void **state)
     assert_int_equal(written.payload, 9 * (9 + 4));
     assert_int_equal(links("c/all_0001.tar"), 2);
     assert_int_equal(links("c/all_0002.tar"), 1);
-    assert_int_equal(count_files("c", true), 0);
+    assert_int_equal(count_files(in("c"), true), 0);
     check_whole("c");
     assert_int_equal(count_samples("c"), 9);
     tarn_fold_close(a);
@@ -182,7 +149,7 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
     assert_non_null(strstr(err.message, "k004"));
     assert_non_null(strstr(err.message, "/a/f_0001.tar"));
     /* The call never was: another sample goes where its first shard had been. */
-    assert_int_equal(count_files("c", true), 1 + 2);
+    assert_int_equal(count_files(in("c"), true), 1 + 2);
     add(w, 70);
     OK(tarn_fold_writer_finish(w, NULL, &err));
     check_whole("c");
@@ -250,7 +217,7 @@ static void a_shard_that_changed_is_stale(void **state)
     assert_int_equal(status, TARN_ERR_STALE);
     assert_string_equal(err.path, in("a/f_0000.tar"));
     tarn_fold_writer_abandon(w);
-    assert_int_equal(count_files("c", false), 0);
+    assert_int_equal(count_files(in("c"), false), 0);
     tarn_fold_close(a);
 }
 
@@ -305,7 +272,7 @@ static void a_missing_shard_is_an_error(void **state)
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     FAILS(TARN_ERR_NOT_FOUND, "no shard 7",
           tarn_fold_writer_adopt(w, a, shards, 2, TARN_ADOPT_LINK, &err));
-    assert_int_equal(count_files("c", true), 1); /* the lock */
+    assert_int_equal(count_files(in("c"), true), 1); /* the lock */
     tarn_fold_writer_abandon(w);
     tarn_fold_close(a);
 }
@@ -577,19 +544,19 @@ static void a_walk_finds_damage_and_hands_on_what_is_before(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(two_folds_become_one_without_a_copy, setup),
-        cmocka_unit_test_setup(adopted_and_written_samples_stand_in_one_fold, setup),
-        cmocka_unit_test_setup(a_key_in_both_names_both_and_leaves_nothing, setup),
-        cmocka_unit_test_setup(a_resumed_writer_passes_over_what_it_has, setup),
-        cmocka_unit_test_setup(a_shard_that_changed_is_stale, setup),
-        cmocka_unit_test_setup(a_sample_in_two_shards_of_one_fold_stays_one, setup),
-        cmocka_unit_test_setup(a_missing_shard_is_an_error, setup),
-        cmocka_unit_test_setup(keys_that_come_again_take_no_slot, setup),
-        cmocka_unit_test_setup(shuffling_goes_by_seed_and_keys_alone, setup),
-        cmocka_unit_test_setup(parts_of_folds_and_collections_are_the_same, setup),
-        cmocka_unit_test_setup(a_walk_hands_on_every_sample_in_order, setup),
-        cmocka_unit_test_setup(a_walk_stops_where_it_is_told, setup),
-        cmocka_unit_test_setup(a_walk_finds_damage_and_hands_on_what_is_before, setup),
+        IN_OWN_FOLDER(two_folds_become_one_without_a_copy),
+        IN_OWN_FOLDER(adopted_and_written_samples_stand_in_one_fold),
+        IN_OWN_FOLDER(a_key_in_both_names_both_and_leaves_nothing),
+        IN_OWN_FOLDER(a_resumed_writer_passes_over_what_it_has),
+        IN_OWN_FOLDER(a_shard_that_changed_is_stale),
+        IN_OWN_FOLDER(a_sample_in_two_shards_of_one_fold_stays_one),
+        IN_OWN_FOLDER(a_missing_shard_is_an_error),
+        IN_OWN_FOLDER(keys_that_come_again_take_no_slot),
+        IN_OWN_FOLDER(shuffling_goes_by_seed_and_keys_alone),
+        IN_OWN_FOLDER(parts_of_folds_and_collections_are_the_same),
+        IN_OWN_FOLDER(a_walk_hands_on_every_sample_in_order),
+        IN_OWN_FOLDER(a_walk_stops_where_it_is_told),
+        IN_OWN_FOLDER(a_walk_finds_damage_and_hands_on_what_is_before),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

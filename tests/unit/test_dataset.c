@@ -147,8 +147,7 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Who owns what -------------------------------------------------------------------
- */
+/* --- Who owns what ----------------------------------------------------------------- */
 
 static void filters_and_mixes_outlive_what_they_came_from(void **state)
 {
@@ -413,8 +412,7 @@ static void threads_share_a_dataset(void **state)
             }
 }
 
-/* --- Keys that collide ---------------------------------------------------------------
- */
+/* --- Keys that collide ------------------------------------------------------------- */
 
 static uint64_t weak_hash(const char *key, size_t len)
 {
@@ -466,8 +464,7 @@ static void keys_with_one_hash_are_told_apart(void **state)
     tarn_fold_close(fold);
 }
 
-/* --- Keys in an array ----------------------------------------------------------------
- */
+/* --- Keys in an array -------------------------------------------------------------- */
 
 enum { ROWS = 5000 };
 

@@ -1,29 +1,16 @@
 /* What a loader takes from the heap once it is warm: nothing for a sample, a little for
  * an epoch. */
-#include "support.h"
+#include "loading.h"
 
 #include "counting.h"
 
-static tarn_error err;
-
-enum { SAMPLES = 400, BATCH = 32, EPOCHS = 10, PER_EPOCH = 16, ROOM = 1 << 20 };
-
-static void add_value(tarball *t, unsigned i, const char *field, const tarn_value *value)
-{
-    char name[64];
-    tarn_bytes out = TARN_BYTES_INIT;
-    OK(tarn_codecs_encode(NULL, field, value, NULL, &out, &err));
-    snprintf(name, sizeof name, "s%04u.%s", i, field);
-    tarball_header(t, name, '0', out.size);
-    tarball_payload(t, out.data, out.size);
-    tarn_bytes_release(&out);
-}
+enum { COUNT = 400, BATCH = 32, EPOCHS = 10, PER_EPOCH = 16, ROOM = 1 << 20 };
 
 static const char *make_fold(void)
 {
     static unsigned char pixels[40 * 60 * 3];
     tarball t = {0};
-    for (unsigned i = 0; i < SAMPLES; i++) {
+    for (unsigned i = 0; i < COUNT; i++) {
         tarn_array a;
         tarn_value v = tarn_value_integer(i);
         add_value(&t, i, "cls", &v);
@@ -53,7 +40,7 @@ static void run_epoch(tarn_loader *l)
         tarn_batch_release(b);
     }
     assert_int_equal(status, TARN_END);
-    assert_int_equal(seen, SAMPLES);
+    assert_int_equal(seen, COUNT);
 }
 
 static size_t held_now(void)
@@ -77,7 +64,7 @@ static void check_flat(tarn_dataset *d, const tarn_loader_options *o, size_t mos
         run_epoch(l);
     size_t more = count_memory().calls;
     if (more > EPOCHS * most)
-        fail_msg("%zu allocations in %d epochs of %d samples", more, EPOCHS, SAMPLES);
+        fail_msg("%zu allocations in %d epochs of %d samples", more, EPOCHS, COUNT);
     size_t now = held_now();
     /* What threads are in the middle of, and a window more. */
     if (now > before + ROOM) fail_msg("%zu bytes more than before", now - before);
@@ -120,7 +107,7 @@ static void images_cost_what_libjpeg_takes(void **state)
     for (int way = 0; way < 4; way++) {
         o.threads = way & 1 ? 2 : 0;
         o.image = way & 2 ? &steps : NULL;
-        check_flat(d, &o, PER_EPOCH + SAMPLES * 16);
+        check_flat(d, &o, PER_EPOCH + COUNT * 16);
     }
     tarn_dataset_close(d);
 }

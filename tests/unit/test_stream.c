@@ -11,8 +11,7 @@
 static tarn_error err;
 static tarball t;
 
-/* --- Reading both ways ---------------------------------------------------------------
- */
+/* --- Reading both ways ------------------------------------------------------------- */
 
 typedef struct walked {
     char *text; /* a line for each member and notice, then the counts and the end */
@@ -142,8 +141,7 @@ static void compare(const tarball *a)
     same_both_ways(a, true);
 }
 
-/* --- Archives ------------------------------------------------------------------------
- */
+/* --- Archives ---------------------------------------------------------------------- */
 
 static void build(void)
 {
@@ -254,8 +252,7 @@ static void what_follows_the_end_is_the_same_both_ways(void **state)
     tarball_reset(&t);
 }
 
-/* --- What only a stream has ------------------------------------------------------------
- */
+/* --- What only a stream has -------------------------------------------------------- */
 
 static void payloads_come_in_order_only(void **state)
 {

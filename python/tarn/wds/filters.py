@@ -8,7 +8,6 @@ import io
 import itertools
 import os
 import random
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,0 +1,101 @@
+/* Folds that the tests of their writer write and read. */
+#include "foldwriting.h"
+
+#include <sys/stat.h>
+
+tarn_error err;
+
+bool is_there(const char *name)
+{
+    struct stat st;
+    return lstat(in(name), &st) == 0;
+}
+
+tarn_fold_writer_options quick(void)
+{
+    tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
+    o.tar.sink.no_sync = true;
+    o.max_count = 2;
+    return o;
+}
+
+tarn_fold_writer *open_fold(const char *fold, const tarn_fold_writer_options *o)
+{
+    tarn_fold_writer *w = NULL;
+    OK(tarn_fold_writer_open(dir, fold, o, &w, &err));
+    return w;
+}
+
+tarn_status try_open(const char *fold, const tarn_fold_writer_options *o)
+{
+    tarn_fold_writer *w = NULL;
+    tarn_status status = tarn_fold_writer_open(dir, fold, o, &w, &err);
+    if (status == TARN_OK) tarn_fold_writer_abandon(w);
+    return status;
+}
+
+tarn_status add(tarn_fold_writer *w, const char *key)
+{
+    tarn_field field = {"txt", key, strlen(key), NULL};
+    return tarn_fold_writer_add(w, key, &field, 1, &err);
+}
+
+void add_some(tarn_fold_writer *w, const char *prefix, int from, int count)
+{
+    char key[64];
+    for (int i = from; i < from + count; i++) {
+        snprintf(key, sizeof key, "%s%02d", prefix, i);
+        OK(add(w, key));
+    }
+}
+
+void make_fold(const char *fold, const char *prefix, int count)
+{
+    tarn_fold_writer_options o = quick();
+    tarn_fold_writer *w = open_fold(fold, &o);
+    add_some(w, prefix, 0, count);
+    OK(tarn_fold_writer_finish(w, NULL, &err));
+}
+
+void suspend(tarn_fold_writer_options o, const char *prefix, int count)
+{
+    tarn_fold_writer *w = open_fold("train", &o);
+    add_some(w, prefix, 0, count);
+    tarn_fold_writer_suspend(w, NULL);
+}
+
+uint64_t read_fold(const char *fold, const char *prefix)
+{
+    char path[1024], key[64], payload[64];
+    tarn_fold *f;
+    tarn_fold_info info;
+    snprintf(path, sizeof path, "%s:%s", dir, fold);
+    OK(tarn_fold_open(path, NULL, &f, &err));
+    OK(tarn_fold_info_get(f, &info, &err));
+    for (uint64_t i = 0; prefix && i < info.samples; i++) {
+        tarn_sample sample;
+        uint64_t size;
+        snprintf(key, sizeof key, "%s%02d", prefix, (int)i);
+        OK(tarn_fold_find(f, key, &sample, &err));
+        OK(tarn_fold_read(f, tarn_sample_row(&sample, 0), payload, sizeof payload, &size,
+                          &err));
+        assert_int_equal(size, strlen(key));
+        assert_memory_equal(payload, key, size);
+    }
+    tarn_fold_close(f);
+    return info.samples;
+}
+
+void remove_fold(const char *fold)
+{
+    char path[1024];
+    tarn_folder *f;
+    snprintf(path, sizeof path, "%s:%s", dir, fold);
+    OK(tarn_folder_open(path, &f, &err));
+    for (size_t i = 0; i < tarn_folder_shard_count(f, 0); i++)
+        assert_int_equal(remove(tarn_folder_shards(f, 0)[i]), 0);
+    assert_int_equal(remove(tarn_folder_index_path(f, 0)), 0);
+    tarn_folder_close(f);
+    snprintf(path, sizeof path, "%s/%s.tarsum", dir, fold);
+    assert_int_equal(remove(path), 0);
+}

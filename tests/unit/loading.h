@@ -1,0 +1,42 @@
+/* What the tests of the loader share: data whose values can be told from their numbers,
+ * and epochs as text, to be compared. */
+#ifndef TARN_TESTS_LOADING_H
+#define TARN_TESTS_LOADING_H
+
+#include "support.h"
+
+extern tarn_error err;
+
+enum { SAMPLES = 53, WIDE = 40, HIGH = 30 };
+
+/* Appends the member sNNNN.FIELD, encoded as the field says. */
+void add_value(tarball *t, unsigned i, const char *field, const tarn_value *value);
+
+/* Files in the scratch folder, made on first use. The fold has cls, raw bytes of growing
+ * size, arrays of one shape and of several, text, and an image; the image of each sample
+ * that is a multiple of bad is no image. */
+const char *fold_path(unsigned bad);
+const char *array_path(void);
+const char *pack_path(void);
+
+tarn_dataset *open_path(const char *path);
+/* Of all three, those samples that have the array's x. */
+tarn_dataset *open_mix(void);
+
+/* Shuffled, in batches of 8. */
+tarn_loader_options loader_options(void);
+
+/* Appends all that a batch holds. */
+void add_batch(tarn_bytes *out, const tarn_batch *b);
+/* All batches up to an end, one text; the number of batches. */
+size_t drain(tarn_loader *l, tarn_bytes *out);
+tarn_bytes epochs_of(tarn_dataset *d, const tarn_loader_options *o, int epochs);
+/* Compares two texts, and releases the second. */
+void same(const tarn_bytes *a, tarn_bytes *b);
+
+const tarn_column *column(const tarn_batch *b, const char *field);
+/* Compares key, cls, bin, fix.npy and txt of a sample of the fold with what was put in.
+ */
+void check_sample(const tarn_batch *b, size_t i);
+
+#endif

@@ -1,0 +1,71 @@
+/* Arrays, options and checks that the tests of orders share. */
+#include "ordering.h"
+
+tarn_error err;
+
+double weights[N];
+int64_t classes[N];
+uint64_t lengths[N];
+static const uint64_t buckets[] = {60, 1, 0, 90, 6};
+
+int fill_arrays(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        weights[i] = i % 10 ? 1.0 + i % 7 : 0;
+        classes[i] = i % 3 ? i % 3 * 1000 - 2000 : -i % 5;
+        lengths[i] = (uint64_t)(i * 37 % 101);
+    }
+    return 0;
+}
+
+tarn_order_options options_of(tarn_order_kind kind)
+{
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = kind;
+    o.seed = 7;
+    o.epoch = 3;
+    o.block = 8;
+    o.window = 3;
+    o.chunk = 12;
+    o.pool = 4;
+    o.buckets = buckets;
+    o.n_buckets = 5;
+    o.weights = weights;
+    o.classes = classes;
+    o.lengths = lengths;
+    return o;
+}
+
+tarn_order *open_order(uint64_t count, const tarn_order_options *o)
+{
+    tarn_order *order = NULL;
+    OK(tarn_order_open(count, o, &order, &err));
+    return order;
+}
+
+uint64_t *take_all(const tarn_order *order)
+{
+    uint64_t n = tarn_order_length(order), *all = calloc(n + 1, sizeof *all), one;
+    OK(tarn_order_fill(order, 0, n, all, &err));
+    for (uint64_t i = 0; i < n; i++) {
+        OK(tarn_order_at(order, i, &one, &err));
+        assert_true(one == all[i]);
+    }
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_at(order, n, &one, &err));
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_at(order, UINT64_MAX, &one, &err));
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, n, 1, all, &err));
+    FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, 1, UINT64_MAX, all, &err));
+    return all;
+}
+
+void check_permutation(const uint64_t *all, uint64_t n)
+{
+    bool *seen = calloc(n + 1, 1);
+    for (uint64_t i = 0; i < n; i++) {
+        assert_true(all[i] < n);
+        assert_false(seen[all[i]]);
+        seen[all[i]] = true;
+    }
+    free(seen);
+}

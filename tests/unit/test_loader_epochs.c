@@ -1,0 +1,407 @@
+/* The loader's epochs, ranks and states, and its ends: of processes and of loaders that
+ * go away in the middle. */
+#include "loading.h"
+
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- Epochs, ranks, state ---------------------------------------------------------- */
+
+/* The samples of all ranks, in the order of positions. */
+static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const char *from,
+                         unsigned world, size_t batches, uint64_t *out, char *state)
+{
+    size_t n = 0;
+    tarn_batch *taken[4][64];
+    size_t counts[4] = {0};
+    tarn_loader *l[4];
+    o.state = from;
+    o.state_len = from ? strlen(from) : 0;
+    o.order.world = world;
+    for (unsigned r = 0; r < world; r++) {
+        o.order.rank = r;
+        OK(tarn_loader_open(d, &o, &l[r], &err));
+        while (counts[r] < batches &&
+               tarn_loader_next(l[r], &taken[r][counts[r]], &err) == TARN_OK)
+            counts[r]++;
+    }
+    if (state) OK(tarn_loader_state(l[0], state, TARN_ORDER_STATE_MAX, &err));
+    for (size_t k = 0; k < counts[0]; k++)
+        for (size_t i = 0; i < taken[0][k]->count; i++)
+            for (unsigned r = 0; r < world; r++)
+                if (k < counts[r] && i < taken[r][k]->count)
+                    out[n++] = taken[r][k]->samples[i];
+    for (unsigned r = 0; r < world; r++) {
+        tarn_loader_close(l[r]);
+        for (size_t k = 0; k < counts[r]; k++)
+            tarn_batch_release(taken[r][k]);
+    }
+    return n;
+}
+
+static void a_state_goes_on_anywhere(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(0));
+    tarn_loader_options o = loader_options();
+    uint64_t want[SAMPLES], got[SAMPLES + 8];
+    char text[TARN_ORDER_STATE_MAX];
+    o.order.batch = 3;
+    assert_int_equal(take_ranks(d, o, NULL, 1, 64, want, NULL), SAMPLES);
+    for (unsigned world = 1; world <= 4; world++)
+        for (unsigned then = 1; then <= 3; then++)
+            for (size_t batches = 0; batches * 3 * world <= SAMPLES; batches++) {
+                o.threads = (unsigned)batches % 3;
+                size_t n = take_ranks(d, o, NULL, world, batches, got, text);
+                if (batches > 0 && n < batches * 3 * world) break; /* it ended */
+                o.threads = then - 1;
+                n += take_ranks(d, o, text, then, 64, got + n, NULL);
+                assert_int_equal(n, SAMPLES);
+                assert_memory_equal(got, want, sizeof want);
+            }
+    tarn_dataset_close(d);
+}
+
+static void a_state_after_skips_goes_on(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(7));
+    tarn_loader_options o = loader_options();
+    uint64_t want[SAMPLES], got[SAMPLES];
+    char text[TARN_ORDER_STATE_MAX];
+    o.on_error = TARN_ON_ERROR_SKIP;
+    size_t total = take_ranks(d, o, NULL, 1, 64, want, NULL);
+    for (size_t batches = 0; batches * 8 <= total; batches++) {
+        size_t n = take_ranks(d, o, NULL, 1, batches, got, text);
+        o.threads = 2;
+        n += take_ranks(d, o, text, 1, 64, got + n, NULL);
+        assert_int_equal(n, total);
+        assert_memory_equal(got, want, total * sizeof *want);
+    }
+    tarn_dataset_close(d);
+}
+
+static void epochs_follow_each_other(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(array_path());
+    tarn_loader_options o = loader_options();
+    tarn_loader *l;
+    tarn_batch *b;
+    uint64_t first[2] = {0};
+    o.epochs = 2;
+    o.threads = 2;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        size_t n = 0;
+        while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+            assert_int_equal(b->epoch, epoch);
+            assert_int_equal(b->number, n);
+            if (n++ == 0) first[epoch] = b->samples[0];
+            tarn_batch_release(b);
+        }
+        assert_int_equal(n, 7);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+    /* Back to the first, and to one that was never reached. */
+    OK(tarn_loader_set_epoch(l, 0, &err));
+    OK(tarn_loader_next(l, &b, &err));
+    assert_int_equal(b->samples[0], first[0]);
+    tarn_batch_release(b);
+    OK(tarn_loader_set_epoch(l, 1, &err));
+    OK(tarn_loader_next(l, &b, &err));
+    assert_int_equal(b->samples[0], first[1]);
+    assert_int_equal(b->number, 0);
+    tarn_batch_release(b);
+    tarn_loader_close(l);
+    tarn_dataset_close(d);
+}
+
+static void ranks_get_equal_batches(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(array_path());
+    static const tarn_ranks ways[] = {TARN_RANKS_UNEVEN, TARN_RANKS_DROP, TARN_RANKS_PAD};
+    for (int way = 0; way < 3; way++) {
+        size_t batches[5];
+        for (unsigned rank = 0; rank < 5; rank++) {
+            tarn_loader_options o = loader_options();
+            tarn_bytes out = TARN_BYTES_INIT;
+            tarn_loader *l;
+            o.order.rank = rank;
+            o.order.world = 5;
+            o.order.batch = 4;
+            o.order.ranks = ways[way];
+            o.order.equal_batches = true;
+            o.threads = 2;
+            OK(tarn_loader_open(d, &o, &l, &err));
+            batches[rank] = drain(l, &out);
+            assert_int_equal(batches[rank], batches[0]);
+            tarn_bytes_release(&out);
+            tarn_loader_close(l);
+        }
+        assert_int_equal(batches[0], ways[way] == TARN_RANKS_DROP ? 2 : 3);
+    }
+    tarn_dataset_close(d);
+}
+
+static void nothing_is_an_epoch_too(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(array_path()), *none;
+    tarn_loader_options o = loader_options();
+    tarn_loader *l;
+    tarn_batch *b;
+    OK(tarn_dataset_keep_samples(d, NULL, 0, &none, &err));
+    for (o.threads = 0; o.threads < 3; o.threads++) {
+        OK(tarn_loader_open(none, &o, &l, &err));
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+        tarn_loader_close(l);
+    }
+    tarn_dataset_close(none);
+    tarn_dataset_close(d);
+}
+
+static void options_are_checked(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(0));
+    tarn_loader *l;
+    tarn_loader_options o = loader_options();
+    tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
+    tarn_load_field field = {"cls", TARN_LOAD_AUTO, &steps};
+    o.order.batch = 0;
+    FAILS(TARN_ERR_USAGE, "batches of 0", tarn_loader_open(d, &o, &l, &err));
+    o = loader_options();
+    o.threads = TARN_MAX_LOADER_THREADS + 1;
+    FAILS(TARN_ERR_USAGE, "threads", tarn_loader_open(d, &o, &l, &err));
+    o = loader_options();
+    o.order.rank = 2;
+    FAILS(TARN_ERR_USAGE, "no rank 2", tarn_loader_open(d, &o, &l, &err));
+    o = loader_options();
+    o.fields = &field;
+    o.n_fields = 1;
+    steps.width = steps.height = 8;
+    FAILS(TARN_ERR_USAGE, "no image", tarn_loader_open(d, &o, &l, &err));
+    o.state = "nonsense";
+    o.state_len = 8;
+    FAILS(TARN_ERR_FORMAT, "", tarn_loader_open(d, &o, &l, &err));
+    tarn_dataset_close(d);
+}
+
+/* --- Ends -------------------------------------------------------------------------- */
+
+static void it_can_be_closed_at_any_moment(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(7));
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    for (unsigned threads = 0; threads <= 4; threads += 2)
+        for (size_t after = 0; after < 12; after++) {
+            tarn_loader *l;
+            tarn_batch *held[12];
+            o.threads = threads;
+            OK(tarn_loader_open(d, &o, &l, &err));
+            size_t n = 0;
+            for (size_t i = 0; i < after; i++) {
+                tarn_status status = tarn_loader_next(l, &held[n], &err);
+                if (status == TARN_OK) n++;
+            }
+            tarn_loader_close(l);
+            /* They outlive it. */
+            for (size_t i = 0; i < n; i++) {
+                check_sample(held[i], 0);
+                tarn_batch_release(held[i]);
+            }
+        }
+    tarn_dataset_close(d);
+}
+
+static void a_short_wait_loses_nothing(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(7));
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    tarn_bytes want = epochs_of(d, &o, 1);
+    for (o.threads = 0; o.threads < 3; o.threads++) {
+        tarn_loader *l;
+        tarn_bytes got = TARN_BYTES_INIT;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        for (;;) {
+            tarn_batch *b;
+            tarn_status status = tarn_loader_next_within(l, 0, &b, &err);
+            if (status == TARN_END) break;
+            OK(status);
+            if (b) add_batch(&got, b);
+            tarn_batch_release(b);
+        }
+        same(&want, &got);
+        tarn_loader_close(l);
+    }
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
+static int in_child(tarn_loader *l, const tarn_bytes *want, size_t done)
+{
+    tarn_bytes got = TARN_BYTES_INIT;
+    drain(l, &got);
+    tarn_loader_close(l);
+    bool good = got.size == want->size - done &&
+                memcmp(got.data, want->data + done, got.size) == 0;
+    tarn_bytes_release(&got);
+    return good ? 0 : 1;
+}
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NO_THREADS_AFTER_FORK 1
+#elif __has_feature(address_sanitizer)
+#define NO_THREADS_BEFORE_FORK 1
+#endif
+#endif
+
+/* AddressSanitizer's allocator stays locked in a child if a thread was in it. */
+#ifdef NO_THREADS_BEFORE_FORK
+enum { FORKED_THREADS = 0 };
+#else
+enum { FORKED_THREADS = 4 };
+#endif
+
+static void a_child_goes_on_by_itself(void **state)
+{
+    (void)state;
+#ifdef NO_THREADS_AFTER_FORK
+    print_message("ThreadSanitizer starts no threads in a child\n");
+    skip();
+#endif
+    tarn_dataset *d = open_path(fold_path(0));
+    tarn_loader_options o = loader_options();
+    tarn_bytes want = epochs_of(d, &o, 1);
+    for (unsigned threads = 0; threads <= FORKED_THREADS; threads += 2)
+        for (size_t after = 0; after < 7; after++) {
+            tarn_loader *l;
+            tarn_batch *b = NULL;
+            tarn_bytes got = TARN_BYTES_INIT;
+            o.threads = threads;
+            OK(tarn_loader_open(d, &o, &l, &err));
+            for (size_t i = 0; i < after; i++) {
+                tarn_batch_release(b);
+                OK(tarn_loader_next(l, &b, &err));
+                add_batch(&got, b);
+            }
+            fflush(stdout);
+            pid_t child = fork();
+            if (child == 0) {
+                alarm(20);
+                tarn_batch_release(b);
+                _exit(in_child(l, &want, got.size));
+            }
+            int status = -1;
+            assert_true(child > 0 && waitpid(child, &status, 0) == child);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+            tarn_batch_release(b);
+            drain(l, &got);
+            same(&want, &got);
+            tarn_loader_close(l);
+        }
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
+static void many_threads_share_the_work(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(50));
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    tarn_bytes want = epochs_of(d, &o, 4);
+    o.threads = 64;
+    o.depth = 16;
+    tarn_bytes got = epochs_of(d, &o, 4);
+    same(&want, &got);
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
+static void hold_all_batches_if_you_like(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(0));
+    tarn_loader_options o = loader_options();
+    tarn_loader *l;
+    tarn_batch *held[SAMPLES];
+    o.order.batch = 1;
+    o.threads = 2;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    for (size_t i = 0; i < SAMPLES; i++)
+        OK(tarn_loader_next(l, &held[i], &err));
+    for (size_t i = 0; i < SAMPLES; i++) {
+        check_sample(held[i], 0);
+        tarn_batch_release(held[i]);
+    }
+    tarn_loader_close(l);
+    tarn_dataset_close(d);
+}
+
+static atomic_size_t lent;
+
+static void *lend(void *context, size_t size)
+{
+    assert_int_equal(size % 64, 0);
+    atomic_fetch_add((atomic_size_t *)context, size);
+    return aligned_alloc(64, size);
+}
+
+static void take_back(void *context, void *memory, size_t size)
+{
+    atomic_fetch_sub((atomic_size_t *)context, size);
+    free(memory);
+}
+
+static void memory_may_be_the_callers(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(0));
+    tarn_loader_options o = loader_options();
+    tarn_bytes want = epochs_of(d, &o, 2);
+    o.alloc = lend;
+    o.free = take_back;
+    o.memory_context = &lent;
+    o.threads = 2;
+    tarn_loader *l;
+    tarn_bytes got = TARN_BYTES_INIT;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    drain(l, &got);
+    drain(l, &got);
+    assert_true(atomic_load(&lent) > 0);
+    tarn_loader_close(l);
+    same(&want, &got);
+    assert_int_equal(atomic_load(&lent), 0);
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_goes_on_anywhere),
+        cmocka_unit_test(a_state_after_skips_goes_on),
+        cmocka_unit_test(epochs_follow_each_other),
+        cmocka_unit_test(ranks_get_equal_batches),
+        cmocka_unit_test(nothing_is_an_epoch_too),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(it_can_be_closed_at_any_moment),
+        cmocka_unit_test(a_short_wait_loses_nothing),
+        cmocka_unit_test(a_child_goes_on_by_itself),
+        cmocka_unit_test(many_threads_share_the_work),
+        cmocka_unit_test(hold_all_batches_if_you_like),
+        cmocka_unit_test(memory_may_be_the_callers),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
