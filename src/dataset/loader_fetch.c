@@ -172,16 +172,14 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
     return read_each(k, w, err);
 }
 
-/* What will be decoded where it lies is announced, if a look at a few pieces says that it
- * is not in memory: then the disk works on all of it while the first is decoded. */
+/* What will be decoded or given out where it lies is announced, if a look at a few pieces
+ * says that it is not in memory: then the disk works on all of it at once. */
 static tarn_status announce(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
-    if (!s->decodes || s->o.staged) return TARN_OK;
     for (size_t c = 0; c < s->n_columns; c++) {
-        tarn__load_way way = s->columns[c].way;
-        if (way != TARN__LOAD_VALUE && way != TARN__LOAD_STEPS) continue;
+        if (is_read(s, &s->columns[c])) continue;
         for (size_t i = 0; i < w->count; i++) {
             uint32_t field;
             TARN_TRY(field_of(k, w, i, &s->columns[c], &field, err));

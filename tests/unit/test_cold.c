@@ -7,12 +7,15 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <tarn/loader.h>
 
 #include "dataset/cold.h"
 #include "io/file.h"
@@ -32,6 +35,19 @@ typedef struct files {
     tarn__file files[FILES];
     tarn__gather_file gathered[FILES];
 } files;
+
+/* What the library tells the system to read: bytes, and the most in one call. */
+static atomic_size_t told_bytes, told_most;
+
+/* Stands before the system's. */
+int posix_fadvise(int fd, off_t offset, off_t len, int advice)
+{
+    if (advice == POSIX_FADV_WILLNEED) {
+        told_bytes += (size_t)len;
+        if ((size_t)len > told_most) told_most = (size_t)len;
+    }
+    return syscall(SYS_fadvise64, fd, offset, len, advice) == 0 ? 0 : errno;
+}
 
 static void evict(const char *path)
 {
@@ -722,6 +738,34 @@ static void prefetching_passes_over_what_is_not_there(void **state)
     tarn_dataset_close(d);
 }
 
+/* The system drops what is more than it reads ahead, 128 KB by default. */
+static void views_of_a_loader_are_announced_in_small_pieces(void **state)
+{
+    (void)state;
+    make_fold("views", 2, false, true);
+    tarn_dataset *d = open_fold("views", TARN_IO_AUTO, true, false);
+    tarn_loader *l;
+    tarn_batch *b;
+    const tarn_load_field field = {"bin", TARN_LOAD_VIEWS, NULL};
+    tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    size_t seen = 0;
+    o.order.batch = 50;
+    o.epochs = 1;
+    o.fields = &field;
+    o.n_fields = 1;
+    told_bytes = told_most = 0;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+        for (size_t i = 0; i < b->count; i++)
+            seen += b->columns[0].views[i].size;
+        tarn_batch_release(b);
+    }
+    assert_true(seen > 1 << 20 && told_bytes >= seen);
+    assert_true(told_most > 0 && told_most <= 128 << 10);
+    tarn_loader_close(l);
+    tarn_dataset_close(d);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -740,6 +784,7 @@ int main(void)
         cmocka_unit_test(a_dataset_is_read_on_in_a_child),
         cmocka_unit_test(cold_mixes_give_the_same_bytes),
         cmocka_unit_test(prefetching_passes_over_what_is_not_there),
+        cmocka_unit_test(views_of_a_loader_are_announced_in_small_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
