@@ -79,7 +79,7 @@ TEXTS = {
         "Whether an index is mapped or read, and how much of it fits into the caches."),
 }
 
-PROFILE = ("What is said of causes, here and above, is what we expect of the code: this run takes no profile.")
+PROFILE = ("Profiles were taken apart from this run, with `perf record` over the same calls on the larger data of the other benchmarks.")
 VERDICTS = (" On a busy machine *met* and *missed* change from run to run.")
 FASTER = "is faster than tarn here"
 
