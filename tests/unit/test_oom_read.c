@@ -1,6 +1,11 @@
 /* Reading without memory: archives, folds, array files, packs, datasets and loaders. */
 #include "oom.h"
 
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "iac/table.h"
+
 static tarn_status read_tar(tarn_error *why)
 {
     tarn_tar *tar;
@@ -111,6 +116,88 @@ static tarn_status read_iac(tarn_error *why)
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
     return status;
+}
+
+/* --- Tables of every type ------------------------------------------------------------
+ */
+
+enum { MAX_TABLES = 64 };
+static char *tables[MAX_TABLES];
+static size_t n_tables;
+
+/* The index tables of the seeds of fuzz_iac, each in a file of its own. A seed is a byte
+ * of options, two lengths of three bytes, the slide table, this one, data. */
+static void find_tables(void)
+{
+    if (n_tables) return;
+    char folder[600], path[900];
+    struct dirent *entry;
+    snprintf(folder, sizeof folder, "%s", data_path("../../fuzz/corpus/iac"));
+    assert_int_equal(mkdir(PART("tables"), 0777), 0);
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    while ((entry = readdir(dir))) {
+        size_t size;
+        bool made = !strncmp(entry->d_name, "found-", 6) || strchr(entry->d_name, '-');
+        if (entry->d_name[0] == '.' || made || n_tables == MAX_TABLES) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unsigned char *seed = read_file(path, &size);
+        size_t slides = (size_t)seed[1] | (size_t)seed[2] << 8 | (size_t)seed[3] << 16,
+               len = (size_t)seed[4] | (size_t)seed[5] << 8 | (size_t)seed[6] << 16;
+        if (!(seed[0] & 1) && 7 + slides + len <= size) {
+            snprintf(path, sizeof path, "tables/%s", entry->d_name);
+            tables[n_tables] = strdup(PART(path));
+            write_file(tables[n_tables++], seed + 7 + slides, len);
+        }
+        free(seed);
+    }
+    closedir(dir);
+    assert_true(n_tables > 30);
+}
+
+/* Takes all batches out of a stream. */
+static tarn_status drain(struct ArrowArrayStream *stream, uint64_t *rows)
+{
+    struct ArrowSchema schema = {0};
+    int failed = stream->get_schema(stream, &schema);
+    if (schema.release) schema.release(&schema);
+    while (!failed) {
+        struct ArrowArray batch = {0};
+        failed = stream->get_next(stream, &batch);
+        if (failed || !batch.release) break;
+        *rows += (uint64_t)batch.length;
+        batch.release(&batch);
+    }
+    return failed ? TARN_ERR_MEMORY : TARN_OK;
+}
+
+static tarn_status read_table(const char *path, bool no_map, tarn_error *why)
+{
+    tarn__source_file *file;
+    tarn__table *t = NULL;
+    struct ArrowArrayStream stream = {0};
+    uint64_t rows = 0;
+    tarn_status status = tarn__source_file_open(path, no_map, &file, why);
+    if (status != TARN_OK) return status;
+    status = tarn__table_read(file, 0, file->size, 64 << 20, &t, why);
+    tarn__source_file_unref(file);
+    if (status != TARN_OK) return status;
+    status = tarn__table_export(t, &stream, why);
+    if (status == TARN_OK) status = drain(&stream, &rows);
+    if (status == TARN_OK) assert_int_equal(rows, t->rows);
+    if (stream.release) stream.release(&stream);
+    tarn__table_unref(t);
+    return status;
+}
+
+static tarn_status read_tables(tarn_error *why)
+{
+    find_tables();
+    for (size_t i = 0; i < n_tables; i++) {
+        tarn_status status = read_table(tables[i], i % 3 == 2, why);
+        if (status != TARN_OK) return status;
+    }
+    return TARN_OK;
 }
 
 static tarn_status look_at(tarn_dataset *d, tarn_error *why)
@@ -286,6 +373,7 @@ static const scenario scenarios[] = {
     {"an array file is read", read_gnz, NULL, NULL},
     {"an array file is verified", verify_gnz, NULL, NULL},
     {"a pack is read", read_iac, NULL, NULL},
+    {"tables of every type are read", read_tables, NULL, NULL},
     {"a dataset of a fold", dataset_of_fold, NULL, NULL},
     {"a dataset of a tar", dataset_of_tar, NULL, NULL},
     {"a dataset of an array file", dataset_of_gnz, NULL, NULL},
@@ -302,6 +390,8 @@ static const scenario scenarios[] = {
 static int end(void **state)
 {
     if (open_one) tarn_dataset_close(open_one);
+    for (size_t i = 0; i < n_tables; i++)
+        free(tables[i]);
     return scratch_remove(state);
 }
 
