@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "iac/table.h"
+#include "itar/journal.h"
 
 static tarn_status read_tar(tarn_error *why)
 {
@@ -59,6 +60,40 @@ static tarn_status read_fold(tarn_error *why)
     tarn_view_release(&view);
     tarn_text_reset(&key);
     tarn_fold_close(fold);
+    return status;
+}
+
+/* Of a journal that could not be read for want of memory nothing is known. */
+static tarn_status read_journal(tarn_error *why)
+{
+    static const char *const coming[] = {"train_0001.tar", "train_0002.tar"};
+    char *path = strdup(PART("train.tarn-commit"));
+    static bool written;
+    tarn__names in, out;
+    tarn__journal_state state = TARN__JOURNAL_NONE;
+    uint32_t id;
+    tarn__names_init(&in);
+    tarn__names_init(&out);
+    if (!path) return TARN_ERR_MEMORY;
+    if (!written) {
+        tarn__journal journal = {NULL, coming, 2, &out};
+        OK(tarn__names_add(&out, "train_0000.tar", 14, &id, &err));
+        OK(tarn__journal_write(&journal, path, true, &err));
+        tarn__names_reset(&out);
+        tarn__names_init(&out);
+        written = true;
+    }
+    tarn_status status = tarn__journal_load(path, "train", NULL, &in, &out, &state, why);
+    if (status == TARN_OK) {
+        assert_int_equal(state, TARN__JOURNAL_LIVE);
+        assert_int_equal(in.count, 2);
+        assert_int_equal(out.count, 1);
+    } else {
+        assert_int_equal(in.count + out.count, 0);
+    }
+    tarn__names_reset(&in);
+    tarn__names_reset(&out);
+    free(path);
     return status;
 }
 
@@ -370,6 +405,7 @@ static const scenario scenarios[] = {
     {"a .tar.bz2 is read", read_bz2, NULL, NULL},
     {"a fold is read", read_fold, NULL, NULL},
     {"a fold is verified", verify_fold, NULL, NULL},
+    {"a journal is read", read_journal, NULL, NULL},
     {"an array file is read", read_gnz, NULL, NULL},
     {"an array file is verified", verify_gnz, NULL, NULL},
     {"a pack is read", read_iac, NULL, NULL},
