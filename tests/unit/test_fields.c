@@ -3,6 +3,12 @@
  * and in which words. */
 #include "support.h"
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <tarn/codec.h>
 
 #include "base/bytes.h"
@@ -240,6 +246,57 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
         tarn__png_free(png);
     }
     tarn_bytes_release(&bytes);
+}
+
+/* A map shows what others write into its file, at any moment. The length of the first of
+ * two chunks changes between what it is and more than the memory for both: whatever is
+ * seen, nothing is written past that memory. Another process does it, because to a
+ * sanitizer of threads it is what it is: a race. */
+static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
+{
+    (void)state;
+    enum { BEHIND = 1 << 20, FIRST = 5, LENGTH_AT = 33, TRIES = 3000 };
+    tarn_bytes png = TARN_BYTES_INIT;
+    unsigned char packed[64], *zeros = calloc(1, BEHIND);
+    size_t size = stored(packed, "\0abc", 4);
+    begin_png(&png, 1, 1, 8, TARN__PNG_RGB, 0);
+    add_chunk(&png, "IDAT", packed, FIRST);
+    add_chunk(&png, "IDAT", packed + FIRST, (uint32_t)size - FIRST);
+    add_chunk(&png, "zERO", zeros, BEHIND);
+    add_chunk(&png, "IEND", "", 0);
+    unsigned char *shared = mmap(NULL, png.size + 4096, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    unsigned char *at = shared + 3; /* the length lies well, and changes at once */
+    memcpy(at, png.data, png.size);
+    volatile uint32_t *length = (volatile uint32_t *)(void *)(at + LENGTH_AT);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (uint32_t now = FIRST; child == 0; now = FIRST + BEHIND - now) {
+        *length = __builtin_bswap32(now);
+        for (volatile int wait = 0; wait < 300; wait++)
+            continue;
+    }
+    size_t good = 0;
+    for (int i = 0; i < TRIES; i++) {
+        tarn_value value = TARN_VALUE_INIT;
+        tarn_status got =
+            tarn_codecs_decode(NULL, "png", at, png.size, NULL, &value, &err);
+        if (got == TARN_OK) {
+            assert_memory_equal(value.arrays->data, "abc", 3);
+            good++;
+        } else {
+            assert_true(got == TARN_ERR_FORMAT || got == TARN_ERR_TRUNCATED);
+        }
+        tarn_value_release(&value);
+    }
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    print_message("# figure: %zu of %d were seen whole\n", good, (int)TRIES);
+    munmap(shared, png.size + 4096);
+    free(zeros);
+    tarn_bytes_release(&png);
 }
 
 /* --- Labels --------------------------------------------------------------------------
@@ -644,6 +701,7 @@ int main(void)
         cmocka_unit_test(transparency_of_images_with_alpha_means_nothing),
         cmocka_unit_test(pixels_must_be_in_one_piece),
         cmocka_unit_test(sizes_that_do_not_fit_64_bits_are_refused),
+        cmocka_unit_test(pixels_that_change_meanwhile_stay_in_bounds),
         cmocka_unit_test(labels_come_back_and_must_fit),
         cmocka_unit_test(a_png_of_another_kind_holds_no_labels),
         cmocka_unit_test(tenbins_are_taken_or_refused_by_their_headers),
