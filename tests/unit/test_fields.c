@@ -248,6 +248,17 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
     tarn_bytes_release(&bytes);
 }
 
+/* Until the process that it is about ends. */
+static _Noreturn void keep_changing(volatile uint32_t *length, uint32_t a, uint32_t b)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (uint32_t now = a;; now = a + b - now) {
+        *length = __builtin_bswap32(now);
+        for (volatile int wait = 0; wait < 300; wait++)
+            continue;
+    }
+}
+
 /* A map shows what others write into its file, at any moment. The length of the first of
  * two chunks changes between what it is and more than the memory for both: whatever is
  * seen, nothing is written past that memory. Another process does it, because to a
@@ -272,12 +283,7 @@ static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
     volatile uint32_t *length = (volatile uint32_t *)(void *)(at + LENGTH_AT);
     pid_t child = fork();
     assert_true(child >= 0);
-    if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (uint32_t now = FIRST; child == 0; now = FIRST + BEHIND - now) {
-        *length = __builtin_bswap32(now);
-        for (volatile int wait = 0; wait < 300; wait++)
-            continue;
-    }
+    if (child == 0) keep_changing(length, FIRST, BEHIND);
     size_t good = 0;
     for (int i = 0; i < TRIES; i++) {
         tarn_value value = TARN_VALUE_INIT;

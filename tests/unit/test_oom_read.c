@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include "base/error.h"
 #include "iac/ipc_write.h"
 #include "iac/table.h"
 #include "itar/journal.h"
@@ -379,7 +378,7 @@ static tarn_status read_long_table(tarn_error *why)
             if (status == TARN_OK) {
                 static unsigned char *moved;
                 if (!moved) moved = malloc(view.size + 1);
-                if (!moved) status = tarn__fail_memory(why);
+                if (!moved) status = TARN_ERR_MEMORY;
                 if (moved) memcpy(moved + 1, view.data, view.size);
                 if (moved)
                     status = tarn__table_parse(moved + 1, view.size, 64 << 20, &t, why);
