@@ -164,15 +164,15 @@ static tarn_status decode_union(size_t children, size_t ids, int32_t step,
 {
     flatmake m;
     flat_ref refs[200];
-    int32_t numbers[200];
+    int32_t type_ids[200];
     field f = {.number = TYPE_UNION};
     fm_init(&m);
     for (size_t i = 0; i < children; i++)
         refs[i] = plain_field(&m, TYPE_BOOL, "b", 0);
     for (size_t i = 0; i < ids; i++)
-        numbers[i] = (int32_t)i * step;
+        type_ids[i] = (int32_t)i * step;
     f.children = fm_refs(&m, refs, children);
-    flat_ref list = ids ? fm_items(&m, numbers, ids, 4, 4) : 0;
+    flat_ref list = ids ? fm_items(&m, type_ids, ids, 4, 4) : 0;
     fm_table(&m);
     fm_field_ref(&m, 1, list);
     f.type = fm_table_end(&m);
