@@ -218,6 +218,28 @@ static void columns_are_read_as_rows(void **state)
     }
 }
 
+/* Element [i][j][k] is at i + 3 * (j + 2 * k), and of a row the last index runs fastest.
+ */
+static void columns_of_three_dimensions_are_read_as_rows(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"arrays\": {\"f\": {\"dtype\": \"|u1\", \"offset\": 4096, \"order\": \"F\", "
+        "\"shape\": [3, 2, 4]}}, \"version\": 1}";
+    const char *path = scratch_path("cube.gnz");
+    unsigned char data[24], out[24];
+    for (unsigned char i = 0; i < 24; i++)
+        data[i] = i;
+    make_file(path, json, data, sizeof data);
+    tarn_gnz *g = open_file(path, false);
+    OK(tarn_gnz_read(g, 0, 0, 3, out, sizeof out, &err));
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned j = 0; j < 2; j++)
+            for (unsigned k = 0; k < 4; k++)
+                assert_int_equal(out[i * 8 + j * 4 + k], i + 3 * (j + 2 * k));
+    tarn_gnz_close(g);
+}
+
 /* With one dimension both orders are the same. */
 static void order_of_one_dimension_means_nothing(void **state)
 {
@@ -446,6 +468,7 @@ int main(void)
         cmocka_unit_test(notes_that_do_not_fit_are_dropped),
         cmocka_unit_test(room_of_more_than_63_bits_is_not_reserved),
         cmocka_unit_test(columns_are_read_as_rows),
+        cmocka_unit_test(columns_of_three_dimensions_are_read_as_rows),
         cmocka_unit_test(order_of_one_dimension_means_nothing),
         cmocka_unit_test(a_file_that_became_shorter_is_told),
         cmocka_unit_test(a_torn_map_is_not_read_again),
