@@ -237,7 +237,8 @@ static tarn_status check_rest(const tarn__png *png, uint64_t *out_bytes,
     return TARN_OK;
 }
 
-/* The compressed pixels in one piece. */
+/* The compressed pixels in one piece. The bytes may be those of a map whose file changes:
+ * what was added up is not exceeded, whatever the chunks say now. */
 static tarn_status gather(tarn__png *png, uint64_t bytes, size_t count, uint64_t max_size,
                           const unsigned char **out, tarn_error *err)
 {
@@ -250,8 +251,10 @@ static tarn_status gather(tarn__png *png, uint64_t bytes, size_t count, uint64_t
     unsigned char *to = png->packed.data;
     for (size_t i = 0, at = png->at; i < count; i++, at = behind(&c)) {
         TARN_TRY(take_chunk(png, at, &c, err));
+        if (c.size > bytes) return bad(&c, "it changed while it was read", err);
         memcpy(to, c.data, c.size);
         to += c.size;
+        bytes -= c.size;
     }
     *out = png->packed.data;
     return TARN_OK;

@@ -7,6 +7,7 @@
  * GNZJ, CRC-32C of the rest, length of a header (64 bits), length of the file to be cut
  * to or 0 (64 bits), old header, new header. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +32,14 @@ static char *journal_path(const char *path)
     return name;
 }
 
-/* What cannot be looked for may well be there. */
+/* What cannot be looked for may well be there, unless nothing can have such a name: that
+ * of an array file may be as long as a name can be. */
 static tarn_status look_for(const char *name, bool *out_there, tarn_error *err)
 {
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     *out_there = access(name, F_OK) == 0;
-    if (*out_there || errno == ENOENT || errno == ENOTDIR) return TARN_OK;
+    if (*out_there || errno == ENOENT || errno == ENOTDIR || strlen(base) > NAME_MAX)
+        return TARN_OK;
     return tarn__fail_errno(err, name, errno, "cannot tell whether there is a journal");
 }
 

@@ -76,15 +76,13 @@ static tarn_status get_layout(tarn__iac_header *h, const tarn__json *root,
 static tarn_status check_layout(const tarn__iac_header *h, uint64_t file_size,
                                 tarn_error *err)
 {
-    uint64_t end;
     if (h->slide_table_offset != TARN_IAC_HEADER_BYTES)
         return wrong(err, "slide_table_offset", "is not 65536");
-    if (!tarn__add(h->slide_table_offset, h->slide_table_length, &end) ||
-        end != h->index_table_offset)
+    /* Sums of two that fit 63 bits. */
+    if (h->slide_table_offset + h->slide_table_length != h->index_table_offset)
         return wrong(err, h->version == 1 ? "record_table_offset" : "index_table_offset",
                      "is not right behind the slide table");
-    if (!tarn__add(h->index_table_offset, h->index_table_length, &end) ||
-        end != h->data_offset)
+    if (h->index_table_offset + h->index_table_length != h->data_offset)
         return wrong(err, "data_offset", "is not right behind the index table");
     if (!tarn__range_in(h->data_offset, h->data_length, file_size))
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, NULL, file_size,
@@ -182,7 +180,7 @@ static int by_key(const void *a, const void *b)
 
 static void set(entry *entries, size_t *count, entry e)
 {
-    e.key_length = e.key_length ? e.key_length : strlen(e.key);
+    e.key_length = strlen(e.key);
     for (size_t i = 0; i < *count; i++)
         if (by_key(&entries[i], &e) == 0) {
             entries[i] = e;

@@ -8,6 +8,7 @@
 #include <lz4frame.h>
 #include <nanoarrow/nanoarrow_ipc.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/error.h"
 #include "iac/ipc.h"
@@ -70,13 +71,17 @@ static tarn_status no_room(const reading *r)
 
 /* --- Buffers ---------------------------------------------------------------------- */
 
-static bool inflate_lz4(const unsigned char *from, size_t len, unsigned char *to,
-                        size_t size)
+/* What became of a buffer: the libraries need memory of their own, and that it is not
+ * there says nothing about the buffer. */
+typedef enum inflated { INFLATED, INFLATE_DAMAGED, INFLATE_NO_MEMORY } inflated;
+
+static inflated inflate_lz4(const unsigned char *from, size_t len, unsigned char *to,
+                            size_t size)
 {
     LZ4F_dctx *context;
     size_t got = 0, used = 0, hint = 1;
     if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)))
-        return false;
+        return INFLATE_NO_MEMORY;
     while (hint != 0 && used < len) {
         size_t out = size - got, in = len - used;
         hint = LZ4F_decompress(context, to + got, &out, from + used, &in, NULL);
@@ -85,7 +90,20 @@ static bool inflate_lz4(const unsigned char *from, size_t len, unsigned char *to
         used += in;
     }
     LZ4F_freeDecompressionContext(context);
-    return hint == 0 && got == size;
+    if (hint == 0 && got == size) return INFLATED;
+    /* By its name, because the number is not for users of the shared library. */
+    return strcmp(LZ4F_getErrorName(hint), "ERROR_allocation_failed") == 0
+               ? INFLATE_NO_MEMORY
+               : INFLATE_DAMAGED;
+}
+
+static inflated inflate_zstd(const unsigned char *from, size_t len, unsigned char *to,
+                             size_t size)
+{
+    size_t got = ZSTD_decompress(to, size, from, len);
+    if (got == size) return INFLATED;
+    return ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation ? INFLATE_NO_MEMORY
+                                                                  : INFLATE_DAMAGED;
 }
 
 static tarn_status inflate(batch *b, const unsigned char *from, uint64_t len,
@@ -93,13 +111,12 @@ static tarn_status inflate(batch *b, const unsigned char *from, uint64_t len,
 {
     if (size > FREE_BYTES && size / MAX_RATIO > len)
         return damaged(b, "a buffer says that it expands more than 10000 times");
-    if (size > b->r->budget) return no_room(b->r);
     unsigned char *to = take(b->r, size ? size : 1);
-    if (!to) return tarn__fail_memory(b->r->err);
-    bool good = b->codec == 1
-                    ? ZSTD_decompress(to, (size_t)size, from, (size_t)len) == size
-                    : inflate_lz4(from, (size_t)len, to, (size_t)size);
-    if (!good) return damaged(b, "a compressed buffer is damaged");
+    if (!to) return no_room(b->r);
+    inflated how = b->codec == 1 ? inflate_zstd(from, (size_t)len, to, (size_t)size)
+                                 : inflate_lz4(from, (size_t)len, to, (size_t)size);
+    if (how == INFLATE_NO_MEMORY) return tarn__fail_memory(b->r->err);
+    if (how == INFLATE_DAMAGED) return damaged(b, "a compressed buffer is damaged");
     *out = to;
     return TARN_OK;
 }
@@ -107,9 +124,8 @@ static tarn_status inflate(batch *b, const unsigned char *from, uint64_t len,
 static tarn_status aligned(batch *b, const unsigned char **data, uint64_t size)
 {
     if ((uintptr_t)*data % IPC_ALIGN == 0) return TARN_OK;
-    if (size > b->r->budget) return no_room(b->r);
     unsigned char *copy = take(b->r, size);
-    if (!copy) return tarn__fail_memory(b->r->err);
+    if (!copy) return no_room(b->r);
     memcpy(copy, *data, (size_t)size);
     *data = copy;
     return TARN_OK;
@@ -335,8 +351,8 @@ static tarn_status read_batch(reading *r, flat message, const unsigned char *bod
             return damaged(&b, "it has another number of rows than its batch");
     }
     TARN_TRY(close_batch(&b));
-    if (!tarn__add(t->rows, (uint64_t)length, &t->rows) || t->rows > INT64_MAX)
-        return damaged(&b, "too many rows");
+    t->rows += (uint64_t)length; /* of two that fit 63 bits */
+    if (t->rows > INT64_MAX) return damaged(&b, "too many rows");
     t->count++;
     return TARN_OK;
 }
@@ -353,7 +369,7 @@ static tarn_status read_dictionary(reading *r, flat message, const unsigned char
                              "a dictionary that no column uses");
     tarn__dict *d = &r->dicts.items[i];
     batch b = {.r = r, .column = d->field->name, .dict = i + 1};
-    if (flat_u8(message, DICTBATCH_DELTA, 0) && d->value && d->value->length)
+    if (flat_u8(message, DICTBATCH_DELTA, 0) && d->value->length)
         return tarn__fail_at(r->err, TARN_ERR_UNSUPPORTED, NULL, r->at,
                              "column %s: a dictionary that is added to (delta "
                              "dictionaries); write the table again without them",

@@ -1,6 +1,7 @@
 /* Schemas: from Arrow IPC metadata to the C data interface, and what each format string
  * means for a column's buffers. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,14 @@ static tarn__layout shaped(tarn__shape shape, uint32_t width, int buffers, bool 
     return (tarn__layout){shape, width, buffers, validity, false, 0};
 }
 
-/* Decimal digits of a number that fits 31 bits, up to the end or to stop. */
-static bool digits(const char *text, char stop, uint32_t *out)
+/* Nothing but the decimal digits of a number that fits 31 bits. */
+static bool digits(const char *text, uint32_t *out)
 {
     uint64_t value = 0;
     const char *at = text;
     for (; *at >= '0' && *at <= '9' && value <= INT32_MAX; at++)
         value = value * 10 + (uint64_t)(*at - '0');
-    if (at == text || value > INT32_MAX || (*at && *at != stop)) return false;
+    if (at == text || value > INT32_MAX || *at) return false;
     *out = (uint32_t)value;
     return true;
 }
@@ -39,7 +40,7 @@ static bool decimal_layout(const char *f, tarn__layout *out)
 {
     const char *comma = strchr(f, ','), *second = comma ? strchr(comma + 1, ',') : NULL;
     uint32_t bits = 128;
-    if (!comma || (second && !digits(second + 1, 0, &bits))) return false;
+    if (!comma || (second && !digits(second + 1, &bits))) return false;
     if (bits != 32 && bits != 64 && bits != 128 && bits != 256) return false;
     *out = fixed(bits / 8, 0);
     return true;
@@ -47,7 +48,7 @@ static bool decimal_layout(const char *f, tarn__layout *out)
 
 static bool time_layout(const char *f, tarn__layout *out)
 {
-    if (!f[1] || !f[2]) return false;
+    if (!f[2]) return false; /* two letters there are */
     bool whole = f[3] == '\0', zoned = f[1] == 's' && f[3] == ':';
     if (!whole && !zoned) return false;
     if (zoned || strchr("sD", f[1])) {
@@ -74,7 +75,7 @@ static bool nested_layout(const char *f, tarn__layout *out)
         *out = shaped(SHAPE_LIST, 8, 2, true);
     else if (strcmp(f, "+vl") == 0 || strcmp(f, "+vL") == 0)
         *out = shaped(SHAPE_LISTVIEW, f[2] == 'l' ? 4 : 8, 3, true);
-    else if (strncmp(f, "+w:", 3) == 0 && digits(f + 3, 0, &n))
+    else if (strncmp(f, "+w:", 3) == 0 && digits(f + 3, &n))
         *out = shaped(SHAPE_FIXEDLIST, n, 1, true);
     else if (strcmp(f, "+s") == 0)
         *out = shaped(SHAPE_STRUCT, 0, 1, true);
@@ -127,7 +128,7 @@ bool tarn__layout_get(const char *f, tarn__layout *out)
         out->is_text = f[1] == 'u';
         return true;
     }
-    if (f[0] != 'w' || f[1] != ':' || !digits(f + 2, 0, &width)) return false;
+    if (f[0] != 'w' || f[1] != ':' || !digits(f + 2, &width)) return false;
     *out = fixed(width, 0);
     return true;
 }
@@ -220,15 +221,17 @@ static tarn_status bad_type(const decoding *d, const char *name, int number)
                       shown, number);
 }
 
-static tarn_status add_text(tarn__buf *out, const char *text, tarn_error *err)
-{
-    return tarn__buf_add(out, text, strlen(text), err);
-}
+static tarn_status add_made(tarn__buf *out, tarn_error *err, const char *fmt, ...)
+    TARN__PRINTF(3, 4);
 
-static tarn_status add_number(tarn__buf *out, int64_t value, tarn_error *err)
+/* A piece of a format, of a few letters and numbers. */
+static tarn_status add_made(tarn__buf *out, tarn_error *err, const char *fmt, ...)
 {
-    char text[24];
-    int len = snprintf(text, sizeof text, "%lld", (long long)value);
+    char text[64];
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
     return tarn__buf_add(out, text, (size_t)len, err);
 }
 
@@ -240,35 +243,28 @@ static tarn_status union_format(const decoding *d, flat type, uint32_t children,
     uint32_t count = flat_count(ids, 4);
     if (children > 127 || (ids.at && count != children) || mode < 0 || mode > 1)
         return bad_type(d, name, TYPE_UNION);
-    TARN_TRY(add_text(out, mode == 0 ? "+us:" : "+ud:", d->err));
+    TARN_TRY(add_made(out, d->err, "+u%c:", mode == 0 ? 's' : 'd'));
     for (uint32_t i = 0; i < children; i++) {
         int32_t id = ids.at ? (int32_t)tarn__get32(flat_items(ids) + 4 * i) : (int32_t)i;
         if (id < 0 || id > 127) return bad_type(d, name, TYPE_UNION);
-        if (i) TARN_TRY(add_text(out, ",", d->err));
-        TARN_TRY(add_number(out, id, d->err));
+        TARN_TRY(add_made(out, d->err, "%s%d", i ? "," : "", id));
     }
     return TARN_OK;
 }
 
 static tarn_status decimal_format(const decoding *d, flat type, tarn__buf *out)
 {
-    int32_t bits = flat_i32(type, 2, 128);
-    TARN_TRY(add_text(out, "d:", d->err));
-    TARN_TRY(add_number(out, flat_i32(type, 0, 0), d->err));
-    TARN_TRY(add_text(out, ",", d->err));
-    TARN_TRY(add_number(out, flat_i32(type, 1, 0), d->err));
-    if (bits == 128) return TARN_OK;
-    TARN_TRY(add_text(out, ",", d->err));
-    return add_number(out, bits, d->err);
+    int32_t precision = flat_i32(type, 0, 0), scale = flat_i32(type, 1, 0),
+            bits = flat_i32(type, 2, 128);
+    if (bits == 128) return add_made(out, d->err, "d:%d,%d", precision, scale);
+    return add_made(out, d->err, "d:%d,%d,%d", precision, scale, bits);
 }
 
 static tarn_status timestamp_format(const decoding *d, flat type, tarn__buf *out)
 {
     flat zone = flat_child(type, 1);
     uint32_t len = flat_count(zone, 1);
-    TARN_TRY(add_text(out, "ts", d->err));
-    TARN_TRY(add_text(out, unit_of(type, 0, 0), d->err));
-    TARN_TRY(add_text(out, ":", d->err));
+    TARN_TRY(add_made(out, d->err, "ts%s:", unit_of(type, 0, 0)));
     return len ? tarn__buf_add(out, flat_items(zone), len, d->err) : TARN_OK;
 }
 
@@ -284,14 +280,11 @@ static tarn_status made_format(const decoding *d, int number, flat type,
         return timestamp_format(d, type, out);
     case TYPE_DURATION:
         if (!unit_of(type, 0, 1)) return bad_type(d, name, number);
-        TARN_TRY(add_text(out, "tD", d->err));
-        return add_text(out, unit_of(type, 0, 1), d->err);
+        return add_made(out, d->err, "tD%s", unit_of(type, 0, 1));
     case TYPE_FIXED_BINARY:
-        TARN_TRY(add_text(out, "w:", d->err));
-        return add_number(out, flat_i32(type, 0, 0), d->err);
+        return add_made(out, d->err, "w:%d", flat_i32(type, 0, 0));
     case TYPE_FIXED_LIST:
-        TARN_TRY(add_text(out, "+w:", d->err));
-        return add_number(out, flat_i32(type, 0, 0), d->err);
+        return add_made(out, d->err, "+w:%d", flat_i32(type, 0, 0));
     case TYPE_UNION:
         return union_format(d, type, children, name, out);
     default:

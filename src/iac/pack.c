@@ -77,6 +77,7 @@ static tarn_status find_number(const tarn_iac *p, const char *name,
             err, TARN_ERR_FORMAT, p->file->path, p->header.index_table_offset,
             "column %s of the index is not of integers, or has nulls", name);
     out->width = layout.width;
+    out->above_sign = layout.number == 'i' ? 64 - 8 * layout.width : 0;
     return TARN_OK;
 }
 
@@ -209,10 +210,12 @@ static inline uint64_t number_at(const struct ArrowArray *batch,
 {
     const unsigned char *p =
         (const unsigned char *)batch->children[c->column]->buffers[1] + row * c->width;
-    return c->width == 8   ? tarn__get64(p)
-           : c->width == 4 ? tarn__get32(p)
-           : c->width == 2 ? tarn__get16(p)
-                           : p[0];
+    uint64_t number = c->width == 8   ? tarn__get64(p)
+                      : c->width == 4 ? tarn__get32(p)
+                      : c->width == 2 ? tarn__get16(p)
+                                      : p[0];
+    /* A negative one is to be far outside, not where its bytes would point by chance. */
+    return (uint64_t)((int64_t)(number << c->above_sign) >> c->above_sign);
 }
 
 static tarn_status no_row(const tarn_iac *p, uint64_t row, tarn_error *err)
@@ -247,13 +250,13 @@ static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
         out->length = number_at(batch, &p->length, in_batch);
         out->has_crc = want_crc && p->crc32.column >= 0;
         if (out->has_crc) out->crc32 = (uint32_t)number_at(batch, &p->crc32, in_batch);
-    } else if (p->header.record_bytes == 0 ||
-               !tarn__mul(row, p->header.record_bytes, &out->offset)) {
+    } else if (p->header.record_bytes == 0) {
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
                              "the pack has no offset and length for its records, and no "
                              "feature_record_bytes; read spans of its data instead");
     } else {
         out->length = p->header.record_bytes;
+        if (!tarn__mul(row, out->length, &out->offset)) out->offset = UINT64_MAX;
     }
     if (!tarn__range_in(out->offset, out->length, p->header.data_length))
         return bad_span(p, row, out, err);

@@ -9,6 +9,7 @@
 typedef struct tarn__number_column {
     int64_t column; /* -1: there is none */
     uint32_t width;
+    unsigned above_sign; /* bits that a signed number lacks of 64 */
 } tarn__number_column;
 
 struct tarn_iac {

@@ -2,6 +2,7 @@
  * offsets only grow and stay inside, that views, list views, union types, dictionary
  * indices and run ends point at something. Arrays come from files, so array->offset is 0.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -11,8 +12,7 @@ static tarn_status bad(const struct ArrowSchema *schema, int64_t row, const char
                        tarn_error *err)
 {
     char shown[128];
-    const char *name = schema->name ? schema->name : "";
-    tarn_printable(shown, sizeof shown, name, strlen(name));
+    tarn_printable(shown, sizeof shown, schema->name, strlen(schema->name));
     return tarn__fail(err, TARN_ERR_FORMAT, "column %s, row %lld of a batch: %s", shown,
                       (long long)row, what);
 }
@@ -50,10 +50,11 @@ static tarn_status check_offsets(const struct ArrowSchema *schema,
     return TARN_OK;
 }
 
+/* Of a type with a bitmap, which is NULL where nothing is null. */
 static bool is_null(const struct ArrowArray *a, int64_t i)
 {
-    const unsigned char *bits = a->n_buffers ? a->buffers[0] : NULL;
-    return bits && a->null_count != 0 && !(bits[i / 8] >> (i % 8) & 1);
+    const unsigned char *bits = a->buffers[0];
+    return bits && !(bits[i / 8] >> (i % 8) & 1);
 }
 
 static tarn_status check_views(const struct ArrowSchema *schema,
@@ -90,21 +91,16 @@ static tarn_status check_list_views(const struct ArrowSchema *schema,
     return TARN_OK;
 }
 
-/* Which child a type id means, from the format's list; -1 for ids it does not have. */
+/* Which child a type id means, from the format's list, which ipc_schema.c made of numbers
+ * up to 127; -1 for ids it does not have. */
 static void child_of_type(const char *format, signed char out[128])
 {
-    int child = 0, id = 0;
+    const char *at = format + strlen("+us:");
     memset(out, -1, 128);
-    for (const char *at = format + 4; *at; at++) {
-        if (*at == ',') {
-            child++;
-            id = 0;
-            continue;
-        }
-        if (*at < '0' || *at > '9' || id > 12) return;
-        id = id * 10 + (*at - '0');
-        if (id > 127) return;
-        if (at[1] == ',' || at[1] == '\0') out[id] = (signed char)child;
+    for (signed char child = 0; *at; child++) {
+        char *end;
+        out[strtoul(at, &end, 10) % 128] = child;
+        at = *end ? end + 1 : end;
     }
 }
 

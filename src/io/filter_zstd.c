@@ -13,7 +13,7 @@ static const char *const suffixes[] = {".zst", ".tzst", ".zstd", NULL};
 static tarn__match match(const unsigned char *data, size_t size)
 {
     tarn__match frame = tarn__magic(data, size, "\x28\xb5\x2f\xfd", 4);
-    if (frame != TARN__MATCH_NO || size == 0) return frame;
+    if (frame != TARN__MATCH_NO) return frame; /* as it is of no bytes */
     if ((data[0] & 0xf0) != 0x50) return TARN__MATCH_NO;
     return tarn__magic(data + 1, size - 1, "\x2a\x4d\x18", 3);
 }

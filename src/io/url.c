@@ -58,6 +58,7 @@ char *tarn__url_shown(const char *url)
         if (shown < len) tail = "...";
         len = shown;
     } else if (scheme && strncmp(url + scheme, "://", 3) == 0) {
+        /* Nothing behind the host's end is a user, so from stays before the query. */
         size_t host = scheme + 3, end = host + strcspn(url + host, "/?#");
         for (size_t i = host; i < end; i++)
             if (url[i] == '@') from = i + 1;
@@ -74,7 +75,6 @@ char *tarn__url_shown(const char *url)
     if (from) {
         used = scheme + 3;
         memcpy(out, url, used);
-        if (from > len) from = len;
     }
     tarn_printable(out + used, size - used - 8, url + from, len - from);
     used = strlen(out);

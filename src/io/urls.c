@@ -10,7 +10,6 @@
 
 #include <tarn/source.h>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "io/url.h"
 
@@ -122,9 +121,10 @@ static bool choose_next(parts *p)
 static tarn_status add_product(texts *t, parts *p, tarn_error *err)
 {
     uint64_t total = 1;
-    for (size_t i = 0; i < p->count; i++)
-        if (!tarn__mul(total, p->items[i].count, &total) || total > TARN_MAX_URLS)
-            return fail_too_many(err);
+    for (size_t i = 0; i < p->count; i++) {
+        total *= p->items[i].count; /* of two that are within the limit */
+        if (total > TARN_MAX_URLS) return fail_too_many(err);
+    }
     p->chosen = calloc(p->count + 1, sizeof *p->chosen);
     if (!p->chosen) return tarn__fail_memory(err);
     do {
@@ -224,7 +224,7 @@ static bool parse_letters(const char *at, const char *end, range *r)
     *r = (range){.letters = true};
     if (end - at < 4 || letter_place(at[0]) < 0) return false;
     r->first = letter_place(*at++);
-    if (!take_dots(&at, end) || at == end || letter_place(*at) < 0) return false;
+    if (!take_dots(&at, end) || letter_place(*at) < 0) return false; /* one is left */
     r->last = letter_place(*at++);
     return take_step(&at, end, r);
 }

@@ -99,27 +99,33 @@ static bool is_whole(char *text, size_t size)
     return true;
 }
 
-/* Adds the name in a line; false if there must be none such. */
-static bool take_line(const char *line, const char *fold, tarn__names *coming,
-                      tarn__names *going)
+/* Adds the name in a line; *out_good is false if there must be none such. */
+static tarn_status take_line(const char *line, const char *fold, tarn__names *coming,
+                             tarn__names *going, bool *out_good, tarn_error *err)
 {
     uint32_t id;
-    if ((*line != '+' && *line != '-') || !tarn__is_shard_of(fold, line + 1))
-        return false;
+    *out_good = (*line == '+' || *line == '-') && tarn__is_shard_of(fold, line + 1);
+    if (!*out_good) return TARN_OK;
     return tarn__names_add(*line == '+' ? coming : going, line + 1, strlen(line + 1), &id,
-                           NULL) == TARN_OK;
+                           err);
 }
 
-static tarn__journal_state parse(char *text, size_t size, const char *fold,
-                                 const char *identity, tarn__names *coming,
-                                 tarn__names *going)
+static tarn_status parse(char *text, size_t size, const char *fold, const char *identity,
+                         tarn__names *coming, tarn__names *going,
+                         tarn__journal_state *out, tarn_error *err)
 {
-    if (!is_whole(text, size)) return TARN__JOURNAL_DAMAGED;
+    *out = TARN__JOURNAL_DAMAGED;
+    if (!is_whole(text, size)) return TARN_OK;
     char *rest = text + sizeof journal_begin - 1, *line = strsep(&rest, "\n");
-    if (strcmp(line, identity) != 0) return TARN__JOURNAL_PAST;
-    while ((line = strsep(&rest, "\n")) && *line)
-        if (!take_line(line, fold, coming, going)) return TARN__JOURNAL_DAMAGED;
-    return TARN__JOURNAL_LIVE;
+    if (strcmp(line, identity) != 0) {
+        *out = TARN__JOURNAL_PAST;
+        return TARN_OK;
+    }
+    bool good = true;
+    while (good && (line = strsep(&rest, "\n")) && *line)
+        TARN_TRY(take_line(line, fold, coming, going, &good, err));
+    if (good) *out = TARN__JOURNAL_LIVE;
+    return TARN_OK;
 }
 
 static tarn_status load(int fd, const char *path, const char *fold,
@@ -136,7 +142,8 @@ static tarn_status load(int fd, const char *path, const char *fold,
     char *text = malloc(size + 1);
     if (!text) return tarn__fail_memory(err);
     tarn_status status = tarn__read_exact(fd, path, text, size, 0, err);
-    if (status == TARN_OK) *out = parse(text, size, fold, identity, coming, going);
+    if (status == TARN_OK)
+        status = parse(text, size, fold, identity, coming, going, out, err);
     free(text);
     return status;
 }

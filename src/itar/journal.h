@@ -20,7 +20,7 @@ typedef enum tarn__journal_state {
 
 /* The names in a journal; both sets stay empty unless it is live. Names come from a file
  * that anyone may have put there: they are those of shards of this fold, or none. Fails
- * only if the system does not let it be read. */
+ * only if the system does not let it be read, or there is no memory. */
 TARN_CHECKED tarn_status tarn__journal_load(const char *path, const char *fold,
                                             const char *index_path, tarn__names *coming,
                                             tarn__names *going, tarn__journal_state *out,

@@ -60,20 +60,22 @@ static bool key_fits(const lookup *l, const tarn__key *key)
     return row->crash == (id == TARN__NAME_NONE ? 0 : id + 1);
 }
 
-/* Whether the name in out, by either rule unless one is known, and the size fit. */
-static bool fits(lookup *l)
+/* Whether the name in out, by either rule unless one is known, and the size fit. Fails
+ * only if there is no memory. */
+static tarn_status look_whether_it_fits(lookup *l, bool *out_fits, tarn_error *err)
 {
     tarn__located *out = l->out;
     const tarn__sums *sums = l->place->index->sums;
-    if (l->size != out->row.size) return false;
-    for (int rule = TARN_KEYS_BASE; rule <= TARN_KEYS_PATH; rule++) {
+    *out_fits = false;
+    if (l->size != out->row.size) return TARN_OK;
+    for (int rule = TARN_KEYS_BASE; rule <= TARN_KEYS_PATH && !*out_fits; rule++) {
         if (sums && (int)sums->keys != rule) continue;
-        if (tarn__split(&out->splitter, (tarn_keys)rule, out->name, out->name_len,
-                        &out->key, NULL) == TARN_OK &&
-            key_fits(l, &out->key))
-            return true;
+        tarn_status status = tarn__split(&out->splitter, (tarn_keys)rule, out->name,
+                                         out->name_len, &out->key, err);
+        if (status == TARN_ERR_MEMORY) return status;
+        *out_fits = status == TARN_OK && key_fits(l, &out->key);
     }
-    return false;
+    return TARN_OK;
 }
 
 /* Copies a name that is not plainly in the block: the view it comes from goes away. */
@@ -320,8 +322,9 @@ tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
     lookup l = {.place = place, .out = out, .number = number};
     TARN_TRY(parse_block(&l, err));
     TARN_TRY(look_into_gap(&l, err));
-    if (fits(&l)) return TARN_OK;
-    return fail_stale(&l, err);
+    bool fits;
+    TARN_TRY(look_whether_it_fits(&l, &fits, err));
+    return fits ? TARN_OK : fail_stale(&l, err);
 }
 
 tarn_status tarn__locate(const tarn__place *place, uint64_t number, tarn__located *out,

@@ -73,14 +73,14 @@ static uint64_t zeros_end(tarn_tar *tar, uint64_t offset)
     return rest;
 }
 
-/* Whether a header stands at offset, and how it chains on by its own size. */
+/* Whether a header stands at offset, and how it chains on by its own size. Sizes are less
+ * than TARN_MAX_MEMBER_SIZE and offsets those of a file, here and below: their sums fit.
+ */
 static bool peek(tarn_tar *tar, uint64_t offset, tarn__header *out, uint64_t *out_next)
 {
-    uint64_t end;
     const unsigned char *block = block_at(tar, offset);
     if (!block || tarn__header_parse(block, out, NULL) != TARN_OK) return false;
-    if (!tarn__add(offset + TARN__BLOCK, out->size, &end) || !reaches(tar, end))
-        return false;
+    if (!reaches(tar, offset + TARN__BLOCK + out->size)) return false;
     *out_next = tarn__member_end(offset, out->size);
     return true;
 }
@@ -110,7 +110,7 @@ static bool peek_pax_size(tarn_tar *tar, uint64_t offset, const tarn__header *he
 static bool step(tarn_tar *tar, uint64_t *offset)
 {
     tarn__header header;
-    uint64_t next, end, pax_size = 0, at = *offset;
+    uint64_t next, pax_size = 0, at = *offset;
     bool has_pax_size = false;
     for (;;) {
         if (!peek(tar, at, &header, &next)) return false;
@@ -120,8 +120,7 @@ static bool step(tarn_tar *tar, uint64_t *offset)
         at = next;
     }
     if (has_pax_size && header.kind == TARN__REGULAR) {
-        if (!tarn__add(at + TARN__BLOCK, pax_size, &end) || !reaches(tar, end))
-            return false;
+        if (!reaches(tar, at + TARN__BLOCK + pax_size)) return false;
         next = tarn__member_end(at, pax_size);
     }
     *offset = next;
@@ -148,11 +147,10 @@ static bool walk(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
  * anything else if nothing is. */
 static tarn_status guess_by_size(tarn_tar *tar, uint64_t damage, uint64_t *out)
 {
-    uint64_t size, end;
+    uint64_t size;
     const unsigned char *block = block_at(tar, damage);
     if (!block || !tarn__header_number(block + 124, 12, &size) ||
-        size >= TARN_MAX_MEMBER_SIZE || !tarn__add(damage + TARN__BLOCK, size, &end) ||
-        !reaches(tar, end))
+        size >= TARN_MAX_MEMBER_SIZE || !reaches(tar, damage + TARN__BLOCK + size))
         return TARN_ERR_NOT_FOUND;
     *out = tarn__member_end(damage, size);
     if (is_header(tar, *out)) return TARN_OK;
@@ -174,7 +172,7 @@ static bool guess_by_look(tarn_tar *tar, uint64_t from, uint64_t *out)
             *out = from;
             return true;
         } else {
-            from = end > from ? end : from + TARN__BLOCK;
+            from = end; /* behind from, where no zero block is */
         }
     }
     return false;
@@ -263,10 +261,11 @@ static void lose(tarn_tar *tar, uint64_t from, uint64_t to)
     tar->counts.lost_bytes += to - from;
 }
 
+/* Of a file that has a whole block. */
 static bool ends_in_zeros(tarn_tar *tar)
 {
     uint64_t size = tar->file.size & ~(uint64_t)(TARN__BLOCK - 1);
-    const unsigned char *block = size ? block_at(tar, size - TARN__BLOCK) : NULL;
+    const unsigned char *block = block_at(tar, size - TARN__BLOCK);
     return block && tarn__block_is_zero(block);
 }
 
@@ -350,6 +349,7 @@ static tarn_status go_on(tarn_tar *tar, const tarn_error *why)
         return go_on_behind_end(tar, zeros_end(tar, damage));
     if (!next_place(tar, damage, &found)) {
         if (tar->source) return give_up_stream(tar, tar->group);
+        /* A file without a whole block is a truncated one. */
         if (why->code == TARN_ERR_TRUNCATED || !ends_in_zeros(tar))
             return give_up_torn(tar, tar->group, tar->group);
         return give_up(tar, tar->group);

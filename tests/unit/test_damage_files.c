@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/crc.h"
 #include "base/names.h"
 #include "gnz/writer.h"
 #include "itar/journal.h"
@@ -266,6 +267,79 @@ static void damaged_journal_of_a_fold_does_not_count(void **state)
     sweep_end(&s, "journal of a fold");
 }
 
+/* What a journal says, with a right checksum behind it. */
+static void write_commit(const char *path, const char *text)
+{
+    char whole[400];
+    int n = snprintf(whole, sizeof whole, "%s", text);
+    n += snprintf(whole + n, sizeof whole - (size_t)n, "%08x\n",
+                  tarn__crc32c(0, whole, (size_t)n));
+    write_file(path, whole, (size_t)n);
+}
+
+static tarn_status load_commit(const char *path, const char *index,
+                               tarn__journal_state *state, size_t *names)
+{
+    tarn__names coming, going;
+    tarn__names_init(&coming);
+    tarn__names_init(&going);
+    tarn_status status =
+        tarn__journal_load(path, "f", index, &coming, &going, state, &err);
+    *names = coming.count + going.count;
+    tarn__names_reset(&coming);
+    tarn__names_reset(&going);
+    return status;
+}
+
+static void journals_of_a_fold_are_read_to_the_letter(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        tarn__journal_state want;
+        size_t names;
+    } cases[] = {
+        {"tarn commit 1\n-\n+f_0.tar\n-f_1.tar\n", TARN__JOURNAL_LIVE, 2},
+        {"tarn commit 1\n-\n", TARN__JOURNAL_LIVE, 0},
+        {"tarn commit 1\n-", TARN__JOURNAL_LIVE, 0},
+        {"tarn commit 1\n-\n+f_0.tar", TARN__JOURNAL_LIVE, 1},
+        {"tarn commit 1\n0123\n+f_0.tar\n", TARN__JOURNAL_PAST, 0},
+        {"tarn commit 1\n-\n+f_0.tar\n*f_1.tar\n", TARN__JOURNAL_DAMAGED, 0},
+        {"tarn commit 1\n-\n+f_0.tar\n-../f_1.tar\n", TARN__JOURNAL_DAMAGED, 0},
+        {"tarn commit 1\n-\n+g_0.tar\n", TARN__JOURNAL_DAMAGED, 0},
+        {"tarn commit 2\n-\n+f_0.tar\n", TARN__JOURNAL_DAMAGED, 0},
+        {"", TARN__JOURNAL_DAMAGED, 0},
+    };
+    const char *path = scratch_path(".letter.journal");
+    tarn__journal_state got;
+    size_t names;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_commit(path, cases[i].text);
+        OK(load_commit(path, NULL, &got, &names));
+        if (got != cases[i].want || names != cases[i].names)
+            fail_msg("case %zu: %d, %zu names", i, (int)got, names);
+    }
+    /* Links are not followed, folders are not read, and nothing is nothing. */
+    const char *link = scratch_path(".link.journal");
+    write_commit(path, cases[0].text);
+    assert_int_equal(symlink(path, link), 0);
+    OK(load_commit(link, NULL, &got, &names));
+    assert_int_equal(got, TARN__JOURNAL_DAMAGED);
+    OK(load_commit(scratch(), NULL, &got, &names));
+    assert_int_equal(got, TARN__JOURNAL_DAMAGED);
+    OK(load_commit(scratch_path("none"), NULL, &got, &names));
+    assert_int_equal(got, TARN__JOURNAL_NONE);
+    /* What cannot be looked for may be there. */
+    char under[400];
+    snprintf(under, sizeof under, "%s/under", path);
+    FAILS(TARN_ERR_NOT_FOUND, "cannot open", load_commit(under, NULL, &got, &names));
+    FAILS(TARN_ERR_NOT_FOUND, "cannot open", load_commit(path, under, &got, &names));
+    tarn__journal journal = {under, NULL, 0, NULL};
+    FAILS(TARN_ERR_NOT_FOUND, "cannot open",
+          tarn__journal_write(&journal, scratch_path(".new.journal"), true, &err));
+    assert_int_not_equal(access(scratch_path(".new.journal"), F_OK), 0);
+}
+
 /* --- Packs ----------------------------------------------------------------------------
  */
 
@@ -360,6 +434,7 @@ int main(void)
         cmocka_unit_test(changed_name_of_the_checksums_is_noticed),
         cmocka_unit_test(damaged_journal_of_an_update_is_noticed),
         cmocka_unit_test(damaged_journal_of_a_fold_does_not_count),
+        cmocka_unit_test(journals_of_a_fold_are_read_to_the_letter),
         cmocka_unit_test(damaged_pack_gives_no_other_payload),
     };
     return cmocka_run_group_tests(tests, scratch_in_memory, scratch_remove);

@@ -237,6 +237,7 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
         {2, "version", "\"2\"", false},
         {2, "header_bytes", "65536", true},
         {2, "header_bytes", "65535", false},
+        {2, "header_bytes", "\"65536\"", false},
         {2, "feature_record_bytes", "3", true},
         {2, "feature_record_bytes", "\"3\"", false},
         {2, "feature_record_bytes", "-3", false},
@@ -261,6 +262,38 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
         if ((got == TARN_OK) != cases[i].good || (got != TARN_OK && !err.message[0]))
             fail_msg("%s: %s gives %s", cases[i].key, cases[i].value,
                      got == TARN_OK ? "no error" : err.message);
+    }
+}
+
+/* What the caller says of the codec counts; names of the other version's table do not,
+ * and names that only look like them are the caller's. */
+static void headers_of_packs_keep_what_is_the_callers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *caller;
+        tarn_iac_codec codec;
+        const char *has, *lacks;
+    } cases[] = {
+        {"{}", TARN_IAC_ZSTD, "\"codec\": \"zstd\"", "other"},
+        {"{\"codec\": \"other\"}", TARN_IAC_ZSTD, "\"codec\": \"other\"", "codec_params"},
+        {"{\"codec_params\": 5}", TARN_IAC_ZSTD, "\"codec_params\": 5", "level"},
+        {"{\"record_table_offset\": 1, \"record_table_length\": 2}", TARN_IAC_NONE,
+         "\"index_table_offset\"", "record_table"},
+        {"{\"record_table_spacer\": 1}", TARN_IAC_NONE, "\"record_table_spacer\": 1",
+         "codec"},
+        {"{\"record_table_of\": 1}", TARN_IAC_NONE, "\"record_table_of\": 1", "codec"},
+        {"{\"version\": 7, \"num_records\": 8}", TARN_IAC_NONE, "\"num_records\": 0",
+         "\"version\": 7"},
+    };
+    static unsigned char out[TARN_IAC_HEADER_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tarn__iac_header h = {.version = 2, .slide_table_offset = TARN_IAC_HEADER_BYTES};
+        OK(tarn__iac_header_make(out, &h, cases[i].caller, strlen(cases[i].caller),
+                                 cases[i].codec, 3, &err));
+        const char *text = (const char *)out + 16;
+        if (!strstr(text, cases[i].has) || strstr(text, cases[i].lacks))
+            fail_msg("%s gives %s", cases[i].caller, text);
     }
 }
 
@@ -323,6 +356,7 @@ int main(void)
         cmocka_unit_test(records_and_columns_that_are_not_there_are_told),
         cmocka_unit_test(what_is_no_pack_is_told_apart),
         cmocka_unit_test(headers_of_packs_are_taken_or_refused_by_their_numbers),
+        cmocka_unit_test(headers_of_packs_keep_what_is_the_callers),
         cmocka_unit_test(arrays_that_a_field_cannot_hold_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

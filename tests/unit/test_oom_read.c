@@ -1,6 +1,13 @@
 /* Reading without memory: archives, folds, array files, packs, datasets and loaders. */
 #include "oom.h"
 
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "iac/ipc_write.h"
+#include "iac/table.h"
+#include "itar/journal.h"
+
 static tarn_status read_tar(tarn_error *why)
 {
     tarn_tar *tar;
@@ -37,6 +44,73 @@ static tarn_status read_bz2(tarn_error *why)
     return read_samples(PART("in.tar.bz2"), why);
 }
 
+/* Two members, one behind the other: the decoder begins anew. */
+static tarn_status read_twice(tarn_error *why)
+{
+    static const char *const names[][2] = {{"in.tar.xz", "two.xz"},
+                                           {"in.tar.bz2", "two.bz2"}};
+    static bool written;
+    for (size_t i = 0; i < 2; i++) {
+        if (!written) {
+            size_t size;
+            unsigned char *one = read_file(PART(names[i][0]), &size);
+            unsigned char *two = malloc(2 * size);
+            memcpy(two, one, size);
+            memcpy(two + size, one, size);
+            write_file(PART(names[i][1]), two, 2 * size);
+            free(one);
+            free(two);
+            written = i == 1;
+        }
+        tarn_source *source;
+        unsigned char buf[4096];
+        size_t got = 1, all = 0;
+        tarn_status status = tarn_source_open(PART(names[i][1]), NULL, &source, why);
+        if (status != TARN_OK) return status;
+        for (; got && status == TARN_OK; all += got)
+            status = tarn_source_read(source, buf, sizeof buf, &got, why);
+        tarn_source_close(source);
+        if (status != TARN_OK) return status;
+        assert_true(all > 0 && all % 1024 == 0);
+    }
+    return TARN_OK;
+}
+
+/* Members that say their names in every way there is. */
+static tarn_status read_long_names(tarn_error *why)
+{
+    static const char path[] =
+        "a/folder/with/a/long/name/that/takes/more/than/the/memory/"
+        "a/text/begins/with/\xff\xc3\xadwi.T\xc3\x8dXT";
+    static bool written;
+    tarn_fold *fold;
+    tarn_text key = {0};
+    if (!written) {
+        tarball t = {0};
+        assert_int_equal(mkdir(PART("names"), 0777), 0);
+        tarball_pax(&t, 'x', "path", path);
+        tarball_file(&t, "x", "1");
+        tarball_extended(&t, 'L', path + 1, sizeof path - 1);
+        tarball_file(&t, "x", "2");
+        tarball_header(&t, "p.txt", '0', 0);
+        memcpy(tarball_last(&t) + 345, path, 70);
+        tarball_sum(tarball_last(&t));
+        tarball_end(&t);
+        save_tar(&t, PART("names/f_0.tar"));
+        tarball_reset(&t);
+        OK(tarn_index_create((const char *[]){PART("names/f_0.tar")}, 1, NULL,
+                             PART("names/f.taridx"), NULL, NULL, &err));
+        written = true;
+    }
+    tarn_status status = tarn_fold_open(PART("names"), NULL, &fold, why);
+    if (status != TARN_OK) return status;
+    for (uint64_t row = 0; row < 3 && status == TARN_OK; row++)
+        status = tarn_fold_names(fold, row, &key, NULL, why);
+    tarn_text_reset(&key);
+    tarn_fold_close(fold);
+    return status;
+}
+
 static tarn_status read_fold(tarn_error *why)
 {
     tarn_fold *fold;
@@ -54,6 +128,40 @@ static tarn_status read_fold(tarn_error *why)
     tarn_view_release(&view);
     tarn_text_reset(&key);
     tarn_fold_close(fold);
+    return status;
+}
+
+/* Of a journal that could not be read for want of memory nothing is known. */
+static tarn_status read_journal(tarn_error *why)
+{
+    static const char *const coming[] = {"train_0001.tar", "train_0002.tar"};
+    char *path = strdup(PART("train.tarn-commit"));
+    static bool written;
+    tarn__names in, out;
+    tarn__journal_state state = TARN__JOURNAL_NONE;
+    uint32_t id;
+    tarn__names_init(&in);
+    tarn__names_init(&out);
+    if (!path) return TARN_ERR_MEMORY;
+    if (!written) {
+        tarn__journal journal = {NULL, coming, 2, &out};
+        OK(tarn__names_add(&out, "train_0000.tar", 14, &id, &err));
+        OK(tarn__journal_write(&journal, path, true, &err));
+        tarn__names_reset(&out);
+        tarn__names_init(&out);
+        written = true;
+    }
+    tarn_status status = tarn__journal_load(path, "train", NULL, &in, &out, &state, why);
+    if (status == TARN_OK) {
+        assert_int_equal(state, TARN__JOURNAL_LIVE);
+        assert_int_equal(in.count, 2);
+        assert_int_equal(out.count, 1);
+    } else {
+        assert_int_equal(in.count + out.count, 0);
+    }
+    tarn__names_reset(&in);
+    tarn__names_reset(&out);
+    free(path);
     return status;
 }
 
@@ -79,6 +187,35 @@ static tarn_status read_gnz(tarn_error *why)
     if (status == TARN_OK) tarn_gnz_view_release(&view);
     if (status == TARN_OK) status = tarn_gnz_stats_get(g, number, &stats, why);
     if (status == TARN_OK) status = tarn_gnz_sample(g, number, 2, &row, why);
+    tarn_view_release(&row);
+    tarn_gnz_close(g);
+    return status;
+}
+
+/* Columns, and what is read instead of mapped. */
+static tarn_status read_columns(tarn_error *why)
+{
+    static const char json[] =
+        "{\"arrays\": {\"f\": {\"dtype\": \"<i4\", \"offset\": 4096, \"order\": \"F\", "
+        "\"shape\": [6, 4]}}, \"version\": 1}";
+    static unsigned char bytes[4096 + 96] = "GNZ1";
+    tarn_gnz_options o = TARN_GNZ_OPTIONS_INIT;
+    tarn_gnz *g;
+    tarn_gnz_view whole;
+    tarn_view row = TARN_VIEW_INIT;
+    int32_t out[24];
+    if (!bytes[8]) {
+        bytes[4] = sizeof json - 1;
+        memcpy(bytes + 8, json, sizeof json - 1);
+        write_file(PART("columns.gnz"), bytes, sizeof bytes);
+    }
+    o.io = TARN_IO_READ;
+    tarn_status status = tarn_gnz_open(PART("columns.gnz"), &o, &g, why);
+    if (status != TARN_OK) return status;
+    status = tarn_gnz_read(g, 0, 0, 6, out, sizeof out, why);
+    if (status == TARN_OK) status = tarn_gnz_get(g, 0, TARN_GNZ_READ, &whole, why);
+    if (status == TARN_OK) tarn_gnz_view_release(&whole);
+    if (status == TARN_OK) status = tarn_gnz_sample(g, 0, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
     return status;
@@ -111,6 +248,184 @@ static tarn_status read_iac(tarn_error *why)
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
     return status;
+}
+
+/* --- Tables of every type ------------------------------------------------------------
+ */
+
+enum { MAX_TABLES = 64 };
+static char *tables[MAX_TABLES + 1]; /* and a long one */
+static unsigned char *kept;
+static size_t n_tables;
+
+/* The index tables of the seeds of fuzz_iac, each in a file of its own. A seed is a byte
+ * of options, two lengths of three bytes, the slide table, this one, data. */
+static void find_tables(void)
+{
+    if (n_tables) return;
+    char folder[600], path[900];
+    struct dirent *entry;
+    snprintf(folder, sizeof folder, "%s", data_path("../../fuzz/corpus/iac"));
+    assert_int_equal(mkdir(PART("tables"), 0777), 0);
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    while ((entry = readdir(dir))) {
+        size_t size;
+        bool made = !strncmp(entry->d_name, "found-", 6) || strchr(entry->d_name, '-');
+        if (entry->d_name[0] == '.' || made || n_tables == MAX_TABLES) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unsigned char *seed = read_file(path, &size);
+        size_t slides = (size_t)seed[1] | (size_t)seed[2] << 8 | (size_t)seed[3] << 16,
+               len = (size_t)seed[4] | (size_t)seed[5] << 8 | (size_t)seed[6] << 16;
+        if (!(seed[0] & 1) && 7 + slides + len <= size) {
+            snprintf(path, sizeof path, "tables/%s", entry->d_name);
+            tables[n_tables] = strdup(PART(path));
+            write_file(tables[n_tables++], seed + 7 + slides, len);
+        }
+        free(seed);
+    }
+    closedir(dir);
+    assert_true(n_tables > 30);
+}
+
+/* Takes all batches out of a stream. */
+static tarn_status drain(struct ArrowArrayStream *stream, uint64_t *rows)
+{
+    struct ArrowSchema schema = {0};
+    int failed = stream->get_schema(stream, &schema);
+    if (schema.release) schema.release(&schema);
+    while (!failed) {
+        struct ArrowArray batch = {0};
+        failed = stream->get_next(stream, &batch);
+        if (failed || !batch.release) break;
+        *rows += (uint64_t)batch.length;
+        batch.release(&batch);
+    }
+    return failed ? TARN_ERR_MEMORY : TARN_OK;
+}
+
+enum { LONG = 3000 };
+
+/* Columns whose offsets, indices and run ends take a block of memory each, in a struct,
+ * with a byte in front of them: as they lie in a file they are not aligned. */
+static const char *write_long_table(void)
+{
+    static int32_t offsets[LONG + 1], indices[LONG];
+    static int64_t ends[LONG];
+    static unsigned char values[LONG];
+    static const void *no_rows[] = {NULL}, *texts[] = {NULL, offsets, ""},
+                      *index[] = {NULL, indices}, *numbers[] = {NULL, values},
+                      *run_ends[] = {NULL, ends};
+    struct ArrowSchema
+        words = {.format = "u", .name = ""},
+        text = {.format = "u", .name = "text"},
+        coded = {.format = "i", .name = "d", .dictionary = &words},
+        end = {.format = "l", .name = "run_ends"},
+        value = {.format = "C", .name = "values"}, *pair[] = {&end, &value},
+        runs = {.format = "+r", .name = "r", .n_children = 2, .children = pair},
+        *inner[] = {&text, &coded, &runs},
+        nest = {.format = "+s", .name = "s", .n_children = 3, .children = inner},
+        *outer[] = {&nest}, root = {.format = "+s", .n_children = 1, .children = outer};
+    struct ArrowArray a_words = {.length = LONG, .n_buffers = 3, .buffers = texts},
+                      a_text = a_words,
+                      a_coded = {.length = LONG,
+                                 .n_buffers = 2,
+                                 .buffers = index,
+                                 .dictionary = &a_words},
+                      a_end = {.length = LONG, .n_buffers = 2, .buffers = run_ends},
+                      a_value = {.length = LONG, .n_buffers = 2, .buffers = numbers},
+                      *a_pair[] = {&a_end, &a_value},
+                      a_runs = {.length = LONG, .n_children = 2, .children = a_pair},
+                      *a_inner[] = {&a_text, &a_coded, &a_runs},
+                      a_nest = {.length = LONG,
+                                .n_buffers = 1,
+                                .buffers = no_rows,
+                                .n_children = 3,
+                                .children = a_inner},
+                      *a_outer[] = {&a_nest},
+                      all = {.length = LONG,
+                             .n_buffers = 1,
+                             .buffers = no_rows,
+                             .n_children = 1,
+                             .children = a_outer};
+    tarn__ipc_writer w;
+    tarn__buf out;
+    for (int i = 0; i < LONG; i++)
+        ends[i] = i + 1;
+    tarn__buf_init(&out, 16 << 20);
+    OK(tarn__buf_add(&out, "........", 8, &err));
+    OK(tarn__ipc_begin(&w, &root, &out, &err));
+    OK(tarn__ipc_batch(&w, &all, &err));
+    OK(tarn__ipc_end(&w, &err));
+    tarn__ipc_reset(&w);
+    write_file(PART("long.arrow"), out.data, out.size);
+    tarn__buf_reset(&out);
+    return PART("long.arrow");
+}
+
+static tarn_status read_long_table(tarn_error *why)
+{
+    static char *path;
+    tarn__source_file *file;
+    if (!path) path = tables[MAX_TABLES] = strdup(write_long_table());
+    for (uint64_t shift = 0; shift < 2; shift++) {
+        tarn__table *t;
+        tarn_status status = tarn__source_file_open(path, false, &file, why);
+        if (status != TARN_OK) return status;
+        if (shift) { /* the same bytes, a place before */
+            tarn_view view;
+            status = tarn__source_file_view(file, 8, file->size - 8, &view, why);
+            if (status == TARN_OK) {
+                static unsigned char *moved;
+                if (!moved) moved = malloc(view.size + 1);
+                if (!moved) status = TARN_ERR_MEMORY;
+                if (moved) memcpy(moved + 1, view.data, view.size);
+                if (moved)
+                    status = tarn__table_parse(moved + 1, view.size, 64 << 20, &t, why);
+                kept = moved;
+                tarn_view_release(&view);
+            }
+        } else {
+            status = tarn__table_read(file, 8, file->size - 8, 64 << 20, &t, why);
+        }
+        tarn__source_file_unref(file);
+        if (status == TARN_OK) {
+            status = tarn__table_validate(t, why);
+            if (status == TARN_OK) assert_int_equal(t->rows, LONG);
+            tarn__table_unref(t);
+        }
+        if (status != TARN_OK) return status;
+    }
+    return TARN_OK;
+}
+
+static tarn_status read_table(const char *path, bool no_map, tarn_error *why)
+{
+    tarn__source_file *file;
+    tarn__table *t = NULL;
+    struct ArrowArrayStream stream = {0};
+    uint64_t rows = 0;
+    tarn_status status = tarn__source_file_open(path, no_map, &file, why);
+    if (status != TARN_OK) return status;
+    status = tarn__table_read(file, 0, file->size, 64 << 20, &t, why);
+    tarn__source_file_unref(file);
+    if (status != TARN_OK) return status;
+    status = tarn__table_export(t, &stream, why);
+    if (status == TARN_OK) status = drain(&stream, &rows);
+    if (status == TARN_OK) assert_int_equal(rows, t->rows);
+    if (stream.release) stream.release(&stream);
+    tarn__table_unref(t);
+    return status;
+}
+
+static tarn_status read_tables(tarn_error *why)
+{
+    find_tables();
+    for (size_t i = 0; i < n_tables; i++) {
+        tarn_status status = read_table(tables[i], i % 3 == 2, why);
+        if (status != TARN_OK) return status;
+    }
+    return TARN_OK;
 }
 
 static tarn_status look_at(tarn_dataset *d, tarn_error *why)
@@ -281,11 +596,17 @@ static const scenario scenarios[] = {
     {"a .tar.zst is read", read_zst, NULL, NULL},
     {"a .tar.xz is read", read_xz, NULL, NULL},
     {"a .tar.bz2 is read", read_bz2, NULL, NULL},
+    {"two members are read", read_twice, NULL, NULL},
     {"a fold is read", read_fold, NULL, NULL},
+    {"a fold of long names is read", read_long_names, NULL, NULL},
     {"a fold is verified", verify_fold, NULL, NULL},
+    {"a journal is read", read_journal, NULL, NULL},
     {"an array file is read", read_gnz, NULL, NULL},
+    {"columns of an array file are read", read_columns, NULL, NULL},
     {"an array file is verified", verify_gnz, NULL, NULL},
     {"a pack is read", read_iac, NULL, NULL},
+    {"tables of every type are read", read_tables, NULL, NULL},
+    {"a long table is read", read_long_table, NULL, NULL},
     {"a dataset of a fold", dataset_of_fold, NULL, NULL},
     {"a dataset of a tar", dataset_of_tar, NULL, NULL},
     {"a dataset of an array file", dataset_of_gnz, NULL, NULL},
@@ -302,6 +623,9 @@ static const scenario scenarios[] = {
 static int end(void **state)
 {
     if (open_one) tarn_dataset_close(open_one);
+    for (size_t i = 0; i <= MAX_TABLES; i++)
+        free(tables[i]);
+    free(kept);
     return scratch_remove(state);
 }
 

@@ -357,6 +357,89 @@ static void text_pairs_are_taken_or_refused_by_their_manifest(void **state)
     free((char *)(uintptr_t)path);
 }
 
+static void fields_of_documents_are_texts(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+        "doc_id",        "doc_type",   "encounter",    "doc_category",  "source",
+        "doc_timestamp", "old_doc_id", "old_doc_type", "old_encounter", "old_source"};
+    char *path = strdup(scratch_path("fields.iac"));
+    for (size_t i = 0; i < COUNT(keys); i++)
+        for (int good = 0; good < 2; good++) {
+            char json[300];
+            tarn_iac *pack;
+            tarn_textpair_patient who;
+            snprintf(json, sizeof json, "{\"docs\": [{\"%s\": %s, " PLACED "}]}", keys[i],
+                     good ? "\"five\"" : "5");
+            pair_pack(path, json, strlen(json), "abc", (uint32_t)strlen(json));
+            OK(tarn_iac_open(path, NULL, &pack, &err));
+            tarn_status got = tarn_textpair_read_at(pack, 0, &who, &err);
+            if (good) {
+                OK(got);
+                const tarn_textpair_doc *d = who.docs;
+                const char *const found[] = {
+                    d->doc_id,        d->doc_type,      d->encounter,  d->doc_category,
+                    d->source,        d->doc_timestamp, d->old_doc_id, d->old_doc_type,
+                    d->old_encounter, d->old_source};
+                for (size_t k = 0; k < COUNT(keys); k++)
+                    assert_string_equal(found[k], k == i ? "five" : "");
+                tarn_textpair_reset(&who);
+            } else {
+                FAILS(TARN_ERR_FORMAT, "a field is no text", got);
+            }
+            tarn_iac_close(pack);
+        }
+    free(path);
+}
+
+static void the_older_style_has_more_fields_and_a_category(void **state)
+{
+    (void)state;
+    const tarn_textpair_doc docs[] = {
+        {.doc_id = "d", .source_text = "s", .old_doc_id = "o", .old_source = "p"},
+        {.doc_id = "e", .doc_category = "mine"}};
+    const tarn_textpair_patient who = {.patient_id = "p", .docs = docs, .count = 2};
+    char *path = strdup(scratch_path("style.iac"));
+    for (int style = TARN_TEXTPAIR_01; style <= TARN_TEXTPAIR_00; style++) {
+        bool old = style == TARN_TEXTPAIR_00;
+        tarn_textpair_options o = TARN_TEXTPAIR_OPTIONS_INIT;
+        tarn_textpair_patient got;
+        tarn_iac *pack;
+        o.style = (tarn_textpair_style)style;
+        o.overwrite = true;
+        OK(tarn_textpair_build(path, &who, 1, &o, &err));
+        OK(tarn_iac_open(path, NULL, &pack, &err));
+        OK(tarn_textpair_read(pack, "p", &got, &err));
+        assert_string_equal(got.docs[0].old_doc_id, old ? "o" : "");
+        assert_string_equal(got.docs[0].old_source, old ? "p" : "");
+        assert_string_equal(got.docs[0].doc_category,
+                            old ? "\u75c5\u6848\u6587\u4e66" : "");
+        assert_string_equal(got.docs[1].doc_category, "mine");
+        tarn_textpair_reset(&got);
+        tarn_iac_close(pack);
+    }
+    free(path);
+}
+
+static void texts_that_are_not_utf8_are_not_packed(void **state)
+{
+    (void)state;
+    char *path = strdup(scratch_path("utf8.iac"));
+    for (int which = 0; which < 2; which++) {
+        tarn_textpair_doc doc = {
+            .doc_id = "d", .source_text = "s", .compressed_text = "c"};
+        tarn_textpair_patient who = {.patient_id = "p", .docs = &doc, .count = 1};
+        *(which ? &doc.compressed_text : &doc.source_text) = "\xff";
+        FAILS(TARN_ERR_USAGE, "a document's text is not UTF-8",
+              tarn_textpair_build(path, &who, 1, NULL, &err));
+        tarn_textpair_options o = TARN_TEXTPAIR_OPTIONS_INIT;
+        o.size = 1;
+        FAILS(TARN_ERR_USAGE, "initialiser",
+              tarn_textpair_build(path, &who, 1, &o, &err));
+    }
+    free(path);
+}
+
 static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
 {
     (void)state;
@@ -427,6 +510,9 @@ int main(void)
         cmocka_unit_test(manifests_are_read_to_the_letter),
         cmocka_unit_test(manifests_that_are_none_are_told_with_their_line),
         cmocka_unit_test(text_pairs_are_taken_or_refused_by_their_manifest),
+        cmocka_unit_test(fields_of_documents_are_texts),
+        cmocka_unit_test(the_older_style_has_more_fields_and_a_category),
+        cmocka_unit_test(texts_that_are_not_utf8_are_not_packed),
         cmocka_unit_test(headers_of_text_pairs_keep_what_is_the_callers),
         cmocka_unit_test(lzma_without_a_magic_is_known_by_its_header),
     };

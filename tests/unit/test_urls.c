@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/url.h"
+
 static tarn_error err;
 
 /* The URLs a list stands for, joined with blanks. */
@@ -60,6 +62,26 @@ static void braces_that_do_not_match_are_an_error(void **state)
     assert_fails(TARN_ERR_USAGE, "do not match", "{1{2,3}");
 }
 
+/* What is nearly a range is text, as it is to braceexpand. */
+static void what_is_no_range_is_text(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{}",          "{-}",       "{1}",        "{1.}",    "{1.2}",   "{1.x2}",
+        "{1..}",       "{1..x}",    "{1..-}",     "{1..2x}", "{1..2.}", "{1..2.3}",
+        "{1..2..}",    "{1..2..x}", "{a..}",      "{a.b}",   "{a..1}",  "{a..bc}",
+        "{a..b..}",    "{a..b..x}", "{1..2..3x}", "{1..b}",  "{ab..c}", "{1..2..3..4}",
+        "{a..b..1..}", "{_..a}",    "{a.._}",     "{a..b.1}"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        assert_expands(texts[i], texts[i]);
+    assert_expands("{1..3..0}", "1 2 3");
+    assert_expands("{c..a..2}", "c a");
+    assert_expands("{a..c..0}", "a b c");
+    assert_expands("{1..2,x}", "1..2 x");
+    assert_expands("a\\\nb", "a\\\nb"); /* a line's end needs no protection */
+    assert_expands("a\\", "a\\");
+}
+
 static void lists_are_split_first(void **state)
 {
     (void)state;
@@ -78,6 +100,21 @@ static void too_many_are_refused_at_once(void **state)
                  "{-9000000000000000000..9000000000000000000}");
     assert_fails(TARN_ERR_LIMIT, "1000000 URLs", "{0..999999}::x");
     assert_fails(TARN_ERR_LIMIT, "too large", "{1..99999999999999999999}");
+    assert_fails(TARN_ERR_LIMIT, "too large", "{1..9223372036854775808}");
+    assert_expands("{9223372036854775806..9223372036854775807}",
+                   "9223372036854775806 9223372036854775807");
+    char zeros[300] = "{";
+    memset(zeros + 1, '0', 255);
+    snprintf(zeros + 256, 40, "..1}");
+    OK(expand(zeros, (char[4096]){0}, 4096));
+    memset(zeros + 1, '0', 256);
+    snprintf(zeros + 257, 40, "..1}");
+    assert_fails(TARN_ERR_LIMIT, "too large", zeros);
+    char *list = malloc((64 << 10) + 2);
+    memset(list, 'u', (64 << 10) + 1);
+    list[(64 << 10) + 1] = '\0';
+    assert_fails(TARN_ERR_LIMIT, "a list of more than 65536 bytes", list);
+    free(list);
     tarn_urls *urls;
     OK(tarn_urls_expand("{0..999}{000..999}", &urls, &err));
     assert_int_equal(tarn_urls_count(urls), 1000000);
@@ -123,13 +160,76 @@ static void globs_stand_for_the_files_there_are(void **state)
     assert_expands("http://host/*.tar", "http://host/*.tar");
 }
 
+static void percent_signs_go_there_and_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *kept, *coded; /* with slashes kept, and coded too */
+    } cases[] = {
+        {"aZ09-._~", "aZ09-._~", "aZ09-._~"},
+        {"a/b c", "a/b%20c", "a%2Fb%20c"},
+        {"\xc3\xa9?%", "%C3%A9%3F%25", "%C3%A9%3F%25"},
+    };
+    static const char *const wrong[] = {"%",   "%4",  "%/1", "%1/",
+                                        "%g1", "%1G", "%@1", "%`1"};
+    tarn__buf out;
+    tarn__buf_init(&out, 1 << 10);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int keep = 0; keep < 2; keep++) {
+            const char *want = keep ? cases[i].kept : cases[i].coded;
+            char coded[100];
+            out.size = 0;
+            OK(tarn__url_encode(&out, cases[i].text, strlen(cases[i].text), keep, &err));
+            assert_int_equal(out.size, strlen(want));
+            assert_memory_equal(out.data, want, out.size);
+            memcpy(coded, out.data, out.size);
+            size_t size = out.size;
+            out.size = 0;
+            OK(tarn__url_decode(&out, coded, size, &err));
+            assert_int_equal(out.size, strlen(cases[i].text));
+            assert_memory_equal(out.data, cases[i].text, out.size);
+        }
+    out.size = 0;
+    OK(tarn__url_decode(&out, "%c3%aF%Af", 9, &err));
+    assert_memory_equal(out.data, "\xc3\xaf\xaf", 3);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        FAILS(TARN_ERR_USAGE, "two hex digits",
+              tarn__url_decode(&out, wrong[i], strlen(wrong[i]), &err));
+    tarn__buf_reset(&out);
+}
+
+static void secrets_are_not_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *shown;
+    } cases[] = {
+        {"http://me:word@host/x?sig=1", "http://host/x?..."},
+        {"http://me@you@host?a@b", "http://host?..."},
+        {"http://host?user@x", "http://host?..."},
+        {"http://host/a@b", "http://host/a@b"},
+        {"s3://key@bucket/x?y", "s3://bucket/x?y"},
+        {"pipe:cat secret", "pipe:cat..."},
+        {"pipe:KEY=1 cat", "pipe:..."},
+        {"a@b?c", "a@b?c"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *shown = tarn__url_shown(cases[i].url);
+        assert_string_equal(shown, cases[i].shown);
+        free(shown);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(braces_stand_for_several),
         cmocka_unit_test(braces_that_do_not_match_are_an_error),
+        cmocka_unit_test(what_is_no_range_is_text),
         cmocka_unit_test(lists_are_split_first),
         cmocka_unit_test(too_many_are_refused_at_once),
+        cmocka_unit_test(percent_signs_go_there_and_back),
+        cmocka_unit_test(secrets_are_not_shown),
         cmocka_unit_test(globs_stand_for_the_files_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
