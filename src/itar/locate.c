@@ -163,6 +163,7 @@ static bool walk_gap(const unsigned char *data, size_t len, pending *out)
 static void look_back(const unsigned char *data, size_t len, pending *out)
 {
     tarn__header header;
+    tarn__pax pax;
     *out = (pending){0};
     for (size_t back = 2 * TARN__BLOCK; back <= len && out->count < 2;
          back += TARN__BLOCK) {
@@ -173,6 +174,12 @@ static void look_back(const unsigned char *data, size_t len, pending *out)
             continue;
         uint64_t blocks = (header.size + TARN__BLOCK - 1) / TARN__BLOCK;
         if ((blocks + 1) * TARN__BLOCK != back) continue;
+        /* What no reader takes for records names nobody; if it is damaged since, the name
+         * does not fit. */
+        if (header.kind == TARN__PAX &&
+            tarn__pax_parse((const char *)block + TARN__BLOCK, (size_t)header.size, &pax,
+                            NULL) != TARN_OK)
+            continue;
         out->header[out->count++] = block;
         if (header.kind == TARN__PAX) return;
         len -= back;

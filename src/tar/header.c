@@ -24,7 +24,6 @@ enum {
     MTIME_AT = 136,
     SUM_AT = 148,
     SUM_LEN = 8,
-    TYPE_AT = 156,
     MAGIC_AT = 257,
     MAJOR_AT = 329,
     MINOR_AT = 337,
@@ -265,7 +264,7 @@ static tarn_status check_fields(const unsigned char *block, tarn_error *err)
     } fields[] = {{"mode", MODE_AT, SHORT_LEN},    {"owner", UID_AT, SHORT_LEN},
                   {"group", GID_AT, SHORT_LEN},    {"time", MTIME_AT, SIZE_LEN},
                   {"device", MAJOR_AT, SHORT_LEN}, {"device", MINOR_AT, SHORT_LEN}};
-    bool is_device = block[TYPE_AT] == '3' || block[TYPE_AT] == '4';
+    bool is_device = block[TARN__TYPE_AT] == '3' || block[TARN__TYPE_AT] == '4';
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const unsigned char *field = block + fields[i].at;
         if (fields[i].at >= MAJOR_AT && !is_device && is_blank(field, SHORT_LEN))
@@ -379,7 +378,7 @@ tarn_status tarn__header_parse(const unsigned char *block, tarn__header *out,
                                tarn_error *err)
 {
     TARN_TRY(parse_numbers(block, &out->size, err));
-    out->type = (char)block[TYPE_AT];
+    out->type = (char)block[TARN__TYPE_AT];
     out->kind = TARN__REGULAR;
     if (out->type != '0') TARN_TRY(kind_of(out->type, &out->kind, err));
     return parse_name(block, out, err);

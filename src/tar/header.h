@@ -6,8 +6,9 @@
 
 #define TARN__BLOCK 512u
 
-/* Where the name and what stands before it are in a block. */
+/* Where the name, the kind and what stands before the name are in a block. */
 #define TARN__NAME_SIZE 100u
+#define TARN__TYPE_AT   156u
 #define TARN__PREFIX_AT 345u
 
 typedef enum tarn__kind {

@@ -231,12 +231,20 @@ static bool looks_extended(tarn_tar *tar, uint64_t damage, uint64_t header)
     return text >= 100 && len - text <= TARN__BLOCK;
 }
 
+/* Whether the damaged header is, or was, an extended one. */
+static bool is_extended(tarn_tar *tar, uint64_t damage)
+{
+    const unsigned char *block = block_at(tar, damage);
+    return block && block[TARN__TYPE_AT] && strchr("xgXLK", block[TARN__TYPE_AT]);
+}
+
 /* Whether the member whose header is at offset may owe its name to what was lost. */
 static bool is_doubtful(tarn_tar *tar, uint64_t damage, uint64_t offset,
                         const tarn__header *header)
 {
-    return header->kind < TARN__PAX && (tar->saw_extended || header->name_len == 100 ||
-                                        looks_extended(tar, damage, offset));
+    return header->kind < TARN__PAX &&
+           (tar->saw_extended || header->name_len == 100 || is_extended(tar, damage) ||
+            looks_extended(tar, damage, offset));
 }
 
 static void tell(const tarn_tar *tar, const tarn_error *what)

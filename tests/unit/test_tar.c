@@ -388,6 +388,21 @@ static void lenient_drops_a_member_whose_name_may_be_lost(void **state)
     t.data[at] ^= 1;
     lenient_gives("a:1 ! ! c:1 ");
     tarball_reset(&t);
+    /* A long name whose header has a time that is none, and a size that passes over the
+     * pax header behind it. */
+    tarball_file(&t, "a", "x");
+    at = t.size;
+    tarball_header(&t, "././@LongLink", 'L', 1072);
+    memcpy(t.data + at + 136, "x0000000000", 11);
+    tarball_sum(t.data + at);
+    tarball_payload(&t, name, 151);
+    tarball_header(&t, "pax", 'x', 14);
+    tarball_payload(&t, "28 path=x.txt\n", 14);
+    tarball_file(&t, "nnnnn", "y");
+    tarball_file(&t, "c", "z");
+    tarball_end(&t);
+    lenient_gives("a:1 ! ! c:1 ");
+    tarball_reset(&t);
 }
 
 int main(void)
