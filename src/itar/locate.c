@@ -214,12 +214,13 @@ static bool is_true_size(const lookup *l, const tarn_row *before)
             header.size == before->size);
 }
 
-/* Bytes between the member of the row before and this one's header. */
+/* Bytes between the member of the row before and this one's header. A row that is not
+ * before this one says nothing about them. */
 static uint64_t gap_between(const tarn_row *before, const tarn_row *row)
 {
     uint64_t end = before->offset + TARN__BLOCK + before->size;
     end = (end + TARN__BLOCK - 1) & ~(uint64_t)(TARN__BLOCK - 1);
-    return row->offset > end ? row->offset - end : 0;
+    return row->offset >= end ? row->offset - end : row->offset;
 }
 
 static tarn_status measure_gap(const lookup *l, uint64_t *out, tarn_error *err)
