@@ -160,6 +160,21 @@ def test_encoders_of_ones_own():
     assert set(wds.writer.default_handlers) == set(real_writer.default_handlers)
 
 
+@pytest.mark.parametrize("field", ["cls", "cls2", "class", "count", "index", "inx", "id", "a.cls"])
+def test_encoders_of_ones_own_for_numbers(field, monkeypatch):
+    """Numbers are encoded in C by default, and only then."""
+    last = field.rpartition(".")[2]
+    sample = {"__key__": "k", field: 5, "_note": "n"}
+    same([sample], mtime=0, encoder={last: lambda v: b"<%d>" % v})
+    same([sample], mtime=0, encoder={last: lambda v: b"<%d>" % v}, keep_meta=True)
+    for module in (real, wds):
+        with pytest.raises(ValueError, match="no handler found for " + last):
+            module.TarWriter(io.BytesIO(), encoder={}).write(dict(sample))
+        handlers = (real_writer if module is real else wds.writer).default_handlers
+        monkeypatch.setitem(handlers, last, lambda v: b"[%d]" % v)
+    same([sample], mtime=0)
+
+
 def test_arguments_and_defaults_are_theirs():
     for name in ("TarWriter", "ShardWriter", "WebDataset", "gopen", "tarfile_samples", "SimpleShardList",
                  "ResampledShards", "RandomMix", "RoundRobin", "MockDataset", "Decoder"):

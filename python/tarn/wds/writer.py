@@ -30,6 +30,7 @@ __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_exte
 
 _NAMES = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "ppm": "PPM", "pgm": "PPM", "pbm": "PPM",
           "tiff": "TIFF", "tif": "TIFF", "img": "JPEG", "image": "JPEG"}
+_NUMBERS = "cls cls2 class count index inx id"
 _NATIVE_MODES = {"jpg": {"L", "RGB"}, "png": {"L", "RGB", "RGBA", "LA"}, "ppm": {"L", "RGB"},
                  "pgm": {"L"}}
 
@@ -153,6 +154,10 @@ def _text(data: Any) -> bytes:
     return encoded
 
 
+def _number(data: Any) -> bytes:
+    return str(data).encode("ascii")
+
+
 def _json(data: Any) -> bytes:
     return json.dumps(data).encode("utf-8")
 
@@ -173,8 +178,7 @@ def add_handlers(d: dict[str, Any], keys: Any, value: Any) -> None:
 def make_handlers() -> dict[str, Callable[[Any], Any]]:
     """The encoders by extension."""
     handlers: dict[str, Callable[[Any], Any]] = {}
-    add_handlers(handlers, "cls cls2 class count index inx id",
-                 lambda data: str(data).encode("ascii"))
+    add_handlers(handlers, _NUMBERS, _number)
     add_handlers(handlers, "txt text transcript html htm", _text)
     add_handlers(handlers, "pyd pickle", pickle.dumps)
     add_handlers(handlers, "pth", torch_dumps)
@@ -245,11 +249,10 @@ def make_encoder(spec: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 def _encoder_settings(spec: Any) -> dict[str, Any]:
     if spec is False or spec is None:
         return {"flavour": _BYTES}
-    if callable(spec):
-        return {"flavour": _BYTES, "encoder": spec}
-    if spec is True or isinstance(spec, dict):
-        return {"flavour": _WDS, "fallback": _finder(default_handlers if spec is True else spec)}
-    raise ValueError(f"{spec}: unknown decoder spec")
+    if spec is True and all(default_handlers.get(name) is _number for name in _NUMBERS.split()):
+        return {"flavour": _WDS, "fallback": _finder(default_handlers)}
+    # That flavour encodes integers without asking anybody.
+    return {"flavour": _BYTES, "encoder": make_encoder(spec)}
 
 
 # --- Writers --------------------------------------------------------------------------------
