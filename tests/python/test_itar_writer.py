@@ -166,6 +166,7 @@ def test_overrides_reach_all_folds(tmp_path):
     ({"delimiter": "-"}, ["train-0000.tar", "train-0001.tar"]),
     ({"shard_pattern": "part%03d"}, ["train_part000.tar", "train_part001.tar"]),
     ({"shard_pattern": "%d", "start": 3}, ["train_3.tar", "train_4.tar"]),
+    ({"start": -1}, ["train_-001.tar", "train_0000.tar"]),
 ])
 def test_other_names_of_shards(tmp_path, options, names):
     (tmp_path / (names[0][:6] + "99.tar")).touch()  # of an earlier, longer run

@@ -296,6 +296,12 @@ def test_patterns_that_are_none(tmp_path, pattern):
         wds.ShardWriter(str(tmp_path / pattern), verbose=0)
 
 
+def test_numbers_of_shards_are_not_negative(tmp_path):
+    with pytest.raises(ValueError, match="not -2"):
+        wds.ShardWriter(str(tmp_path / "x%d.tar"), start_shard=-2, verbose=0)
+    assert os.listdir(tmp_path) == []
+
+
 def test_the_first_shard_is_made_by_the_first_sample(tmp_path):
     with wds.ShardWriter(str(tmp_path / "x%d.tar"), verbose=0):
         pass

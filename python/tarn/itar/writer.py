@@ -83,8 +83,9 @@ class iTarFoldWriter(Published):
         self.root.mkdir(parents=True, exist_ok=True)
         self._encoders: dict[str, Encoder] = {
             ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
-        # The library's own folds have neither of these in their names.
-        named = delimiter == "_" and (fold[:1] in "." or not set(".:") & set(fold))
+        # The library's own folds have neither of these in their names, and count from 0 or above.
+        named = (delimiter == "_" and start >= 0
+                 and (fold[:1] in "." or not set(".:") & set(fold)))
         plain = re.fullmatch(r"%0(\d)d", shard_pattern) if named else None
         self._scratch = None if plain else tempfile.mkdtemp(prefix=".itar-", dir=self.root)
         self._writer = _tarn.Writer()
