@@ -126,6 +126,11 @@ def test_images_have_their_pixels():
             a, b = (np.asarray(image.open(io.BytesIO(m["k." + field]))).astype(int)
                     for m in (ours, theirs))
             assert a.shape == b.shape and np.abs(a - b).max() <= (3 if field[0] in "ji" else 0)
+    for value in (colour, colour / 255.0, image.fromarray(colour)):
+        ours = members(outcome(wds, [{"__key__": "k", "pgm": value, "pbm": value}])[0])
+        assert ours["k.pgm"].startswith(b"P5") and ours["k.pbm"].startswith(b"P4")
+        grey_of = np.asarray(image.open(io.BytesIO(ours["k.pgm"])))
+        assert np.array_equal(grey_of, np.asarray(image.fromarray(colour).convert("L")))
     rgba = image.fromarray(rng.integers(0, 256, (5, 5, 4), "u1"))
     assert members(outcome(wds, [{"__key__": "k", "png": rgba}])[0])
 

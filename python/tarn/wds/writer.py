@@ -73,7 +73,8 @@ def imageencoder(image: Any, format: str = "PNG") -> bytes:
         _check_pixels(image)
         if image.ndim == 3 and image.shape[2] == 1:
             image = image[:, :, 0]
-        if native in _NATIVE_MODES and image.dtype.kind in "uf":
+        if native in _NATIVE_MODES and image.dtype.kind in "uf" and (
+                native != "pgm" or image.ndim == 2):
             return _tarn.encode(native, image)
         import numpy as np
         import PIL.Image
