@@ -387,6 +387,13 @@ def test_null_in_json_is_none(tmp_path):
     assert [s["json"] for s in dataset(wds, path).decode()] == [None]
 
 
+def test_metadata_that_is_no_text_stays_bytes():
+    sample = {"__key__": b"k", "__text__": "é".encode(), "__raw__": b"\xff\x00", "__n__": 5}
+    ours = wds.Decoder([])(dict(sample))
+    assert ours == real.Decoder([])(dict(sample))
+    assert ours == {"__key__": "k", "__text__": "é", "__raw__": b"\xff\x00", "__n__": 5}
+
+
 # --- URLs -------------------------------------------------------------------------------------
 
 
