@@ -72,6 +72,9 @@ def test_encoders_and_their_refusals():
     assert encoder_for("json")("é") == b'"\\u00e9"'
     with pytest.raises(AssertionError):
         encoder_for("txt")(5)
+    for ext in ("rle", "seg8", "seg16", "seg24", "seg32"):
+        with pytest.raises(TypeError, match="not str"):
+            encoder_for(ext)("text")
     for ext in ("f0.txt", "xyz", "_idx", ""):
         with pytest.raises(KeyError):
             encoder_for(ext)
