@@ -249,6 +249,23 @@ def test_a_second_run_takes_the_place_of_the_first(tmp_path):
     assert len(list(tmp_path.glob("*.tar"))) == 2
 
 
+@pytest.mark.parametrize("first", ["part-%04d", "v1.%d", "%d-a", "%06d", "x%d"])
+def test_a_second_run_with_other_names_takes_the_place_of_the_first(tmp_path, first):
+    """Also where the library takes the name for another fold's."""
+    others = [tmp_path / name for name in ("val_part-0000.tar", "train_part.txt", "a_train_0.tar")]
+    for pattern, keys in ((first, "abc"), ("%04d", "de"), (first, "f"), ("%04d", "")):
+        for other in others:
+            other.touch()
+        with iTarFoldWriter(tmp_path, "train", shard_pattern=pattern, shard_maxfiles=1) as w:
+            for key in keys:
+                w.write(key, {"txt": key})
+        assert all(other.exists() for other in others)
+        for other in others:
+            other.unlink()
+        got = iTarDataset(tmp_path.name, tmp_path.parent, "train", ["_stem", "txt"], verbose=False)
+        assert list(got) == [(key, key) for key in keys or "f"]
+
+
 def test_the_example_of_its_readme(tmp_path):
     image = pytest.importorskip("PIL.Image")
     out = io.BytesIO()
