@@ -135,6 +135,24 @@ def test_images_have_their_pixels():
     assert members(outcome(wds, [{"__key__": "k", "png": rgba}])[0])
 
 
+@pytest.mark.parametrize("format", [
+    "JPG", "jpg", "JPEG", "jpeg", "Jpeg", "PNG", "png", "ppm", "PPM", "tiff", "TIFF", "img", "IMAGE", "bmp",
+    "webp", "gif", "nope"])
+def test_images_in_any_format_of_pillows(format):
+    image = pytest.importorskip("PIL.Image")
+    colour = np.random.default_rng(5).integers(0, 256, (20, 17, 3), "u1")
+    for value in (colour, colour / 255.0, colour[:, :, 0], image.fromarray(colour)):
+        try:
+            theirs = real_writer.imageencoder(value, format)
+        except Exception as error:
+            with pytest.raises(type(error)):
+                wds.writer.imageencoder(value, format)
+            continue
+        a, b = (image.open(io.BytesIO(data))
+                for data in (theirs, wds.writer.imageencoder(value, format)))
+        assert a.format == b.format and np.array_equal(np.asarray(a), np.asarray(b))
+
+
 def members(data):
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         return {m.name: tar.extractfile(m).read() for m in tar}

@@ -28,8 +28,8 @@ __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_exte
 
 # --- Encoders -------------------------------------------------------------------------------
 
-_NAMES = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "ppm": "PPM", "pgm": "PPM", "pbm": "PPM",
-          "tiff": "TIFF", "tif": "TIFF", "img": "JPEG", "image": "JPEG"}
+# The names that fields have and Pillow does not know.
+_NAMES = {"pgm": "PPM", "pbm": "PPM", "tif": "TIFF"}
 _NUMBERS = "cls cls2 class count index inx id"
 _NATIVE_MODES = {"jpg": {"L", "RGB"}, "png": {"L", "RGB", "RGBA", "LA"}, "ppm": {"L", "RGB"},
                  "pgm": {"L"}}
@@ -47,28 +47,33 @@ def _check_pixels(image: Any) -> None:
         assert image.shape[2] in (1, 3), image.shape
 
 
-def _save(image: Any, extension: str) -> bytes:
+def _save(image: Any, format: str) -> bytes:
     """By Pillow, what the library does not write."""
-    format = _NAMES[extension]
-    options = {"quality": 100} if format in ("JPEG", "TIFF") else {}
-    if extension == "pbm":
+    options = {"quality": 100} if format in ("JPEG", "tiff") else {}
+    name = format.lower()
+    if name == "pbm":
         image = image.convert("1")
-    elif extension == "pgm":
+    elif name == "pgm":
         image = image.convert("L")
     with io.BytesIO() as out:
-        image.save(out, format=format, **options)
+        image.save(out, format=_NAMES.get(name, format), **options)
         return out.getvalue()
 
 
 def imageencoder(image: Any, format: str = "PNG") -> bytes:
-    """An image of Pillow's or an array of pixels (uint8, or floats from 0 to 1) as a file.
+    """An image of Pillow's or an array of pixels (uint8, or floats from 0 to 1) as a file, in any
+    format that Pillow writes.
 
     >>> import numpy
     >>> imageencoder(numpy.zeros((4, 4), "uint8"), "ppm")[:11]
     b'P5\\n4 4\\n255\\n'
     """
-    extension = format.lower()
-    native = {"jpeg": "jpg", "img": "jpg", "image": "jpg"}.get(extension, extension)
+    if format.upper() == "JPG":
+        format = "JPEG"
+    elif format.upper() in ("IMG", "IMAGE"):
+        format = "PPM"
+    # Only this spelling is of quality 100, and the library's; "jpeg" is Pillow's own quality.
+    native = "jpg" if format == "JPEG" else format.lower()
     if hasattr(image, "__array__") and hasattr(image, "dtype"):
         _check_pixels(image)
         if image.ndim == 3 and image.shape[2] == 1:
@@ -89,7 +94,7 @@ def imageencoder(image: Any, format: str = "PNG") -> bytes:
         import numpy as np
 
         return _tarn.encode(native, np.asarray(image))
-    return _save(image, native)
+    return _save(image, format)
 
 
 def bytestr(data: Any) -> bytes:
