@@ -1,5 +1,6 @@
 """The sample stream of tarn.wds next to the real webdataset: the same samples, order, and results
 of every stage; and what must differ, because theirs loses data or runs code."""
+import errno
 import gc
 import http.server
 import io
@@ -315,6 +316,22 @@ def test_handlers_go_on_or_stop(folder, tmp_path):
     with pytest.raises(wds.ReadError) as caught:
         list(dataset(wds, [cut]))
     assert caught.value.path == cut and caught.value.offset is not None
+
+
+@pytest.mark.parametrize("more", [{}, {"select_files": bool}], ids=["plain", "select_files"])
+def test_folders_are_no_shards(tmp_path, more):
+    (tmp_path / "x.tar").mkdir()
+    for module in (real, wds):
+        with pytest.raises(IsADirectoryError) as told:
+            list(dataset(module, [str(tmp_path / "x.tar")], **more))
+        assert told.value.errno == errno.EISDIR and told.value.filename == str(tmp_path / "x.tar")
+        with pytest.raises(IsADirectoryError):
+            module.TarWriter(str(tmp_path / "x.tar"))
+        seen = []
+        with pytest.raises(ValueError, match="No samples"):
+            list(dataset(module, [str(tmp_path / "x.tar")],
+                         handler=lambda error: seen.append(error) or True, **more))
+        assert [type(error) for error in seen] == [IsADirectoryError]
 
 
 def test_damage_that_they_pass_over_is_an_error(folder, tmp_path):

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from . import gopen as _gopen
+from .utils import as_theirs
 from .. import _tarn
+from ..errors import UnsupportedError
 from ..published import Published
 from ..write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
 
@@ -317,7 +319,10 @@ class TarWriter(_tarn.Writer, Published):
             name = str(getattr(fileobj, "name", None) or "a file object")
             settings["filter"] = filter_number(False if compress is None else compress)
         self.stream = fileobj
-        self._open(_TAR, name, stream=fileobj, **settings)
+        try:
+            self._open(_TAR, name, stream=fileobj, **settings)
+        except UnsupportedError as error:
+            raise as_theirs(error) from None
 
     def _stream_for(self, url: str, allow_pipe: bool) -> Any:
         if url == "-":
