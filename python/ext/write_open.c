@@ -87,7 +87,7 @@ typedef struct settings {
     PyObject *target; /* bytes */
     const char *fold;
     PyObject *stream, *opener, *hook, *progress, *encoder, *encoders, *fallback;
-    unsigned long long start, max_count, max_size;
+    uint64_t start, max_count, max_size;
     int roll, append, resume, overwrite, no_sync, allow_pipe, filter, level;
     unsigned digits, threads, uid, gid, mode;
     int names, rules, keep_order, flavour, keep_meta, silent;
@@ -111,16 +111,17 @@ static int parse(settings *s, PyObject *args, PyObject *kwargs)
         "gzip_level",   "zstd_level",  "npz_stored",   "silent",        NULL};
     return PyArg_ParseTupleAndKeywords(
         args, kwargs,
-        "iO&|z$OOOOOOOKKKippppp"
+        "iO&|z$OOOOOOOO&O&O&ippppp"
         "iiIIIIIiipipOzzziiipiiipp:_open",
         TARNPY_WORDS(words), &s->kind, tarnpy_path, &s->target, &s->fold, &s->stream,
         &s->opener, &s->hook, &s->progress, &s->encoder, &s->encoders, &s->fallback,
-        &s->start, &s->max_count, &s->max_size, &s->roll, &s->append, &s->resume,
-        &s->overwrite, &s->no_sync, &s->allow_pipe, &s->filter, &s->level, &s->digits,
-        &s->threads, &s->uid, &s->gid, &s->mode, &s->names, &s->rules, &s->keep_order,
-        &s->flavour, &s->keep_meta, &s->mtime, &s->mtime_text, &s->user, &s->group,
-        &s->jpeg_quality, &s->subsampling, &s->webp_quality, &s->webp_lossless,
-        &s->png_level, &s->gzip_level, &s->zstd_level, &s->npz_stored, &s->silent);
+        tarnpy_number, &s->start, tarnpy_number, &s->max_count, tarnpy_number,
+        &s->max_size, &s->roll, &s->append, &s->resume, &s->overwrite, &s->no_sync,
+        &s->allow_pipe, &s->filter, &s->level, &s->digits, &s->threads, &s->uid, &s->gid,
+        &s->mode, &s->names, &s->rules, &s->keep_order, &s->flavour, &s->keep_meta,
+        &s->mtime, &s->mtime_text, &s->user, &s->group, &s->jpeg_quality, &s->subsampling,
+        &s->webp_quality, &s->webp_lossless, &s->png_level, &s->gzip_level,
+        &s->zstd_level, &s->npz_stored, &s->silent);
 }
 
 static settings defaults(void)

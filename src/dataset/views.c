@@ -280,7 +280,7 @@ static tarn_status fill_template(const tarn_views *v, const template *t,
     TARN_TRY(tarn__buf_add(text, literal, strlen(literal) + 1, err));
     uint32_t id = tarn__names_find(&v->fields, text->data, text->size - 1);
     if (id == TARN__NAME_NONE)
-        return tarn__fail(err, TARN_ERR_NOT_FOUND,
+        return tarn__fail(err, TARN_ERR_USAGE,
                           "the templates make field %s, which the dataset does not have",
                           text->data);
     *out = v->numbers[id];

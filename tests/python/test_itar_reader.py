@@ -514,6 +514,13 @@ def test_groups_that_are_refused(specs):
     assert len(ds[0]) == 6
 
 
+@pytest.mark.parametrize("specs", [["{0}{1}.txt"], ["f{0}.txt"], ["{0}.txt", "{0}x.txt"]])
+def test_groups_of_fields_that_are_not_there(specs):
+    """Which fields these make depends on what is drawn."""
+    with pytest.raises(ValueError, match="does not have"):
+        multidot().add_grouping(specs)[0]
+
+
 def test_groups(tmp_path):
     with pytest.raises(ValueError):
         multidot([*SIX, "_idx"]).add_grouping(["{0}.txt"])

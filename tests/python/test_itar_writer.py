@@ -70,6 +70,9 @@ def test_encoders_and_their_refusals():
     assert encoder_for("json")("é") == b'"\\u00e9"'
     with pytest.raises(AssertionError):
         encoder_for("txt")(5)
+    for ext in ("rle", "seg8", "seg16", "seg24", "seg32"):
+        with pytest.raises(TypeError, match="not str"):
+            encoder_for(ext)("text")
     for ext in ("f0.txt", "xyz", "_idx", ""):
         with pytest.raises(KeyError):
             encoder_for(ext)
@@ -164,6 +167,7 @@ def test_overrides_reach_all_folds(tmp_path):
     ({"delimiter": "-"}, ["train-0000.tar", "train-0001.tar"]),
     ({"shard_pattern": "part%03d"}, ["train_part000.tar", "train_part001.tar"]),
     ({"shard_pattern": "%d", "start": 3}, ["train_3.tar", "train_4.tar"]),
+    ({"start": -1}, ["train_-001.tar", "train_0000.tar"]),
 ])
 def test_other_names_of_shards(tmp_path, options, names):
     (tmp_path / (names[0][:6] + "99.tar")).touch()  # of an earlier, longer run
@@ -241,6 +245,23 @@ def test_a_second_run_takes_the_place_of_the_first(tmp_path):
                 w.write(f"k{i}", {"cls": i})
     assert len(tarn.open(tmp_path)) == 2
     assert len(list(tmp_path.glob("*.tar"))) == 2
+
+
+@pytest.mark.parametrize("first", ["part-%04d", "v1.%d", "%d-a", "%06d", "x%d"])
+def test_a_second_run_with_other_names_takes_the_place_of_the_first(tmp_path, first):
+    """Also where the library takes the name for another fold's."""
+    others = [tmp_path / name for name in ("val_part-0000.tar", "train_part.txt", "a_train_0.tar")]
+    for pattern, keys in ((first, "abc"), ("%04d", "de"), (first, "f"), ("%04d", "")):
+        for other in others:
+            other.touch()
+        with iTarFoldWriter(tmp_path, "train", shard_pattern=pattern, shard_maxfiles=1) as w:
+            for key in keys:
+                w.write(key, {"txt": key})
+        assert all(other.exists() for other in others)
+        for other in others:
+            other.unlink()
+        got = iTarDataset(tmp_path.name, tmp_path.parent, "train", ["_stem", "txt"], verbose=False)
+        assert list(got) == [(key, key) for key in keys or "f"]
 
 
 def test_the_example_of_its_readme(tmp_path):

@@ -1,5 +1,6 @@
 """The sample stream of tarn.wds next to the real webdataset: the same samples, order, and results
 of every stage; and what must differ, because theirs loses data or runs code."""
+import errno
 import gc
 import http.server
 import io
@@ -317,6 +318,22 @@ def test_handlers_go_on_or_stop(folder, tmp_path):
     assert caught.value.path == cut and caught.value.offset is not None
 
 
+@pytest.mark.parametrize("more", [{}, {"select_files": bool}], ids=["plain", "select_files"])
+def test_folders_are_no_shards(tmp_path, more):
+    (tmp_path / "x.tar").mkdir()
+    for module in (real, wds):
+        with pytest.raises(IsADirectoryError) as told:
+            list(dataset(module, [str(tmp_path / "x.tar")], **more))
+        assert told.value.errno == errno.EISDIR and told.value.filename == str(tmp_path / "x.tar")
+        with pytest.raises(IsADirectoryError):
+            module.TarWriter(str(tmp_path / "x.tar"))
+        seen = []
+        with pytest.raises(ValueError, match="No samples"):
+            list(dataset(module, [str(tmp_path / "x.tar")],
+                         handler=lambda error: seen.append(error) or True, **more))
+        assert [type(error) for error in seen] == [IsADirectoryError]
+
+
 def test_damage_that_they_pass_over_is_an_error(folder, tmp_path):
     data = bytearray((folder / "x-000.tar").read_bytes())
     data[512 * 40:512 * 41] = b"\xff" * 512
@@ -385,6 +402,13 @@ def test_null_in_json_is_none(tmp_path):
     with wds.TarWriter(path) as out:
         out.write({"__key__": "a", "json": None})
     assert [s["json"] for s in dataset(wds, path).decode()] == [None]
+
+
+def test_metadata_that_is_no_text_stays_bytes():
+    sample = {"__key__": b"k", "__text__": "é".encode(), "__raw__": b"\xff\x00", "__n__": 5}
+    ours = wds.Decoder([])(dict(sample))
+    assert ours == real.Decoder([])(dict(sample))
+    assert ours == {"__key__": "k", "__text__": "é", "__raw__": b"\xff\x00", "__n__": 5}
 
 
 # --- URLs -------------------------------------------------------------------------------------

@@ -125,8 +125,31 @@ def test_images_have_their_pixels():
             a, b = (np.asarray(image.open(io.BytesIO(m["k." + field]))).astype(int)
                     for m in (ours, theirs))
             assert a.shape == b.shape and np.abs(a - b).max() <= (3 if field[0] in "ji" else 0)
+    for value in (colour, colour / 255.0, image.fromarray(colour)):
+        ours = members(outcome(wds, [{"__key__": "k", "pgm": value, "pbm": value}])[0])
+        assert ours["k.pgm"].startswith(b"P5") and ours["k.pbm"].startswith(b"P4")
+        grey_of = np.asarray(image.open(io.BytesIO(ours["k.pgm"])))
+        assert np.array_equal(grey_of, np.asarray(image.fromarray(colour).convert("L")))
     rgba = image.fromarray(rng.integers(0, 256, (5, 5, 4), "u1"))
     assert members(outcome(wds, [{"__key__": "k", "png": rgba}])[0])
+
+
+@pytest.mark.parametrize("format", [
+    "JPG", "jpg", "JPEG", "jpeg", "Jpeg", "PNG", "png", "ppm", "PPM", "tiff", "TIFF", "img", "IMAGE", "bmp",
+    "webp", "gif", "nope"])
+def test_images_in_any_format_of_pillows(format):
+    image = pytest.importorskip("PIL.Image")
+    colour = np.random.default_rng(5).integers(0, 256, (20, 17, 3), "u1")
+    for value in (colour, colour / 255.0, colour[:, :, 0], image.fromarray(colour)):
+        try:
+            theirs = real_writer.imageencoder(value, format)
+        except Exception as error:
+            with pytest.raises(type(error)):
+                wds.writer.imageencoder(value, format)
+            continue
+        a, b = (image.open(io.BytesIO(data))
+                for data in (theirs, wds.writer.imageencoder(value, format)))
+        assert a.format == b.format and np.array_equal(np.asarray(a), np.asarray(b))
 
 
 def members(data):
@@ -157,6 +180,21 @@ def test_encoders_of_ones_own():
             module.TarWriter(io.BytesIO(), encoder={}).write({"__key__": "k", "txt": 5})
     assert wds.numpy_dumps(np.arange(3)) == real.numpy_dumps(np.arange(3))
     assert set(wds.writer.default_handlers) == set(real_writer.default_handlers)
+
+
+@pytest.mark.parametrize("field", ["cls", "cls2", "class", "count", "index", "inx", "id", "a.cls"])
+def test_encoders_of_ones_own_for_numbers(field, monkeypatch):
+    """Numbers are encoded in C by default, and only then."""
+    last = field.rpartition(".")[2]
+    sample = {"__key__": "k", field: 5, "_note": "n"}
+    same([sample], mtime=0, encoder={last: lambda v: b"<%d>" % v})
+    same([sample], mtime=0, encoder={last: lambda v: b"<%d>" % v}, keep_meta=True)
+    for module in (real, wds):
+        with pytest.raises(ValueError, match="no handler found for " + last):
+            module.TarWriter(io.BytesIO(), encoder={}).write(dict(sample))
+        handlers = (real_writer if module is real else wds.writer).default_handlers
+        monkeypatch.setitem(handlers, last, lambda v: b"[%d]" % v)
+    same([sample], mtime=0)
 
 
 def test_arguments_and_defaults_are_theirs():
@@ -278,6 +316,12 @@ def test_patterns_that_are_none(tmp_path, pattern):
         real.ShardWriter(str(tmp_path / pattern), verbose=0)
     with pytest.raises(theirs.type):
         wds.ShardWriter(str(tmp_path / pattern), verbose=0)
+
+
+def test_numbers_of_shards_are_not_negative(tmp_path):
+    with pytest.raises(ValueError, match="not -2"):
+        wds.ShardWriter(str(tmp_path / "x%d.tar"), start_shard=-2, verbose=0)
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_first_shard_is_made_by_the_first_sample(tmp_path):

@@ -107,11 +107,18 @@ class NumpyCodec(Codec):
         return numpy.load(io.BytesIO(data), allow_pickle=False)
 
 
+def _encode_array(name: str, obj: Any) -> bytes:
+    """By the library, which would write text as it is."""
+    if isinstance(obj, str):
+        raise TypeError(f"a field .{name} is made of an array, not str")
+    return _tarn.encode(name, obj)
+
+
 class RunLengthCodec(Codec):
     """Integers of any shape as run lengths."""
 
     def encode(self, obj: Any) -> bytes:
-        return _tarn.encode("rle", obj)
+        return _encode_array("rle", obj)
 
     def decode(self, data: bytes) -> Any:
         return _tarn.decode("rle", bytes(data))
@@ -125,7 +132,7 @@ class LabelCodec(Codec):
         self.name = f"seg{bits}"
 
     def encode(self, obj: Any) -> bytes:
-        return _tarn.encode(self.name, obj)
+        return _encode_array(self.name, obj)
 
     def decode(self, data: bytes) -> Any:
         try:

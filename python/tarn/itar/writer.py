@@ -83,8 +83,9 @@ class iTarFoldWriter(Published):
         self.root.mkdir(parents=True, exist_ok=True)
         self._encoders: dict[str, Encoder] = {
             ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
-        # The library's own folds have neither of these in their names.
-        named = delimiter == "_" and (fold[:1] in "." or not set(".:") & set(fold))
+        # The library's own folds have neither of these in their names, and count from 0 or above.
+        named = (delimiter == "_" and start >= 0
+                 and (fold[:1] in "." or not set(".:") & set(fold)))
         plain = re.fullmatch(r"%0(\d)d", shard_pattern) if named else None
         self._scratch = None if plain else tempfile.mkdtemp(prefix=".itar-", dir=self.root)
         self._writer = _tarn.Writer()
@@ -139,12 +140,23 @@ class iTarFoldWriter(Published):
             sample[spelled(extension)] = data
         self._writer.write(sample)
 
+    def _names(self, count: int) -> list[str]:
+        """The names of so many shards."""
+        return [f"{self.fold}{self.delimiter}{self.shard_pattern % (self.start + number)}.tar"
+                for number in range(count)]
+
+    def _remove_shards(self, kept: Iterable[str] = ()) -> None:
+        """Those that readers would take for the fold's."""
+        for old in set(os.listdir(self.root)).difference(kept):
+            parts = old.removesuffix(".tar").split(self.delimiter)
+            if old.endswith(".tar") and len(parts) == 2 and parts[0] == self.fold:
+                (self.root / old).unlink()
+
     def _publish(self) -> None:
         """Gives shards that were written aside the names that were asked for."""
         assert self._scratch is not None
         shards = sorted(pathlib.Path(self._scratch).glob("fold_*.tar"))
-        names = [f"{self.fold}{self.delimiter}{self.shard_pattern % (self.start + number)}.tar"
-                 for number in range(len(shards))]
+        names = self._names(len(shards))
         if names != sorted(names) or len(set(names)) != len(names):
             raise RuntimeError(f"names of {len(names)} shards by {self.shard_pattern!r} do not "
                                "sort in the order of their numbers; use a wider pattern")
@@ -153,10 +165,7 @@ class iTarFoldWriter(Published):
         # The index goes first and comes last: none points into shards of another run.
         for ending in ("taridx", "tarsum"):
             (self.root / f"{self.fold}.{ending}").unlink(missing_ok=True)
-        for old in os.listdir(self.root):
-            parts = old.removesuffix(".tar").split(self.delimiter)
-            if old.endswith(".tar") and len(parts) == 2 and parts[0] == self.fold:
-                (self.root / old).unlink()
+        self._remove_shards()
         for shard, name in zip(shards, names):
             os.replace(shard, self.root / name)
         os.replace(pathlib.Path(self._scratch) / "fold.taridx", self.root / f"{self.fold}.taridx")
@@ -166,8 +175,12 @@ class iTarFoldWriter(Published):
         try:
             if not self._writer.closed:
                 self._writer._finish()
+                shards = self._writer._written[4]
                 if self._scratch is not None:
                     self._publish()
+                elif shards:
+                    # The library knows those by numbers: train_part-0000.tar is another fold's.
+                    self._remove_shards(self._names(shards))
         finally:
             self._drop()
 

@@ -259,6 +259,16 @@ def torch_audio(key: str, data: bytes) -> Any:
 
 # --- Whole samples ----------------------------------------------------------------------------
 
+def _metadata(value: Any) -> Any:
+    """Text, if it is some."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value
+
+
 default_pre_handlers: list[FieldHandler] = [gzfilter]
 default_post_handlers: list[FieldHandler] = [basichandlers]
 
@@ -299,7 +309,7 @@ class Decoder:
 
     def _field(self, name: str, value: Any) -> Any:
         if name[:2] == "__":
-            return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+            return _metadata(value)
         if self.only is not None and name not in self.only:
             return value
         if not isinstance(value, bytes):

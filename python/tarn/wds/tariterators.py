@@ -31,7 +31,7 @@ class ReadError(FormatError, tarfile.ReadError):
 
 def _as_read_error(error: Exception) -> Exception:
     if not isinstance(error, FormatError) or isinstance(error, ReadError):
-        return error
+        return utils.as_theirs(error)
     made = ReadError(str(error))
     made.path, made.offset, made.code = error.path, error.offset, error.code
     made.__cause__ = error

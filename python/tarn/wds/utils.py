@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from ..errors import UnsupportedError
 
 
 def _secure() -> bool:
@@ -45,6 +48,14 @@ def make_seed(*parts: object) -> int:
     for part in parts:
         seed = (31 * seed + hash(part)) & 0x7FFFFFFF
     return seed
+
+
+def as_theirs(error: Exception) -> Exception:
+    """A folder where a file is needed is the built-in exception, as for who opens it by hand."""
+    path = error.path if isinstance(error, UnsupportedError) else None
+    if path is None or not os.path.isdir(path):
+        return error
+    return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
 
 
 def _environment(number: str, of: str) -> tuple[int, int] | None:

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from . import gopen as _gopen
+from .utils import as_theirs
 from .. import _tarn
+from ..errors import UnsupportedError
 from ..published import Published
 from ..write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
 
@@ -28,8 +30,9 @@ __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_exte
 
 # --- Encoders -------------------------------------------------------------------------------
 
-_NAMES = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "ppm": "PPM", "pgm": "PPM", "pbm": "PPM",
-          "tiff": "TIFF", "tif": "TIFF", "img": "JPEG", "image": "JPEG"}
+# The names that fields have and Pillow does not know.
+_NAMES = {"pgm": "PPM", "pbm": "PPM", "tif": "TIFF"}
+_NUMBERS = "cls cls2 class count index inx id"
 _NATIVE_MODES = {"jpg": {"L", "RGB"}, "png": {"L", "RGB", "RGBA", "LA"}, "ppm": {"L", "RGB"},
                  "pgm": {"L"}}
 
@@ -46,33 +49,39 @@ def _check_pixels(image: Any) -> None:
         assert image.shape[2] in (1, 3), image.shape
 
 
-def _save(image: Any, extension: str) -> bytes:
+def _save(image: Any, format: str) -> bytes:
     """By Pillow, what the library does not write."""
-    format = _NAMES[extension]
-    options = {"quality": 100} if format in ("JPEG", "TIFF") else {}
-    if extension == "pbm":
+    options = {"quality": 100} if format in ("JPEG", "tiff") else {}
+    name = format.lower()
+    if name == "pbm":
         image = image.convert("1")
-    elif extension == "pgm":
+    elif name == "pgm":
         image = image.convert("L")
     with io.BytesIO() as out:
-        image.save(out, format=format, **options)
+        image.save(out, format=_NAMES.get(name, format), **options)
         return out.getvalue()
 
 
 def imageencoder(image: Any, format: str = "PNG") -> bytes:
-    """An image of Pillow's or an array of pixels (uint8, or floats from 0 to 1) as a file.
+    """An image of Pillow's or an array of pixels (uint8, or floats from 0 to 1) as a file, in any
+    format that Pillow writes.
 
     >>> import numpy
     >>> imageencoder(numpy.zeros((4, 4), "uint8"), "ppm")[:11]
     b'P5\\n4 4\\n255\\n'
     """
-    extension = format.lower()
-    native = {"jpeg": "jpg", "img": "jpg", "image": "jpg"}.get(extension, extension)
+    if format.upper() == "JPG":
+        format = "JPEG"
+    elif format.upper() in ("IMG", "IMAGE"):
+        format = "PPM"
+    # Only this spelling is of quality 100, and the library's; "jpeg" is Pillow's own quality.
+    native = "jpg" if format == "JPEG" else format.lower()
     if hasattr(image, "__array__") and hasattr(image, "dtype"):
         _check_pixels(image)
         if image.ndim == 3 and image.shape[2] == 1:
             image = image[:, :, 0]
-        if native in _NATIVE_MODES and image.dtype.kind in "uf":
+        if native in _NATIVE_MODES and image.dtype.kind in "uf" and (
+                native != "pgm" or image.ndim == 2):
             return _tarn.encode(native, image)
         import numpy as np
         import PIL.Image
@@ -87,7 +96,7 @@ def imageencoder(image: Any, format: str = "PNG") -> bytes:
         import numpy as np
 
         return _tarn.encode(native, np.asarray(image))
-    return _save(image, native)
+    return _save(image, format)
 
 
 def bytestr(data: Any) -> bytes:
@@ -153,6 +162,10 @@ def _text(data: Any) -> bytes:
     return encoded
 
 
+def _number(data: Any) -> bytes:
+    return str(data).encode("ascii")
+
+
 def _json(data: Any) -> bytes:
     return json.dumps(data).encode("utf-8")
 
@@ -173,8 +186,7 @@ def add_handlers(d: dict[str, Any], keys: Any, value: Any) -> None:
 def make_handlers() -> dict[str, Callable[[Any], Any]]:
     """The encoders by extension."""
     handlers: dict[str, Callable[[Any], Any]] = {}
-    add_handlers(handlers, "cls cls2 class count index inx id",
-                 lambda data: str(data).encode("ascii"))
+    add_handlers(handlers, _NUMBERS, _number)
     add_handlers(handlers, "txt text transcript html htm", _text)
     add_handlers(handlers, "pyd pickle", pickle.dumps)
     add_handlers(handlers, "pth", torch_dumps)
@@ -245,11 +257,10 @@ def make_encoder(spec: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 def _encoder_settings(spec: Any) -> dict[str, Any]:
     if spec is False or spec is None:
         return {"flavour": _BYTES}
-    if callable(spec):
-        return {"flavour": _BYTES, "encoder": spec}
-    if spec is True or isinstance(spec, dict):
-        return {"flavour": _WDS, "fallback": _finder(default_handlers if spec is True else spec)}
-    raise ValueError(f"{spec}: unknown decoder spec")
+    if spec is True and all(default_handlers.get(name) is _number for name in _NUMBERS.split()):
+        return {"flavour": _WDS, "fallback": _finder(default_handlers)}
+    # That flavour encodes integers without asking anybody.
+    return {"flavour": _BYTES, "encoder": make_encoder(spec)}
 
 
 # --- Writers --------------------------------------------------------------------------------
@@ -308,7 +319,10 @@ class TarWriter(_tarn.Writer, Published):
             name = str(getattr(fileobj, "name", None) or "a file object")
             settings["filter"] = filter_number(False if compress is None else compress)
         self.stream = fileobj
-        self._open(_TAR, name, stream=fileobj, **settings)
+        try:
+            self._open(_TAR, name, stream=fileobj, **settings)
+        except UnsupportedError as error:
+            raise as_theirs(error) from None
 
     def _stream_for(self, url: str, allow_pipe: bool) -> Any:
         if url == "-":
