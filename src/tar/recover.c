@@ -215,8 +215,21 @@ static bool next_place(tarn_tar *tar, uint64_t damage, uint64_t *out)
 
 /* --- Names that may be lost -------------------------------------------------------- */
 
-/* Whether what lies between the damage and a header reads like the records or the long
- * name of an extended header. */
+/* Whether an extended header lies in data, which ends where a header is, and reaches up
+ * to there. */
+static bool ends_extended(const unsigned char *data, size_t len)
+{
+    tarn__header header;
+    for (size_t at = 0; at + TARN__BLOCK < len; at += TARN__BLOCK)
+        if (tarn__header_sum_matches(data + at) &&
+            tarn__header_parse(data + at, &header, NULL) == TARN_OK &&
+            header.kind >= TARN__PAX && tarn__member_end(at, header.size) == len)
+            return true;
+    return false;
+}
+
+/* Whether what lies between the damage and a header is an extended header, or reads like
+ * the records or the long name of one. */
 static bool looks_extended(tarn_tar *tar, uint64_t damage, uint64_t header)
 {
     uint64_t from = damage + TARN__BLOCK;
@@ -228,7 +241,7 @@ static bool looks_extended(tarn_tar *tar, uint64_t damage, uint64_t header)
     tarn__pax pax;
     if (text > 0 && tarn__pax_parse((const char *)data, text, &pax, NULL) == TARN_OK)
         return true;
-    return text >= 100 && len - text <= TARN__BLOCK;
+    return (text >= 100 && len - text <= TARN__BLOCK) || ends_extended(data, len);
 }
 
 /* Whether the damaged header is, or was, an extended one. */

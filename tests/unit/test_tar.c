@@ -388,6 +388,17 @@ static void lenient_drops_a_member_whose_name_may_be_lost(void **state)
     t.data[at] ^= 1;
     lenient_gives("a:1 ! ! c:1 ");
     tarball_reset(&t);
+    /* A header that is whole, and so is the extended one before it, whose size leads
+     * nowhere. */
+    tarball_file(&t, "a", "x");
+    at = t.size;
+    tarball_file(&t, "b", "");
+    tarball_pax(&t, 'x', "size", "5120");
+    tarball_file(&t, "nnnnn", "");
+    tarball_end(&t);
+    t.data[at] ^= 1;
+    lenient_gives("a:1 ! ! ");
+    tarball_reset(&t);
     /* A long name whose header has a time that is none, and a size that passes over the
      * pax header behind it. */
     tarball_file(&t, "a", "x");
