@@ -247,11 +247,10 @@ def test_a_second_run_takes_the_place_of_the_first(tmp_path):
     assert len(list(tmp_path.glob("*.tar"))) == 2
 
 
-@pytest.mark.parametrize("first", ["part-%04d", "v1.%d", "%d-a", "%06d", "x%d"])
-def test_a_second_run_with_other_names_takes_the_place_of_the_first(tmp_path, first):
-    """Also where the library takes the name for another fold's."""
+@pytest.mark.parametrize("pattern", ["part-%04d", "v1.%d", "%d-a", "%06d", "x%d", "%04d"])
+def test_a_second_run_with_any_pattern_takes_the_place_of_the_first(tmp_path, pattern):
     others = [tmp_path / name for name in ("val_part-0000.tar", "train_part.txt", "a_train_0.tar")]
-    for pattern, keys in ((first, "abc"), ("%04d", "de"), (first, "f"), ("%04d", "")):
+    for keys in ("abc", "de", "f"):
         for other in others:
             other.touch()
         with iTarFoldWriter(tmp_path, "train", shard_pattern=pattern, shard_maxfiles=1) as w:
@@ -261,7 +260,17 @@ def test_a_second_run_with_other_names_takes_the_place_of_the_first(tmp_path, fi
         for other in others:
             other.unlink()
         got = iTarDataset(tmp_path.name, tmp_path.parent, "train", ["_stem", "txt"], verbose=False)
-        assert list(got) == [(key, key) for key in keys or "f"]
+        assert list(got) == [(key, key) for key in keys]
+
+
+@pytest.mark.parametrize("pattern", ["%04d", "part%04d"])
+def test_shards_that_may_be_of_another_fold_are_neither_removed_nor_joined(tmp_path, pattern):
+    """The command writes train_v-0000.tar as a shard of train_v; readers here take it for one of train."""
+    other = tmp_path / "train_v-0000.tar"
+    other.write_bytes(b"data")
+    with pytest.raises(FileExistsError, match="move it away"):
+        iTarFoldWriter(tmp_path, "train", shard_pattern=pattern)
+    assert other.read_bytes() == b"data" and list(tmp_path.iterdir()) == [other]
 
 
 def test_the_example_of_its_readme(tmp_path):

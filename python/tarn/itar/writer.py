@@ -7,6 +7,7 @@ a whole, and bytes are written as they are under any name.
 
 from __future__ import annotations
 
+import errno
 import getpass
 import math
 import os
@@ -81,6 +82,7 @@ class iTarFoldWriter(Published):
         self.root, self.fold = pathlib.Path(root), fold
         self.shard_pattern, self.delimiter, self.start = shard_pattern, delimiter, start
         self.root.mkdir(parents=True, exist_ok=True)
+        self._check_shards()
         self._encoders: dict[str, Encoder] = {
             ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
         # The library's own folds have neither of these in their names, and count from 0 or above.
@@ -145,12 +147,25 @@ class iTarFoldWriter(Published):
         return [f"{self.fold}{self.delimiter}{self.shard_pattern % (self.start + number)}.tar"
                 for number in range(count)]
 
-    def _remove_shards(self, kept: Iterable[str] = ()) -> None:
-        """Those that readers would take for the fold's."""
-        for old in set(os.listdir(self.root)).difference(kept):
-            parts = old.removesuffix(".tar").split(self.delimiter)
-            if old.endswith(".tar") and len(parts) == 2 and parts[0] == self.fold:
-                (self.root / old).unlink()
+    def _shards(self) -> list[str]:
+        """The files that readers take for shards of the fold."""
+        found = []
+        for name in sorted(os.listdir(self.root)):
+            parts = name.removesuffix(".tar").split(self.delimiter)
+            if name.endswith(".tar") and len(parts) == 2 and parts[0] == self.fold:
+                found.append(name)
+        return found
+
+    def _check_shards(self) -> None:
+        """A new fold takes the place of an earlier one with such names. What has others may be data
+        of somebody else's, and would keep readers from the fold."""
+        around = re.split(r"%[^a-z]*[a-z]", self.shard_pattern, maxsplit=1)
+        mine = re.compile("(?:" + r"[-+ ]*\w+".join(map(re.escape, around)) + r"|\d+)\.tar")
+        for name in self._shards():
+            if not mine.fullmatch(name[len(self.fold) + 1:]):
+                raise FileExistsError(errno.EEXIST, f"is taken for a shard of fold {self.fold!r}: "
+                                      "move it away, or give the fold another name",
+                                      str(self.root / name))
 
     def _publish(self) -> None:
         """Gives shards that were written aside the names that were asked for."""
@@ -165,7 +180,8 @@ class iTarFoldWriter(Published):
         # The index goes first and comes last: none points into shards of another run.
         for ending in ("taridx", "tarsum"):
             (self.root / f"{self.fold}.{ending}").unlink(missing_ok=True)
-        self._remove_shards()
+        for old in self._shards():
+            (self.root / old).unlink()
         for shard, name in zip(shards, names):
             os.replace(shard, self.root / name)
         os.replace(pathlib.Path(self._scratch) / "fold.taridx", self.root / f"{self.fold}.taridx")
@@ -175,12 +191,8 @@ class iTarFoldWriter(Published):
         try:
             if not self._writer.closed:
                 self._writer._finish()
-                shards = self._writer._written[4]
                 if self._scratch is not None:
                     self._publish()
-                elif shards:
-                    # The library knows those by numbers: train_part-0000.tar is another fold's.
-                    self._remove_shards(self._names(shards))
         finally:
             self._drop()
 
