@@ -312,6 +312,7 @@ typedef struct stretch {
 
 typedef struct iterator {
     PyObject_HEAD tarnpy_dataset *dataset;
+    PyObject *order; /* the dataset's when it began: it may get another one meanwhile */
     uint64_t next, end;
     uint64_t step;       /* positions of a stretch; 0: not known yet */
     stretch *now, *then; /* then begins where now ends */
@@ -338,11 +339,10 @@ static uint64_t find_step(const iterator *self, const stretch *s)
 
 static int fill_stretch(const iterator *self, stretch *s, uint64_t first, uint64_t most)
 {
-    PyObject *order = self->dataset->order;
     s->first = first;
     s->count = self->end - first < most ? self->end - first : most;
-    if (order != Py_None)
-        return tarnpy_order_numbers(order, first, (size_t)s->count, s->numbers);
+    if (self->order != Py_None)
+        return tarnpy_order_numbers(self->order, first, (size_t)s->count, s->numbers);
     for (uint64_t i = 0; i < s->count; i++)
         s->numbers[i] = first + i;
     return 0;
@@ -366,8 +366,7 @@ static int go_on(iterator *self)
     uint64_t behind = self->now->first + self->now->count;
     if (self->step == 0) self->step = find_step(self, self->now);
     if (fill_stretch(self, s, behind, self->step) != 0) return -1;
-    if (self->dataset->order == Py_None || self->dataset->views != Py_None || !s->count)
-        return 0;
+    if (self->order == Py_None || self->dataset->views != Py_None || !s->count) return 0;
     TARNPY_UNLOCKED(status, tarn_dataset_prefetch(iterated(self), s->numbers,
                                                   (size_t)s->count, NULL, 0, &err));
     return status == TARN_OK ? 0 : (tarnpy_raise(self->dataset->state, &err), -1);
@@ -383,7 +382,9 @@ static PyObject *iterator_next(PyObject *object)
     }
     PyObject *sample =
         tarnpy_sample(self->dataset, self->now->numbers[self->next - self->now->first]);
-    if (sample) self->dataset->position = ++self->next;
+    if (sample) self->next++;
+    if (sample && self->dataset->order == self->order)
+        self->dataset->position = self->next;
     return sample;
 }
 
@@ -404,6 +405,7 @@ static void iterator_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);
     Py_XDECREF((PyObject *)((iterator *)object)->dataset);
+    Py_XDECREF(((iterator *)object)->order);
     tarnpy_free(object);
 }
 
@@ -434,6 +436,8 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     if (!self) return NULL;
     Py_INCREF(object);
     self->dataset = dataset;
+    Py_INCREF(dataset->order);
+    self->order = dataset->order;
     self->end = (uint64_t)count;
     self->now = &self->stretches[0];
     self->then = &self->stretches[1];

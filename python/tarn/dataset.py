@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _tarn
-from .errors import UsageError
+from .errors import StaleError, UsageError
 from .reading import Decoder, Reading
 from .recipe import MixRecipe, Recipe, same
 
@@ -98,6 +98,8 @@ class Dataset(_tarn.Dataset):
     _reading: Reading
     _ordering: dict[str, Any] | None
     _grouping: tuple[tuple[str, ...], bool, int] | None
+    _chosen: _tarn._Indices | None  # all samples chosen by position; _order has what is left
+    _start: int  # how many of them a state that was loaded left out
 
     # --- Making ---
 
@@ -124,6 +126,8 @@ class Dataset(_tarn.Dataset):
         self._reading = reading
         self._ordering = ordering if isinstance(ordering, dict) else None
         self._grouping = grouping
+        self._chosen = ordering if isinstance(ordering, _tarn._Indices) else None
+        self._start = 0
         return self
 
     def _with(self, **changes: Any) -> Self:
@@ -131,10 +135,14 @@ class Dataset(_tarn.Dataset):
         parts: dict[str, Any] = {
             "recipe": self._recipe, "handle": self._handle, "reading": self._reading,
             "maps": self._maps, "grouping": self._grouping, "epoch": self._epoch,
-            "ordering": self._order if self._ordering is None else self._ordering,
+            "ordering": self._chosen if self._ordering is None else self._ordering,
         }
         parts.update(changes)
-        return self._make(**parts)
+        made = self._make(**parts)
+        state = None if "ordering" in changes else self._state_if_resumed()
+        if state is not None:
+            made.load_state_dict(state)
+        return made
 
     # --- What it is ---
 
@@ -235,6 +243,8 @@ class Dataset(_tarn.Dataset):
     def _filtered(self, method: str, *arguments: Any) -> Self:
         if isinstance(self._order, _tarn._Indices):
             raise UsageError("filter before choosing samples by their positions")
+        if self._state_if_resumed() is not None:
+            raise UsageError("filter before load_state_dict: the state is of the samples as they are")
         recipe, handle, _ = self._recipe.then(self._handle, (method, arguments))
         return self._with(recipe=recipe, handle=handle)
 
@@ -360,6 +370,8 @@ class Dataset(_tarn.Dataset):
         if isinstance(self._order, _tarn._Indices):
             raise UsageError("order: samples were chosen by their positions, which is an order "
                              "already; give it before, or use filter(ranges=...)")
+        if self._state_if_resumed() is not None:
+            raise UsageError("order: give it before load_state_dict, or begin an epoch by set_epoch")
         kept = {name: value for name, value in (self._ordering or {}).items()
                 if name in ("rank", "world", "share", "batch", "equal_batches")}
         return self._with(ordering={**kept, "kind": kind, "seed": seed, "by": by, **options})
@@ -382,16 +394,24 @@ class Dataset(_tarn.Dataset):
         (['auk', 'kiwi'], ['jay', 'owl'])
         """
         if isinstance(self._order, _tarn._Indices):
-            return self.select(range(rank, len(self), world))
+            part = _tarn.Order(len(self), rank=rank, world=world, share=share)
+            return self.select(part.fill(0, len(part)))  # type: ignore[arg-type]
         ordering = dict(self._ordering or {"kind": "identity"})
         ordering.update(rank=rank, world=world, share=share)
-        return self._with(ordering=ordering)
+        made = self._with(ordering=ordering)
+        state = self._state_if_resumed()
+        if state is not None:
+            made.load_state_dict(state)
+        return made
 
     def set_epoch(self, epoch: int) -> None:
         """Begins another epoch: the order and the groups are that epoch's."""
         if self._ordering is not None:
             self._order = _tarn.Order(len(self._handle), epoch=epoch,
                                       **_arrays_of(self._handle, self._ordering))
+        elif self._start:
+            self._order = self._chosen
+            self._start = 0
         self._epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
@@ -407,7 +427,7 @@ class Dataset(_tarn.Dataset):
         """
         order = self._order
         if isinstance(order, _tarn._Indices):
-            return {"version": 1, "epoch": self._epoch, "position": self._position}
+            return {"version": 1, "epoch": self._epoch, "position": self._start + self._position}
         if order is None:
             order = _tarn.Order(len(self._handle), epoch=self._epoch)
         return {"version": 1, "epoch": self._epoch, "order": order.state(self._position)}
@@ -415,19 +435,31 @@ class Dataset(_tarn.Dataset):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state: what is left of that epoch is what the dataset then has, until
         `set_epoch`. The number of ranks may be another one than when the state was made."""
-        if state.get("version") != 1 or ("order" in state) == ("position" in state):
+        if not isinstance(state, Mapping) or state.get("version") != 1:
             raise UsageError("load_state_dict: this is no state of a tarn dataset")
-        if "position" in state:
-            if not isinstance(self._order, _tarn._Indices):
-                raise UsageError("load_state_dict: the state is of samples chosen by position")
-            left = memoryview(self._order)[state["position"]:]
-            self._order = _tarn.indices(bytes(left))
+        epoch, order, position = (state.get(name) for name in ("epoch", "order", "position"))
+        if (type(epoch) is not int or not 0 <= epoch < 2**64
+                or not (isinstance(order, str) and position is None
+                        or type(position) is int and order is None)):
+            raise UsageError("load_state_dict: this is no state of a tarn dataset")
+        if isinstance(order, str):
+            if self._chosen is not None:
+                raise UsageError("load_state_dict: the state is not of samples chosen by position")
+            ordering = self._ordering or {"kind": "identity"}
+            made = _tarn.Order(len(self._handle), state=order,
+                               **_arrays_of(self._handle, ordering))
+            if made.info()["epoch"] != epoch:
+                raise UsageError("load_state_dict: the state is of two epochs: it was changed")
+            self._ordering, self._order = ordering, made
         else:
-            if self._ordering is None:
-                self._ordering = {"kind": "identity"}
-            ordering = _arrays_of(self._handle, self._ordering)
-            self._order = _tarn.Order(len(self._handle), state=state["order"], **ordering)
-        self._epoch = int(state["epoch"])
+            if self._chosen is None:
+                raise UsageError("load_state_dict: the state is of samples chosen by position")
+            if not 0 <= position <= len(self._chosen):
+                raise StaleError(f"load_state_dict: the state is at position {position} of "
+                                 f"{len(self._chosen)} samples")
+            self._order = _tarn.indices(bytes(memoryview(self._chosen)[position:]))
+            self._start = position
+        self._epoch = epoch
 
     # --- Batches ---
 
@@ -479,17 +511,21 @@ class Dataset(_tarn.Dataset):
 
     def _in_file_order(self) -> Self:
         """The samples that were chosen by position as a filter, if they stand in the file's order."""
-        numbers = memoryview(self._order).tolist()  # type: ignore[arg-type]
+        numbers = memoryview(self._chosen).tolist()  # type: ignore[arg-type]
         if any(one >= other for one, other in zip(numbers, numbers[1:])):
             raise UsageError("loader: samples were chosen by position and not in the order of the "
                              "file; filter them, and give an order by order() or shuffle()")
-        plain = self._with(ordering=None)
-        return plain._filtered("keep_samples", self._order)
+        made = self._with(ordering=None)._filtered("keep_samples", self._chosen)
+        if self._start:
+            order = _tarn.Order(len(numbers), epoch=self._epoch)
+            made.load_state_dict({"version": 1, "epoch": self._epoch,
+                                  "order": order.state(self._start)})
+        return made
 
     # --- As an object ---
 
     def _reduced(self) -> tuple[Any, ...]:
-        ordering = self._order if self._ordering is None else self._ordering
+        ordering = self._chosen if self._ordering is None else self._ordering
         return (self._recipe, self._reading, self._maps, ordering, self._grouping, self._epoch)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -498,6 +534,8 @@ class Dataset(_tarn.Dataset):
     def _state_if_resumed(self) -> dict[str, Any] | None:
         if isinstance(self._order, _tarn.Order) and self._order.info()["start"]:
             return {"version": 1, "epoch": self._epoch, "order": self._order.state(0)}
+        if self._start:
+            return {"version": 1, "epoch": self._epoch, "position": self._start}
         return None
 
     def __setstate__(self, state: dict[str, Any]) -> None:

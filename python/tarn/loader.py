@@ -73,12 +73,13 @@ class Loader:
     """
 
     def __init__(self, dataset: Dataset, order: Mapping[str, Any], fields: tuple[Any, ...],
-                 options: Mapping[str, Any], torch: bool, pin: bool) -> None:
+                 options: Mapping[str, Any], torch: bool, pin: bool,
+                 state: str | None = None) -> None:
         self._dataset = dataset
         self._arguments = (dict(order), fields, dict(options), torch, pin)
         self._torch = torch
         self._pin = pin
-        self._open(None)
+        self._open(state)
 
     def _open(self, state: str | None) -> None:
         order, fields, options, _, _ = self._arguments
@@ -129,7 +130,8 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state, also of a run with another number of ranks: what comes is exactly
         what had not come yet."""
-        if state.get("version") != 1 or "loader" not in state:
+        if (not isinstance(state, Mapping) or state.get("version") != 1
+                or not isinstance(state.get("loader"), str)):
             raise UsageError("load_state_dict: this is no state of a tarn loader")
         before = self._native
         self._open(state["loader"])
@@ -170,9 +172,7 @@ class Loader:
 
 def _again(cls: type[Loader], dataset: Dataset, order: Any, fields: Any, options: Any, torch: bool,
            pin: bool, state: str) -> Loader:
-    loader = cls(dataset, order, fields, options, torch, pin)
-    loader.load_state_dict({"version": 1, "loader": state})
-    return loader
+    return cls(dataset, order, fields, options, torch, pin, state)
 
 
 def _field(dataset: Dataset, field: str, formed: bool, integers: Sequence[str]) -> tuple[Any, ...]:
@@ -224,4 +224,6 @@ def loader_of(dataset: Dataset, batch_size: int, *, threads: int | None, shuffle
         import torch as _torch
 
         pin = bool(_torch.cuda.is_available())
-    return Loader(dataset, order, fields, options, torch, bool(pin) and torch)
+    resumed = dataset._state_if_resumed()
+    return Loader(dataset, order, fields, options, torch, bool(pin) and torch,
+                  None if resumed is None else resumed["order"])

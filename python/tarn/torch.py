@@ -73,7 +73,12 @@ def loader_for(dataset: Dataset, rank: int | None = None, world: int | None = No
         world = torch.distributed.get_world_size() if there else 1
     if options.pop("shuffle", False):
         dataset = dataset.shuffle(options.pop("seed", 0))
+    elif dataset._chosen is not None:
+        dataset = dataset._in_file_order()
     part = dataset.shard(rank, world, share=share)
     options.setdefault("as_", "torch")
     ordering = {**(part._ordering or {}), "batch": batch_size, "equal_batches": True}
-    return Batches(part._with(ordering=ordering).loader(batch_size, **options))
+    even, state = part._with(ordering=ordering), part._state_if_resumed()
+    if state is not None:
+        even.load_state_dict(state)
+    return Batches(even.loader(batch_size, **options))

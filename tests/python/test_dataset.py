@@ -413,6 +413,98 @@ def test_a_state_of_something_else_is_refused(many, birds):
         tarn.open(birds).shuffle(1).load_state_dict(tarn.open(many).shuffle(1).state_dict())
 
 
+@pytest.mark.parametrize("order", ["chosen", "shuffle"])
+def test_an_iteration_goes_on_as_it_began(many, order):
+    ds = tarn.open(many, fields=["cls"])
+    ds = ds[::-1] if order == "chosen" else ds.shuffle(1)
+    keys, state = ds.keys(), ds.state_dict()
+    begun = iter(ds)
+    next(begun)
+    late = ds.state_dict()
+    for number in range(1990):
+        next(begun)
+    end = ds.state_dict()
+    begun, other = iter(ds), iter(ds)
+    ds.load_state_dict(end)                       # nine samples, and the iterators know of 2000
+    assert [sample["__key__"] for sample in begun] == keys
+    assert [sample["__key__"] for sample in ds] == keys[1991:]
+    ds.load_state_dict(late)
+    assert next(other)["__key__"] == keys[0]
+    assert ds.state_dict() == late != state       # what the other one takes is not of this epoch
+
+
+@pytest.mark.parametrize("order", ["none", "chosen", "shuffle"])
+def test_a_state_is_of_the_whole_epoch_however_often_it_was_resumed(many, order):
+    def make():
+        ds = tarn.open(many, fields=["cls"])
+        return {"none": ds, "chosen": ds[5:1800:3], "shuffle": ds.shuffle(4)}[order]
+
+    ds, seen = make(), []
+    keys = ds.keys()
+    for taken in (3, 5, 7):
+        it = iter(ds)
+        seen += [next(it)["__key__"] for _ in range(taken)]
+        state = json.loads(json.dumps(ds.state_dict()))
+        ds = make()
+        ds.load_state_dict(state)
+    assert seen + ds.keys() == keys
+    ds.set_epoch(0)
+    assert ds.keys() == keys
+
+
+@pytest.mark.parametrize("order", ["none", "chosen", "shuffle"])
+def test_what_is_made_of_a_resumed_dataset_goes_on_too(many, order):
+    ds = tarn.open(many, fields=["cls"])
+    ds = {"none": ds, "chosen": ds[5:1800:3], "shuffle": ds.shuffle(4)}[order]
+    it = iter(ds)
+    for _ in range(100):
+        next(it)
+    ds.load_state_dict(ds.state_dict())
+    left = ds.keys()
+    assert [sample["__key__"] for sample in ds.map(cls=str)] == left == ds.map_all(str).keys()
+    assert ds.shard(1, 3).keys() == left[1::3]
+    loader = ds.loader(64)
+    assert [key for batch in loader for key in batch["__key__"]] == left
+    assert sum(len(batch["__key__"]) for batch in loader) == len(left) + 100
+    for refused in (lambda: ds.filter(having=["cls"]), lambda: ds.shuffle(1)):
+        with pytest.raises(tarn.UsageError):
+            refused()
+    ds.set_epoch(1)
+    assert len(ds.map(cls=str)) == len(left) + 100
+
+
+@pytest.mark.parametrize("share", ["uneven", "drop", "pad"])
+def test_ranks_share_chosen_samples_as_they_share_all(many, share):
+    ds = tarn.open(many, fields=["cls"])
+    chosen, plain = ds[list(range(10, 20))], ds[10:20]
+    for rank in range(4):
+        assert chosen.shard(rank, 4, share=share).keys() == plain.shard(rank, 4, share=share).keys()
+    for wrong in ((4, 4), (-1, 4), (0, 0), (0, -1)):
+        with pytest.raises(ValueError):
+            chosen.shard(*wrong)
+    with pytest.raises(tarn.UsageError):
+        chosen.shard(0, 2, share="fair")
+
+
+def test_a_state_that_was_damaged_is_refused_and_changes_nothing(many):
+    ds = tarn.open(many, fields=["cls"])
+    for made in (ds.shuffle(1), ds[::-1]):
+        good, keys = made.state_dict(), made.keys()
+        damaged = [None, 5, "x", [], {}, {**good, "version": 2}, {**good, "epoch": "a"},
+                   {**good, "epoch": -1}, {**good, "epoch": None}, {**good, "epoch": 1.0},
+                   {name: value for name, value in good.items() if name != "epoch"},
+                   {**good, "order": None, "position": None}, {**good, "order": 5}]
+        if "order" in good:
+            damaged += [{**good, "epoch": 3}, ds[::-1].state_dict()]
+        else:
+            damaged += [{**good, "position": p} for p in (-1, 2001, 2**70, 1.0, "1", None)]
+            damaged.append(ds.state_dict())
+        for state in damaged:
+            with pytest.raises(ValueError):
+                made.load_state_dict(state)
+            assert made.keys() == keys and made.epoch == 0
+
+
 # --- Batches ---------------------------------------------------------------------------------
 
 

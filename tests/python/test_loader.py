@@ -183,6 +183,17 @@ def test_wrong_use_is_told(many, pictures):
         next(loader)
 
 
+def test_a_state_that_was_damaged_is_refused_and_the_loader_goes_on(many):
+    loader = tarn.open(many, fields=["cls"]).loader(100)
+    next(loader)
+    good = loader.state_dict()
+    for state in (None, 5, "x", [], {}, {"version": 1}, {**good, "version": 2}, {**good, "loader": None},
+                  {**good, "loader": 5}, {**good, "loader": ""}, {**good, "loader": "{}"}):
+        with pytest.raises(ValueError):
+            loader.load_state_dict(state)
+    assert len(keys_of(loader)) == 1900
+
+
 def test_full_batches_and_stats(many):
     ds = tarn.open(many)
     assert [len(batch["cls"]) for batch in ds.loader(300, drop_last=True)] == [300] * 6
