@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _tarn
+from .arguments import integer, names, reals, whole, word
 from .errors import StaleError, UsageError
 from .reading import Decoder, Reading
 from .recipe import MixRecipe, Recipe, same
@@ -22,6 +24,9 @@ Sample = dict[str, Any]
 PathLike = Union[str, "os.PathLike[str]"]
 
 _VIEWS_SEED = 0x0BAD5EED
+_ORDER_NUMBERS = ("batch", "block", "chunk", "draws", "mix", "outer", "pool", "rank", "rounds",
+                  "window", "world")
+_SHARES = ("uneven", "drop", "pad")
 
 
 # --- Functions that samples go through ------------------------------------------------------
@@ -211,22 +216,28 @@ class Dataset(_tarn.Dataset):
         if self._order is not None:
             raise UsageError("lookup: positions are those of the file; look keys up before the "
                              "dataset is given an order")
-        return self._handle.lookup(list(keys))
+        return self._handle.lookup(names("keys", keys))
 
     # --- Choosing samples ---
 
     def _subscript(self, index: Any) -> Any:
-        """What the extension does not do itself: slices and lists of indices."""
-        if not isinstance(index, slice):
-            if getattr(index, "dtype", None) is not None and index.dtype.kind == "b":
-                index = [i for i, wanted in enumerate(index) if wanted]
-            if getattr(index, "ndim", 1) == 0:
-                return self[int(index)]
-            return self.select(index)
-        start, stop, step = index.indices(len(self))
-        if step == 1 and self._order is None:
-            return self._filtered("keep_ranges", [(start, max(start, stop))])
-        return self.select(range(start, stop, step))
+        """What the extension does not do itself: slices, lists and arrays of indices."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1 and self._order is None:
+                return self._filtered("keep_ranges", [(start, max(start, stop))])
+            return self.select(range(start, stop, step))
+        if getattr(index, "ndim", 1) == 0:
+            return self[operator.index(index)]
+        if isinstance(index, (bytes, bytearray)) or not isinstance(index, Iterable):
+            raise TypeError("a position, a key, a slice or a list of positions is expected, "
+                            f"not {index!r}")
+        mask = _mask(index)
+        if mask is None:
+            return self.select(index)  # type: ignore[arg-type]
+        if len(mask) != len(self):
+            raise IndexError(f"a mask of {len(mask)} for {len(self)} samples")
+        return self.select([i for i, wanted in enumerate(mask) if wanted])
 
     def select(self, indices: Sequence[int]) -> Self:
         """The samples at these positions, in this order; one may come several times.
@@ -276,20 +287,22 @@ class Dataset(_tarn.Dataset):
         ignore = missing == "ignore"
         out = self
         if ranges is not None:
-            out = out._filtered("keep_ranges", [tuple(part) for part in ranges])
+            out = out._filtered("keep_ranges", [
+                (whole("ranges", first), whole("ranges", end)) for first, end in _pairs("ranges", ranges)])
         if keys is not None:
-            out = out._filtered("keep_keys", list(keys), ignore)
+            out = out._filtered("keep_keys", names("keys", keys), ignore)
         if json is not None:
-            out = out._filtered("keep_json", os.fspath(json), ignore)
+            out = out._filtered("keep_json", os.path.abspath(os.fspath(json)), ignore)
         if having is not None:
-            out = out._filtered("keep_having", _list_of(having))
-        for field in _list_of(lacking or ()):
+            out = out._filtered("keep_having", names("having", having))
+        for field in names("lacking", lacking or ()):
             out = out._filtered("keep_lacking", field)
-        for field, (least, most) in (size or {}).items():
-            out = out._filtered("keep_size", field, least, 2**64 - 1 if most is None else most)
+        for field, (least, most) in _by_name("size", size):
+            out = out._filtered("keep_size", field, whole("size", least),
+                                2**64 - 1 if most is None else whole("size", most))
         for name, values in (column or {}).items():
             out = out._filtered("keep_column", name, [str(value) for value in values])
-        for name, (low, high) in (between or {}).items():
+        for name, (low, high) in _by_name("between", between):
             out = out._filtered("keep_between", name, low, high)
         return out if predicate is None else out._keep_if(predicate)
 
@@ -372,6 +385,16 @@ class Dataset(_tarn.Dataset):
                              "already; give it before, or use filter(ranges=...)")
         if self._state_if_resumed() is not None:
             raise UsageError("order: give it before load_state_dict, or begin an epoch by set_epoch")
+        if not isinstance(kind, str):
+            raise UsageError(f'order: kind is a name such as "shuffle", not {kind!r}')
+        for name in options:
+            if name in ("epoch", "state"):
+                raise TypeError(f"order() has no argument {name!r}; see set_epoch, load_state_dict")
+            if name in _ORDER_NUMBERS:
+                options[name] = whole(name, options[name])
+        if "share" in options:
+            word("share", options["share"], _SHARES)
+        seed = integer("seed", seed)
         kept = {name: value for name, value in (self._ordering or {}).items()
                 if name in ("rank", "world", "share", "batch", "equal_batches")}
         return self._with(ordering={**kept, "kind": kind, "seed": seed, "by": by, **options})
@@ -393,6 +416,9 @@ class Dataset(_tarn.Dataset):
         >>> ds.shard(0, 2).keys(), ds.shard(1, 2).keys()
         (['auk', 'kiwi'], ['jay', 'owl'])
         """
+        world = whole("world", world, 1)
+        rank = whole("rank", rank, 0, world - 1)
+        word("share", share, _SHARES)
         if isinstance(self._order, _tarn._Indices):
             part = _tarn.Order(len(self), rank=rank, world=world, share=share)
             return self.select(part.fill(0, len(part)))  # type: ignore[arg-type]
@@ -406,6 +432,7 @@ class Dataset(_tarn.Dataset):
 
     def set_epoch(self, epoch: int) -> None:
         """Begins another epoch: the order and the groups are that epoch's."""
+        epoch = whole("epoch", epoch)
         if self._ordering is not None:
             self._order = _tarn.Order(len(self._handle), epoch=epoch,
                                       **_arrays_of(self._handle, self._ordering))
@@ -454,11 +481,12 @@ class Dataset(_tarn.Dataset):
         else:
             if self._chosen is None:
                 raise UsageError("load_state_dict: the state is of samples chosen by position")
-            if not 0 <= position <= len(self._chosen):
-                raise StaleError(f"load_state_dict: the state is at position {position} of "
+            start: int = position or 0
+            if not 0 <= start <= len(self._chosen):
+                raise StaleError(f"load_state_dict: the state is at position {start} of "
                                  f"{len(self._chosen)} samples")
-            self._order = _tarn.indices(bytes(memoryview(self._chosen)[position:]))
-            self._start = position
+            self._order = _tarn.indices(bytes(memoryview(self._chosen)[start:]))
+            self._start = start
         self._epoch = epoch
 
     # --- Batches ---
@@ -475,8 +503,8 @@ class Dataset(_tarn.Dataset):
         """
         if self._order is not None:
             indices = self._numbers(indices)  # type: ignore[assignment]
-        names = self._handle.fields() if fields is None else tuple(fields)
-        return self._handle.read_batch(indices, names, out)
+        wanted = self._handle.fields() if fields is None else tuple(names("fields", fields))
+        return self._handle.read_batch(indices, wanted, out)
 
     def loader(self, batch_size: int, *, threads: int | None = None, shuffle: bool = False,
                seed: int = 0, resize: int | tuple[int, int] | None = None,
@@ -580,14 +608,41 @@ def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
     return cls._make(recipe, recipe.open(), reading, maps, ordering, grouping, epoch)
 
 
-def _list_of(names: Iterable[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+def _mask(index: Iterable[Any]) -> list[bool] | None:
+    """What says of each sample whether it is wanted, if index is such a thing: an array, a tensor
+    or a list of bool."""
+    dtype = getattr(index, "dtype", None)
+    if dtype is None:
+        is_mask = isinstance(index, list) and index != [] and all(type(i) is bool for i in index)
+        return index if is_mask else None  # type: ignore[return-value]
+    if getattr(dtype, "kind", None) != "b" and str(dtype) != "torch.bool":
+        return None
+    if index.ndim != 1:  # type: ignore[attr-defined]
+        raise IndexError("a mask has one dimension")
+    return index.tolist()  # type: ignore[attr-defined, no-any-return]
+
+
+def _pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
+    """Values that are pairs."""
+    try:
+        return [(one, other) for one, other in values]
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: pairs are expected, not {values!r}") from None
+
+
+def _by_name(name: str, values: Any) -> list[tuple[str, tuple[Any, Any]]]:
+    """{name: pair} as a list."""
+    if values is None:
+        return []
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{name} is a dict with a pair for each name, not {values!r}")
+    return list(zip(values, _pairs(name, values.values())))
 
 
 def _once(fields: Iterable[str]) -> list[str]:
     """Each field once, without the dot that may lead it."""
-    names = [fields] if isinstance(fields, str) else fields
-    return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in names))
+    given = names("fields", fields)
+    return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in given))
 
 
 def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, Any]:
@@ -605,10 +660,18 @@ def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, 
         out["classes"] = handle.integers(by)
     elif kind in ("weighted", "weighted-once"):
         batch = handle.read_batch(range(len(handle)), (by,), None)
-        out["weights"] = [float(bytes(item)) for item in batch.column(by)]
+        out["weights"] = [_weight(handle, by, i, item) for i, item in enumerate(batch.column(by))]
     else:
         raise UsageError(f"order: {kind!r} is by no field")
     return out
+
+
+def _weight(handle: _tarn._Handle, field: str, number: int, data: memoryview) -> float:
+    try:
+        return float(bytes(data))
+    except ValueError:
+        key = handle.keys([number])[0]
+        raise UsageError(f"order: field {field} of sample {key} is no number") from None
 
 
 # --- Opening ---------------------------------------------------------------------------------
@@ -648,6 +711,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     b'An auk.'
     """
     where = shown = os.fspath(path)
+    if not isinstance(where, str) or not where:
+        raise UsageError(f"path is a str or a pathlib.Path, and not empty; it is {path!r}")
     if "://" in where:  # what it takes to fetch something is imported when it is needed
         from .remote import is_url, local
 
@@ -656,9 +721,10 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     if fold is not None:
         where, shown = f"{where}:{fold}", f"{shown}:{fold}"
     options: dict[str, Any] = {
-        "fields": None if fields is None else _once(fields), "io": io,
-        "check": check, "cold": cold, "scan": scan, "drop_twice": drop_twice, "keys": keys,
-        "lenient": lenient, "threads": threads, "by_hash": by_hash, "key_column": key_column,
+        "fields": None if fields is None else _once(fields),
+        "io": word("io", io, ("auto", "map", "read")), "check": check, "cold": cold, "scan": scan,
+        "drop_twice": drop_twice, "keys": word("keys", keys, ("base", "path")),
+        "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash, "key_column": key_column,
         "stored": stored,
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown)
@@ -684,15 +750,26 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
         raise UsageError("mix: no datasets")
     if end not in ("first", "all"):
         raise UsageError(f'mix: end is "first" or "all", not {end!r}')
+    many = (len(datasets), len(datasets))
     for dataset in datasets:
         if not isinstance(dataset, Dataset):
             raise UsageError(f"mix: {type(dataset).__name__} is not a dataset; "
                              "what is in a list is given as mix(*datasets)")
         if dataset._order is not None or dataset._maps or dataset._grouping:
             raise UsageError("mix: give orders, groups and maps to the mix, not to its sources")
-    arguments = (None if weights is None else tuple(weights),
-                 None if counts is None else tuple(counts), total or 0, end == "all",
-                 None if fields is None else tuple(fields))
+    if total is not None and weights is None:
+        raise UsageError("mix: total needs weights")
+    arguments = (None if weights is None else reals("weights", weights, *many),
+                 None if counts is None else _counts(counts, len(datasets)),
+                 0 if total is None else whole("total", total, 1), end == "all",
+                 None if fields is None else tuple(names("fields", fields)))
     recipe = MixRecipe(tuple(dataset._recipe for dataset in datasets), arguments)
     handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)
     return Dataset._make(recipe, handle, datasets[0]._reading)
+
+
+def _counts(counts: Sequence[int], sources: int) -> tuple[int, ...]:
+    out = tuple(whole("counts", count) for count in counts)
+    if len(out) != sources:
+        raise UsageError(f"counts is a list of {sources} numbers, not of {len(out)}")
+    return out

@@ -118,14 +118,16 @@ class Reading:
 
     def __init__(self, decode: bool | str = True, images: str = "numpy", as_: str = "numpy",
                  decoders: Mapping[str, Decoder | str] | None = None) -> None:
-        if decode not in (True, False, "bytes"):
+        if not isinstance(decode, bool) and decode != "bytes":
             raise UsageError(f'decode is True, False or "bytes", not {decode!r}')
         if images not in ("numpy", "pil"):
             raise UsageError(f'images is "numpy" or "pil", not {images!r}')
         if as_ not in ("numpy", "torch"):
             raise UsageError(f'as_ is "numpy" or "torch", not {as_!r}')
+        if decoders is not None and not isinstance(decoders, Mapping):
+            raise UsageError(f"decoders is a dict of functions by field, not {decoders!r}")
         for name, decoder in (decoders or {}).items():
-            if not callable(decoder) and decoder not in DECODERS:
+            if not callable(decoder) and decoder not in tuple(DECODERS):
                 raise UsageError(f"decoders[{name!r}] is no function and none of "
                                  + ", ".join(DECODERS))
         self.decode = decode
