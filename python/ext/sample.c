@@ -40,15 +40,15 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
     tarn_text_reset(&key);
     int used =
         snprintf(err.message, sizeof err.message, "sample %s: field %s: ", name, field);
-    snprintf(err.message + used, sizeof err.message - (size_t)used, "%.700s",
-             why->message);
+    used += snprintf(err.message + used, sizeof err.message - (size_t)used, "%.600s",
+                     why->message);
     if (!err.path[0] && tarn_dataset_where(set_of(from), from->sample, from->field, &path,
                                            &offset, &ignored) == TARN_OK) {
         snprintf(err.path, sizeof err.path, "%s", path ? path : "");
-        if (offset == TARN_NO_OFFSET)
-            err.offset = offset;
-        else if (err.offset != TARN_NO_OFFSET)
-            err.offset += offset;
+        err.offset = offset; /* of the member, as loaders and tarn ls -l tell it */
+        if (why->offset != TARN_NO_OFFSET && (size_t)used < sizeof err.message)
+            snprintf(err.message + used, sizeof err.message - (size_t)used,
+                     " (byte %llu of the field)", (unsigned long long)why->offset);
     }
     return tarnpy_raise(from->dataset->state, &err);
 }

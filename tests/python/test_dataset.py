@@ -195,6 +195,22 @@ def test_a_value_that_cannot_be_decoded_tells_where(tmp_path):
     assert caught.value.path == str(tmp_path / "a.tar")
 
 
+def test_what_cannot_be_decoded_lies_where_the_loader_and_ls_say(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [("a.cls", b"1"), ("b.json", b'{"x": oops}'), ("c.cls", b"one")])
+    ds = tarn.open(path)
+    for key, offset in (("b", 1024), ("c", 2048)):    # each member is a header and one block
+        with pytest.raises(tarn.FormatError) as caught:
+            ds[key]
+        assert caught.value.path == str(path) and caught.value.offset == offset
+        field = "json" if key == "b" else "cls"
+        loader = tarn.open(path, fields=[field]).filter(keys=[key]).loader(1)
+        with pytest.raises(tarn.FormatError) as loaded:
+            next(loader)
+        assert loaded.value.offset == offset
+    with pytest.raises(tarn.FormatError, match="byte 6 of the field"):
+        ds["b"]
+
+
 def test_an_exception_in_a_decoder_passes(birds):
     with pytest.raises(ZeroDivisionError):
         tarn.open(birds, decoders={"cls": lambda data: 1 // int(data)})[0]
