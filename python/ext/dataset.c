@@ -2,6 +2,7 @@
  * sample.c, what handles can be asked in filter.c. */
 #include "dataset.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- _Handle ------------------------------------------------------------------------ */
@@ -330,6 +331,14 @@ static PyObject *by_key(tarnpy_dataset *self, PyObject *key)
     if (!text) return NULL;
     tarn_status status;
     TARNPY_UNLOCKED(status, tarn_dataset_find(set, text, &number, &err));
+    if (status == TARN_OK && tarnpy_order_lacks(self->order, number)) {
+        char name[128];
+        tarn_printable(name, sizeof name, text, strlen(text));
+        err = (tarn_error){.code = TARN_ERR_NOT_FOUND, .offset = TARN_NO_OFFSET};
+        snprintf(err.message, sizeof err.message,
+                 "sample %s is in the file, but was not chosen", name);
+        status = TARN_ERR_NOT_FOUND;
+    }
     Py_XDECREF(kept);
     if (status != TARN_OK) return tarnpy_raise_key(self->state, &err);
     return tarnpy_sample(self, number);

@@ -445,6 +445,15 @@ int tarnpy_order_numbers(PyObject *object, uint64_t from, size_t count, uint64_t
     return 0;
 }
 
+bool tarnpy_order_lacks(PyObject *object, uint64_t number)
+{
+    if (object == Py_None || !PyObject_CheckBuffer(object)) return false;
+    const indices *self = (const indices *)object;
+    for (Py_ssize_t i = 0; i < self->count; i++)
+        if (self->numbers[i] == number) return false;
+    return true;
+}
+
 /* --- _Views ----------------------------------------------------------------------------
  */
 

@@ -127,7 +127,7 @@ static PyObject *bytes_of(tarn_view *view)
 
 /* A caller's decoder does not know either; its exception keeps its type and gets a note.
  */
-static void note_place(const source *from)
+void tarnpy_note_place(tarn_dataset *set, uint64_t sample, const char *field)
 {
     PyObject *type, *value, *trace;
     tarn_text key = {NULL, 0, 0};
@@ -135,10 +135,9 @@ static void note_place(const source *from)
     char name[128];
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
-    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) == TARN_OK) {
+    if (tarn_dataset_key(set, sample, &key, &ignored) == TARN_OK) {
         tarn_printable(name, sizeof name, key.data, key.size);
-        PyObject *text =
-            PyUnicode_FromFormat("sample %s: field %s", name, from->plan->name);
+        PyObject *text = PyUnicode_FromFormat("sample %s: field %s", name, field);
         PyObject *done =
             text && value ? PyObject_CallMethod(value, "add_note", "(O)", text) : NULL;
         Py_XDECREF(done);
@@ -155,7 +154,7 @@ static PyObject *called(const source *from, tarn_view *view)
     if (!bytes) return NULL;
     PyObject *result = PyObject_CallFunctionObjArgs(from->plan->call, bytes, NULL);
     Py_DECREF(bytes);
-    if (!result) note_place(from);
+    if (!result) tarnpy_note_place(set_of(from), from->sample, from->plan->name);
     return result;
 }
 

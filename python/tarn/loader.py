@@ -197,7 +197,10 @@ class Loader:
         return _again, (type(self), self._dataset, *self._arguments, self._native.state())
 
     def __repr__(self) -> str:
-        info = self._native.info()
+        try:
+            info = self._native.info()
+        except (UsageError, RuntimeError):  # closed, or in use by another thread
+            return f"<tarn.Loader of {self._dataset!r}>"
         return f"<tarn.Loader epoch {info['epoch']}, {info['batches']} batches of {self._dataset!r}>"
 
 

@@ -269,6 +269,18 @@ def test_lists_and_arrays_of_positions(many):
             ds[wrong]
 
 
+def test_keys_of_chosen_samples_are_those_alone(ds):
+    for part in (ds[1:3], ds[1:3:1], ds[[2, 1]], ds[0:4:2][1:], ds[::-1][1:3]):
+        for key in ds.keys():
+            assert (key in part) == (key in part.keys())
+            if key in part:
+                assert part[key] == ds[key]
+            else:
+                with pytest.raises(tarn.KeyNotFoundError, match=key):
+                    part[key]
+    assert "jay" in ds.shuffle(1).shard(0, 2) and "jay" in ds.shuffle(1).shard(1, 2)
+
+
 def test_getitems_gives_a_list(many):
     ds = tarn.open(many, fields=["cls"]).shuffle(3)
     assert ds.__getitems__([5, 0]) == [ds[5], ds[0]]

@@ -194,6 +194,23 @@ def test_a_state_that_was_damaged_is_refused_and_the_loader_goes_on(many):
     assert len(keys_of(loader)) == 1900
 
 
+def test_a_decoder_that_raises_tells_the_sample(birds):
+    def fail(data):
+        return 1 // int(data)
+
+    loader = tarn.open(birds, fields=["cls", "txt"], decoders={"cls": fail}).loader(2, on_error="skip")
+    with pytest.raises(ZeroDivisionError) as caught:
+        next(loader)
+    assert caught.value.__notes__ == ["sample auk: field cls"]
+    assert next(loader)["__key__"] == ["kiwi", "owl"]
+
+
+def test_a_closed_loader_has_a_repr(birds):
+    loader = tarn.open(birds).loader(2)
+    loader.close()
+    assert "tarn.Loader" in repr(loader)
+
+
 def test_full_batches_and_stats(many):
     ds = tarn.open(many)
     assert [len(batch["cls"]) for batch in ds.loader(300, drop_last=True)] == [300] * 6
