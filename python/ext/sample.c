@@ -129,23 +129,14 @@ static PyObject *bytes_of(tarn_view *view)
  */
 void tarnpy_note_place(tarn_dataset *set, uint64_t sample, const char *field)
 {
-    PyObject *type, *value, *trace;
     tarn_text key = {NULL, 0, 0};
     tarn_error ignored;
     char name[128];
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
     if (tarn_dataset_key(set, sample, &key, &ignored) == TARN_OK) {
         tarn_printable(name, sizeof name, key.data, key.size);
-        PyObject *text = PyUnicode_FromFormat("sample %s: field %s", name, field);
-        PyObject *done =
-            text && value ? PyObject_CallMethod(value, "add_note", "(O)", text) : NULL;
-        Py_XDECREF(done);
-        Py_XDECREF(text);
-        PyErr_Clear();
+        tarnpy_note("sample %s: field %s", name, field);
     }
     tarn_text_reset(&key);
-    PyErr_Restore(type, value, trace);
 }
 
 static PyObject *called(const source *from, tarn_view *view)

@@ -26,6 +26,8 @@ def whole(name: str, value: Any, least: int = 0, most: int = LARGEST) -> int:
         raise UsageError(f"{name} is a whole number, not {value!r}") from None
     if least <= number <= most:
         return number
+    if number < least and most == LARGEST:
+        raise UsageError(f"{name} is {number}; it is at least {least}")
     upto = "2^64 - 1" if most == LARGEST else str(most)
     raise UsageError(f"{name} is {number}; it is a number from {least} to {upto}")
 

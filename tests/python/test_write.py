@@ -406,6 +406,41 @@ def test_options_that_are_wrong(options, message):
         tarn.ShardWriter("x-%d.tar", max_count=0)
 
 
+@pytest.mark.parametrize("wrong", [
+    {"max_count": 1.5}, {"max_count": "a"}, {"max_count": 2**70}, {"max_size": "1G"}, {"start": -1},
+    {"start": 1.5}, {"mode": -1}, {"mode": 2**33}, {"uid": 2**33}, {"gid": 1.5}, {"user": 5},
+    {"mtime": "a"}, {"mtime": 2**70}, {"mtime": float("nan")}, {"level": 2**40}, {"level": "a"},
+    {"jpeg_quality": "a"}, {"jpeg_quality": 2**40}, {"encoders": 5}, {"encoders": {"txt": 5}},
+    {"progress": 5},
+], ids=repr)
+def test_options_that_are_wrong_are_named(tmp_path, wrong):
+    name = next(iter(wrong))
+    with pytest.raises(tarn.UsageError, match=name):
+        tarn.ShardWriter(tmp_path / "x-%d.tar", **wrong)
+    if name != "level":
+        with pytest.raises(tarn.UsageError, match=name):
+            tarn.DatasetWriter(tmp_path / "x", **wrong)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("field, value", [("json", object()), ("txt", 5), ("cls", None), ("txt", None),
+                                          ("npy", np.array([object()])), ("mine", 5)], ids=repr)
+def test_a_value_that_cannot_be_written_is_told_with_its_sample(field, value):
+    good = {"__key__": "good", "txt": "x"}
+    with tarn.TarWriter(io.BytesIO(), encoders={"mine": lambda value: 1 // 0}) as out:
+        for write in (out.write, lambda sample: out.write_many([good, sample])):
+            with pytest.raises((TypeError, ValueError, ZeroDivisionError)) as caught:
+                write({"__key__": "odd", "aaa": b"1", field: value})
+            assert caught.value.__notes__ == [f"sample odd: field {field}"]
+            assert value is not None or "None" in str(caught.value)
+
+
+@pytest.mark.parametrize("sample", [None, 5, [], "a"], ids=repr)
+def test_what_is_no_dict_is_no_sample(sample):
+    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample is a dict"):
+        out.write(sample)
+
+
 # --- File objects, threads, leaks -------------------------------------------------------------
 
 
