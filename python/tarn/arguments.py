@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import operator
+import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .errors import UsageError
 
 LARGEST = 2**64 - 1
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def settled(name: str, path: Any) -> str:
+    """A path that means the same file when the program goes to another folder; URLs as they are."""
+    text = os.fsdecode(path)
+    if not text:
+        raise UsageError(f"{name} is empty")
+    if text == "-" or _SCHEME.match(text):
+        return text
+    return os.path.join(os.getcwd(), text)
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = LARGEST) -> int:

@@ -20,6 +20,7 @@ import os
 from typing import Any, BinaryIO, Literal, Union, cast, overload
 
 from . import _tarn
+from .arguments import settled
 from .published import Published
 from .write import filter_number
 
@@ -64,7 +65,7 @@ class SinkFile(Published, io.RawIOBase):
 
     def __init__(self, url: Url, **options: Any) -> None:
         self.name = os.fspath(url)
-        self._sink = _tarn.Sink(url, **options)
+        self._sink = _tarn.Sink(settled("url", url), **options)
 
     def writable(self) -> bool:
         return True

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
 
 from . import _tarn
-from .arguments import whole
+from .arguments import settled, whole
 from .errors import UsageError
 from .published import Published
 
@@ -202,12 +202,15 @@ class TarWriter(_Writer):
                  **options: Unpack[WriterOptions]) -> None:
         settings = _settings(options)
         if isinstance(target, (str, os.PathLike)):
-            place: Target = target
+            place: Target = settled("target", target)
+            self._shown = os.fsdecode(target)
+        elif not callable(getattr(target, "write", None)):
+            raise UsageError(f"target is a path, a URL or a file object, not {target!r}")
         else:
             place = str(getattr(target, "name", None) or "a file object")
             settings["stream"] = target
             compress = False if compress is None else compress
-        self._shown = os.fspath(place)
+            self._shown = place
         self._open(_TAR, place, filter=filter_number(compress), level=_level(level),
                    overwrite=overwrite, names=_names(names), rules=0 if strict else 1, allow_pipe=allow_pipe,
                    **settings)
@@ -215,6 +218,17 @@ class TarWriter(_Writer):
     def member(self, name: str, data: bytes) -> None:
         """Adds one member of any name."""
         self._member(name, data)
+
+
+class _Told:
+    """Tells of shards by the names that the caller's pattern has."""
+
+    def __init__(self, function: Callable[[str, int, int], object], folder: str) -> None:
+        self.function = function
+        self.folder = folder
+
+    def __call__(self, name: str, samples: int, size: int) -> object:
+        return self.function(name.removeprefix(self.folder), samples, size)
 
 
 class ShardWriter(_Writer):
@@ -240,10 +254,16 @@ class ShardWriter(_Writer):
                  compress: bool | str | None = None, level: int = 0, overwrite: bool = False,
                  names: str = "pax", strict: bool = True, allow_pipe: bool = False,
                  **options: Unpack[WriterOptions]) -> None:
-        self._shown = os.fspath(pattern)
-        self._open(_SHARDS, pattern, max_count=_limit("max_count", max_count),
+        self._shown = os.fsdecode(pattern)
+        place = settled("pattern", pattern)
+        folder = place[:-len(self._shown)]
+        if "%" in folder:  # which is no part of the pattern
+            place, folder = self._shown, ""
+        if on_shard is not None and not callable(on_shard):
+            raise UsageError(f"on_shard is a function, not {on_shard!r}")
+        self._open(_SHARDS, place, max_count=_limit("max_count", max_count),
                    max_size=_limit("max_size", max_size), start=whole("start", start),
-                   hook=on_shard,
+                   hook=on_shard and _Told(on_shard, folder),
                    filter=filter_number(compress), level=_level(level), overwrite=overwrite,
                    names=_names(names), rules=0 if strict else 1, allow_pipe=allow_pipe,
                    **_settings(options))
@@ -279,9 +299,11 @@ class DatasetWriter(_Writer):
                  max_count: int | None = 100_000, max_size: int | None = 3_000_000_000,
                  names: str = "plain", threads: int = 0,
                  **options: Unpack[WriterOptions]) -> None:
-        self._shown = f"{os.fspath(folder)}:{fold}"
+        if not isinstance(fold, str):
+            raise UsageError(f"fold is a str, not {fold!r}")
+        self._shown = f"{os.fsdecode(folder)}:{fold}"
         self._resume = resume
-        self._open(_FOLD, folder, fold, append=append, resume=resume, overwrite=overwrite,
+        self._open(_FOLD, settled("folder", folder), fold, append=append, resume=resume, overwrite=overwrite,
                    start=whole("start", start), digits=whole("digits", digits, 1, 9),
                    max_count=_limit("max_count", max_count), max_size=_limit("max_size", max_size),
                    names=_names(names), threads=whole("threads", threads, 0, 1024),

@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tarn
+import tarn.gnz
+import tarn.iac
 from tarn import _tarn
 
 np = pytest.importorskip("numpy")
@@ -433,6 +435,50 @@ def test_a_value_that_cannot_be_written_is_told_with_its_sample(field, value):
                 write({"__key__": "odd", "aaa": b"1", field: value})
             assert caught.value.__notes__ == [f"sample odd: field {field}"]
             assert value is not None or "None" in str(caught.value)
+
+
+def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch):
+    def samples():
+        yield {"__key__": "a", "txt": "1"}
+        monkeypatch.chdir(tmp_path / "there")
+        yield {"__key__": "b", "txt": "2"}
+
+    (tmp_path / "there").mkdir()
+    names = []
+    for make in (lambda: tarn.TarWriter("x.tar"), lambda: tarn.DatasetWriter("data", max_count=1),
+                 lambda: tarn.ShardWriter("x-%d.tar", max_count=1, on_shard=lambda *told: names.append(told[0]))):
+        monkeypatch.chdir(tmp_path)
+        with make() as out:
+            out.write_many(samples())
+    monkeypatch.chdir(tmp_path)
+    with tarn.open_source("x.txt", "wb") as file:
+        file.write(b"1")
+        monkeypatch.chdir(tmp_path / "there")
+    monkeypatch.chdir(tmp_path)
+    with tarn.gnz.create("x.gnz") as arrays, tarn.iac.create("x.iac", {"name": ["a"]}) as pack:
+        arrays["x"] = np.arange(3)
+        monkeypatch.chdir(tmp_path / "there")
+        pack.add(b"1")
+    assert sorted(os.listdir(tmp_path)) == ["data", "there", "x-0.tar", "x-1.tar", "x.gnz", "x.iac",
+                                            "x.tar", "x.txt"]
+    assert tarn.open(tmp_path / "data").keys() == ["a", "b"]
+    assert os.listdir(tmp_path / "there") == [] and names == ["x-0.tar", "x-1.tar"]
+
+
+def test_a_folder_with_a_percent_sign(tmp_path, monkeypatch):
+    (tmp_path / "100%d").mkdir()
+    monkeypatch.chdir(tmp_path / "100%d")
+    with tarn.ShardWriter("x-%d.tar") as out:
+        out.write({"__key__": "a", "txt": "1"})
+    assert os.listdir() == ["x-0.tar"]
+
+
+def test_targets_that_are_none_are_told_at_once():
+    for wrong in (lambda: tarn.TarWriter(""), lambda: tarn.TarWriter(None), lambda: tarn.TarWriter(5),
+                  lambda: tarn.ShardWriter(""), lambda: tarn.DatasetWriter(""), lambda: tarn.DatasetWriter("x", 5),
+                  lambda: tarn.ShardWriter("x-%d.tar", on_shard=5)):
+        with pytest.raises(tarn.UsageError):
+            wrong()
 
 
 @pytest.mark.parametrize("sample", [None, 5, [], "a"], ids=repr)
