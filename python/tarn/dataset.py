@@ -26,6 +26,8 @@ PathLike = Union[str, "os.PathLike[str]"]
 _VIEWS_SEED = 0x0BAD5EED
 _ORDER_NUMBERS = ("batch", "block", "chunk", "draws", "mix", "outer", "pool", "rank", "rounds",
                   "window", "world")
+_ORDER_ARRAYS = {"buckets": ("Q", "whole numbers from 0 on"), "classes": ("q", "whole numbers"),
+                 "lengths": ("Q", "whole numbers from 0 on"), "weights": ("d", "numbers")}
 _SHARES = ("uneven", "drop", "pad")
 
 
@@ -395,6 +397,8 @@ class Dataset(_tarn.Dataset):
                 raise TypeError(f"order() has no argument {name!r}; see set_epoch, load_state_dict")
             if name in _ORDER_NUMBERS:
                 options[name] = whole(name, options[name])
+            if name in _ORDER_ARRAYS and options[name] is not None:
+                options[name] = _kept(name, options[name])
         if "share" in options:
             word("share", options["share"], _SHARES)
         seed = integer("seed", seed)
@@ -667,6 +671,24 @@ def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, 
         out["weights"] = [_weight(handle, by, i, item) for i, item in enumerate(batch.column(by))]
     else:
         raise UsageError(f"order: {kind!r} is by no field")
+    return out
+
+
+def _kept(name: str, values: Any) -> Any:
+    """The caller's numbers as an array of the dataset's own: he may change his, and arrays of NumPy
+    cannot be compared."""
+    from array import array
+
+    code, what = _ORDER_ARRAYS[name]
+    plain = {"Q": "uint64", "q": "int64", "d": "float64"}[code]  # not of another byte order
+    out = array(code)
+    try:
+        if str(getattr(values, "dtype", "")) == plain and values.ndim == 1:
+            out.frombytes(values.tobytes())
+        else:
+            out.extend(values.tolist() if hasattr(values, "tolist") else list(values))
+    except (OverflowError, TypeError, ValueError):
+        raise UsageError(f"{name} is a list or an array of one dimension, of {what}") from None
     return out
 
 

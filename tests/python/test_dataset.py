@@ -669,6 +669,21 @@ def test_datasets_pickle_and_compare(many, birds):
     assert ds != "ds"
 
 
+@pytest.mark.parametrize("kind, name, dtype", [("weighted", "weights", "f8"), ("weighted", "weights", "f4"),
+                                               ("balanced", "classes", "i8"), ("balanced", "classes", "u1"),
+                                               ("lengths", "lengths", "u8"), ("lengths", "lengths", ">i4")])
+def test_an_order_keeps_the_numbers_it_was_given(many, kind, name, dtype):
+    ds = tarn.open(many, fields=["cls"])
+    given = (np.arange(2000) % 5 + 1).astype(dtype)
+    one, other = (ds.order(kind, **{name: values}) for values in (given, given.tolist()))
+    assert one == other and one != ds.order(kind, **{name: given + 1})
+    assert pickle.loads(pickle.dumps(one)) == one
+    keys = one.keys()
+    given[:] = given[::-1].copy()
+    one.set_epoch(0)
+    assert one.keys() == other.keys() == keys
+
+
 def test_progress_bars_know_the_length(many):
     tqdm = pytest.importorskip("tqdm")
     ds = tarn.open(many, fields=["cls"])
