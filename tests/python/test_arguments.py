@@ -122,6 +122,13 @@ def test_arguments_of_open_and_mix(birds):
         told(lambda: tarn.mix(ds, ds, **wrong), list(wrong)[-1])
 
 
+def test_a_file_url_is_of_this_machine(birds, monkeypatch):
+    assert len(tarn.open(f"file://{birds}")) == len(tarn.open(f"file://localhost{birds}")) == 4
+    monkeypatch.chdir(birds)                          # which none of these means
+    for wrong in ("file://", "file://birds", "file://elsewhere" + birds):
+        told(lambda: tarn.open(wrong), wrong)
+
+
 def test_no_such_field_is_a_key_error(birds):
     ds = tarn.open(birds)
     for wrong in (lambda: tarn.open(birds, fields=["wav"]), lambda: tarn.mix(ds, ds, fields=["wav"])):
