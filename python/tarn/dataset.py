@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _tarn
-from .arguments import integer, names, reals, whole, word
+from .arguments import integer, names, real, reals, whole, word
 from .errors import StaleError, UsageError
 from .reading import Decoder, Reading
 from .recipe import MixRecipe, Recipe, same
@@ -305,10 +305,14 @@ class Dataset(_tarn.Dataset):
         for field, (least, most) in _by_name("size", size):
             out = out._filtered("keep_size", field, whole("size", least),
                                 2**64 - 1 if most is None else whole("size", most))
+        if column is not None and not isinstance(column, Mapping):
+            raise UsageError(f"column is a dict with values for each name, not {column!r}")
         for name, values in (column or {}).items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                values = [values]
             out = out._filtered("keep_column", name, [str(value) for value in values])
         for name, (low, high) in _by_name("between", between):
-            out = out._filtered("keep_between", name, low, high)
+            out = out._filtered("keep_between", name, real("between", low), real("between", high))
         return out if predicate is None else out._keep_if(predicate)
 
     def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tarn
+import tarn.iac
 
 
 def told(call, *words):
@@ -107,6 +108,18 @@ def test_one_name_is_a_name_and_not_its_letters(birds):
     told(lambda: ds.loader(4, integers="s"), "integers")
     with pytest.raises(KeyError, match="cls"):
         ds.batch([0], ["txt"]).column("cls")
+
+
+def test_one_value_of_a_column_is_a_value_and_not_its_letters(tmp_path):
+    with tarn.iac.create(tmp_path / "x.iac", {"name": ["a", "ab", "b"], "n": [1, 2, 3]}) as out:
+        for payload in (b"1", b"2", b"3"):
+            out.add(payload)
+    ds = tarn.open(tmp_path / "x.iac")
+    for values, numbers in (("ab", [2]), (["ab", "b"], [2, 3]), (("a",), [1])):
+        assert [sample["n"] for sample in ds.filter(column={"name": values})] == numbers
+    assert [sample["name"] for sample in ds.filter(column={"n": 2})] == ["ab"]
+    told(lambda: ds.filter(column=5), "column")
+    told(lambda: ds.filter(between={"n": ("a", 2)}), "between")
 
 
 def test_arguments_of_open_and_mix(birds):
