@@ -532,8 +532,9 @@ class Dataset(_tarn.Dataset):
             and right are exchanged; channels 1, 3 or 4; dtype "uint8", "float32" or "float16";
             layout "HWC" or "CHW"; mean=, std= for floats; reduce=, see tarn/image.h.
         on_error: what happens to a sample that cannot be read or decoded: "raise", "skip", or a number
-            of such samples after which it is raised; `Loader.skipped` lists them. What a function
-            in decoders= raises is raised by the loop, and that batch is passed over.
+            of such samples, in all epochs together, after which it is raised; `Loader.skipped` lists
+            them. What a function in decoders= raises is raised by the loop, and that batch is passed
+            over.
         drop_last: all batches are full. depth: batches made ahead. epochs: after these, nothing comes.
         keys: whether batches have "__key__". integers: fields of text that are integers whatever their
             name. staged: reads batches in the order of the file, for data that is not in memory.

@@ -86,9 +86,12 @@ DECODERS: dict[str, Decoder] = {
 
 
 def to_pil(value: Any) -> Any:
-    """A decoded image as a PIL.Image of mode L, RGB or RGBA."""
+    """A decoded image as a PIL.Image of mode L, RGB or RGBA, or I;16. Pillow has no mode for colours
+    of 16 bits; it takes the high bytes of such files, and so does this."""
     from PIL import Image
 
+    if getattr(value, "ndim", 0) == 3 and value.dtype.itemsize == 2 and value.shape[2] > 1:
+        value = (value >> 8).astype("u1")
     if getattr(value, "ndim", 0) == 3 and value.shape[2] == 1:
         value = value[:, :, 0]
     return Image.fromarray(value)

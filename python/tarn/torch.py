@@ -60,7 +60,8 @@ def loader_for(dataset: Dataset, rank: int | None = None, world: int | None = No
 
     rank and world are torch.distributed's if they are not given. Every rank gets the same number of
     batches, whose sizes differ by one at most; with share="drop" all are full and the last few samples
-    are left out of an epoch, with share="pad" the first few come again.
+    are left out of an epoch, with share="pad" the first few come again. on_error="skip" is not for
+    ranks that wait for each other: one that skips samples has fewer batches than the others.
 
     >>> batches = tarn.torch.loader_for(ds, rank=0, world=2, batch_size=2)
     >>> [batch["cls"].tolist() for batch in batches]

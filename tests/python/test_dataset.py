@@ -2,6 +2,7 @@
 import copy
 import gc
 import gzip
+import io
 import json
 import pickle
 import subprocess
@@ -162,6 +163,18 @@ def test_images_as_pil(pictures):
     image = tarn.open(pictures, fields=["png"], images="pil")[4]["png"]
     assert isinstance(image, Image.Image) and image.mode == "RGB"
     assert (np.asarray(image) == picture(np, 4)).all()
+
+
+def test_images_of_16_bits_as_pil_are_what_pillow_makes_of_them(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    down, right = np.mgrid[0:20, 0:30]
+    pixels = np.stack([down * 3000, right * 2000, down * right * 100], axis=2).astype("u2")
+    files = [tarn._tarn.encode("png", part) for part in (pixels, pixels[:, :, 0])]
+    write_tar(tmp_path / "a.tar", [(f"{i}.png", data) for i, data in enumerate(files)])
+    for sample, data in zip(tarn.open(tmp_path / "a.tar", images="pil"), files):
+        theirs = image.open(io.BytesIO(data))
+        assert sample["png"].mode == theirs.mode
+        assert np.array_equal(np.asarray(sample["png"]), np.asarray(theirs))
 
 
 def test_arrays_as_torch_share_memory(pictures):
