@@ -333,6 +333,9 @@ class Dataset(_tarn.Dataset):
         >>> ds.map(txt=str.upper)[0]["txt"]
         'AN AUK.'
         """
+        for name in fields:
+            if name not in self.fields and not self._maps:  # which may have made it
+                raise UsageError(f"map: there is no field {name}; there are " + ", ".join(self.fields))
         more: list[Callable[[Any], Any]] = [_MapFields(fields)] if fields else []
         if function is not None:
             more.append(function)
@@ -362,7 +365,7 @@ class Dataset(_tarn.Dataset):
         >>> ds.map_group(lambda txt, cls: (txt * cls, cls * 2), ["txt", "cls"])[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': 2}
         """
-        return self._with(maps=(*self._maps, _MapGroup(function, fields)))
+        return self._with(maps=(*self._maps, _MapGroup(function, names("fields", fields))))
 
     def group(self, *templates: str, replace: bool = False, seed: int = 0) -> Self:
         """One of several views of each sample, another one each epoch.
@@ -371,7 +374,8 @@ class Dataset(_tarn.Dataset):
         takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` both in random order. The choice is
         computed from the seed, the epoch and the sample.
         """
-        chosen = (tuple(templates), replace, (seed ^ _VIEWS_SEED) & (2**64 - 1))
+        number = (integer("seed", seed) ^ _VIEWS_SEED) & (2**64 - 1)
+        chosen = (tuple(names("templates", templates)), bool(replace), number)
         return self._with(grouping=chosen)
 
     # --- Order ---

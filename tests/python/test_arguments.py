@@ -142,6 +142,18 @@ def test_a_file_url_is_of_this_machine(birds, monkeypatch):
         told(lambda: tarn.open(wrong), wrong)
 
 
+def test_arguments_of_maps_groups_and_sources(birds):
+    ds = tarn.open(birds)
+    told(lambda: ds.map(nosuch=str), "nosuch", "txt")
+    assert ds.map(lambda sample: {**sample, "more": 1}).map(more=str)[0]["more"] == "1"
+    assert ds.map_group(lambda text: [text * 2], "cls")[1]["cls"] == 2
+    told(lambda: ds.map_group(len, 5), "fields")
+    told(lambda: ds.group("{0}.txt", seed="a"), "seed")
+    told(lambda: ds.group(5), "templates")
+    for wrong in ({"retries": -1}, {"retries": "a"}, {"level": 2**40}):
+        told(lambda: tarn.open_source(__file__, **wrong), next(iter(wrong)))
+
+
 def test_no_such_field_is_a_key_error(birds):
     ds = tarn.open(birds)
     for wrong in (lambda: tarn.open(birds, fields=["wav"]), lambda: tarn.mix(ds, ds, fields=["wav"])):
