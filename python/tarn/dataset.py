@@ -531,6 +531,7 @@ class Dataset(_tarn.Dataset):
 
         threads: as many as there are cores if None; 0 does the work when a batch is asked for.
         shuffle, seed: the same as `self.shuffle(seed)` before; other orders are given to the dataset.
+            What is random in images is the seed's, too.
         resize: images become arrays of that side, or (height, width). With it: fit "stretch",
             "centre" (with shorter=), "random" (with scale=, ratio=) or "exact"; flip= how often left
             and right are exchanged; channels 1, 3 or 4; dtype "uint8", "float32" or "float16";

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _tarn
 from .arguments import names as names_of
-from .arguments import real, reals, whole, word
+from .arguments import integer, real, reals, whole, word
 from .errors import UsageError
 from .reading import DECODERS, extension, to_torch
 
@@ -247,6 +247,11 @@ def loader_of(dataset: Dataset, batch_size: int, *, threads: int | None, shuffle
         dataset = dataset._in_file_order()
     order = _arrays_of(dataset._handle, dataset._ordering or {})
     order.update(batch=whole("batch_size", batch_size, 1, 2**24), epoch=dataset._epoch)
+    seed = integer("seed", seed)
+    if order.get("kind", "identity") == "identity":
+        order["seed"] = seed  # of what is random in images
+    elif not shuffle and seed not in (0, order.get("seed", 0)):
+        raise UsageError("seed: the dataset has an order already, with a seed of its own")
     if drop_last:
         order.update(share="drop", equal_batches=True)
     formed = dataset.kind != "fold"

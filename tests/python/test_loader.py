@@ -111,6 +111,26 @@ def test_images_become_one_array(pictures, threads):
         ds.loader(4, resize=8, colour=True)
 
 
+def test_the_seed_is_of_images_too(pictures):
+    ds = tarn.open(pictures, fields=["jpg"])
+
+    def pixels(source, **options):
+        return np.concatenate([batch["jpg"] for batch in source.loader(4, resize=8, fit="random", **options)])
+
+    assert np.array_equal(pixels(ds, seed=1), pixels(ds, seed=1))
+    assert not np.array_equal(pixels(ds, seed=1), pixels(ds, seed=2))
+    assert not np.array_equal(pixels(ds.shard(0, 2), seed=1), pixels(ds.shard(0, 2), seed=2))
+    loader = ds.loader(4, resize=8, fit="random", seed=1)
+    whole = pixels(ds, seed=1)
+    next(loader)
+    again = ds.loader(4, resize=8, fit="random", seed=1)
+    again.load_state_dict(loader.state_dict())
+    assert np.array_equal(np.concatenate([batch["jpg"] for batch in again]), whole[4:])
+    assert ds.shuffle(3).loader(4, seed=3)
+    with pytest.raises(tarn.UsageError, match="seed"):
+        ds.shuffle(3).loader(4, seed=5)
+
+
 def test_images_without_resizing_are_alike_or_a_list(pictures):
     batch = next(tarn.open(pictures, fields=["png"]).loader(3))
     assert isinstance(batch["png"], list) and [image.shape for image in batch["png"]] == [

@@ -133,3 +133,22 @@ def test_ranks_get_what_is_left_of_a_resumed_dataset(many):
         for rank in range(3):
             batches = tarn.torch.loader_for(made, rank=rank, world=3, batch_size=64)
             assert keys_of(batches) == left[rank::3]
+
+
+def test_a_rank_needs_its_world(many):
+    ds = tarn.open(many, fields=["cls"])
+    for wrong in ({"rank": 1}, {"world": 2}):
+        with pytest.raises(tarn.UsageError, match="rank and world"):
+            tarn.torch.loader_for(ds, **wrong)
+    with pytest.raises(tarn.UsageError, match="not a dataset"):
+        tarn.torch.loader_for([ds])
+
+
+def test_a_worker_gets_the_epoch_that_was_set(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(3)
+    batches = tarn.torch.loader_for(ds, batch_size=100, threads=1)
+    loader = DataLoader(batches, batch_size=None, num_workers=1)
+    for epoch in range(2):
+        batches.set_epoch(epoch)
+        ds.set_epoch(epoch)
+        assert keys_of(loader) == ds.keys()
