@@ -90,6 +90,18 @@ def test_fields_select_samples_and_values(ds, birds):
         tarn.open(birds, fields=["wav"])
 
 
+def test_samples_with_a_field_twice_are_left_out_when_asked(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [
+        ("x/a.txt", b"1"), ("y/a.txt", b"2"), ("a.cls", b"3"), ("b.txt", b"4"), ("c.cls", b"5")])
+    with pytest.raises(tarn.AmbiguousError):
+        tarn.open(path)["a"]
+    ds = tarn.open(path, drop_twice=True)
+    assert ds.keys() == ["b", "c"] and ds.info["dropped"] == 1 and ds.fields == ("txt", "cls")
+    assert [sorted(sample) for sample in ds] == [["__key__", "txt"], ["__key__", "cls"]]
+    assert tarn.open(path, drop_twice=True, fields=["txt"]).keys() == ["b"]
+    assert tarn.open(path, drop_twice=True, fields=["cls"]).keys() == ["a", "c"]
+
+
 def test_a_sample_may_lack_fields_when_none_were_asked_for():
     ds = tarn.open(DATA / "05_empty_ext")
     assert [sorted(sample) for sample in ds] != []
