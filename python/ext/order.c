@@ -486,7 +486,7 @@ int tarnpy_views_choose(PyObject *object, uint64_t epoch, uint64_t sample, uint3
     views *self = (views *)object;
     tarn_error err;
     if (tarn_views_choose(self->views, epoch, sample, out, &err) == TARN_OK) return 0;
-    tarnpy_raise(self->state, &err);
+    tarnpy_raise_key(self->state, &err);
     return -1;
 }
 

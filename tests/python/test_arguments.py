@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import DATA
 
 import tarn
 import tarn.iac
@@ -161,6 +162,9 @@ def test_no_such_field_is_a_key_error(birds):
             wrong()
     with pytest.raises(tarn.PathNotFoundError):
         tarn.open(birds, fold="test", fields=["wav"])
+    views = tarn.open(DATA / "02_multidot", fields=["f0.txt", "f1.txt"]).group("x{0}.txt")
+    with pytest.raises(tarn.KeyNotFoundError):
+        views[0]
 
 
 def test_masks_have_one_bool_for_each_sample(birds):
