@@ -540,7 +540,9 @@ class Dataset(_tarn.Dataset):
             of such samples, in all epochs together, after which it is raised; `Loader.skipped` lists
             them. What a function in decoders= raises is raised by the loop, and that batch is passed
             over.
-        drop_last: all batches are full. depth: batches made ahead. epochs: after these, nothing comes.
+        drop_last: all batches are full. depth: batches made ahead.
+        epochs: after so many nothing comes, counted from where the loader begins, and anew from
+            load_state_dict and set_epoch: `Loader.epoch` says when a run has had them all. 0: no end.
         keys: whether batches have "__key__". integers: fields of text that are integers whatever their
             name. staged: reads batches in the order of the file, for data that is not in memory.
         as_: "numpy" or "torch", as for `tarn.open`. pin: tensors in pinned memory; None: with CUDA.

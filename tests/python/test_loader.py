@@ -50,6 +50,12 @@ def test_a_loader_goes_from_epoch_to_epoch(many):
     assert len(list(ds.loader(100, epochs=1))) == 20
     once = ds.loader(100, epochs=1)
     assert len(list(once)) == 20 and list(once) == []
+    once.set_epoch(7)                             # counted anew, as after load_state_dict
+    next(once)
+    state = once.state_dict()
+    assert len(list(once)) == 19 and list(once) == []
+    once.load_state_dict(state)
+    assert once.epoch == 7 and len(list(once)) == 19 and list(once) == []
 
 
 def test_a_broken_loop_goes_on(many):
