@@ -778,7 +778,8 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     weights: how often each comes; counts: or how many samples of each. total: samples in all, with
     weights; otherwise it ends, as end says, when the "first" source has no more samples for its
     weight, or when "all" have been seen. fields: those every source must have; None takes the names
-    of all. The sources' filters count; their orders and maps do not.
+    of all. The sources' filters count. They have no orders and maps, which are the mix's, and are
+    opened alike, as decode, images, as_ and decoders go.
 
     >>> both = tarn.mix(ds, ds[:2], weights=[2, 1])
     >>> both.keys()
@@ -795,6 +796,9 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
                              "what is in a list is given as mix(*datasets)")
         if dataset._order is not None or dataset._maps or dataset._grouping:
             raise UsageError("mix: give orders, groups and maps to the mix, not to its sources")
+        if dataset._reading != datasets[0]._reading:
+            raise UsageError("mix: its sources are opened with different decode, images, as_ or "
+                             "decoders; open them alike")
     if total is not None and weights is None:
         raise UsageError("mix: total needs weights")
     arguments = (None if weights is None else reals("weights", weights, *many),

@@ -155,6 +155,13 @@ def test_arguments_of_maps_groups_and_sources(birds):
         told(lambda: tarn.open_source(__file__, **wrong), next(iter(wrong)))
 
 
+def test_sources_of_a_mix_are_read_alike(birds):
+    for wrong in ({"decode": "bytes"}, {"as_": "torch"}, {"decoders": {"txt": "bytes"}}):
+        told(lambda: tarn.mix(tarn.open(birds), tarn.open(birds, **wrong)), "mix", "decode")
+    alike = tarn.mix(*(tarn.open(birds, decoders={"txt": "bytes"}) for _ in range(2)))
+    assert alike[0]["txt"] == b"An auk."
+
+
 def test_no_such_field_is_a_key_error(birds):
     ds = tarn.open(birds)
     for wrong in (lambda: tarn.open(birds, fields=["wav"]), lambda: tarn.mix(ds, ds, fields=["wav"])):
