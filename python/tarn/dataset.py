@@ -403,11 +403,11 @@ class Dataset(_tarn.Dataset):
         for name in options:
             if name in ("epoch", "state"):
                 raise TypeError(f"order() has no argument {name!r}; see set_epoch, load_state_dict")
-            if name in _ORDER_NUMBERS:
+            if name in _ORDER_NUMBERS and options[name] is not None:
                 options[name] = whole(name, options[name])
             if name in _ORDER_ARRAYS and options[name] is not None:
                 options[name] = _kept(name, options[name])
-        if "share" in options:
+        if options.get("share") is not None:
             word("share", options["share"], _SHARES)
         seed = integer("seed", seed)
         kept = {name: value for name, value in (self._ordering or {}).items()
