@@ -266,7 +266,9 @@ static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
     return sample;
 }
 
-PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
+/* Not inlined: what lies on its stack is gone when the maps are called. */
+__attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
+                                                       uint64_t number)
 {
     tarn_view few[FEW_FIELDS], *views = few;
     uint32_t few_fields[FEW_FIELDS], *fields = few_fields;
@@ -283,7 +285,18 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
     }
     if (views != few) PyMem_Free(views);
     if (fields != few_fields) PyMem_Free(fields);
-    return sample && PyTuple_Size(self->maps) > 0 ? through_maps(self, sample) : sample;
+    return sample;
+}
+
+/* A decoder or a map may ask the dataset again, and again: the interpreter counts its own
+ * functions, whose frames are smaller than these. */
+PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
+{
+    if (Py_EnterRecursiveCall(" while a sample is made") != 0) return NULL;
+    PyObject *sample = before_maps(self, number);
+    if (sample && PyTuple_Size(self->maps) > 0) sample = through_maps(self, sample);
+    Py_LeaveRecursiveCall();
+    return sample;
 }
 
 /* --- One after the other --------------------------------------------------------------

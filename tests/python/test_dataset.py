@@ -236,6 +236,18 @@ def test_what_cannot_be_decoded_lies_where_the_loader_and_ls_say(tmp_path):
         ds["b"]
 
 
+@pytest.mark.parametrize("how", ["position", "key", "iteration", "decoder"])
+def test_a_function_that_asks_for_its_own_sample_is_a_recursion_error(birds, how):
+    asked = {"position": lambda _: made[0], "key": lambda _: made["jay"],
+             "iteration": lambda _: next(iter(made)), "decoder": lambda _: made[0]}[how]
+    if how == "decoder":
+        made = tarn.open(birds, fields=["cls"], decoders={"cls": asked})
+    else:
+        made = tarn.open(birds).map(asked)
+    with pytest.raises(RecursionError):
+        made[0]
+
+
 def test_an_exception_in_a_decoder_passes(birds):
     with pytest.raises(ZeroDivisionError):
         tarn.open(birds, decoders={"cls": lambda data: 1 // int(data)})[0]
