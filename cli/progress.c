@@ -19,6 +19,7 @@ void cli_catch_interrupt(void)
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its writer */
 }
 
 static double now(void)

@@ -62,6 +62,10 @@ static int take_parts(splitting *s)
             return cli_usage(s->args->command, "%s and %s cannot both get the rest",
                              s->list.items[rest], s->list.items[i]);
         if (is_rest) rest = i;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(s->list.items[k], s->list.items[i]) == 0)
+                return cli_usage(s->args->command, "--into has fold %s twice",
+                                 s->list.items[i]);
         sum += fractions[i];
     }
     int status = check_sum(s, sum, rest != SIZE_MAX);

@@ -93,7 +93,8 @@ typedef struct tarn_loader_options {
 
     unsigned threads; /* 0: the caller's */
     unsigned depth;   /* batches being made or ready; 0: enough to keep threads busy */
-    uint64_t epochs;  /* after these, every tarn_loader_next is TARN_END; 0: no end */
+    uint64_t epochs;  /* after so many from the first, or from that of set_epoch or of a
+                         state, every tarn_loader_next is TARN_END; 0: no end */
 
     const tarn_load_field *fields; /* NULL: all of the dataset's, AUTO */
     size_t n_fields;

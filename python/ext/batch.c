@@ -86,8 +86,14 @@ static PyObject *batch_column(PyObject *object, PyObject *field)
 {
     batch_object *self = (batch_object *)object;
     Py_ssize_t n_fields = PyTuple_Size(self->fields);
-    Py_ssize_t f = PySequence_Index(self->fields, field);
-    if (f < 0) return NULL;
+    Py_ssize_t f = 0;
+    int same = 0;
+    for (; f < n_fields && same == 0; f += same == 0)
+        same = PyObject_RichCompareBool(PyTuple_GetItem(self->fields, f), field, Py_EQ);
+    if (same < 0) return NULL;
+    if (f == n_fields)
+        return PyErr_Format(PyExc_KeyError, "the batch has no field %R; it has %R", field,
+                            self->fields);
     PyObject *memory = PyMemoryView_FromObject(object);
     PyObject *list = memory ? PyList_New(self->samples) : NULL;
     for (Py_ssize_t i = 0; list && i < self->samples; i++) {
@@ -289,7 +295,7 @@ static PyObject *mix_handles(tarnpy_state *state, PyObject *sources, size_t coun
     TARNPY_UNLOCKED(status, tarn_dataset_mix(sets, count, o, &set, &err));
     PyMem_Free(sets);
     return status == TARN_OK ? tarnpy_handle_new(state, set, slow)
-                             : tarnpy_raise(state, &err);
+                             : tarnpy_raise_key(state, &err);
 }
 
 PyDoc_STRVAR(mix_doc, "mix(handles, weights, counts, total, all, fields)\n--\n\nSeveral "

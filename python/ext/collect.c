@@ -304,7 +304,15 @@ static int put_value(target *t, PyObject *value)
         Py_DECREF(encoder);
         return put_result(t, result);
     }
-    return t->rules->flavour == TARNPY_WDS ? put_wds(t, value) : put_tarn(t, value);
+    if (t->rules->flavour == TARNPY_WDS) return put_wds(t, value);
+    if (put_tarn(t, value) == 0) return 0;
+    if (value != Py_None) return -1;
+    PyErr_Clear(); /* it is an array of objects to NumPy */
+    PyErr_Format(
+        PyExc_TypeError,
+        "None cannot be written under %U; leave the field out, or give an encoder",
+        t->name);
+    return -1;
 }
 
 /* --- Samples ------------------------------------------------------------------------ */
@@ -344,8 +352,17 @@ static int add_field(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rule
     return 0;
 }
 
+/* Whoever writes a million samples wants to know which one it was. */
+static int note_field(const char *key, PyObject *name)
+{
+    char shown[128];
+    tarn_printable(shown, sizeof shown, key, strlen(key));
+    tarnpy_note("sample %s: field %S", shown, name);
+    return -1;
+}
+
 static int add_fields(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rules *rules,
-                      PyObject *sample)
+                      const char *key, PyObject *sample)
 {
     Py_ssize_t at = 0;
     PyObject *name, *value;
@@ -357,9 +374,10 @@ static int add_fields(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rul
             PyUnicode_Check(name) && PyUnicode_Compare(name, state->key_name) == 0
                 ? 0
                 : add_field(state, batch, rules, name, value);
+        if (failed || PyErr_Occurred()) failed = note_field(key, name);
         Py_DECREF(name);
         Py_DECREF(value);
-        if (failed || PyErr_Occurred()) return -1;
+        if (failed) return -1;
     }
     return 0;
 }
@@ -392,7 +410,7 @@ static int add_dict(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rules
              &batch->samples_capacity))
         return -1;
     planned.key = find_key(state, batch, rules, sample);
-    if (!planned.key || add_fields(state, batch, rules, sample)) {
+    if (!planned.key || add_fields(state, batch, rules, planned.key, sample)) {
         forget(batch, n_held, n_made);
         batch->n_fields = first;
         return -1;
@@ -409,6 +427,10 @@ int tarnpy_batch_add(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rule
                      PyObject *sample)
 {
     if (PyDict_Check(sample)) return add_dict(state, batch, rules, sample);
+    if (!PyObject_HasAttrString(sample, "keys")) {
+        PyErr_Format(PyExc_TypeError, "a sample is a dict, not %R", sample);
+        return -1;
+    }
     PyObject *copy = PyDict_New();
     int failed = copy ? PyDict_Update(copy, sample) : -1;
     if (!failed) failed = add_dict(state, batch, rules, copy);

@@ -2,6 +2,7 @@
  * sample.c, what handles can be asked in filter.c. */
 #include "dataset.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- _Handle ------------------------------------------------------------------------ */
@@ -88,6 +89,23 @@ PyDoc_STRVAR(
     "lenient=False, key_column=None, stored=False, shards=None)\n--\n\n"
     "Opens a folder, fold, tar, array file or pack.");
 
+/* Nothing of that name is there: a path, or, if it opens without them, one of the fields.
+ */
+static PyObject *raise_open(tarnpy_state *state, const char *path,
+                            const tarn_dataset_options *options, const tarn_error *err)
+{
+    tarn_dataset_options plain = *options;
+    tarn_dataset *set = NULL;
+    tarn_error ignored;
+    tarn_status status = TARN_ERR_USAGE;
+    plain.fields = NULL;
+    if (err->code == TARN_ERR_NOT_FOUND && options->fields) {
+        TARNPY_UNLOCKED(status, tarn_dataset_open(path, &plain, &set, &ignored));
+        tarn_dataset_close(set);
+    }
+    return status == TARN_OK ? tarnpy_raise_key(state, err) : tarnpy_raise(state, err);
+}
+
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
     static const char *const names[] = {"path",   "fields",  "drop_twice", "io",
@@ -123,7 +141,7 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
         const char *name = PyBytes_AsString(path);
         TARNPY_UNLOCKED(status, tarn_dataset_open(name, &o, &set, &err));
         result = status == TARN_OK ? tarnpy_handle_new(state, set, is_slow(set, &o))
-                                   : tarnpy_raise(state, &err);
+                                   : raise_open(state, name, &o, &err);
     }
     tarnpy_strings_free(&list);
     tarnpy_strings_free(&shards);
@@ -311,6 +329,14 @@ static PyObject *by_key(tarnpy_dataset *self, PyObject *key)
     if (!text) return NULL;
     tarn_status status;
     TARNPY_UNLOCKED(status, tarn_dataset_find(set, text, &number, &err));
+    if (status == TARN_OK && tarnpy_order_lacks(self->order, number)) {
+        char name[128];
+        tarn_printable(name, sizeof name, text, strlen(text));
+        err = (tarn_error){.code = TARN_ERR_NOT_FOUND, .offset = TARN_NO_OFFSET};
+        snprintf(err.message, sizeof err.message,
+                 "sample %s is in the file, but was not chosen", name);
+        status = TARN_ERR_NOT_FOUND;
+    }
     Py_XDECREF(kept);
     if (status != TARN_OK) return tarnpy_raise_key(self->state, &err);
     return tarnpy_sample(self, number);
@@ -321,7 +347,9 @@ static PyObject *dataset_subscript(PyObject *object, PyObject *item)
     tarnpy_dataset *self = (tarnpy_dataset *)object;
     if (PyLong_Check(item)) return by_index(self, item);
     if (PyUnicode_Check(item)) return by_key(self, item);
-    if (PyIndex_Check(item) && !PyObject_CheckBuffer(item)) return by_index(self, item);
+    if (PyIndex_Check(item) && !PyObject_CheckBuffer(item) &&
+        !PyObject_HasAttrString(item, "ndim")) /* as arrays and tensors have */
+        return by_index(self, item);
     return PyObject_CallMethod(object, "_subscript", "(O)", item);
 }
 

@@ -64,6 +64,12 @@ int tarnpy_add_sample(PyObject *module);
 uint64_t tarnpy_order_count(PyObject *order);
 int tarnpy_order_numbers(PyObject *order, uint64_t from, size_t count, uint64_t *out);
 
+/* Whether a sample was left out when samples were chosen by their positions. */
+bool tarnpy_order_lacks(PyObject *order, uint64_t number);
+
+/* Adds where it happened, as a note, to the exception that is set. */
+void tarnpy_note_place(tarn_dataset *set, uint64_t sample, const char *field);
+
 /* What an order is opened with, from keyword arguments. arrays are what the options point
  * at, by PyMem_Free; state is borrowed from the keywords, or NULL. */
 typedef struct tarnpy_order_args {

@@ -90,6 +90,23 @@ PyObject *tarnpy_usage(tarnpy_state *state, const char *format, ...)
     return NULL;
 }
 
+void tarnpy_note(const char *format, ...)
+{
+    PyObject *type, *value, *trace;
+    va_list args;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    va_start(args, format);
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    PyObject *done =
+        text && value ? PyObject_CallMethod(value, "add_note", "(O)", text) : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(text);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+}
+
 /* --- Arguments ---------------------------------------------------------------------- */
 
 int tarnpy_path(PyObject *object, void *out_bytes)

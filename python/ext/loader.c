@@ -311,6 +311,8 @@ static PyObject *piece(loader *self, const column *how_to, uint64_t sample,
     PyObject *result = NULL;
     if (how == EACH_CALL) {
         result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
+        const char *name = result ? NULL : PyUnicode_AsUTF8AndSize(how_to->name, NULL);
+        if (name) tarnpy_note_place(((tarnpy_handle *)self->handle)->set, sample, name);
     } else {
         const char *name = PyUnicode_AsUTF8AndSize(how_to->name, NULL);
         PyObject *memory = PyMemoryView_FromObject(bytes);

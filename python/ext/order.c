@@ -171,14 +171,23 @@ static void *numbers_of(PyObject *object, char letter, size_t *out_count)
     return NULL;
 }
 
-static int take_array(tarnpy_state *state, void **slot, PyObject *object, char letter,
-                      uint64_t wanted, size_t *out_count)
+static int take_array(tarnpy_state *state, const char *name, void **slot,
+                      PyObject *object, char letter, uint64_t wanted, size_t *out_count)
 {
     if (!object || object == Py_None) return 0;
     *slot = numbers_of(object, letter, out_count);
+    if (!*slot && (PyErr_ExceptionMatches(PyExc_TypeError) ||
+                   PyErr_ExceptionMatches(PyExc_ValueError) ||
+                   PyErr_ExceptionMatches(PyExc_OverflowError))) {
+        PyErr_Clear();
+        tarnpy_usage(state, "%s is a list or an array of one dimension, of %s", name,
+                     letter == 'f'   ? "numbers"
+                     : letter == 'i' ? "whole numbers"
+                                     : "whole numbers from 0 on");
+    }
     if (!*slot) return -1;
     if (wanted == UINT64_MAX || *out_count == wanted) return 0;
-    tarnpy_usage(state, "%zu numbers for %llu samples", *out_count,
+    tarnpy_usage(state, "%s: %zu numbers for %llu samples", name, *out_count,
                  (unsigned long long)wanted);
     return -1;
 }
@@ -253,11 +262,11 @@ int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *kw,
     o->equal_batches = equal;
     if (parsed && take_names(state, kind, share, o) == 0 &&
         (!seed || take_seed(seed, o) == 0) &&
-        take_array(state, &out->arrays[0], buckets, 'u', UINT64_MAX, &o->n_buckets) ==
-            0 &&
-        take_array(state, &out->arrays[1], weights, 'f', count, &n) == 0 &&
-        take_array(state, &out->arrays[2], classes, 'i', count, &n) == 0 &&
-        take_array(state, &out->arrays[3], lengths, 'u', count, &n) == 0) {
+        take_array(state, "buckets", &out->arrays[0], buckets, 'u', UINT64_MAX,
+                   &o->n_buckets) == 0 &&
+        take_array(state, "weights", &out->arrays[1], weights, 'f', count, &n) == 0 &&
+        take_array(state, "classes", &out->arrays[2], classes, 'i', count, &n) == 0 &&
+        take_array(state, "lengths", &out->arrays[3], lengths, 'u', count, &n) == 0) {
         o->buckets = out->arrays[0];
         o->weights = out->arrays[1];
         o->classes = out->arrays[2];
@@ -434,6 +443,15 @@ int tarnpy_order_numbers(PyObject *object, uint64_t from, size_t count, uint64_t
     return 0;
 }
 
+bool tarnpy_order_lacks(PyObject *object, uint64_t number)
+{
+    if (object == Py_None || !PyObject_CheckBuffer(object)) return false;
+    const indices *self = (const indices *)object;
+    for (Py_ssize_t i = 0; i < self->count; i++)
+        if (self->numbers[i] == number) return false;
+    return true;
+}
+
 /* --- _Views ------------------------------------------------------------------------ */
 
 typedef struct views {
@@ -465,7 +483,7 @@ int tarnpy_views_choose(PyObject *object, uint64_t epoch, uint64_t sample, uint3
     views *self = (views *)object;
     tarn_error err;
     if (tarn_views_choose(self->views, epoch, sample, out, &err) == TARN_OK) return 0;
-    tarnpy_raise(self->state, &err);
+    tarnpy_raise_key(self->state, &err);
     return -1;
 }
 

@@ -39,15 +39,15 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
     tarn_text_reset(&key);
     int used =
         snprintf(err.message, sizeof err.message, "sample %s: field %s: ", name, field);
-    snprintf(err.message + used, sizeof err.message - (size_t)used, "%.700s",
-             why->message);
+    used += snprintf(err.message + used, sizeof err.message - (size_t)used, "%.600s",
+                     why->message);
     if (!err.path[0] && tarn_dataset_where(set_of(from), from->sample, from->field, &path,
                                            &offset, &ignored) == TARN_OK) {
         snprintf(err.path, sizeof err.path, "%s", path ? path : "");
-        if (offset == TARN_NO_OFFSET)
-            err.offset = offset;
-        else if (err.offset != TARN_NO_OFFSET)
-            err.offset += offset;
+        err.offset = offset; /* of the member, as loaders and tarn ls -l tell it */
+        if (why->offset != TARN_NO_OFFSET && (size_t)used < sizeof err.message)
+            snprintf(err.message + used, sizeof err.message - (size_t)used,
+                     " (byte %llu of the field)", (unsigned long long)why->offset);
     }
     return tarnpy_raise(from->dataset->state, &err);
 }
@@ -126,26 +126,16 @@ static PyObject *bytes_of(tarn_view *view)
 
 /* A caller's decoder does not know either; its exception keeps its type and gets a note.
  */
-static void note_place(const source *from)
+void tarnpy_note_place(tarn_dataset *set, uint64_t sample, const char *field)
 {
-    PyObject *type, *value, *trace;
     tarn_text key = {NULL, 0, 0};
     tarn_error ignored;
     char name[128];
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) == TARN_OK) {
+    if (tarn_dataset_key(set, sample, &key, &ignored) == TARN_OK) {
         tarn_printable(name, sizeof name, key.data, key.size);
-        PyObject *text =
-            PyUnicode_FromFormat("sample %s: field %s", name, from->plan->name);
-        PyObject *done =
-            text && value ? PyObject_CallMethod(value, "add_note", "(O)", text) : NULL;
-        Py_XDECREF(done);
-        Py_XDECREF(text);
-        PyErr_Clear();
+        tarnpy_note("sample %s: field %s", name, field);
     }
     tarn_text_reset(&key);
-    PyErr_Restore(type, value, trace);
 }
 
 static PyObject *called(const source *from, tarn_view *view)
@@ -154,7 +144,7 @@ static PyObject *called(const source *from, tarn_view *view)
     if (!bytes) return NULL;
     PyObject *result = PyObject_CallFunctionObjArgs(from->plan->call, bytes, NULL);
     Py_DECREF(bytes);
-    if (!result) note_place(from);
+    if (!result) tarnpy_note_place(set_of(from), from->sample, from->plan->name);
     return result;
 }
 
@@ -274,7 +264,9 @@ static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
     return sample;
 }
 
-PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
+/* Not inlined: what lies on its stack is gone when the maps are called. */
+__attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
+                                                       uint64_t number)
 {
     tarn_view few[FEW_FIELDS], *views = few;
     uint32_t few_fields[FEW_FIELDS], *fields = few_fields;
@@ -291,7 +283,18 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
     }
     if (views != few) PyMem_Free(views);
     if (fields != few_fields) PyMem_Free(fields);
-    return sample && PyTuple_Size(self->maps) > 0 ? through_maps(self, sample) : sample;
+    return sample;
+}
+
+/* A decoder or a map may ask the dataset again, and again: the interpreter counts its own
+ * functions, whose frames are smaller than these. */
+PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
+{
+    if (Py_EnterRecursiveCall(" while a sample is made") != 0) return NULL;
+    PyObject *sample = before_maps(self, number);
+    if (sample && PyTuple_Size(self->maps) > 0) sample = through_maps(self, sample);
+    Py_LeaveRecursiveCall();
+    return sample;
 }
 
 /* --- One after the other ----------------------------------------------------------- */
@@ -309,6 +312,7 @@ typedef struct stretch {
 
 typedef struct iterator {
     PyObject_HEAD tarnpy_dataset *dataset;
+    PyObject *order; /* the dataset's when it began: it may get another one meanwhile */
     uint64_t next, end;
     uint64_t step;       /* positions of a stretch; 0: not known yet */
     stretch *now, *then; /* then begins where now ends */
@@ -335,11 +339,10 @@ static uint64_t find_step(const iterator *self, const stretch *s)
 
 static int fill_stretch(const iterator *self, stretch *s, uint64_t first, uint64_t most)
 {
-    PyObject *order = self->dataset->order;
     s->first = first;
     s->count = self->end - first < most ? self->end - first : most;
-    if (order != Py_None)
-        return tarnpy_order_numbers(order, first, (size_t)s->count, s->numbers);
+    if (self->order != Py_None)
+        return tarnpy_order_numbers(self->order, first, (size_t)s->count, s->numbers);
     for (uint64_t i = 0; i < s->count; i++)
         s->numbers[i] = first + i;
     return 0;
@@ -363,8 +366,7 @@ static int go_on(iterator *self)
     uint64_t behind = self->now->first + self->now->count;
     if (self->step == 0) self->step = find_step(self, self->now);
     if (fill_stretch(self, s, behind, self->step) != 0) return -1;
-    if (self->dataset->order == Py_None || self->dataset->views != Py_None || !s->count)
-        return 0;
+    if (self->order == Py_None || self->dataset->views != Py_None || !s->count) return 0;
     TARNPY_UNLOCKED(status, tarn_dataset_prefetch(iterated(self), s->numbers,
                                                   (size_t)s->count, NULL, 0, &err));
     return status == TARN_OK ? 0 : (tarnpy_raise(self->dataset->state, &err), -1);
@@ -380,7 +382,9 @@ static PyObject *iterator_next(PyObject *object)
     }
     PyObject *sample =
         tarnpy_sample(self->dataset, self->now->numbers[self->next - self->now->first]);
-    if (sample) self->dataset->position = ++self->next;
+    if (sample) self->next++;
+    if (sample && self->dataset->order == self->order)
+        self->dataset->position = self->next;
     return sample;
 }
 
@@ -401,6 +405,7 @@ static void iterator_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);
     Py_XDECREF((PyObject *)((iterator *)object)->dataset);
+    Py_XDECREF(((iterator *)object)->order);
     tarnpy_free(object);
 }
 
@@ -431,6 +436,8 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     if (!self) return NULL;
     Py_INCREF(object);
     self->dataset = dataset;
+    Py_INCREF(dataset->order);
+    self->order = dataset->order;
     self->end = (uint64_t)count;
     self->now = &self->stretches[0];
     self->then = &self->stretches[1];

@@ -115,6 +115,9 @@ PyObject *tarnpy_raise_key(tarnpy_state *state, const tarn_error *err);
 /* Raises tarn.UsageError with a message as of PyErr_Format; returns NULL. */
 PyObject *tarnpy_usage(tarnpy_state *state, const char *format, ...);
 
+/* Adds a note, as of PyErr_Format, to the exception that is set. */
+void tarnpy_note(const char *format, ...);
+
 /* Runs an expression that gives a tarn_status without the GIL. */
 #define TARNPY_UNLOCKED(status, expr)                                                    \
     do {                                                                                 \

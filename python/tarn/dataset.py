@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _tarn
-from .errors import UsageError
+from .arguments import integer, names, real, reals, whole, word
+from .errors import StaleError, UsageError
 from .reading import Decoder, Reading
 from .recipe import MixRecipe, Recipe, same
 
@@ -22,6 +24,11 @@ Sample = dict[str, Any]
 PathLike = Union[str, "os.PathLike[str]"]
 
 _VIEWS_SEED = 0x0BAD5EED
+_ORDER_NUMBERS = ("batch", "block", "chunk", "draws", "mix", "outer", "pool", "rank", "rounds",
+                  "window", "world")
+_ORDER_ARRAYS = {"buckets": ("Q", "whole numbers from 0 on"), "classes": ("q", "whole numbers"),
+                 "lengths": ("Q", "whole numbers from 0 on"), "weights": ("d", "numbers")}
+_SHARES = ("uneven", "drop", "pad")
 
 
 # --- Functions that samples go through ------------------------------------------------------
@@ -98,6 +105,8 @@ class Dataset(_tarn.Dataset):
     _reading: Reading
     _ordering: dict[str, Any] | None
     _grouping: tuple[tuple[str, ...], bool, int] | None
+    _chosen: _tarn._Indices | None  # all samples chosen by position; _order has what is left
+    _start: int  # how many of them a state that was loaded left out
 
     # --- Making ---
 
@@ -124,6 +133,8 @@ class Dataset(_tarn.Dataset):
         self._reading = reading
         self._ordering = ordering if isinstance(ordering, dict) else None
         self._grouping = grouping
+        self._chosen = ordering if isinstance(ordering, _tarn._Indices) else None
+        self._start = 0
         return self
 
     def _with(self, **changes: Any) -> Self:
@@ -131,10 +142,14 @@ class Dataset(_tarn.Dataset):
         parts: dict[str, Any] = {
             "recipe": self._recipe, "handle": self._handle, "reading": self._reading,
             "maps": self._maps, "grouping": self._grouping, "epoch": self._epoch,
-            "ordering": self._order if self._ordering is None else self._ordering,
+            "ordering": self._chosen if self._ordering is None else self._ordering,
         }
         parts.update(changes)
-        return self._make(**parts)
+        made = self._make(**parts)
+        state = None if "ordering" in changes else self._state_if_resumed()
+        if state is not None:
+            made.load_state_dict(state)
+        return made
 
     # --- What it is ---
 
@@ -192,7 +207,10 @@ class Dataset(_tarn.Dataset):
         return self._handle.field_sets()
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._handle.lookup([key])[0] is not None
+        number = self._handle.lookup([key])[0] if isinstance(key, str) else None
+        if number is None or not isinstance(self._order, _tarn._Indices):
+            return number is not None
+        return number in memoryview(self._order)
 
     def lookup(self, keys: Iterable[str]) -> list[int | None]:
         """Positions of the samples with these keys, None for each that is not there.
@@ -203,22 +221,28 @@ class Dataset(_tarn.Dataset):
         if self._order is not None:
             raise UsageError("lookup: positions are those of the file; look keys up before the "
                              "dataset is given an order")
-        return self._handle.lookup(list(keys))
+        return self._handle.lookup(names("keys", keys))
 
     # --- Choosing samples ---
 
     def _subscript(self, index: Any) -> Any:
-        """What the extension does not do itself: slices and lists of indices."""
-        if not isinstance(index, slice):
-            if getattr(index, "dtype", None) is not None and index.dtype.kind == "b":
-                index = [i for i, wanted in enumerate(index) if wanted]
-            if getattr(index, "ndim", 1) == 0:
-                return self[int(index)]
-            return self.select(index)
-        start, stop, step = index.indices(len(self))
-        if step == 1 and self._order is None:
-            return self._filtered("keep_ranges", [(start, max(start, stop))])
-        return self.select(range(start, stop, step))
+        """What the extension does not do itself: slices, lists and arrays of indices."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1 and self._order is None:
+                return self._filtered("keep_ranges", [(start, max(start, stop))])
+            return self.select(range(start, stop, step))
+        if getattr(index, "ndim", 1) == 0:
+            return self[operator.index(index)]
+        if isinstance(index, (bytes, bytearray)) or not isinstance(index, Iterable):
+            raise TypeError("a position, a key, a slice or a list of positions is expected, "
+                            f"not {index!r}")
+        mask = _mask(index)
+        if mask is None:
+            return self.select(index)  # type: ignore[arg-type]
+        if len(mask) != len(self):
+            raise IndexError(f"a mask of {len(mask)} for {len(self)} samples")
+        return self.select([i for i, wanted in enumerate(mask) if wanted])
 
     def select(self, indices: Sequence[int]) -> Self:
         """The samples at these positions, in this order; one may come several times.
@@ -235,6 +259,8 @@ class Dataset(_tarn.Dataset):
     def _filtered(self, method: str, *arguments: Any) -> Self:
         if isinstance(self._order, _tarn._Indices):
             raise UsageError("filter before choosing samples by their positions")
+        if self._state_if_resumed() is not None:
+            raise UsageError("filter before load_state_dict: the state is of the samples as they are")
         recipe, handle, _ = self._recipe.then(self._handle, (method, arguments))
         return self._with(recipe=recipe, handle=handle)
 
@@ -266,21 +292,27 @@ class Dataset(_tarn.Dataset):
         ignore = missing == "ignore"
         out = self
         if ranges is not None:
-            out = out._filtered("keep_ranges", [tuple(part) for part in ranges])
+            out = out._filtered("keep_ranges", [
+                (whole("ranges", first), whole("ranges", end)) for first, end in _pairs("ranges", ranges)])
         if keys is not None:
-            out = out._filtered("keep_keys", list(keys), ignore)
+            out = out._filtered("keep_keys", names("keys", keys), ignore)
         if json is not None:
-            out = out._filtered("keep_json", os.fspath(json), ignore)
+            out = out._filtered("keep_json", os.path.abspath(os.fspath(json)), ignore)
         if having is not None:
-            out = out._filtered("keep_having", _list_of(having))
-        for field in _list_of(lacking or ()):
+            out = out._filtered("keep_having", names("having", having))
+        for field in names("lacking", lacking or ()):
             out = out._filtered("keep_lacking", field)
-        for field, (least, most) in (size or {}).items():
-            out = out._filtered("keep_size", field, least, 2**64 - 1 if most is None else most)
+        for field, (least, most) in _by_name("size", size):
+            out = out._filtered("keep_size", field, whole("size", least),
+                                2**64 - 1 if most is None else whole("size", most))
+        if column is not None and not isinstance(column, Mapping):
+            raise UsageError(f"column is a dict with values for each name, not {column!r}")
         for name, values in (column or {}).items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                values = [values]
             out = out._filtered("keep_column", name, [str(value) for value in values])
-        for name, (low, high) in (between or {}).items():
-            out = out._filtered("keep_between", name, low, high)
+        for name, (low, high) in _by_name("between", between):
+            out = out._filtered("keep_between", name, real("between", low), real("between", high))
         return out if predicate is None else out._keep_if(predicate)
 
     def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
@@ -301,6 +333,9 @@ class Dataset(_tarn.Dataset):
         >>> ds.map(txt=str.upper)[0]["txt"]
         'AN AUK.'
         """
+        for name in fields:
+            if name not in self.fields and not self._maps:  # which may have made it
+                raise UsageError(f"map: there is no field {name}; there are " + ", ".join(self.fields))
         more: list[Callable[[Any], Any]] = [_MapFields(fields)] if fields else []
         if function is not None:
             more.append(function)
@@ -330,7 +365,7 @@ class Dataset(_tarn.Dataset):
         >>> ds.map_group(lambda txt, cls: (txt * cls, cls * 2), ["txt", "cls"])[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': 2}
         """
-        return self._with(maps=(*self._maps, _MapGroup(function, fields)))
+        return self._with(maps=(*self._maps, _MapGroup(function, names("fields", fields))))
 
     def group(self, *templates: str, replace: bool = False, seed: int = 0) -> Self:
         """One of several views of each sample, another one each epoch.
@@ -339,7 +374,8 @@ class Dataset(_tarn.Dataset):
         takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` both in random order. The choice is
         computed from the seed, the epoch and the sample.
         """
-        chosen = (tuple(templates), replace, (seed ^ _VIEWS_SEED) & (2**64 - 1))
+        number = (integer("seed", seed) ^ _VIEWS_SEED) & (2**64 - 1)
+        chosen = (tuple(names("templates", templates)), bool(replace), number)
         return self._with(grouping=chosen)
 
     # --- Order ---
@@ -360,6 +396,20 @@ class Dataset(_tarn.Dataset):
         if isinstance(self._order, _tarn._Indices):
             raise UsageError("order: samples were chosen by their positions, which is an order "
                              "already; give it before, or use filter(ranges=...)")
+        if self._state_if_resumed() is not None:
+            raise UsageError("order: give it before load_state_dict, or begin an epoch by set_epoch")
+        if not isinstance(kind, str):
+            raise UsageError(f'order: kind is a name such as "shuffle", not {kind!r}')
+        for name in options:
+            if name in ("epoch", "state"):
+                raise TypeError(f"order() has no argument {name!r}; see set_epoch, load_state_dict")
+            if name in _ORDER_NUMBERS and options[name] is not None:
+                options[name] = whole(name, options[name])
+            if name in _ORDER_ARRAYS and options[name] is not None:
+                options[name] = _kept(name, options[name])
+        if options.get("share") is not None:
+            word("share", options["share"], _SHARES)
+        seed = integer("seed", seed)
         kept = {name: value for name, value in (self._ordering or {}).items()
                 if name in ("rank", "world", "share", "batch", "equal_batches")}
         return self._with(ordering={**kept, "kind": kind, "seed": seed, "by": by, **options})
@@ -381,17 +431,29 @@ class Dataset(_tarn.Dataset):
         >>> ds.shard(0, 2).keys(), ds.shard(1, 2).keys()
         (['auk', 'kiwi'], ['jay', 'owl'])
         """
+        world = whole("world", world, 1)
+        rank = whole("rank", rank, 0, world - 1)
+        word("share", share, _SHARES)
         if isinstance(self._order, _tarn._Indices):
-            return self.select(range(rank, len(self), world))
+            part = _tarn.Order(len(self), rank=rank, world=world, share=share)
+            return self.select(part.fill(0, len(part)))  # type: ignore[arg-type]
         ordering = dict(self._ordering or {"kind": "identity"})
         ordering.update(rank=rank, world=world, share=share)
-        return self._with(ordering=ordering)
+        made = self._with(ordering=ordering)
+        state = self._state_if_resumed()
+        if state is not None:
+            made.load_state_dict(state)
+        return made
 
     def set_epoch(self, epoch: int) -> None:
         """Begins another epoch: the order and the groups are that epoch's."""
+        epoch = whole("epoch", epoch)
         if self._ordering is not None:
             self._order = _tarn.Order(len(self._handle), epoch=epoch,
                                       **_arrays_of(self._handle, self._ordering))
+        elif self._start:
+            self._order = self._chosen
+            self._start = 0
         self._epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
@@ -407,7 +469,7 @@ class Dataset(_tarn.Dataset):
         """
         order = self._order
         if isinstance(order, _tarn._Indices):
-            return {"version": 1, "epoch": self._epoch, "position": self._position}
+            return {"version": 1, "epoch": self._epoch, "position": self._start + self._position}
         if order is None:
             order = _tarn.Order(len(self._handle), epoch=self._epoch)
         return {"version": 1, "epoch": self._epoch, "order": order.state(self._position)}
@@ -415,19 +477,32 @@ class Dataset(_tarn.Dataset):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state: what is left of that epoch is what the dataset then has, until
         `set_epoch`. The number of ranks may be another one than when the state was made."""
-        if state.get("version") != 1 or ("order" in state) == ("position" in state):
+        if not isinstance(state, Mapping) or state.get("version") != 1:
             raise UsageError("load_state_dict: this is no state of a tarn dataset")
-        if "position" in state:
-            if not isinstance(self._order, _tarn._Indices):
-                raise UsageError("load_state_dict: the state is of samples chosen by position")
-            left = memoryview(self._order)[state["position"]:]
-            self._order = _tarn.indices(bytes(left))
+        epoch, order, position = (state.get(name) for name in ("epoch", "order", "position"))
+        if (type(epoch) is not int or not 0 <= epoch < 2**64
+                or not (isinstance(order, str) and position is None
+                        or type(position) is int and order is None)):
+            raise UsageError("load_state_dict: this is no state of a tarn dataset")
+        if isinstance(order, str):
+            if self._chosen is not None:
+                raise UsageError("load_state_dict: the state is not of samples chosen by position")
+            ordering = self._ordering or {"kind": "identity"}
+            made = _tarn.Order(len(self._handle), state=order,
+                               **_arrays_of(self._handle, ordering))
+            if made.info()["epoch"] != epoch:
+                raise UsageError("load_state_dict: the state is of two epochs: it was changed")
+            self._ordering, self._order = ordering, made
         else:
-            if self._ordering is None:
-                self._ordering = {"kind": "identity"}
-            ordering = _arrays_of(self._handle, self._ordering)
-            self._order = _tarn.Order(len(self._handle), state=state["order"], **ordering)
-        self._epoch = int(state["epoch"])
+            if self._chosen is None:
+                raise UsageError("load_state_dict: the state is of samples chosen by position")
+            start: int = position or 0
+            if not 0 <= start <= len(self._chosen):
+                raise StaleError(f"load_state_dict: the state is at position {start} of "
+                                 f"{len(self._chosen)} samples")
+            self._order = _tarn.indices(bytes(memoryview(self._chosen)[start:]))
+            self._start = start
+        self._epoch = epoch
 
     # --- Batches ---
 
@@ -443,8 +518,8 @@ class Dataset(_tarn.Dataset):
         """
         if self._order is not None:
             indices = self._numbers(indices)  # type: ignore[assignment]
-        names = self._handle.fields() if fields is None else tuple(fields)
-        return self._handle.read_batch(indices, names, out)
+        wanted = self._handle.fields() if fields is None else tuple(names("fields", fields))
+        return self._handle.read_batch(indices, wanted, out)
 
     def loader(self, batch_size: int, *, threads: int | None = None, shuffle: bool = False,
                seed: int = 0, resize: int | tuple[int, int] | None = None,
@@ -456,13 +531,18 @@ class Dataset(_tarn.Dataset):
 
         threads: as many as there are cores if None; 0 does the work when a batch is asked for.
         shuffle, seed: the same as `self.shuffle(seed)` before; other orders are given to the dataset.
+            What is random in images is the seed's, too.
         resize: images become arrays of that side, or (height, width). With it: fit "stretch",
             "centre" (with shorter=), "random" (with scale=, ratio=) or "exact"; flip= how often left
             and right are exchanged; channels 1, 3 or 4; dtype "uint8", "float32" or "float16";
             layout "HWC" or "CHW"; mean=, std= for floats; reduce=, see tarn/image.h.
         on_error: what happens to a sample that cannot be read or decoded: "raise", "skip", or a number
-            of such samples after which it is raised; `Loader.skipped` lists them.
-        drop_last: all batches are full. depth: batches made ahead. epochs: after these, nothing comes.
+            of such samples, in all epochs together, after which it is raised; `Loader.skipped` lists
+            them. What a function in decoders= raises is raised by the loop, and that batch is passed
+            over.
+        drop_last: all batches are full. depth: batches made ahead.
+        epochs: after so many nothing comes, counted from where the loader begins, and anew from
+            load_state_dict and set_epoch: `Loader.epoch` says when a run has had them all. 0: no end.
         keys: whether batches have "__key__". integers: fields of text that are integers whatever their
             name. staged: reads batches in the order of the file, for data that is not in memory.
         as_: "numpy" or "torch", as for `tarn.open`. pin: tensors in pinned memory; None: with CUDA.
@@ -479,17 +559,21 @@ class Dataset(_tarn.Dataset):
 
     def _in_file_order(self) -> Self:
         """The samples that were chosen by position as a filter, if they stand in the file's order."""
-        numbers = memoryview(self._order).tolist()  # type: ignore[arg-type]
+        numbers = memoryview(self._chosen).tolist()  # type: ignore[arg-type]
         if any(one >= other for one, other in zip(numbers, numbers[1:])):
             raise UsageError("loader: samples were chosen by position and not in the order of the "
                              "file; filter them, and give an order by order() or shuffle()")
-        plain = self._with(ordering=None)
-        return plain._filtered("keep_samples", self._order)
+        made = self._with(ordering=None)._filtered("keep_samples", self._chosen)
+        if self._start:
+            order = _tarn.Order(len(numbers), epoch=self._epoch)
+            made.load_state_dict({"version": 1, "epoch": self._epoch,
+                                  "order": order.state(self._start)})
+        return made
 
     # --- As an object ---
 
     def _reduced(self) -> tuple[Any, ...]:
-        ordering = self._order if self._ordering is None else self._ordering
+        ordering = self._chosen if self._ordering is None else self._ordering
         return (self._recipe, self._reading, self._maps, ordering, self._grouping, self._epoch)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -498,6 +582,8 @@ class Dataset(_tarn.Dataset):
     def _state_if_resumed(self) -> dict[str, Any] | None:
         if isinstance(self._order, _tarn.Order) and self._order.info()["start"]:
             return {"version": 1, "epoch": self._epoch, "order": self._order.state(0)}
+        if self._start:
+            return {"version": 1, "epoch": self._epoch, "position": self._start}
         return None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -542,14 +628,41 @@ def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
     return cls._make(recipe, recipe.open(), reading, maps, ordering, grouping, epoch)
 
 
-def _list_of(names: Iterable[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+def _mask(index: Iterable[Any]) -> list[bool] | None:
+    """What says of each sample whether it is wanted, if index is such a thing: an array, a tensor
+    or a list of bool."""
+    dtype = getattr(index, "dtype", None)
+    if dtype is None:
+        is_mask = isinstance(index, list) and index != [] and all(type(i) is bool for i in index)
+        return index if is_mask else None  # type: ignore[return-value]
+    if getattr(dtype, "kind", None) != "b" and str(dtype) != "torch.bool":
+        return None
+    if index.ndim != 1:  # type: ignore[attr-defined]
+        raise IndexError("a mask has one dimension")
+    return index.tolist()  # type: ignore[attr-defined, no-any-return]
+
+
+def _pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
+    """Values that are pairs."""
+    try:
+        return [(one, other) for one, other in values]
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: pairs are expected, not {values!r}") from None
+
+
+def _by_name(name: str, values: Any) -> list[tuple[str, tuple[Any, Any]]]:
+    """{name: pair} as a list."""
+    if values is None:
+        return []
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{name} is a dict with a pair for each name, not {values!r}")
+    return list(zip(values, _pairs(name, values.values())))
 
 
 def _once(fields: Iterable[str]) -> list[str]:
     """Each field once, without the dot that may lead it."""
-    names = [fields] if isinstance(fields, str) else fields
-    return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in names))
+    given = names("fields", fields)
+    return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in given))
 
 
 def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, Any]:
@@ -567,10 +680,36 @@ def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, 
         out["classes"] = handle.integers(by)
     elif kind in ("weighted", "weighted-once"):
         batch = handle.read_batch(range(len(handle)), (by,), None)
-        out["weights"] = [float(bytes(item)) for item in batch.column(by)]
+        out["weights"] = [_weight(handle, by, i, item) for i, item in enumerate(batch.column(by))]
     else:
         raise UsageError(f"order: {kind!r} is by no field")
     return out
+
+
+def _kept(name: str, values: Any) -> Any:
+    """The caller's numbers as an array of the dataset's own: he may change his, and arrays of NumPy
+    cannot be compared."""
+    from array import array
+
+    code, what = _ORDER_ARRAYS[name]
+    plain = {"Q": "uint64", "q": "int64", "d": "float64"}[code]  # not of another byte order
+    out = array(code)
+    try:
+        if str(getattr(values, "dtype", "")) == plain and values.ndim == 1:
+            out.frombytes(values.tobytes())
+        else:
+            out.extend(values.tolist() if hasattr(values, "tolist") else list(values))
+    except (OverflowError, TypeError, ValueError):
+        raise UsageError(f"{name} is a list or an array of one dimension, of {what}") from None
+    return out
+
+
+def _weight(handle: _tarn._Handle, field: str, number: int, data: memoryview) -> float:
+    try:
+        return float(bytes(data))
+    except ValueError:
+        key = handle.keys([number])[0]
+        raise UsageError(f"order: field {field} of sample {key} is no number") from None
 
 
 # --- Opening ---------------------------------------------------------------------------------
@@ -610,6 +749,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     b'An auk.'
     """
     where = shown = os.fspath(path)
+    if not isinstance(where, str) or not where:
+        raise UsageError(f"path is a str or a pathlib.Path, and not empty; it is {path!r}")
     if "://" in where:  # what it takes to fetch something is imported when it is needed
         from .remote import is_url, local
 
@@ -618,9 +759,10 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     if fold is not None:
         where, shown = f"{where}:{fold}", f"{shown}:{fold}"
     options: dict[str, Any] = {
-        "fields": None if fields is None else _once(fields), "io": io,
-        "check": check, "cold": cold, "scan": scan, "drop_twice": drop_twice, "keys": keys,
-        "lenient": lenient, "threads": threads, "by_hash": by_hash, "key_column": key_column,
+        "fields": None if fields is None else _once(fields),
+        "io": word("io", io, ("auto", "map", "read")), "check": check, "cold": cold, "scan": scan,
+        "drop_twice": drop_twice, "keys": word("keys", keys, ("base", "path")),
+        "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash, "key_column": key_column,
         "stored": stored,
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown)
@@ -636,7 +778,8 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     weights: how often each comes; counts: or how many samples of each. total: samples in all, with
     weights; otherwise it ends, as end says, when the "first" source has no more samples for its
     weight, or when "all" have been seen. fields: those every source must have; None takes the names
-    of all. The sources' filters count; their orders and maps do not.
+    of all. The sources' filters count. They have no orders and maps, which are the mix's, and are
+    opened alike, as decode, images, as_ and decoders go.
 
     >>> both = tarn.mix(ds, ds[:2], weights=[2, 1])
     >>> both.keys()
@@ -646,15 +789,29 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
         raise UsageError("mix: no datasets")
     if end not in ("first", "all"):
         raise UsageError(f'mix: end is "first" or "all", not {end!r}')
+    many = (len(datasets), len(datasets))
     for dataset in datasets:
         if not isinstance(dataset, Dataset):
             raise UsageError(f"mix: {type(dataset).__name__} is not a dataset; "
                              "what is in a list is given as mix(*datasets)")
         if dataset._order is not None or dataset._maps or dataset._grouping:
             raise UsageError("mix: give orders, groups and maps to the mix, not to its sources")
-    arguments = (None if weights is None else tuple(weights),
-                 None if counts is None else tuple(counts), total or 0, end == "all",
-                 None if fields is None else tuple(fields))
+        if dataset._reading != datasets[0]._reading:
+            raise UsageError("mix: its sources are opened with different decode, images, as_ or "
+                             "decoders; open them alike")
+    if total is not None and weights is None:
+        raise UsageError("mix: total needs weights")
+    arguments = (None if weights is None else reals("weights", weights, *many),
+                 None if counts is None else _counts(counts, len(datasets)),
+                 0 if total is None else whole("total", total, 1), end == "all",
+                 None if fields is None else tuple(names("fields", fields)))
     recipe = MixRecipe(tuple(dataset._recipe for dataset in datasets), arguments)
     handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)
     return Dataset._make(recipe, handle, datasets[0]._reading)
+
+
+def _counts(counts: Sequence[int], sources: int) -> tuple[int, ...]:
+    out = tuple(whole("counts", count) for count in counts)
+    if len(out) != sources:
+        raise UsageError(f"counts is a list of {sources} numbers, not of {len(out)}")
+    return out

@@ -525,7 +525,8 @@ def create(path: Path, *, overwrite: bool = False, metadata: dict[str, Any] | No
     >>> tarn.gnz.open("grown.gnz")["x"].shape
     (3, 2)
     """
-    return Writer(_tarn.gnz_write(path, False, overwrite, checksums, header_pages, sync), path,
+    place = _os.path.join(_os.getcwd(), _os.fsdecode(path))  # the program may go elsewhere
+    return Writer(_tarn.gnz_write(place, False, overwrite, checksums, header_pages, sync), path,
                   metadata)
 
 
@@ -535,7 +536,8 @@ def update(path: Path, *, checksums: bool = False) -> Writer:
     `metadata` begins as that of the file."""
     with GnzReader(path) as reader:
         metadata = reader.metadata
-    return Writer(_tarn.gnz_write(path, True, False, checksums, 0, True), path, metadata)
+    place = _os.path.join(_os.getcwd(), _os.fsdecode(path))
+    return Writer(_tarn.gnz_write(place, True, False, checksums, 0, True), path, metadata)
 
 
 def save(path: Path, /, **arrays: Any) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _tarn
+from .arguments import names as names_of
+from .arguments import integer, real, reals, whole, word
 from .errors import UsageError
 from .reading import DECODERS, extension, to_torch
 
@@ -36,21 +38,50 @@ def _becomes(field: str, formed: bool) -> str:
     return "decode" if last in _LISTS else "bytes"
 
 
+_FITS = ("stretch", "centre", "random", "exact")
+_TYPES = ("uint8", "float32", "float16")
+_LAYOUTS = ("HWC", "CHW")
+_STEPS = frozenset({"channels", "dtype", "fit", "flip", "layout", "mean", "ratio", "reduce", "scale",
+                    "shorter", "std"})
+
+
 def _image(resize: int | tuple[int, int] | None, steps: Mapping[str, Any]) -> dict[str, Any] | None:
     """The steps of images; resize is the side, or (height, width)."""
+    for name in steps:
+        if name not in _STEPS:
+            raise TypeError(f"loader() has no argument {name!r}")
     if resize is None:
         if steps:
             raise UsageError(f"{', '.join(sorted(steps))}: only where images are resized (resize=)")
         return None
-    height, width = (resize, resize) if isinstance(resize, int) else resize
+    sides = list(resize) if isinstance(resize, (list, tuple)) else [resize, resize]
+    if len(sides) != 2:
+        raise UsageError(f"resize is a side or (height, width), not {resize!r}")
+    height, width = (whole("resize", side, 1, 131072) for side in sides)
     out: dict[str, Any] = {"width": width, "height": height, **steps}
-    for name in ("mean", "std"):
-        if name in out:
-            values = [float(value) for value in out[name]]
-            out[name] = tuple(values + [0.0 if name == "mean" else 1.0] * (4 - len(values)))
+    fit = out["fit"] = word("fit", steps.get("fit", "stretch"), _FITS)
+    dtype = out["dtype"] = word("dtype", steps.get("dtype", "uint8"), _TYPES)
+    out["layout"] = word("layout", steps.get("layout", "HWC"), _LAYOUTS)
+    for name, needed, there in (("scale", 'fit="random"', fit == "random"),
+                                ("ratio", 'fit="random"', fit == "random"),
+                                ("shorter", 'fit="centre"', fit == "centre"),
+                                ("mean", 'dtype="float32" or "float16"', dtype != "uint8"),
+                                ("std", 'dtype="float32" or "float16"', dtype != "uint8")):
+        if name in steps and not there:
+            raise UsageError(f"{name}: only with {needed}")
+    for name in ("channels", "shorter"):
+        if name in steps:
+            out[name] = whole(name, steps[name], 0, 131072)
+    for name in ("flip", "reduce"):
+        if name in steps:
+            out[name] = real(name, steps[name])
     for name in ("scale", "ratio"):
-        if name in out:
-            out[name] = tuple(out[name])
+        if name in steps:
+            out[name] = reals(name, steps[name], 2, 2)
+    for name, rest in (("mean", 0.0), ("std", 1.0)):
+        if name in steps:
+            values = reals(name, steps[name], 1, 4)
+            out[name] = values + (rest,) * (4 - len(values))
     return out
 
 
@@ -73,12 +104,13 @@ class Loader:
     """
 
     def __init__(self, dataset: Dataset, order: Mapping[str, Any], fields: tuple[Any, ...],
-                 options: Mapping[str, Any], torch: bool, pin: bool) -> None:
+                 options: Mapping[str, Any], torch: bool, pin: bool,
+                 state: str | None = None) -> None:
         self._dataset = dataset
         self._arguments = (dict(order), fields, dict(options), torch, pin)
         self._torch = torch
         self._pin = pin
-        self._open(None)
+        self._open(state)
 
     def _open(self, state: str | None) -> None:
         order, fields, options, _, _ = self._arguments
@@ -112,7 +144,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Begins an epoch; nothing is lost if that is where the loader stands."""
-        self._native.set_epoch(epoch)
+        self._native.set_epoch(whole("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands, behind the last batch it gave, in a dict of plain values.
@@ -129,7 +161,8 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state, also of a run with another number of ranks: what comes is exactly
         what had not come yet."""
-        if state.get("version") != 1 or "loader" not in state:
+        if (not isinstance(state, Mapping) or state.get("version") != 1
+                or not isinstance(state.get("loader"), str)):
             raise UsageError("load_state_dict: this is no state of a tarn loader")
         before = self._native
         self._open(state["loader"])
@@ -164,15 +197,16 @@ class Loader:
         return _again, (type(self), self._dataset, *self._arguments, self._native.state())
 
     def __repr__(self) -> str:
-        info = self._native.info()
+        try:
+            info = self._native.info()
+        except (UsageError, RuntimeError):  # closed, or in use by another thread
+            return f"<tarn.Loader of {self._dataset!r}>"
         return f"<tarn.Loader epoch {info['epoch']}, {info['batches']} batches of {self._dataset!r}>"
 
 
 def _again(cls: type[Loader], dataset: Dataset, order: Any, fields: Any, options: Any, torch: bool,
            pin: bool, state: str) -> Loader:
-    loader = cls(dataset, order, fields, options, torch, pin)
-    loader.load_state_dict({"version": 1, "loader": state})
-    return loader
+    return cls(dataset, order, fields, options, torch, pin, state)
 
 
 def _field(dataset: Dataset, field: str, formed: bool, integers: Sequence[str]) -> tuple[Any, ...]:
@@ -187,6 +221,12 @@ def _field(dataset: Dataset, field: str, formed: bool, integers: Sequence[str]) 
     if reading.decode == "bytes":
         return field, "bytes", "bytes"
     return field, "auto", _becomes(field, formed)
+
+
+def _can_pin() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 def loader_of(dataset: Dataset, batch_size: int, *, threads: int | None, shuffle: bool, seed: int,
@@ -206,22 +246,39 @@ def loader_of(dataset: Dataset, batch_size: int, *, threads: int | None, shuffle
     elif isinstance(dataset._order, _tarn._Indices):
         dataset = dataset._in_file_order()
     order = _arrays_of(dataset._handle, dataset._ordering or {})
-    order.update(batch=batch_size, epoch=dataset._epoch)
+    order.update(batch=whole("batch_size", batch_size, 1, 2**24), epoch=dataset._epoch)
+    seed = integer("seed", seed)
+    if order.get("kind", "identity") == "identity":
+        order["seed"] = seed  # of what is random in images
+    elif not shuffle and seed not in (0, order.get("seed", 0)):
+        raise UsageError("seed: the dataset has an order already, with a seed of its own")
     if drop_last:
         order.update(share="drop", equal_batches=True)
     formed = dataset.kind != "fold"
-    fields = tuple(_field(dataset, name, formed, integers) for name in dataset.fields)
+    numbers = names_of("integers", integers)
+    for name in numbers:
+        if name not in dataset.fields:
+            raise UsageError(f"integers: there is no field {name}; there are "
+                             + ", ".join(dataset.fields))
+    fields = tuple(_field(dataset, name, formed, numbers) for name in dataset.fields)
+    cores = len(os.sched_getaffinity(0))
     options: dict[str, Any] = {
-        "threads": len(os.sched_getaffinity(0)) if threads is None else threads, "depth": depth,
-        "epochs": epochs, "image": _image(resize, steps), "no_keys": not keys, "staged": staged,
+        "threads": cores if threads is None else whole("threads", threads, 0, 1024),
+        "depth": whole("depth", depth, 0, 1024), "epochs": whole("epochs", epochs),
+        "image": _image(resize, steps), "no_keys": not keys, "staged": staged,
     }
-    if isinstance(on_error, int):
-        options.update(on_error="limit", error_limit=on_error)
-    else:
+    if isinstance(on_error, (str, bool)) or on_error is None:
+        if on_error not in ("raise", "skip"):
+            raise UsageError(f'on_error is "raise", "skip" or a number, not {on_error!r}')
         options["on_error"] = on_error
-    torch = (as_ or dataset._reading.as_) == "torch"
-    if pin is None and torch:
-        import torch as _torch
-
-        pin = bool(_torch.cuda.is_available())
-    return Loader(dataset, order, fields, options, torch, bool(pin) and torch)
+    else:
+        options.update(on_error="limit", error_limit=whole("on_error", on_error))
+    as_ = dataset._reading.as_ if as_ is None else word("as_", as_, ("numpy", "torch"))
+    torch = as_ == "torch"
+    if torch:
+        pin = _can_pin() if pin is None else bool(pin)
+        if pin and not _can_pin():
+            raise UsageError("pin: there is no CUDA device here to pin memory for")
+    resumed = dataset._state_if_resumed()
+    return Loader(dataset, order, fields, options, torch, bool(pin) and torch,
+                  None if resumed is None else resumed["order"])

@@ -86,9 +86,12 @@ DECODERS: dict[str, Decoder] = {
 
 
 def to_pil(value: Any) -> Any:
-    """A decoded image as a PIL.Image of mode L, RGB or RGBA."""
+    """A decoded image as a PIL.Image of mode L, RGB or RGBA, or I;16. Pillow has no mode for colours
+    of 16 bits; it takes the high bytes of such files, and so does this."""
     from PIL import Image
 
+    if getattr(value, "ndim", 0) == 3 and value.dtype.itemsize == 2 and value.shape[2] > 1:
+        value = (value >> 8).astype("u1")
     if getattr(value, "ndim", 0) == 3 and value.shape[2] == 1:
         value = value[:, :, 0]
     return Image.fromarray(value)
@@ -118,14 +121,16 @@ class Reading:
 
     def __init__(self, decode: bool | str = True, images: str = "numpy", as_: str = "numpy",
                  decoders: Mapping[str, Decoder | str] | None = None) -> None:
-        if decode not in (True, False, "bytes"):
+        if not isinstance(decode, bool) and decode != "bytes":
             raise UsageError(f'decode is True, False or "bytes", not {decode!r}')
         if images not in ("numpy", "pil"):
             raise UsageError(f'images is "numpy" or "pil", not {images!r}')
         if as_ not in ("numpy", "torch"):
             raise UsageError(f'as_ is "numpy" or "torch", not {as_!r}')
+        if decoders is not None and not isinstance(decoders, Mapping):
+            raise UsageError(f"decoders is a dict of functions by field, not {decoders!r}")
         for name, decoder in (decoders or {}).items():
-            if not callable(decoder) and decoder not in DECODERS:
+            if not callable(decoder) and decoder not in tuple(DECODERS):
                 raise UsageError(f"decoders[{name!r}] is no function and none of "
                                  + ", ".join(DECODERS))
         self.decode = decode

@@ -28,7 +28,10 @@ def local(url: str, cache: str | os.PathLike[str] | None) -> str:
 
     scheme = urlsplit(url).scheme.lower()
     if scheme == "file":
-        return unquote(urlsplit(url).path)
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost") or not parts.path:
+            raise UsageError(f"{url}: a file is file:///PATH, and of this machine")
+        return unquote(parts.path)
     if cache is None:
         raise UsageError(f"{url}: samples are read by position, which needs a file: give cache=FOLDER "
                          "to keep a copy there, or read it as a stream by tarn.wds.WebDataset")

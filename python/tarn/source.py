@@ -20,6 +20,7 @@ import os
 from typing import Any, BinaryIO, Literal, Union, cast, overload
 
 from . import _tarn
+from .arguments import settled, whole
 from .published import Published
 from .write import filter_number
 
@@ -64,7 +65,7 @@ class SinkFile(Published, io.RawIOBase):
 
     def __init__(self, url: Url, **options: Any) -> None:
         self.name = os.fspath(url)
-        self._sink = _tarn.Sink(url, **options)
+        self._sink = _tarn.Sink(settled("url", url), **options)
 
     def writable(self) -> bool:
         return True
@@ -119,6 +120,8 @@ def open_source(url: Url, mode: str = "rb", *, compress: bool | str | None = Non
 allowed (allow_pipe)
     """
     number = filter_number(compress)
+    retries = whole("retries", retries, 0, 2**32 - 1)
+    level = whole("level", level, -2**31, 2**31 - 1)
     if mode in ("rb", "r"):
         raw = SourceFile(url, filter=number, allow_pipe=allow_pipe, retries=retries)
         return cast(BinaryIO, io.BufferedReader(raw, _BUFFER))

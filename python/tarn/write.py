@@ -24,6 +24,8 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
 
 from . import _tarn
+from .arguments import settled, whole
+from .errors import UsageError
 from .published import Published
 
 if sys.version_info >= (3, 11):
@@ -56,7 +58,8 @@ class WriterOptions(TypedDict, total=False):
     """Options that all writers take.
 
     encode: False, and values must be bytes.
-    encoders: functions from a value to bytes, by field or extension; asked before the library's.
+    encoders: functions from a value to bytes, by field or extension; asked before the library's,
+        but not for what is bytes or str already.
     progress: called now and then with the numbers of samples and of their bytes; True for tqdm.
     sync: False, and the disk is not waited for.
     sort: False, and fields stand in the order of the dict.
@@ -96,9 +99,11 @@ def filter_number(compress: bool | str | None) -> int:
 def mtime_settings(mtime: float) -> dict[str, Any]:
     """A time as the header holds it, and one with a fraction also as text."""
     if not isinstance(mtime, float):
-        return {"mtime": int(mtime)}
-    whole = round(mtime)
-    return {"mtime": whole if 0 <= whole < 8 ** 11 and mtime >= 0 else 0, "mtime_text": str(mtime)}
+        return {"mtime": whole("mtime", mtime, -2**63, 2**63 - 1)}
+    if mtime != mtime or abs(mtime) == float("inf"):
+        raise UsageError(f"mtime is a number of seconds, not {mtime!r}")
+    near = round(mtime)
+    return {"mtime": near if 0 <= near < 8 ** 11 and mtime >= 0 else 0, "mtime_text": str(mtime)}
 
 
 def _tqdm() -> Callable[[int, int], object]:
@@ -115,16 +120,30 @@ def _tqdm() -> Callable[[int, int], object]:
 
 _PLAIN = ("user", "group", "uid", "gid", "mode", "jpeg_quality", "webp_quality", "webp_lossless",
           "png_level", "gzip_level", "zstd_level", "npz_stored")
+_LARGEST = {"uid": 2**32 - 1, "gid": 2**32 - 1, "mode": 0o7777}
 
 
 def _settings(options: WriterOptions) -> dict[str, Any]:
     """Options as the extension takes them."""
     rest: dict[str, Any] = dict(options)
     made = {name: rest.pop(name) for name in _PLAIN if name in rest}
+    for name, value in made.items():
+        if name in ("user", "group"):
+            if not isinstance(value, str):
+                raise UsageError(f"{name} is a str, not {value!r}")
+        elif name in _LARGEST:
+            made[name] = whole(name, value, 0, _LARGEST[name])
+        elif name not in ("npz_stored", "webp_lossless"):
+            made[name] = whole(name, value, -2**31, 2**31 - 1)
     made["flavour"] = _TARN if rest.pop("encode", True) else _BYTES
     encoders = rest.pop("encoders", None)
+    if encoders is not None and not (isinstance(encoders, Mapping)
+                                     and all(map(callable, encoders.values()))):
+        raise UsageError(f"encoders is a dict of functions by field, not {encoders!r}")
     made["encoders"] = dict(encoders) if encoders else None
     progress = rest.pop("progress", None)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise UsageError(f"progress is a function or a bool, not {progress!r}")
     made["progress"] = _tqdm() if progress is True else progress or None
     made["no_sync"] = not rest.pop("sync", True)
     made["keep_order"] = not rest.pop("sort", True)
@@ -183,19 +202,33 @@ class TarWriter(_Writer):
                  **options: Unpack[WriterOptions]) -> None:
         settings = _settings(options)
         if isinstance(target, (str, os.PathLike)):
-            place: Target = target
+            place: Target = settled("target", target)
+            self._shown = os.fsdecode(target)
+        elif not callable(getattr(target, "write", None)):
+            raise UsageError(f"target is a path, a URL or a file object, not {target!r}")
         else:
             place = str(getattr(target, "name", None) or "a file object")
             settings["stream"] = target
             compress = False if compress is None else compress
-        self._shown = os.fspath(place)
-        self._open(_TAR, place, filter=filter_number(compress), level=level, overwrite=overwrite,
-                   names=_names(names), rules=0 if strict else 1, allow_pipe=allow_pipe,
+            self._shown = place
+        self._open(_TAR, place, filter=filter_number(compress), level=_level(level),
+                   overwrite=overwrite, names=_names(names), rules=0 if strict else 1, allow_pipe=allow_pipe,
                    **settings)
 
     def member(self, name: str, data: bytes) -> None:
         """Adds one member of any name."""
         self._member(name, data)
+
+
+class _Told:
+    """Tells of shards by the names that the caller's pattern has."""
+
+    def __init__(self, function: Callable[[str, int, int], object], folder: str) -> None:
+        self.function = function
+        self.folder = folder
+
+    def __call__(self, name: str, samples: int, size: int) -> object:
+        return self.function(name.removeprefix(self.folder), samples, size)
 
 
 class ShardWriter(_Writer):
@@ -221,10 +254,17 @@ class ShardWriter(_Writer):
                  compress: bool | str | None = None, level: int = 0, overwrite: bool = False,
                  names: str = "pax", strict: bool = True, allow_pipe: bool = False,
                  **options: Unpack[WriterOptions]) -> None:
-        self._shown = os.fspath(pattern)
-        self._open(_SHARDS, pattern, max_count=_limit("max_count", max_count),
-                   max_size=_limit("max_size", max_size), start=start, hook=on_shard,
-                   filter=filter_number(compress), level=level, overwrite=overwrite,
+        self._shown = os.fsdecode(pattern)
+        place = settled("pattern", pattern)
+        folder = place[:-len(self._shown)]
+        if "%" in folder:  # which is no part of the pattern
+            place, folder = self._shown, ""
+        if on_shard is not None and not callable(on_shard):
+            raise UsageError(f"on_shard is a function, not {on_shard!r}")
+        self._open(_SHARDS, place, max_count=_limit("max_count", max_count),
+                   max_size=_limit("max_size", max_size), start=whole("start", start),
+                   hook=on_shard and _Told(on_shard, folder),
+                   filter=filter_number(compress), level=_level(level), overwrite=overwrite,
                    names=_names(names), rules=0 if strict else 1, allow_pipe=allow_pipe,
                    **_settings(options))
 
@@ -259,11 +299,14 @@ class DatasetWriter(_Writer):
                  max_count: int | None = 100_000, max_size: int | None = 3_000_000_000,
                  names: str = "plain", threads: int = 0,
                  **options: Unpack[WriterOptions]) -> None:
-        self._shown = f"{os.fspath(folder)}:{fold}"
+        if not isinstance(fold, str):
+            raise UsageError(f"fold is a str, not {fold!r}")
+        self._shown = f"{os.fsdecode(folder)}:{fold}"
         self._resume = resume
-        self._open(_FOLD, folder, fold, append=append, resume=resume, overwrite=overwrite,
-                   start=start, digits=digits, max_count=_limit("max_count", max_count),
-                   max_size=_limit("max_size", max_size), names=_names(names), threads=threads,
+        self._open(_FOLD, settled("folder", folder), fold, append=append, resume=resume, overwrite=overwrite,
+                   start=whole("start", start), digits=whole("digits", digits, 1, 9),
+                   max_count=_limit("max_count", max_count), max_size=_limit("max_size", max_size),
+                   names=_names(names), threads=whole("threads", threads, 0, 1024),
                    **_settings(options))
 
     def __contains__(self, key: str) -> bool:
@@ -304,11 +347,11 @@ class DatasetWriter(_Writer):
 
 
 def _limit(name: str, limit: int | None) -> int:
-    if limit is None:
-        return 0
-    if limit < 1:
-        raise ValueError(f"{name} is at least 1, or None")
-    return int(limit)
+    return 0 if limit is None else whole(name, limit, 1)
+
+
+def _level(level: int) -> int:
+    return whole("level", level, -2**31, 2**31 - 1)
 
 
 def _names(style: str) -> int:

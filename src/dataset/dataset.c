@@ -203,11 +203,14 @@ static tarn_status listed_fields(tarn_dataset *d, const char *const *fields,
     return tarn__fail(err, TARN_ERR_USAGE, "list at least one field that is in the file");
 }
 
-/* Keeps the samples that have all fields that were listed. */
-static tarn_status require_fields(tarn_dataset *d, bool drop_twice, tarn_error *err)
+/* Keeps the samples that have all fields that were listed; if none were, those that have
+ * no field twice. */
+static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_twice,
+                                  tarn_error *err)
 {
     const tarn__source *s = d->source;
-    tarn__need need = {.once = true, .drop_twice = drop_twice, .all_is_none = true};
+    tarn__need need = {
+        .once = true, .may_lack = !listed, .drop_twice = drop_twice, .all_is_none = true};
     /* Each part of a mix was asked for its fields. */
     if (!s->kind->keep || s->kind == &tarn__kind_mix) return TARN_OK;
     uint32_t *fields = malloc((d->n_fields + 1) * sizeof *fields);
@@ -237,7 +240,8 @@ tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields, bool d
     d->source = s;
     d->count = s->samples;
     tarn_status status = fields ? listed_fields(d, fields, err) : plain_fields(d, err);
-    if (status == TARN_OK && fields) status = require_fields(d, drop_twice, err);
+    if (status == TARN_OK && (fields || drop_twice))
+        status = require_fields(d, fields != NULL, drop_twice, err);
     if (status == TARN_OK) {
         *out = d;
         return TARN_OK;

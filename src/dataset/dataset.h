@@ -60,6 +60,7 @@ typedef struct tarn__need {
     const uint32_t *fields; /* distinct */
     size_t count;
     bool lack;        /* keep those that lack the first; otherwise that have all */
+    bool may_lack;    /* keep those that lack some, too: only once counts */
     bool once;        /* one that has a field twice is an error, or */
     bool drop_twice;  /* is left out */
     bool all_is_none; /* where every sample is kept the list need not be written */

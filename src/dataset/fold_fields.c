@@ -20,7 +20,7 @@ static verdict judge(const tarn__need *need, const uint32_t *places)
         twice |= places[i] == TARN__DOUBLE;
     if (twice && need->once) return TWICE;
     for (size_t i = 0; i < need->count; i++)
-        if (places[i] == TARN__LACKED) return LEAVE;
+        if (places[i] == TARN__LACKED && !need->may_lack) return LEAVE;
     return KEEP;
 }
 

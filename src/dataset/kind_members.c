@@ -345,7 +345,7 @@ static tarn_status judge(const state *s, tarn__need *need, uint64_t sample,
     bool all = true;
     for (size_t f = 0; f < need->count; f++) {
         int64_t record = record_of(s, sample, need->fields[f]);
-        all &= record != NONE;
+        all &= record != NONE || need->may_lack;
         if (record != TWICE || !need->once) continue;
         if (!need->drop_twice) return fail_field(s, sample, need->fields[f], true, err);
         need->dropped++;

@@ -66,3 +66,8 @@ mkdir many; for i in $(seq 300); do echo $i > many/$i.txt; done
 echo "== not samples"
 "$TARN" extract q.iac -o e; echo "exit $?"
 "$TARN" extract "$DATA/none.gnz" -o e; echo "exit $?"
+
+echo "--- a file that may not grow is an error, and leaves nothing"
+head -c 100000 /dev/zero > large.bin
+(ulimit -f 8; "$TARN" pack large.bin -q -o full 2>&1 | sed 's/part.tmp-.*: offset/part.tmp: offset/'; echo "exit ${PIPESTATUS[0]}")
+ls -A full

@@ -41,6 +41,7 @@ run split d --into train,val -o x
 run split d --into train=ten,val -o x
 run split d --into all -o x
 run split d --into a,b=0.5 -o x.tar
+run split d --into a=0.5,a=0.5 -o x
 run split d --into a,b=0.5 --by hand -o x
 run split d --into a_b,c=0.5 -o x
 run split d --into a,b=0.5

@@ -2,6 +2,7 @@
 import copy
 import gc
 import gzip
+import io
 import json
 import pickle
 import subprocess
@@ -89,6 +90,18 @@ def test_fields_select_samples_and_values(ds, birds):
         tarn.open(birds, fields=["wav"])
 
 
+def test_samples_with_a_field_twice_are_left_out_when_asked(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [
+        ("x/a.txt", b"1"), ("y/a.txt", b"2"), ("a.cls", b"3"), ("b.txt", b"4"), ("c.cls", b"5")])
+    with pytest.raises(tarn.AmbiguousError):
+        tarn.open(path)["a"]
+    ds = tarn.open(path, drop_twice=True)
+    assert ds.keys() == ["b", "c"] and ds.info["dropped"] == 1 and ds.fields == ("txt", "cls")
+    assert [sorted(sample) for sample in ds] == [["__key__", "txt"], ["__key__", "cls"]]
+    assert tarn.open(path, drop_twice=True, fields=["txt"]).keys() == ["b"]
+    assert tarn.open(path, drop_twice=True, fields=["cls"]).keys() == ["a", "c"]
+
+
 def test_a_sample_may_lack_fields_when_none_were_asked_for():
     ds = tarn.open(DATA / "05_empty_ext")
     assert [sorted(sample) for sample in ds] != []
@@ -164,6 +177,18 @@ def test_images_as_pil(pictures):
     assert (np.asarray(image) == picture(np, 4)).all()
 
 
+def test_images_of_16_bits_as_pil_are_what_pillow_makes_of_them(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    down, right = np.mgrid[0:20, 0:30]
+    pixels = np.stack([down * 3000, right * 2000, down * right * 100], axis=2).astype("u2")
+    files = [tarn._tarn.encode("png", part) for part in (pixels, pixels[:, :, 0])]
+    write_tar(tmp_path / "a.tar", [(f"{i}.png", data) for i, data in enumerate(files)])
+    for sample, data in zip(tarn.open(tmp_path / "a.tar", images="pil"), files):
+        theirs = image.open(io.BytesIO(data))
+        assert sample["png"].mode == theirs.mode
+        assert np.array_equal(np.asarray(sample["png"]), np.asarray(theirs))
+
+
 def test_arrays_as_torch_share_memory(pictures):
     torch = pytest.importorskip("torch")
     sample = tarn.open(pictures, as_="torch")[2]
@@ -193,6 +218,34 @@ def test_a_value_that_cannot_be_decoded_tells_where(tmp_path):
         tarn.open(tmp_path / "a.tar")[0]
     assert "sample x: field json" in str(caught.value)
     assert caught.value.path == str(tmp_path / "a.tar")
+
+
+def test_what_cannot_be_decoded_lies_where_the_loader_and_ls_say(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [("a.cls", b"1"), ("b.json", b'{"x": oops}'), ("c.cls", b"one")])
+    ds = tarn.open(path)
+    for key, offset in (("b", 1024), ("c", 2048)):    # each member is a header and one block
+        with pytest.raises(tarn.FormatError) as caught:
+            ds[key]
+        assert caught.value.path == str(path) and caught.value.offset == offset
+        field = "json" if key == "b" else "cls"
+        loader = tarn.open(path, fields=[field]).filter(keys=[key]).loader(1)
+        with pytest.raises(tarn.FormatError) as loaded:
+            next(loader)
+        assert loaded.value.offset == offset
+    with pytest.raises(tarn.FormatError, match="byte 6 of the field"):
+        ds["b"]
+
+
+@pytest.mark.parametrize("how", ["position", "key", "iteration", "decoder"])
+def test_a_function_that_asks_for_its_own_sample_is_a_recursion_error(birds, how):
+    asked = {"position": lambda _: made[0], "key": lambda _: made["jay"],
+             "iteration": lambda _: next(iter(made)), "decoder": lambda _: made[0]}[how]
+    if how == "decoder":
+        made = tarn.open(birds, fields=["cls"], decoders={"cls": asked})
+    else:
+        made = tarn.open(birds).map(asked)
+    with pytest.raises(RecursionError):
+        made[0]
 
 
 def test_an_exception_in_a_decoder_passes(birds):
@@ -251,6 +304,18 @@ def test_lists_and_arrays_of_positions(many):
     for wrong in (["a"], np.array([0.5]), np.zeros((2, 2), int)):
         with pytest.raises((TypeError, KeyError)):
             ds[wrong]
+
+
+def test_keys_of_chosen_samples_are_those_alone(ds):
+    for part in (ds[1:3], ds[1:3:1], ds[[2, 1]], ds[0:4:2][1:], ds[::-1][1:3]):
+        for key in ds.keys():
+            assert (key in part) == (key in part.keys())
+            if key in part:
+                assert part[key] == ds[key]
+            else:
+                with pytest.raises(tarn.KeyNotFoundError, match=key):
+                    part[key]
+    assert "jay" in ds.shuffle(1).shard(0, 2) and "jay" in ds.shuffle(1).shard(1, 2)
 
 
 def test_getitems_gives_a_list(many):
@@ -413,6 +478,98 @@ def test_a_state_of_something_else_is_refused(many, birds):
         tarn.open(birds).shuffle(1).load_state_dict(tarn.open(many).shuffle(1).state_dict())
 
 
+@pytest.mark.parametrize("order", ["chosen", "shuffle"])
+def test_an_iteration_goes_on_as_it_began(many, order):
+    ds = tarn.open(many, fields=["cls"])
+    ds = ds[::-1] if order == "chosen" else ds.shuffle(1)
+    keys, state = ds.keys(), ds.state_dict()
+    begun = iter(ds)
+    next(begun)
+    late = ds.state_dict()
+    for number in range(1990):
+        next(begun)
+    end = ds.state_dict()
+    begun, other = iter(ds), iter(ds)
+    ds.load_state_dict(end)                       # nine samples, and the iterators know of 2000
+    assert [sample["__key__"] for sample in begun] == keys
+    assert [sample["__key__"] for sample in ds] == keys[1991:]
+    ds.load_state_dict(late)
+    assert next(other)["__key__"] == keys[0]
+    assert ds.state_dict() == late != state       # what the other one takes is not of this epoch
+
+
+@pytest.mark.parametrize("order", ["none", "chosen", "shuffle"])
+def test_a_state_is_of_the_whole_epoch_however_often_it_was_resumed(many, order):
+    def make():
+        ds = tarn.open(many, fields=["cls"])
+        return {"none": ds, "chosen": ds[5:1800:3], "shuffle": ds.shuffle(4)}[order]
+
+    ds, seen = make(), []
+    keys = ds.keys()
+    for taken in (3, 5, 7):
+        it = iter(ds)
+        seen += [next(it)["__key__"] for _ in range(taken)]
+        state = json.loads(json.dumps(ds.state_dict()))
+        ds = make()
+        ds.load_state_dict(state)
+    assert seen + ds.keys() == keys
+    ds.set_epoch(0)
+    assert ds.keys() == keys
+
+
+@pytest.mark.parametrize("order", ["none", "chosen", "shuffle"])
+def test_what_is_made_of_a_resumed_dataset_goes_on_too(many, order):
+    ds = tarn.open(many, fields=["cls"])
+    ds = {"none": ds, "chosen": ds[5:1800:3], "shuffle": ds.shuffle(4)}[order]
+    it = iter(ds)
+    for _ in range(100):
+        next(it)
+    ds.load_state_dict(ds.state_dict())
+    left = ds.keys()
+    assert [sample["__key__"] for sample in ds.map(cls=str)] == left == ds.map_all(str).keys()
+    assert ds.shard(1, 3).keys() == left[1::3]
+    loader = ds.loader(64)
+    assert [key for batch in loader for key in batch["__key__"]] == left
+    assert sum(len(batch["__key__"]) for batch in loader) == len(left) + 100
+    for refused in (lambda: ds.filter(having=["cls"]), lambda: ds.shuffle(1)):
+        with pytest.raises(tarn.UsageError):
+            refused()
+    ds.set_epoch(1)
+    assert len(ds.map(cls=str)) == len(left) + 100
+
+
+@pytest.mark.parametrize("share", ["uneven", "drop", "pad"])
+def test_ranks_share_chosen_samples_as_they_share_all(many, share):
+    ds = tarn.open(many, fields=["cls"])
+    chosen, plain = ds[list(range(10, 20))], ds[10:20]
+    for rank in range(4):
+        assert chosen.shard(rank, 4, share=share).keys() == plain.shard(rank, 4, share=share).keys()
+    for wrong in ((4, 4), (-1, 4), (0, 0), (0, -1)):
+        with pytest.raises(ValueError):
+            chosen.shard(*wrong)
+    with pytest.raises(tarn.UsageError):
+        chosen.shard(0, 2, share="fair")
+
+
+def test_a_state_that_was_damaged_is_refused_and_changes_nothing(many):
+    ds = tarn.open(many, fields=["cls"])
+    for made in (ds.shuffle(1), ds[::-1]):
+        good, keys = made.state_dict(), made.keys()
+        damaged = [None, 5, "x", [], {}, {**good, "version": 2}, {**good, "epoch": "a"},
+                   {**good, "epoch": -1}, {**good, "epoch": None}, {**good, "epoch": 1.0},
+                   {name: value for name, value in good.items() if name != "epoch"},
+                   {**good, "order": None, "position": None}, {**good, "order": 5}]
+        if "order" in good:
+            damaged += [{**good, "epoch": 3}, ds[::-1].state_dict()]
+        else:
+            damaged += [{**good, "position": p} for p in (-1, 2001, 2**70, 1.0, "1", None)]
+            damaged.append(ds.state_dict())
+        for state in damaged:
+            with pytest.raises(ValueError):
+                made.load_state_dict(state)
+            assert made.keys() == keys and made.epoch == 0
+
+
 # --- Batches ---------------------------------------------------------------------------------
 
 
@@ -547,6 +704,21 @@ def test_datasets_pickle_and_compare(many, birds):
         for k, other in enumerate(forms):
             assert (one == other) == (i == k)
     assert ds != "ds"
+
+
+@pytest.mark.parametrize("kind, name, dtype", [("weighted", "weights", "f8"), ("weighted", "weights", "f4"),
+                                               ("balanced", "classes", "i8"), ("balanced", "classes", "u1"),
+                                               ("lengths", "lengths", "u8"), ("lengths", "lengths", ">i4")])
+def test_an_order_keeps_the_numbers_it_was_given(many, kind, name, dtype):
+    ds = tarn.open(many, fields=["cls"])
+    given = (np.arange(2000) % 5 + 1).astype(dtype)
+    one, other = (ds.order(kind, **{name: values}) for values in (given, given.tolist()))
+    assert one == other and one != ds.order(kind, **{name: given + 1})
+    assert pickle.loads(pickle.dumps(one)) == one
+    keys = one.keys()
+    given[:] = given[::-1].copy()
+    one.set_epoch(0)
+    assert one.keys() == other.keys() == keys
 
 
 def test_progress_bars_know_the_length(many):

@@ -50,6 +50,12 @@ def test_a_loader_goes_from_epoch_to_epoch(many):
     assert len(list(ds.loader(100, epochs=1))) == 20
     once = ds.loader(100, epochs=1)
     assert len(list(once)) == 20 and list(once) == []
+    once.set_epoch(7)                             # counted anew, as after load_state_dict
+    next(once)
+    state = once.state_dict()
+    assert len(list(once)) == 19 and list(once) == []
+    once.load_state_dict(state)
+    assert once.epoch == 7 and len(list(once)) == 19 and list(once) == []
 
 
 def test_a_broken_loop_goes_on(many):
@@ -109,6 +115,26 @@ def test_images_become_one_array(pictures, threads):
         ds.loader(4, resize=8, fit="best")
     with pytest.raises(TypeError):
         ds.loader(4, resize=8, colour=True)
+
+
+def test_the_seed_is_of_images_too(pictures):
+    ds = tarn.open(pictures, fields=["jpg"])
+
+    def pixels(source, **options):
+        return np.concatenate([batch["jpg"] for batch in source.loader(4, resize=8, fit="random", **options)])
+
+    assert np.array_equal(pixels(ds, seed=1), pixels(ds, seed=1))
+    assert not np.array_equal(pixels(ds, seed=1), pixels(ds, seed=2))
+    assert not np.array_equal(pixels(ds.shard(0, 2), seed=1), pixels(ds.shard(0, 2), seed=2))
+    loader = ds.loader(4, resize=8, fit="random", seed=1)
+    whole = pixels(ds, seed=1)
+    next(loader)
+    again = ds.loader(4, resize=8, fit="random", seed=1)
+    again.load_state_dict(loader.state_dict())
+    assert np.array_equal(np.concatenate([batch["jpg"] for batch in again]), whole[4:])
+    assert ds.shuffle(3).loader(4, seed=3)
+    with pytest.raises(tarn.UsageError, match="seed"):
+        ds.shuffle(3).loader(4, seed=5)
 
 
 def test_images_without_resizing_are_alike_or_a_list(pictures):
@@ -181,6 +207,34 @@ def test_wrong_use_is_told(many, pictures):
     loader.close()
     with pytest.raises(ValueError):
         next(loader)
+
+
+def test_a_state_that_was_damaged_is_refused_and_the_loader_goes_on(many):
+    loader = tarn.open(many, fields=["cls"]).loader(100)
+    next(loader)
+    good = loader.state_dict()
+    for state in (None, 5, "x", [], {}, {"version": 1}, {**good, "version": 2}, {**good, "loader": None},
+                  {**good, "loader": 5}, {**good, "loader": ""}, {**good, "loader": "{}"}):
+        with pytest.raises(ValueError):
+            loader.load_state_dict(state)
+    assert len(keys_of(loader)) == 1900
+
+
+def test_a_decoder_that_raises_tells_the_sample(birds):
+    def fail(data):
+        return 1 // int(data)
+
+    loader = tarn.open(birds, fields=["cls", "txt"], decoders={"cls": fail}).loader(2, on_error="skip")
+    with pytest.raises(ZeroDivisionError) as caught:
+        next(loader)
+    assert caught.value.__notes__ == ["sample auk: field cls"]
+    assert next(loader)["__key__"] == ["kiwi", "owl"]
+
+
+def test_a_closed_loader_has_a_repr(birds):
+    loader = tarn.open(birds).loader(2)
+    loader.close()
+    assert "tarn.Loader" in repr(loader)
 
 
 def test_full_batches_and_stats(many):

@@ -109,3 +109,46 @@ dist.destroy_process_group()
     for process in ranks:
         _, told = process.communicate(timeout=120)
         assert process.returncode == 0, told
+
+
+def test_ranks_get_their_batches_of_chosen_samples(many):
+    ds = tarn.open(many, fields=["cls"])
+    for chosen in (ds[10:20], ds[10:30:2], ds[[3, 5, 1000]]):
+        seen = [key for rank in range(2)
+                for batch in tarn.torch.loader_for(chosen, rank=rank, world=2, batch_size=2)
+                for key in batch["__key__"]]
+        assert sorted(seen) == chosen.keys()
+    with pytest.raises(tarn.UsageError):
+        tarn.torch.loader_for(ds[[5, 3]], rank=0, world=2)
+
+
+def test_ranks_get_what_is_left_of_a_resumed_dataset(many):
+    ds = tarn.open(many, fields=["cls"])
+    for made in (ds, ds.shuffle(4), ds[5:1800:3]):
+        it = iter(made)
+        for _ in range(100):
+            next(it)
+        made.load_state_dict(made.state_dict())
+        left = made.keys()
+        for rank in range(3):
+            batches = tarn.torch.loader_for(made, rank=rank, world=3, batch_size=64)
+            assert keys_of(batches) == left[rank::3]
+
+
+def test_a_rank_needs_its_world(many):
+    ds = tarn.open(many, fields=["cls"])
+    for wrong in ({"rank": 1}, {"world": 2}):
+        with pytest.raises(tarn.UsageError, match="rank and world"):
+            tarn.torch.loader_for(ds, **wrong)
+    with pytest.raises(tarn.UsageError, match="not a dataset"):
+        tarn.torch.loader_for([ds])
+
+
+def test_a_worker_gets_the_epoch_that_was_set(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(3)
+    batches = tarn.torch.loader_for(ds, batch_size=100, threads=1)
+    loader = DataLoader(batches, batch_size=None, num_workers=1)
+    for epoch in range(2):
+        batches.set_epoch(epoch)
+        ds.set_epoch(epoch)
+        assert keys_of(loader) == ds.keys()

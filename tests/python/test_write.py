@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tarn
+import tarn.gnz
+import tarn.iac
 from tarn import _tarn
 
 np = pytest.importorskip("numpy")
@@ -404,6 +406,85 @@ def test_options_that_are_wrong(options, message):
         tarn.TarWriter("x.tar", frob=1)
     with pytest.raises(ValueError, match="at least 1"):
         tarn.ShardWriter("x-%d.tar", max_count=0)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"max_count": 1.5}, {"max_count": "a"}, {"max_count": 2**70}, {"max_size": "1G"}, {"start": -1},
+    {"start": 1.5}, {"mode": -1}, {"mode": 2**33}, {"uid": 2**33}, {"gid": 1.5}, {"user": 5},
+    {"mtime": "a"}, {"mtime": 2**70}, {"mtime": float("nan")}, {"level": 2**40}, {"level": "a"},
+    {"jpeg_quality": "a"}, {"jpeg_quality": 2**40}, {"encoders": 5}, {"encoders": {"txt": 5}},
+    {"progress": 5},
+], ids=repr)
+def test_options_that_are_wrong_are_named(tmp_path, wrong):
+    name = next(iter(wrong))
+    with pytest.raises(tarn.UsageError, match=name):
+        tarn.ShardWriter(tmp_path / "x-%d.tar", **wrong)
+    if name != "level":
+        with pytest.raises(tarn.UsageError, match=name):
+            tarn.DatasetWriter(tmp_path / "x", **wrong)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("field, value", [("json", object()), ("txt", 5), ("cls", None), ("txt", None),
+                                          ("npy", np.array([object()])), ("mine", 5)], ids=repr)
+def test_a_value_that_cannot_be_written_is_told_with_its_sample(field, value):
+    good = {"__key__": "good", "txt": "x"}
+    with tarn.TarWriter(io.BytesIO(), encoders={"mine": lambda value: 1 // 0}) as out:
+        for write in (out.write, lambda sample: out.write_many([good, sample])):
+            with pytest.raises((TypeError, ValueError, ZeroDivisionError)) as caught:
+                write({"__key__": "odd", "aaa": b"1", field: value})
+            assert caught.value.__notes__ == [f"sample odd: field {field}"]
+            assert value is not None or "None" in str(caught.value)
+
+
+def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch):
+    def samples():
+        yield {"__key__": "a", "txt": "1"}
+        monkeypatch.chdir(tmp_path / "there")
+        yield {"__key__": "b", "txt": "2"}
+
+    (tmp_path / "there").mkdir()
+    names = []
+    for make in (lambda: tarn.TarWriter("x.tar"), lambda: tarn.DatasetWriter("data", max_count=1),
+                 lambda: tarn.ShardWriter("x-%d.tar", max_count=1, on_shard=lambda *told: names.append(told[0]))):
+        monkeypatch.chdir(tmp_path)
+        with make() as out:
+            out.write_many(samples())
+    monkeypatch.chdir(tmp_path)
+    with tarn.open_source("x.txt", "wb") as file:
+        file.write(b"1")
+        monkeypatch.chdir(tmp_path / "there")
+    monkeypatch.chdir(tmp_path)
+    with tarn.gnz.create("x.gnz") as arrays, tarn.iac.create("x.iac", {"name": ["a"]}) as pack:
+        arrays["x"] = np.arange(3)
+        monkeypatch.chdir(tmp_path / "there")
+        pack.add(b"1")
+    assert sorted(os.listdir(tmp_path)) == ["data", "there", "x-0.tar", "x-1.tar", "x.gnz", "x.iac",
+                                            "x.tar", "x.txt"]
+    assert tarn.open(tmp_path / "data").keys() == ["a", "b"]
+    assert os.listdir(tmp_path / "there") == [] and names == ["x-0.tar", "x-1.tar"]
+
+
+def test_a_folder_with_a_percent_sign(tmp_path, monkeypatch):
+    (tmp_path / "100%d").mkdir()
+    monkeypatch.chdir(tmp_path / "100%d")
+    with tarn.ShardWriter("x-%d.tar") as out:
+        out.write({"__key__": "a", "txt": "1"})
+    assert os.listdir() == ["x-0.tar"]
+
+
+def test_targets_that_are_none_are_told_at_once():
+    for wrong in (lambda: tarn.TarWriter(""), lambda: tarn.TarWriter(None), lambda: tarn.TarWriter(5),
+                  lambda: tarn.ShardWriter(""), lambda: tarn.DatasetWriter(""), lambda: tarn.DatasetWriter("x", 5),
+                  lambda: tarn.ShardWriter("x-%d.tar", on_shard=5)):
+        with pytest.raises(tarn.UsageError):
+            wrong()
+
+
+@pytest.mark.parametrize("sample", [None, 5, [], "a"], ids=repr)
+def test_what_is_no_dict_is_no_sample(sample):
+    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample is a dict"):
+        out.write(sample)
 
 
 # --- File objects, threads, leaks -------------------------------------------------------------

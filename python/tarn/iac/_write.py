@@ -172,7 +172,8 @@ def create(path: Path, index: Any, slides: Any = None, *, header: Mapping[str, A
     text = None if header is None else _header_text(header)
     options = _options(overwrite, version=version, codec=codec, level=level, encoded=encoded,
                        sync=sync)
-    return PackWriter(_tarn.iac_write(path, text, _table(slides), _table(index), options))
+    place = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may go elsewhere
+    return PackWriter(_tarn.iac_write(place, text, _table(slides), _table(index), options))
 
 
 def rewrite(source: Path, target: Path, *, header: Mapping[str, Any] | None = None,

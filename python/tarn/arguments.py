@@ -1,0 +1,91 @@
+"""Arguments that the extension cannot name when they are wrong: it gets them without their names."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .errors import UsageError
+
+LARGEST = 2**64 - 1
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def settled(name: str, path: Any) -> str:
+    """A path that means the same file when the program goes to another folder; URLs as they are."""
+    text = os.fsdecode(path)
+    if not text:
+        raise UsageError(f"{name} is empty")
+    if text == "-" or _SCHEME.match(text):
+        return text
+    return os.path.join(os.getcwd(), text)
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = LARGEST) -> int:
+    """A whole number in a range, of any type that is one (NumPy's too).
+
+    >>> whole("threads", 2), whole("threads", 0, 0, 1024)
+    (2, 0)
+    >>> whole("threads", -1, 0, 1024)
+    Traceback (most recent call last):
+    tarn.errors.UsageError: threads is -1; it is a number from 0 to 1024
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise UsageError(f"{name} is a whole number, not {value!r}") from None
+    if least <= number <= most:
+        return number
+    if number < least and most == LARGEST:
+        raise UsageError(f"{name} is {number}; it is at least {least}")
+    upto = "2^64 - 1" if most == LARGEST else str(most)
+    raise UsageError(f"{name} is {number}; it is a number from {least} to {upto}")
+
+
+def integer(name: str, value: Any) -> int:
+    """Any whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise UsageError(f"{name} is a whole number, not {value!r}") from None
+
+
+def real(name: str, value: Any) -> float:
+    """Any number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} is a number, not {value!r}") from None
+
+
+def reals(name: str, value: Any, least: int, most: int) -> tuple[float, ...]:
+    """From least to most numbers."""
+    many = str(least) if least == most else f"{least} to {most}"
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise UsageError(f"{name} is a list of {many} numbers, not {value!r}")
+    numbers = tuple(real(name, number) for number in value)
+    if not least <= len(numbers) <= most:
+        raise UsageError(f"{name} is a list of {many} numbers, not of {len(numbers)}")
+    return numbers
+
+
+def word(name: str, value: Any, words: Sequence[str]) -> str:
+    """One of some words."""
+    if isinstance(value, str) and value in words:
+        return value
+    known = ", ".join(f'"{one}"' for one in words[:-1]) + f' or "{words[-1]}"'
+    raise UsageError(f"{name} is {known}, not {value!r}")
+
+
+def names(name: str, value: Any) -> list[str]:
+    """A list of names; a str is one name, not a list of its letters."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Iterable):
+        given = list(value)
+        if all(isinstance(one, str) for one in given):
+            return given
+    raise UsageError(f"{name} is a list of str, not {value!r}")
