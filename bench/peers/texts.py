@@ -42,17 +42,17 @@ TEXTS = {
         "Copying memory, and for small samples the cache misses of finding them."),
     "cold sequential": Text(
         "Sequential, cold", "samples/s",
-        "The first samples in order after the files were taken out of the page cache, opening not included.",
+        "The first samples in order after the files were taken out of the page cache, opening included.",
         "The disk, and how far ahead the system reads. Another machine's disk gives other ratios; the host of a virtual machine "
         "may have the file in its memory."),
     "cold batches": Text(
         "Random batches, cold", "samples/s",
-        "As *random batches*, after the files were taken out of the page cache.",
+        "As *random batches*, after the files were taken out of the page cache, opening included.",
         "How many reads the disk has at once: one by one waits for each."),
     "write": Text(
         "Writing", "samples/s",
         "From samples in memory to files, the package's own format complete with its index; nobody waits for the disk but "
-        "*durable*. A pass without a clock comes right before.",
+        "*durable*. The fastest of three passes after one without a clock.",
         "Copying into the page cache for tarn and Arrow, building headers and objects in Python for the others; durable: the disk."),
     "verify": Text(
         "Verify", "bytes/s",
