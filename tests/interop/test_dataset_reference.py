@@ -134,7 +134,7 @@ def wrong_views_are_refused(tool):
             ([f"{{{i}}}.txt" for i in range(4)], "4 views")]:
         refused("usage", part, tool, "views", n, 0, 1, *templates)
     tool("views", n, 1, 1, "{0}{0}.txt")
-    refused("not-found", "does not have", tool, "choose", 0, 0)
+    refused("usage", "does not have", tool, "choose", 0, 0)
     n = tool.open(DATA / "01_basic:train", ["cls"])
     refused("usage", "one dot", tool, "views", n, 0, 1, "{0}.cls")
 
