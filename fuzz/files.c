@@ -82,6 +82,12 @@ static void unlock(const int *locked)
     pthread_mutex_unlock(&lock);
 }
 
+/* Defines what stands before a call of the system's, which is __real_NAME here. */
+#define WRAPPED(type, name, ...)                                                         \
+    type __real_##name(__VA_ARGS__);                                                     \
+    type __wrap_##name(__VA_ARGS__);                                                     \
+    type __wrap_##name(__VA_ARGS__)
+
 static int fail(int why)
 {
     errno = why;
@@ -236,9 +242,7 @@ static int open_ours(const char *full, int flags)
     return new_handle(n, flags);
 }
 
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...)
+WRAPPED(int, open64, const char *path, int flags, ...)
 {
     char full[MAX_NAME];
     va_list args;
@@ -250,9 +254,7 @@ int __wrap_open64(const char *path, int flags, ...)
     return __real_open64(path, flags, mode);
 }
 
-int __real_openat64(int folder, const char *path, int flags, ...);
-int __wrap_openat64(int folder, const char *path, int flags, ...);
-int __wrap_openat64(int folder, const char *path, int flags, ...)
+WRAPPED(int, openat64, int folder, const char *path, int flags, ...)
 {
     char full[MAX_NAME];
     va_list args;
@@ -264,9 +266,7 @@ int __wrap_openat64(int folder, const char *path, int flags, ...)
     return __real_openat64(folder, path, flags, mode);
 }
 
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __wrap_close(int fd)
+WRAPPED(int, close, int fd)
 {
     if (fd < FIRST_FD) return __real_close(fd);
     LOCKED;
@@ -286,18 +286,14 @@ static int unlink_ours(const char *full)
     return 0;
 }
 
-int __real_unlink(const char *path);
-int __wrap_unlink(const char *path);
-int __wrap_unlink(const char *path)
+WRAPPED(int, unlink, const char *path)
 {
     char full[MAX_NAME];
     LOCKED;
     return is_ours(-1, path, full) ? unlink_ours(full) : __real_unlink(path);
 }
 
-int __real_unlinkat(int folder, const char *path, int flags);
-int __wrap_unlinkat(int folder, const char *path, int flags);
-int __wrap_unlinkat(int folder, const char *path, int flags)
+WRAPPED(int, unlinkat, int folder, const char *path, int flags)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -305,18 +301,14 @@ int __wrap_unlinkat(int folder, const char *path, int flags)
                                        : __real_unlinkat(folder, path, flags);
 }
 
-int __real_rmdir(const char *path);
-int __wrap_rmdir(const char *path);
-int __wrap_rmdir(const char *path)
+WRAPPED(int, rmdir, const char *path)
 {
     char full[MAX_NAME];
     LOCKED;
     return is_ours(-1, path, full) ? unlink_ours(full) : __real_rmdir(path);
 }
 
-int __real_mkdir(const char *path, mode_t mode);
-int __wrap_mkdir(const char *path, mode_t mode);
-int __wrap_mkdir(const char *path, mode_t mode)
+WRAPPED(int, mkdir, const char *path, mode_t mode)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -336,9 +328,7 @@ static int rename_ours(const char *from, const char *to, bool replace)
     return 0;
 }
 
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to)
+WRAPPED(int, rename, const char *from, const char *to)
 {
     char a[MAX_NAME], b[MAX_NAME];
     LOCKED;
@@ -346,9 +336,7 @@ int __wrap_rename(const char *from, const char *to)
     return is_ours(-1, to, b) ? rename_ours(a, b, true) : fail(EXDEV);
 }
 
-int __real_renameat2(int in, const char *from, int out, const char *to, unsigned flags);
-int __wrap_renameat2(int in, const char *from, int out, const char *to, unsigned flags);
-int __wrap_renameat2(int in, const char *from, int out, const char *to, unsigned flags)
+WRAPPED(int, renameat2, int in, const char *from, int out, const char *to, unsigned flags)
 {
     char a[MAX_NAME], b[MAX_NAME];
     LOCKED;
@@ -356,9 +344,7 @@ int __wrap_renameat2(int in, const char *from, int out, const char *to, unsigned
     return is_ours(out, to, b) ? rename_ours(a, b, !flags) : fail(EXDEV);
 }
 
-char *__real_realpath(const char *path, char *out);
-char *__wrap_realpath(const char *path, char *out);
-char *__wrap_realpath(const char *path, char *out)
+WRAPPED(char *, realpath, const char *path, char *out)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -369,9 +355,7 @@ char *__wrap_realpath(const char *path, char *out)
     return NULL;
 }
 
-int __real_access(const char *path, int mode);
-int __wrap_access(const char *path, int mode);
-int __wrap_access(const char *path, int mode)
+WRAPPED(int, access, const char *path, int mode)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -398,9 +382,7 @@ static int stat_node(const node *n, struct stat *out)
     return 0;
 }
 
-int __real_fstat64(int fd, struct stat *out);
-int __wrap_fstat64(int fd, struct stat *out);
-int __wrap_fstat64(int fd, struct stat *out)
+WRAPPED(int, fstat64, int fd, struct stat *out)
 {
     if (fd < FIRST_FD) return __real_fstat64(fd, out);
     LOCKED;
@@ -408,9 +390,7 @@ int __wrap_fstat64(int fd, struct stat *out)
     return h ? stat_node(h->node, out) : fail(EBADF);
 }
 
-int __real_stat64(const char *path, struct stat *out);
-int __wrap_stat64(const char *path, struct stat *out);
-int __wrap_stat64(const char *path, struct stat *out)
+WRAPPED(int, stat64, const char *path, struct stat *out)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -418,9 +398,7 @@ int __wrap_stat64(const char *path, struct stat *out)
                                    : __real_stat64(path, out);
 }
 
-int __real_lstat64(const char *path, struct stat *out);
-int __wrap_lstat64(const char *path, struct stat *out);
-int __wrap_lstat64(const char *path, struct stat *out)
+WRAPPED(int, lstat64, const char *path, struct stat *out)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -428,9 +406,7 @@ int __wrap_lstat64(const char *path, struct stat *out)
                                    : __real_lstat64(path, out);
 }
 
-int __real_fstatat64(int folder, const char *path, struct stat *out, int flags);
-int __wrap_fstatat64(int folder, const char *path, struct stat *out, int flags);
-int __wrap_fstatat64(int folder, const char *path, struct stat *out, int flags)
+WRAPPED(int, fstatat64, int folder, const char *path, struct stat *out, int flags)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -438,9 +414,7 @@ int __wrap_fstatat64(int folder, const char *path, struct stat *out, int flags)
                                        : __real_fstatat64(folder, path, out, flags);
 }
 
-int __real_fstatfs64(int fd, struct statfs *out);
-int __wrap_fstatfs64(int fd, struct statfs *out);
-int __wrap_fstatfs64(int fd, struct statfs *out)
+WRAPPED(int, fstatfs64, int fd, struct statfs *out)
 {
     enum { TMPFS = 0x01021994 };
     if (fd < FIRST_FD) return __real_fstatfs64(fd, out);
@@ -448,9 +422,7 @@ int __wrap_fstatfs64(int fd, struct statfs *out)
     return 0;
 }
 
-int __real_fstatvfs64(int fd, struct statvfs *out);
-int __wrap_fstatvfs64(int fd, struct statvfs *out);
-int __wrap_fstatvfs64(int fd, struct statvfs *out)
+WRAPPED(int, fstatvfs64, int fd, struct statvfs *out)
 {
     if (fd < FIRST_FD) return __real_fstatvfs64(fd, out);
     *out = (struct statvfs){
@@ -458,9 +430,7 @@ int __wrap_fstatvfs64(int fd, struct statvfs *out)
     return 0;
 }
 
-int __real_flock(int fd, int operation);
-int __wrap_flock(int fd, int operation);
-int __wrap_flock(int fd, int operation)
+WRAPPED(int, flock, int fd, int operation)
 {
     if (fd < FIRST_FD) return __real_flock(fd, operation);
     LOCKED;
@@ -478,9 +448,7 @@ int __wrap_flock(int fd, int operation)
     return 0;
 }
 
-int __real_fcntl64(int fd, int command, ...);
-int __wrap_fcntl64(int fd, int command, ...);
-int __wrap_fcntl64(int fd, int command, ...)
+WRAPPED(int, fcntl64, int fd, int command, ...)
 {
     va_list args;
     va_start(args, command);
@@ -513,9 +481,7 @@ static ssize_t write_node(node *n, const void *data, size_t len, size_t at)
     return (ssize_t)len;
 }
 
-ssize_t __real_read(int fd, void *out, size_t len);
-ssize_t __wrap_read(int fd, void *out, size_t len);
-ssize_t __wrap_read(int fd, void *out, size_t len)
+WRAPPED(ssize_t, read, int fd, void *out, size_t len)
 {
     if (fd < FIRST_FD) return __real_read(fd, out, len);
     LOCKED;
@@ -526,9 +492,7 @@ ssize_t __wrap_read(int fd, void *out, size_t len)
     return n;
 }
 
-ssize_t __real_pread64(int fd, void *out, size_t len, off_t at);
-ssize_t __wrap_pread64(int fd, void *out, size_t len, off_t at);
-ssize_t __wrap_pread64(int fd, void *out, size_t len, off_t at)
+WRAPPED(ssize_t, pread64, int fd, void *out, size_t len, off_t at)
 {
     if (fd < FIRST_FD) return __real_pread64(fd, out, len, at);
     LOCKED;
@@ -537,9 +501,7 @@ ssize_t __wrap_pread64(int fd, void *out, size_t len, off_t at)
     return at < 0 ? fail(EINVAL) : read_node(h->node, out, len, (size_t)at);
 }
 
-ssize_t __real_write(int fd, const void *data, size_t len);
-ssize_t __wrap_write(int fd, const void *data, size_t len);
-ssize_t __wrap_write(int fd, const void *data, size_t len)
+WRAPPED(ssize_t, write, int fd, const void *data, size_t len)
 {
     if (fd < FIRST_FD) return __real_write(fd, data, len);
     LOCKED;
@@ -550,9 +512,7 @@ ssize_t __wrap_write(int fd, const void *data, size_t len)
     return write_node(h->node, data, len, h->at - len);
 }
 
-ssize_t __real_pwrite64(int fd, const void *data, size_t len, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *data, size_t len, off_t at);
-ssize_t __wrap_pwrite64(int fd, const void *data, size_t len, off_t at)
+WRAPPED(ssize_t, pwrite64, int fd, const void *data, size_t len, off_t at)
 {
     if (fd < FIRST_FD) return __real_pwrite64(fd, data, len, at);
     LOCKED;
@@ -561,21 +521,15 @@ ssize_t __wrap_pwrite64(int fd, const void *data, size_t len, off_t at)
     return at < 0 ? fail(EINVAL) : write_node(h->node, data, len, (size_t)at);
 }
 
-ssize_t __real_copy_file_range(int in, off_t *in_at, int out, off_t *out_at, size_t len,
-                               unsigned flags);
-ssize_t __wrap_copy_file_range(int in, off_t *in_at, int out, off_t *out_at, size_t len,
-                               unsigned flags);
-ssize_t __wrap_copy_file_range(int in, off_t *in_at, int out, off_t *out_at, size_t len,
-                               unsigned flags)
+WRAPPED(ssize_t, copy_file_range, int in, off_t *in_at, int out, off_t *out_at,
+        size_t len, unsigned flags)
 {
     if (in < FIRST_FD && out < FIRST_FD)
         return __real_copy_file_range(in, in_at, out, out_at, len, flags);
     return fail(EXDEV);
 }
 
-off_t __real_lseek64(int fd, off_t at, int whence);
-off_t __wrap_lseek64(int fd, off_t at, int whence);
-off_t __wrap_lseek64(int fd, off_t at, int whence)
+WRAPPED(off_t, lseek64, int fd, off_t at, int whence)
 {
     if (fd < FIRST_FD) return __real_lseek64(fd, at, whence);
     LOCKED;
@@ -602,9 +556,7 @@ off_t __wrap_lseek64(int fd, off_t at, int whence)
     return at;
 }
 
-int __real_ftruncate64(int fd, off_t size);
-int __wrap_ftruncate64(int fd, off_t size);
-int __wrap_ftruncate64(int fd, off_t size)
+WRAPPED(int, ftruncate64, int fd, off_t size)
 {
     if (fd < FIRST_FD) return __real_ftruncate64(fd, size);
     LOCKED;
@@ -614,9 +566,7 @@ int __wrap_ftruncate64(int fd, off_t size)
     return 0;
 }
 
-int __real_fallocate64(int fd, int mode, off_t at, off_t len);
-int __wrap_fallocate64(int fd, int mode, off_t at, off_t len);
-int __wrap_fallocate64(int fd, int mode, off_t at, off_t len)
+WRAPPED(int, fallocate64, int fd, int mode, off_t at, off_t len)
 {
     if (fd < FIRST_FD) return __real_fallocate64(fd, mode, at, len);
     LOCKED;
@@ -628,23 +578,17 @@ int __wrap_fallocate64(int fd, int mode, off_t at, off_t len)
     return 0;
 }
 
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __wrap_fsync(int fd)
+WRAPPED(int, fsync, int fd)
 {
     return fd < FIRST_FD ? __real_fsync(fd) : 0;
 }
 
-int __real_posix_fadvise64(int fd, off_t at, off_t len, int advice);
-int __wrap_posix_fadvise64(int fd, off_t at, off_t len, int advice);
-int __wrap_posix_fadvise64(int fd, off_t at, off_t len, int advice)
+WRAPPED(int, posix_fadvise64, int fd, off_t at, off_t len, int advice)
 {
     return fd < FIRST_FD ? __real_posix_fadvise64(fd, at, len, advice) : 0;
 }
 
-int __real_sync_file_range(int fd, off_t at, off_t len, unsigned flags);
-int __wrap_sync_file_range(int fd, off_t at, off_t len, unsigned flags);
-int __wrap_sync_file_range(int fd, off_t at, off_t len, unsigned flags)
+WRAPPED(int, sync_file_range, int fd, off_t at, off_t len, unsigned flags)
 {
     return fd < FIRST_FD ? __real_sync_file_range(fd, at, len, flags) : 0;
 }
@@ -681,9 +625,7 @@ static void *map_node(node *n, size_t size, bool is_shared, size_t at)
     return m->data;
 }
 
-void *__real_mmap64(void *to, size_t size, int rights, int flags, int fd, off_t at);
-void *__wrap_mmap64(void *to, size_t size, int rights, int flags, int fd, off_t at);
-void *__wrap_mmap64(void *to, size_t size, int rights, int flags, int fd, off_t at)
+WRAPPED(void *, mmap64, void *to, size_t size, int rights, int flags, int fd, off_t at)
 {
     if (fd < FIRST_FD) return __real_mmap64(to, size, rights, flags, fd, at);
     LOCKED;
@@ -692,9 +634,7 @@ void *__wrap_mmap64(void *to, size_t size, int rights, int flags, int fd, off_t 
     return map_node(h->node, size, flags & MAP_SHARED && rights & PROT_WRITE, (size_t)at);
 }
 
-int __real_munmap(void *at, size_t size);
-int __wrap_munmap(void *at, size_t size);
-int __wrap_munmap(void *at, size_t size)
+WRAPPED(int, munmap, void *at, size_t size)
 {
     LOCKED;
     map *m = map_at(at);
@@ -710,17 +650,13 @@ int __wrap_munmap(void *at, size_t size)
     return 0;
 }
 
-int __real_madvise(void *at, size_t size, int advice);
-int __wrap_madvise(void *at, size_t size, int advice);
-int __wrap_madvise(void *at, size_t size, int advice)
+WRAPPED(int, madvise, void *at, size_t size, int advice)
 {
     LOCKED;
     return map_at(at) ? 0 : __real_madvise(at, size, advice);
 }
 
-int __real_mincore(void *at, size_t size, unsigned char *out);
-int __wrap_mincore(void *at, size_t size, unsigned char *out);
-int __wrap_mincore(void *at, size_t size, unsigned char *out)
+WRAPPED(int, mincore, void *at, size_t size, unsigned char *out)
 {
     LOCKED;
     if (!map_at(at)) return __real_mincore(at, size, out);
@@ -739,9 +675,7 @@ static listing *listing_of(DIR *dir)
     return l >= listings && l < listings + 8 ? l : NULL;
 }
 
-DIR *__real_opendir(const char *path);
-DIR *__wrap_opendir(const char *path);
-DIR *__wrap_opendir(const char *path)
+WRAPPED(DIR *, opendir, const char *path)
 {
     char full[MAX_NAME];
     LOCKED;
@@ -756,9 +690,7 @@ DIR *__wrap_opendir(const char *path)
     return NULL;
 }
 
-struct dirent *__real_readdir64(DIR *dir);
-struct dirent *__wrap_readdir64(DIR *dir);
-struct dirent *__wrap_readdir64(DIR *dir)
+WRAPPED(struct dirent *, readdir64, DIR *dir)
 {
     listing *l = listing_of(dir);
     if (!l) return __real_readdir64(dir);
@@ -778,17 +710,13 @@ struct dirent *__wrap_readdir64(DIR *dir)
     return NULL;
 }
 
-int __real_dirfd(DIR *dir);
-int __wrap_dirfd(DIR *dir);
-int __wrap_dirfd(DIR *dir)
+WRAPPED(int, dirfd, DIR *dir)
 {
     listing *l = listing_of(dir);
     return l ? l->fd : __real_dirfd(dir);
 }
 
-int __real_closedir(DIR *dir);
-int __wrap_closedir(DIR *dir);
-int __wrap_closedir(DIR *dir)
+WRAPPED(int, closedir, DIR *dir)
 {
     listing *l = listing_of(dir);
     if (!l) return __real_closedir(dir);
@@ -799,9 +727,7 @@ int __wrap_closedir(DIR *dir)
 
 /* --- After each input ------------------------------------------------------------- */
 
-int __real_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int __wrap_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int __wrap_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+WRAPPED(int, LLVMFuzzerTestOneInput, const uint8_t *data, size_t size)
 {
     int result = __real_LLVMFuzzerTestOneInput(data, size);
     for (size_t i = 0; i < MAX_HANDLES; i++)

@@ -762,8 +762,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         "fields": None if fields is None else _once(fields),
         "io": word("io", io, ("auto", "map", "read")), "check": check, "cold": cold, "scan": scan,
         "drop_twice": drop_twice, "keys": word("keys", keys, ("base", "path")),
-        "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash, "key_column": key_column,
-        "stored": stored,
+        "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash,
+        "key_column": key_column, "stored": stored,
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown)
     reading = Reading(decode, images, as_, decoders)

@@ -7,17 +7,6 @@ tarn_error err;
 
 /* --- Data -------------------------------------------------------------------------- */
 
-void add_value(tarball *t, unsigned i, const char *field, const tarn_value *value)
-{
-    char name[64];
-    tarn_bytes out = TARN_BYTES_INIT;
-    OK(tarn_codecs_encode(NULL, field, value, NULL, &out, &err));
-    snprintf(name, sizeof name, "s%04u.%s", i, field);
-    tarball_header(t, name, '0', out.size);
-    tarball_payload(t, out.data, out.size);
-    tarn_bytes_release(&out);
-}
-
 static void add_image(tarball *t, unsigned i, const char *field, unsigned wide)
 {
     static unsigned char pixels[HIGH * (WIDE + SAMPLES) * 3];
@@ -27,7 +16,7 @@ static void add_image(tarball *t, unsigned i, const char *field, unsigned wide)
     OK(tarn_array_init(&a, pixels, (tarn_dtype){'|', 'u', 1}, 3,
                        (const uint64_t[]){HIGH, wide, 3}, &err));
     tarn_value v = tarn_value_array(&a);
-    add_value(t, i, field, &v);
+    tarball_value(t, i, field, &v);
 }
 
 const char *fold_path(unsigned bad)
@@ -43,28 +32,28 @@ const char *fold_path(unsigned bad)
         char text[64], bin[200];
         tarn_array a;
         tarn_value v = tarn_value_integer((int64_t)i * 3 - 7);
-        add_value(&t, i, "cls", &v);
+        tarball_value(&t, i, "cls", &v);
         memset(bin, (int)i, sizeof bin);
         v = tarn_value_bytes(bin, i * 3);
-        add_value(&t, i, "bin", &v);
+        tarball_value(&t, i, "bin", &v);
         for (unsigned k = 0; k < 6; k++)
             fixed[k] = (float)(i * 10 + k);
         OK(tarn_array_init(&a, fixed, (tarn_dtype){'<', 'f', 4}, 2,
                            (const uint64_t[]){2, 3}, &err));
         v = tarn_value_array(&a);
-        add_value(&t, i, "fix.npy", &v);
+        tarball_value(&t, i, "fix.npy", &v);
         for (unsigned k = 0; k < SAMPLES; k++)
             ragged[k] = (int16_t)(i + k);
         OK(tarn_array_init(&a, ragged, (tarn_dtype){'<', 'i', 2}, 1,
                            (const uint64_t[]){i % 5 ? 4 : i % 7}, &err));
         v = tarn_value_array(&a);
-        add_value(&t, i, "rag.npy", &v);
+        tarball_value(&t, i, "rag.npy", &v);
         snprintf(text, sizeof text, "text of %u", i);
         v = tarn_value_text(text, strlen(text));
-        add_value(&t, i, "txt", &v);
+        tarball_value(&t, i, "txt", &v);
         if (bad && i % bad == 0) {
             v = tarn_value_bytes("no image at all", 15);
-            add_value(&t, i, "png", &v);
+            tarball_value(&t, i, "png", &v);
         } else {
             add_image(&t, i, "png", WIDE + i % 3);
         }

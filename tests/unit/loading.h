@@ -9,9 +9,6 @@ extern tarn_error err;
 
 enum { SAMPLES = 53, WIDE = 40, HIGH = 30 };
 
-/* Appends the member sNNNN.FIELD, encoded as the field says. */
-void add_value(tarball *t, unsigned i, const char *field, const tarn_value *value);
-
 /* Files in the scratch folder, made on first use. The fold has cls, raw bytes of growing
  * size, arrays of one shape and of several, text, and an image; the image of each sample
  * that is a multiple of bad is no image. */

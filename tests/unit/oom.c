@@ -43,27 +43,16 @@ tarn_array row_array(uint64_t rows)
     return a;
 }
 
-static void add_value(tarball *t, unsigned i, const char *field, const tarn_value *value)
-{
-    char name[64];
-    tarn_bytes out = TARN_BYTES_INIT;
-    OK(tarn_codecs_encode(NULL, field, value, NULL, &out, &err));
-    snprintf(name, sizeof name, "s%02u.%s", i, field);
-    tarball_header(t, name, '0', out.size);
-    tarball_payload(t, out.data, out.size);
-    tarn_bytes_release(&out);
-}
-
 static void make_shard(const char *path)
 {
     tarball t = {0};
     for (unsigned i = 0; i < SAMPLES; i++) {
         tarn_array a = image_array();
         tarn_value v = tarn_value_integer(i), pic = tarn_value_array(&a);
-        add_value(&t, i, "cls", &v);
-        add_value(&t, i, "jpg", &pic);
-        add_value(&t, i, "npy", &pic);
-        add_value(&t, i, "png", &pic);
+        tarball_value(&t, i, "cls", &v);
+        tarball_value(&t, i, "jpg", &pic);
+        tarball_value(&t, i, "npy", &pic);
+        tarball_value(&t, i, "png", &pic);
     }
     tarball_end(&t);
     save_tar(&t, path);

@@ -64,6 +64,18 @@ void tarball_file(tarball *t, const char *name, const char *text)
     tarball_payload(t, text, strlen(text));
 }
 
+void tarball_value(tarball *t, unsigned i, const char *field, const tarn_value *value)
+{
+    char name[64];
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_error err;
+    OK(tarn_codecs_encode(NULL, field, value, NULL, &out, &err));
+    snprintf(name, sizeof name, "s%04u.%s", i, field);
+    tarball_header(t, name, '0', out.size);
+    tarball_payload(t, out.data, out.size);
+    tarn_bytes_release(&out);
+}
+
 void tarball_extended(tarball *t, char type, const void *data, size_t size)
 {
     tarball_header(t, type == 'x' || type == 'g' ? "pax" : "././@LongLink", type, size);

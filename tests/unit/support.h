@@ -31,6 +31,8 @@ void tarball_header(tarball *t, const char *name, char type, uint64_t size);
 void tarball_sum(unsigned char *header);
 void tarball_payload(tarball *t, const void *data, size_t size);
 void tarball_file(tarball *t, const char *name, const char *text);
+/* A field of sample number i, whose key is s0000 and so on, encoded by its name. */
+void tarball_value(tarball *t, unsigned i, const char *field, const tarn_value *value);
 /* An extended header: type 'x', 'g', 'L' or 'K' with its data. */
 void tarball_extended(tarball *t, char type, const void *data, size_t size);
 void tarball_pax(tarball *t, char type, const char *key, const char *value);

@@ -13,16 +13,16 @@ static const char *make_fold(void)
     for (unsigned i = 0; i < COUNT; i++) {
         tarn_array a;
         tarn_value v = tarn_value_integer(i);
-        add_value(&t, i, "cls", &v);
+        tarball_value(&t, i, "cls", &v);
         for (unsigned k = 0; k < sizeof pixels; k++)
             pixels[k] = (unsigned char)(k + i);
         v = tarn_value_bytes(pixels, 100 + i);
-        add_value(&t, i, "bin", &v);
+        tarball_value(&t, i, "bin", &v);
         OK(tarn_array_init(&a, pixels, (tarn_dtype){'|', 'u', 1}, 3,
                            (const uint64_t[]){40, 60, 3}, &err));
         v = tarn_value_array(&a);
-        add_value(&t, i, "jpg", &v);
-        add_value(&t, i, "npy", &v);
+        tarball_value(&t, i, "jpg", &v);
+        tarball_value(&t, i, "npy", &v);
     }
     tarball_end(&t);
     save_tar(&t, scratch_path("memory.tar"));

@@ -120,7 +120,7 @@ static tarn_status read_fold(tarn_error *why)
     uint64_t row = 0;
     tarn_status status = tarn_fold_open(PART("shards"), NULL, &fold, why);
     if (status != TARN_OK) return status;
-    status = tarn_fold_find(fold, "s03", &s, why);
+    status = tarn_fold_find(fold, "s0003", &s, why);
     if (status == TARN_OK) status = tarn_fold_pick(fold, &s, "cls", &row, why);
     if (status == TARN_OK) status = tarn_fold_names(fold, row, &key, NULL, why);
     if (status == TARN_OK) status = tarn_fold_view(fold, row, &view, why);
