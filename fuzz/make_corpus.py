@@ -9,6 +9,7 @@ Indexes and sums are composed here by hand, from docs/formats, and not by the li
 """
 import bz2
 import lzma
+import os
 import pathlib
 import struct
 import subprocess
@@ -324,8 +325,25 @@ class Fold:
     def packed_rows(self):
         return b"".join(struct.pack("<HQQHIQ", *row) for row in self.rows)
 
-    def sums(self, order=True, checksums=True, rank=None):
+    def keep(self, numbers):
+        """These rows alone, as samples that stand together."""
+        self.rows = [self.rows[i] for i in numbers]
+        self.payloads = [self.payloads[i] for i in numbers]
+        self.stems, self.contiguous = len({row[5] for row in self.rows}), True
+        return self
+
+    def stride(self):
+        """The rows of each sample, if all have the same fields in the same order."""
+        n = len(self.rows) // self.stems if self.stems else 0
+        samples = [self.rows[i:i + n] for i in range(0, len(self.rows), n or 1)]
+        regular = self.contiguous and 0 < n <= 64 and all(
+            [row[3] for row in s] == [row[3] for row in samples[0]] and len({(row[5], row[4]) for row in s}) == 1
+            for s in samples)
+        return n if regular else 0
+
+    def sums(self, order=True, checksums=True, rank=None, stride=None):
         n = len(self.rows)
+        stride = self.stride() if stride is None else stride
         rank = rank or sorted(range(n), key=lambda i: (self.rows[i][5], self.rows[i][4], i))
         ordered = struct.pack(f"<{n}I", *rank) if order else b""
         checks = struct.pack(f"<{n}I", *map(crc32c, self.payloads)) if checksums else b""
@@ -340,11 +358,11 @@ class Fold:
             for page in range(0, len(part), 4096):
                 rest += struct.pack("<I", crc32c(part[page:page + 4096]))
         at = 128 + len(rest)
-        head = struct.pack("<8s4HQIIQQQQQQQI", b"TARSUM", 1, 0, 128, 32, n, len(self.shards),
+        head = struct.pack("<8s4HQIIQQQQQQQII", b"TARSUM", 1, 0, 128, 32, n, len(self.shards),
                            order | checksums << 1, 128 + len(stamps), len(names), pages_at,
                            at if order else 0, at + len(ordered) if checksums else 0,
                            at + len(ordered) + len(checks), len(self.index()),
-                           crc32c(self.head())).ljust(124, b"\0")
+                           crc32c(self.head()), stride).ljust(124, b"\0")
         return head + struct.pack("<I", crc32c(head + rest)) + rest + ordered + checks
 
 
@@ -380,6 +398,18 @@ def indexes():
     none = Fold("train")
     none.rows, none.fields, none.crashes, none.stems, none.payloads = [], [], [], 0, []
     yield "no_rows", seed(VERIFY, none.index(), none.sums())
+
+    # Every sample a txt and a cls: what the sums say is a promise that rows must keep.
+    even = Fold("train").keep((0, 1, 9, 10))
+    yield "regular_sums", seed(VERIFY | FILTER, even.index(), even.sums())
+    yield "regular_sums_checked", seed(CHECKED, even.index(), even.sums())
+    yield "regular_sums_other_stride", seed(0, even.index(), even.sums(stride=1))
+    odd = Fold("train").keep((0, 1, 9, 10))
+    odd.rows[1:3] = odd.rows[2:0:-1]
+    odd.payloads[1:3] = odd.payloads[2:0:-1]
+    yield "regular_sums_broken", seed(FILTER, odd.index(), odd.sums(stride=2))
+    mixed = Fold("train").keep((0, 1, 5, 6))
+    yield "regular_sums_other_fields", seed(FILTER, mixed.index(), mixed.sums(stride=2))
 
     empty = Fold("train")
     empty.fields[1] = ""
@@ -697,6 +727,7 @@ def write_shards(folder):
     for name, shards in FOLDS.items():
         for file, number in shards.items():
             (folder / file).write_bytes(SHARDS[number][0])
+            os.utime(folder / file, (0, 0))
         (folder / f"{name}.taridx").write_bytes(Fold(name).index())
         (folder / f"{name}.tarsum").write_bytes(Fold(name).sums())
 
@@ -706,10 +737,17 @@ def check(tarn):
            if not path.exists() or path.read_bytes() != data]
     for path in old:
         print(f"{path} is not what make_corpus.py writes", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as folder:
-        write_shards(pathlib.Path(folder))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write_shards(folder)
         verified = subprocess.run([tarn, "verify", folder], check=False).returncode == 0
-    return 0 if verified and not old else 1
+        composed = {path: path.read_bytes() for path in folder.glob("*.tar[is]*")}
+        for path in composed:
+            path.unlink()
+        subprocess.run([tarn, "index", "-q", "--sums", folder], check=True)
+        same = [path.read_bytes() == data or print(f"{path.name} is not what tarn index writes", file=sys.stderr)
+                for path, data in composed.items()]
+    return 0 if verified and not old and len(same) == 2 * len(FOLDS) and all(same) else 1
 
 
 def main():

@@ -1,7 +1,7 @@
 /* Which rows make up a sample. Most folds are regular: every sample has the same fields
- * in the same order, one after the other. That is tried first, and then nothing is stored
- * for a sample. All passes check a page of the index and use it while it is in the cache.
- */
+ * in the same order, one after the other. That is tried first, or known from the sums,
+ * and then nothing is stored for a sample. All passes check a page of the index and use
+ * it while it is in the cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,9 @@
 #include "base/error.h"
 #include "itar/fold.h"
 #include "itar/order.h"
+#include "itar/regular.h"
 
-enum { PAGE_ROWS = 128, MAX_REGULAR = 64 };
+enum { PAGE_ROWS = 128 };
 
 static tarn_status fail_count(const tarn_fold *f, uint64_t samples, tarn_error *err)
 {
@@ -46,66 +47,41 @@ static tarn_status next_page(const tarn_fold *f, size_t *chunk, uint64_t at,
 
 /* --- Regular folds ------------------------------------------------------------------ */
 
-typedef struct regular {
-    uint16_t fields[MAX_REGULAR];
-    uint64_t hash; /* of the row before */
-    uint32_t crash;
-    uint32_t size, k; /* rows of a sample, and which is next */
-} regular;
-
-static bool page_is_regular(regular *r, const unsigned char *p, size_t count)
+/* Takes the fields from the first rows, where the numbers let the fold be regular. */
+static tarn_status begin_regular(tarn_fold *f, tarn__regular *r, tarn_error *err)
 {
-    uint64_t hash = r->hash;
-    uint32_t crash = r->crash, k = r->k;
-    unsigned bad = 0;
-    for (size_t i = 0; i < count; i++, p += TARN__ROW_SIZE) {
-        uint64_t h = tarn__row_hash(p);
-        uint32_t c = tarn__row_crash(p);
-        bool same = (h == hash) & (c == crash);
-        bad |= (same != (k != 0)) | (tarn__row_field(p) != r->fields[k]);
-        k = k + 1 == r->size ? 0 : k + 1;
-        hash = h;
-        crash = c;
-    }
-    r->hash = hash;
-    r->crash = crash;
-    r->k = k;
-    return !bad;
-}
-
-static tarn_status begin_regular(tarn_fold *f, regular *r, bool *out_is, tarn_error *err)
-{
-    uint64_t rows = f->index->n_rows, samples = f->index->n_stems;
-    *r = (regular){0};
-    *out_is = samples && rows >= samples && rows % samples == 0 &&
-              rows / samples <= MAX_REGULAR;
-    if (!*out_is) return TARN_OK;
-    r->size = (uint32_t)(rows / samples);
-    for (uint32_t k = 0; k < r->size; k++) {
-        const unsigned char *p;
+    const unsigned char *p = NULL;
+    uint32_t stride = tarn__regular_stride(f->index->n_rows, f->index->n_stems);
+    r->stride = 0;
+    for (uint32_t k = stride; k-- > 0;) {
         TARN_TRY(tarn__index_use(f->index, k, &p, err));
         r->fields[k] = tarn__row_field(p);
         if (r->fields[k] >= f->index->fields.count) return fail_field(f, k, err);
-        if (k == 0) r->hash = ~tarn__row_hash(p); /* other than the first row's */
     }
+    if (p) tarn__regular_begin(r, stride, p);
     return TARN_OK;
 }
 
+/* Sums that were loaded say what the fold is, and every page is held against that when it
+ * is first used. */
 static tarn_status group_regular(tarn_fold *f, bool *out_is, tarn_error *err)
 {
-    regular r;
+    const tarn__sums *sums = f->index->sums;
+    bool is_known = sums && sums->checked && sums->stride;
+    tarn__regular r;
     size_t chunk = 0, count;
     const unsigned char *p;
-    TARN_TRY(begin_regular(f, &r, out_is, err));
-    for (uint64_t at = 0; *out_is && at < f->index->n_rows; at += count) {
+    TARN_TRY(begin_regular(f, &r, err));
+    *out_is = r.stride != 0;
+    for (uint64_t at = 0; !is_known && *out_is && at < f->index->n_rows; at += count) {
         TARN_TRY(next_page(f, &chunk, at, &p, &count, err));
-        *out_is = page_is_regular(&r, p, count);
+        *out_is = tarn__regular_next(&r, p, count);
     }
     if (!*out_is) return TARN_OK;
     f->n_samples = f->index->n_stems;
-    f->stride = r.size;
+    f->stride = r.stride;
     f->shape = 0;
-    for (uint32_t k = 0; k < r.size; k++)
+    for (uint32_t k = 0; k < r.stride; k++)
         f->shape = tarn__shapes_step(&f->shapes, f->shape, r.fields[k]);
     return TARN_OK;
 }
@@ -184,12 +160,13 @@ uint64_t tarn__fold_lead_of(const tarn_fold *f, const uint32_t *rows, uint32_t c
     return (UINT64_C(1) << 32) + rows[0];
 }
 
+/* Of a regular fold the first sample tells, whose rows have been checked. */
 uint64_t tarn__fold_lead(const tarn_fold *f, uint64_t sample)
 {
     uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
     for (uint64_t at = from; f->lead && at < end; at++) {
-        uint64_t row = tarn__fold_row(f, at);
-        if (f->lead[tarn__row_field(tarn__index_at(f->index, row))]) return row;
+        uint64_t row = tarn__fold_row(f, at), like = f->starts ? row : at - from;
+        if (f->lead[tarn__row_field(tarn__index_at(f->index, like))]) return row;
     }
     return tarn__fold_row(f, from);
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/guard.h"
+#include "itar/regular.h"
 #include "itar/taridx.h"
 
 void tarn_index_free(tarn_index *index)
@@ -200,8 +201,16 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
                                "tarn index again",
                                index->path);
     }
-    if (status == TARN_OK && index->sums)
+    if (status == TARN_OK && index->sums) {
+        uint32_t stride = index->sums->stride;
         index->sums->data[TARN__PART_ROWS] = index->chunks[0].rows;
+        if (stride && (!index->contiguous ||
+                       stride != tarn__regular_stride(index->n_rows, index->n_stems)))
+            status = tarn__fail_at(err, TARN_ERR_FORMAT, path, 92,
+                                   "damaged: %u rows for each sample, which its index "
+                                   "cannot have; run tarn index again",
+                                   stride);
+    }
     free(path);
     return status;
 }

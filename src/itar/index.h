@@ -45,6 +45,14 @@ static inline const unsigned char *tarn__chunk_at(const struct tarn_index *index
     return chunk->rows + (number - chunk->first) * TARN__ROW_SIZE;
 }
 
+/* How many rows a chunk has. */
+static inline size_t tarn__chunk_rows(const struct tarn_index *index, size_t chunk)
+{
+    uint64_t end =
+        chunk + 1 < index->n_chunks ? index->chunks[chunk + 1].first : index->n_rows;
+    return (size_t)(end - index->chunks[chunk].first);
+}
+
 /* The bytes of a row, which must exist. */
 static inline const unsigned char *tarn__index_at(const struct tarn_index *index,
                                                   uint64_t number)

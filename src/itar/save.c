@@ -9,6 +9,7 @@
 #include "io/file.h"
 #include "io/publish.h"
 #include "itar/index.h"
+#include "itar/regular.h"
 #include "itar/taridx.h"
 #include "tar/keys.h"
 
@@ -47,9 +48,7 @@ static tarn_status compose_head(const tarn_index *index, tarn__buf *out, tarn_er
 
 static size_t chunk_size(const tarn_index *index, size_t chunk)
 {
-    uint64_t end =
-        chunk + 1 < index->n_chunks ? index->chunks[chunk + 1].first : index->n_rows;
-    return (size_t)(end - index->chunks[chunk].first) * TARN__ROW_SIZE;
+    return tarn__chunk_rows(index, chunk) * TARN__ROW_SIZE;
 }
 
 static tarn_status write_rows(const tarn_index *index, tarn__publish *p, tarn_error *err)
@@ -92,6 +91,7 @@ static tarn_status write_sums(const tarn_index *index, const tarn__buf *head,
     tarn__pager p = {0};
     tarn_status status = page_all(index, &p, err);
     bound.pages = p.pages;
+    bound.stride = tarn__index_stride(index);
     bound.index_size = head->size + index->n_rows * TARN__ROW_SIZE;
     bound.index_head = tarn__crc32c(0, head->data, head->size);
     if (status == TARN_OK) status = tarn__sums_write(&bound, file, err);

@@ -9,9 +9,15 @@
 #include "itar/fold.h"
 #include "itar/order.h"
 
-static const unsigned char *first_row(const tarn_fold *f, uint64_t sample)
+/* The chance of a sample, by the hash of its key. */
+static tarn_status draw(const tarn_fold *f, uint64_t sample, tarn__chance_use use,
+                        uint64_t seed, uint64_t *out, tarn_error *err)
 {
-    return tarn__index_at(f->index, tarn__fold_row(f, tarn__fold_start(f, sample)));
+    const unsigned char *p;
+    uint64_t row = tarn__fold_row(f, tarn__fold_start(f, sample));
+    TARN_TRY(tarn__index_use(f->index, row, &p, err));
+    *out = tarn__chance(tarn__row_hash(p), use, seed);
+    return TARN_OK;
 }
 
 /* --- Samples by chance ------------------------------------------------------------- */
@@ -61,11 +67,12 @@ static tarn_status sort_samples(tarn_fold *f, tarn__chance_use use, uint64_t see
     size_t count = (size_t)f->n_samples;
     tarn__run *runs = malloc((count + 1) * sizeof *runs);
     if (!runs) return tarn__fail_memory(err);
-    for (size_t i = 0; i < count; i++)
-        runs[i] = (tarn__run){tarn__chance(tarn__row_hash(first_row(f, i)), use, seed),
-                              (uint32_t)i, 0};
-    tarn__runs_sort(runs, count, tarn__thread_count(0));
     tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        runs[i] = (tarn__run){0, (uint32_t)i, 0};
+        status = draw(f, i, use, seed, &runs[i].hash, err);
+    }
+    if (status == TARN_OK) tarn__runs_sort(runs, count, tarn__thread_count(0));
     for (size_t i = 0, j; status == TARN_OK && i < count; i = j) {
         for (j = i + 1; j < count && runs[j].hash == runs[i].hash; j++)
             continue;

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/publish.h"
+#include "itar/regular.h"
+#include "itar/row.h"
 
 enum {
     HEADER_SIZE = 128,
@@ -162,6 +164,7 @@ static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error 
     tarn__put64(head + 72, at);
     tarn__put64(head + 80, s->index_size);
     tarn__put32(head + 88, s->index_head);
+    tarn__put32(head + 92, s->stride);
     uint32_t self = tarn__crc32c(0, head, SELF_CRC_AT);
     self = tarn__crc32c(self, out->data + HEADER_SIZE, out->size - HEADER_SIZE);
     tarn__put32(head + SELF_CRC_AT, self);
@@ -280,7 +283,9 @@ static tarn_status parse(tarn__sums *s, tarn_error *err)
                              "update tarn, or run tarn index again");
     s->n_rows = tarn__get64(h + 16);
     s->n_shards = tarn__get32(h + 24);
-    if (s->n_rows > TARN_MAX_ROWS || s->n_shards > TARN_MAX_SHARDS)
+    s->stride = tarn__get32(h + 92);
+    if (s->n_rows > TARN_MAX_ROWS || s->n_shards > TARN_MAX_SHARDS ||
+        s->stride > TARN__MAX_STRIDE || (s->stride && s->n_rows % s->stride))
         return damaged(s->path, "impossible count", err);
     TARN_TRY(check_layout(s, h, &head_end, err));
     uint32_t self = tarn__crc32c(0, h, SELF_CRC_AT);
@@ -320,7 +325,11 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
     uint64_t size = s->n_rows * element[part], at = page * PAGE;
     const unsigned char *data = s->data[part];
     size_t len = size - at < PAGE ? (size_t)(size - at) : PAGE;
-    if (tarn__crc32c(0, data + at, len) != s->pages[number])
+    bool good = tarn__crc32c(0, data + at, len) == s->pages[number];
+    if (good && part == TARN__PART_ROWS && s->stride)
+        good = tarn__regular_part(data, s->stride, at / TARN__ROW_SIZE,
+                                  len / TARN__ROW_SIZE);
+    if (!good)
         return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
                              "%s: damaged in page %llu, or changed since; run tarn index "
                              "again",

@@ -38,6 +38,7 @@ typedef struct tarn__pager {
 typedef struct tarn__sums {
     tarn_keys keys;
     uint64_t n_rows;
+    uint32_t stride; /* rows of each sample, if the rows are regular; else 0 */
     size_t n_shards;
     tarn__stamp *stamps;
     tarn__names names; /* file names of the shards, in order */

@@ -1,0 +1,74 @@
+/* Whether rows are regular, over some of them or over all. */
+#include "itar/regular.h"
+
+#include "itar/index.h"
+
+void tarn__regular_begin(tarn__regular *r, uint32_t stride, const unsigned char *first)
+{
+    r->stride = stride;
+    r->k = 0;
+    r->hash = ~tarn__row_hash(first); /* other than the first row's */
+    r->crash = 0;
+}
+
+bool tarn__regular_next(tarn__regular *r, const unsigned char *rows, size_t count)
+{
+    uint64_t hash = r->hash;
+    uint32_t crash = r->crash, k = r->k;
+    unsigned bad = 0;
+    for (size_t i = 0; i < count; i++, rows += TARN__ROW_SIZE) {
+        uint64_t h = tarn__row_hash(rows);
+        uint32_t c = tarn__row_crash(rows);
+        bool same = (h == hash) & (c == crash);
+        bad |= (same != (k != 0)) | (tarn__row_field(rows) != r->fields[k]);
+        k = k + 1 == r->stride ? 0 : k + 1;
+        hash = h;
+        crash = c;
+    }
+    r->hash = hash;
+    r->crash = crash;
+    r->k = k;
+    return !bad;
+}
+
+static void take_fields(tarn__regular *r, uint32_t stride, const unsigned char *rows)
+{
+    for (uint32_t k = 0; k < stride; k++)
+        r->fields[k] = tarn__row_field(rows + (size_t)k * TARN__ROW_SIZE);
+}
+
+bool tarn__regular_part(const unsigned char *rows, uint32_t stride, uint64_t number,
+                        size_t count)
+{
+    tarn__regular r;
+    const unsigned char *p = rows + number * TARN__ROW_SIZE;
+    take_fields(&r, stride, rows);
+    tarn__regular_begin(&r, stride, rows);
+    if (number) {
+        r.hash = tarn__row_hash(p - TARN__ROW_SIZE);
+        r.crash = tarn__row_crash(p - TARN__ROW_SIZE);
+        r.k = (uint32_t)(number % stride);
+    }
+    return tarn__regular_next(&r, p, count);
+}
+
+uint32_t tarn__regular_stride(uint64_t n_rows, uint64_t n_samples)
+{
+    if (!n_samples || n_rows % n_samples || n_rows / n_samples > TARN__MAX_STRIDE)
+        return 0;
+    return (uint32_t)(n_rows / n_samples);
+}
+
+uint32_t tarn__index_stride(const tarn_index *index)
+{
+    tarn__regular r;
+    uint32_t stride = tarn__regular_stride(index->n_rows, index->n_stems);
+    if (!index->contiguous || !stride) return 0;
+    for (uint32_t k = 0; k < stride; k++)
+        r.fields[k] = tarn__row_field(tarn__index_at(index, k));
+    tarn__regular_begin(&r, stride, tarn__index_at(index, 0));
+    for (size_t i = 0; i < index->n_chunks; i++)
+        if (!tarn__regular_next(&r, index->chunks[i].rows, tarn__chunk_rows(index, i)))
+            return 0;
+    return stride;
+}

@@ -1,0 +1,182 @@
+/* Regular folds, whose sums say how many rows each sample has: what is looked at when
+ * they are opened, and what happens where the rows do not keep that. */
+#include "support.h"
+
+#include <sys/stat.h>
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "itar/fold.h"
+
+enum { SAMPLES = 500, STRIDE_AT = 92, ORDER_AT = 56 };
+
+static tarn_error err;
+
+/* What is different about sample AMISS: nothing, its fields change places, its cls is of
+ * another key (and TWIN has the key of the sample before, so that the numbers fit), it
+ * has no cls. */
+typedef enum amiss { NOTHING, SWAPPED, RENAMED, SHORT } amiss;
+enum { AMISS = 300, TWIN = 400 };
+
+/* A fold of samples with a txt, which is the number, and a cls. */
+static const char *fold_with(amiss what)
+{
+    static const char *const folders[] = {"even", "swapped", "renamed", "short"};
+    const char *folder = scratch_path(folders[what]);
+    char name[40], text[40], shard[300], index_path[300];
+    const char *shards[] = {shard};
+    tarball t = {0};
+    tarn_index *index;
+    tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
+    o.sums = true;
+    o.threads = 1;
+    for (int i = 0; i < SAMPLES; i++) {
+        amiss now = i == AMISS ? what : NOTHING;
+        snprintf(text, sizeof text, "%d", i);
+        for (int k = 0; k < 2 - (now == SHORT); k++) {
+            bool is_cls = (k == 1) != (now == SWAPPED);
+            snprintf(name, sizeof name, "s%04d%s.%s",
+                     what == RENAMED && i == TWIN ? i - 1 : i,
+                     now == RENAMED && k ? "x" : "", is_cls ? "cls" : "txt");
+            tarball_file(&t, name, is_cls ? "7" : text);
+        }
+    }
+    tarball_end(&t);
+    mkdir(folder, 0755);
+    snprintf(shard, sizeof shard, "%s/f_0.tar", folder);
+    snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
+    save_tar(&t, shard);
+    tarball_reset(&t);
+    OK(tarn_index_build(shards, 1, &o, &index, NULL, &err));
+    OK(tarn_index_save(index, index_path, &err));
+    tarn_index_free(index);
+    return folder;
+}
+
+static uint32_t stored_stride(const char *folder)
+{
+    char path[300];
+    size_t size;
+    snprintf(path, sizeof path, "%s/f.tarsum", folder);
+    unsigned char *bytes = read_file(path, &size);
+    uint32_t stride = tarn__get32(bytes + STRIDE_AT);
+    free(bytes);
+    return stride;
+}
+
+/* Puts a stride into sums that are otherwise right. */
+static void forge(const char *folder, uint32_t stride)
+{
+    char path[300];
+    size_t size;
+    snprintf(path, sizeof path, "%s/f.tarsum", folder);
+    unsigned char *bytes = read_file(path, &size);
+    tarn__put32(bytes + STRIDE_AT, stride);
+    uint32_t self = tarn__crc32c(0, bytes, 124);
+    self = tarn__crc32c(self, bytes + 128, tarn__get64(bytes + ORDER_AT) - 128);
+    tarn__put32(bytes + 124, self);
+    write_file(path, bytes, size);
+    free(bytes);
+}
+
+/* The number that is in field txt of a sample, or -1 and err. */
+static int number_in(tarn_fold *fold, uint64_t sample)
+{
+    tarn_sample s;
+    tarn_view view;
+    uint64_t row;
+    char text[16] = "";
+    OK(tarn_fold_sample(fold, sample, &s, &err));
+    assert_int_equal(s.count, 2);
+    if (tarn_fold_pick(fold, &s, "txt", &row, &err) != TARN_OK) return -1;
+    OK(tarn_fold_view(fold, row, &view, &err));
+    assert_true(view.size < sizeof text);
+    memcpy(text, view.data, view.size);
+    tarn_view_release(&view);
+    return (int)strtol(text, NULL, 10);
+}
+
+static void opening_looks_at_what_is_used_alone(void **state)
+{
+    (void)state;
+    const char *folder = fold_with(NOTHING);
+    tarn_fold *fold;
+    size_t checked = 0;
+    assert_int_equal(stored_stride(folder), 2);
+    OK(tarn_fold_open(folder, NULL, &fold, &err));
+    assert_int_equal(number_in(fold, AMISS), AMISS);
+    for (size_t page = 0; page < 2 * SAMPLES / 128; page++)
+        checked += atomic_load(&fold->index->sums->checked[page]);
+    assert_int_equal(checked, 2); /* the first, for the fields, and the sample's */
+    for (int i = 0; i < SAMPLES; i++)
+        assert_int_equal(number_in(fold, (uint64_t)i), i);
+    tarn_fold_close(fold);
+}
+
+static void folds_that_are_not_regular_say_so(void **state)
+{
+    (void)state;
+    assert_int_equal(stored_stride(fold_with(SWAPPED)), 0);
+    assert_int_equal(stored_stride(fold_with(RENAMED)), 0);
+    assert_int_equal(stored_stride(fold_with(SHORT)), 0);
+}
+
+/* Samples in other pages are the right ones. Those in the page are refused, by position
+ * and in a shuffle, and verification finds it. */
+static void check_refused(const char *folder)
+{
+    tarn_fold *fold;
+    tarn_verify_report report = {0};
+    forge(folder, 2);
+    OK(tarn_fold_open(folder, NULL, &fold, &err));
+    assert_int_equal(number_in(fold, 0), 0);
+    assert_int_equal(number_in(fold, 200), 200);
+    assert_int_equal(number_in(fold, AMISS), -1);
+    check_failed(TARN_ERR_FORMAT, err.code, &err, "damaged in page 4", __FILE__,
+                 __LINE__);
+    FAILS(TARN_ERR_FORMAT, "damaged in page 4", tarn_fold_shuffle(fold, 7, &err));
+    tarn_fold_close(fold);
+    OK(tarn_verify(folder, NULL, &report, &err));
+    assert_true(report.problems > 0);
+}
+
+static void rows_that_break_the_promise_are_refused(void **state)
+{
+    (void)state;
+    check_refused(fold_with(SWAPPED));
+    check_refused(fold_with(RENAMED));
+}
+
+static void a_promise_that_the_numbers_do_not_allow_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t stride;
+        const char *part;
+    } cases[] = {{1, "1 rows for each sample"},
+                 {4, "4 rows for each sample"},
+                 {3, "impossible count"}, /* of 1,000 rows */
+                 {100, "impossible count"},
+                 {UINT32_MAX, "impossible count"}};
+    const char *folder = fold_with(NOTHING);
+    tarn_fold *fold;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        forge(folder, cases[i].stride);
+        FAILS(TARN_ERR_FORMAT, cases[i].part, tarn_fold_open(folder, NULL, &fold, &err));
+    }
+    forge(folder, 0); /* nothing said: it is looked at */
+    OK(tarn_fold_open(folder, NULL, &fold, &err));
+    assert_int_equal(number_in(fold, AMISS), AMISS);
+    tarn_fold_close(fold);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_looks_at_what_is_used_alone),
+        cmocka_unit_test(folds_that_are_not_regular_say_so),
+        cmocka_unit_test(rows_that_break_the_promise_are_refused),
+        cmocka_unit_test(a_promise_that_the_numbers_do_not_allow_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
