@@ -18,12 +18,14 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"  # has the real packages the interop tests run against
+LIMIT = 900  # seconds that a suite may take, outside of the full forms
 LINE = re.compile(r"^\s*(not ok|ok)\b\s*\d*\s*-?\s*(.*)$")
 
 
@@ -32,23 +34,46 @@ def record(log, outcome, name):
         f.write(f"{outcome}\t{name}\n")
 
 
-def run_suite(command, env):
-    """Runs one TAP program: what came of it, and the seconds it took."""
+def kill(suite):
+    """Ends a suite with all it started, if it still runs."""
+    if suite.poll() is None:
+        os.killpg(suite.pid, signal.SIGKILL)
+
+
+def run_suite(command, env, running=None):
+    """Runs one TAP program: what came of it, and the seconds it took. running lists it meanwhile."""
     began = time.time()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
-                          cwd=ROOT, text=True, errors="replace")
-    return done, time.time() - began
+    suite = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             env=env, cwd=ROOT, text=True, errors="replace", process_group=0)
+    if running is not None:
+        running.append(suite)
+    try:
+        out, _ = suite.communicate(timeout=None if "TARN_FULL" in os.environ else LIMIT)
+    except subprocess.TimeoutExpired:
+        kill(suite)
+        out = suite.communicate()[0] + f"\nnot ok - ended after {LIMIT} seconds: it hangs\n"
+    except KeyboardInterrupt:
+        kill(suite)
+        raise
+    return subprocess.CompletedProcess(command, suite.returncode, out), time.time() - began
 
 
 def run_suites(jobs, env):
     """(name, what run_suite says) of each, in order. Interop tests wait for programs and servers
     most of the time, and have nothing in common: two at a time. The others are alone."""
+    running = []
+    run = (lambda job: run_suite(job[1], env, running))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for together, some in itertools.groupby(jobs, lambda job: job[0].startswith("interop/")):
-            some = list(some)
-            run = (lambda job: run_suite(job[1], env))
-            for job, result in zip(some, (pool.map if together else map)(run, some)):
-                yield job[0], result
+        try:
+            for together, some in itertools.groupby(jobs, lambda job: job[0].startswith("interop/")):
+                some = list(some)
+                for job, result in zip(some, (pool.map if together else map)(run, some)):
+                    yield job[0], result
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for suite in running:
+                kill(suite)
+            raise
 
 
 def tell_suite(log, name, done, seconds):
@@ -142,6 +167,8 @@ def main():
     parser.add_argument("--total", action="store_true")
     parser.add_argument("command", nargs="*")
     args = parser.parse_args()
+    # Who starts a run in the background has interrupts ignored, and every child would have, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if args.total:
         return total(args.log)
     if args.suite:
