@@ -58,7 +58,7 @@ def random_wids(folder, fields, count):
     paths = sorted(map(str, pathlib.Path(folder).glob("*.tar")))
     total = len(tarn.open(folder, fields=fields))
     shards = [{"url": path, "nsamples": total // len(paths)} for path in paths]
-    data = wids.ShardListDataset(shards, transformations=[])
+    data = wids.ShardListDataset(shards, transformations=[], localname=lambda url: url)  # not a copy of it
     order = indices(total, count)
     for path in range(len(paths)):  # its index of each shard is made by the first sample
         data[path * (total // len(paths))]

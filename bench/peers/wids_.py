@@ -11,6 +11,11 @@ from wids.wids_mmtar import MMIndexedTar  # noqa: E402
 from . import base, images  # noqa: E402
 
 
+def in_place(url):
+    """The shards are local: without this, wids copies them into a cache, which nobody takes out of memory."""
+    return url
+
+
 class Samples:
     """For torch's DataLoader."""
 
@@ -28,7 +33,7 @@ class Samples:
 class Peer(base.Peer):
     kinds = ("d1", "d2", "tiny")
     reads = "tarn"
-    settings = ("`ShardListDataset` over local shards, without transformations, with every shard kept open; epochs "
+    settings = ("`ShardListDataset` over the shards where they lie (`localname`), without transformations, with every shard kept open; epochs "
                 "by torch's `DataLoader` with two workers and its `ChunkedSampler`. Its index is made in memory "
                 "from the shards when they are first used; the row *index* is that.")
     lacks = {"batches": "one sample at a time", "resume": "no state", "write": "reads WebDataset's shards",
@@ -40,7 +45,7 @@ class Peer(base.Peer):
     def open(self, folder, data):
         rows = [{"url": path, "nsamples": min(data.per_shard, data.samples - i * data.per_shard)}
                 for i, path in enumerate(base.shards(folder))]
-        return wids.ShardListDataset(rows, transformations=[], lru_size=len(rows), keep=True)
+        return wids.ShardListDataset(rows, transformations=[], lru_size=len(rows), keep=True, localname=in_place)
 
     def iterate(self, handle):
         return map(handle.__getitem__, range(len(handle)))
