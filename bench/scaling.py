@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""How the loader and the indexer grow with threads, and how well a GPU is fed.
+"""How the loader and the indexer grow with threads, and how well a GPU is fed, next to torch's DataLoader with Pillow.
 
-  scaling.py [--threads 1,2,4,8,16] [--images N] [--samples N] [--seconds S] [--folder DIR]
+  scaling.py [--threads 1,2,4,8,16] [--images N] [--samples N] [--seconds S] [--folder DIR] [--json FILE]
+  scaling.py --from-json FILE     writes docs/benchmarks/scaling.md and its plot of a run on another machine
 
-Needs the tarn package on its path, NumPy, and for the last part torch with CUDA. Makes its own data with tarn: JPEGs of
-500 x 375 pixels with detail at every scale, and samples of 1 KB. Prints a table; rates are medians of three.
+Needs the tarn package on its path and NumPy; the DataLoader wants torch and Pillow, the last part a GPU. Makes its own
+data with tarn: JPEGs of 500 x 375 pixels with detail at every scale, and samples of 1 KB. Rates are medians of three.
 """
 import argparse
+import collections
 import itertools
+import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -15,19 +19,21 @@ import sys
 import tempfile
 import time
 
-import numpy as np
+from peers import images, svg
 
-import pictures
-import tarn
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/benchmarks/scaling.md"
 
 NOISE = 10.5  # JPEGs of 72 KB
 
 
-def make(folder, images, samples):
+def make(folder, count, samples):
+    import numpy as np
+    import pictures
+    import tarn
     rng = np.random.default_rng(3)
     drawn = [pictures.picture(rng, noise=NOISE) for _ in range(64)]
     with tarn.DatasetWriter(folder / "pictures", "train", jpeg_quality=90) as out:
-        for i in range(images):
+        for i in range(count):
             out.write({"__key__": f"p{i:06}", "jpg": drawn[i % len(drawn)], "cls": i % 1000})
     block = rng.bytes(1024)
     with tarn.DatasetWriter(folder / "small", "train") as out:
@@ -44,15 +50,45 @@ def endless(loader):
 
 def rate(dataset, seconds, **options):
     """Samples per second of a warm loader."""
+    return paced(lambda: dataset.loader(shuffle=True, seed=7, **options), lambda batch: len(batch["cls"]), seconds)
+
+
+def paced(make_loader, size, seconds):
     found = []
     for _ in range(3):
-        batches = endless(dataset.loader(shuffle=True, seed=7, **options))
+        batches = endless(make_loader())
         count, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
-            count += len(next(batches)["cls"])
+            count += size(next(batches))
         found.append(count / (time.perf_counter() - start))
         del batches
     return statistics.median(found)
+
+
+class Pillow:
+    """The same samples for torch's DataLoader."""
+
+    def __init__(self, folder):
+        import tarn
+        self.data = tarn.open(folder, fields=["jpg", "cls"], decode="bytes")
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, i):
+        sample = self.data[i]
+        return images.decode(sample["jpg"]), int(sample["cls"])
+
+
+def as_tensors(pairs):
+    import numpy as np
+    import torch
+    pixels = np.stack([p[0] for p in pairs]).transpose(0, 3, 1, 2)
+    return {"jpg": torch.from_numpy(np.ascontiguousarray(pixels)), "cls": torch.tensor([p[1] for p in pairs])}
+
+
+def torch_loader(folder, workers, **more):
+    return images.loader(Pillow(folder), 256, workers, collate_fn=as_tensors, **more)
 
 
 def index_rate(folder, threads, members):
@@ -65,69 +101,157 @@ def index_rate(folder, threads, members):
     return statistics.median(found)
 
 
-def feed_gpu(dataset, threads, seconds):
-    """Images/s into the GPU with a step of its own on each batch, and how long it stood still."""
+def feed_gpu(loader, seconds):
+    """Images/s into the GPU with a step on each batch, how much of the time it stood still, whether memory was pinned."""
     import torch
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 7, 2, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
                                 torch.nn.Flatten(), torch.nn.Linear(64, 1000)).cuda().bfloat16()
-    loader = dataset.loader(256, threads=threads, shuffle=True, seed=7, resize=224, fit="random", flip=0.5, layout="CHW",
-                            as_="torch")
-    batches = endless(loader)
-    count, busy, start = 0, 0.0, time.perf_counter()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    while time.perf_counter() - start < seconds:
+    batches, under_way = endless(loader), collections.deque()
+    count, busy, start = 0, 0.0, None
+
+    def wait():
+        """Until the oldest step is done; its batch is needed till then."""
+        began, ended, batch = under_way.popleft()
+        ended.synchronize()
+        return began.elapsed_time(ended) / 1000, len(batch["cls"])
+
+    while start is None or time.perf_counter() - start < seconds:
         batch = next(batches)
-        begin.record()
-        images = batch["jpg"].cuda(non_blocking=True).bfloat16().div_(255)
-        loss = torch.nn.functional.cross_entropy(model(images).float(), batch["cls"].cuda(non_blocking=True))
+        began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        began.record()
+        pixels = batch["jpg"].cuda(non_blocking=True).bfloat16().div_(255)
+        loss = torch.nn.functional.cross_entropy(model(pixels).float(), batch["cls"].cuda(non_blocking=True))
         loss.backward()
-        end.record()
-        end.synchronize()
-        busy += begin.elapsed_time(end) / 1000
-        count += len(images)
+        ended.record()
+        under_way.append((began, ended, batch))
+        if start is None:  # the first has made everything ready
+            wait()
+            start = time.perf_counter()
+        elif len(under_way) > 2:
+            took, size = wait()
+            busy, count = busy + took, count + size
+    while under_way:
+        took, size = wait()
+        busy, count = busy + took, count + size
     taken = time.perf_counter() - start
-    pinned = batch["jpg"].is_pinned()
-    return count / taken, 1 - busy / taken, pinned, loader.stats()["bottleneck"]
+    return {"images": count / taken, "idle": 1 - busy / taken, "pinned": batch["jpg"].is_pinned()}
+
+
+def torch_is_there():
+    """Whether torch and Pillow are, and the name of the GPU or None."""
+    try:
+        import PIL
+        import torch
+    except ImportError:
+        return False, None
+    return bool(PIL), torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+def measure(args, folder):
+    import tarn
+    make(folder, args.images, args.samples)
+    photographs, small = tarn.open(folder / "pictures"), tarn.open(folder / "small")
+    size = sum(len(s["jpg"]) for s in tarn.open(folder / "pictures", decode=False)[:64]) / 64
+    has_torch, gpu = torch_is_there()
+    found = {"cores": os.cpu_count(), "gpu": gpu, "jpeg_bytes": size, "images": args.images, "samples": args.samples,
+             "seconds": args.seconds, "loader": [], "fed": []}
+    shape = {"batch_size": 256, "resize": 224, "fit": "random", "flip": 0.5}
+    rate(photographs, args.seconds, threads=max(args.threads), **shape)  # no clock: memory that is new
+    rate(small, args.seconds, batch_size=256, threads=max(args.threads), keys=False)
+    for n in args.threads:
+        row = {"threads": n, "resized": rate(photographs, args.seconds, threads=n, **shape),
+               "whole": rate(photographs, args.seconds, batch_size=64, threads=n),
+               "small": rate(small, args.seconds, batch_size=256, threads=n, keys=False),
+               "index": index_rate(folder / "small", n, 2 * args.samples)}
+        if has_torch:
+            row["torch"] = paced(lambda n=n: torch_loader(folder / "pictures", n), lambda batch: len(batch["cls"]), args.seconds)
+        print(row, flush=True)
+        found["loader"].append(row)
+    for n in args.threads if gpu else ():
+        loader = photographs.loader(threads=n, shuffle=True, seed=7, layout="CHW", as_="torch", **shape)
+        row = {"threads": n, "tarn": feed_gpu(loader, args.seconds), "slow": loader.stats()["bottleneck"],
+               "torch": feed_gpu(torch_loader(folder / "pictures", n, pin_memory=True), args.seconds)}
+        print(row, flush=True)
+        found["fed"].append(row)
+    return found
+
+
+def table(rows):
+    head, *rest = rows
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---:"] * len(head), *rest))
+
+
+def page(found):
+    """The page, of figures alone; what they mean is for the reader, except what was measured how."""
+    rows = found["loader"]
+    first, last = rows[0], rows[-1]
+    best = max(r["small"] for r in rows)
+    enough = next(r for r in rows if r["small"] > 0.7 * best)
+
+    def cell(row, name):
+        return f"{row[name]:,.0f} ({row[name] / first[name]:.1f} ×)"
+    loader = table([["threads", "JPEG to 224 × 224, images/s", "`DataLoader` with Pillow, as many workers", "tarn is", "JPEG to RGB, images/s",
+                     "1 KB in batches of 256, samples/s", "index, members/s"]]
+                   + [[str(r["threads"]), cell(r, "resized"), cell(r, "torch"), f"{r['resized'] / r['torch']:.1f} ×", cell(r, "whole"), cell(r, "small"),
+                       cell(r, "index")] for r in rows])
+    fed = table([["threads or workers", "tarn, images/s", "GPU idle", "the loader says it waits for", "`DataLoader`, images/s", "GPU idle", "tarn is"]]
+                + [[str(r["threads"]), f"{r['tarn']['images']:,.0f}", f"{r['tarn']['idle']:.0%}", r["slow"], f"{r['torch']['images']:,.0f}",
+                    f"{r['torch']['idle']:.0%}", f"{r['tarn']['images'] / r['torch']['images']:.1f} ×"] for r in found["fed"]])
+    return f"""# Past two cores
+
+Written by `bench/scaling.py` of a run on a virtual machine with {found['cores']} cores and an {found['gpu']}: {found['images']:,} JPEGs of 500 × 375 pixels
+and {found['jpeg_bytes'] / 1000:.0f} KB, {found['samples']:,} samples of 1 KB, all in memory, medians of three times {found['seconds']:g} s. In brackets: next to the first row.
+One thread of Python asks for batches, the loader's threads make them; the `DataLoader` has as many worker processes, reads the same shards, and
+decodes and resizes with Pillow.
+
+![Images per second, by threads](scaling.svg)
+
+{loader}
+
+- From {first['threads']} to {last['threads']} threads decoding grows {last['resized'] / first['resized']:.1f} times, Pillow's {last['torch'] / first['torch']:.1f} times.
+- Small samples reach {best / 1e6:.1f} million a second, and {enough['small'] / 1e6:.1f} with {enough['threads']} threads already: past that, one caller in Python cannot
+  take batches quickly enough, and more threads wake each other up.
+- The index is a whole process that starts, scans, writes and syncs; its sort and its write do not grow with the threads.
+
+## Feeding the GPU
+
+A small network on each batch of 256, forwards and backwards, in bfloat16. Batches are in pinned memory (by `as_="torch"`, and by `pin_memory`) and
+copied while the batch before is computed.
+
+{fed}
+
+*Idle* is the part of the time in which the GPU neither copied nor computed. The step is small, so that loading is what counts: a GPU of this
+size waits for JPEGs to be decoded, with either.
+"""
+
+
+def plot(found):
+    series = {"tarn": [(r["threads"], r["resized"]) for r in found["loader"]],
+              "DataLoader, Pillow": [(r["threads"], r["torch"]) for r in found["loader"]]}
+    return svg.lines("JPEG to 224 × 224, by threads", "images/s, more is better; both axes are logarithmic", "threads or worker processes",
+                     series, dict(zip(series, svg.COLOURS)), lambda v: f"{v:,.0f}", ticks=[r["threads"] for r in found["loader"]])
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", default="1,2,4,8,16")
+    parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2, 4, 8, 16])
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--samples", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--from-json", type=pathlib.Path)
     args = parser.parse_args()
-    counts = [int(n) for n in args.threads.split(",")]
+    if args.from_json:
+        found = json.loads(args.from_json.read_text())
+        PAGE.write_text(page(found))
+        PAGE.with_suffix(".svg").write_text(plot(found))
+        PAGE.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+        return
     with tempfile.TemporaryDirectory(dir=args.folder) as scratch:
-        folder = pathlib.Path(scratch)
-        make(folder, args.images, args.samples)
-        photographs, small = tarn.open(folder / "pictures"), tarn.open(folder / "small")
-        size = sum(len(s["jpg"]) for s in tarn.open(folder / "pictures", decode=False)[:64]) / 64
-        print(f"tarn {tarn.__version__}, JPEGs of {size / 1000:.0f} KB\n")
-        print("| threads | JPEG to 224 x 224, images/s | JPEG to RGB, images/s | 1 KB in batches of 256, samples/s | index, members/s |")
-        print("| ---: | ---: | ---: | ---: | ---: |")
-        first = None
-        for n in counts:
-            row = (rate(photographs, args.seconds, batch_size=256, threads=n, resize=224, fit="random", flip=0.5),
-                   rate(photographs, args.seconds, batch_size=64, threads=n),
-                   rate(small, args.seconds, batch_size=256, threads=n, keys=False),
-                   index_rate(folder / "small", n, 2 * args.samples))
-            first = first or row
-            print(f"| {n} | " + " | ".join(f"{r:,.0f} ({r / f:.1f} x)" for r, f in zip(row, first)) + " |", flush=True)
-        try:
-            import torch
-            cuda = torch.cuda.is_available()
-        except ImportError:
-            cuda = False
-        if not cuda:
-            print("\nno CUDA here: the GPU's part is left out")
-            return
-        print(f"\n{torch.cuda.get_device_name()}: a step on each batch of 256\n")
-        print("| threads | images/s | GPU idle | pinned | slow |\n| ---: | ---: | ---: | --- | --- |")
-        for n in counts:
-            images, idle, pinned, slow = feed_gpu(photographs, n, args.seconds)
-            print(f"| {n} | {images:,.0f} | {idle:.0%} | {'yes' if pinned else 'no'} | {slow} |", flush=True)
+        found = measure(args, pathlib.Path(scratch))
+    if args.json:
+        args.json.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

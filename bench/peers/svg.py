@@ -76,8 +76,9 @@ def spread_out(wanted, gap, low, high):
     return out
 
 
-def lines(title, subtitle, across, series, colours, show):
-    """series: {name: [(x, y)]}, the first one ours; both axes logarithmic. across: what x is. show: a value in words."""
+def lines(title, subtitle, across, series, colours, show, ticks=None):
+    """series: {name: [(x, y)]}, the first one ours; both axes logarithmic. across: what x is. show: a value in words. ticks:
+    of x; the powers of ten if not given."""
     height, left, right, bottom = 420, 84, WIDTH - 175, 360
     points = [p for values in series.values() for p in values]
     x_low, x_high = (round(math.log10(f(x for x, _ in points)), 6) for f in (min, max))
@@ -91,9 +92,9 @@ def lines(title, subtitle, across, series, colours, show):
     for power in range(y_low, y_high + 1):
         _, y = at(10 ** x_low, 10.0 ** power)
         body += [line(left, y, right, y, "grid"), text(left - 8, y + 4.5, show(10.0 ** power), "quiet", "end")]
-    for power in range(math.ceil(x_low), math.floor(x_high) + 1):
-        x, _ = at(10.0 ** power, 10 ** y_low)
-        body += [line(x, bottom, x, bottom + 4, "axis"), text(x, bottom + 20, f"{10 ** power:,}", "quiet", "middle")]
+    for tick in ticks or [10 ** power for power in range(math.ceil(x_low), math.floor(x_high) + 1)]:
+        x, _ = at(tick, 10 ** y_low)
+        body += [line(x, bottom, x, bottom + 4, "axis"), text(x, bottom + 20, f"{tick:,}", "quiet", "middle")]
     body += [line(left, bottom, right, bottom, "axis"), text((left + right) / 2, bottom + 42, across, "quiet", "middle")]
     ends = {}
     for name, values in reversed(series.items()):  # ours last, on top
