@@ -216,7 +216,7 @@ decodes and resizes with Pillow.
 ## Feeding the GPU
 
 A small network on each batch of 256, forwards and backwards, in bfloat16. Batches are in pinned memory (by `as_="torch"`, and by `pin_memory`) and
-copied while the batch before is computed.
+copied asynchronously: while the GPU has a batch to work on, the next is fetched.
 
 {fed}
 
