@@ -8,7 +8,8 @@
 Needs `make`, and `scripts/setup.sh build test bench` for the packages (.venv-bench, .venv-wids). Contestants
 take turns, each measurement in a process of its own; medians of the rounds, with their spread. Data goes to
 bench/data/peers, some GB, and is kept for the next run. --write-docs writes docs/benchmarks/README.md, the
-plots beside it and results.json; --from-json writes the pages again of a run that is there.
+plots beside it and results.json; --from-json writes the pages again of a run that is there, and --also takes the
+workloads of another one into them, which the page then says.
 
 The contestants are in bench/peers/, one file each.
 """
@@ -88,6 +89,15 @@ def measure_all(args, sizes):
     return result
 
 
+def take_in(result, other):
+    """The workloads of another run instead of those of this one."""
+    theirs = {row["workload"] for row in other["rows"]}
+    result["rows"] = [row for row in result["rows"] if row["workload"] not in theirs] + other["rows"]
+    result["stored"].update(other["stored"])
+    result.setdefault("also", []).append({"workloads": sorted(theirs), "form": other["form"], "rounds": other["rounds"],
+                                          "machine": other["machine"]})
+
+
 def save(result, path):
     """After each workload, so that a run that is stopped is not lost: --from-json takes what there is."""
     part = path.with_suffix(".part")
@@ -140,6 +150,7 @@ def parse(argv):
     parser.add_argument("--full", action="store_true", help="large data, five rounds: an hour and more")
     parser.add_argument("--write-docs", action="store_true", help="write the pages under docs/benchmarks")
     parser.add_argument("--from-json", type=pathlib.Path, help="take the results of a run from here, and measure nothing")
+    parser.add_argument("--also", type=pathlib.Path, action="append", default=[], help="with the results of this run for its workloads")
     parser.add_argument("--only", action="append", choices=WORKLOADS)
     parser.add_argument("--peer", action="append", choices=PEERS, dest="peers")
     parser.add_argument("--rounds", type=int)
@@ -169,6 +180,8 @@ def main(argv=None):
     if args.selftest or args.check:
         return selftest(args) if args.selftest else check(args)
     result = json.loads(args.from_json.read_text()) if args.from_json else measure_all(args, sizes)
+    for path in args.also:
+        take_in(result, json.loads(path.read_text()))
     if args.write_docs:
         pages.write(result, ROOT / "docs/benchmarks")
     return 0

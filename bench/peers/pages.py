@@ -6,7 +6,7 @@ from measure import seconds, with_unit
 
 from . import OURS, svg, tables
 from .contest import Row
-from .texts import (ABSENT, AIMS_ELSEWHERE, ALL_TABLES, BUSY, INTRODUCTION, KINDS, ON_DISK, PROFILE, TEXTS, USUAL,
+from .texts import (ABSENT, AIMS_ELSEWHERE, ALL_TABLES, ALSO, BUSY, INTRODUCTION, KINDS, ON_DISK, PROFILE, TEXTS, USUAL,
                     VERDICTS)
 
 
@@ -24,7 +24,9 @@ def introduction(result):
     return INTRODUCTION.format(
         flag=" --full" if full else "", machine=machine_text(m), form=result["form"], rounds=result["rounds"],
         seconds=result["seconds"], growth=result["rounds"] if full else "one, of five openings each",
-        busy=BUSY.format(load=m["load_most"], cores=m["cores"]) if is_busy(m) else "")
+        busy=BUSY.format(load=m["load_most"], cores=m["cores"]) if is_busy(m) else "",
+        also="".join(ALSO.format(what=" and ".join(TEXTS[w].title for w in o["workloads"]), form=o["form"], rounds=o["rounds"],
+                                 commit=o["machine"]["commit"], date=o["machine"]["date"]) for o in result.get("also", ())))
 
 
 def faster(kind, rows):

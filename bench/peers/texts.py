@@ -88,7 +88,7 @@ INTRODUCTION = """# tarn next to its peers
 Written by `bench/peers.py{flag} --write-docs` (`make bench`, `make bench-full`), which measures all of this in one run. Do not
 edit.
 
-{machine}. Form: {form}; medians of {rounds} rounds (growth: {growth}), {seconds:g} s for each warm measurement.{busy}
+{machine}. Form: {form}; medians of {rounds} rounds (growth: {growth}), {seconds:g} s for each warm measurement.{also}{busy}
 
 Every contestant holds the same samples in its own format and reads them with the settings below, chosen in its favour as far
 as we know the package. *Samples of 1 KB* have two fields, of 1,024 bytes and of 2; *samples of a 91 KB JPEG* have a JPEG of 91 KB
@@ -102,6 +102,8 @@ change from hour to hour.
 
 BUSY = (" **The machine was busy with other work** (load up to {load:.0f} on {cores} cores), so rates by the clock on the wall are "
         "provisional; the CPU columns suffer less.")
+
+ALSO = " *{what}* is of a run of its own on the same machine, form: {form}, {rounds} rounds, commit {commit}, {date}."
 
 USUAL = ("*tarn* is its usual way: bytes, not synced, one thread for index and verify, two for the loader. [All tables](tables.md), "
          "[results as JSON](results.json), [more cores and a GPU](scaling.md).\n")
