@@ -1,4 +1,6 @@
 """tarn's folds: tar shards with an index."""
+import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -12,11 +14,11 @@ from . import base
 class Peer(base.Peer):
     kinds = ("d1", "d2", "tiny")
     settings = ("`DatasetWriter.write_many` with `sync=False` (index and checksums are written along) and once "
-                "durable; `tarn.open`, samples as dicts of bytes and of views; `Dataset.batch` into one buffer that "
-                "is used again; `loader(threads=2)`, once with JPEGs decoded at the next larger eighth that "
+                "durable; `tarn.open`, samples as dicts of bytes and of views; `Dataset.batch` into a buffer that is "
+                "used again, once by two threads of Python; `loader(threads=2)`, once with JPEGs decoded at the next larger eighth that "
                 "suffices (the default) and once whole, as Pillow does.")
     ways = {"write": ("not synced", "durable"), "random": ("bytes", "views"), "sequential": ("bytes", "views", "batches"),
-            "epoch": ("default", "whole JPEGs"), "index": ("1 thread", "2 threads"),
+            "batches": ("1 thread", "2 threads"), "epoch": ("default", "whole JPEGs"), "index": ("1 thread", "2 threads"),
             "verify": ("1 thread", "2 threads")}
 
     def version(self):
@@ -39,13 +41,16 @@ class Peer(base.Peer):
     def iterate(self, handle):
         if self.way != "batches":
             return iter(handle)
-        get = self.batcher(handle)
+        get = self.one_batcher(handle)
         return (get(range(i, i + self.batch)) for i in range(0, len(handle) - self.batch + 1, self.batch))
 
     def getter(self, handle):
         return handle.__getitem__
 
     def batcher(self, handle):
+        return Ahead(handle) if self.way == "2 threads" else self.one_batcher(handle)
+
+    def one_batcher(self, handle):
         held = None
 
         def get(numbers):
@@ -92,6 +97,24 @@ class Peer(base.Peer):
 
     def index_bytes(self, folder):
         return sum((pathlib.Path(folder) / f"train.{s}").stat().st_size for s in ("taridx", "tarsum"))
+
+
+class Ahead:
+    """Batches by two threads of Python, two ahead: each call begins one, and gives the one begun two calls before."""
+
+    def __init__(self, handle):
+        self.handle = handle
+        self.pool = concurrent.futures.ThreadPoolExecutor(2)
+        self.buffers = collections.deque([None] * 4)
+        self.begun = collections.deque()
+
+    def __call__(self, numbers):
+        self.begun.append(self.pool.submit(self.handle.batch, numbers, out=self.buffers.popleft()))
+        if len(self.begun) < 3:
+            return None
+        done = self.begun.popleft().result()
+        self.buffers.append(done)
+        return done
 
 
 class Epochs:

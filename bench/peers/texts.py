@@ -24,8 +24,8 @@ TEXTS = {
         "From shards to a list of their members: `tarn index` writes and syncs its index and sums, the tar programs write "
         "their list to a file, wids fills its table in memory. A whole process for the programs. Contestants without this row "
         "write their index along with the data, or have none.",
-        "Fetching header bytes: system calls for large members, copying out of the page cache for small ones. At the sizes of "
-        "the short form the start of the process and the sync of the result count, too."),
+        "Fetching header bytes: system calls for large members, copying out of the page cache for small ones. The "
+        "start of the process and the sync of the result count, too."),
     "sequential": Text(
         "Sequential", "samples/s",
         "All samples in order, one at a time in Python, every field in memory as `bytes` (*views*, in the tables only: as "
@@ -57,7 +57,7 @@ TEXTS = {
     "verify": Text(
         "Verify", "bytes/s",
         "Every byte compared with its checksum; the others are what people do whose format has none: a checksum of each file.",
-        "Reading memory; the start of the process at the sizes of the short form."),
+        "Reading memory, and the start of the process."),
     "epoch": Text(
         "Shuffled epoch, JPEG to 224 × 224", "images/s",
         "A shuffled epoch, the second one, with JPEGs decoded and resized to batches of 64 × 224 × 224 × 3, two workers or threads "
@@ -105,7 +105,7 @@ BUSY = (" **The machine was busy with other work** (load up to {load:.0f} on {co
 
 ALSO = " *{what}* is of a run of its own on the same machine, form: {form}, {rounds} rounds, commit {commit}, {date}."
 
-USUAL = ("*tarn* is its usual way: bytes, not synced, one thread for index and verify, two for the loader. [All tables](tables.md), "
+USUAL = ("*tarn* is its usual way: bytes, not synced, one thread for index, verify and batches, two for the loader. [All tables](tables.md), "
          "[results as JSON](results.json), [more cores and a GPU](scaling.md).\n")
 
 ON_DISK = ("Tar costs a block of 512 bytes for each member and fills its payload up to the next: that is the price of a format that "
