@@ -44,7 +44,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT INT TERM
 # A small quarantine, memory that is not given back, short traces of who asked for it: twice the
 # speed.
-export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:quarantine_size_mb=1:thread_local_quarantine_size_kb=64:malloc_context_size=2:allocator_release_to_os_interval_ms=-1:clear_shadow_mmap_threshold=67108864
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:quarantine_size_mb=1:thread_local_quarantine_size_kb=64:malloc_context_size=1:allocator_release_to_os_interval_ms=-1:clear_shadow_mmap_threshold=67108864
 export UBSAN_OPTIONS=print_stacktrace=1
 export build scratch form seconds timeout
 

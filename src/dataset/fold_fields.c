@@ -153,8 +153,10 @@ static tarn_status count_shapes(const state *s, const uint32_t *list, uint64_t c
     for (uint64_t i = 0; i < count; i++) {
         uint64_t sample = list ? list[i] : i;
         uint16_t shape = tarn__fold_shape(s->fold, sample);
-        t->counts[shape]++;
-        if (shape != TARN__SHAPE_ODD) continue;
+        if (shape != TARN__SHAPE_ODD) {
+            t->counts[shape]++;
+            continue;
+        }
         size_t n = odd_fields(s, sample, t->met, t->fields, &twice);
         TARN_TRY(add(context, t->fields, n, 1, twice, err));
     }
@@ -171,7 +173,7 @@ tarn_status tarn__fold_sets(void *p, const uint32_t *list, uint64_t count, add_s
 {
     state *s = p;
     size_t n_fields = s->fold->shapes.n_fields + 1;
-    tally t = {calloc(TARN__SHAPE_ODD + 1u, sizeof *t.counts),
+    tally t = {calloc(s->fold->shapes.count + 1, sizeof *t.counts),
                calloc(n_fields, sizeof *t.met), calloc(n_fields, sizeof *t.fields)};
     tarn_status status = t.counts && t.met && t.fields
                              ? count_shapes(s, list, count, &t, add, context, err)

@@ -36,6 +36,7 @@ typedef struct verifier {
     tarn_index *fresh;
     bool has_index, checksums_damaged;
     bool shards_missing; /* that the index has */
+    size_t n_stored;
     uint32_t *shard_map; /* stored shard number to the one it has now, or NO_SHARD */
     bool *shard_known;   /* shards that the index has, by their number now */
     uint64_t payload_problems;
@@ -124,12 +125,13 @@ static tarn_status scan_fresh(verifier *v, tarn_keys keys, tarn_error *err)
 static tarn_status map_shards(verifier *v, tarn_error *err)
 {
     const tarn__sums *old = v->stored->sums;
-    v->shard_map = malloc(TARN_MAX_SHARDS * sizeof *v->shard_map);
+    v->n_stored = old ? old->n_shards : v->n_shards;
+    v->shard_map = malloc((v->n_stored + 1) * sizeof *v->shard_map);
     v->shard_known = calloc(v->n_shards + 1, sizeof *v->shard_known);
     if (!v->shard_map || !v->shard_known) return tarn__fail_memory(err);
-    for (uint32_t i = 0; i < TARN_MAX_SHARDS; i++) {
-        uint32_t now = old || i >= v->n_shards ? NO_SHARD : i;
-        if (old && i < old->n_shards) {
+    for (size_t i = 0; i < v->n_stored; i++) {
+        uint32_t now = (uint32_t)i;
+        if (old) {
             tarn__name name = tarn__names_get(&old->names, i);
             now = tarn__names_find(&v->fresh->sums->names, name.data, name.size);
         }
@@ -252,7 +254,7 @@ static bool next_stored(verifier *v, uint64_t *i, tarn_row *out)
 {
     for (; *i < v->stored->n_rows; ++*i) {
         tarn__row_get(tarn__index_at(v->stored, *i), out);
-        uint32_t now = v->shard_map[out->shard];
+        uint32_t now = out->shard < v->n_stored ? v->shard_map[out->shard] : NO_SHARD;
         if (now != NO_SHARD) {
             out->shard = (uint16_t)now;
             return true;
