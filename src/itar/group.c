@@ -63,15 +63,19 @@ static tarn_status begin_regular(tarn_fold *f, tarn__regular *r, tarn_error *err
 }
 
 /* Sums that were loaded say what the fold is, and every page is held against that when it
- * is first used. */
+ * is first used. Not so where the shape is odd: then rows are looked at again and again,
+ * and all are checked now. */
 static tarn_status group_regular(tarn_fold *f, bool *out_is, tarn_error *err)
 {
     const tarn__sums *sums = f->index->sums;
-    bool is_known = sums && sums->checked && sums->stride;
     tarn__regular r;
     size_t chunk = 0, count;
     const unsigned char *p;
+    uint16_t shape = 0;
     TARN_TRY(begin_regular(f, &r, err));
+    for (uint32_t k = 0; k < r.stride; k++)
+        shape = tarn__shapes_step(&f->shapes, shape, r.fields[k]);
+    bool is_known = sums && sums->checked && sums->stride && shape != TARN__SHAPE_ODD;
     *out_is = r.stride != 0;
     for (uint64_t at = 0; !is_known && *out_is && at < f->index->n_rows; at += count) {
         TARN_TRY(next_page(f, &chunk, at, &p, &count, err));
@@ -80,9 +84,7 @@ static tarn_status group_regular(tarn_fold *f, bool *out_is, tarn_error *err)
     if (!*out_is) return TARN_OK;
     f->n_samples = f->index->n_stems;
     f->stride = r.stride;
-    f->shape = 0;
-    for (uint32_t k = 0; k < r.stride; k++)
-        f->shape = tarn__shapes_step(&f->shapes, f->shape, r.fields[k]);
+    f->shape = shape;
     return TARN_OK;
 }
 

@@ -4,6 +4,9 @@
 
 #include <sys/stat.h>
 
+#include <tarn/dataset.h>
+
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "itar/fold.h"
@@ -64,6 +67,15 @@ static uint32_t stored_stride(const char *folder)
     return stride;
 }
 
+/* Puts the checksum over the head of a .tarsum right, and writes it. */
+static void seal(const char *path, unsigned char *bytes, size_t size)
+{
+    uint32_t self = tarn__crc32c(0, bytes, 124);
+    self = tarn__crc32c(self, bytes + 128, tarn__get64(bytes + ORDER_AT) - 128);
+    tarn__put32(bytes + 124, self);
+    write_file(path, bytes, size);
+}
+
 /* Puts a stride into sums that are otherwise right. */
 static void forge(const char *folder, uint32_t stride)
 {
@@ -72,10 +84,7 @@ static void forge(const char *folder, uint32_t stride)
     snprintf(path, sizeof path, "%s/f.tarsum", folder);
     unsigned char *bytes = read_file(path, &size);
     tarn__put32(bytes + STRIDE_AT, stride);
-    uint32_t self = tarn__crc32c(0, bytes, 124);
-    self = tarn__crc32c(self, bytes + 128, tarn__get64(bytes + ORDER_AT) - 128);
-    tarn__put32(bytes + 124, self);
-    write_file(path, bytes, size);
+    seal(path, bytes, size);
     free(bytes);
 }
 
@@ -170,6 +179,89 @@ static void a_promise_that_the_numbers_do_not_allow_is_refused(void **state)
     tarn_fold_close(fold);
 }
 
+/* --- Odd shapes --------------------------------------------------------------------- */
+
+enum { WIDE = 64, MANY_NAMES = 9000, TARIDX_NAMES = 64 };
+
+/* A fold of some samples with WIDE fields each. */
+static const char *wide_fold(void)
+{
+    const char *folder = scratch_path("wide");
+    char name[40], shard[300], index_path[300];
+    const char *shards[] = {shard};
+    tarball t = {0};
+    tarn_index *index;
+    tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
+    o.threads = 1;
+    for (int i = 0; i < 6 * WIDE; i++) {
+        snprintf(name, sizeof name, "k%d.f%d", i / WIDE, i % WIDE);
+        tarball_file(&t, name, "x");
+    }
+    tarball_end(&t);
+    mkdir(folder, 0755);
+    snprintf(shard, sizeof shard, "%s/f_0.tar", folder);
+    snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
+    save_tar(&t, shard);
+    tarball_reset(&t);
+    OK(tarn_index_build(shards, 1, &o, &index, NULL, &err));
+    OK(tarn_index_save(index, index_path, &err));
+    tarn_index_free(index);
+    return folder;
+}
+
+/* Gives the index so many names that no shape is kept, and its third page fields that
+ * there are not; the sums are those of the index, but for that page. */
+static void forge_names(const char *folder)
+{
+    char index_path[300], sums_path[300], name[20];
+    size_t size, sums_size;
+    snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
+    snprintf(sums_path, sizeof sums_path, "%s/f.tarsum", folder);
+    unsigned char *index = read_file(index_path, &size);
+    unsigned char *sums = read_file(sums_path, &sums_size);
+    uint64_t rows_at = tarn__get64(index + 48);
+    tarn__buf out;
+    tarn__buf_init(&out, SIZE_MAX / 2);
+    OK(tarn__buf_add(&out, index, (size_t)rows_at, &err));
+    for (int i = WIDE; i < MANY_NAMES; i++) {
+        int len = snprintf(name, sizeof name, "\ng%d", i);
+        OK(tarn__buf_add(&out, name, (size_t)len, &err));
+    }
+    uint64_t at = out.size;
+    OK(tarn__buf_add(&out, index + rows_at, size - (size_t)rows_at, &err));
+    tarn__put32(out.data + 32, MANY_NAMES);
+    tarn__put64(out.data + 40, at);
+    tarn__put64(out.data + 48, at);
+    for (uint64_t row = 256; row < 6 * WIDE; row++)
+        tarn__put16(out.data + at + row * 32 + 18, (uint16_t)(UINT16_MAX - row));
+    write_file(index_path, out.data, out.size);
+    tarn__put64(sums + 80, out.size);
+    tarn__put32(sums + 88, tarn__crc32c(0, out.data, (size_t)at));
+    seal(sums_path, sums, sums_size);
+    tarn__buf_reset(&out);
+    free(index);
+    free(sums);
+}
+
+/* Where there are too many fields for shapes, rows are looked at for each question: all
+ * must have been checked. */
+static void rows_of_no_known_shape_are_checked_first(void **state)
+{
+    (void)state;
+    const char *folder = wide_fold();
+    tarn_dataset *d;
+    tarn_field_sets sets;
+    OK(tarn_dataset_open(folder, NULL, &d, &err));
+    OK(tarn_dataset_field_sets(d, &sets, &err));
+    assert_int_equal(sets.count, 1);
+    tarn_field_sets_reset(&sets);
+    tarn_dataset_close(d);
+    assert_int_equal(stored_stride(folder), WIDE);
+    forge_names(folder);
+    FAILS(TARN_ERR_FORMAT, "damaged in page 2",
+          tarn_dataset_open(folder, NULL, &d, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +269,7 @@ int main(void)
         cmocka_unit_test(folds_that_are_not_regular_say_so),
         cmocka_unit_test(rows_that_break_the_promise_are_refused),
         cmocka_unit_test(a_promise_that_the_numbers_do_not_allow_is_refused),
+        cmocka_unit_test(rows_of_no_known_shape_are_checked_first),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
