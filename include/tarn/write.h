@@ -204,16 +204,27 @@ typedef struct tarn_fold_writer_options {
     tarn_roll roll;
     unsigned threads; /* for looking through shards that are there; 0: all cores */
     tarn_tar_writer_options tar; /* of its sink options, only no_sync counts */
+    bool repeat_keys; /* a key may come again, with the rest of its sample, which then
+                         need not stand together; false: TARN_ERR_EXISTS */
 } tarn_fold_writer_options;
 
 #define TARN_FOLD_WRITER_OPTIONS_INIT                                                    \
     {                                                                                    \
         sizeof(tarn_fold_writer_options), false, false, false, 0, 4, 100000,             \
             UINT64_C(3000000000), TARN_ROLL_FILE, 0,                                     \
-        {                                                                                \
-            sizeof(tarn_tar_writer_options), TARN_NAMES_PLAIN, TARN_RULES_STRICT, false, \
-                TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT, NULL \
-        }                                                                                \
+            {sizeof(tarn_tar_writer_options),                                            \
+             TARN_NAMES_PLAIN,                                                           \
+             TARN_RULES_STRICT,                                                          \
+             false,                                                                      \
+             TARN_MTIME_DEFAULT,                                                         \
+             NULL,                                                                       \
+             NULL,                                                                       \
+             0,                                                                          \
+             0,                                                                          \
+             0444,                                                                       \
+             TARN_SINK_OPTIONS_INIT,                                                     \
+             NULL},                                                                      \
+            false                                                                        \
     }
 
 /* Begins to write fold "fold" in a folder, which is made if it is not there. The name of

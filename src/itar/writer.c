@@ -320,10 +320,10 @@ tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out
 
 static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *err)
 {
-    bool there;
     char shown[120];
-    TARN_TRY(tarn__writer_has(w, key, w->plan.key_len, w->key_hash, &there, err));
-    if (!there) return TARN_OK;
+    TARN_TRY(
+        tarn__writer_has(w, key, w->plan.key_len, w->key_hash, &w->is_repeated, err));
+    if (!w->is_repeated || w->options.repeat_keys) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
                          "the key %s is there already in fold %s",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
@@ -372,6 +372,24 @@ static tarn_status check_limits(const tarn_fold_writer *w, const tarn_field *fie
                       TARN_MAX_FIELDS);
 }
 
+/* Whether the last run of a scan is of this key. */
+static bool goes_on(const tarn__scan *scan, const char *key, size_t len)
+{
+    if (scan->n_runs == 0) return false;
+    size_t from = scan->n_runs > 1 ? (size_t)scan->run_ends[scan->n_runs - 2] : 0;
+    size_t end = (size_t)scan->run_ends[scan->n_runs - 1];
+    return end - from == len && memcmp(scan->keys.data + from, key, len) == 0;
+}
+
+static tarn_status begin_run(tarn_fold_writer *w, tarn__scan *scan, const char *key,
+                             uint64_t hash, tarn_error *err)
+{
+    if (w->is_repeated && goes_on(scan, key, w->plan.key_len)) return TARN_OK;
+    TARN_TRY(w->is_repeated ? tarn__keyset_pass(&w->keys, err)
+                            : tarn__keyset_add(&w->keys, own_scans(w), w->key_hash, err));
+    return tarn__scan_begin_run(scan, key, w->plan.key_len, hash, err);
+}
+
 /* The sample is in the archive: its rows go into the scan. */
 static tarn_status add_rows(tarn_fold_writer *w, const char *key,
                             const tarn_field *fields, size_t count, tarn_error *err)
@@ -379,8 +397,7 @@ static tarn_status add_rows(tarn_fold_writer *w, const char *key,
     tarn__scan *scan = &w->build.scans[w->n_shards - 1];
     uint32_t id;
     uint64_t hash = tarn__key_hash(key, w->plan.key_len);
-    TARN_TRY(tarn__keyset_add(&w->keys, own_scans(w), w->key_hash, err));
-    TARN_TRY(tarn__scan_begin_run(scan, key, w->plan.key_len, hash, err));
+    TARN_TRY(begin_run(w, scan, key, hash, err));
     for (size_t i = 0; i < count; i++) {
         const tarn__planned *m = &w->plan.members[i];
         TARN_TRY(number_field(w, scan, fields[m->field].name, i, &id, err));

@@ -31,6 +31,7 @@ struct tarn_fold_writer {
     bool completes;    /* the index is written anew, whether or not samples come */
     tarn__keyset keys; /* of all samples but those of base */
     uint64_t key_hash; /* of the sample at hand */
+    bool is_repeated;  /* whether its key came before */
     char *prefix;      /* of shard names, up to the number */
     uint64_t number;   /* of the next shard */
     unsigned digits;

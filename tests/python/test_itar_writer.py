@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pickle
+import subprocess
 
 import pytest
 
@@ -292,3 +293,28 @@ with iTarDatasetWriter('my_dataset', '/data', folds=['train', 'val', 'test']) as
         "train.taridx", "train.tarsum", "train_0000.tar", "val.taridx", "val.tarsum", "val_0000.tar"]
     got = tarn.open(tmp_path / "my_dataset", fold="val")
     assert got["sample1001"]["cls"] == 4
+
+
+def test_keys_may_come_again_if_samples_need_not_stand_together(tmp_path):
+    def write(root, keys, **options):
+        with iTarFoldWriter(root, "train", **options) as out:
+            for key, fields in keys:
+                out.write(key, fields)
+    parted = [("a", {"cls": 1}), ("b", {"cls": 2}), ("a", {"txt": "x"}), ("b", {"txt": "y"})]
+    adjacent = [("a", {"cls": 1}), ("a", {"txt": "x"}), ("b", {"cls": 2, "txt": "y"})]
+    for name, keys in (("parted", parted), ("adjacent", adjacent)):
+        with pytest.raises(FileExistsError, match="the key a is there already"):
+            write(tmp_path / "refused", keys)
+        for per_shard in (1, 2, 100):
+            root = tmp_path / f"{name}{per_shard}"
+            write(root, keys, enforce_contiguous=False, shard_maxfiles=per_shard)
+            state = iTarState.load(root / "train.taridx")
+            assert state.is_contiguous == (name == "adjacent")
+            assert (state.n_stems, state.n_rows) == (2, 4)
+            written = (root / "train.taridx").read_bytes(), (root / "train.tarsum").read_bytes()
+            os.unlink(root / "train.taridx")
+            os.unlink(root / "train.tarsum")
+            subprocess.run([os.environ["TARN"], "index", "-q", "--sums", root], check=True)
+            assert written == ((root / "train.taridx").read_bytes(), (root / "train.tarsum").read_bytes())
+            found = tarn.open(root)
+            assert {s["__key__"]: (s["cls"], s["txt"]) for s in found} == {"a": (1, "x"), "b": (2, "y")}

@@ -69,7 +69,8 @@ class iTarFoldWriter(Published):
     ['train.taridx', 'train.tarsum', 'train_0000.tar', 'train_0001.tar']
 
     shard_maxfiles counts samples. override_encoders are pairs of an extension and a function
-    from an object to bytes. The end of the `with` publishes; after an exception nothing is left.
+    from an object to bytes. With enforce_contiguous=False a key may be written again, with other
+    fields of its sample. The end of the `with` publishes; after an exception nothing is left.
     """
 
     def __init__(self, root: str | os.PathLike[str], fold: str, *, shard_pattern: str = "%04d",
@@ -97,7 +98,8 @@ class iTarFoldWriter(Published):
                 start=start if plain else 0, digits=int(plain[1]) if plain else 5, roll=2,
                 max_count=_limit(shard_maxfiles), max_size=_limit(shard_maxsize),
                 user=_login_name() if username is None else username, group=groupname, mode=mode,
-                mtime=int(time.time()), keep_order=True, flavour=_BYTES)
+                mtime=int(time.time()), keep_order=True, flavour=_BYTES,
+                repeat_keys=not enforce_contiguous)
         except BaseException:
             self._drop()
             raise
