@@ -354,3 +354,71 @@ def test_pickles_are_written_but_read_only_when_named(tmp_path):
     for decoder in ("pickle", wds.unpickle, wds.handle_extension("pyd", pickle.loads)):
         [sample] = wds.WebDataset(path, shardshuffle=False).decode(decoder)
         assert sample["pyd"] == {"x": 1}
+
+
+@pytest.mark.parametrize("module", [real, wds])
+def test_shards_are_rewritten_by_their_own_names(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOPEN_REWRITE", "x-1=moved")
+    posted = []
+    with module.ShardWriter("x-%d.tar", maxcount=1, mtime=0, verbose=0, post=posted.append) as sink:
+        for i in range(3):
+            sink.write({"__key__": str(i), "cls": i})
+    assert sorted(os.listdir()) == ["moved.tar", "x-0.tar", "x-2.tar"]
+    assert posted == ["x-0.tar", "x-1.tar", "x-2.tar"]
+    assert tarfile.open("moved.tar").getnames() == ["1.cls"]
+
+
+@pytest.mark.parametrize("module", [real, wds])
+def test_a_rule_that_rewrites_nothing_is_refused(module, tmp_path, monkeypatch):
+    monkeypatch.setenv("GOPEN_REWRITE", "no rule")
+    with pytest.raises(ValueError):
+        module.gopen(str(tmp_path / "x"), "wb")
+
+
+@pytest.mark.parametrize("name", ["npy", "npz"])
+def test_numbers_that_numpy_alone_writes(name):
+    array = np.arange(3, dtype=np.longdouble)
+    same([{"__key__": "a", name: array}] if name == "npy" else [], mtime=0)
+    data = outcome(wds, [{"__key__": "a", name: array if name == "npy" else {"x": array}}], mtime=0)[0]
+    found = np.load(io.BytesIO(tarfile.open(fileobj=io.BytesIO(data)).extractfile(f"a.{name}").read()))
+    found = found if name == "npy" else found["x"]
+    assert found.dtype == array.dtype and (found == array).all()
+
+
+@pytest.mark.parametrize("module", [real, wds])
+def test_an_empty_name_is_no_file(module):
+    with pytest.raises(FileNotFoundError):
+        module.TarWriter("")
+
+
+def test_gzip_is_packed_as_theirs(tmp_path):
+    packed = []
+    for module in (real, wds):
+        path = tmp_path / f"{module.__name__}.tar.gz"
+        with module.TarWriter(str(path), mtime=0) as writer:
+            for i in range(50):
+                writer.write({"__key__": f"{i}", "txt": f"some text, {i % 7} of it, and more {i * i} " * 20})
+        data = path.read_bytes()
+        packed.append(data[data.index(b"\0", 10) + 1 if data[3] & 8 else 10:])
+    assert packed[0] == packed[1]
+
+
+def test_a_shard_that_was_finished_is_told_until_the_next(tmp_path):
+    def told(sink):
+        return sink.count, sink.size, sink.shard, sink.total, os.path.basename(sink.fname)
+    seen = []
+    for module in (real, wds):
+        folder = tmp_path / module.__name__
+        folder.mkdir()
+        with module.ShardWriter(f"{folder}/x%d.tar", maxcount=2, verbose=0, mtime=0) as sink:
+            sink.write({"__key__": "a", "cls": 1})
+            before = told(sink)
+            sink.finish()
+            after = told(sink)
+            if module is real:
+                sink.next_stream()
+            sink.write({"__key__": "b", "cls": 2})
+            seen.append((before, after, told(sink)))
+    assert seen[0] == seen[1]
+    assert sorted(os.listdir(tmp_path / "tarn.wds")) == sorted(os.listdir(tmp_path / "webdataset"))

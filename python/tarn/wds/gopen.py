@@ -137,8 +137,8 @@ def rewrite_url(url: str) -> str:
     if utils.enforce_security:
         raise ValueError("rewrite_url: WDS_SECURE is set, cannot rewrite URLs")
     for rule in rules.split(";"):
-        pattern, found, text = rule.partition("=")
-        changed = re.sub("^" + pattern, text, url) if found else url
+        pattern, text = rule.split("=", 1)
+        changed = re.sub("^" + pattern, text, url)
         if changed != url:
             if int(os.environ.get("GOPEN_VERBOSE", 0)):
                 print(f"GOPEN REWRITE {url} -> {changed}")
@@ -162,7 +162,7 @@ def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Any:
     ValueError: ftp://host/x.tar: no gopen handler defined
     """
     if int(os.environ.get("GOPEN_VERBOSE", 0)):
-        print("GOPEN", url, file=sys.stderr)
+        print("GOPEN", url, {k: v for k, v in kw.items() if k != "allow_pipe"}, file=sys.stderr)
     assert mode in ("rb", "wb"), mode
     if url == "-":
         return sys.stdin.buffer if mode == "rb" else sys.stdout.buffer

@@ -6,6 +6,7 @@ the time of day in whole seconds, and no extended header for its fraction.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -22,6 +23,7 @@ from .utils import as_theirs
 from .. import _tarn
 from ..errors import UnsupportedError
 from ..published import Published
+from ..source import open_source
 from ..write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
 
 __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_extension",
@@ -113,11 +115,16 @@ def torch_dumps(data: Any) -> bytes:
     return out.getvalue()
 
 
+def _is_plain(array: Any) -> bool:
+    """Whether the library writes an array; NumPy does it for the others."""
+    return array.dtype.kind in "biufcSU" and array.dtype.char not in "gG"
+
+
 def numpy_dumps(data: Any) -> bytes:
     """An array as an .npy file."""
     import numpy
 
-    if isinstance(data, numpy.ndarray) and data.dtype.kind in "biufcSU" and not data.dtype.names:
+    if isinstance(data, numpy.ndarray) and _is_plain(data):
         return _tarn.encode("npy", data)
     out = io.BytesIO()
     numpy.lib.format.write_array(out, data)
@@ -131,7 +138,7 @@ def numpy_npz_dumps(data: Any) -> bytes:
     assert isinstance(data, dict), type(data)
     for name, array in data.items():
         assert isinstance(name, str) and isinstance(array, numpy.ndarray), name
-    if all(a.dtype.kind in "biufcSU" and not a.dtype.names for a in data.values()):
+    if all(map(_is_plain, data.values())):
         return _tarn.encode("npz", data)
     out = io.BytesIO()
     numpy.savez_compressed(out, **data)
@@ -266,12 +273,13 @@ def _encoder_settings(spec: Any) -> dict[str, Any]:
 # --- Writers --------------------------------------------------------------------------------
 
 
-def _filter(name: str, compress: bool | str | None) -> int:
+def _filter(name: str, compress: bool | str | None) -> dict[str, int]:
     """As in webdataset by the last letters of the name; and zst, which it does not know."""
     if compress is None:
         ends = [suffix for suffix in ("gz", "bz2", "xz", "zst") if name.endswith(suffix)]
         compress = ends[0] if ends else False
-    return filter_number(compress)
+    number = filter_number(compress)
+    return {"filter": number, "level": 9 if number == filter_number("gz") else 0}
 
 
 def _tar_settings(user: str = "bigdata", group: str = "bigdata", mode: int = 0o444,
@@ -312,12 +320,14 @@ class TarWriter(_tarn.Writer, Published):
                                  sync=sync, allow_pipe=allow_pipe)
         if isinstance(fileobj, (str, os.PathLike)):
             name = os.fspath(fileobj)
-            settings["filter"] = _filter(name, compress)
+            if not name:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+            settings |= _filter(name, compress)
             fileobj = self._stream_for(name, allow_pipe)
             name = _gopen.rewrite_url(name)
         else:
             name = str(getattr(fileobj, "name", None) or "a file object")
-            settings["filter"] = filter_number(False if compress is None else compress)
+            settings |= _filter("", compress)
         self.stream = fileobj
         try:
             self._open(_TAR, name, stream=fileobj, **settings)
@@ -395,21 +405,27 @@ class ShardWriter(_tarn.Writer, Published):
         self.pattern, self.maxcount, self.maxsize = os.fspath(pattern), maxcount, maxsize
         self.post, self.verbose, self.opener, self.kw = post, verbose, opener, kw
         self._start, self._closing, self._owned = start_shard, False, None
+        self._ended: tuple[int, ...] | None = None
         settings = _tar_settings(**kw)
         compress = kw.get("compress")
         if opener is None:
-            settings["filter"] = _filter(self.pattern, compress)
-            if not _gopen.is_native(_gopen.rewrite_url(self.pattern)):
+            settings |= _filter(self.pattern, compress)
+            if "GOPEN_REWRITE" in os.environ or not _gopen.is_native(self.pattern):
                 opener = self._gopen
         else:
-            settings["filter"] = filter_number(False if compress is None else compress)
-        place = _pattern(_gopen.rewrite_url(self.pattern), start_shard)
+            settings |= _filter("", compress)
+        place = _pattern(self.pattern, start_shard)
         self._open(_SHARDS, place, start=start_shard, roll=1, opener=opener,
                    hook=self._shard_done, silent=True, **_limits(maxcount, maxsize), **settings)
         self._tell()
 
     def _gopen(self, name: str) -> Any:
-        self._owned = _gopen.gopen(name, "wb", allow_pipe=self.kw.get("allow_pipe", False))
+        """A shard that another name or a program stands for."""
+        url, allow_pipe = _gopen.rewrite_url(name), self.kw.get("allow_pipe", False)
+        if _gopen.is_native(url):
+            self._owned = open_source(url, "wb", compress=False, allow_pipe=allow_pipe, overwrite=True)
+        else:
+            self._owned = _gopen.gopen(name, "wb", allow_pipe=allow_pipe)
         return self._owned
 
     def _tell(self) -> None:
@@ -427,6 +443,12 @@ class ShardWriter(_tarn.Writer, Published):
             self._tell()
 
     @property
+    def _now(self) -> tuple[int, ...]:
+        """What was written; behind `finish` the shard that was ended, until another one begins."""
+        written = self._written
+        return self._ended if self._ended is not None and self._ended[0] == written[0] else written
+
+    @property
     def total(self) -> int:
         """Samples in all shards."""
         return self._written[0]
@@ -434,17 +456,17 @@ class ShardWriter(_tarn.Writer, Published):
     @property
     def count(self) -> int:
         """Samples in the shard at hand."""
-        return self._written[5]
+        return self._now[5]
 
     @property
     def size(self) -> int:
         """Bytes of their fields."""
-        return self._written[6]
+        return self._now[6]
 
     @property
     def shard(self) -> int:
         """The number that the next shard will have."""
-        return self._start + self._written[4] + 1
+        return self._start + self._now[4] + 1
 
     @property
     def fname(self) -> str:
@@ -457,7 +479,7 @@ class ShardWriter(_tarn.Writer, Published):
 
     def finish(self) -> None:
         """Ends the shard at hand."""
-        self._closing = True
+        self._closing, self._ended = True, self._now
         try:
             self._next_shard()
         finally:
