@@ -136,7 +136,6 @@ typedef struct tarn__fault {
 } tarn__fault;
 
 typedef enum tarn__window_stage {
-    TARN__WINDOW_PLANNED,
     TARN__WINDOW_FETCHING,
     TARN__WINDOW_DECODING,
     TARN__WINDOW_READY
@@ -170,7 +169,6 @@ typedef struct tarn__window {
     tarn_dataset_batch read;
     tarn_dataset_want *wants;
     struct tarn__item *announced; /* room for as many */
-    bool has_read;                /* read holds the pieces of READ and staged columns */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */
     size_t n_slabs;
