@@ -211,7 +211,8 @@ typedef struct tarn__slot {
     size_t number;
 } tarn__slot;
 
-/* The same of samples of several windows, into one that is empty. Views are moved. */
+/* The same of samples of several windows, into one that is empty. Views are moved; where
+ * it fails the samples are left as they were, for another try. */
 TARN_CHECKED tarn_status tarn__window_gather(tarn__window *to, const tarn__slot *slots,
                                              size_t count, tarn_error *err);
 
