@@ -180,8 +180,11 @@ static tarn_status judge(tarn_loader *l, tarn__window *w, tarn_error *err)
 
 /* --- Putting a batch together ------------------------------------------------------ */
 
-static void deliver(tarn_loader *l, tarn__window *w, tarn_batch **out)
+/* The caller stands behind the last sample of what it gets: what was looked at further on
+ * for a batch that never came is looked at again. */
+static void deliver(tarn_loader *l, tarn__window *w, uint64_t own, tarn_batch **out)
 {
+    l->own = own;
     w->batch.number = l->number++;
     l->stats.batches++;
     l->stats.samples += w->count;
@@ -204,7 +207,6 @@ static void pick(tarn_loader *l, tarn__window *w, size_t wanted)
         if (!w->faulty[w->taken]) l->slots[l->n_slots++] = (tarn__slot){w, w->taken};
         w->taken++;
     }
-    l->own = w->from + w->taken;
     if (w->taken < w->count) return;
     l->stats.bytes += w->bytes;
     tarn__engine_pop(l->engine);
@@ -212,9 +214,17 @@ static void pick(tarn_loader *l, tarn__window *w, size_t wanted)
     l->used = w;
 }
 
+static uint64_t behind_slots(const tarn_loader *l)
+{
+    if (l->n_slots == 0) return l->own;
+    const tarn__slot *last = &l->slots[l->n_slots - 1];
+    return last->window->from + last->number + 1;
+}
+
 static tarn_status put_together(tarn_loader *l, tarn_batch **out, tarn_error *err)
 {
     tarn__window *w;
+    uint64_t own = behind_slots(l);
     TARN_TRY(tarn__window_take(l->engine->pool, false, &w, err));
     w->epoch = tarn__epoch_use(l->epoch);
     tarn_status status = tarn__window_gather(w, l->slots, l->n_slots, err);
@@ -223,7 +233,7 @@ static tarn_status put_together(tarn_loader *l, tarn_batch **out, tarn_error *er
         return status;
     }
     release_used(l);
-    deliver(l, w, out);
+    deliver(l, w, own, out);
     return TARN_OK;
 }
 
@@ -234,13 +244,23 @@ static bool only_full(const tarn_loader *l)
     return o->equal_batches && o->ranks == TARN_RANKS_DROP;
 }
 
+/* Behind all of an epoch, however many samples of it were skipped. */
+static void end_all(tarn_loader *l)
+{
+    tarn_order_info info;
+    tarn_order_info_get(l->epoch->order, &info);
+    l->own = info.length;
+    l->number = info.batches;
+    l->over = true;
+}
+
 static tarn_status end_epoch(tarn_loader *l, tarn__window *end, tarn_batch **out,
                              tarn_error *err)
 {
     if (l->n_slots > 0 && !only_full(l)) return put_together(l, out, err);
     release_used(l);
     if (!end || !end->following) {
-        l->over = true;
+        end_all(l);
         return TARN_END;
     }
     tarn__epoch_release(l->epoch);
@@ -265,9 +285,8 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
         size_t wanted = target(l);
         if (l->n_slots == 0 && w->taken == 0 && !w->faults && w->count == wanted) {
             tarn__engine_pop(l->engine);
-            l->own = w->from + w->count;
             l->stats.bytes += w->bytes;
-            deliver(l, w, out);
+            deliver(l, w, w->from + w->count, out);
             return TARN_OK;
         }
         pick(l, w, wanted);
@@ -317,12 +336,21 @@ void tarn_loader_order(const tarn_loader *l, tarn_order_info *out)
     tarn_order_info_get(l->epoch->order, out);
 }
 
+/* Whether no sample of this epoch was skipped: then batches say how far all ranks are. */
+static bool in_step(const tarn_loader *l)
+{
+    uint64_t from, count;
+    if (l->number == 0) return l->own == 0;
+    return tarn_order_batch(l->epoch->order, l->number - 1, &from, &count, NULL) ==
+               TARN_OK &&
+           from + count == l->own;
+}
+
 tarn_status tarn_loader_state(tarn_loader *l, char *out, size_t size, tarn_error *err)
 {
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info);
-    bool by_batches = l->n_slots == 0 && l->stats.skipped == 0;
-    uint64_t used = by_batches ? tarn_order_used_batches(l->epoch->order, l->number)
+    uint64_t used = in_step(l) ? tarn_order_used_batches(l->epoch->order, l->number)
                                : tarn_order_used(l->epoch->order, l->own);
     if (l->own == 0 && l->number == 0) used = info.start;
     return tarn_order_state(l->epoch->order, used, out, size, err);

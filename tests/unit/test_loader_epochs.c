@@ -258,6 +258,13 @@ static int in_child(tarn_loader *l, const tarn_bytes *want, size_t done)
     return good ? 0 : 1;
 }
 
+static void wait_for(pid_t child)
+{
+    int status = -1;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define NO_THREADS_AFTER_FORK 1
@@ -302,10 +309,47 @@ static void a_child_goes_on_by_itself(void **state)
                 tarn_batch_release(b);
                 _exit(in_child(l, &want, got.size));
             }
-            int status = -1;
-            assert_true(child > 0 && waitpid(child, &status, 0) == child);
-            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+            wait_for(child);
             tarn_batch_release(b);
+            drain(l, &got);
+            same(&want, &got);
+            tarn_loader_close(l);
+        }
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
+/* A batch that was being put together is put together anew. */
+static void a_child_misses_nothing_that_was_gathered(void **state)
+{
+    (void)state;
+#ifdef NO_THREADS_AFTER_FORK
+    print_message("ThreadSanitizer starts no threads in a child\n");
+    skip();
+#endif
+    tarn_dataset *d = open_path(fold_path(7));
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    tarn_bytes want = epochs_of(d, &o, 1);
+    for (o.threads = 0; o.threads <= FORKED_THREADS; o.threads += 2)
+        for (size_t waits = 0; waits < 60; waits += 4) {
+            tarn_loader *l;
+            tarn_bytes got = TARN_BYTES_INIT;
+            OK(tarn_loader_open(d, &o, &l, &err));
+            for (size_t i = 0, batches = 0; i < waits && batches < 5; i++) {
+                tarn_batch *b;
+                OK(tarn_loader_next_within(l, 0, &b, &err));
+                if (b) add_batch(&got, b);
+                batches += b != NULL;
+                tarn_batch_release(b);
+            }
+            fflush(stdout);
+            pid_t child = fork();
+            if (child == 0) {
+                alarm(20);
+                _exit(in_child(l, &want, got.size));
+            }
+            wait_for(child);
             drain(l, &got);
             same(&want, &got);
             tarn_loader_close(l);
@@ -399,6 +443,7 @@ int main(void)
         cmocka_unit_test(it_can_be_closed_at_any_moment),
         cmocka_unit_test(a_short_wait_loses_nothing),
         cmocka_unit_test(a_child_goes_on_by_itself),
+        cmocka_unit_test(a_child_misses_nothing_that_was_gathered),
         cmocka_unit_test(many_threads_share_the_work),
         cmocka_unit_test(hold_all_batches_if_you_like),
         cmocka_unit_test(memory_may_be_the_callers),

@@ -71,9 +71,134 @@ static void views_are_still_there_after_memory_was_not(void **state)
     tarn_dataset_close(d);
 }
 
+/* --- Where it stands --------------------------------------------------------------- */
+
+enum { BAD = 7, THREADS = 4 };
+
+static const unsigned threads[THREADS] = {0, 1, 2, 4};
+
+typedef struct list {
+    uint64_t samples[SAMPLES];
+    size_t n;
+} list;
+
+static tarn_status take(tarn_loader *l, list *out)
+{
+    tarn_batch *b;
+    tarn_status status;
+    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+        assert_true(out->n + b->count <= SAMPLES);
+        for (size_t i = 0; i < b->count; i++)
+            out->samples[out->n++] = b->samples[i];
+        tarn_batch_release(b);
+    }
+    return status;
+}
+
+static list all_good(tarn_dataset *d, tarn_loader_options o)
+{
+    tarn_loader *l;
+    list out = {{0}, 0};
+    o.on_error = TARN_ON_ERROR_SKIP;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    assert_int_equal(take(l, &out), TARN_END);
+    tarn_loader_close(l);
+    return out;
+}
+
+/* What was had, and then what a loader gives that goes on from the state, is all. */
+static void check_state(tarn_dataset *d, tarn_loader_options o, tarn_loader *at, list had,
+                        const list *want)
+{
+    char state[TARN_ORDER_STATE_MAX];
+    tarn_loader *l;
+    OK(tarn_loader_state(at, state, sizeof state, &err));
+    o.state = state;
+    o.state_len = strlen(state);
+    o.on_error = TARN_ON_ERROR_SKIP;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    assert_int_equal(take(l, &had), TARN_END);
+    tarn_loader_close(l);
+    assert_int_equal(had.n, want->n);
+    assert_memory_equal(had.samples, want->samples, want->n * sizeof *want->samples);
+}
+
+static void a_state_after_a_failure_misses_nothing(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(BAD));
+    tarn_loader_options o = loader_options();
+    list want = all_good(d, o);
+    o.on_error = TARN_ON_ERROR_LIMIT;
+    for (o.error_limit = 0; o.error_limit < SAMPLES / BAD; o.error_limit++)
+        for (size_t i = 0; i < THREADS; i++) {
+            tarn_loader *l;
+            list had = {{0}, 0};
+            o.threads = threads[i];
+            OK(tarn_loader_open(d, &o, &l, &err));
+            assert_int_equal(take(l, &had), TARN_ERR_FORMAT);
+            check_state(d, o, l, had, &want);
+            tarn_loader_close(l);
+        }
+    tarn_dataset_close(d);
+}
+
+static void a_state_between_two_waits_misses_nothing(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(BAD));
+    tarn_loader_options o = loader_options();
+    list want = all_good(d, o);
+    o.on_error = TARN_ON_ERROR_SKIP;
+    for (size_t i = 0; i < THREADS; i++) {
+        tarn_loader *l;
+        tarn_batch *b;
+        tarn_status status;
+        list had = {{0}, 0};
+        o.threads = threads[i];
+        OK(tarn_loader_open(d, &o, &l, &err));
+        while ((status = tarn_loader_next_within(l, 0, &b, &err)) == TARN_OK) {
+            for (size_t k = 0; b && k < b->count; k++)
+                had.samples[had.n++] = b->samples[k];
+            tarn_batch_release(b);
+            if (threads[i] == 0) check_state(d, o, l, had, &want);
+        }
+        assert_int_equal(status, TARN_END);
+        assert_int_equal(had.n, want.n);
+        tarn_loader_close(l);
+    }
+    tarn_dataset_close(d);
+}
+
+static void the_state_of_an_end_is_that_of_all_samples(void **state)
+{
+    (void)state;
+    static const unsigned bads[] = {0, 1, BAD};
+    char texts[3][TARN_ORDER_STATE_MAX];
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    o.order.world = 3;
+    o.order.rank = 2; /* has one sample less than the others */
+    o.epochs = 1;
+    for (size_t i = 0; i < 3; i++) {
+        tarn_loader *l;
+        list had = {{0}, 0};
+        tarn_dataset *d = open_path(fold_path(bads[i]));
+        OK(tarn_loader_open(d, &o, &l, &err));
+        assert_int_equal(take(l, &had), TARN_END);
+        OK(tarn_loader_state(l, texts[i], TARN_ORDER_STATE_MAX, &err));
+        assert_string_equal(texts[i], texts[0]);
+        tarn_loader_close(l);
+        tarn_dataset_close(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_after_a_failure_misses_nothing),
+        cmocka_unit_test(a_state_between_two_waits_misses_nothing),
+        cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
         cmocka_unit_test(views_are_still_there_after_memory_was_not),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
