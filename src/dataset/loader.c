@@ -18,6 +18,8 @@ struct tarn_loader {
     /* Where the caller stands: behind so many samples and batches of an epoch. */
     tarn__epoch *epoch;
     uint64_t own, number;
+    uint64_t judged; /* faults of samples before this one are counted, also those of a
+                        batch that is gathered again */
     uint64_t epochs_left; /* behind this one; UINT64_MAX: no end */
     bool over;            /* all epochs are */
 
@@ -150,32 +152,41 @@ static tarn_status over_limit(const tarn_loader *l, const tarn__fault *f, tarn_e
     return f->error.code;
 }
 
-/* What is to be done about the faults of a window, once. */
-static tarn_status judge(tarn_loader *l, tarn__window *w, tarn_error *err)
+/* What is to be done about a fault. */
+static tarn_status judge(tarn_loader *l, const tarn__window *w, const tarn__fault *f,
+                         tarn_error *err)
 {
     const tarn_loader_options *o = &l->setup->o;
-    size_t count = 0;
-    if (w->status != TARN_OK) {
-        if (err && w->error) *err = *w->error;
-        return w->error ? w->status : tarn__fail_memory(err);
-    }
-    if (w->judged || !w->faults) return TARN_OK;
+    uint64_t at = w->from + f->slot;
+    if (at < l->judged) return TARN_OK;
     if (o->on_error == TARN_ON_ERROR_RAISE) {
-        if (err) *err = w->faults->error;
-        return w->faults->error.code;
+        if (err) *err = f->error;
+        return f->error.code;
     }
-    for (const tarn__fault *f = w->faults; f; f = f->next, count++)
-        if (o->on_error == TARN_ON_ERROR_LIMIT &&
-            l->stats.skipped + count >= o->error_limit)
-            return over_limit(l, f, err);
-    for (const tarn__fault *f = w->faults; f; f = f->next) {
-        list_skipped(l, w, f);
-        if (o->notice) o->notice(o->notice_context, &f->error);
-    }
-    l->stats.skipped += count;
-    w->judged = true;
-    tarn__engine_skipped(l->engine, w->epoch, count);
+    if (o->on_error == TARN_ON_ERROR_LIMIT && l->stats.skipped >= o->error_limit)
+        return over_limit(l, f, err);
+    list_skipped(l, w, f);
+    if (o->notice) o->notice(o->notice_context, &f->error);
+    l->stats.skipped++;
+    l->judged = at + 1;
     return TARN_OK;
+}
+
+static tarn_status skip_first(tarn_loader *l, tarn__window *w, tarn_error *err)
+{
+    tarn__fault *f = w->faults;
+    TARN_TRY(judge(l, w, f, err));
+    w->faults = f->next;
+    free(f);
+    return TARN_OK;
+}
+
+static tarn_status check_window(const tarn__window *w, tarn_error *err)
+{
+    if (w->status == TARN_OK) return TARN_OK;
+    if (!w->error) return tarn__fail_memory(err);
+    if (err) *err = *w->error;
+    return w->status;
 }
 
 /* --- Putting a batch together ------------------------------------------------------ */
@@ -200,18 +211,35 @@ static size_t target(const tarn_loader *l)
     return (size_t)count;
 }
 
-/* Takes good samples of the first window; the window too, if that was all of them. */
-static void pick(tarn_loader *l, tarn__window *w, size_t wanted)
+/* Takes samples of the first window up to a fault that is not skipped. */
+static tarn_status pick_samples(tarn_loader *l, tarn__window *w, size_t wanted,
+                                tarn_error *err)
 {
-    while (w->taken < w->count && l->n_slots < wanted) {
-        if (!w->faulty[w->taken]) l->slots[l->n_slots++] = (tarn__slot){w, w->taken};
-        w->taken++;
+    tarn_status status = TARN_OK;
+    size_t skipped = 0;
+    for (; w->taken < w->count && l->n_slots < wanted; w->taken++) {
+        if (!w->faulty[w->taken]) {
+            l->slots[l->n_slots++] = (tarn__slot){w, w->taken};
+            continue;
+        }
+        status = skip_first(l, w, err);
+        if (status != TARN_OK) break;
+        skipped++;
     }
-    if (w->taken < w->count) return;
+    if (skipped) tarn__engine_skipped(l->engine, w->epoch, skipped);
+    return status;
+}
+
+/* The same, and the window too, if that was all of them. */
+static tarn_status pick(tarn_loader *l, tarn__window *w, size_t wanted, tarn_error *err)
+{
+    TARN_TRY(pick_samples(l, w, wanted, err));
+    if (w->taken < w->count) return TARN_OK;
     l->stats.bytes += w->bytes;
     tarn__engine_pop(l->engine);
     w->next = l->used;
     l->used = w;
+    return TARN_OK;
 }
 
 static uint64_t behind_slots(const tarn_loader *l)
@@ -265,7 +293,7 @@ static tarn_status end_epoch(tarn_loader *l, tarn__window *end, tarn_batch **out
     }
     tarn__epoch_release(l->epoch);
     l->epoch = tarn__epoch_use(end->following);
-    l->own = l->number = 0;
+    l->own = l->number = l->judged = 0;
     if (l->epochs_left != UINT64_MAX) l->epochs_left--;
     tarn__engine_pop(l->engine);
     tarn__window_release(end);
@@ -281,7 +309,7 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
         TARN_TRY(tarn__engine_first(l->engine, deadline, &w, &late, err));
         if (late) return TARN_OK;
         if (!w || w->end) return end_epoch(l, w, out, err);
-        TARN_TRY(judge(l, w, err));
+        TARN_TRY(check_window(w, err));
         size_t wanted = target(l);
         if (l->n_slots == 0 && w->taken == 0 && !w->faults && w->count == wanted) {
             tarn__engine_pop(l->engine);
@@ -289,7 +317,7 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
             deliver(l, w, w->from + w->count, out);
             return TARN_OK;
         }
-        pick(l, w, wanted);
+        TARN_TRY(pick(l, w, wanted, err));
         if (l->n_slots == wanted) return put_together(l, out, err);
     }
 }
@@ -326,7 +354,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
     stop(l);
     tarn__epoch_release(l->epoch);
     l->epoch = other;
-    l->own = l->number = 0;
+    l->own = l->number = l->judged = 0;
     l->over = false;
     return TARN_OK;
 }

@@ -152,14 +152,13 @@ typedef struct tarn__window {
     uint64_t from;
     size_t count;
     size_t taken; /* samples that were delivered with an earlier batch, or are faulty */
-    bool judged;  /* its faults have been counted */
 
     /* Guarded by the engine's lock. */
     tarn__window_stage stage;
     size_t next_chunk, n_chunks, chunks_left;
     tarn_status status; /* of a failure that is not a sample's fault */
     tarn_error *error;
-    tarn__fault *faults; /* by slot, ascending */
+    tarn__fault *faults; /* by slot, ascending; of taken samples they are gone */
 
     uint64_t *samples;
     uint64_t *numbers;    /* room for as many, for a while */

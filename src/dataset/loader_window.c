@@ -157,7 +157,6 @@ static void clean_window(tarn__window *w)
     w->epoch = w->following = NULL;
     w->status = TARN_OK;
     w->taken = w->count = 0;
-    w->judged = false;
     w->bytes = 0;
     w->keys.size = 0;
 }

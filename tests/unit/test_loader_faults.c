@@ -193,12 +193,103 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
     }
 }
 
+/* --- Judging ----------------------------------------------------------------------- */
+
+static void told(void *context, const tarn_error *what)
+{
+    (void)what;
+    ++*(size_t *)context;
+}
+
+/* The bad samples that are passed to fill a batch: all, if it could not be filled. */
+static size_t bad_before(const tarn_loader_options *o, const tarn_batch *b)
+{
+    tarn_order *order;
+    uint64_t all[SAMPLES], last = b->samples[b->count - 1];
+    bool full = b->count == o->order.batch;
+    size_t n = 0;
+    OK(tarn_order_open(SAMPLES, &o->order, &order, &err));
+    OK(tarn_order_fill(order, 0, SAMPLES, all, &err));
+    tarn_order_close(order);
+    for (size_t i = 0; i < SAMPLES && !(full && all[i] == last); i++)
+        n += all[i] % BAD == 0;
+    return n;
+}
+
+static void check_skipped(const tarn_loader *l, size_t want)
+{
+    tarn_loader_stats stats;
+    tarn_loader_stats_get(l, &stats);
+    assert_int_equal(stats.skipped, want);
+    for (size_t i = 0; i < want; i++)
+        assert_int_equal(tarn_loader_skipped(l, i)->sample % BAD, 0);
+    assert_null(tarn_loader_skipped(l, want));
+}
+
+/* How many batches come before the limit is reached. */
+static size_t batches_within(tarn_dataset *d, const tarn_loader_options *o,
+                             tarn_error *out_why)
+{
+    tarn_loader *l;
+    tarn_batch *b;
+    tarn_status status;
+    size_t n = 0;
+    size_t *counted = o->notice_context;
+    *counted = 0;
+    OK(tarn_loader_open(d, o, &l, &err));
+    for (; (status = tarn_loader_next(l, &b, out_why)) == TARN_OK; n++) {
+        check_skipped(l, bad_before(o, b));
+        assert_int_equal(*counted, bad_before(o, b));
+        tarn_batch_release(b);
+    }
+    if (status != TARN_END) {
+        assert_int_equal(status, TARN_ERR_FORMAT);
+        check_skipped(l, (size_t)o->error_limit);
+        FAILS(status, out_why->message, tarn_loader_next(l, &b, &err));
+        check_skipped(l, (size_t)o->error_limit);
+        assert_int_equal(*counted, o->error_limit);
+    }
+    tarn_loader_close(l);
+    return n;
+}
+
+static void a_fault_is_judged_when_its_turn_comes(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(BAD));
+    tarn_loader_options o = loader_options();
+    size_t counted, last = 0;
+    o.on_error = TARN_ON_ERROR_LIMIT;
+    o.notice = told;
+    o.notice_context = &counted;
+    for (o.error_limit = 0; o.error_limit <= SAMPLES / BAD + 1; o.error_limit++) {
+        tarn_error want = {0};
+        size_t batches = 0;
+        for (size_t i = 0; i < THREADS; i++) {
+            tarn_error why = {0};
+            o.threads = threads[i];
+            size_t n = batches_within(d, &o, &why);
+            if (i == 0) {
+                batches = n;
+                want = why;
+            }
+            assert_int_equal(n, batches);
+            assert_string_equal(why.message, want.message);
+        }
+        assert_true(batches >= last);
+        last = batches;
+    }
+    assert_int_equal(last, (SAMPLES - SAMPLES / BAD - 1 + 7) / 8);
+    tarn_dataset_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_after_a_failure_misses_nothing),
         cmocka_unit_test(a_state_between_two_waits_misses_nothing),
         cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
+        cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
         cmocka_unit_test(views_are_still_there_after_memory_was_not),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
