@@ -55,13 +55,18 @@ static uint64_t seed_of(const tarn__epoch *epoch)
     return tarn__order_options(epoch->order)->seed;
 }
 
+static uint64_t epochs_behind_one(const tarn_loader_options *o)
+{
+    return o->epochs ? o->epochs - 1 : UINT64_MAX;
+}
+
 tarn_status tarn_loader_open(tarn_dataset *dataset, const tarn_loader_options *options,
                              tarn_loader **out, tarn_error *err)
 {
     TARN__OPTIONS(tarn_loader_options, o, TARN_LOADER_OPTIONS_INIT, options, err);
     tarn_loader *l = calloc(1, sizeof *l);
     if (!l) return tarn__fail_memory(err);
-    l->epochs_left = o.epochs ? o.epochs - 1 : UINT64_MAX;
+    l->epochs_left = epochs_behind_one(&o);
     tarn_status status = open_order(dataset, &o, &l->epoch, err);
     if (status == TARN_OK)
         status = tarn__setup_new(dataset, &o, seed_of(l->epoch), &l->setup, err);
@@ -342,20 +347,34 @@ tarn_status tarn_loader_next(tarn_loader *l, tarn_batch **out, tarn_error *err)
 
 /* --- Where it stands --------------------------------------------------------------- */
 
+/* Epochs are counted from this one, also by threads that are on their way to the end. */
+static void count_anew(tarn_loader *l)
+{
+    uint64_t left = epochs_behind_one(&l->setup->o);
+    if (l->epochs_left == left) return;
+    l->epochs_left = left;
+    if (l->engine && l->pid == getpid() &&
+        !tarn__engine_extend(l->engine, l->epoch, left))
+        stop(l);
+}
+
 tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *err)
 {
     tarn__epoch *other;
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info);
     if (l->epoch->number == epoch && l->own == 0 && l->number == 0 && info.start == 0 &&
-        !l->over)
+        !l->over) {
+        count_anew(l);
         return TARN_OK;
+    }
     TARN_TRY(tarn__epoch_other(l->epoch, epoch, &other, err));
     stop(l);
     tarn__epoch_release(l->epoch);
     l->epoch = other;
     l->own = l->number = l->judged = 0;
     l->over = false;
+    count_anew(l);
     return TARN_OK;
 }
 

@@ -297,6 +297,10 @@ void tarn__engine_pop(tarn__engine *engine);
 /* So many samples of an epoch were skipped. */
 void tarn__engine_skipped(tarn__engine *engine, const tarn__epoch *epoch, size_t count);
 
+/* So many epochs come behind the one given, which are more than before. False if the last
+ * end is planned already. */
+bool tarn__engine_extend(tarn__engine *engine, const tarn__epoch *epoch, uint64_t left);
+
 uint64_t tarn__now(void);
 
 #endif

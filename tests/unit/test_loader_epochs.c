@@ -119,6 +119,58 @@ static void epochs_follow_each_other(void **state)
     tarn_dataset_close(d);
 }
 
+/* The number of batches up to the end of all epochs, which are those from first on. */
+static size_t drain_epochs(tarn_loader *l, uint64_t first, uint64_t epochs)
+{
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_batch *b;
+    size_t n = 0;
+    for (uint64_t i = 0; i < epochs; i++) {
+        tarn_order_info info;
+        tarn_loader_order(l, &info);
+        assert_int_equal(info.epoch, first + i);
+        n += drain(l, &out);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+    tarn_bytes_release(&out);
+    return n;
+}
+
+static void check_counted_anew(tarn_dataset *d, const tarn_loader_options *o)
+{
+    size_t each = (SAMPLES + o->order.batch - 1) / o->order.batch;
+    for (uint64_t before = 0; before <= o->epochs; before++) {
+        tarn_loader *l;
+        tarn_bytes out = TARN_BYTES_INIT;
+        OK(tarn_loader_open(d, o, &l, &err));
+        for (uint64_t i = 0; i < before; i++)
+            assert_int_equal(drain(l, &out), each);
+        OK(tarn_loader_set_epoch(l, before, &err)); /* where it stands */
+        assert_int_equal(drain_epochs(l, before, o->epochs), each * o->epochs);
+        OK(tarn_loader_set_epoch(l, 10, &err));
+        assert_int_equal(drain_epochs(l, 10, o->epochs), each * o->epochs);
+        tarn_bytes_release(&out);
+        tarn_loader_close(l);
+    }
+}
+
+static void setting_an_epoch_counts_them_anew(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(array_path());
+    tarn_loader_options o = loader_options();
+    static const unsigned threads[] = {0, 1, 2, 4};
+    o.epochs = 3;
+    for (size_t i = 0; i < 4; i++)
+        /* With few batches, threads are at the end of all before the caller is. */
+        for (o.order.batch = 1; o.order.batch <= 64; o.order.batch *= 8) {
+            o.threads = threads[i];
+            check_counted_anew(d, &o);
+        }
+    tarn_dataset_close(d);
+}
+
 static void ranks_get_equal_batches(void **state)
 {
     (void)state;
@@ -439,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_state_goes_on_anywhere),
         cmocka_unit_test(a_state_after_skips_goes_on),
         cmocka_unit_test(epochs_follow_each_other),
+        cmocka_unit_test(setting_an_epoch_counts_them_anew),
         cmocka_unit_test(ranks_get_equal_batches),
         cmocka_unit_test(nothing_is_an_epoch_too),
         cmocka_unit_test(options_are_checked),
