@@ -56,6 +56,25 @@ def test_a_loader_goes_from_epoch_to_epoch(many):
     assert len(list(once)) == 19 and list(once) == []
     once.load_state_dict(state)
     assert once.epoch == 7 and len(list(once)) == 19 and list(once) == []
+    thrice = ds.loader(100, epochs=3)
+    for first in (0, 10):
+        thrice.set_epoch(first)
+        assert [len(list(thrice)) for _ in range(4)] == [20, 20, 20, 0]
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2, 4])
+def test_a_failure_loses_no_sample(tmp_path, threads):
+    path = write_tar(tmp_path / "s.tar", [(f"s{i:02}.cls", b"bad" if i in (1, 5) else b"%d" % i)
+                                          for i in range(12)])
+    ds = tarn.open(path)
+    loader = ds.loader(4, threads=threads, on_error=1, epochs=1)
+    had = next(loader)["__key__"]
+    assert had == ["s00", "s02", "s03", "s04"] and [n for _, n, _ in loader.skipped()] == [1]
+    with pytest.raises(ValueError, match="which is the limit"):
+        next(loader)
+    again = ds.loader(4, threads=threads, on_error="skip", epochs=1)
+    again.load_state_dict(loader.state_dict())
+    assert had + keys_of(again) == [f"s{i:02}" for i in range(12) if i not in (1, 5)]
 
 
 def test_a_broken_loop_goes_on(many):
