@@ -195,8 +195,8 @@ TARN_API void tarn_batch_release(tarn_batch *batch);
 
 /* --- Where it stands --------------------------------------------------------------- */
 
-/* From the beginning of an epoch. Costs nothing if that is where it stands, so it may be
- * called before every epoch. */
+/* From the beginning of an epoch, from which the option epochs is counted anew. Costs
+ * nothing if that is where it stands, so it may be called before every epoch. */
 TARN_API TARN_CHECKED tarn_status tarn_loader_set_epoch(tarn_loader *loader,
                                                         uint64_t epoch, tarn_error *err);
 

@@ -18,6 +18,8 @@ struct tarn_loader {
     /* Where the caller stands: behind so many samples and batches of an epoch. */
     tarn__epoch *epoch;
     uint64_t own, number;
+    uint64_t judged; /* faults of samples before this one are counted, also those of a
+                        batch that is gathered again */
     uint64_t epochs_left; /* behind this one; UINT64_MAX: no end */
     bool over;            /* all epochs are */
 
@@ -53,13 +55,18 @@ static uint64_t seed_of(const tarn__epoch *epoch)
     return tarn__order_options(epoch->order)->seed;
 }
 
+static uint64_t epochs_behind_one(const tarn_loader_options *o)
+{
+    return o->epochs ? o->epochs - 1 : UINT64_MAX;
+}
+
 tarn_status tarn_loader_open(tarn_dataset *dataset, const tarn_loader_options *options,
                              tarn_loader **out, tarn_error *err)
 {
     TARN__OPTIONS(tarn_loader_options, o, TARN_LOADER_OPTIONS_INIT, options, err);
     tarn_loader *l = calloc(1, sizeof *l);
     if (!l) return tarn__fail_memory(err);
-    l->epochs_left = o.epochs ? o.epochs - 1 : UINT64_MAX;
+    l->epochs_left = epochs_behind_one(&o);
     tarn_status status = open_order(dataset, &o, &l->epoch, err);
     if (status == TARN_OK)
         status = tarn__setup_new(dataset, &o, seed_of(l->epoch), &l->setup, err);
@@ -150,38 +157,50 @@ static tarn_status over_limit(const tarn_loader *l, const tarn__fault *f, tarn_e
     return f->error.code;
 }
 
-/* What is to be done about the faults of a window, once. */
-static tarn_status judge(tarn_loader *l, tarn__window *w, tarn_error *err)
+/* What is to be done about a fault. */
+static tarn_status judge(tarn_loader *l, const tarn__window *w, const tarn__fault *f,
+                         tarn_error *err)
 {
     const tarn_loader_options *o = &l->setup->o;
-    size_t count = 0;
-    if (w->status != TARN_OK) {
-        if (err && w->error) *err = *w->error;
-        return w->error ? w->status : tarn__fail_memory(err);
-    }
-    if (w->judged || !w->faults) return TARN_OK;
+    uint64_t at = w->from + f->slot;
+    if (at < l->judged) return TARN_OK;
     if (o->on_error == TARN_ON_ERROR_RAISE) {
-        if (err) *err = w->faults->error;
-        return w->faults->error.code;
+        if (err) *err = f->error;
+        return f->error.code;
     }
-    for (const tarn__fault *f = w->faults; f; f = f->next, count++)
-        if (o->on_error == TARN_ON_ERROR_LIMIT &&
-            l->stats.skipped + count >= o->error_limit)
-            return over_limit(l, f, err);
-    for (const tarn__fault *f = w->faults; f; f = f->next) {
-        list_skipped(l, w, f);
-        if (o->notice) o->notice(o->notice_context, &f->error);
-    }
-    l->stats.skipped += count;
-    w->judged = true;
-    tarn__engine_skipped(l->engine, w->epoch, count);
+    if (o->on_error == TARN_ON_ERROR_LIMIT && l->stats.skipped >= o->error_limit)
+        return over_limit(l, f, err);
+    list_skipped(l, w, f);
+    if (o->notice) o->notice(o->notice_context, &f->error);
+    l->stats.skipped++;
+    l->judged = at + 1;
     return TARN_OK;
+}
+
+static tarn_status skip_first(tarn_loader *l, tarn__window *w, tarn_error *err)
+{
+    tarn__fault *f = w->faults;
+    TARN_TRY(judge(l, w, f, err));
+    w->faults = f->next;
+    free(f);
+    return TARN_OK;
+}
+
+static tarn_status check_window(const tarn__window *w, tarn_error *err)
+{
+    if (w->status == TARN_OK) return TARN_OK;
+    if (!w->error) return tarn__fail_memory(err);
+    if (err) *err = *w->error;
+    return w->status;
 }
 
 /* --- Putting a batch together ------------------------------------------------------ */
 
-static void deliver(tarn_loader *l, tarn__window *w, tarn_batch **out)
+/* The caller stands behind the last sample of what it gets: what was looked at further on
+ * for a batch that never came is looked at again. */
+static void deliver(tarn_loader *l, tarn__window *w, uint64_t own, tarn_batch **out)
 {
+    l->own = own;
     w->batch.number = l->number++;
     l->stats.batches++;
     l->stats.samples += w->count;
@@ -197,24 +216,48 @@ static size_t target(const tarn_loader *l)
     return (size_t)count;
 }
 
-/* Takes good samples of the first window; the window too, if that was all of them. */
-static void pick(tarn_loader *l, tarn__window *w, size_t wanted)
+/* Takes samples of the first window up to a fault that is not skipped. */
+static tarn_status pick_samples(tarn_loader *l, tarn__window *w, size_t wanted,
+                                tarn_error *err)
 {
-    while (w->taken < w->count && l->n_slots < wanted) {
-        if (!w->faulty[w->taken]) l->slots[l->n_slots++] = (tarn__slot){w, w->taken};
-        w->taken++;
+    tarn_status status = TARN_OK;
+    size_t skipped = 0;
+    for (; w->taken < w->count && l->n_slots < wanted; w->taken++) {
+        if (!w->faulty[w->taken]) {
+            l->slots[l->n_slots++] = (tarn__slot){w, w->taken};
+            continue;
+        }
+        status = skip_first(l, w, err);
+        if (status != TARN_OK) break;
+        skipped++;
     }
-    l->own = w->from + w->taken;
-    if (w->taken < w->count) return;
+    if (skipped) tarn__engine_skipped(l->engine, w->epoch, skipped);
+    return status;
+}
+
+/* The same, and the window too, if that was all of them. */
+static tarn_status pick(tarn_loader *l, tarn__window *w, size_t wanted, tarn_error *err)
+{
+    TARN_TRY(pick_samples(l, w, wanted, err));
+    if (w->taken < w->count) return TARN_OK;
     l->stats.bytes += w->bytes;
     tarn__engine_pop(l->engine);
     w->next = l->used;
     l->used = w;
+    return TARN_OK;
+}
+
+static uint64_t behind_slots(const tarn_loader *l)
+{
+    if (l->n_slots == 0) return l->own;
+    const tarn__slot *last = &l->slots[l->n_slots - 1];
+    return last->window->from + last->number + 1;
 }
 
 static tarn_status put_together(tarn_loader *l, tarn_batch **out, tarn_error *err)
 {
     tarn__window *w;
+    uint64_t own = behind_slots(l);
     TARN_TRY(tarn__window_take(l->engine->pool, false, &w, err));
     w->epoch = tarn__epoch_use(l->epoch);
     tarn_status status = tarn__window_gather(w, l->slots, l->n_slots, err);
@@ -223,7 +266,7 @@ static tarn_status put_together(tarn_loader *l, tarn_batch **out, tarn_error *er
         return status;
     }
     release_used(l);
-    deliver(l, w, out);
+    deliver(l, w, own, out);
     return TARN_OK;
 }
 
@@ -234,18 +277,28 @@ static bool only_full(const tarn_loader *l)
     return o->equal_batches && o->ranks == TARN_RANKS_DROP;
 }
 
+/* Behind all of an epoch, however many samples of it were skipped. */
+static void end_all(tarn_loader *l)
+{
+    tarn_order_info info;
+    tarn_order_info_get(l->epoch->order, &info);
+    l->own = info.length;
+    l->number = info.batches;
+    l->over = true;
+}
+
 static tarn_status end_epoch(tarn_loader *l, tarn__window *end, tarn_batch **out,
                              tarn_error *err)
 {
     if (l->n_slots > 0 && !only_full(l)) return put_together(l, out, err);
     release_used(l);
     if (!end || !end->following) {
-        l->over = true;
+        end_all(l);
         return TARN_END;
     }
     tarn__epoch_release(l->epoch);
     l->epoch = tarn__epoch_use(end->following);
-    l->own = l->number = 0;
+    l->own = l->number = l->judged = 0;
     if (l->epochs_left != UINT64_MAX) l->epochs_left--;
     tarn__engine_pop(l->engine);
     tarn__window_release(end);
@@ -261,16 +314,15 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
         TARN_TRY(tarn__engine_first(l->engine, deadline, &w, &late, err));
         if (late) return TARN_OK;
         if (!w || w->end) return end_epoch(l, w, out, err);
-        TARN_TRY(judge(l, w, err));
+        TARN_TRY(check_window(w, err));
         size_t wanted = target(l);
         if (l->n_slots == 0 && w->taken == 0 && !w->faults && w->count == wanted) {
             tarn__engine_pop(l->engine);
-            l->own = w->from + w->count;
             l->stats.bytes += w->bytes;
-            deliver(l, w, out);
+            deliver(l, w, w->from + w->count, out);
             return TARN_OK;
         }
-        pick(l, w, wanted);
+        TARN_TRY(pick(l, w, wanted, err));
         if (l->n_slots == wanted) return put_together(l, out, err);
     }
 }
@@ -295,20 +347,34 @@ tarn_status tarn_loader_next(tarn_loader *l, tarn_batch **out, tarn_error *err)
 
 /* --- Where it stands --------------------------------------------------------------- */
 
+/* Epochs are counted from this one, also by threads that are on their way to the end. */
+static void count_anew(tarn_loader *l)
+{
+    uint64_t left = epochs_behind_one(&l->setup->o);
+    if (l->epochs_left == left) return;
+    l->epochs_left = left;
+    if (l->engine && l->pid == getpid() &&
+        !tarn__engine_extend(l->engine, l->epoch, left))
+        stop(l);
+}
+
 tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *err)
 {
     tarn__epoch *other;
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info);
     if (l->epoch->number == epoch && l->own == 0 && l->number == 0 && info.start == 0 &&
-        !l->over)
+        !l->over) {
+        count_anew(l);
         return TARN_OK;
+    }
     TARN_TRY(tarn__epoch_other(l->epoch, epoch, &other, err));
     stop(l);
     tarn__epoch_release(l->epoch);
     l->epoch = other;
-    l->own = l->number = 0;
+    l->own = l->number = l->judged = 0;
     l->over = false;
+    count_anew(l);
     return TARN_OK;
 }
 
@@ -317,12 +383,21 @@ void tarn_loader_order(const tarn_loader *l, tarn_order_info *out)
     tarn_order_info_get(l->epoch->order, out);
 }
 
+/* Whether no sample of this epoch was skipped: then batches say how far all ranks are. */
+static bool in_step(const tarn_loader *l)
+{
+    uint64_t from, count;
+    if (l->number == 0) return l->own == 0;
+    return tarn_order_batch(l->epoch->order, l->number - 1, &from, &count, NULL) ==
+               TARN_OK &&
+           from + count == l->own;
+}
+
 tarn_status tarn_loader_state(tarn_loader *l, char *out, size_t size, tarn_error *err)
 {
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info);
-    bool by_batches = l->n_slots == 0 && l->stats.skipped == 0;
-    uint64_t used = by_batches ? tarn_order_used_batches(l->epoch->order, l->number)
+    uint64_t used = in_step(l) ? tarn_order_used_batches(l->epoch->order, l->number)
                                : tarn_order_used(l->epoch->order, l->own);
     if (l->own == 0 && l->number == 0) used = info.start;
     return tarn_order_state(l->epoch->order, used, out, size, err);

@@ -136,7 +136,6 @@ typedef struct tarn__fault {
 } tarn__fault;
 
 typedef enum tarn__window_stage {
-    TARN__WINDOW_PLANNED,
     TARN__WINDOW_FETCHING,
     TARN__WINDOW_DECODING,
     TARN__WINDOW_READY
@@ -153,14 +152,13 @@ typedef struct tarn__window {
     uint64_t from;
     size_t count;
     size_t taken; /* samples that were delivered with an earlier batch, or are faulty */
-    bool judged;  /* its faults have been counted */
 
     /* Guarded by the engine's lock. */
     tarn__window_stage stage;
     size_t next_chunk, n_chunks, chunks_left;
     tarn_status status; /* of a failure that is not a sample's fault */
     tarn_error *error;
-    tarn__fault *faults; /* by slot, ascending */
+    tarn__fault *faults; /* by slot, ascending; of taken samples they are gone */
 
     uint64_t *samples;
     uint64_t *numbers;    /* room for as many, for a while */
@@ -170,7 +168,6 @@ typedef struct tarn__window {
     tarn_dataset_batch read;
     tarn_dataset_want *wants;
     struct tarn__item *announced; /* room for as many */
-    bool has_read;                /* read holds the pieces of READ and staged columns */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */
     size_t n_slabs;
@@ -213,7 +210,8 @@ typedef struct tarn__slot {
     size_t number;
 } tarn__slot;
 
-/* The same of samples of several windows, into one that is empty. Views are moved. */
+/* The same of samples of several windows, into one that is empty. Views are moved; where
+ * it fails the samples are left as they were, for another try. */
 TARN_CHECKED tarn_status tarn__window_gather(tarn__window *to, const tarn__slot *slots,
                                              size_t count, tarn_error *err);
 
@@ -298,6 +296,10 @@ void tarn__engine_pop(tarn__engine *engine);
 
 /* So many samples of an epoch were skipped. */
 void tarn__engine_skipped(tarn__engine *engine, const tarn__epoch *epoch, size_t count);
+
+/* So many epochs come behind the one given, which are more than before. False if the last
+ * end is planned already. */
+bool tarn__engine_extend(tarn__engine *engine, const tarn__epoch *epoch, uint64_t left);
 
 uint64_t tarn__now(void);
 

@@ -110,9 +110,9 @@ static void plan_end(tarn__engine *e)
     tarn__epoch *next = NULL;
     tarn_error why;
     tarn_status status = TARN_OK;
+    bool last = e->epochs_left == 0;
     pthread_mutex_unlock(&e->lock);
-    if (e->epochs_left > 0)
-        status = tarn__epoch_other(e->epoch, e->epoch->number + 1, &next, &why);
+    if (!last) status = tarn__epoch_other(e->epoch, e->epoch->number + 1, &next, &why);
     if (status == TARN_OK) status = tarn__window_take(e->pool, true, &w, &why);
     pthread_mutex_lock(&e->lock);
     if (status != TARN_OK) {
@@ -127,7 +127,7 @@ static void plan_end(tarn__engine *e)
     pthread_cond_broadcast(&e->ready);
     e->epoch = next;
     e->from = e->number = e->short_of = 0;
-    if (e->epochs_left != UINT64_MAX && e->epochs_left > 0) e->epochs_left--;
+    if (!last && e->epochs_left != UINT64_MAX) e->epochs_left--;
 }
 
 /* How many samples the next window has; false at the end of the epoch. */
@@ -183,6 +183,16 @@ void tarn__engine_skipped(tarn__engine *e, const tarn__epoch *epoch, size_t coun
     pthread_mutex_lock(&e->lock);
     if (e->epoch && e->epoch->number == epoch->number) e->short_of += count;
     pthread_mutex_unlock(&e->lock);
+}
+
+bool tarn__engine_extend(tarn__engine *e, const tarn__epoch *epoch, uint64_t left)
+{
+    pthread_mutex_lock(&e->lock);
+    /* Whoever plans with the lock open is making an end. */
+    bool more = e->epoch && !(e->planning && e->epochs_left == 0);
+    if (more) e->epochs_left = left - (e->epoch->number - epoch->number);
+    pthread_mutex_unlock(&e->lock);
+    return more;
 }
 
 /* --- Working ----------------------------------------------------------------------- */

@@ -115,7 +115,6 @@ static tarn_status list_wants(tarn__worker *k, tarn__window *w, size_t *out_coun
 
 static void take_read(const tarn__load_setup *s, tarn__window *w)
 {
-    w->has_read = true;
     for (size_t c = 0; c < s->n_columns; c++) {
         tarn__strip *t = &w->strips[c];
         if (t->first_read == SIZE_MAX) continue;

@@ -157,7 +157,6 @@ static void clean_window(tarn__window *w)
     w->epoch = w->following = NULL;
     w->status = TARN_OK;
     w->taken = w->count = 0;
-    w->judged = w->has_read = false;
     w->bytes = 0;
     w->keys.size = 0;
 }
@@ -401,17 +400,22 @@ static tarn_status gather_strip(tarn__window *to, size_t column, const tarn__slo
 {
     tarn__strip *t = &to->strips[column];
     TARN_TRY(tarn__strip_begin(to->pool->setup, column, t, count, err));
-    for (size_t i = 0; i < count; i++) {
-        tarn__strip *from = &slots[i].window->strips[column];
-        size_t n = slots[i].number;
-        if (t->views) {
-            t->views[i] = from->views[n];
-            from->views[n] = (tarn_view)TARN_VIEW_INIT;
-        } else {
-            TARN_TRY(copy_piece(to, t, i, &from->pieces[n], err));
-        }
+    for (size_t i = 0; !t->views && i < count; i++) {
+        const tarn__strip *from = &slots[i].window->strips[column];
+        TARN_TRY(copy_piece(to, t, i, &from->pieces[slots[i].number], err));
     }
     return TARN_OK;
+}
+
+static void move_views(tarn__window *to, size_t column, const tarn__slot *slots,
+                       size_t count)
+{
+    tarn__strip *t = &to->strips[column];
+    for (size_t i = 0; t->views && i < count; i++) {
+        tarn_view *from = &slots[i].window->strips[column].views[slots[i].number];
+        t->views[i] = *from;
+        *from = (tarn_view)TARN_VIEW_INIT;
+    }
 }
 
 static tarn_status gather_keys(tarn__window *to, const tarn__slot *slots, size_t count,
@@ -438,5 +442,8 @@ tarn_status tarn__window_gather(tarn__window *to, const tarn__slot *slots, size_
     if (!s->o.no_keys) TARN_TRY(gather_keys(to, slots, count, err));
     for (size_t i = 0; i < s->n_columns; i++)
         TARN_TRY(gather_strip(to, i, slots, count, err));
-    return tarn__window_seal(to, err);
+    TARN_TRY(tarn__window_seal(to, err));
+    for (size_t i = 0; i < s->n_columns; i++)
+        move_views(to, i, slots, count);
+    return TARN_OK;
 }

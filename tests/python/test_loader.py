@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+import weakref
 
 import numpy as np
 import pytest
@@ -56,6 +56,25 @@ def test_a_loader_goes_from_epoch_to_epoch(many):
     assert len(list(once)) == 19 and list(once) == []
     once.load_state_dict(state)
     assert once.epoch == 7 and len(list(once)) == 19 and list(once) == []
+    thrice = ds.loader(100, epochs=3)
+    for first in (0, 10):
+        thrice.set_epoch(first)
+        assert [len(list(thrice)) for _ in range(4)] == [20, 20, 20, 0]
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2, 4])
+def test_a_failure_loses_no_sample(tmp_path, threads):
+    path = write_tar(tmp_path / "s.tar", [(f"s{i:02}.cls", b"bad" if i in (1, 5) else b"%d" % i)
+                                          for i in range(12)])
+    ds = tarn.open(path)
+    loader = ds.loader(4, threads=threads, on_error=1, epochs=1)
+    had = next(loader)["__key__"]
+    assert had == ["s00", "s02", "s03", "s04"] and [n for _, n, _ in loader.skipped()] == [1]
+    with pytest.raises(ValueError, match="which is the limit"):
+        next(loader)
+    again = ds.loader(4, threads=threads, on_error="skip", epochs=1)
+    again.load_state_dict(loader.state_dict())
+    assert had + keys_of(again) == [f"s{i:02}" for i in range(12) if i not in (1, 5)]
 
 
 def test_a_broken_loop_goes_on(many):
@@ -293,7 +312,7 @@ def test_a_forked_child_goes_on(many):
 
 
 def test_two_threads_are_told_apart(many):
-    loader = tarn.open(many).loader(10, threads=1)
+    loader = tarn.open(many).loader(10, threads=1, epochs=1)
     told, got = [], []
 
     def work():
@@ -311,29 +330,22 @@ def test_two_threads_are_told_apart(many):
     assert len(got) == len(set(got)) and all("another thread" in text for text in told)
 
 
-
-
-def test_control_c_ends_a_wait_within_200_ms(pictures, tmp_path):
-    """The child decodes one huge image at a time, so that the loader's caller is waiting."""
-    big = tarn._tarn.encode("png", np.random.default_rng(0).integers(0, 255, (4000, 4000, 3), "u1"))
-    path = write_tar(tmp_path / "big.tar", [(f"b{i}.png", big) for i in range(3)])
-    code = ("import sys, time, tarn\n"
-            f"loader = tarn.open({str(path)!r}).loader(3, threads=1)\n"
-            "print('begun', flush=True)\n"
+@pytest.mark.parametrize("threads", [0, 1])
+def test_control_c_ends_a_wait(tmp_path, threads):
+    """The batch would take hours, and the signal comes when the loader says that it is in use."""
+    big = tarn._tarn.encode("png", np.random.default_rng(0).integers(0, 255, (1000, 1000, 3), "u1"))
+    path = write_tar(tmp_path / "big.tar", [("b.png", big)])
+    code = ("import os, signal, threading, tarn\n"
+            f"many = tarn.open({str(path)!r}).order('weighted', weights=[1], draws=10**5)\n"
+            f"loader = many.loader(10**5, threads={threads}, resize=8)\n"
+            "def interrupt():\n"
+            "    try:\n        while True:\n            len(loader)\n"
+            "    except RuntimeError:\n        os.kill(os.getpid(), signal.SIGINT)\n"
+            "threading.Thread(target=interrupt).start()\n"
             "try:\n    next(loader)\n"
-            "except KeyboardInterrupt:\n    print('stopped', flush=True)\n    import os; os._exit(0)\n"
-            "print('finished', flush=True)")
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "begun\n"
-    time.sleep(0.1)
-    child.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    answer = child.stdout.readline()
-    took = time.monotonic() - began
-    child.wait(30)
-    assert answer in ("stopped\n", "finished\n")
-    if answer == "stopped\n" and not sanitized():
-        assert took < 1.0  # 50 ms slices; the rest is room for a busy machine
+            "except KeyboardInterrupt:\n    print('stopped', flush=True)\n    os._exit(0)")
+    done = subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
 @pytest.mark.parametrize("how", ["sys.exit(0)", "raise SystemExit(0)", "pass", "os._exit(0)",
@@ -349,11 +361,16 @@ def test_a_loader_in_a_cycle_is_collected(many):
     class Holder:
         pass
 
-    holder = Holder()
-    holder.loader = tarn.open(many, decoders={"cls": lambda data: holder and int(data)}).loader(5)
-    next(holder.loader)
-    del holder
+    def make():
+        holder = Holder()
+        decoders = {"cls": lambda data, holder=holder: holder and int(data)}
+        holder.loader = tarn.open(many, decoders=decoders).loader(5)
+        next(holder.loader)
+        return weakref.ref(holder)
+
+    left = make()
     gc.collect()
+    assert left() is None
 
 
 @pytest.mark.skipif(sanitized(), reason="the sanitizer keeps freed memory")

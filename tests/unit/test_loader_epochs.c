@@ -119,6 +119,58 @@ static void epochs_follow_each_other(void **state)
     tarn_dataset_close(d);
 }
 
+/* The number of batches up to the end of all epochs, which are those from first on. */
+static size_t drain_epochs(tarn_loader *l, uint64_t first, uint64_t epochs)
+{
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_batch *b;
+    size_t n = 0;
+    for (uint64_t i = 0; i < epochs; i++) {
+        tarn_order_info info;
+        tarn_loader_order(l, &info);
+        assert_int_equal(info.epoch, first + i);
+        n += drain(l, &out);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+    tarn_bytes_release(&out);
+    return n;
+}
+
+static void check_counted_anew(tarn_dataset *d, const tarn_loader_options *o)
+{
+    size_t each = (SAMPLES + o->order.batch - 1) / o->order.batch;
+    for (uint64_t before = 0; before <= o->epochs; before++) {
+        tarn_loader *l;
+        tarn_bytes out = TARN_BYTES_INIT;
+        OK(tarn_loader_open(d, o, &l, &err));
+        for (uint64_t i = 0; i < before; i++)
+            assert_int_equal(drain(l, &out), each);
+        OK(tarn_loader_set_epoch(l, before, &err)); /* where it stands */
+        assert_int_equal(drain_epochs(l, before, o->epochs), each * o->epochs);
+        OK(tarn_loader_set_epoch(l, 10, &err));
+        assert_int_equal(drain_epochs(l, 10, o->epochs), each * o->epochs);
+        tarn_bytes_release(&out);
+        tarn_loader_close(l);
+    }
+}
+
+static void setting_an_epoch_counts_them_anew(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(array_path());
+    tarn_loader_options o = loader_options();
+    static const unsigned threads[] = {0, 1, 2, 4};
+    o.epochs = 3;
+    for (size_t i = 0; i < 4; i++)
+        /* With few batches, threads are at the end of all before the caller is. */
+        for (o.order.batch = 1; o.order.batch <= 64; o.order.batch *= 8) {
+            o.threads = threads[i];
+            check_counted_anew(d, &o);
+        }
+    tarn_dataset_close(d);
+}
+
 static void ranks_get_equal_batches(void **state)
 {
     (void)state;
@@ -247,15 +299,24 @@ static void a_short_wait_loses_nothing(void **state)
     tarn_dataset_close(d);
 }
 
-static int in_child(tarn_loader *l, const tarn_bytes *want, size_t done)
+static int in_child(tarn_loader *l, const tarn_bytes *want, size_t done, size_t skipped)
 {
     tarn_bytes got = TARN_BYTES_INIT;
+    tarn_loader_stats stats;
     drain(l, &got);
+    tarn_loader_stats_get(l, &stats);
     tarn_loader_close(l);
-    bool good = got.size == want->size - done &&
+    bool good = stats.skipped == skipped && got.size == want->size - done &&
                 memcmp(got.data, want->data + done, got.size) == 0;
     tarn_bytes_release(&got);
     return good ? 0 : 1;
+}
+
+static void wait_for(pid_t child)
+{
+    int status = -1;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 #if defined(__has_feature)
@@ -300,12 +361,49 @@ static void a_child_goes_on_by_itself(void **state)
             if (child == 0) {
                 alarm(20);
                 tarn_batch_release(b);
-                _exit(in_child(l, &want, got.size));
+                _exit(in_child(l, &want, got.size, 0));
             }
-            int status = -1;
-            assert_true(child > 0 && waitpid(child, &status, 0) == child);
-            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+            wait_for(child);
             tarn_batch_release(b);
+            drain(l, &got);
+            same(&want, &got);
+            tarn_loader_close(l);
+        }
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
+/* A batch that was being put together is put together anew. */
+static void a_child_misses_nothing_that_was_gathered(void **state)
+{
+    (void)state;
+#ifdef NO_THREADS_AFTER_FORK
+    print_message("ThreadSanitizer starts no threads in a child\n");
+    skip();
+#endif
+    tarn_dataset *d = open_path(fold_path(7));
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    tarn_bytes want = epochs_of(d, &o, 1);
+    for (o.threads = 0; o.threads <= FORKED_THREADS; o.threads += 2)
+        for (size_t waits = 0; waits < 60; waits += 4) {
+            tarn_loader *l;
+            tarn_bytes got = TARN_BYTES_INIT;
+            OK(tarn_loader_open(d, &o, &l, &err));
+            for (size_t i = 0, batches = 0; i < waits && batches < 5; i++) {
+                tarn_batch *b;
+                OK(tarn_loader_next_within(l, 0, &b, &err));
+                if (b) add_batch(&got, b);
+                batches += b != NULL;
+                tarn_batch_release(b);
+            }
+            fflush(stdout);
+            pid_t child = fork();
+            if (child == 0) {
+                alarm(20);
+                _exit(in_child(l, &want, got.size, SAMPLES / 7 + 1));
+            }
+            wait_for(child);
             drain(l, &got);
             same(&want, &got);
             tarn_loader_close(l);
@@ -393,12 +491,14 @@ int main(void)
         cmocka_unit_test(a_state_goes_on_anywhere),
         cmocka_unit_test(a_state_after_skips_goes_on),
         cmocka_unit_test(epochs_follow_each_other),
+        cmocka_unit_test(setting_an_epoch_counts_them_anew),
         cmocka_unit_test(ranks_get_equal_batches),
         cmocka_unit_test(nothing_is_an_epoch_too),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(it_can_be_closed_at_any_moment),
         cmocka_unit_test(a_short_wait_loses_nothing),
         cmocka_unit_test(a_child_goes_on_by_itself),
+        cmocka_unit_test(a_child_misses_nothing_that_was_gathered),
         cmocka_unit_test(many_threads_share_the_work),
         cmocka_unit_test(hold_all_batches_if_you_like),
         cmocka_unit_test(memory_may_be_the_callers),

@@ -1,0 +1,296 @@
+/* What a loader makes of samples that cannot be had and of memory that is not there:
+ * nothing that was not delivered is lost, whatever went wrong in between. */
+#include "loading.h"
+
+/* --- Memory ------------------------------------------------------------------------ */
+
+static void *fail_at(void *context, size_t size)
+{
+    size_t *left = context;
+    return (*left)-- == 0 ? NULL : aligned_alloc(64, size);
+}
+
+static void free_it(void *context, void *memory, size_t size)
+{
+    (void)context;
+    (void)size;
+    free(memory);
+}
+
+/* Takes an epoch and goes on after the first failure. That of memory for a batch that is
+ * put together is over then; whether it was one. */
+static bool goes_on(tarn_loader *l, const tarn_bytes *want)
+{
+    tarn_bytes got = TARN_BYTES_INIT;
+    tarn_batch *b;
+    tarn_status status;
+    bool failed = false;
+    while ((status = tarn_loader_next(l, &b, &err)) != TARN_END) {
+        if (status == TARN_OK) {
+            add_batch(&got, b);
+            tarn_batch_release(b);
+            continue;
+        }
+        assert_int_equal(status, TARN_ERR_MEMORY);
+        if (failed) break;
+        failed = true;
+    }
+    if (status == TARN_END)
+        same(want, &got);
+    else
+        tarn_bytes_release(&got);
+    return failed && status == TARN_END;
+}
+
+static void views_are_still_there_after_memory_was_not(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(7));
+    tarn_loader_options o = loader_options();
+    tarn_load_field fields[] = {{"txt", TARN_LOAD_VIEWS, NULL},
+                                {"png", TARN_LOAD_AUTO, NULL},
+                                {"bin", TARN_LOAD_BYTES, NULL}};
+    size_t left, went_on = 0;
+    o.fields = fields;
+    o.n_fields = 3;
+    o.on_error = TARN_ON_ERROR_SKIP;
+    tarn_bytes want = epochs_of(d, &o, 1);
+    o.alloc = fail_at;
+    o.free = free_it;
+    o.memory_context = &left;
+    for (size_t at = 0;; at++) {
+        tarn_loader *l;
+        left = at;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        went_on += goes_on(l, &want);
+        tarn_loader_close(l);
+        if (left <= at) break; /* it never came so far */
+    }
+    assert_true(went_on > 0);
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
+/* --- Where it stands --------------------------------------------------------------- */
+
+enum { BAD = 7, THREADS = 4 };
+
+static const unsigned threads[THREADS] = {0, 1, 2, 4};
+
+typedef struct list {
+    uint64_t samples[SAMPLES];
+    size_t n;
+} list;
+
+static tarn_status take(tarn_loader *l, list *out)
+{
+    tarn_batch *b;
+    tarn_status status;
+    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+        assert_true(out->n + b->count <= SAMPLES);
+        for (size_t i = 0; i < b->count; i++)
+            out->samples[out->n++] = b->samples[i];
+        tarn_batch_release(b);
+    }
+    return status;
+}
+
+static list all_good(tarn_dataset *d, tarn_loader_options o)
+{
+    tarn_loader *l;
+    list out = {{0}, 0};
+    o.on_error = TARN_ON_ERROR_SKIP;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    assert_int_equal(take(l, &out), TARN_END);
+    tarn_loader_close(l);
+    return out;
+}
+
+/* What was had, and then what a loader gives that goes on from the state, is all. */
+static void check_state(tarn_dataset *d, tarn_loader_options o, tarn_loader *at, list had,
+                        const list *want)
+{
+    char state[TARN_ORDER_STATE_MAX];
+    tarn_loader *l;
+    OK(tarn_loader_state(at, state, sizeof state, &err));
+    o.state = state;
+    o.state_len = strlen(state);
+    o.on_error = TARN_ON_ERROR_SKIP;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    assert_int_equal(take(l, &had), TARN_END);
+    tarn_loader_close(l);
+    assert_int_equal(had.n, want->n);
+    assert_memory_equal(had.samples, want->samples, want->n * sizeof *want->samples);
+}
+
+static void a_state_after_a_failure_misses_nothing(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(BAD));
+    tarn_loader_options o = loader_options();
+    list want = all_good(d, o);
+    o.on_error = TARN_ON_ERROR_LIMIT;
+    for (o.error_limit = 0; o.error_limit < SAMPLES / BAD; o.error_limit++)
+        for (size_t i = 0; i < THREADS; i++) {
+            tarn_loader *l;
+            list had = {{0}, 0};
+            o.threads = threads[i];
+            OK(tarn_loader_open(d, &o, &l, &err));
+            assert_int_equal(take(l, &had), TARN_ERR_FORMAT);
+            check_state(d, o, l, had, &want);
+            tarn_loader_close(l);
+        }
+    tarn_dataset_close(d);
+}
+
+static void a_state_between_two_waits_misses_nothing(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(BAD));
+    tarn_loader_options o = loader_options();
+    list want = all_good(d, o);
+    o.on_error = TARN_ON_ERROR_SKIP;
+    for (size_t i = 0; i < THREADS; i++) {
+        tarn_loader *l;
+        tarn_batch *b;
+        tarn_status status;
+        list had = {{0}, 0};
+        o.threads = threads[i];
+        OK(tarn_loader_open(d, &o, &l, &err));
+        while ((status = tarn_loader_next_within(l, 0, &b, &err)) == TARN_OK) {
+            for (size_t k = 0; b && k < b->count; k++)
+                had.samples[had.n++] = b->samples[k];
+            tarn_batch_release(b);
+            if (threads[i] == 0) check_state(d, o, l, had, &want);
+        }
+        assert_int_equal(status, TARN_END);
+        assert_int_equal(had.n, want.n);
+        tarn_loader_close(l);
+    }
+    tarn_dataset_close(d);
+}
+
+static void the_state_of_an_end_is_that_of_all_samples(void **state)
+{
+    (void)state;
+    static const unsigned bads[] = {0, 1, BAD};
+    char texts[3][TARN_ORDER_STATE_MAX];
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    o.order.world = 3;
+    o.order.rank = 2; /* has one sample less than the others */
+    o.epochs = 1;
+    for (size_t i = 0; i < 3; i++) {
+        tarn_loader *l;
+        list had = {{0}, 0};
+        tarn_dataset *d = open_path(fold_path(bads[i]));
+        OK(tarn_loader_open(d, &o, &l, &err));
+        assert_int_equal(take(l, &had), TARN_END);
+        OK(tarn_loader_state(l, texts[i], TARN_ORDER_STATE_MAX, &err));
+        assert_string_equal(texts[i], texts[0]);
+        tarn_loader_close(l);
+        tarn_dataset_close(d);
+    }
+}
+
+/* --- Judging ----------------------------------------------------------------------- */
+
+static void told(void *context, const tarn_error *what)
+{
+    (void)what;
+    ++*(size_t *)context;
+}
+
+/* The bad samples that are passed to fill a batch: all, if it could not be filled. */
+static size_t bad_before(const tarn_loader_options *o, const tarn_batch *b)
+{
+    tarn_order *order;
+    uint64_t all[SAMPLES], last = b->samples[b->count - 1];
+    bool full = b->count == o->order.batch;
+    size_t n = 0;
+    OK(tarn_order_open(SAMPLES, &o->order, &order, &err));
+    OK(tarn_order_fill(order, 0, SAMPLES, all, &err));
+    tarn_order_close(order);
+    for (size_t i = 0; i < SAMPLES && !(full && all[i] == last); i++)
+        n += all[i] % BAD == 0;
+    return n;
+}
+
+static void check_skipped(const tarn_loader *l, size_t want)
+{
+    tarn_loader_stats stats;
+    tarn_loader_stats_get(l, &stats);
+    assert_int_equal(stats.skipped, want);
+    for (size_t i = 0; i < want; i++)
+        assert_int_equal(tarn_loader_skipped(l, i)->sample % BAD, 0);
+    assert_null(tarn_loader_skipped(l, want));
+}
+
+/* How many batches come before the limit is reached. */
+static size_t batches_within(tarn_dataset *d, const tarn_loader_options *o,
+                             tarn_error *out_why)
+{
+    tarn_loader *l;
+    tarn_batch *b;
+    tarn_status status;
+    size_t n = 0;
+    size_t *counted = o->notice_context;
+    *counted = 0;
+    OK(tarn_loader_open(d, o, &l, &err));
+    for (; (status = tarn_loader_next(l, &b, out_why)) == TARN_OK; n++) {
+        check_skipped(l, bad_before(o, b));
+        assert_int_equal(*counted, bad_before(o, b));
+        tarn_batch_release(b);
+    }
+    if (status != TARN_END) {
+        assert_int_equal(status, TARN_ERR_FORMAT);
+        check_skipped(l, (size_t)o->error_limit);
+        FAILS(status, out_why->message, tarn_loader_next(l, &b, &err));
+        check_skipped(l, (size_t)o->error_limit);
+        assert_int_equal(*counted, o->error_limit);
+    }
+    tarn_loader_close(l);
+    return n;
+}
+
+static void a_fault_is_judged_when_its_turn_comes(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(BAD));
+    tarn_loader_options o = loader_options();
+    size_t counted, last = 0;
+    o.on_error = TARN_ON_ERROR_LIMIT;
+    o.notice = told;
+    o.notice_context = &counted;
+    for (o.error_limit = 0; o.error_limit <= SAMPLES / BAD + 1; o.error_limit++) {
+        tarn_error want = {0};
+        size_t batches = 0;
+        for (size_t i = 0; i < THREADS; i++) {
+            tarn_error why = {0};
+            o.threads = threads[i];
+            size_t n = batches_within(d, &o, &why);
+            if (i == 0) {
+                batches = n;
+                want = why;
+            }
+            assert_int_equal(n, batches);
+            assert_string_equal(why.message, want.message);
+        }
+        assert_true(batches >= last);
+        last = batches;
+    }
+    assert_int_equal(last, (SAMPLES - SAMPLES / BAD - 1 + 7) / 8);
+    tarn_dataset_close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_after_a_failure_misses_nothing),
+        cmocka_unit_test(a_state_between_two_waits_misses_nothing),
+        cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
+        cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
+        cmocka_unit_test(views_are_still_there_after_memory_was_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
