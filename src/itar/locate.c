@@ -109,6 +109,7 @@ static tarn_status apply_extended(lookup *l, tarn__kind kind, const char *text,
 /* Extended headers met on the way through a gap, until a member uses them up. */
 typedef struct pending {
     const unsigned char *header[2];
+    tarn__kind first; /* of header[0] */
     unsigned count;
     uint64_t pax_size;
     bool has_pax_size;
@@ -119,6 +120,16 @@ static bool extends_member(tarn__kind kind)
     return kind == TARN__PAX || kind == TARN__GNU_NAME || kind == TARN__GNU_LINK;
 }
 
+/* Of two for a name a strict reader refuses the second, and a lenient one takes the one
+ * next to the member: whoever comes to another is done. */
+static bool add_pending(pending *p, const unsigned char *block, tarn__kind kind)
+{
+    if (p->count == 2 || (p->count && p->first == kind)) return false;
+    if (p->count == 0) p->first = kind;
+    p->header[p->count++] = block;
+    return true;
+}
+
 /* One header of a gap: remembers an extended one, skips a member that is no row. */
 static bool pass_header(const unsigned char *data, size_t len, size_t *at, pending *p)
 {
@@ -127,10 +138,9 @@ static bool pass_header(const unsigned char *data, size_t len, size_t *at, pendi
     if (tarn__header_parse(data + *at, &header, NULL) != TARN_OK) return false;
     uint64_t size = header.size;
     if (extends_member(header.kind)) {
-        /* Two for one member are refused by a strict reader: the front is not in order.
-         */
-        if (p->count == 2 || (header.kind == TARN__PAX && p->count)) return false;
-        p->header[p->count++] = data + *at;
+        /* The front is not in order. */
+        if (header.kind == TARN__PAX && p->count) return false;
+        if (!add_pending(p, data + *at, header.kind)) return false;
     } else {
         if (header.kind == TARN__REGULAR && p->has_pax_size) size = p->pax_size;
         *p = (pending){0};
@@ -180,8 +190,7 @@ static void look_back(const unsigned char *data, size_t len, pending *out)
             tarn__pax_parse((const char *)block + TARN__BLOCK, (size_t)header.size, &pax,
                             NULL) != TARN_OK)
             continue;
-        out->header[out->count++] = block;
-        if (header.kind == TARN__PAX) return;
+        if (!add_pending(out, block, header.kind) || header.kind == TARN__PAX) return;
         len -= back;
         back = TARN__BLOCK;
     }
