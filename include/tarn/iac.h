@@ -90,7 +90,7 @@ typedef struct tarn_iac_info {
     uint64_t records, slides;
     uint64_t slide_table_length, index_table_offset, index_table_length;
     uint64_t data_offset, data_length, file_size;
-    bool has_spans;           /* the index has offset and length */
+    bool has_spans;           /* the index has offset and length, of integers */
     bool has_checksums;       /* and crc32 */
     bool mapped;              /* views point into a map of the file */
     uint64_t record_bytes;    /* without spans: the size of each record, or 0 */

@@ -279,6 +279,28 @@ def test_rows_of_matrices_go_both_ways(real, tmp_path, values, dtype):
             assert got.flags.writeable and pickle.loads(pickle.dumps(pack)).record_count == len(values)
 
 
+@pytest.mark.parametrize("columns", [
+    {"offset": [0.5, 1.5], "length": [1.0, 2.0]},
+    {"offset": ["a", "b"], "length": [1, 2]},
+    {"offset": pa.array([None, 1], pa.int64()), "length": [1, 2]},
+    {"offset": [0, 8], "length": [8, 8], "crc32": [0.5, 1.5]},
+], ids=["reals", "text", "nulls", "crc32"])
+def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, columns):
+    if real.version != "0.0.2":
+        pytest.skip("0.1 refuses its own pack")
+    index, path = pa.table(columns), tmp_path / "theirs.iac"
+    real("fixed", path=str(path), matrix=[[1, 2], [3, 4]], dtype="float32", index=hexed(index))
+    found = real("matrix", path=str(path))
+    assert tarn.iac.read_header(path) == found["header"]
+    assert tarn.iac.read_tables(path)[2].to_pydict() == index.to_pydict()
+    with tarn.iac.FixedRecordPack(path) as pack:
+        assert [pack.read(i).tolist() for i in range(2)] == found["rows"]
+        assert pack.read_matrix([1, 0]).tolist() == found["rows"][::-1]
+    reader = tarn.iac.open(path, check=True)
+    with pytest.raises(tarn.FormatError, match="theirs.iac: .*is not of integers, or has nulls"):
+        reader.read_payload(1)
+
+
 # --- What is refused ---------------------------------------------------------------------------
 
 
