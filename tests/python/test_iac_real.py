@@ -218,7 +218,7 @@ def test_segments_are_the_same_both_ways(real, tmp_path, more, index, data):
                          ids=["one", "two", "mixed", "none"])
 def test_columns_of_nulls_alone_are_the_same_bytes(real, tmp_path, columns):
     if real.version != "0.0.2":
-        pytest.skip("0.1 has another Arrow")
+        pytest.skip("the bytes are those of 0.0.2")
     table = pa.table(columns)
     for slides, index in ((table, SLIDES), (SLIDES, table)):
         mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
@@ -226,6 +226,32 @@ def test_columns_of_nulls_alone_are_the_same_bytes(real, tmp_path, columns):
         real("build", how="build_pack_data_segment", path=str(theirs), header={},
              slides=hexed(slides), index=hexed(index), data="78", overwrite=True)
         assert mine.read_bytes() == theirs.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["build_pack", "build_pack_streaming", "build_pack_data_segment"])
+def test_headers_are_written_up_to_the_last_byte_of_their_room(real, tmp_path, how):
+    if real.version != "0.0.2":
+        pytest.skip("the bytes are those of 0.0.2")
+    index, data = pa.table({"n": [1]}), b"x" * 1000
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    given = {"data": data.hex()} if how.endswith("segment") else {"payloads": [data.hex()]}
+
+    def build(free):
+        header = {"x": "y" * free}
+        getattr(tarn.iac, how)(mine, header, SLIDES, index, data if "data" in given else [data],
+                               overwrite=True)
+        real("build", how=how, path=str(theirs), header=header, slides=hexed(SLIDES),
+             index=hexed(index), overwrite=True, **given)
+        return mine.read_bytes()
+
+    used = int.from_bytes(build(0)[8:12], "little")
+    room = 65536 - 16 - used
+    for free in (room - 60, room):
+        assert build(free) == theirs.read_bytes()
+    before = mine.read_bytes()
+    with pytest.raises(tarn.LimitError, match="there is room for 65520"):
+        build(room + 1)
+    assert mine.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["mine.iac", "theirs.iac"]
 
 
 def test_tables_of_several_batches_are_read_alike(real, tmp_path):
