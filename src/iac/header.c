@@ -209,25 +209,13 @@ static void set_layout(entry *entries, size_t *count, const tarn__iac_header *h)
         set(entries, count, ours[i]);
 }
 
-/* The other version's names for the index table are not carried along. */
-static bool is_other_name(const tarn__json *key, unsigned version)
-{
-    const char *prefix = version == 1 ? "index_table_" : "record_table_";
-    size_t n = strlen(prefix);
-    return key->size == n + 6 && memcmp(key->u.text, prefix, n) == 0 &&
-           (memcmp(key->u.text + n, "offset", 6) == 0 ||
-            memcmp(key->u.text + n, "length", 6) == 0);
-}
-
-static void set_callers(entry *entries, size_t *count, const tarn__json *root,
-                        unsigned version)
+static void set_callers(entry *entries, size_t *count, const tarn__json *root)
 {
     const tarn__json *key = root ? root + 1 : NULL;
     for (uint32_t i = 0; root && i < root->size; i++) {
         const tarn__json *value = key + 1;
-        if (!is_other_name(key, version))
-            entries[(*count)++] =
-                (entry){.key = key->u.text, .key_length = key->size, .value = value};
+        entries[(*count)++] =
+            (entry){.key = key->u.text, .key_length = key->size, .value = value};
         key = tarn__json_next(value);
     }
 }
@@ -292,7 +280,7 @@ static tarn_status make_json(const tarn__iac_header *h, const tarn__json *root,
     tarn__json_doc params = {0};
     entry *entries = calloc((root ? root->size : 0) + OURS, sizeof *entries);
     if (!entries) return tarn__fail_memory(err);
-    set_callers(entries, &count, root, h->version);
+    set_callers(entries, &count, root);
     tarn_status status = set_codec(entries, &count, codec, level, &params, err);
     set_layout(entries, &count, h);
     if (status == TARN_OK) status = write_entries(entries, count, out, err);
@@ -331,4 +319,40 @@ tarn_status tarn__iac_header_make(unsigned char *out, const tarn__iac_header *h,
     tarn__json_reset(&doc);
     tarn__buf_reset(&text);
     return status;
+}
+
+/* --- Carrying fields on ----------------------------------------------------------- */
+
+/* Whether a key is one of the version's own names for the index table's place. */
+static bool is_place(const tarn__json *key, unsigned version)
+{
+    if (version == 1)
+        return tarn__json_is(key, "record_table_offset", 19) ||
+               tarn__json_is(key, "record_table_length", 19);
+    return tarn__json_is(key, "index_table_offset", 18) ||
+           tarn__json_is(key, "index_table_length", 18);
+}
+
+static bool is_codec(const tarn__json *key)
+{
+    return tarn__json_is(key, "codec", 5) || tarn__json_is(key, "codec_params", 12);
+}
+
+tarn_status tarn__iac_header_carry(tarn__json_writer *w, const tarn__iac_header *h,
+                                   bool codec, tarn_error *err)
+{
+    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
+    tarn__json_doc doc;
+    o.last_wins = true;
+    TARN_TRY(tarn__json_parse(&doc, h->text, h->text_length, &o, err));
+    const tarn__json *root = tarn__json_root(&doc), *key = root + 1;
+    for (uint32_t i = 0; i < root->size; i++) {
+        if (!is_place(key, h->version) && (codec || !is_codec(key))) {
+            tarn__json_key(w, key->u.text, key->size);
+            tarn__json_put_value(w, key + 1, false);
+        }
+        key = tarn__json_next(key + 1);
+    }
+    tarn__json_reset(&doc);
+    return TARN_OK;
 }

@@ -36,4 +36,11 @@ TARN_CHECKED tarn_status tarn__iac_header_make(unsigned char *out,
                                                tarn_iac_codec codec, int level,
                                                tarn_error *err);
 
+/* Puts a header's fields into an object that is open, for a header of another pack. Those
+ * that say where the index table is are left out, as the other version has other names
+ * for them; without codec so are those that name it. */
+TARN_CHECKED tarn_status tarn__iac_header_carry(tarn__json_writer *writer,
+                                                const tarn__iac_header *header,
+                                                bool codec, tarn_error *err);
+
 #endif

@@ -123,7 +123,7 @@ def headers(numbers):
     values = st.recursive(st.none() | st.booleans() | TEXT | numbers,
                           lambda inner: st.lists(inner, max_size=3) |
                           st.dictionaries(TEXT, inner, max_size=3), max_leaves=6)
-    names = TEXT | st.sampled_from(["version", "format", "num_records"])
+    names = TEXT | st.sampled_from(["version", "format", "num_records", "record_table_offset"])
     return st.builds(lambda free, codec: {**free, **codec}, st.dictionaries(names, values, max_size=4),
                      st.fixed_dictionaries({}, optional={"codec": TEXT, "payload_type": TEXT}))
 
@@ -226,6 +226,17 @@ def test_columns_of_nulls_alone_are_the_same_bytes(real, tmp_path, columns):
         real("build", how="build_pack_data_segment", path=str(theirs), header={},
              slides=hexed(slides), index=hexed(index), data="78", overwrite=True)
         assert mine.read_bytes() == theirs.read_bytes()
+
+
+def test_fields_named_like_version_1s_are_the_callers(real, tmp_path):
+    header = {"record_table_offset": 3, "record_table_length": [4]}
+    index = pa.table({"n": [1]})
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    tarn.iac.build_pack(mine, header, SLIDES, index, [b"x"])
+    real("build", how="build_pack", path=str(theirs), header=header, slides=hexed(SLIDES),
+         index=hexed(index), payloads=["78"])
+    assert mine.read_bytes() == theirs.read_bytes()
+    assert tarn.iac.read_header(mine)["record_table_length"] == [4]
 
 
 @pytest.mark.parametrize("how", ["build_pack", "build_pack_streaming", "build_pack_data_segment"])
