@@ -109,7 +109,10 @@ static tarn_status rewrite_chosen(const char *from, const char *to,
     if (o->encoded) o->codec = TARN_IAC_NONE;
     tarn__buf_init(&header, 1u << 20);
     tarn_status status = o->header ? TARN_OK : inherit(p, o, &header, err);
-    if (!o->header) o->header = header.data;
+    if (!o->header) {
+        o->header = header.data;
+        o->in_order = true;
+    }
     if (status == TARN_OK) status = rewrite(p, to, o, c, err);
     tarn__buf_reset(&header);
     tarn_iac_close(p);

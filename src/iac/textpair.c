@@ -222,6 +222,7 @@ static tarn_status build(const char *path, const tarn_textpair_patient *patients
     write.codec = TARN_IAC_BROTLI;
     write.level = o->quality;
     write.overwrite = o->overwrite;
+    write.in_order = o->in_order;
     TARN_TRY(make_slides(&slides, err));
     tarn_status status = make_index(patients, count, &index, err);
     if (status != TARN_OK) {

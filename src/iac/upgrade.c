@@ -22,9 +22,8 @@ static tarn_status make_header(const tarn__iac_header *old, unsigned char *out,
     tarn_status status = tarn__iac_header_carry(&w, old, true, err);
     tarn__json_close(&w, '}');
     if (status == TARN_OK) status = tarn__json_end(&w, err);
-    if (status == TARN_OK)
-        status =
-            tarn__iac_header_make(out, &h, text.data, text.size, TARN_IAC_NONE, 0, err);
+    tarn__iac_caller c = {.text = text.data, .length = text.size, .in_order = true};
+    if (status == TARN_OK) status = tarn__iac_header_make(out, &h, &c, err);
     tarn__buf_reset(&text);
     return status;
 }

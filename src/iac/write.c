@@ -226,9 +226,12 @@ static tarn_status make_tables(tarn_iac_writer *w, tarn__buf *out, tarn_error *e
 static tarn_status make_header(const tarn_iac_writer *w, unsigned char *out,
                                tarn_error *err)
 {
-    return tarn__iac_header_make(out, &w->header, w->caller,
-                                 w->caller ? strlen(w->caller) : 0, w->options.codec,
-                                 w->options.level, err);
+    tarn__iac_caller c = {.text = w->caller,
+                          .length = w->caller ? strlen(w->caller) : 0,
+                          .in_order = w->options.in_order,
+                          .codec = w->options.codec,
+                          .level = w->options.level};
+    return tarn__iac_header_make(out, &w->header, &c, err);
 }
 
 /* The length of the data is all that the header still lacks, so one that cannot fit is

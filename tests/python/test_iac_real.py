@@ -228,6 +228,19 @@ def test_columns_of_nulls_alone_are_the_same_bytes(real, tmp_path, columns):
         assert mine.read_bytes() == theirs.read_bytes()
 
 
+def test_keys_inside_fields_are_sorted_as_what_they_are(real, tmp_path):
+    if real.version != "0.0.2":
+        pytest.skip("0.1 sorts them as text")
+    header = {"x": {10: {"b": 1, "a": 2}, 2: 1}, "w": [{True: 1, False: 2}], "f": {10.5: 1, 9.5: 2}}
+    index = pa.table({"n": [1]})
+    mine, theirs, again = (tmp_path / n for n in ("mine.iac", "theirs.iac", "again.iac"))
+    tarn.iac.build_pack(mine, header, SLIDES, index, [b"x"])
+    real("build", how="build_pack", path=str(theirs), header=repr(header), slides=hexed(SLIDES),
+         index=hexed(index), payloads=["78"])
+    tarn.iac.rewrite(theirs, again, encoded=True)
+    assert mine.read_bytes() == theirs.read_bytes() == again.read_bytes()
+
+
 def test_fields_named_like_version_1s_are_the_callers(real, tmp_path):
     header = {"record_table_offset": 3, "record_table_length": [4]}
     index = pa.table({"n": [1]})

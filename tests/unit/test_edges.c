@@ -288,11 +288,30 @@ static void headers_of_packs_keep_what_is_the_callers(void **state)
     static unsigned char out[TARN_IAC_HEADER_BYTES];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tarn__iac_header h = {.version = 2, .slide_table_offset = TARN_IAC_HEADER_BYTES};
-        OK(tarn__iac_header_make(out, &h, cases[i].caller, strlen(cases[i].caller),
-                                 cases[i].codec, 3, &err));
+        tarn__iac_caller c = {.text = cases[i].caller,
+                              .length = strlen(cases[i].caller),
+                              .codec = cases[i].codec,
+                              .level = 3};
+        OK(tarn__iac_header_make(out, &h, &c, &err));
         const char *text = (const char *)out + 16;
         if (!strstr(text, cases[i].has) || strstr(text, cases[i].lacks))
             fail_msg("%s gives %s", cases[i].caller, text);
+    }
+}
+
+static void objects_in_headers_of_packs_are_sorted_unless_in_order(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"x\": {\"2\": 1, \"10\": {\"b\": 3, \"a\": 4}}}";
+    static const char *const wanted[] = {
+        "\"x\": {\n    \"10\": {\n      \"a\": 4,\n      \"b\": 3\n    },\n    \"2\": 1",
+        "\"x\": {\n    \"2\": 1,\n    \"10\": {\n      \"b\": 3,\n      \"a\": 4"};
+    static unsigned char out[TARN_IAC_HEADER_BYTES];
+    for (int in_order = 0; in_order < 2; in_order++) {
+        tarn__iac_header h = {.version = 2, .slide_table_offset = TARN_IAC_HEADER_BYTES};
+        tarn__iac_caller c = {text, sizeof text - 1, .in_order = in_order};
+        OK(tarn__iac_header_make(out, &h, &c, &err));
+        assert_non_null(strstr((const char *)out + 16, wanted[in_order]));
     }
 }
 
@@ -356,6 +375,7 @@ int main(void)
         cmocka_unit_test(what_is_no_pack_is_told_apart),
         cmocka_unit_test(headers_of_packs_are_taken_or_refused_by_their_numbers),
         cmocka_unit_test(headers_of_packs_keep_what_is_the_callers),
+        cmocka_unit_test(objects_in_headers_of_packs_are_sorted_unless_in_order),
         cmocka_unit_test(arrays_that_a_field_cannot_hold_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

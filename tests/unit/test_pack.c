@@ -95,8 +95,8 @@ static void make_pack(const char *path, const making *p)
     h.data_length = p->size;
     h.num_records = (uint64_t)p->rows;
     OK(tarn__buf_add(&out, p->data, p->size, &err));
-    OK(tarn__iac_header_make((unsigned char *)out.data, &h, p->header,
-                             p->header ? strlen(p->header) : 0, TARN_IAC_NONE, 0, &err));
+    tarn__iac_caller c = {p->header, p->header ? strlen(p->header) : 0, .in_order = true};
+    OK(tarn__iac_header_make((unsigned char *)out.data, &h, &c, &err));
     write_file(path, out.data, out.size);
     tarn__buf_reset(&out);
 }
