@@ -454,7 +454,8 @@ def test_rows_of_a_matrix_are_found_by_their_size_alone(folder):
             for row in (0, 1, 2, -1, numpy.int64(1)):
                 assert pack.read(row).tolist() == matrix[row].tolist()
             assert pack.read_matrix([2, 0, -1]).tolist() == matrix[[2, 0, -1]].tolist()
-            assert [row.tolist() for row in pack.read_many([1])] == [matrix[1].tolist()]
+            for workers in (None, 0, -1, 2, "x"):
+                assert [row.tolist() for row in pack.read_many([1], workers)] == [matrix[1].tolist()]
             assert pack.read_matrix([]).shape == (0, matrix.shape[1])
             for row in (3, -4, 2**70):
                 with pytest.raises(ValueError):
@@ -478,7 +479,11 @@ def test_codecs_of_ones_own(folder):
             pack.read_many_contiguous([0])
         for workers, kind in ((0, ValueError), (True, TypeError), ("x", TypeError)):
             with pytest.raises(kind):
-                pack.read_many([0], workers)
+                pack.read_many_contiguous([0], workers=workers)
+        for workers in (None, 0, -1, True, 1, 2):
+            assert pack.read_many([0], workers) == ["one"]
+        with pytest.raises(TypeError):
+            pack.read_many([0], "x")
     with pytest.raises(ValueError):
         Codec.register("reversed", lambda params: Reversed())
     with pytest.raises(ValueError):
