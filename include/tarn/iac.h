@@ -235,12 +235,13 @@ typedef struct tarn_iac_write_options {
     bool no_sync;   /* do not wait for the disk */
     bool in_order;  /* objects inside the header's fields stay as they are; false: their
                      * keys are sorted, as the fields are anyway */
+    bool utf8;      /* the header's text stands there as it is; false: escaped */
 } tarn_iac_write_options;
 
 #define TARN_IAC_WRITE_OPTIONS_INIT                                                      \
     {                                                                                    \
         sizeof(tarn_iac_write_options), NULL, 2, TARN_IAC_NONE, 0, false, false, false,  \
-            false                                                                        \
+            false, false                                                                 \
     }
 
 /* Payloads one by one: written once, straight to their place in the file. The tables must

@@ -231,16 +231,17 @@ static void put_entry(tarn__json_writer *w, const entry *e, bool in_order)
         tarn__json_put_uint(w, e->number);
 }
 
-static tarn_status write_entries(entry *entries, size_t count, bool in_order,
+static tarn_status write_entries(entry *entries, size_t count, const tarn__iac_caller *c,
                                  tarn__buf *out, tarn_error *err)
 {
     tarn__json_writer w;
     qsort(entries, count, sizeof *entries, by_key);
     tarn__json_begin(&w, out);
     w.indent = 2;
+    w.ascii = !c->utf8;
     tarn__json_open(&w, '{');
     for (size_t i = 0; i < count; i++)
-        put_entry(&w, &entries[i], in_order);
+        put_entry(&w, &entries[i], c->in_order);
     tarn__json_close(&w, '}');
     return tarn__json_end(&w, err);
 }
@@ -282,7 +283,7 @@ static tarn_status make_json(const tarn__iac_header *h, const tarn__json *root,
     set_callers(entries, &count, root);
     tarn_status status = set_codec(entries, &count, c, &params, err);
     set_layout(entries, &count, h);
-    if (status == TARN_OK) status = write_entries(entries, count, c->in_order, out, err);
+    if (status == TARN_OK) status = write_entries(entries, count, c, out, err);
     tarn__json_reset(&params);
     free(entries);
     return status;

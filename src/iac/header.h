@@ -32,6 +32,7 @@ typedef struct tarn__iac_caller {
     const char *text; /* a JSON object, or NULL */
     size_t length;
     bool in_order;        /* its objects stay as they are; false: sorted, as the fields */
+    bool utf8;            /* not escaped */
     tarn_iac_codec codec; /* added with its level where the text does not name one */
     int level;
 } tarn__iac_caller;

@@ -229,6 +229,7 @@ static tarn_status make_header(const tarn_iac_writer *w, unsigned char *out,
     tarn__iac_caller c = {.text = w->caller,
                           .length = w->caller ? strlen(w->caller) : 0,
                           .in_order = w->options.in_order,
+                          .utf8 = w->options.utf8,
                           .codec = w->options.codec,
                           .level = w->options.level};
     return tarn__iac_header_make(out, &w->header, &c, err);

@@ -455,3 +455,15 @@ def test_patients_go_both_ways(real, tmp_path, patients, quality):
         for layout in ("data_length",):  # Brotli's own version decides how many bytes it takes
             del a[layout], b[layout]
         assert a == b
+
+
+@pytest.mark.parametrize("more", [{"x": 1, "é": "ü𝄞\x7f\u2028\n\""}, {"n": {"文": [{"b": 1, "a": "é"}]}}])
+def test_more_fields_of_patients_headers_are_the_same_bytes(real, tmp_path, more):
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    docs = [text_pair.ClinicalTextPairDoc("d", "the source é", "c", doc_category="x")]
+    patients = [text_pair.PatientTextPairs("p", "医", docs)]
+    style = "0.0.2" if real.version == "0.0.2" else "0.1"
+    text_pair.build_clinical_text_pair_pack(mine, patients, extra_header=more, style=style)
+    real("pairs", path=str(theirs), patients=[dataclasses.asdict(p) for p in patients],
+         extra_header=more)
+    assert mine.read_bytes() == theirs.read_bytes()
