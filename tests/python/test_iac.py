@@ -488,6 +488,12 @@ def test_codecs_of_ones_own(folder):
         Codec.register("reversed", lambda params: Reversed())
     with pytest.raises(ValueError):
         Codec.register("zstd", lambda params: Reversed())
+    Codec.register("no codec", lambda params: 5)
+    with pytest.raises(TypeError, match="'no codec' gave int"):
+        Codec.create("no codec")
+    Codec.register("another", lambda params: Reversed())
+    with pytest.raises(ValueError, match="named 'reversed'"):
+        Codec.create("another")
     Variable.build_from_payloads("b.iac", **about, payloads=[b"x", b"y"], codec_name="other",
                                  codec_params={"k": 1})
     assert tarn.iac.read_header("b.iac")["codec_params"] == {"k": 1}
@@ -508,6 +514,11 @@ def test_codecs_of_ones_own(folder):
 
 def test_batches_are_made_by_hand():
     batch = tarn.iac.ContiguousRecordBatch(b"abc", [0, 1, 1, 3])
+    for row in (True, "a", 1.0, None):
+        with pytest.raises(TypeError):
+            batch[row]
+    with pytest.raises(ValueError):
+        tarn.iac.ContiguousRecordBatch(b"abc", [0, -1, 3])
     assert [bytes(r) for r in batch] == [b"a", b"", b"bc"]
     for wrong in ([], [1, 3], [0, 2], [0, 2, 1, 3]):
         with pytest.raises(ValueError):
