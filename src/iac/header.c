@@ -209,13 +209,27 @@ static void set_layout(entry *entries, size_t *count, const tarn__iac_header *h)
         set(entries, count, ours[i]);
 }
 
-static void set_callers(entry *entries, size_t *count, const tarn__json *root)
+/* Whether a key is one of the version's own names for the index table's place. */
+static bool is_place(const tarn__json *key, unsigned version)
+{
+    if (version == 1)
+        return tarn__json_is(key, "record_table_offset", 19) ||
+               tarn__json_is(key, "record_table_length", 19);
+    return tarn__json_is(key, "index_table_offset", 18) ||
+           tarn__json_is(key, "index_table_length", 18);
+}
+
+/* The header of a version 2 pack, given whole for one of version 1, is not to leave the
+ * places of its own there. The other way around the names may be the caller's. */
+static void set_callers(entry *entries, size_t *count, const tarn__json *root,
+                        unsigned version)
 {
     const tarn__json *key = root ? root + 1 : NULL;
     for (uint32_t i = 0; root && i < root->size; i++) {
         const tarn__json *value = key + 1;
-        entries[(*count)++] =
-            (entry){.key = key->u.text, .key_length = key->size, .value = value};
+        if (version != 1 || !is_place(key, 2))
+            entries[(*count)++] =
+                (entry){.key = key->u.text, .key_length = key->size, .value = value};
         key = tarn__json_next(value);
     }
 }
@@ -280,7 +294,7 @@ static tarn_status make_json(const tarn__iac_header *h, const tarn__json *root,
     tarn__json_doc params = {0};
     entry *entries = calloc((root ? root->size : 0) + OURS, sizeof *entries);
     if (!entries) return tarn__fail_memory(err);
-    set_callers(entries, &count, root);
+    set_callers(entries, &count, root, h->version);
     tarn_status status = set_codec(entries, &count, c, &params, err);
     set_layout(entries, &count, h);
     if (status == TARN_OK) status = write_entries(entries, count, c, out, err);
@@ -321,16 +335,6 @@ tarn_status tarn__iac_header_make(unsigned char *out, const tarn__iac_header *h,
 }
 
 /* --- Carrying fields on ----------------------------------------------------------- */
-
-/* Whether a key is one of the version's own names for the index table's place. */
-static bool is_place(const tarn__json *key, unsigned version)
-{
-    if (version == 1)
-        return tarn__json_is(key, "record_table_offset", 19) ||
-               tarn__json_is(key, "record_table_length", 19);
-    return tarn__json_is(key, "index_table_offset", 18) ||
-           tarn__json_is(key, "index_table_length", 18);
-}
 
 static bool is_codec(const tarn__json *key)
 {
