@@ -60,8 +60,8 @@ static bool make_header(unsigned char *out, unsigned options, const uint8_t *tab
         "{\"feature_record_bytes\": 3}", "{\"codec\": \"brotli\"}",
         "{\"codec\": \"zstd\"}", "{\"codec\": \"gzip\"}"};
     const char *caller = callers[options / CODEC % 4];
-    return tarn__iac_header_make(out, &h, caller, strlen(caller), TARN_IAC_NONE, 0,
-                                 NULL) == TARN_OK;
+    tarn__iac_caller c = {.text = caller, .length = strlen(caller)};
+    return tarn__iac_header_make(out, &h, &c, NULL) == TARN_OK;
 }
 
 static void raw_header(unsigned char *out, unsigned options, const uint8_t *json,

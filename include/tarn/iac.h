@@ -90,7 +90,7 @@ typedef struct tarn_iac_info {
     uint64_t records, slides;
     uint64_t slide_table_length, index_table_offset, index_table_length;
     uint64_t data_offset, data_length, file_size;
-    bool has_spans;           /* the index has offset and length */
+    bool has_spans;           /* the index has offset and length, of integers */
     bool has_checksums;       /* and crc32 */
     bool mapped;              /* views point into a map of the file */
     uint64_t record_bytes;    /* without spans: the size of each record, or 0 */
@@ -233,11 +233,15 @@ typedef struct tarn_iac_write_options {
     bool encoded;   /* payloads are encoded already; codec only goes into the header */
     bool overwrite; /* replace what is there; false: TARN_ERR_EXISTS */
     bool no_sync;   /* do not wait for the disk */
+    bool in_order;  /* objects inside the header's fields stay as they are; false: their
+                     * keys are sorted, as the fields are anyway */
+    bool utf8;      /* the header's text stands there as it is; false: escaped */
 } tarn_iac_write_options;
 
 #define TARN_IAC_WRITE_OPTIONS_INIT                                                      \
     {                                                                                    \
-        sizeof(tarn_iac_write_options), NULL, 2, TARN_IAC_NONE, 0, false, false, false   \
+        sizeof(tarn_iac_write_options), NULL, 2, TARN_IAC_NONE, 0, false, false, false,  \
+            false, false                                                                 \
     }
 
 /* Payloads one by one: written once, straight to their place in the file. The tables must

@@ -55,11 +55,12 @@ typedef struct tarn_textpair_options {
     int quality;        /* of Brotli: 1 to 11, or 0 for 11 */
     const char *header; /* a JSON object with more fields for the header, or NULL */
     bool overwrite;
+    bool in_order; /* of the header, as in tarn_iac_write_options */
 } tarn_textpair_options;
 
 #define TARN_TEXTPAIR_OPTIONS_INIT                                                       \
     {                                                                                    \
-        sizeof(tarn_textpair_options), TARN_TEXTPAIR_01, 0, NULL, false                  \
+        sizeof(tarn_textpair_options), TARN_TEXTPAIR_01, 0, NULL, false, false           \
     }
 
 TARN_API TARN_CHECKED tarn_status

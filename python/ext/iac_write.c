@@ -33,6 +33,7 @@ static bool parse_options(PyObject *tuple, tarn_iac_write_options *o)
     o->encoded = encoded;
     o->overwrite = overwrite;
     o->no_sync = !sync;
+    o->in_order = true; /* json.dumps has sorted keys that are numbers as numbers */
     return true;
 }
 

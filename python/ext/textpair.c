@@ -80,6 +80,8 @@ static PyObject *textpair_build(PyObject *module, PyObject *args)
         return NULL;
     o.style = style ? TARN_TEXTPAIR_00 : TARN_TEXTPAIR_01;
     o.overwrite = overwrite;
+    /* json.dumps has sorted keys that are numbers as numbers; 0.1 takes them as text. */
+    o.in_order = o.style == TARN_TEXTPAIR_00;
     const char *name = PyBytes_AsString(path);
     size_t count = (size_t)PyTuple_Size(tuple);
     tarn_textpair_patient *patients = PyMem_Calloc(count + 1, sizeof *patients);

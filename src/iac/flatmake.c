@@ -49,23 +49,28 @@ static void zeros(flatmake *m, size_t n)
     if (to) memset(to, 0, n);
 }
 
-/* So that what is len bytes from here is aligned. */
-static void pre_align(flatmake *m, size_t len, size_t align)
+static void align_to(flatmake *m, size_t end, size_t align)
 {
     if (align > m->align) m->align = align;
-    zeros(m, (~(m->size + len) + 1) & (align - 1));
+    zeros(m, (~end + 1) & (align - 1));
+}
+
+/* So that what is len bytes from here is aligned; items that are none need it not. */
+static void pre_align(flatmake *m, size_t len, size_t align)
+{
+    if (len) align_to(m, m->size + len, align);
 }
 
 static void push(flatmake *m, uint64_t value, size_t width)
 {
-    pre_align(m, 0, width);
+    align_to(m, m->size, width);
     unsigned char *to = front(m, width);
     if (to) memcpy(to, &value, width);
 }
 
 static void push_ref(flatmake *m, flat_ref ref)
 {
-    pre_align(m, 0, 4);
+    align_to(m, m->size, 4);
     push(m, m->size - ref + 4, 4);
 }
 

@@ -209,50 +209,53 @@ static void set_layout(entry *entries, size_t *count, const tarn__iac_header *h)
         set(entries, count, ours[i]);
 }
 
-/* The other version's names for the index table are not carried along. */
-static bool is_other_name(const tarn__json *key, unsigned version)
+/* Whether a key is one of the version's own names for the index table's place. */
+static bool is_place(const tarn__json *key, unsigned version)
 {
-    const char *prefix = version == 1 ? "index_table_" : "record_table_";
-    size_t n = strlen(prefix);
-    return key->size == n + 6 && memcmp(key->u.text, prefix, n) == 0 &&
-           (memcmp(key->u.text + n, "offset", 6) == 0 ||
-            memcmp(key->u.text + n, "length", 6) == 0);
+    if (version == 1)
+        return tarn__json_is(key, "record_table_offset", 19) ||
+               tarn__json_is(key, "record_table_length", 19);
+    return tarn__json_is(key, "index_table_offset", 18) ||
+           tarn__json_is(key, "index_table_length", 18);
 }
 
+/* The header of a version 2 pack, given whole for one of version 1, is not to leave the
+ * places of its own there. The other way around the names may be the caller's. */
 static void set_callers(entry *entries, size_t *count, const tarn__json *root,
                         unsigned version)
 {
     const tarn__json *key = root ? root + 1 : NULL;
     for (uint32_t i = 0; root && i < root->size; i++) {
         const tarn__json *value = key + 1;
-        if (!is_other_name(key, version))
+        if (version != 1 || !is_place(key, 2))
             entries[(*count)++] =
                 (entry){.key = key->u.text, .key_length = key->size, .value = value};
         key = tarn__json_next(value);
     }
 }
 
-static void put_entry(tarn__json_writer *w, const entry *e)
+static void put_entry(tarn__json_writer *w, const entry *e, bool in_order)
 {
     tarn__json_key(w, e->key, e->key_length);
     if (e->value)
-        tarn__json_put_value(w, e->value, true);
+        tarn__json_put_value(w, e->value, !in_order);
     else if (e->text)
         tarn__json_put_text(w, e->text);
     else
         tarn__json_put_uint(w, e->number);
 }
 
-static tarn_status write_entries(entry *entries, size_t count, tarn__buf *out,
-                                 tarn_error *err)
+static tarn_status write_entries(entry *entries, size_t count, const tarn__iac_caller *c,
+                                 tarn__buf *out, tarn_error *err)
 {
     tarn__json_writer w;
     qsort(entries, count, sizeof *entries, by_key);
     tarn__json_begin(&w, out);
     w.indent = 2;
+    w.ascii = !c->utf8;
     tarn__json_open(&w, '{');
     for (size_t i = 0; i < count; i++)
-        put_entry(&w, &entries[i]);
+        put_entry(&w, &entries[i], c->in_order);
     tarn__json_close(&w, '}');
     return tarn__json_end(&w, err);
 }
@@ -268,14 +271,14 @@ static bool has_key(const entry *entries, size_t count, const char *key)
 
 /* Adds the codec with its parameters where the caller's fields do not name one; params
  * lives as long as the entries. */
-static tarn_status set_codec(entry *entries, size_t *count, tarn_iac_codec codec,
-                             int level, tarn__json_doc *params, tarn_error *err)
+static tarn_status set_codec(entry *entries, size_t *count, const tarn__iac_caller *c,
+                             tarn__json_doc *params, tarn_error *err)
 {
     char text[64];
-    const char *name = tarn__iac_codec_name(codec);
+    const char *name = tarn__iac_codec_name(c->codec);
     if (!name || has_key(entries, *count, "codec")) return TARN_OK;
     set(entries, count, (entry){.key = "codec", .text = name});
-    size_t len = tarn__iac_codec_params(codec, level, text, sizeof text);
+    size_t len = tarn__iac_codec_params(c->codec, c->level, text, sizeof text);
     if (!len || has_key(entries, *count, "codec_params")) return TARN_OK;
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
     TARN_TRY(tarn__json_parse(params, text, len, &o, err));
@@ -284,8 +287,7 @@ static tarn_status set_codec(entry *entries, size_t *count, tarn_iac_codec codec
 }
 
 static tarn_status make_json(const tarn__iac_header *h, const tarn__json *root,
-                             tarn_iac_codec codec, int level, tarn__buf *out,
-                             tarn_error *err)
+                             const tarn__iac_caller *c, tarn__buf *out, tarn_error *err)
 {
     enum { OURS = 16 };
     size_t count = 0;
@@ -293,17 +295,16 @@ static tarn_status make_json(const tarn__iac_header *h, const tarn__json *root,
     entry *entries = calloc((root ? root->size : 0) + OURS, sizeof *entries);
     if (!entries) return tarn__fail_memory(err);
     set_callers(entries, &count, root, h->version);
-    tarn_status status = set_codec(entries, &count, codec, level, &params, err);
+    tarn_status status = set_codec(entries, &count, c, &params, err);
     set_layout(entries, &count, h);
-    if (status == TARN_OK) status = write_entries(entries, count, out, err);
+    if (status == TARN_OK) status = write_entries(entries, count, c, out, err);
     tarn__json_reset(&params);
     free(entries);
     return status;
 }
 
 tarn_status tarn__iac_header_make(unsigned char *out, const tarn__iac_header *h,
-                                  const char *caller, size_t caller_length,
-                                  tarn_iac_codec codec, int level, tarn_error *err)
+                                  const tarn__iac_caller *c, tarn_error *err)
 {
     tarn__json_doc doc = {0};
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
@@ -311,11 +312,11 @@ tarn_status tarn__iac_header_make(unsigned char *out, const tarn__iac_header *h,
     o.last_wins = true;
     tarn__buf_init(&text, 16u << 20);
     tarn_status status = TARN_OK;
-    if (caller) status = tarn__json_parse(&doc, caller, caller_length, &o, err);
-    const tarn__json *root = caller && status == TARN_OK ? tarn__json_root(&doc) : NULL;
+    if (c->text) status = tarn__json_parse(&doc, c->text, c->length, &o, err);
+    const tarn__json *root = c->text && status == TARN_OK ? tarn__json_root(&doc) : NULL;
     if (root && root->kind != TARN__JSON_OBJECT)
         status = tarn__fail(err, TARN_ERR_USAGE, "the header is not a JSON object");
-    if (status == TARN_OK) status = make_json(h, root, codec, level, &text, err);
+    if (status == TARN_OK) status = make_json(h, root, c, &text, err);
     if (status == TARN_OK && text.size > IAC_MAX_JSON)
         status = tarn__fail(err, TARN_ERR_LIMIT,
                             "the header's JSON has %zu bytes; there is room for %d",
@@ -331,4 +332,30 @@ tarn_status tarn__iac_header_make(unsigned char *out, const tarn__iac_header *h,
     tarn__json_reset(&doc);
     tarn__buf_reset(&text);
     return status;
+}
+
+/* --- Carrying fields on ----------------------------------------------------------- */
+
+static bool is_codec(const tarn__json *key)
+{
+    return tarn__json_is(key, "codec", 5) || tarn__json_is(key, "codec_params", 12);
+}
+
+tarn_status tarn__iac_header_carry(tarn__json_writer *w, const tarn__iac_header *h,
+                                   bool codec, tarn_error *err)
+{
+    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
+    tarn__json_doc doc;
+    o.last_wins = true;
+    TARN_TRY(tarn__json_parse(&doc, h->text, h->text_length, &o, err));
+    const tarn__json *root = tarn__json_root(&doc), *key = root + 1;
+    for (uint32_t i = 0; i < root->size; i++) {
+        if (!is_place(key, h->version) && (codec || !is_codec(key))) {
+            tarn__json_key(w, key->u.text, key->size);
+            tarn__json_put_value(w, key + 1, false);
+        }
+        key = tarn__json_next(key + 1);
+    }
+    tarn__json_reset(&doc);
+    return TARN_OK;
 }

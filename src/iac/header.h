@@ -27,13 +27,27 @@ TARN_CHECKED tarn_status tarn__iac_header_parse(tarn__iac_header *out,
                                                 uint64_t file_size, tarn_error *err);
 void tarn__iac_header_reset(tarn__iac_header *header);
 
-/* Writes all 65536 bytes: the caller's fields (a JSON object, or NULL) and those of the
- * layout, which win. codec, if not NULL, and its level are added where the caller's
- * fields do not name a codec. */
+/* What a header has besides the layout. */
+typedef struct tarn__iac_caller {
+    const char *text; /* a JSON object, or NULL */
+    size_t length;
+    bool in_order;        /* its objects stay as they are; false: sorted, as the fields */
+    bool utf8;            /* not escaped */
+    tarn_iac_codec codec; /* added with its level where the text does not name one */
+    int level;
+} tarn__iac_caller;
+
+/* Writes all 65536 bytes: the caller's fields and those of the layout, which win. */
 TARN_CHECKED tarn_status tarn__iac_header_make(unsigned char *out,
                                                const tarn__iac_header *header,
-                                               const char *caller, size_t caller_length,
-                                               tarn_iac_codec codec, int level,
+                                               const tarn__iac_caller *caller,
                                                tarn_error *err);
+
+/* Puts a header's fields into an object that is open, for a header of another pack. Those
+ * that say where the index table is are left out, as the other version has other names
+ * for them; without codec so are those that name it. */
+TARN_CHECKED tarn_status tarn__iac_header_carry(tarn__json_writer *writer,
+                                                const tarn__iac_header *header,
+                                                bool codec, tarn_error *err);
 
 #endif

@@ -54,42 +54,55 @@ static tarn_status read_table(tarn_iac *p, tarn_iac_table which, uint64_t offset
         which == TARN_IAC_SLIDES ? "slides" : "records", (unsigned long long)t->rows);
 }
 
-/* offset, length and crc32 must be plain integers without nulls. */
-static tarn_status find_number(const tarn_iac *p, const char *name,
-                               tarn__number_column *out, tarn_error *err)
+/* Only plain integers without nulls are of use. A pack with other columns of these names
+ * may be read in all other ways, so it is told when a payload is asked for. */
+static void find_number(const tarn__table *t, const char *name, tarn__number_column *out)
 {
-    const tarn__table *t = p->tables[TARN_IAC_INDEX];
     tarn__layout layout = {0};
-    out->column = tarn__table_column(t, name);
-    if (out->column == -1) return TARN_OK;
-    if (out->column == -2)
-        return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, p->file->path,
-                             p->header.index_table_offset,
-                             "the index has two columns named %s", name);
-    const struct ArrowSchema *s = t->schema.children[out->column];
+    int64_t column = tarn__table_column(t, name);
+    *out = (tarn__number_column){.name = name, .column = -1};
+    if (column == -1) return;
+    if (column == -2) {
+        out->flaw = TARN_ERR_AMBIGUOUS;
+        return;
+    }
+    const struct ArrowSchema *s = t->schema.children[column];
     (void)tarn__layout_get(s->format, &layout);
     bool good =
         strlen(s->format) == 1 && strchr("cCsSiIlL", s->format[0]) && !s->dictionary;
     for (size_t i = 0; i < t->count && good; i++)
-        good = t->batches[i].children[out->column]->null_count == 0;
-    if (!good)
-        return tarn__fail_at(
-            err, TARN_ERR_FORMAT, p->file->path, p->header.index_table_offset,
-            "column %s of the index is not of integers, or has nulls", name);
+        good = t->batches[i].children[column]->null_count == 0;
+    if (!good) {
+        out->flaw = TARN_ERR_FORMAT;
+        return;
+    }
+    out->column = column;
     out->width = layout.width;
     out->above_sign = layout.number == 'i' ? 64 - 8 * layout.width : 0;
-    return TARN_OK;
 }
 
-static tarn_status find_spans(tarn_iac *p, tarn_error *err)
+static void find_spans(tarn_iac *p)
 {
     const tarn__table *t = p->tables[TARN_IAC_INDEX];
     /* A segment of the caller's own may have one of the names for its own purposes. */
     if (tarn__table_column(t, "offset") == -1 || tarn__table_column(t, "length") == -1)
-        return TARN_OK;
-    TARN_TRY(find_number(p, "offset", &p->offset, err));
-    TARN_TRY(find_number(p, "length", &p->length, err));
-    return find_number(p, "crc32", &p->crc32, err);
+        return;
+    find_number(t, "offset", &p->offset);
+    find_number(t, "length", &p->length);
+    find_number(t, "crc32", &p->crc32);
+    if (p->offset.column < 0 || p->length.column < 0)
+        p->offset.column = p->length.column = p->crc32.column = -1;
+}
+
+tarn_status tarn__iac_check_column(const tarn_iac *p, const tarn__number_column *c,
+                                   tarn_error *err)
+{
+    if (c->flaw == TARN_OK) return TARN_OK;
+    return tarn__fail_at(err, c->flaw, p->file->path, p->header.index_table_offset,
+                         c->flaw == TARN_ERR_AMBIGUOUS
+                             ? "the index has two columns named %s"
+                             : "column %s of the index is not of integers, or has nulls",
+                         c->name);
 }
 
 static tarn_status name_types(tarn_iac *p, tarn_iac_table which, tarn_error *err)
@@ -119,7 +132,7 @@ static tarn_status open_parts(tarn_iac *p, tarn_error *err)
                         h->num_slides, err));
     TARN_TRY(read_table(p, TARN_IAC_INDEX, h->index_table_offset, h->index_table_length,
                         h->num_records, err));
-    TARN_TRY(find_spans(p, err));
+    find_spans(p);
     TARN_TRY(name_types(p, TARN_IAC_SLIDES, err));
     TARN_TRY(name_types(p, TARN_IAC_INDEX, err));
     size_t columns = (size_t)p->tables[TARN_IAC_INDEX]->schema.n_children;
@@ -235,6 +248,20 @@ static tarn_status bad_span(const tarn_iac *p, uint64_t row, const tarn_iac_span
                          (unsigned long long)s->offset);
 }
 
+static tarn_status locate_by_size(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
+                                  tarn_error *err)
+{
+    TARN_TRY(tarn__iac_check_column(p, &p->offset, err));
+    TARN_TRY(tarn__iac_check_column(p, &p->length, err));
+    if (p->header.record_bytes == 0)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
+                             "the pack has no offset and length for its records, and no "
+                             "feature_record_bytes; read spans of its data instead");
+    out->length = p->header.record_bytes;
+    if (!tarn__mul(row, out->length, &out->offset)) out->offset = UINT64_MAX;
+    return TARN_OK;
+}
+
 /* The CRC is another cache line, so it is fetched only where it is wanted. */
 static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
                           tarn_iac_span *out, tarn_error *err)
@@ -250,13 +277,8 @@ static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
         out->length = number_at(batch, &p->length, in_batch);
         out->has_crc = want_crc && p->crc32.column >= 0;
         if (out->has_crc) out->crc32 = (uint32_t)number_at(batch, &p->crc32, in_batch);
-    } else if (p->header.record_bytes == 0) {
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
-                             "the pack has no offset and length for its records, and no "
-                             "feature_record_bytes; read spans of its data instead");
     } else {
-        out->length = p->header.record_bytes;
-        if (!tarn__mul(row, out->length, &out->offset)) out->offset = UINT64_MAX;
+        TARN_TRY(locate_by_size(p, row, out, err));
     }
     if (!tarn__range_in(out->offset, out->length, p->header.data_length))
         return bad_span(p, row, out, err);
@@ -273,7 +295,9 @@ static tarn_status check_crc(const tarn_iac *p, uint64_t row, const tarn_iac_spa
                              const void *data, tarn_error *err)
 {
     uint32_t crc;
-    if (!p->options.check || !s->has_crc) return TARN_OK;
+    if (!p->options.check) return TARN_OK;
+    TARN_TRY(tarn__iac_check_column(p, &p->crc32, err));
+    if (!s->has_crc) return TARN_OK;
     crc = tarn__crc32(0, data, (size_t)s->length);
     if (crc == s->crc32) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_CHECKSUM, p->file->path,

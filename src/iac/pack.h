@@ -7,7 +7,9 @@
 
 /* One of the three columns the reader itself needs. */
 typedef struct tarn__number_column {
-    int64_t column; /* -1: there is none */
+    const char *name;
+    int64_t column;   /* -1: there is none, or none of use */
+    tarn_status flaw; /* why it is of no use, or TARN_OK */
     uint32_t width;
     unsigned above_sign; /* bits that a signed number lacks of 64 */
 } tarn__number_column;
@@ -23,6 +25,11 @@ struct tarn_iac {
     tarn__forklock lock;                     /* while a lookup is made */
     _Atomic(struct tarn__lookup *) *lookups; /* by column of the index */
 };
+
+/* Fails where there is such a column, but not of use; the error says why. */
+TARN_CHECKED tarn_status tarn__iac_check_column(const struct tarn_iac *pack,
+                                                const tarn__number_column *column,
+                                                tarn_error *err);
 
 /* Whether a record's bytes have its checksum, if the pack was opened to check. */
 TARN_CHECKED tarn_status tarn__iac_check(const struct tarn_iac *pack, uint64_t row,

@@ -11,31 +11,17 @@
 static tarn_status inherit(const tarn_iac *p, const tarn_iac_write_options *o,
                            tarn__buf *out, tarn_error *err)
 {
-    tarn__json_options jo = TARN__JSON_OPTIONS_INIT;
-    tarn__json_doc doc;
     tarn__json_writer w;
-    jo.last_wins = true;
-    TARN_TRY(tarn__json_parse(&doc, p->header.text, p->header.text_length, &jo, err));
-    const tarn__json *root = tarn__json_root(&doc), *key = root + 1;
     tarn__json_begin(&w, out);
     tarn__json_open(&w, '{');
-    for (uint32_t i = 0; i < root->size; i++) {
-        bool codec =
-            tarn__json_is(key, "codec", 5) || tarn__json_is(key, "codec_params", 12);
-        if (!codec || o->encoded) {
-            tarn__json_key(&w, key->u.text, key->size);
-            tarn__json_put_value(&w, key + 1, false);
-        }
-        key = tarn__json_next(key + 1);
-    }
+    TARN_TRY(tarn__iac_header_carry(&w, &p->header, o->encoded, err));
     if (!o->encoded && o->codec == TARN_IAC_NONE) {
         tarn__json_key_text(&w, "codec");
         tarn__json_put_text(&w, "none");
     }
     tarn__json_close(&w, '}');
-    tarn_status status = tarn__json_end(&w, err);
-    tarn__json_reset(&doc);
-    return status == TARN_OK ? tarn__buf_add(out, "", 1, err) : status;
+    TARN_TRY(tarn__json_end(&w, err));
+    return tarn__buf_add(out, "", 1, err);
 }
 
 /* Which records, in which order. */
@@ -123,7 +109,10 @@ static tarn_status rewrite_chosen(const char *from, const char *to,
     if (o->encoded) o->codec = TARN_IAC_NONE;
     tarn__buf_init(&header, 1u << 20);
     tarn_status status = o->header ? TARN_OK : inherit(p, o, &header, err);
-    if (!o->header) o->header = header.data;
+    if (!o->header) {
+        o->header = header.data;
+        o->in_order = true;
+    }
     if (status == TARN_OK) status = rewrite(p, to, o, c, err);
     tarn__buf_reset(&header);
     tarn_iac_close(p);

@@ -222,6 +222,8 @@ static tarn_status build(const char *path, const tarn_textpair_patient *patients
     write.codec = TARN_IAC_BROTLI;
     write.level = o->quality;
     write.overwrite = o->overwrite;
+    write.in_order = o->in_order;
+    write.utf8 = o->style == TARN_TEXTPAIR_01;
     TARN_TRY(make_slides(&slides, err));
     tarn_status status = make_index(patients, count, &index, err);
     if (status != TARN_OK) {

@@ -8,19 +8,37 @@
 #include "iac/pack.h"
 #include "io/publish.h"
 
+static tarn_status make_header(const tarn__iac_header *old, unsigned char *out,
+                               tarn_error *err)
+{
+    enum { MAX_TEXT = 1 << 20 };
+    tarn__iac_header h = *old;
+    tarn__json_writer w;
+    tarn__buf text;
+    h.version = 2;
+    tarn__buf_init(&text, MAX_TEXT);
+    tarn__json_begin(&w, &text);
+    tarn__json_open(&w, '{');
+    tarn_status status = tarn__iac_header_carry(&w, old, true, err);
+    tarn__json_close(&w, '}');
+    if (status == TARN_OK) status = tarn__json_end(&w, err);
+    tarn__iac_caller c = {.text = text.data, .length = text.size, .in_order = true};
+    if (status == TARN_OK) status = tarn__iac_header_make(out, &h, &c, err);
+    tarn__buf_reset(&text);
+    return status;
+}
+
 static tarn_status upgrade_into(tarn__publish *file, const tarn_iac *p, tarn_error *err)
 {
-    tarn__iac_header h = p->header;
+    const tarn__iac_header *h = &p->header;
     unsigned char *bytes = malloc(TARN_IAC_HEADER_BYTES);
     if (!bytes) return tarn__fail_memory(err);
-    h.version = 2;
-    tarn_status status = tarn__iac_header_make(
-        bytes, &h, p->header.text, p->header.text_length, TARN_IAC_NONE, 0, err);
+    tarn_status status = make_header(h, bytes, err);
     if (status == TARN_OK)
         status = tarn__publish_write(file, bytes, TARN_IAC_HEADER_BYTES, err);
     free(bytes);
     if (status != TARN_OK) return status;
-    uint64_t end = h.data_offset + h.data_length;
+    uint64_t end = h->data_offset + h->data_length;
     return tarn__publish_copy(file, p->file->fd, p->file->path, TARN_IAC_HEADER_BYTES,
                               end - TARN_IAC_HEADER_BYTES, err);
 }

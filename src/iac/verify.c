@@ -104,8 +104,20 @@ static void check_tail(work *w)
     tell(w, &err);
 }
 
+/* Rows of a matrix are found without the columns, which are the caller's own then. */
+static void check_columns(work *w)
+{
+    const tarn__number_column *columns[] = {&w->pack->offset, &w->pack->length,
+                                            &w->pack->crc32};
+    for (int i = 0; i < 3 && w->pack->header.record_bytes == 0; i++) {
+        tarn_error err;
+        if (tarn__iac_check_column(w->pack, columns[i], &err) != TARN_OK) tell(w, &err);
+    }
+}
+
 static bool can_locate(const tarn_iac *p)
 {
+    if (p->offset.flaw != TARN_OK || p->length.flaw != TARN_OK) return false;
     return p->offset.column >= 0 || p->header.record_bytes > 0;
 }
 
@@ -141,6 +153,7 @@ tarn_status tarn_iac_verify(const char *path, const tarn_iac_verify_options *opt
     out->records = w.pack->header.num_records;
     pthread_mutex_init(&w.lock, NULL);
     check_tables(&w);
+    check_columns(&w);
     check_tail(&w);
     status = check_payloads(&w, err);
     pthread_mutex_destroy(&w.lock);

@@ -209,43 +209,59 @@ static tarn_status put_table(const taken *t, tarn__buf *out, tarn_error *err)
 
 /* --- Opening ---------------------------------------------------------------------- */
 
-static tarn_status write_tables(tarn_iac_writer *w, tarn_error *err)
+/* Both tables one behind the other, and where they and the data lie. */
+static tarn_status make_tables(tarn_iac_writer *w, tarn__buf *out, tarn_error *err)
 {
     tarn__iac_header *h = &w->header;
-    tarn__buf out;
-    tarn__buf_init(&out, SIZE_MAX / 4);
-    tarn_status status = put_table(&w->slides, &out, err);
+    TARN_TRY(put_table(&w->slides, out, err));
     h->slide_table_offset = TARN_IAC_HEADER_BYTES;
-    h->slide_table_length = out.size;
-    h->index_table_offset = h->slide_table_offset + out.size;
+    h->slide_table_length = out->size;
+    h->index_table_offset = h->slide_table_offset + out->size;
+    TARN_TRY(w->is_segment ? put_table(&w->index, out, err) : put_joined(w, out, err));
+    h->index_table_length = out->size - h->slide_table_length;
+    h->data_offset = TARN_IAC_HEADER_BYTES + out->size;
+    return TARN_OK;
+}
+
+static tarn_status make_header(const tarn_iac_writer *w, unsigned char *out,
+                               tarn_error *err)
+{
+    tarn__iac_caller c = {.text = w->caller,
+                          .length = w->caller ? strlen(w->caller) : 0,
+                          .in_order = w->options.in_order,
+                          .utf8 = w->options.utf8,
+                          .codec = w->options.codec,
+                          .level = w->options.level};
+    return tarn__iac_header_make(out, &w->header, &c, err);
+}
+
+/* The length of the data is all that the header still lacks, so one that cannot fit is
+ * refused before any payload. */
+static tarn_status write_start(tarn_iac_writer *w, tarn_error *err)
+{
+    tarn__buf out;
+    unsigned char *header = malloc(TARN_IAC_HEADER_BYTES);
+    if (!header) return tarn__fail_memory(err);
+    tarn__buf_init(&out, SIZE_MAX / 4);
+    tarn_status status = make_tables(w, &out, err);
+    if (status == TARN_OK) status = make_header(w, header, err);
     if (status == TARN_OK)
-        status =
-            w->is_segment ? put_table(&w->index, &out, err) : put_joined(w, &out, err);
-    h->index_table_length = out.size - h->slide_table_length;
-    h->data_offset = TARN_IAC_HEADER_BYTES + out.size;
+        status = tarn__publish_write(&w->file, header, TARN_IAC_HEADER_BYTES, err);
     if (status == TARN_OK)
         status = tarn__publish_write(&w->file, out.data, out.size, err);
     tarn__buf_reset(&out);
+    free(header);
     return status;
 }
 
-/* The header as far as it is known: refuses what would not fit before any payload. */
-static tarn_status write_header(tarn_iac_writer *w, bool first, tarn_error *err)
+static tarn_status rewrite_header(tarn_iac_writer *w, tarn_error *err)
 {
-    unsigned char *bytes = malloc(TARN_IAC_HEADER_BYTES);
-    if (!bytes) return tarn__fail_memory(err);
-    tarn__iac_header shown = w->header;
-    /* Room for the longest numbers, so that what fits now fits at the end. */
-    if (first)
-        shown.data_length = shown.data_offset = shown.index_table_offset = INT64_MAX;
-    tarn_status status =
-        tarn__iac_header_make(bytes, &shown, w->caller, w->caller ? strlen(w->caller) : 0,
-                              w->options.codec, w->options.level, err);
+    unsigned char *header = malloc(TARN_IAC_HEADER_BYTES);
+    if (!header) return tarn__fail_memory(err);
+    tarn_status status = make_header(w, header, err);
     if (status == TARN_OK)
-        status = first ? tarn__publish_write(&w->file, bytes, TARN_IAC_HEADER_BYTES, err)
-                       : tarn__publish_write_at(&w->file, bytes, TARN_IAC_HEADER_BYTES, 0,
-                                                err);
-    free(bytes);
+        status = tarn__publish_write_at(&w->file, header, TARN_IAC_HEADER_BYTES, 0, err);
+    free(header);
     return status;
 }
 
@@ -300,8 +316,7 @@ static tarn_status open_writer(tarn_iac_writer *w, const char *path,
     w->header.num_records = w->index.rows;
     TARN_TRY(reserve_rows(w, err));
     TARN_TRY(begin_file(w, path, err));
-    TARN_TRY(write_header(w, true, err));
-    return write_tables(w, err);
+    return write_start(w, err);
 }
 
 static tarn_status new_writer(const char *path, struct ArrowArrayStream *slides,
@@ -426,7 +441,7 @@ static tarn_status finish(tarn_iac_writer *w, tarn_error *err)
                           (unsigned long long)w->next, (unsigned long long)w->index.rows);
     if (!w->is_segment) TARN_TRY(flush(w, err));
     if (!w->is_segment) TARN_TRY(rewrite_index(w, err));
-    return write_header(w, false, err);
+    return rewrite_header(w, err);
 }
 
 tarn_status tarn_iac_writer_finish(tarn_iac_writer *w, tarn_error *err)

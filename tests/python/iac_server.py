@@ -4,6 +4,7 @@ is asked: one JSON object a line in, one out. Tables go as Arrow IPC streams, by
 
   {"do": "build", "how": ..., "path": ..., "header": ..., "slides": ..., "index": ...,
    "payloads": [...] | "data": ... | "data_path": ..., "overwrite": ...}
+                                     the header may be the text of a Python literal
   {"do": "read", "path": ...}        header, tables, payloads, tried through every way of reading
   {"do": "pairs", "path": ..., "patients": ..., "quality": ...}
   {"do": "patients", "path": ...}
@@ -13,6 +14,7 @@ is asked: one JSON object a line in, one out. Tables go as Arrow IPC streams, by
   {"do": "matrix", "path": ...}      the rows of a FixedRecordPack
 An answer is {"ok": ...} or {"error": [names of the exception's classes], "text": ...}.
 """
+import ast
 import dataclasses
 import json
 import sys
@@ -43,6 +45,8 @@ def table_out(table):
 
 def build(how, path, header, slides, index, overwrite=False, **more):
     function = getattr(iac, how)
+    if isinstance(header, str):
+        header = ast.literal_eval(header)
     if "payloads" in more:
         last = [bytes.fromhex(p) for p in more.pop("payloads")]
     elif "data" in more:

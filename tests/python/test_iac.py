@@ -454,7 +454,8 @@ def test_rows_of_a_matrix_are_found_by_their_size_alone(folder):
             for row in (0, 1, 2, -1, numpy.int64(1)):
                 assert pack.read(row).tolist() == matrix[row].tolist()
             assert pack.read_matrix([2, 0, -1]).tolist() == matrix[[2, 0, -1]].tolist()
-            assert [row.tolist() for row in pack.read_many([1])] == [matrix[1].tolist()]
+            for workers in (None, 0, -1, 2, "x"):
+                assert [row.tolist() for row in pack.read_many([1], workers)] == [matrix[1].tolist()]
             assert pack.read_matrix([]).shape == (0, matrix.shape[1])
             for row in (3, -4, 2**70):
                 with pytest.raises(ValueError):
@@ -478,11 +479,21 @@ def test_codecs_of_ones_own(folder):
             pack.read_many_contiguous([0])
         for workers, kind in ((0, ValueError), (True, TypeError), ("x", TypeError)):
             with pytest.raises(kind):
-                pack.read_many([0], workers)
+                pack.read_many_contiguous([0], workers=workers)
+        for workers in (None, 0, -1, True, 1, 2):
+            assert pack.read_many([0], workers) == ["one"]
+        with pytest.raises(TypeError):
+            pack.read_many([0], "x")
     with pytest.raises(ValueError):
         Codec.register("reversed", lambda params: Reversed())
     with pytest.raises(ValueError):
         Codec.register("zstd", lambda params: Reversed())
+    Codec.register("no codec", lambda params: 5)
+    with pytest.raises(TypeError, match="'no codec' gave int"):
+        Codec.create("no codec")
+    Codec.register("another", lambda params: Reversed())
+    with pytest.raises(ValueError, match="named 'reversed'"):
+        Codec.create("another")
     Variable.build_from_payloads("b.iac", **about, payloads=[b"x", b"y"], codec_name="other",
                                  codec_params={"k": 1})
     assert tarn.iac.read_header("b.iac")["codec_params"] == {"k": 1}
@@ -503,6 +514,11 @@ def test_codecs_of_ones_own(folder):
 
 def test_batches_are_made_by_hand():
     batch = tarn.iac.ContiguousRecordBatch(b"abc", [0, 1, 1, 3])
+    for row in (True, "a", 1.0, None):
+        with pytest.raises(TypeError):
+            batch[row]
+    with pytest.raises(ValueError):
+        tarn.iac.ContiguousRecordBatch(b"abc", [0, -1, 3])
     assert [bytes(r) for r in batch] == [b"a", b"", b"bc"]
     for wrong in ([], [1, 3], [0, 2], [0, 2, 1, 3]):
         with pytest.raises(ValueError):

@@ -123,7 +123,7 @@ def headers(numbers):
     values = st.recursive(st.none() | st.booleans() | TEXT | numbers,
                           lambda inner: st.lists(inner, max_size=3) |
                           st.dictionaries(TEXT, inner, max_size=3), max_leaves=6)
-    names = TEXT | st.sampled_from(["version", "format", "num_records"])
+    names = TEXT | st.sampled_from(["version", "format", "num_records", "record_table_offset"])
     return st.builds(lambda free, codec: {**free, **codec}, st.dictionaries(names, values, max_size=4),
                      st.fixed_dictionaries({}, optional={"codec": TEXT, "payload_type": TEXT}))
 
@@ -213,6 +213,71 @@ def test_segments_are_the_same_both_ways(real, tmp_path, more, index, data):
         assert reader.read_data_spans([(0, len(data) // 2), (0, 0)]) == data[:len(data) // 2]
 
 
+@pytest.mark.parametrize("columns", [{"a": pa.nulls(3)}, {"a": pa.nulls(3), "b": pa.nulls(3)},
+                                     {"a": pa.nulls(3), "b": [1, 2, 3]}, {}],
+                         ids=["one", "two", "mixed", "none"])
+def test_columns_of_nulls_alone_are_the_same_bytes(real, tmp_path, columns):
+    if real.version != "0.0.2":
+        pytest.skip("the bytes are those of 0.0.2")
+    table = pa.table(columns)
+    for slides, index in ((table, SLIDES), (SLIDES, table)):
+        mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+        tarn.iac.build_pack_data_segment(mine, {}, slides, index, b"x", overwrite=True)
+        real("build", how="build_pack_data_segment", path=str(theirs), header={},
+             slides=hexed(slides), index=hexed(index), data="78", overwrite=True)
+        assert mine.read_bytes() == theirs.read_bytes()
+
+
+def test_keys_inside_fields_are_sorted_as_what_they_are(real, tmp_path):
+    if real.version != "0.0.2":
+        pytest.skip("0.1 sorts them as text")
+    header = {"x": {10: {"b": 1, "a": 2}, 2: 1}, "w": [{True: 1, False: 2}], "f": {10.5: 1, 9.5: 2}}
+    index = pa.table({"n": [1]})
+    mine, theirs, again = (tmp_path / n for n in ("mine.iac", "theirs.iac", "again.iac"))
+    tarn.iac.build_pack(mine, header, SLIDES, index, [b"x"])
+    real("build", how="build_pack", path=str(theirs), header=repr(header), slides=hexed(SLIDES),
+         index=hexed(index), payloads=["78"])
+    tarn.iac.rewrite(theirs, again, encoded=True)
+    assert mine.read_bytes() == theirs.read_bytes() == again.read_bytes()
+
+
+def test_fields_named_like_version_1s_are_the_callers(real, tmp_path):
+    header = {"record_table_offset": 3, "record_table_length": [4]}
+    index = pa.table({"n": [1]})
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    tarn.iac.build_pack(mine, header, SLIDES, index, [b"x"])
+    real("build", how="build_pack", path=str(theirs), header=header, slides=hexed(SLIDES),
+         index=hexed(index), payloads=["78"])
+    assert mine.read_bytes() == theirs.read_bytes()
+    assert tarn.iac.read_header(mine)["record_table_length"] == [4]
+
+
+@pytest.mark.parametrize("how", ["build_pack", "build_pack_streaming", "build_pack_data_segment"])
+def test_headers_are_written_up_to_the_last_byte_of_their_room(real, tmp_path, how):
+    if real.version != "0.0.2":
+        pytest.skip("the bytes are those of 0.0.2")
+    index, data = pa.table({"n": [1]}), b"x" * 1000
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    given = {"data": data.hex()} if how.endswith("segment") else {"payloads": [data.hex()]}
+
+    def build(free):
+        header = {"x": "y" * free}
+        getattr(tarn.iac, how)(mine, header, SLIDES, index, data if "data" in given else [data],
+                               overwrite=True)
+        real("build", how=how, path=str(theirs), header=header, slides=hexed(SLIDES),
+             index=hexed(index), overwrite=True, **given)
+        return mine.read_bytes()
+
+    used = int.from_bytes(build(0)[8:12], "little")
+    room = 65536 - 16 - used
+    for free in (room - 60, room):
+        assert build(free) == theirs.read_bytes()
+    before = mine.read_bytes()
+    with pytest.raises(tarn.LimitError, match="there is room for 65520"):
+        build(room + 1)
+    assert mine.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["mine.iac", "theirs.iac"]
+
+
 def test_tables_of_several_batches_are_read_alike(real, tmp_path):
     whole = pa.table({"name": [f"n{i}" for i in range(10)], "x": range(10)})
     index = pa.concat_tables([whole.slice(0, 3), whole.slice(3, 7)])
@@ -277,6 +342,28 @@ def test_rows_of_matrices_go_both_ways(real, tmp_path, values, dtype):
             got = pack.read_matrix(rows)
             assert got.dtype.name == dtype and got.tolist() == matrix.tolist()
             assert got.flags.writeable and pickle.loads(pickle.dumps(pack)).record_count == len(values)
+
+
+@pytest.mark.parametrize("columns", [
+    {"offset": [0.5, 1.5], "length": [1.0, 2.0]},
+    {"offset": ["a", "b"], "length": [1, 2]},
+    {"offset": pa.array([None, 1], pa.int64()), "length": [1, 2]},
+    {"offset": [0, 8], "length": [8, 8], "crc32": [0.5, 1.5]},
+], ids=["reals", "text", "nulls", "crc32"])
+def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, columns):
+    if real.version != "0.0.2":
+        pytest.skip("0.1 refuses its own pack")
+    index, path = pa.table(columns), tmp_path / "theirs.iac"
+    real("fixed", path=str(path), matrix=[[1, 2], [3, 4]], dtype="float32", index=hexed(index))
+    found = real("matrix", path=str(path))
+    assert tarn.iac.read_header(path) == found["header"]
+    assert tarn.iac.read_tables(path)[2].to_pydict() == index.to_pydict()
+    with tarn.iac.FixedRecordPack(path) as pack:
+        assert [pack.read(i).tolist() for i in range(2)] == found["rows"]
+        assert pack.read_matrix([1, 0]).tolist() == found["rows"][::-1]
+    reader = tarn.iac.open(path, check=True)
+    with pytest.raises(tarn.FormatError, match="theirs.iac: .*is not of integers, or has nulls"):
+        reader.read_payload(1)
 
 
 # --- What is refused ---------------------------------------------------------------------------
@@ -368,3 +455,15 @@ def test_patients_go_both_ways(real, tmp_path, patients, quality):
         for layout in ("data_length",):  # Brotli's own version decides how many bytes it takes
             del a[layout], b[layout]
         assert a == b
+
+
+@pytest.mark.parametrize("more", [{"x": 1, "é": "ü𝄞\x7f\u2028\n\""}, {"n": {"文": [{"b": 1, "a": "é"}]}}])
+def test_more_fields_of_patients_headers_are_the_same_bytes(real, tmp_path, more):
+    mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
+    docs = [text_pair.ClinicalTextPairDoc("d", "the source é", "c", doc_category="x")]
+    patients = [text_pair.PatientTextPairs("p", "医", docs)]
+    style = "0.0.2" if real.version == "0.0.2" else "0.1"
+    text_pair.build_clinical_text_pair_pack(mine, patients, extra_header=more, style=style)
+    real("pairs", path=str(theirs), patients=[dataclasses.asdict(p) for p in patients],
+         extra_header=more)
+    assert mine.read_bytes() == theirs.read_bytes()

@@ -265,8 +265,8 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
     }
 }
 
-/* What the caller says of the codec counts; names of the other version's table do not,
- * and names that only look like them are the caller's. */
+/* What the caller says of the codec counts; names of the layout's own do not, and those
+ * of the other version's are the caller's. */
 static void headers_of_packs_keep_what_is_the_callers(void **state)
 {
     (void)state;
@@ -278,22 +278,40 @@ static void headers_of_packs_keep_what_is_the_callers(void **state)
         {"{}", TARN_IAC_ZSTD, "\"codec\": \"zstd\"", "other"},
         {"{\"codec\": \"other\"}", TARN_IAC_ZSTD, "\"codec\": \"other\"", "codec_params"},
         {"{\"codec_params\": 5}", TARN_IAC_ZSTD, "\"codec_params\": 5", "level"},
-        {"{\"record_table_offset\": 1, \"record_table_length\": 2}", TARN_IAC_NONE,
-         "\"index_table_offset\"", "record_table"},
-        {"{\"record_table_spacer\": 1}", TARN_IAC_NONE, "\"record_table_spacer\": 1",
+        {"{\"record_table_offset\": 1}", TARN_IAC_NONE, "\"record_table_offset\": 1",
          "codec"},
-        {"{\"record_table_of\": 1}", TARN_IAC_NONE, "\"record_table_of\": 1", "codec"},
+        {"{\"index_table_offset\": 1}", TARN_IAC_NONE, "\"index_table_offset\": 0",
+         "codec"},
         {"{\"version\": 7, \"num_records\": 8}", TARN_IAC_NONE, "\"num_records\": 0",
          "\"version\": 7"},
     };
     static unsigned char out[TARN_IAC_HEADER_BYTES];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tarn__iac_header h = {.version = 2, .slide_table_offset = TARN_IAC_HEADER_BYTES};
-        OK(tarn__iac_header_make(out, &h, cases[i].caller, strlen(cases[i].caller),
-                                 cases[i].codec, 3, &err));
+        tarn__iac_caller c = {.text = cases[i].caller,
+                              .length = strlen(cases[i].caller),
+                              .codec = cases[i].codec,
+                              .level = 3};
+        OK(tarn__iac_header_make(out, &h, &c, &err));
         const char *text = (const char *)out + 16;
         if (!strstr(text, cases[i].has) || strstr(text, cases[i].lacks))
             fail_msg("%s gives %s", cases[i].caller, text);
+    }
+}
+
+static void objects_in_headers_of_packs_are_sorted_unless_in_order(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"x\": {\"2\": 1, \"10\": {\"b\": 3, \"a\": 4}}}";
+    static const char *const wanted[] = {
+        "\"x\": {\n    \"10\": {\n      \"a\": 4,\n      \"b\": 3\n    },\n    \"2\": 1",
+        "\"x\": {\n    \"2\": 1,\n    \"10\": {\n      \"b\": 3,\n      \"a\": 4"};
+    static unsigned char out[TARN_IAC_HEADER_BYTES];
+    for (int in_order = 0; in_order < 2; in_order++) {
+        tarn__iac_header h = {.version = 2, .slide_table_offset = TARN_IAC_HEADER_BYTES};
+        tarn__iac_caller c = {text, sizeof text - 1, .in_order = in_order};
+        OK(tarn__iac_header_make(out, &h, &c, &err));
+        assert_non_null(strstr((const char *)out + 16, wanted[in_order]));
     }
 }
 
@@ -357,6 +375,7 @@ int main(void)
         cmocka_unit_test(what_is_no_pack_is_told_apart),
         cmocka_unit_test(headers_of_packs_are_taken_or_refused_by_their_numbers),
         cmocka_unit_test(headers_of_packs_keep_what_is_the_callers),
+        cmocka_unit_test(objects_in_headers_of_packs_are_sorted_unless_in_order),
         cmocka_unit_test(arrays_that_a_field_cannot_hold_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

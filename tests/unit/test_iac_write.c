@@ -193,6 +193,43 @@ static void a_segment_may_use_the_names_of_our_columns(void **state)
     tarn_iac_close(pack);
 }
 
+static void assert_header(const char *path, const char *has, const char *lacks)
+{
+    tarn_iac_info info;
+    tarn_iac *pack;
+    OK(tarn_iac_open(path, NULL, &pack, &err));
+    tarn_iac_info_get(pack, &info);
+    assert_non_null(strstr(info.header, has));
+    assert_null(strstr(info.header, lacks));
+    tarn_iac_close(pack);
+}
+
+/* Only the names that were the old pack's own go. */
+static void fields_named_like_the_other_versions_are_kept(void **state)
+{
+    (void)state;
+    char *paths[4];
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    for (int i = 0; i < 4; i++)
+        paths[i] = strdup(scratch_path((const char *[]){"a", "b", "c", "d"}[i]));
+    o.header = "{\"record_table_offset\": 3, \"record_table_length\": 4}";
+    make_pack(paths[0], &o);
+    assert_header(paths[0], "\"record_table_length\": 4,\n  \"record_table_offset\": 3",
+                  "nothing");
+    OK(tarn_iac_upgrade(paths[0], paths[1], false, &err));
+    assert_header(paths[1], "\"record_table_offset\": 3", "nothing");
+    o.header = NULL;
+    o.encoded = true;
+    o.version = 1;
+    OK(tarn_iac_rewrite(paths[0], paths[2], &o, &err));
+    assert_header(paths[2], "\"record_table_offset\": 6", "index_table");
+    o.version = 2;
+    OK(tarn_iac_rewrite(paths[2], paths[3], &o, &err));
+    assert_header(paths[3], "\"index_table_offset\": 6", "record_table");
+    for (int i = 0; i < 4; i++)
+        free(paths[i]);
+}
+
 static void an_upgrade_changes_the_header_only(void **state)
 {
     (void)state;
@@ -281,6 +318,7 @@ int main(void)
         cmocka_unit_test(an_existing_pack_is_kept),
         cmocka_unit_test(segments_are_written_as_they_are),
         cmocka_unit_test(a_segment_may_use_the_names_of_our_columns),
+        cmocka_unit_test(fields_named_like_the_other_versions_are_kept),
         cmocka_unit_test(an_upgrade_changes_the_header_only),
         cmocka_unit_test(folders_and_manifests_are_packed),
     };

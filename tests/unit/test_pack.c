@@ -95,8 +95,8 @@ static void make_pack(const char *path, const making *p)
     h.data_length = p->size;
     h.num_records = (uint64_t)p->rows;
     OK(tarn__buf_add(&out, p->data, p->size, &err));
-    OK(tarn__iac_header_make((unsigned char *)out.data, &h, p->header,
-                             p->header ? strlen(p->header) : 0, TARN_IAC_NONE, 0, &err));
+    tarn__iac_caller c = {p->header, p->header ? strlen(p->header) : 0, .in_order = true};
+    OK(tarn__iac_header_make((unsigned char *)out.data, &h, &c, &err));
     write_file(path, out.data, out.size);
     tarn__buf_reset(&out);
 }
@@ -233,21 +233,81 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
          "two columns named length"},
     };
     const char *path = scratch_path("columns.iac");
+    tarn_iac_options check = TARN_IAC_OPTIONS_INIT;
+    check.check = true;
     for (size_t i = 0; i < COUNT(cases); i++) {
         column columns[] = {cases[i].first, good, cases[i].second};
         making p = {columns, cases[i].second.name ? 3 : 2, 2, 2, "abc", 3, NULL};
+        tarn_iac_report report;
         tarn_iac *pack;
+        tarn_view view;
         make_pack(path, &p);
-        tarn_status got = tarn_iac_open(path, NULL, &pack, &err);
+        OK(tarn_iac_open(path, &check, &pack, &err));
         if (cases[i].want == TARN_OK) {
-            OK(got);
             assert_record(pack, 1, "b", 1);
-            tarn_iac_close(pack);
         } else {
-            FAILS(cases[i].want, cases[i].part, got);
+            FAILS(cases[i].want, cases[i].part, tarn_iac_view(pack, 1, &view, &err));
             assert_string_equal(err.path, path);
+            OK(tarn_iac_view_span(pack, 1, 2, &view, &err));
+            assert_memory_equal(view.data, "bc", 2);
+            tarn_view_release(&view);
+            OK(tarn_iac_value(pack, TARN_IAC_INDEX, 0, 1, &view, &err));
+            tarn_view_release(&view);
         }
+        OK(tarn_iac_verify(path, NULL, &report, &err));
+        assert_int_equal(report.problems, cases[i].want != TARN_OK);
+        tarn_iac_close(pack);
     }
+}
+
+static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
+{
+    (void)state;
+    static const int64_t numbers[] = {0, 1};
+    static const double reals[] = {0, 1};
+    static const column columns[] = {{.name = "offset", .format = "l", .values = numbers},
+                                     {.name = "length", .format = "l", .values = numbers},
+                                     {.name = "crc32", .format = "g", .values = reals}};
+    static const uint64_t row = 1;
+    const char *path = scratch_path("sums.iac");
+    making p = {columns, 3, 2, 2, "abc", 3, NULL};
+    tarn_iac_batch batch = {0};
+    tarn_iac_info info;
+    make_pack(path, &p);
+    tarn_iac *pack = open_pack(path, false, false);
+    tarn_iac_info_get(pack, &info);
+    assert_true(info.has_spans && !info.has_checksums);
+    assert_record(pack, 1, "b", 1);
+    OK(tarn_iac_read_many(pack, &row, 1, &batch, &err));
+    tarn_iac_close(pack);
+    pack = open_pack(path, false, true);
+    FAILS(TARN_ERR_FORMAT, "column crc32 of the index is not of integers",
+          tarn_iac_read_many(pack, &row, 1, &batch, &err));
+    tarn_iac_batch_reset(&batch);
+    tarn_iac_close(pack);
+}
+
+/* Rows of a matrix are found by their size: what the columns hold is the caller's. */
+static void spans_of_no_use_are_no_damage_in_a_matrix(void **state)
+{
+    (void)state;
+    static const double reals[] = {0.5, 1.5};
+    static const column columns[] = {{.name = "offset", .format = "g", .values = reals},
+                                     {.name = "length", .format = "g", .values = reals}};
+    const char *path = scratch_path("matrix.iac"), *to = scratch_path("again.iac");
+    making p = {columns, 2, 2, 2, "abcd", 4, "{\"feature_record_bytes\": 2}"};
+    tarn_iac_report report;
+    tarn_iac_info info;
+    make_pack(path, &p);
+    OK(tarn_iac_verify(path, NULL, &report, &err));
+    assert_int_equal(report.problems, 0);
+    OK(tarn_iac_rewrite(path, to, NULL, &err));
+    tarn_iac *pack = open_pack(to, false, false);
+    tarn_iac_info_get(pack, &info);
+    assert_false(info.has_spans);
+    assert_int_equal(info.record_bytes, 2);
+    assert_int_equal(info.data_length, 4);
+    tarn_iac_close(pack);
 }
 
 static void one_column_of_the_two_says_nothing(void **state)
@@ -541,6 +601,8 @@ int main(void)
         cmocka_unit_test(spans_may_be_integers_of_any_width),
         cmocka_unit_test(negative_spans_are_outside_the_data),
         cmocka_unit_test(columns_of_spans_must_be_integers_without_nulls),
+        cmocka_unit_test(a_checksum_that_is_no_integer_hinders_only_checks),
+        cmocka_unit_test(spans_of_no_use_are_no_damage_in_a_matrix),
         cmocka_unit_test(one_column_of_the_two_says_nothing),
         cmocka_unit_test(batches_hold_their_records_in_order),
         cmocka_unit_test(wrong_checksums_are_told_in_every_way_to_read),

@@ -4,6 +4,7 @@ originals. The hot calls (read_payload, views, batches) are the extension's own 
 from __future__ import annotations
 
 import json
+import operator
 import os
 import pathlib
 from array import array
@@ -145,7 +146,10 @@ class Batch(Sequence[memoryview]):
     """One unsigned 64-bit number more than there are records."""
 
     def __init__(self, data: bytes, offsets: Iterable[int]) -> None:
-        places = array("Q", offsets)
+        try:
+            places = array("Q", offsets)
+        except OverflowError:
+            raise ValueError("offsets are numbers from 0 to 2^64 - 1") from None
         if not places or places[0] != 0:
             raise ValueError("offsets must start at zero")
         if any(left > right for left, right in zip(places, places[1:])):
@@ -178,7 +182,9 @@ class Batch(Sequence[memoryview]):
 
     def view(self, row: int) -> memoryview:
         """One record, without a copy; negative rows count from the end."""
-        row = row.__index__()
+        if isinstance(row, bool):
+            raise TypeError("a row is a number, not a bool")
+        row = operator.index(row)
         if row < 0:
             row += self.record_count
         if not 0 <= row < self.record_count:

@@ -14,6 +14,11 @@ _EXPANSION = 10_000
 _FREE_BYTES = 16 << 20
 
 
+def _is_codec(thing: Any) -> bool:
+    return (isinstance(getattr(thing, "name", None), str) and
+            callable(getattr(thing, "encode", None)) and callable(getattr(thing, "decode", None)))
+
+
 class Codec:
     """The base of codecs, and where they are found by name.
 
@@ -46,7 +51,13 @@ class Codec:
             factory = Codec._registered.get(name)
         if factory is None:
             raise ValueError(f"unknown codec: {name!r}")
-        return factory(dict(params))
+        codec = factory(dict(params))
+        if not _is_codec(codec):
+            raise TypeError(f"the factory of codec {name!r} gave {type(codec).__name__}, which is "
+                            "no codec: it needs name, encode and decode")
+        if codec.name != name:
+            raise ValueError(f"the factory of codec {name!r} gave one named {codec.name!r}")
+        return codec
 
     @classmethod
     def register(cls, name: str, factory: Callable[[dict[str, Any]], Any], *,

@@ -134,9 +134,10 @@ class VariableRecordPack(_Pack):
         return codec.decode(self._reader.read_payload(row))
 
     def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[Any]:
-        """Several records, decoded, in the order asked for; `workers` threads decode."""
-        count = _workers(workers)
-        if count == 1:
+        """Several records, decoded, in the order asked for; `workers` threads decode, if they are
+        more than one."""
+        count = 1 if workers is None else operator.index(workers)
+        if count <= 1:
             return [self.read(row) for row in rows]
         from concurrent.futures import ThreadPoolExecutor
 
@@ -145,10 +146,10 @@ class VariableRecordPack(_Pack):
 
     def read_many_contiguous(self, rows: Iterable[int], *, workers: int | None = None) -> Batch:
         """Several records, decoded, in one buffer; for codecs that give bytes."""
+        count = _workers(workers)
         if isinstance(self.codec, RawCodec):
-            _workers(workers)
             return self._reader.batch(rows)
-        records = self.read_many(rows, workers)
+        records = self.read_many(rows, count)
         offsets = [0]
         for record in records:
             if not isinstance(record, (bytes, bytearray, memoryview)):
@@ -222,8 +223,7 @@ class FixedRecordPack(_Pack):
         return np.frombuffer(self._reader.read_data_span(self._row(row) * size, size), dtype)
 
     def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[npt.NDArray[Any]]:
-        """Several rows as float32."""
-        _workers(workers)
+        """Several rows as float32; `workers` has no effect."""
         return list(self.read_matrix(rows).astype("float32"))
 
     def read_matrix(self, rows: Iterable[int]) -> npt.NDArray[Any]:
