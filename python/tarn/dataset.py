@@ -679,8 +679,7 @@ def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, 
     elif kind == "balanced":
         out["classes"] = handle.integers(by)
     elif kind in ("weighted", "weighted-once"):
-        batch = handle.read_batch(range(len(handle)), (by,), None)
-        out["weights"] = [_weight(handle, by, i, item) for i, item in enumerate(batch.column(by))]
+        out["weights"] = handle.numbers(by)
     else:
         raise UsageError(f"order: {kind!r} is by no field")
     return out
@@ -702,14 +701,6 @@ def _kept(name: str, values: Any) -> Any:
     except (OverflowError, TypeError, ValueError):
         raise UsageError(f"{name} is a list or an array of one dimension, of {what}") from None
     return out
-
-
-def _weight(handle: _tarn._Handle, field: str, number: int, data: memoryview) -> float:
-    try:
-        return float(bytes(data))
-    except ValueError:
-        key = handle.keys([number])[0]
-        raise UsageError(f"order: field {field} of sample {key} is no number") from None
 
 
 # --- Opening ---------------------------------------------------------------------------------
