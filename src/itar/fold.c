@@ -1,4 +1,4 @@
-/* Opening a fold and reading from it. Which rows make a sample is in samples.c. */
+/* Opening a fold and reading from it. Which rows make a sample is in group.c. */
 #include "itar/fold.h"
 
 #include <errno.h>
