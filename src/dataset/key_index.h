@@ -6,7 +6,7 @@
 
 #include <tarn/fold.h>
 
-#include "itar/order.h"
+#include "base/runs.h"
 
 typedef tarn_status (*tarn__key_call)(void *state, uint64_t sample, tarn_text *out,
                                       tarn_error *err);
