@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "io/file.h"
 #include "itar/fold.h"
 
@@ -382,12 +383,6 @@ static tarn_status number_view(uint64_t number, tarn_view *out, tarn_error *err)
     return text_view(text, (size_t)len, out, err);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static tarn_status source_number(const tarn_dataset *d, uint64_t sample, uint32_t *out,
                                  tarn_error *err)
 {
@@ -416,7 +411,8 @@ tarn_status tarn__pseudo(tarn_dataset *d, uint64_t sample, uint32_t id, tarn_vie
         return number_view(number, out, err);
     case TARN__FIELD_SHARD:
         TARN_TRY(tarn_dataset_shard(d, sample, NULL, &path, err));
-        return text_view(base_name(path), strlen(base_name(path)), out, err);
+        path = tarn__base_name(path);
+        return text_view(path, strlen(path), out, err);
     default:
         break;
     }

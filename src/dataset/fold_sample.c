@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "dataset/kind_fold.h"
 #include "tar/keys.h"
 

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include <tarn/fold.h>
+#include <tarn/base.h>
 
 #include "base/runs.h"
 

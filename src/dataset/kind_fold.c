@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "dataset/kind_fold.h"
 #include "itar/fold.h"
 #include "tar/keys.h"

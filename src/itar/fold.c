@@ -9,6 +9,7 @@
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "itar/folder.h"
 #include "tar/reader.h"
 
@@ -344,28 +345,6 @@ uint64_t tarn_fold_shard_size(const tarn_fold *f, uint32_t shard)
 }
 
 /* --- Names and bytes ---------------------------------------------------------------- */
-
-void tarn_text_reset(tarn_text *text)
-{
-    free(text->data);
-    *text = (tarn_text){0};
-}
-
-tarn_status tarn__text_set(tarn_text *text, const char *data, size_t size,
-                           tarn_error *err)
-{
-    if (!text) return TARN_OK;
-    if (text->capacity <= size) {
-        char *grown = realloc(text->data, size + 64);
-        if (!grown) return tarn__fail_memory(err);
-        text->data = grown;
-        text->capacity = size + 64;
-    }
-    memcpy(text->data, data, size);
-    text->data[size] = '\0';
-    text->size = size;
-    return TARN_OK;
-}
 
 tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_text *member,
                             tarn_error *err)
