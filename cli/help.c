@@ -69,7 +69,7 @@ int cli_show_help(const cli_command *c)
 int cli_show_overview(FILE *out)
 {
     fprintf(out,
-            "tarn %s: training data in tar shards, by key and by position\n\n"
+            "tarn %s: training data in tar shards, arrays and packs\n\n"
             "Usage: tarn SUBCOMMAND [options] PATH ...\n\n",
             tarn_version());
     for (int i = 0; cli_commands[i]; i++)
@@ -151,7 +151,7 @@ static void put_man_command(const cli_command *c)
 static void put_man_overview(void)
 {
     put_title("tarn");
-    printf(".SH NAME\ntarn \\- training data in tar shards, by key and by position\n"
+    printf(".SH NAME\ntarn \\- training data in tar shards, arrays and packs\n"
            ".SH SYNOPSIS\n\\fBtarn\\fR \\fIsubcommand\\fR [\\fIoptions\\fR] "
            "\\fIpath\\fR ...\n.SH SUBCOMMANDS\n");
     for (int i = 0; cli_commands[i]; i++) {

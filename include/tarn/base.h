@@ -86,7 +86,7 @@ TARN_API char *tarn_printable(char *out, size_t size, const char *name, size_t l
         if (tarn_try_status_ != TARN_OK) return tarn_try_status_;                        \
     } while (0)
 
-/* --- Views ---------------------------------------------------------------------- */
+/* --- Views and texts -------------------------------------------------------------- */
 
 /* Bytes that belong to someone else. A view stays valid until tarn_view_release, and
  * never longer than the handle it came from is open. Where the file is mapped it
@@ -105,6 +105,15 @@ typedef struct tarn_view {
 
 /* Gives a view back. Harmless on a view that is empty or released already. */
 TARN_API void tarn_view_release(tarn_view *view);
+
+/* Text that grows as needed. Begin with all zero; free with tarn_text_reset. */
+typedef struct tarn_text {
+    char *data; /* NUL-terminated */
+    size_t size;
+    size_t capacity;
+} tarn_text;
+
+TARN_API void tarn_text_reset(tarn_text *text);
 
 /* How files are brought into memory. */
 typedef enum tarn_io {

@@ -430,7 +430,8 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_integers(tarn_dataset *dataset,
                                                         uint32_t field, int64_t *out,
                                                         tarn_error *err);
 
-/* The same as any numbers, for weights. */
+/* The same as any numbers, for weights: text has them in decimal with a point, whatever
+ * the locale is. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_numbers(tarn_dataset *dataset,
                                                        uint32_t field, double *out,
                                                        tarn_error *err);

@@ -139,15 +139,6 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_pick(tarn_fold *fold,
                                                  const char *field, uint64_t *out_row,
                                                  tarn_error *err);
 
-/* Text that grows as needed. Begin with all zero; free with tarn_text_reset. */
-typedef struct tarn_text {
-    char *data; /* NUL-terminated */
-    size_t size;
-    size_t capacity;
-} tarn_text;
-
-TARN_API void tarn_text_reset(tarn_text *text);
-
 /* The key of the sample a row belongs to, and the member's name in the archive, both read
  * from the shard. Either may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_names(tarn_fold *fold, uint64_t row,

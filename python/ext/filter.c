@@ -406,15 +406,16 @@ static PyObject *per_sample(PyObject *self, PyObject *args, char kind)
     if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
     if (tarn_dataset_field_find(set_of(self), name, &field, &err) != TARN_OK)
         return tarnpy_raise_key(state_of(self), &err);
-    void *numbers = calloc(count + 1, 8);
-    if (!numbers) return PyErr_NoMemory();
+    void *out = calloc(count + 1, 8);
+    if (!out) return PyErr_NoMemory();
     if (kind == 'u')
-        TARNPY_UNLOCKED(status, tarn_dataset_sizes(set_of(self), field, numbers, &err));
+        TARNPY_UNLOCKED(status, tarn_dataset_sizes(set_of(self), field, out, &err));
+    else if (kind == 'i')
+        TARNPY_UNLOCKED(status, tarn_dataset_integers(set_of(self), field, out, &err));
     else
-        TARNPY_UNLOCKED(status,
-                        tarn_dataset_integers(set_of(self), field, numbers, &err));
-    if (status == TARN_OK) return numbers_array(state_of(self), numbers, kind, count);
-    free(numbers);
+        TARNPY_UNLOCKED(status, tarn_dataset_numbers(set_of(self), field, out, &err));
+    if (status == TARN_OK) return numbers_array(state_of(self), out, kind, count);
+    free(out);
     return tarnpy_raise_key(state_of(self), &err);
 }
 
@@ -426,6 +427,11 @@ static PyObject *sizes(PyObject *self, PyObject *args)
 static PyObject *integers(PyObject *self, PyObject *args)
 {
     return per_sample(self, args, 'i');
+}
+
+static PyObject *numbers(PyObject *self, PyObject *args)
+{
+    return per_sample(self, args, 'f');
 }
 
 static PyObject *shard_counts(PyObject *self, PyObject *unused)
@@ -475,6 +481,7 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"keep_between", keep_between, METH_VARARGS, NULL},
     {"sizes", sizes, METH_VARARGS, NULL},
     {"integers", integers, METH_VARARGS, NULL},
+    {"numbers", numbers, METH_VARARGS, NULL},
     {"shard_counts", shard_counts, METH_NOARGS, NULL},
     {"mix_at", mix_at, METH_O, NULL},
     {"read_batch", tarnpy_read_batch, METH_VARARGS, NULL},

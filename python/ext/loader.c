@@ -359,13 +359,6 @@ static PyObject *key_list(const tarn_batch *batch)
     return list;
 }
 
-static int put(PyObject *dict, PyObject *name, PyObject *value)
-{
-    int failed = value ? PyDict_SetItem(dict, name, value) : -1;
-    Py_XDECREF(value);
-    return failed;
-}
-
 static PyObject *batch_dict(loader *self, tarn_batch *batch)
 {
     loaded *owner = TARNPY_NEW(loaded, self->state->loaded_type);
@@ -379,14 +372,14 @@ static PyObject *batch_dict(loader *self, tarn_batch *batch)
     PyObject *dict = PyDict_New();
     int failed = dict ? 0 : -1;
     if (!failed && batch->keys)
-        failed = put(dict, self->state->key_name, key_list(batch));
+        failed = tarnpy_put(dict, self->state->key_name, key_list(batch));
     for (size_t i = 0; !failed && i < batch->n_columns; i++) {
         const tarn_column *c = &batch->columns[i];
         PyObject *value =
             c->kind == TARN_COLUMN_ARRAY
                 ? column_array(self, batch, c, (PyObject *)owner)
                 : column_list(self, batch, c, &self->columns[i], (PyObject *)owner);
-        failed = put(dict, self->columns[i].name, value);
+        failed = tarnpy_put(dict, self->columns[i].name, value);
     }
     Py_DECREF(owner);
     if (!failed) return dict;

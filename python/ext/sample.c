@@ -186,24 +186,18 @@ static tarn_status fetch(tarnpy_dataset *self, uint64_t number, const uint32_t *
     return tarn_dataset_key(set, number, key, err);
 }
 
-static int put(PyObject *dict, PyObject *name, PyObject *value)
-{
-    int failed = value ? PyDict_SetItem(dict, name, value) : -1;
-    Py_XDECREF(value);
-    return failed;
-}
-
 static PyObject *fill(tarnpy_dataset *self, uint64_t number, const uint32_t *chosen,
                       tarn_view *views, const tarn_text *key)
 {
     PyObject *dict = PyDict_New();
     if (!dict) return NULL;
-    int failed = put(dict, self->state->key_name, tarnpy_text(key->data, key->size));
+    int failed =
+        tarnpy_put(dict, self->state->key_name, tarnpy_text(key->data, key->size));
     for (size_t i = 0; !failed && i < self->n_names; i++) {
         if (!views[i].data) continue;
         PyObject *name = PyTuple_GetItem(self->names, (Py_ssize_t)i);
         source from = {self, &self->plans[i], number, chosen ? chosen[i] : (uint32_t)i};
-        failed = put(dict, name, value_of(&from, &views[i]));
+        failed = tarnpy_put(dict, name, value_of(&from, &views[i]));
         views[i] = (tarn_view)TARN_VIEW_INIT;
     }
     if (!failed) return dict;

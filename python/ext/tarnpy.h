@@ -167,6 +167,14 @@ PyObject *tarnpy_indices_new(tarnpy_state *state, uint64_t *numbers, size_t coun
 /* "text" as a str, of UTF-8 with what is none as surrogates (as os.fsdecode does). */
 PyObject *tarnpy_text(const char *text, size_t size);
 
+/* dict[name] = value. The value is taken over, and may be NULL with an exception set. */
+static inline int tarnpy_put(PyObject *dict, PyObject *name, PyObject *value)
+{
+    int failed = value ? PyDict_SetItem(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return failed;
+}
+
 /* --- Bytes and arrays (view.c, array.c) ----------------------------------------------*/
 
 /* A read-only memoryview of a view's bytes. The view is taken over, whatever comes, and

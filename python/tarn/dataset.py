@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 from . import _tarn
 from .arguments import integer, names, real, reals, whole, word
 from .errors import StaleError, UsageError
+from .ordering import SHARES, arrays_of, checked
 from .reading import Decoder, Reading
 from .recipe import MixRecipe, Recipe, same
 
@@ -24,11 +25,6 @@ Sample = dict[str, Any]
 PathLike = Union[str, "os.PathLike[str]"]
 
 _VIEWS_SEED = 0x0BAD5EED
-_ORDER_NUMBERS = ("batch", "block", "chunk", "draws", "mix", "outer", "pool", "rank", "rounds",
-                  "window", "world")
-_ORDER_ARRAYS = {"buckets": ("Q", "whole numbers from 0 on"), "classes": ("q", "whole numbers"),
-                 "lengths": ("Q", "whole numbers from 0 on"), "weights": ("d", "numbers")}
-_SHARES = ("uneven", "drop", "pad")
 
 
 # --- Functions that samples go through ------------------------------------------------------
@@ -125,7 +121,7 @@ class Dataset(_tarn.Dataset):
         finish = tuple(reading.finish(name, plan) for name, plan in zip(names, plans))
         order: _tarn.Order | _tarn._Indices | None
         if isinstance(ordering, dict):
-            order = _tarn.Order(len(handle), epoch=epoch, **_arrays_of(handle, ordering))
+            order = _tarn.Order(len(handle), epoch=epoch, **arrays_of(handle, ordering))
         else:
             order = ordering
         self = cls.__new__(cls, handle, names, plans, finish, maps, order, views, epoch)
@@ -400,15 +396,7 @@ class Dataset(_tarn.Dataset):
             raise UsageError("order: give it before load_state_dict, or begin an epoch by set_epoch")
         if not isinstance(kind, str):
             raise UsageError(f'order: kind is a name such as "shuffle", not {kind!r}')
-        for name in options:
-            if name in ("epoch", "state"):
-                raise TypeError(f"order() has no argument {name!r}; see set_epoch, load_state_dict")
-            if name in _ORDER_NUMBERS and options[name] is not None:
-                options[name] = whole(name, options[name])
-            if name in _ORDER_ARRAYS and options[name] is not None:
-                options[name] = _kept(name, options[name])
-        if options.get("share") is not None:
-            word("share", options["share"], _SHARES)
+        options = checked(options)
         seed = integer("seed", seed)
         kept = {name: value for name, value in (self._ordering or {}).items()
                 if name in ("rank", "world", "share", "batch", "equal_batches")}
@@ -433,7 +421,7 @@ class Dataset(_tarn.Dataset):
         """
         world = whole("world", world, 1)
         rank = whole("rank", rank, 0, world - 1)
-        word("share", share, _SHARES)
+        word("share", share, SHARES)
         if isinstance(self._order, _tarn._Indices):
             part = _tarn.Order(len(self), rank=rank, world=world, share=share)
             return self.select(part.fill(0, len(part)))  # type: ignore[arg-type]
@@ -450,7 +438,7 @@ class Dataset(_tarn.Dataset):
         epoch = whole("epoch", epoch)
         if self._ordering is not None:
             self._order = _tarn.Order(len(self._handle), epoch=epoch,
-                                      **_arrays_of(self._handle, self._ordering))
+                                      **arrays_of(self._handle, self._ordering))
         elif self._start:
             self._order = self._chosen
             self._start = 0
@@ -489,7 +477,7 @@ class Dataset(_tarn.Dataset):
                 raise UsageError("load_state_dict: the state is not of samples chosen by position")
             ordering = self._ordering or {"kind": "identity"}
             made = _tarn.Order(len(self._handle), state=order,
-                               **_arrays_of(self._handle, ordering))
+                               **arrays_of(self._handle, ordering))
             if made.info()["epoch"] != epoch:
                 raise UsageError("load_state_dict: the state is of two epochs: it was changed")
             self._ordering, self._order = ordering, made
@@ -663,53 +651,6 @@ def _once(fields: Iterable[str]) -> list[str]:
     """Each field once, without the dot that may lead it."""
     given = names("fields", fields)
     return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in given))
-
-
-def _arrays_of(handle: _tarn._Handle, ordering: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an Order: what a field says is read from the samples."""
-    out = {name: value for name, value in ordering.items() if value is not None}
-    by = out.pop("by", None)
-    kind = out.get("kind")
-    if kind == "buckets" and "buckets" not in out:
-        out["buckets"] = handle.shard_counts()
-    if by is None:
-        return out
-    if kind == "lengths":
-        out["lengths"] = handle.sizes(by)
-    elif kind == "balanced":
-        out["classes"] = handle.integers(by)
-    elif kind in ("weighted", "weighted-once"):
-        batch = handle.read_batch(range(len(handle)), (by,), None)
-        out["weights"] = [_weight(handle, by, i, item) for i, item in enumerate(batch.column(by))]
-    else:
-        raise UsageError(f"order: {kind!r} is by no field")
-    return out
-
-
-def _kept(name: str, values: Any) -> Any:
-    """The caller's numbers as an array of the dataset's own: he may change his, and arrays of NumPy
-    cannot be compared."""
-    from array import array
-
-    code, what = _ORDER_ARRAYS[name]
-    plain = {"Q": "uint64", "q": "int64", "d": "float64"}[code]  # not of another byte order
-    out = array(code)
-    try:
-        if str(getattr(values, "dtype", "")) == plain and values.ndim == 1:
-            out.frombytes(values.tobytes())
-        else:
-            out.extend(values.tolist() if hasattr(values, "tolist") else list(values))
-    except (OverflowError, TypeError, ValueError):
-        raise UsageError(f"{name} is a list or an array of one dimension, of {what}") from None
-    return out
-
-
-def _weight(handle: _tarn._Handle, field: str, number: int, data: memoryview) -> float:
-    try:
-        return float(bytes(data))
-    except ValueError:
-        key = handle.keys([number])[0]
-        raise UsageError(f"order: field {field} of sample {key} is no number") from None
 
 
 # --- Opening ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from . import _tarn
 from .arguments import names as names_of
 from .arguments import integer, real, reals, whole, word
 from .errors import UsageError
+from .ordering import arrays_of
 from .reading import DECODERS, extension, to_torch
 
 if TYPE_CHECKING:
@@ -234,8 +235,6 @@ def loader_of(dataset: Dataset, batch_size: int, *, threads: int | None, shuffle
               depth: int, epochs: int, keys: bool, staged: bool, integers: Sequence[str],
               as_: str | None, pin: bool | None, steps: Mapping[str, Any]) -> Loader:
     """What `Dataset.loader` does with its arguments."""
-    from .dataset import _arrays_of
-
     if dataset._maps:
         raise UsageError("loader: functions given to map() are of single samples; apply them to the "
                          "batches, or use torch's DataLoader")
@@ -245,7 +244,7 @@ def loader_of(dataset: Dataset, batch_size: int, *, threads: int | None, shuffle
         dataset = dataset.shuffle(seed)
     elif isinstance(dataset._order, _tarn._Indices):
         dataset = dataset._in_file_order()
-    order = _arrays_of(dataset._handle, dataset._ordering or {})
+    order = arrays_of(dataset._handle, dataset._ordering or {})
     order.update(batch=whole("batch_size", batch_size, 1, 2**24), epoch=dataset._epoch)
     seed = integer("seed", seed)
     if order.get("kind", "identity") == "identity":

@@ -21,10 +21,32 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
+/* strtod reads 0x10 as hexadecimal; in decimal it is a 0, and something behind it. */
+static const char *hex_mark(const char *text)
+{
+    text += strspn(text, " \t\n\v\f\r");
+    text += *text == '+' || *text == '-';
+    return text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? text + 1 : NULL;
+}
+
+const char *tarn__double_read(const char *text, double *out)
+{
+    const char *mark = hex_mark(text);
+    char *end;
+    if (mark) {
+        *out = mark - text > 1 && mark[-2] == '-' ? -0.0 : 0.0;
+        return mark;
+    }
+    pthread_once(&plain_once, make_plain);
+    *out = plain ? strtod_l(text, &end, plain) : strtod(text, &end);
+    return end;
+}
+
 double tarn__double_parse(const char *text)
 {
-    pthread_once(&plain_once, make_plain);
-    return plain ? strtod_l(text, NULL, plain) : strtod(text, NULL);
+    double value;
+    (void)tarn__double_read(text, &value);
+    return value;
 }
 
 typedef struct decimal {

@@ -11,8 +11,12 @@
  * for TARN__DOUBLE_MAX bytes and gets a NUL. Returns the length. */
 size_t tarn__double_text(double value, char *out);
 
-/* The double nearest to the decimal number at text, which ends at the first byte that
- * cannot belong to it. */
+/* The double nearest to the decimal number at text, which may be led by blanks; NaN and
+ * Infinity are numbers too. Returns the first byte that cannot belong to it, or text
+ * where there is none. */
+const char *tarn__double_read(const char *text, double *out);
+
+/* The same where it is known that a number is there. */
 double tarn__double_parse(const char *text);
 
 #endif

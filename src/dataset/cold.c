@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/runs.h"
 #include "io/file.h"
-#include "itar/order.h"
 
 enum {
     MAX_PROBES = 8,

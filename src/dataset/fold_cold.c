@@ -8,7 +8,7 @@
 
 typedef tarn__fold_state state;
 
-enum { BLOCK = 512, WAVE = 1024 /* members given to the ring at once */ };
+enum { WAVE = 1024 /* members given to the ring at once */ };
 
 /* Members of some shards, which are held open. */
 typedef struct wave {
@@ -62,7 +62,7 @@ static tarn_status head_of(const state *s, const tarn__item *item, size_t *out,
     *out = 0;
     if (!s->check && tarn__fold_was_seen(s, item->cookie)) return TARN_OK;
     TARN_TRY(tarn_index_row(s->fold->index, item->cookie, &row, err));
-    *out = BLOCK + tarn__locate_before(&s->fold->place, &row, item->cookie);
+    *out = TARN__BLOCK + tarn__locate_before(&s->fold->place, &row, item->cookie);
     return TARN_OK;
 }
 
@@ -78,7 +78,7 @@ static tarn_status list_pieces(const state *s, tarn__gather *g, wave *w,
                                   .size = (size_t)item->size,
                                   .to = to->data + to->offsets[item->number]};
         TARN_TRY(head_of(s, item, &p->head, err));
-        p->offset = tarn__item_offset(item) + BLOCK - p->head;
+        p->offset = tarn__item_offset(item) + TARN__BLOCK - p->head;
         total += p->head;
     }
     w->heads = tarn__gather_scratch(g, 1, total);
@@ -94,8 +94,8 @@ static tarn_status check_one(state *s, const tarn__item *item,
 {
     TARN_TRY(tarn__locate_row(&s->fold->place, item->cookie, l, err));
     l->before = p->head_to;
-    l->before_size = p->head - BLOCK;
-    memcpy(l->block, p->head_to + p->head - BLOCK, BLOCK);
+    l->before_size = p->head - TARN__BLOCK;
+    memcpy(l->block, p->head_to + p->head - TARN__BLOCK, TARN__BLOCK);
     TARN_TRY(tarn__locate_check(&s->fold->place, item->cookie, l, err));
     TARN_TRY(tarn__fold_check_sum(s->fold, item->cookie, &l->row, p->to, p->size, err));
     tarn__fold_set_seen(s, item->cookie);

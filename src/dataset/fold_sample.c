@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "dataset/kind_fold.h"
 #include "tar/keys.h"
-
-enum { BLOCK = 512 };
 
 /* The shard that was looked at last, and its map. */
 typedef struct look {
@@ -26,8 +25,8 @@ static tarn_status look_at(tarn__fold_state *s, uint32_t shard, look *l, tarn_er
 static bool lies_in(const tarn__fold_state *s, const tarn_row *row)
 {
     uint64_t size = tarn__filecache_size(s->fold->files, row->shard);
-    return row->offset <= size && size - row->offset >= BLOCK &&
-           row->size <= size - row->offset - BLOCK;
+    return row->offset <= size && size - row->offset >= TARN__BLOCK &&
+           row->size <= size - row->offset - TARN__BLOCK;
 }
 
 /* The header behind a row that was not used yet, in the map. */
@@ -38,7 +37,7 @@ static tarn_status check_header(tarn__fold_state *s, uint64_t number, const look
     tarn__located_init(&located);
     tarn_status status = tarn__locate_row(&s->fold->place, number, &located, err);
     if (status == TARN_OK) {
-        memcpy(located.block, l->map + located.row.offset, BLOCK);
+        memcpy(located.block, l->map + located.row.offset, TARN__BLOCK);
         status = tarn__locate_check(&s->fold->place, number, &located, err);
     }
     tarn__located_reset(&located);
@@ -61,9 +60,9 @@ static tarn_status view_row(tarn__fold_state *s, uint64_t number, look *l, tarn_
     }
     if (!seen) TARN_TRY(check_header(s, number, l, err));
     if (!l->map || !lies_in(s, &row))
-        return tarn__filecache_view(s->fold->files, row.shard, row.offset + BLOCK,
+        return tarn__filecache_view(s->fold->files, row.shard, row.offset + TARN__BLOCK,
                                     (size_t)row.size, out, err);
-    *out = (tarn_view){l->map + row.offset + BLOCK, (size_t)row.size, NULL};
+    *out = (tarn_view){l->map + row.offset + TARN__BLOCK, (size_t)row.size, NULL};
     return TARN_OK;
 }
 

@@ -4,9 +4,9 @@
 
 #include <pthread.h>
 
-#include <tarn/fold.h>
+#include <tarn/base.h>
 
-#include "itar/order.h"
+#include "base/runs.h"
 
 typedef tarn_status (*tarn__key_call)(void *state, uint64_t sample, tarn_text *out,
                                       tarn_error *err);

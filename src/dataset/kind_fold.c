@@ -7,13 +7,14 @@
 #include "base/buf.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "dataset/kind_fold.h"
 #include "itar/fold.h"
 #include "tar/keys.h"
 
 typedef tarn__fold_state state;
 
-enum { AHEAD = 8, BLOCK = 512, LINE = 64 };
+enum { AHEAD = 8, LINE = 64 };
 
 static void close_fold(void *p)
 {
@@ -76,7 +77,7 @@ tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
     if (!s) return tarn__fail_memory(err);
     s->check = o->check;
     TARN_TRY(tarn_fold_open(source->path, &fo, &s->fold, err));
-    tarn__cold_init(&s->cold, o, tarn__filecache_total(s->fold->files), BLOCK);
+    tarn__cold_init(&s->cold, o, tarn__filecache_total(s->fold->files), TARN__BLOCK);
     TARN_TRY(set_lead(s, o->fields, err));
     return describe(s, source, err);
 }
@@ -96,7 +97,7 @@ tarn_status tarn_dataset_of_fold(tarn_fold *fold, tarn_dataset **out, tarn_error
     if (s) {
         tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
         o.io = fold->options.io;
-        tarn__cold_init(&s->cold, &o, tarn__filecache_total(fold->files), BLOCK);
+        tarn__cold_init(&s->cold, &o, tarn__filecache_total(fold->files), TARN__BLOCK);
         s->fold = fold;
         s->borrowed = true;
         s->check = fold->options.check;
@@ -196,7 +197,7 @@ static tarn_status view_fold(void *p, uint64_t sample, uint32_t field, tarn_view
         return TARN_OK;
     }
     TARN_TRY(tarn_index_row(s->fold->index, number, &row, err));
-    return tarn__filecache_view(s->fold->files, row.shard, row.offset + 512,
+    return tarn__filecache_view(s->fold->files, row.shard, row.offset + TARN__BLOCK,
                                 (size_t)row.size, out, err);
 }
 
@@ -319,12 +320,13 @@ static tarn_status place_row(state *s, tarn__item *item, tarn_error *err)
     tarn_row row;
     TARN_TRY(tarn_index_row(s->fold->index, item->cookie, &row, err));
     if (row.shard >= tarn__filecache_count(s->fold->files) ||
-        row.offset + BLOCK + row.size > tarn__filecache_size(s->fold->files, row.shard)) {
+        row.offset + TARN__BLOCK + row.size >
+            tarn__filecache_size(s->fold->files, row.shard)) {
         tarn__located l;
         TARN_TRY(tarn__locate_row(&s->fold->place, item->cookie, &l, err));
     }
     item->size = row.size;
-    item->place = (uint64_t)row.shard << 48 | row.offset / BLOCK;
+    item->place = (uint64_t)row.shard << 48 | row.offset / TARN__BLOCK;
     return TARN_OK;
 }
 
@@ -361,7 +363,7 @@ static tarn_status check_mapped(state *s, const tarn__item *item,
     tarn__located_init(&l);
     tarn_status status = tarn__locate_row(&s->fold->place, item->cookie, &l, err);
     if (status == TARN_OK) {
-        memcpy(l.block, header, BLOCK);
+        memcpy(l.block, header, TARN__BLOCK);
         status = tarn__locate_check(&s->fold->place, item->cookie, &l, err);
     }
     tarn__located_reset(&l);
@@ -378,10 +380,10 @@ static void touch_mapped(const state *s, const tarn__fold_maps *m, const tarn__i
     const unsigned char *header = map + tarn__item_offset(item);
     size_t bytes = item->size < 4 * LINE ? (size_t)item->size : 4 * LINE;
     if (!tarn__fold_was_seen(s, item->cookie))
-        for (size_t i = 0; i < BLOCK; i += LINE)
+        for (size_t i = 0; i < TARN__BLOCK; i += LINE)
             touch(header + i);
     for (size_t i = 0; i < bytes; i += LINE)
-        touch(header + BLOCK + i);
+        touch(header + TARN__BLOCK + i);
 }
 
 static tarn_status copy_read(state *s, const tarn__item *item, unsigned char *to,
@@ -390,7 +392,7 @@ static tarn_status copy_read(state *s, const tarn__item *item, unsigned char *to
     uint64_t size;
     if (!s->check && tarn__fold_was_seen(s, item->cookie))
         return tarn__filecache_read(s->fold->files, tarn__item_shard(item),
-                                    tarn__item_offset(item) + BLOCK, to,
+                                    tarn__item_offset(item) + TARN__BLOCK, to,
                                     (size_t)item->size, err);
     TARN_TRY(tarn_fold_read(s->fold, item->cookie, to, (size_t)item->size, &size, err));
     tarn__fold_set_seen(s, item->cookie);
@@ -401,14 +403,15 @@ static void advise(const state *s, const tarn__item *items, size_t count)
 {
     for (size_t i = 0, end; i < count; i = end) {
         uint16_t shard = tarn__item_shard(&items[i]);
-        uint64_t from = tarn__item_offset(&items[i]), to = from + BLOCK + items[i].size;
+        uint64_t from = tarn__item_offset(&items[i]),
+                 to = from + TARN__BLOCK + items[i].size;
         for (end = i + 1; end < count; end++) {
             const tarn__item *next = &items[end];
             if (tarn__item_shard(next) != shard ||
                 tarn__item_offset(next) > to + TARN__GATHER_GAP)
                 break;
-            if (tarn__item_offset(next) + BLOCK + next->size > to)
-                to = tarn__item_offset(next) + BLOCK + next->size;
+            if (tarn__item_offset(next) + TARN__BLOCK + next->size > to)
+                to = tarn__item_offset(next) + TARN__BLOCK + next->size;
         }
         tarn__filecache_will_need(s->fold->files, shard, from, to - from);
     }
@@ -418,7 +421,7 @@ static bool is_resident(void *p, const tarn__item *item)
 {
     const state *s = p;
     return tarn__filecache_is_resident(s->fold->files, tarn__item_shard(item),
-                                       tarn__item_offset(item) + BLOCK);
+                                       tarn__item_offset(item) + TARN__BLOCK);
 }
 
 static tarn_status copy_item(state *s, const tarn__item *item, const unsigned char *map,
@@ -428,7 +431,7 @@ static tarn_status copy_item(state *s, const tarn__item *item, const unsigned ch
     const unsigned char *header = map + tarn__item_offset(item);
     if (s->check || !tarn__fold_was_seen(s, item->cookie))
         TARN_TRY(check_mapped(s, item, header, err));
-    memcpy(to, header + BLOCK, (size_t)item->size);
+    memcpy(to, header + TARN__BLOCK, (size_t)item->size);
     return TARN_OK;
 }
 
@@ -479,12 +482,13 @@ static bool spot_fold(void *p, tarn__item *item)
         tarn__fold_row(s->fold, tarn__fold_start(s->fold, item->sample) + place);
     if (tarn_index_row(s->fold->index, number, &row, NULL) != TARN_OK ||
         row.shard >= tarn__filecache_count(s->fold->files) ||
-        row.offset + BLOCK + row.size > tarn__filecache_size(s->fold->files, row.shard))
+        row.offset + TARN__BLOCK + row.size >
+            tarn__filecache_size(s->fold->files, row.shard))
         return false;
     item->source = row.shard;
     item->cookie = row.offset;
-    item->size = BLOCK + row.size;
-    item->place = (uint64_t)row.shard << 48 | row.offset / BLOCK;
+    item->size = TARN__BLOCK + row.size;
+    item->place = (uint64_t)row.shard << 48 | row.offset / TARN__BLOCK;
     return true;
 }
 

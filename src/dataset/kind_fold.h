@@ -106,7 +106,7 @@ static inline uint16_t tarn__item_shard(const tarn__item *item)
 
 static inline uint64_t tarn__item_offset(const tarn__item *item)
 {
-    return (item->place & ((UINT64_C(1) << 48) - 1)) * 512;
+    return (item->place & ((UINT64_C(1) << 48) - 1)) * TARN__BLOCK;
 }
 
 /* Reads items by ring, each with its header unless that was seen before. */

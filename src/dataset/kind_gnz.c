@@ -7,11 +7,11 @@
 #include <tarn/gnz.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "dataset/cold.h"
 #include "dataset/key_index.h"
 #include "dataset/row_value.h"
 #include "gnz/reader.h"
-#include "itar/fold.h"
 
 typedef struct field {
     size_t number; /* of the array */

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "dataset/cold.h"
 #include "iac/pack.h"
-#include "itar/fold.h"
 
 typedef struct state {
     tarn_iac *pack;

@@ -6,10 +6,10 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
 #include "iac/pack.h"
-#include "itar/fold.h"
 
 typedef struct state {
     tarn_iac *pack;

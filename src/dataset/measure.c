@@ -1,10 +1,10 @@
 /* One number for each sample, as orders ask for them: shards, sizes, classes. */
-#include <stdlib.h>
 #include <string.h>
 
 #include <tarn/codec.h>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "dataset/dataset.h"
 #include "dataset/row_value.h"
 
@@ -48,13 +48,13 @@ static bool parse_integer(const tarn_field_form *form, const unsigned char *data
 static bool parse_number(const tarn_field_form *form, const unsigned char *data,
                          size_t size, double *out)
 {
-    char text[64], *end;
+    char text[64];
     if (form->form == TARN_FORM_ARRAY)
         return size == form->dtype.size && tarn__element_number(form->dtype, data, out);
     if (size >= sizeof text) return false;
     memcpy(text, data, size);
     text[size] = '\0';
-    *out = strtod(text, &end);
+    const char *end = tarn__double_read(text, out);
     return end > text && end + strspn(end, " \t\r\n") == text + size;
 }
 

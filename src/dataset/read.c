@@ -5,8 +5,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/runs.h"
 #include "dataset/cold.h"
-#include "itar/order.h"
 
 /* The items, what they are sorted by, and room for the items in that order. */
 typedef struct work {

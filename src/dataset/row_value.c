@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/cast.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "base/utf8.h"
-#include "itar/fold.h"
 
 /* size is 1, 2, 4 or 8: the type was parsed. */
 static uint64_t bits_of(tarn_dtype dtype, const unsigned char *data)

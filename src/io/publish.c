@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -109,25 +110,54 @@ tarn_status tarn__publish_begin(tarn__publish *p, const char *path, tarn_error *
     return tarn__publish_begin_swept(p, path, err);
 }
 
+bool tarn__lost_name(int fd, const char *path)
+{
+    struct stat mine, theirs;
+    if (fstat(fd, &mine) != 0) return false;
+    if (stat(path, &theirs) != 0) return errno == ENOENT;
+    return mine.st_ino != theirs.st_ino || mine.st_dev != theirs.st_dev;
+}
+
+static tarn_status create(tarn__publish *p, tarn_error *err)
+{
+    p->temporary = temporary_name(p->final);
+    if (!p->temporary) return tarn__fail_memory(err);
+    p->fd = open(p->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (p->fd >= 0) return TARN_OK;
+    tarn_status status = tarn__fail_errno(err, p->temporary, errno, "cannot create");
+    free(p->temporary);
+    p->temporary = NULL;
+    return status;
+}
+
+/* Before it is locked, a new file looks to others like one that a killed writer left. */
+static bool was_swept(const tarn__publish *p)
+{
+    if (flock(p->fd, LOCK_EX | LOCK_NB) != 0)
+        /* Where files cannot be locked, none is swept either. */
+        return errno == EWOULDBLOCK;
+    return tarn__lost_name(p->fd, p->temporary);
+}
+
+static void drop_file(tarn__publish *p)
+{
+    if (p->fd >= 0) close(p->fd);
+    if (p->temporary) unlink(p->temporary);
+    free(p->temporary);
+    p->temporary = NULL;
+    p->fd = -1;
+}
+
 tarn_status tarn__publish_begin_swept(tarn__publish *p, const char *path, tarn_error *err)
 {
     *p = (tarn__publish){.fd = -1};
     p->final = strdup(path);
-    p->temporary = p->final ? temporary_name(path) : NULL;
-    if (!p->temporary) {
-        tarn__publish_abandon(p);
-        return tarn__fail_memory(err);
+    tarn_status status = p->final ? create(p, err) : tarn__fail_memory(err);
+    while (status == TARN_OK && was_swept(p)) {
+        drop_file(p);
+        status = create(p, err);
     }
-    p->fd = open(p->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (p->fd >= 0) {
-        /* Where files cannot be locked, none is swept either. */
-        (void)flock(p->fd, LOCK_EX | LOCK_NB);
-        return TARN_OK;
-    }
-    tarn_status status = tarn__fail_errno(err, p->temporary, errno, "cannot create");
-    free(p->temporary);
-    p->temporary = NULL;
-    tarn__publish_abandon(p);
+    if (status != TARN_OK) tarn__publish_abandon(p);
     return status;
 }
 
@@ -277,9 +307,7 @@ tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
 
 void tarn__publish_abandon(tarn__publish *p)
 {
-    if (p->fd >= 0) close(p->fd);
-    if (p->temporary) unlink(p->temporary);
-    free(p->temporary);
+    drop_file(p);
     free(p->final);
     *p = (tarn__publish){.fd = -1};
 }

@@ -64,6 +64,10 @@ void tarn__publish_abandon(tarn__publish *p);
 typedef bool (*tarn__is_target)(const void *context, const char *target, size_t len);
 void tarn__sweep(const char *folder, tarn__is_target is_target, const void *context);
 
+/* Whether the file that fd was opened from by this path is known not to be there any
+ * more. */
+bool tarn__lost_name(int fd, const char *path);
+
 /* rename that fails with EEXIST if the name is taken. */
 int tarn__rename_new(const char *from, const char *to);
 

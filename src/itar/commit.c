@@ -77,14 +77,7 @@ static tarn_status make_folder(const char *path, bool no_sync, tarn_error *err)
     return status;
 }
 
-/* The lock file goes with its writer; who waited for it must see that it is a new one. */
-static bool is_still_there(int fd, const char *path)
-{
-    struct stat mine, theirs;
-    return fstat(fd, &mine) == 0 && stat(path, &theirs) == 0 &&
-           mine.st_ino == theirs.st_ino && mine.st_dev == theirs.st_dev;
-}
-
+/* The lock file goes with its writer: one that was locked may be gone. */
 static tarn_status take_lock(tarn__stage *s, tarn_error *err)
 {
     for (;;) {
@@ -97,7 +90,7 @@ static tarn_status take_lock(tarn__stage *s, tarn_error *err)
             return tarn__fail_at(err, TARN_ERR_EXISTS, s->folder, TARN_NO_OFFSET,
                                  "another writer is at work on fold %s", s->fold);
         }
-        if (is_still_there(s->lock, s->lock_path)) return TARN_OK;
+        if (!tarn__lost_name(s->lock, s->lock_path)) return TARN_OK;
         close(s->lock);
     }
 }

@@ -1,4 +1,4 @@
-/* Opening a fold and reading from it. Which rows make a sample is in samples.c. */
+/* Opening a fold and reading from it. Which rows make a sample is in group.c. */
 #include "itar/fold.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "itar/folder.h"
 #include "tar/reader.h"
 
@@ -89,7 +90,7 @@ static tarn_status check_ranges(const tarn_fold *f, const char *const *paths,
                                  "row %llu is in shard %u, and there are %zu: one is "
                                  "missing, or the index is old; run tarn index again",
                                  (unsigned long long)i, row.shard, count);
-        if (row.offset + 512 + row.size > sizes[row.shard])
+        if (row.offset + TARN__BLOCK + row.size > sizes[row.shard])
             return tarn__fail_at(
                 err, TARN_ERR_STALE, paths[row.shard], row.offset,
                 "row %llu of the index: offset past the shard, which has "
@@ -345,28 +346,6 @@ uint64_t tarn_fold_shard_size(const tarn_fold *f, uint32_t shard)
 
 /* --- Names and bytes ---------------------------------------------------------------- */
 
-void tarn_text_reset(tarn_text *text)
-{
-    free(text->data);
-    *text = (tarn_text){0};
-}
-
-tarn_status tarn__text_set(tarn_text *text, const char *data, size_t size,
-                           tarn_error *err)
-{
-    if (!text) return TARN_OK;
-    if (text->capacity <= size) {
-        char *grown = realloc(text->data, size + 64);
-        if (!grown) return tarn__fail_memory(err);
-        text->data = grown;
-        text->capacity = size + 64;
-    }
-    memcpy(text->data, data, size);
-    text->data[size] = '\0';
-    text->size = size;
-    return TARN_OK;
-}
-
 tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_text *member,
                             tarn_error *err)
 {
@@ -397,10 +376,10 @@ tarn_status tarn__fold_check_sum(const tarn_fold *f, uint64_t number, const tarn
 tarn_status tarn__fold_check(tarn_fold *f, uint64_t number, tarn__located *l,
                              const unsigned char *bytes, tarn_error *err)
 {
-    memcpy(l->block, bytes, 512);
+    memcpy(l->block, bytes, TARN__BLOCK);
     TARN_TRY(tarn__locate_check(&f->place, number, l, err));
-    return tarn__fold_check_sum(f, number, &l->row, bytes + 512, (size_t)l->row.size,
-                                err);
+    return tarn__fold_check_sum(f, number, &l->row, bytes + TARN__BLOCK,
+                                (size_t)l->row.size, err);
 }
 
 /* Header and payload in one view: one look at the file, one read where it is read. */
@@ -410,11 +389,11 @@ static tarn_status checked_view(tarn_fold *f, uint64_t number, tarn__located *l,
     tarn_view whole;
     TARN_TRY(tarn__locate_row(&f->place, number, l, err));
     size_t size = (size_t)l->row.size;
-    TARN_TRY(tarn__filecache_view(f->files, l->row.shard, l->row.offset, size + 512,
-                                  &whole, err));
+    TARN_TRY(tarn__filecache_view(f->files, l->row.shard, l->row.offset,
+                                  size + TARN__BLOCK, &whole, err));
     tarn_status status = tarn__fold_check(f, number, l, whole.data, err);
     if (status == TARN_OK)
-        *out = (tarn_view){whole.data + 512, size, whole.owned};
+        *out = (tarn_view){whole.data + TARN__BLOCK, size, whole.owned};
     else
         tarn_view_release(&whole);
     return status;
@@ -442,8 +421,8 @@ tarn_status tarn_fold_read(tarn_fold *f, uint64_t number, void *buf, size_t size
                                "the payload has %llu bytes, and the buffer %zu",
                                (unsigned long long)l.row.size, size);
     if (status == TARN_OK)
-        status = tarn__filecache_read(f->files, l.row.shard, l.row.offset + 512, buf,
-                                      (size_t)l.row.size, err);
+        status = tarn__filecache_read(f->files, l.row.shard, l.row.offset + TARN__BLOCK,
+                                      buf, (size_t)l.row.size, err);
     if (status == TARN_OK)
         status = tarn__fold_check_sum(f, number, &l.row, buf, (size_t)l.row.size, err);
     tarn__located_reset(&l);

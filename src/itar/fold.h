@@ -84,8 +84,4 @@ TARN_CHECKED tarn_status tarn__fold_make_order(tarn_fold *fold, tarn_error *err)
 TARN_CHECKED tarn_status tarn__fold_order_at(const tarn_fold *fold, const uint32_t *order,
                                              uint64_t i, uint32_t *out, tarn_error *err);
 
-/* A copy of data in text; nothing if text is NULL. */
-TARN_CHECKED tarn_status tarn__text_set(tarn_text *text, const char *data, size_t size,
-                                        tarn_error *err);
-
 #endif

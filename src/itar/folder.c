@@ -58,12 +58,6 @@ static bool all_digits(const char *s, size_t len)
     return len > 0;
 }
 
-const char *tarn__base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 bool tarn__shard_name(const char *name, const char **fold_name, size_t *fold_len,
                       const char **suffix, size_t *suffix_len)
 {

@@ -22,7 +22,4 @@ bool tarn__shard_name(const char *name, const char **fold, size_t *fold_len,
 /* Whether a file name, without any folder, is that of a shard of the fold. */
 bool tarn__is_shard_of(const char *fold, const char *name);
 
-/* What follows the last slash. */
-const char *tarn__base_name(const char *path);
-
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/pool.h"
+#include "base/text.h"
 #include "itar/fold.h"
 #include "itar/folder.h"
 #include "itar/writer.h"

@@ -12,6 +12,7 @@
 #include "io/guard.h"
 #include "itar/regular.h"
 #include "itar/taridx.h"
+#include "tar/header.h"
 
 void tarn_index_free(tarn_index *index)
 {
@@ -77,10 +78,11 @@ static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row 
         what = "a field number past the last field";
     else if (row->crash > index->crashes.count)
         what = "a crash number past the last crash";
-    else if (row->offset % 512)
+    else if (row->offset % TARN__BLOCK)
         what = "an offset that is no multiple of 512";
-    else if (!tarn__add(row->offset, 512, &end) || !tarn__add(end, row->size, &end) ||
-             end > INT64_MAX || row->size >= TARN_MAX_MEMBER_SIZE)
+    else if (!tarn__add(row->offset, TARN__BLOCK, &end) ||
+             !tarn__add(end, row->size, &end) || end > INT64_MAX ||
+             row->size >= TARN_MAX_MEMBER_SIZE)
         what = "an offset or size no file can have";
     if (!what) return TARN_OK;
     return tarn__fail_at(
@@ -104,7 +106,7 @@ static tarn_status check_rows(const tarn_index *index, tarn_error *err)
                 "row %llu begins before the row before it has ended; run "
                 "tarn index again",
                 (unsigned long long)i);
-        end = row.offset + 512 + row.size;
+        end = row.offset + TARN__BLOCK + row.size;
         shard = row.shard;
         runs += i == 0 || !tarn__row_same_key(tarn__index_at(index, i - 1),
                                               tarn__index_at(index, i));

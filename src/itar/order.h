@@ -3,16 +3,7 @@
 #ifndef TARN_ITAR_ORDER_H
 #define TARN_ITAR_ORDER_H
 
-#include <tarn/base.h>
-
-typedef struct tarn__run {
-    uint64_t hash;
-    uint32_t row; /* the first row of the run */
-    uint32_t tag; /* the caller's */
-} tarn__run;
-
-/* Sorts by (hash, row) in place, in linear time for any hashes. */
-void tarn__runs_sort(tarn__run *runs, size_t count, unsigned threads);
+#include "base/runs.h"
 
 struct tarn_index;
 

@@ -430,6 +430,38 @@ def test_orders_by_a_field(many):
         ds.order("weighted", weights=[1.0])
 
 
+def test_weights_are_numbers_of_a_field_of_text(tmp_path):
+    write_tar(tmp_path / "w.tar", [(f"k{i}.weight", text)
+                                   for i, text in enumerate((b"0", b" 2.5\n", b"0.0", b"1e-3"))])
+    ds = tarn.open(tmp_path / "w.tar")
+    drawn = ds.order("weighted", by="weight", draws=100, seed=1)
+    assert set(drawn.keys()) <= {"k1", "k3"} and "k1" in drawn.keys()
+    assert drawn.keys() == ds.order("weighted", weights=[0, 2.5, 0, 1e-3], draws=100, seed=1).keys()
+    once = ds.order("weighted-once", by="weight", seed=1)
+    assert sorted(once.keys()) == ["k1", "k3"]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "u1"])
+def test_weights_are_numbers_of_an_array(tmp_path, dtype):
+    weights = np.array([0, 2, 0, 1], dtype)
+    tarn.gnz.save(tmp_path / "w.gnz", w=weights, x=np.arange(4))
+    ds = tarn.open(tmp_path / "w.gnz")
+    drawn = ds.order("weighted", by="w", draws=100, seed=1)
+    assert set(drawn.keys()) == {"1", "3"}
+    assert drawn.keys() == ds.order("weighted", weights=weights, draws=100, seed=1).keys()
+
+
+def test_a_weight_that_is_no_number_is_told_with_its_sample(birds, tmp_path):
+    ds = tarn.open(birds)
+    with pytest.raises(tarn.FormatError, match="field txt of sample auk is no number"):
+        ds.order("weighted", by="txt")
+    with pytest.raises(KeyError):
+        ds.order("weighted", by="nosuch")
+    write_tar(tmp_path / "w.tar", [("a.w", b"1"), ("b.w", b"0x10")])
+    with pytest.raises(ValueError, match="field w of sample b is no number"):
+        tarn.open(tmp_path / "w.tar").order("weighted", by="w")
+
+
 @pytest.mark.parametrize("seed", [0, -5, 2**63, 123456789012345678901234567890])
 def test_any_integer_is_a_seed(many, seed):
     ds = tarn.open(many, fields=["cls"])

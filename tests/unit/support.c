@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <locale.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,6 +164,26 @@ unsigned char *read_file(const char *path, size_t *out_size)
 void save_tar(const tarball *t, const char *path)
 {
     write_file(path, t->data, t->size);
+}
+
+static bool has_comma(const char *locale)
+{
+    return setlocale(LC_ALL, locale) && strcmp(localeconv()->decimal_point, ",") == 0;
+}
+
+bool set_comma_locale(void)
+{
+    char command[600];
+    if (has_comma("de_DE.UTF-8") || has_comma("de_DE") || has_comma("fr_FR.UTF-8"))
+        return true;
+    snprintf(command, sizeof command,
+             "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1", scratch());
+    if (system(command) == 0 && setenv("LOCPATH", scratch(), 1) == 0 &&
+        has_comma("de_DE.UTF-8"))
+        return true;
+    setlocale(LC_ALL, "C");
+    print_message("no locale with a comma is installed, and none can be made\n");
+    return false;
 }
 
 const char *data_path(const char *name)

@@ -2,6 +2,7 @@
  * and many threads on one dataset. */
 #include "support.h"
 
+#include <locale.h>
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -464,6 +465,47 @@ static void keys_with_one_hash_are_told_apart(void **state)
     tarn_fold_close(fold);
 }
 
+/* --- One number for each sample ---------------------------------------------------- */
+
+static void make_weights(const char *path, const char *const *texts, int count)
+{
+    tarball t = {0};
+    for (int i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "k%d.weight", i);
+        tarball_file(&t, name, texts[i]);
+    }
+    tarball_end(&t);
+    save_tar(&t, path);
+    tarball_reset(&t);
+}
+
+static void numbers_in_text_are_decimal(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"0x10", "1.5 2", "", "half", "1,5"};
+    double numbers[3];
+    make_weights(scratch_path("w.tar"), (const char *[]){"1.5\n", " -2", "1e-3"}, 3);
+    tarn_dataset *d = open_set(scratch_path("w.tar"), NULL);
+    OK(tarn_dataset_numbers(d, 0, numbers, &err));
+    assert_true(numbers[0] == 1.5 && numbers[1] == -2 && numbers[2] == 0.001);
+    tarn_dataset_close(d);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        make_weights(scratch_path("w.tar"), (const char *[]){"1", wrong[i]}, 2);
+        d = open_set(scratch_path("w.tar"), NULL);
+        FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is no number",
+              tarn_dataset_numbers(d, 0, numbers, &err));
+        tarn_dataset_close(d);
+    }
+}
+
+static void numbers_do_not_depend_on_the_locale(void **state)
+{
+    if (!set_comma_locale()) skip();
+    numbers_in_text_are_decimal(state);
+    setlocale(LC_ALL, "C");
+}
+
 /* --- Keys in an array -------------------------------------------------------------- */
 
 enum { ROWS = 5000 };
@@ -544,6 +586,8 @@ int main(void)
         cmocka_unit_test(every_position_of_a_mix_is_one_turn),
         cmocka_unit_test(threads_share_a_dataset),
         cmocka_unit_test(keys_with_one_hash_are_told_apart),
+        cmocka_unit_test(numbers_in_text_are_decimal),
+        cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(rows_are_found_by_their_keys),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "io/beneath.h"
@@ -277,6 +279,35 @@ static void left_over_temporaries_are_swept(void **state)
     assert_int_equal(count_temporaries(), 0);
 }
 
+/* Stands in for the C library's: another writer sweeps just before the lock is taken. */
+static int sweeps_left;
+
+int flock(int fd, int operation)
+{
+    if (sweeps_left > 0) {
+        char command[600];
+        sweeps_left--;
+        snprintf(command, sizeof command, "rm '%s'/.raced.tmp-*", scratch());
+        assert_int_equal(system(command), 0);
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static void a_file_that_is_swept_before_it_is_locked_is_made_again(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("raced");
+    tarn__publish p;
+    size_t size;
+    sweeps_left = 3;
+    OK(tarn__publish_begin_swept(&p, path, &err));
+    assert_int_equal(sweeps_left, 0);
+    OK(tarn__publish_write(&p, "bytes", 5, &err));
+    OK(tarn__publish_finish(&p, &err));
+    free(read_file(path, &size));
+    assert_int_equal(size, 5);
+}
+
 static tarn_status put(int root, const char *name)
 {
     return tarn__write_beneath(root, "root", name, strlen(name), false, "x", 1, &err);
@@ -323,6 +354,7 @@ int main(void)
         cmocka_unit_test(published_file_appears_whole_or_not_at_all),
         cmocka_unit_test(abandoned_file_leaves_nothing),
         cmocka_unit_test(left_over_temporaries_are_swept),
+        cmocka_unit_test(a_file_that_is_swept_before_it_is_locked_is_made_again),
         cmocka_unit_test(nothing_is_written_outside_the_folder),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -190,13 +190,40 @@ static void the_locale_does_not_change_numbers(void **state)
 {
     (void)state;
     char text[TARN__DOUBLE_MAX];
-    /* Where no such locale is installed this shows less, not something false. */
-    if (!setlocale(LC_ALL, "de_DE.UTF-8")) setlocale(LC_ALL, "de_DE");
+    if (!set_comma_locale()) skip();
     tarn__double_text(-1234.5, text);
     assert_string_equal(text, "-1234.5");
     assert_true(tarn__double_parse("0.25,") == 0.25);
     assert_true(isinf(tarn__double_parse("-Infinity]")));
     setlocale(LC_ALL, "C");
+}
+
+static void numbers_are_decimal_and_end_where_they_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t length;
+        double value;
+    } cases[] = {{"1.5", 3, 1.5},
+                 {" \n-2e3x", 6, -2000},
+                 {"+.5,7", 3, 0.5},
+                 {"0x10", 1, 0},
+                 {"-0X1p3", 2, 0},
+                 {"0", 1, 0},
+                 {"inf", 3, INFINITY},
+                 {"1_000", 1, 1},
+                 {"five", 0, 0},
+                 {" ", 0, 0},
+                 {"", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double value = 7;
+        const char *end = tarn__double_read(cases[i].text, &value);
+        assert_int_equal(end - cases[i].text, cases[i].length);
+        assert_true(value == cases[i].value);
+    }
+    assert_true(signbit(tarn__double_parse("-0x1")) &&
+                !signbit(tarn__double_parse("0x1")));
 }
 
 int main(void)
@@ -210,6 +237,7 @@ int main(void)
         cmocka_unit_test(calls_write_what_python_would),
         cmocka_unit_test(a_failing_writer_says_so_at_the_end),
         cmocka_unit_test(the_locale_does_not_change_numbers),
+        cmocka_unit_test(numbers_are_decimal_and_end_where_they_end),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

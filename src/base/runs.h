@@ -1,0 +1,16 @@
+/* Numbers sorted by a hash, or by anything else of 64 bits. */
+#ifndef TARN_BASE_RUNS_H
+#define TARN_BASE_RUNS_H
+
+#include <tarn/base.h>
+
+typedef struct tarn__run {
+    uint64_t hash;
+    uint32_t row; /* the first row of the run */
+    uint32_t tag; /* the caller's */
+} tarn__run;
+
+/* Sorts by (hash, row) in place, in linear time for any hashes. */
+void tarn__runs_sort(tarn__run *runs, size_t count, unsigned threads);
+
+#endif
