@@ -217,8 +217,6 @@ def test_segments_are_the_same_both_ways(real, tmp_path, more, index, data):
                                      {"a": pa.nulls(3), "b": [1, 2, 3]}, {}],
                          ids=["one", "two", "mixed", "none"])
 def test_columns_of_nulls_alone_are_the_same_bytes(real, tmp_path, columns):
-    if real.version != "0.0.2":
-        pytest.skip("the bytes are those of 0.0.2")
     table = pa.table(columns)
     for slides, index in ((table, SLIDES), (SLIDES, table)):
         mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
@@ -229,8 +227,6 @@ def test_columns_of_nulls_alone_are_the_same_bytes(real, tmp_path, columns):
 
 
 def test_keys_inside_fields_are_sorted_as_what_they_are(real, tmp_path):
-    if real.version != "0.0.2":
-        pytest.skip("0.1 sorts them as text")
     header = {"x": {10: {"b": 1, "a": 2}, 2: 1}, "w": [{True: 1, False: 2}], "f": {10.5: 1, 9.5: 2}}
     index = pa.table({"n": [1]})
     mine, theirs, again = (tmp_path / n for n in ("mine.iac", "theirs.iac", "again.iac"))
@@ -238,7 +234,9 @@ def test_keys_inside_fields_are_sorted_as_what_they_are(real, tmp_path):
     real("build", how="build_pack", path=str(theirs), header=repr(header), slides=hexed(SLIDES),
          index=hexed(index), payloads=["78"])
     tarn.iac.rewrite(theirs, again, encoded=True)
-    assert mine.read_bytes() == theirs.read_bytes() == again.read_bytes()
+    assert again.read_bytes() == theirs.read_bytes()
+    if real.version == "0.0.2":  # 0.1 sorts them as text
+        assert mine.read_bytes() == theirs.read_bytes()
 
 
 def test_fields_named_like_version_1s_are_the_callers(real, tmp_path):
@@ -254,8 +252,6 @@ def test_fields_named_like_version_1s_are_the_callers(real, tmp_path):
 
 @pytest.mark.parametrize("how", ["build_pack", "build_pack_streaming", "build_pack_data_segment"])
 def test_headers_are_written_up_to_the_last_byte_of_their_room(real, tmp_path, how):
-    if real.version != "0.0.2":
-        pytest.skip("the bytes are those of 0.0.2")
     index, data = pa.table({"n": [1]}), b"x" * 1000
     mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
     given = {"data": data.hex()} if how.endswith("segment") else {"payloads": [data.hex()]}
@@ -351,16 +347,15 @@ def test_rows_of_matrices_go_both_ways(real, tmp_path, values, dtype):
     {"offset": [0, 8], "length": [8, 8], "crc32": [0.5, 1.5]},
 ], ids=["reals", "text", "nulls", "crc32"])
 def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, columns):
-    if real.version != "0.0.2":
-        pytest.skip("0.1 refuses its own pack")
-    index, path = pa.table(columns), tmp_path / "theirs.iac"
-    real("fixed", path=str(path), matrix=[[1, 2], [3, 4]], dtype="float32", index=hexed(index))
-    found = real("matrix", path=str(path))
-    assert tarn.iac.read_header(path) == found["header"]
+    index, path, rows = pa.table(columns), tmp_path / "theirs.iac", [[1, 2], [3, 4]]
+    real("fixed", path=str(path), matrix=rows, dtype="float32", index=hexed(index))
+    if real.version == "0.0.2":  # 0.1 refuses its own pack
+        found = real("matrix", path=str(path))
+        assert tarn.iac.read_header(path) == found["header"] and found["rows"] == rows
     assert tarn.iac.read_tables(path)[2].to_pydict() == index.to_pydict()
     with tarn.iac.FixedRecordPack(path) as pack:
-        assert [pack.read(i).tolist() for i in range(2)] == found["rows"]
-        assert pack.read_matrix([1, 0]).tolist() == found["rows"][::-1]
+        assert [pack.read(i).tolist() for i in range(2)] == rows
+        assert pack.read_matrix([1, 0]).tolist() == rows[::-1]
     reader = tarn.iac.open(path, check=True)
     with pytest.raises(tarn.FormatError, match="theirs.iac: .*is not of integers, or has nulls"):
         reader.read_payload(1)
