@@ -117,9 +117,9 @@ typedef struct tarn_gnz_view {
 /* Borrowed until it is released, and never longer than the file is open. The file's
  * length is looked at first, so one that was truncated is TARN_ERR_TRUNCATED; one that is
  * truncated while a view is in use kills the process with SIGBUS when the lost part is
- * touched. Where that cannot be excluded use TARN_IO_READ, which copies, or
- * tarn_gnz_read. TARN_IO_AUTO maps on local file systems and copies elsewhere;
- * TARN_GNZ_WRITE needs a map. */
+ * touched, or reads as zeros after tarn_guard_maps. Where that cannot be excluded use
+ * TARN_IO_READ, which copies, or tarn_gnz_read. TARN_IO_AUTO maps on local file systems
+ * and copies elsewhere; TARN_GNZ_WRITE needs a map. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_get(tarn_gnz *gnz, size_t number,
                                                tarn_gnz_mode mode, tarn_gnz_view *out,
                                                tarn_error *err);

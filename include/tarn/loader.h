@@ -204,9 +204,10 @@ TARN_API TARN_CHECKED tarn_status tarn_loader_set_epoch(tarn_loader *loader,
 TARN_API void tarn_loader_order(const tarn_loader *loader, tarn_order_info *out);
 
 /* The state behind the last batch that was delivered, as tarn_order_state gives it. At
- * the end of an epoch it is the next epoch's beginning once TARN_END was returned. A rank
- * that skipped samples is further than one that did not: to go on with another number of
- * ranks take the state with the smallest position, and some samples come twice. */
+ * the end of an epoch it is the next epoch's beginning once TARN_END was returned; at the
+ * last of so many epochs it stays that one's end. A rank that skipped samples is further
+ * than one that did not: to go on with another number of ranks take the state with the
+ * smallest position, and some samples come twice. */
 TARN_API TARN_CHECKED tarn_status tarn_loader_state(tarn_loader *loader, char *out,
                                                     size_t size, tarn_error *err);
 
