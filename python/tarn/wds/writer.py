@@ -404,7 +404,8 @@ class ShardWriter(_tarn.Writer, Published):
                  **kw: Any) -> None:
         self.pattern, self.maxcount, self.maxsize = os.fspath(pattern), maxcount, maxsize
         self.post, self.verbose, self.opener, self.kw = post, verbose, opener, kw
-        self._start, self._closing, self._owned = start_shard, False, None
+        self._start, self._closing = start_shard, False
+        self._owned: Any = None
         self._ended: tuple[int, ...] | None = None
         settings = _tar_settings(**kw)
         compress = kw.get("compress")
