@@ -68,7 +68,7 @@ def machine():
     memory = int(open("/proc/meminfo").readline().split()[1]) >> 20
     return {"processor": cpu, "cores": len(os.sched_getaffinity(0)), "memory_gib": memory,
             "system": f"Linux {platform.release()}, {platform.freedesktop_os_release().get('PRETTY_NAME', '')}",
-            "python": platform.python_version(), "load_most": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d"),
+            "python": platform.python_version(), "load_before": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d"),
             "commit": subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True,
                                      text=True).stdout.strip()}
 
@@ -84,7 +84,6 @@ def measure_all(args, sizes):
         if not args.quiet:
             print(f"\n{workload}, {kind}\n{tables.table(workload, rows)}", flush=True)
         result.update(rows=[vars(row) for row in contest.rows], stored=contest.stored)
-        result["machine"]["load_most"] = max(result["machine"]["load_most"], os.getloadavg()[0])
         save(result, args.json or contest.data / "results.json")
     return result
 

@@ -16,7 +16,8 @@ def machine_text(m):
 
 
 def is_busy(m):
-    return m["load_most"] > m["cores"] * 1.5
+    """By the load before the run: during it, it is the contestants' own."""
+    return m["load_before"] > m["cores"]
 
 
 def introduction(result):
@@ -24,7 +25,7 @@ def introduction(result):
     return INTRODUCTION.format(
         flag=" --full" if full else "", machine=machine_text(m), form=result["form"], rounds=result["rounds"],
         seconds=result["seconds"], growth=result["rounds"] if full else "one, of five openings each",
-        busy=BUSY.format(load=m["load_most"], cores=m["cores"]) if is_busy(m) else "",
+        busy=BUSY.format(load=m["load_before"], cores=m["cores"]) if is_busy(m) else "",
         also="".join(ALSO.format(what=" and ".join(TEXTS[w].title for w in o["workloads"]), form=o["form"], rounds=o["rounds"],
                                  commit=o["machine"]["commit"], date=o["machine"]["date"]) for o in result.get("also", ())))
 

@@ -100,7 +100,7 @@ any time; both count pages that worker processes share once for each. Ratios are
 change from hour to hour.
 """
 
-BUSY = (" **The machine was busy with other work** (load up to {load:.0f} on {cores} cores), so rates by the clock on the wall are "
+BUSY = (" **The machine was busy with other work** (a load of {load:.0f} on {cores} cores before the run), so rates by the clock on the wall are "
         "provisional; the CPU columns suffer less.")
 
 ALSO = " *{what}* is of a run of its own on the same machine, form: {form}, {rounds} rounds, commit {commit}, {date}."
