@@ -574,6 +574,8 @@ def field_seeds():
     yield "txt.gz", "gzip", gzip_stored(b"text") + gzip_stored("é".encode())
     yield "npy.gz", "npy_gzip", gzip_stored(npy())
     yield "a.zst", "zstd_raw_block", b"\x28\xb5\x2f\xfd\x20\x05\x29\0\0hello"
+    yield "a.zst", "zstd_window_32", zstd_raw(b"hello", b"\x78")
+    yield "a.zst", "zstd_window_64", zstd_raw(b"hello", b"\x80")
     yield "txt", "text", "é".encode()
     for path in sorted((DATA / "08_encoders").iterdir()):
         if path.suffix in (".rle", ".seg8", ".seg16", ".seg24", ".seg32", ".npy") and path.stat().st_size < 300:

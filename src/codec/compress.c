@@ -10,11 +10,17 @@
 #include "base/error.h"
 #include "codec/codec.h"
 
-#define RAW_WINDOW      (-15)
-#define ZLIB_WINDOW     15
-#define GZIP_WINDOW     31
-#define ZSTD_WINDOW_MAX 27    /* log2; what the zstd program takes without being asked */
-#define FIRST_STEP      4096u /* room for what is expanded, to begin with */
+#define RAW_WINDOW  (-15)
+#define ZLIB_WINDOW 15
+#define GZIP_WINDOW 31
+#define FIRST_STEP  4096u /* room for what is expanded, to begin with */
+
+/* Windows are asked for by a few bytes, and are memory at once. Of small data, which any
+ * file may have, half of what such a file may cost; else what the zstd program takes
+ * without being asked. */
+#define SMALL_DATA      (1u << 20)
+#define SMALL_WINDOW    25 /* log2 */
+#define ZSTD_WINDOW_MAX 27
 
 /* --- zlib ----------------------------------------------------------------------- */
 
@@ -187,6 +193,12 @@ static tarn_status zstd_failed(tarn_error *err, size_t code)
 {
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
         return tarn__fail_memory(err);
+    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "zstd data that want a window of more than %d MiB (%d, where "
+                          "they have %d MiB or more)",
+                          1 << (SMALL_WINDOW - 20), 1 << (ZSTD_WINDOW_MAX - 20),
+                          SMALL_DATA >> 20);
     return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: %s", ZSTD_getErrorName(code));
 }
 
@@ -232,7 +244,8 @@ static tarn_status unzstd(const void *data, size_t size, uint64_t max_size,
 {
     ZSTD_DCtx *context = ZSTD_createDCtx();
     if (!context) return tarn__fail_memory(err);
-    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, ZSTD_WINDOW_MAX);
+    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax,
+                           size < SMALL_DATA ? SMALL_WINDOW : ZSTD_WINDOW_MAX);
     tarn_status status = run_unzstd(context, data, size, max_size, out, err);
     ZSTD_freeDCtx(context);
     return status;

@@ -4,6 +4,7 @@
 
 #include <tarn/codec.h>
 
+#include "base/bytes.h"
 #include "base/pool.h"
 #include "codec/codec.h"
 
@@ -211,6 +212,39 @@ static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
     free(zeros);
 }
 
+/* A raw block of five bytes in a frame that asks for a window, and bytes to be passed
+ * over that make the data so long. */
+static tarn_status expand_window(unsigned log, size_t length)
+{
+    static const unsigned char frame[] = "\x28\xb5\x2f\xfd\0?\x29\0\0hello";
+    static const unsigned char skipped[] = "\x50\x2a\x4d\x18";
+    enum { FRAME = sizeof frame - 1, SKIP = 8 };
+    tarn_bytes out = TARN_BYTES_INIT;
+    unsigned char *data = calloc(1, length);
+    assert_non_null(data);
+    memcpy(data, frame, FRAME);
+    data[5] = (unsigned char)((log - 10) << 3);
+    memcpy(data + FRAME, skipped, 4);
+    tarn__put32(data + FRAME + 4, (uint32_t)(length - FRAME - SKIP));
+    tarn_status status = tarn__expand(TARN__ZSTD, data, length, 100, &out, &err);
+    if (status == TARN_OK) assert_memory_equal(out.data, "hello", 5);
+    tarn_bytes_release(&out);
+    free(data);
+    return status;
+}
+
+static void a_window_is_no_larger_than_the_data_justify(void **state)
+{
+    (void)state;
+    enum { SMALL = (1 << 20) - 1, LARGE = 1 << 20 };
+    OK(expand_window(25, 100));
+    OK(expand_window(25, SMALL));
+    FAILS(TARN_ERR_LIMIT, "a window of more than 32 MiB", expand_window(26, 100));
+    FAILS(TARN_ERR_LIMIT, "a window of more than 32 MiB", expand_window(27, SMALL));
+    OK(expand_window(27, LARGE));
+    FAILS(TARN_ERR_LIMIT, "128, where they have 1 MiB or more", expand_window(28, LARGE));
+}
+
 /* Threads share the built-in table and one of their own. */
 static tarn_status encode_many(void *context, size_t number)
 {
@@ -257,6 +291,7 @@ int main(void)
         cmocka_unit_test(names_no_field_can_have_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
         cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
+        cmocka_unit_test(a_window_is_no_larger_than_the_data_justify),
         cmocka_unit_test(threads_may_share_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
