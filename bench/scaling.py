@@ -182,8 +182,9 @@ def table(rows):
 
 
 def page(found):
-    """The page, of figures alone; what they mean is for the reader, except what was measured how."""
+    """The page of a run with a GPU. It says that memory was pinned, so it has to have been."""
     rows = found["loader"]
+    assert all(r[who]["pinned"] for r in found["fed"] for who in ("tarn", "torch"))
     first, last = rows[0], rows[-1]
     best = max(r["small"] for r in rows)
     enough = next(r for r in rows if r["small"] > 0.7 * best)

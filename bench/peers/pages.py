@@ -20,11 +20,16 @@ def is_busy(m):
     return m["load_before"] > m["cores"]
 
 
+def is_apart(result, workload):
+    """Whether a workload is of another run."""
+    return any(workload in other["workloads"] for other in result.get("also", ()))
+
+
 def introduction(result):
     m, full = result["machine"], result["form"] == "full"
     return INTRODUCTION.format(
         flag=" --full" if full else "", machine=machine_text(m), form=result["form"], rounds=result["rounds"],
-        seconds=result["seconds"], growth=result["rounds"] if full else "one, of five openings each",
+        seconds=result["seconds"], growth="" if full or is_apart(result, "growth") else " (growth: one, of five openings each)",
         busy=BUSY.format(load=m["load_before"], cores=m["cores"]) if is_busy(m) else "",
         also="".join(ALSO.format(what=" and ".join(TEXTS[w].title for w in o["workloads"]), form=o["form"], rounds=o["rounds"],
                                  commit=o["machine"]["commit"], date=o["machine"]["date"]) for o in result.get("also", ())))

@@ -88,7 +88,7 @@ INTRODUCTION = """# tarn next to its peers
 Written by `bench/peers.py{flag} --write-docs` (`make bench`, `make bench-full`), which measures all of this in one run. Do not
 edit.
 
-{machine}. Form: {form}; medians of {rounds} rounds (growth: {growth}), {seconds:g} s for each warm measurement.{also}{busy}
+{machine}. Form: {form}; medians of {rounds} rounds{growth}, {seconds:g} s for each warm measurement.{also}{busy}
 
 Every contestant holds the same samples in its own format and reads them with the settings below, chosen in its favour as far
 as we know the package. *Samples of 1 KB* have two fields, of 1,024 bytes and of 2; *samples of a 91 KB JPEG* have a JPEG of 91 KB

@@ -45,3 +45,20 @@ def test_times_are_shown_with_three_digits():
     from measure import seconds
     times = {1234.5: "1234 s", 1.1736: "1.17 s", 0.3951: "395 ms", 1e-3: "1 ms", 10.0 ** -5: "10 µs", 6.54e-5: "65.4 µs", 3e-8: "30 ns"}
     assert {value: seconds(value) for value in times} == times
+
+
+def test_pages_are_what_their_results_say(tmp_path):
+    """So that nobody edits a figure, and a change of the words reaches the pages."""
+    import json
+
+    import scaling
+    from peers import pages
+    docs = ROOT / "docs/benchmarks"
+    pages.write(json.loads((docs / "results.json").read_text()), tmp_path)
+    found = json.loads((docs / "scaling.json").read_text())
+    (tmp_path / "scaling.md").write_text(scaling.page(found))
+    (tmp_path / "scaling.svg").write_text(scaling.plot(found))
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert made == sorted(path.name for path in docs.iterdir() if path.name not in ("parts.md", "scaling.json"))
+    for name in made:
+        assert (tmp_path / name).read_text() == (docs / name).read_text(), name

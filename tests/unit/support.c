@@ -166,6 +166,24 @@ void save_tar(const tarball *t, const char *path)
     write_file(path, t->data, t->size);
 }
 
+uint64_t publish_fold(const tarball *t, const char *where, const tarn_index_options *o)
+{
+    char shard[300], index_path[300];
+    const char *shards[] = {shard};
+    tarn_index *index;
+    tarn_index_info info;
+    tarn_error err;
+    mkdir(where, 0755);
+    snprintf(shard, sizeof shard, "%s/f_0.tar", where);
+    snprintf(index_path, sizeof index_path, "%s/f.taridx", where);
+    save_tar(t, shard);
+    OK(tarn_index_build(shards, 1, o, &index, NULL, &err));
+    OK(tarn_index_save(index, index_path, &err));
+    tarn_index_info_get(index, &info);
+    tarn_index_free(index);
+    return info.rows;
+}
+
 static bool has_comma(const char *locale)
 {
     return setlocale(LC_ALL, locale) && strcmp(localeconv()->decimal_point, ",") == 0;

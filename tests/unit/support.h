@@ -53,6 +53,11 @@ void write_file(const char *path, const void *data, size_t size);
 unsigned char *read_file(const char *path, size_t *out_size);
 void save_tar(const tarball *t, const char *path);
 
+/* Makes it the one shard of fold "f" in a folder, with its index and sums. Returns how
+ * many rows it has. */
+uint64_t publish_fold(const tarball *t, const char *where,
+                      const tarn_index_options *options);
+
 /* Sets a locale that writes 0,5 for a half, made in the scratch folder where none is
  * installed. False if there is none: then the test is skipped. */
 bool set_comma_locale(void);

@@ -2,8 +2,6 @@
  * by the header alone, and sums whose parts do not fit. */
 #include "support.h"
 
-#include <sys/stat.h>
-
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "itar/locate.h"
@@ -20,21 +18,12 @@ static tarball t;
 /* Publishes t as a fold of one shard, read leniently, and says how many rows it has. */
 static uint64_t publish(const char *folder, bool sums)
 {
-    char shard[300], index_path[300], sums_path[300];
-    const char *shards[] = {shard};
-    tarn_index *index;
+    char sums_path[300];
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
-    mkdir(folder, 0755);
-    snprintf(shard, sizeof shard, "%s/f_0.tar", folder);
-    snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
-    save_tar(&t, shard);
     o.sums = sums;
     o.lenient = true;
     o.threads = 1;
-    OK(tarn_index_build(shards, 1, &o, &index, NULL, &err));
-    OK(tarn_index_save(index, index_path, &err));
-    uint64_t rows = index->n_rows;
-    tarn_index_free(index);
+    uint64_t rows = publish_fold(&t, folder, &o);
     snprintf(sums_path, sizeof sums_path, "%s/f.tarsum", folder);
     if (!sums) remove(sums_path);
     return rows;

@@ -2,8 +2,6 @@
  * they are opened, and what happens where the rows do not keep that. */
 #include "support.h"
 
-#include <sys/stat.h>
-
 #include <tarn/dataset.h>
 
 #include "base/buf.h"
@@ -26,10 +24,8 @@ static const char *fold_with(amiss what)
 {
     static const char *const folders[] = {"even", "swapped", "renamed", "short"};
     const char *folder = scratch_path(folders[what]);
-    char name[40], text[40], shard[300], index_path[300];
-    const char *shards[] = {shard};
+    char name[40], text[40];
     tarball t = {0};
-    tarn_index *index;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.sums = true;
     o.threads = 1;
@@ -45,14 +41,8 @@ static const char *fold_with(amiss what)
         }
     }
     tarball_end(&t);
-    mkdir(folder, 0755);
-    snprintf(shard, sizeof shard, "%s/f_0.tar", folder);
-    snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
-    save_tar(&t, shard);
+    publish_fold(&t, folder, &o);
     tarball_reset(&t);
-    OK(tarn_index_build(shards, 1, &o, &index, NULL, &err));
-    OK(tarn_index_save(index, index_path, &err));
-    tarn_index_free(index);
     return folder;
 }
 
@@ -187,10 +177,8 @@ enum { WIDE = 64, MANY_NAMES = 9000, TARIDX_NAMES = 64 };
 static const char *wide_fold(void)
 {
     const char *folder = scratch_path("wide");
-    char name[40], shard[300], index_path[300];
-    const char *shards[] = {shard};
+    char name[40];
     tarball t = {0};
-    tarn_index *index;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.threads = 1;
     for (int i = 0; i < 6 * WIDE; i++) {
@@ -198,14 +186,8 @@ static const char *wide_fold(void)
         tarball_file(&t, name, "x");
     }
     tarball_end(&t);
-    mkdir(folder, 0755);
-    snprintf(shard, sizeof shard, "%s/f_0.tar", folder);
-    snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
-    save_tar(&t, shard);
+    publish_fold(&t, folder, &o);
     tarball_reset(&t);
-    OK(tarn_index_build(shards, 1, &o, &index, NULL, &err));
-    OK(tarn_index_save(index, index_path, &err));
-    tarn_index_free(index);
     return folder;
 }
 
