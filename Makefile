@@ -3,7 +3,7 @@
 #   make          the tool, at build/tarn
 #   make demo     a tour: pictures drawn, packed, trained on, a run killed and resumed, a bit flipped
 #   make test     all tests: plain and with sanitizers
-#   make bench    everything next to its peers, small: about 10 minutes, docs/benchmarks
+#   make bench    everything next to its peers, small: about a quarter of an hour, docs/benchmarks
 #   make bench-full  the same at size, then indexing, writing and Python by parts: hours, 40 GB under
 #                 bench/data; what else is in bench/ is run by hand
 #   make fuzz     every fuzz target, 10 to 50 million runs each (FUZZ_RUNS, FUZZ_SECONDS)
