@@ -48,7 +48,8 @@ stat() {
     echo "${value:-$2}"
 }
 [ "$form" = short ] || fuzz "$build-compare" $((runs / 20)) $(((seconds + 19) / 20))
-[ $good = 0 ] || fuzz "$build" "$((runs - done))" "$seconds"
+# (Fewer than none would be without end.)
+[ $good = 0 ] || [ "$runs" -le "$done" ] || fuzz "$build" "$((runs - done))" "$seconds"
 rate=$(stat average_exec_per_sec 0)
 slow=$(stat slowest_unit_time_sec "?")
 peak=$(stat peak_rss_mb "?")

@@ -286,10 +286,14 @@ static tarn_status read_decoded(tarn_source *source, unsigned char *buf, size_t 
 static tarn_status read_some(tarn_source *source, unsigned char *buf, size_t len,
                              size_t *out_got, tarn_error *err)
 {
+    uint64_t left = source->options.max_size - source->given;
     if (!source->chosen) TARN_TRY(choose(source, err));
+    /* One byte past the limit is enough to see it; more could show what lies behind it,
+     * and the error would depend on how the data are cut into reads. */
+    if (len > left) len = (size_t)left + 1;
     TARN_TRY(source->filter ? read_decoded(source, buf, len, out_got, err)
                             : read_plain(source, buf, len, out_got, err));
-    if (*out_got > source->options.max_size - source->given)
+    if (*out_got > left)
         return FAIL_HERE(source, err, TARN_ERR_LIMIT,
                          "more than max_size (%llu) bytes of data",
                          (unsigned long long)source->options.max_size);
