@@ -22,6 +22,7 @@ struct tarn_loader {
                         batch that is gathered again */
     uint64_t epochs_left; /* behind this one; UINT64_MAX: no end */
     bool over;            /* all epochs are */
+    bool failed;          /* the last batch that was asked for */
 
     /* The batch that is being put together of several windows, if samples were skipped.
      */
@@ -332,10 +333,12 @@ tarn_status tarn_loader_next_within(tarn_loader *l, unsigned milliseconds,
 {
     *out = NULL;
     if (l->over) return TARN_END;
+    l->failed = true;
     TARN_TRY(start(l, err));
     uint64_t now = tarn__now(), deadline = 0;
     if (milliseconds != UINT32_MAX) deadline = now + (uint64_t)milliseconds * 1000000 + 1;
     tarn_status status = next_batch(l, deadline, out, err);
+    l->failed = status > TARN_END;
     l->stats.waited += (double)(tarn__now() - now) / 1e9;
     return status;
 }
@@ -364,7 +367,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info);
     if (l->epoch->number == epoch && l->own == 0 && l->number == 0 && info.start == 0 &&
-        !l->over) {
+        !l->over && !l->failed) {
         count_anew(l);
         return TARN_OK;
     }
@@ -373,7 +376,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
     tarn__epoch_release(l->epoch);
     l->epoch = other;
     l->own = l->number = l->judged = 0;
-    l->over = false;
+    l->over = l->failed = false;
     count_anew(l);
     return TARN_OK;
 }

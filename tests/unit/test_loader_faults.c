@@ -71,6 +71,51 @@ static void views_are_still_there_after_memory_was_not(void **state)
     tarn_dataset_close(d);
 }
 
+static tarn_status take_bytes(tarn_loader *l, tarn_bytes *out)
+{
+    tarn_batch *b;
+    tarn_status status;
+    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+        add_batch(out, b);
+        tarn_batch_release(b);
+    }
+    return status;
+}
+
+/* Also if it was the first batch, so that the epoch is where the loader stands anyway. */
+static void an_epoch_set_again_leaves_a_failure_behind(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(0));
+    tarn_loader_options o = loader_options();
+    size_t left, failures = 0;
+    tarn_status status;
+    tarn_bytes want = epochs_of(d, &o, 1);
+    o.alloc = fail_at;
+    o.free = free_it;
+    o.memory_context = &left;
+    do {
+        tarn_loader *l;
+        tarn_bytes got = TARN_BYTES_INIT;
+        left = failures;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        status = take_bytes(l, &got);
+        if (status != TARN_END) {
+            assert_int_equal(status, TARN_ERR_MEMORY);
+            failures++;
+            left = SIZE_MAX;
+            got.size = 0;
+            OK(tarn_loader_set_epoch(l, 0, &err));
+            assert_int_equal(take_bytes(l, &got), TARN_END);
+        }
+        same(&want, &got);
+        tarn_loader_close(l);
+    } while (status != TARN_END);
+    assert_true(failures > 0);
+    tarn_bytes_release(&want);
+    tarn_dataset_close(d);
+}
+
 /* --- Where it stands --------------------------------------------------------------- */
 
 enum { BAD = 7, THREADS = 4 };
@@ -291,6 +336,7 @@ int main(void)
         cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
         cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
         cmocka_unit_test(views_are_still_there_after_memory_was_not),
+        cmocka_unit_test(an_epoch_set_again_leaves_a_failure_behind),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
