@@ -3,6 +3,8 @@ small things, and streams that expand."""
 import bz2
 import json
 import lzma
+import os
+import random
 import struct
 import subprocess
 import zlib
@@ -124,12 +126,17 @@ def streams():
         yield f"small.tar.{name}", first
         yield f"bomb.tar.{name}", compress(part) + more * min((MOST - len(first)) // len(more), 200)
     # As much as the limit of expansion lets through, in a window as large as is taken.
-    noise = tar_header(b"a.bin", 400_000_000) + bytes(
-        (i * i >> 5 ^ i * 7919 >> 3) & 255 for i in range(500_000))
+    noise = random.Random(1).randbytes(900_000 if "TARN_FULL" in os.environ else 200_000)
+    begin = tar_header(b"a.bin", 2_000_000_000) + noise
+    for name, compress in (("gz", gzip), ("bz2", bz2.compress)):
+        first, more = compress(begin), compress(zeros)
+        room = (MOST - len(first)) // len(more)
+        yield f"long.tar.{name}", first + more * min(room, len(noise) * 1000 // len(zeros))
     for name, command in (("zst", ["zstd", "-q", "--long=27", "-c"]),
                           ("xz", ["xz", "-0", "--lzma2=preset=0,dict=64MiB", "-c"])):
-        yield f"window.tar.{name}", subprocess.run(command, input=noise + bytes(400_000_000),
-                                                   capture_output=True, check=True).stdout
+        yield f"window.tar.{name}", subprocess.run(
+            command, input=begin + bytes(len(noise) * 1000), capture_output=True,
+            check=True).stdout
 
 
 def gzip(data):
