@@ -1,6 +1,6 @@
 /* Compressed data through a source: one byte says how it is read, the rest is the data.
- * However it is cut into reads, the same bytes and the same outcome must come; and what
- * zlib makes of gzip data is what we make of them. */
+ * However it is cut, going in and coming out, the same bytes and the same outcome must
+ * come; and what zlib makes of gzip data is what we make of them. */
 #include "common.h"
 
 #include <stdbool.h>
@@ -9,6 +9,8 @@
 #include <zlib.h>
 
 #include <tarn/source.h>
+
+#include "io/filter.h"
 
 enum { MOST = 1 << 20, EDGE = 8192 };
 
@@ -86,6 +88,7 @@ static void compare_with_zlib(const uint8_t *data, size_t size, const result *ou
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const size_t pieces[] = {1, 7, 4096, 65536};
+    static const size_t chunks[] = {16, 17, 100, 1000, 4096};
     static uint8_t room[2][MOST + 65536 + 1]; /* too large to be allocated every time */
     static char path[64];
     static int fd = -1;
@@ -97,9 +100,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(fd >= 0 && ftruncate(fd, 0) == 0);
     CHECK(pwrite(fd, data + 1, size - 1, 0) == (ssize_t)(size - 1));
     tarn_filter filter = (tarn_filter)(data[0] % 6);
-    size_t piece = pieces[data[0] / 6 % 4];
+    size_t piece = pieces[data[0] / 6 % 4], chunk = chunks[data[0] / 24 % 5];
     result one = {room[0], 0, TARN_OK}, two = {room[1], 0, TARN_OK};
+    tarn__source_chunk = 64 << 10;
     read_all(path, filter, 65536, &one);
+    tarn__source_chunk = chunk;
     read_all(path, filter, piece, &two);
     CHECK(one.status == two.status);
     if (one.status == TARN_OK)

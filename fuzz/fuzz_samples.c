@@ -9,6 +9,7 @@
 #include <tarn/samples.h>
 #include <tarn/tar.h>
 
+#include "io/filter.h"
 #include "io/window.h"
 
 enum { LENIENT = 4, KEEP_FIRST = 8, SIZES_ONLY = 16, ONE_FIELD = 32 };
@@ -216,6 +217,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     o.n_fields = flags & ONE_FIELD ? 1 : 0;
     o.max_sample_bytes = MAX_PLAIN / 4;
     tarn__window_chunk = 1u + data[1] * 37u;
+    tarn__source_chunk = TARN__MAGIC_MAX + data[1] * 41u;
     put(given_fd, data + 2, size - 2);
     if (unpack(plain_fd)) {
         compare_members(o.lenient);

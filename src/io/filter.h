@@ -22,6 +22,10 @@ typedef enum tarn__match {
 
 enum { TARN__MAGIC_MAX = 16 }; /* what match wants to see */
 
+/* Bytes of compressed data that a source reads at once, at least TARN__MAGIC_MAX. Tests
+ * make it small, to meet every boundary. */
+extern size_t tarn__source_chunk;
+
 /* Zeros that may stand behind the end of a member. */
 typedef enum tarn__padding {
     TARN__PADDING_NONE,

@@ -2,6 +2,7 @@
  * levels and the ratio that users expect. What is written has neither time nor name in
  * it, so that equal data give equal files. */
 #include <isa-l/igzip_lib.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -24,19 +25,29 @@ static tarn__match match(const unsigned char *data, size_t size)
     return data[3] & 0xe0 ? TARN__MATCH_NO : TARN__MATCH_YES;
 }
 
-static void start_member(struct inflate_state *z)
+/* isal_inflate reads headers too, but forgets between two calls which fields are still to
+ * come; so the header is read by a call of its own, and kept. */
+typedef struct decoder {
+    struct inflate_state z;
+    struct isal_gzip_header header;
+    bool in_header;
+} decoder;
+
+static void start_member(decoder *d)
 {
-    isal_inflate_reset(z);
-    z->crc_flag = ISAL_GZIP; /* headers and trailers too */
+    isal_inflate_reset(&d->z);
+    d->z.crc_flag = ISAL_GZIP; /* the trailer too */
+    isal_gzip_header_init(&d->header);
+    d->in_header = true;
 }
 
 static tarn_status decoder_new(void **out, uint64_t max_memory, tarn_error *err)
 {
-    struct inflate_state *z = malloc(sizeof *z);
-    if (!z) return tarn__fail_memory(err);
-    isal_inflate_init(z);
-    start_member(z);
-    *out = z;
+    decoder *d = malloc(sizeof *d);
+    if (!d) return tarn__fail_memory(err);
+    isal_inflate_init(&d->z);
+    start_member(d);
+    *out = d;
     return TARN_OK;
 }
 
@@ -59,14 +70,26 @@ static const char *explain(int code)
     }
 }
 
+/* A header whose end is not there yet is no failure. */
+static int inflate_more(decoder *d)
+{
+    if (d->in_header) {
+        int code = isal_read_gzip_header(&d->z, &d->header);
+        if (code != ISAL_DECOMP_OK) return code;
+        d->in_header = false;
+    }
+    return isal_inflate(&d->z);
+}
+
 static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_error *err)
 {
-    struct inflate_state *z = state;
+    decoder *d = state;
+    struct inflate_state *z = &d->z;
     z->next_in = (uint8_t *)(uintptr_t)flow->in;
     z->avail_in = (uint32_t)(flow->in_size < PIECE ? flow->in_size : PIECE);
     z->next_out = flow->out;
     z->avail_out = (uint32_t)(flow->out_size < PIECE ? flow->out_size : PIECE);
-    int code = isal_inflate(z);
+    int code = inflate_more(d);
     flow->in_size -= (size_t)(z->next_in - flow->in);
     flow->in = z->next_in;
     flow->out_size -= (size_t)(z->next_out - flow->out);

@@ -14,7 +14,7 @@
 /* Data may expand by any factor up to this size: small files of zeros are no attack. */
 #define EXPANSION_FREE (UINT64_C(64) << 20)
 
-enum { BUFFER = 256 << 10 };
+size_t tarn__source_chunk = 256 << 10;
 
 struct tarn_source {
     tarn__input *input;
@@ -27,6 +27,7 @@ struct tarn_source {
     bool ended;     /* nothing more comes out */
     bool raw_ended; /* nothing more comes in */
     unsigned char *buffer;
+    size_t capacity;     /* of the buffer */
     size_t at, end;      /* what is in the buffer and not used yet */
     uint64_t raw_offset; /* of buffer[at] */
     uint64_t given;      /* bytes that went out */
@@ -84,7 +85,8 @@ tarn_status tarn_source_open(const char *url, const tarn_source_options *options
     if (!source) return tarn__fail_memory(err);
     source->options = o;
     source->url = strdup(url);
-    source->buffer = malloc(BUFFER);
+    source->capacity = tarn__source_chunk;
+    source->buffer = malloc(source->capacity);
     char *shown = tarn__url_shown(url);
     tarn_status status = source->url && source->buffer && shown
                              ? open_input(source, shown, err)
@@ -116,7 +118,7 @@ void tarn_source_close(tarn_source *source)
 static tarn_status fill(tarn_source *source, size_t want, tarn_error *err)
 {
     if (source->at == source->end) source->at = source->end = 0;
-    if (BUFFER - source->at < want) {
+    if (source->capacity - source->at < want) {
         memmove(source->buffer, source->buffer + source->at, source->end - source->at);
         source->end -= source->at;
         source->at = 0;
@@ -124,7 +126,7 @@ static tarn_status fill(tarn_source *source, size_t want, tarn_error *err)
     while (!source->raw_ended && source->end - source->at < want) {
         size_t got;
         TARN_TRY(source->input->ops->read(source->input, source->buffer + source->end,
-                                          BUFFER - source->end, &got, err));
+                                          source->capacity - source->end, &got, err));
         source->end += got;
         source->raw_ended = got == 0;
     }

@@ -2,6 +2,8 @@
  * too large or not what it says is refused. */
 #include "sourcing.h"
 
+#include "io/filter.h"
+
 static const char *const suffixes[] = {".gz", ".bz2", ".xz", ".zst"};
 enum { SUFFIXES = 4 };
 
@@ -188,6 +190,37 @@ static void all_members_are_read(void **state)
     }
 }
 
+/* With every field that a header can have: extra, name, comment and a checksum. */
+static void spill_gzip_fields(const char *path)
+{
+    static const char member[] =
+        "\x1f\x8b\x08\x1e\x00\x00\x00\x00\x00\x03\x02\x00\x61\x62\x6e\x61\x6d"
+        "\x65\x00\x63\x6f\x6d\x6d\x65\x6e\x74\x00\xa0\xf0\x01\x04\x00\xfb\xff"
+        "\x74\x65\x78\x74\xc7\xa7\x8b\x3b\x04\x00\x00\x00";
+    write_file(path, member, sizeof member - 1);
+    append_file(path, member, sizeof member - 1);
+}
+
+/* Wherever the data that are read at once end, between two members and inside of each. */
+static void boundaries_of_reading_are_anywhere(void **state)
+{
+    (void)state;
+    size_t usual = tarn__source_chunk;
+    spill_gzip_fields(scratch_path("fields"));
+    for (size_t chunk = TARN__MAGIC_MAX; chunk < 120; chunk++) {
+        tarn__source_chunk = chunk;
+        for (int i = 0; i < SUFFIXES; i++) {
+            bytes b;
+            OK(read_joined(i, "", 0, true, &b));
+            assert_int_equal(b.size, 12);
+            assert_memory_equal(b.data, "first first ", 12);
+            drop(&b);
+        }
+        assert_reads(scratch_path("fields"), "texttext", 8);
+    }
+    tarn__source_chunk = usual;
+}
+
 static void padding_is_passed_over_where_the_format_has_it(void **state)
 {
     (void)state;
@@ -328,6 +361,7 @@ int main(void)
         cmocka_unit_test(cut_anywhere_is_an_error),
         cmocka_unit_test(flipped_bits_are_an_error),
         cmocka_unit_test(all_members_are_read),
+        cmocka_unit_test(boundaries_of_reading_are_anywhere),
         cmocka_unit_test(padding_is_passed_over_where_the_format_has_it),
         cmocka_unit_test(garbage_behind_the_end_is_an_error),
         cmocka_unit_test(skippable_frames_are_skipped),
