@@ -8,19 +8,13 @@
 #include <zstd_errors.h>
 
 #include "base/error.h"
+#include "base/zstd.h"
 #include "codec/codec.h"
 
 #define RAW_WINDOW  (-15)
 #define ZLIB_WINDOW 15
 #define GZIP_WINDOW 31
 #define FIRST_STEP  4096u /* room for what is expanded, to begin with */
-
-/* Windows are asked for by a few bytes, and are memory at once. Of small data, which any
- * file may have, half of what such a file may cost; else what the zstd program takes
- * without being asked. */
-#define SMALL_DATA      (1u << 20)
-#define SMALL_WINDOW    25 /* log2 */
-#define ZSTD_WINDOW_MAX 27
 
 /* --- zlib ----------------------------------------------------------------------- */
 
@@ -189,16 +183,14 @@ static tarn_status gunzip(const void *data, size_t size, uint64_t max_size,
 
 /* --- zstd ----------------------------------------------------------------------- */
 
-static tarn_status zstd_failed(tarn_error *err, size_t code)
+static tarn_status zstd_failed(tarn_error *err, size_t code, size_t size)
 {
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
         return tarn__fail_memory(err);
     if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "zstd data that want a window of more than %d MiB (%d, where "
-                          "they have %d MiB or more)",
-                          1 << (SMALL_WINDOW - 20), 1 << (ZSTD_WINDOW_MAX - 20),
-                          SMALL_DATA >> 20);
+                          "%zu bytes of zstd data that want a window of more than %d MiB",
+                          size, 1 << (tarn__zstd_window(size) - 20));
     return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: %s", ZSTD_getErrorName(code));
 }
 
@@ -213,7 +205,7 @@ static tarn_status zstd_add(const void *data, size_t size, int level, tarn_bytes
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
     size_t got = ZSTD_compress2(context, room, bound, data, size);
     ZSTD_freeCCtx(context);
-    if (ZSTD_isError(got)) return zstd_failed(err, got);
+    if (ZSTD_isError(got)) return zstd_failed(err, got, size);
     out->size = begin + got;
     return TARN_OK;
 }
@@ -222,13 +214,17 @@ static tarn_status run_unzstd(ZSTD_DCtx *context, const void *data, size_t size,
                               uint64_t max_size, tarn_bytes *out, tarn_error *err)
 {
     ZSTD_inBuffer in = {data, size, 0};
-    size_t begin = out->size, room, code = 1;
+    size_t begin = out->size, room, code = 0; /* 0: between two frames */
     for (;;) {
+        if (code == 0 &&
+            !tarn__zstd_begins((const unsigned char *)data + in.pos, size - in.pos))
+            return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: no frame at byte %zu",
+                              in.pos);
         TARN_TRY(make_room(out, begin, max_size, &room, err));
         ZSTD_outBuffer to = {out->data + out->size, room, 0};
         size_t before = in.pos;
         code = ZSTD_decompressStream(context, &to, &in);
-        if (ZSTD_isError(code)) return zstd_failed(err, code);
+        if (ZSTD_isError(code)) return zstd_failed(err, code, size);
         out->size += to.pos;
         if (in.pos == in.size && (code == 0 || to.pos < to.size)) break;
         if (in.pos == before && to.pos == 0)
@@ -244,8 +240,7 @@ static tarn_status unzstd(const void *data, size_t size, uint64_t max_size,
 {
     ZSTD_DCtx *context = ZSTD_createDCtx();
     if (!context) return tarn__fail_memory(err);
-    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax,
-                           size < SMALL_DATA ? SMALL_WINDOW : ZSTD_WINDOW_MAX);
+    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, tarn__zstd_window(size));
     tarn_status status = run_unzstd(context, data, size, max_size, out, err);
     ZSTD_freeDCtx(context);
     return status;

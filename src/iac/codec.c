@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/zstd.h"
 
 enum { BROTLI_WINDOW = 24 }; /* as the reference package has it */
 
@@ -282,14 +283,18 @@ static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
 {
     ZSTD_DCtx *context = ZSTD_createDCtx();
     if (!context) return tarn__fail_memory(err);
+    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, tarn__zstd_window(len));
     ZSTD_inBuffer in = {data, len, 0};
     tarn_status status = TARN_OK;
-    size_t left = 1;
+    size_t left = 0; /* 0: between two frames */
     /* All input is taken and the last frame is complete, or no progress is made. */
     while (status == TARN_OK) {
         char last;
         bool full = out->size == out->max;
-        if (!full) status = more(out, err);
+        if (left == 0 && !tarn__zstd_begins((const char *)data + in.pos, len - in.pos))
+            status = damaged("Zstandard", err);
+        else if (!full)
+            status = more(out, err);
         if (status != TARN_OK) break;
         ZSTD_outBuffer to = {full ? &last : out->data + out->size,
                              full ? 1 : room_in(out), 0};
@@ -305,6 +310,11 @@ static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
     if (status != TARN_OK) return status;
     if (ZSTD_isError(left) && ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
         return tarn__fail_memory(err);
+    if (ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge)
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "a payload of %zu bytes that wants a window of more than %d MiB", len,
+            1 << (tarn__zstd_window(len) - 20));
     return left == 0 && in.pos == in.size ? TARN_OK : damaged("Zstandard", err);
 }
 

@@ -11,6 +11,7 @@
 #include <zstd_errors.h>
 
 #include "base/error.h"
+#include "base/zstd.h"
 #include "iac/ipc.h"
 
 /* A buffer may always expand to this much, and to MAX_RATIO times its size. */
@@ -97,9 +98,22 @@ static inflated inflate_lz4(const unsigned char *from, size_t len, unsigned char
                : INFLATE_DAMAGED;
 }
 
+static bool zstd_frames(const unsigned char *from, size_t len)
+{
+    while (len > 0) {
+        size_t n =
+            tarn__zstd_begins(from, len) ? ZSTD_findFrameCompressedSize(from, len) : 0;
+        if (n == 0 || ZSTD_isError(n)) return false;
+        from += n;
+        len -= n;
+    }
+    return true;
+}
+
 static inflated inflate_zstd(const unsigned char *from, size_t len, unsigned char *to,
                              size_t size)
 {
+    if (!zstd_frames(from, len)) return INFLATE_DAMAGED;
     size_t got = ZSTD_decompress(to, size, from, len);
     if (got == size) return INFLATED;
     return ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation ? INFLATE_NO_MEMORY

@@ -4,18 +4,16 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "base/zstd.h"
 #include "io/filter.h"
 
 static const char *const suffixes[] = {".zst", ".tzst", ".zstd", NULL};
 
 static tarn__match match(const unsigned char *data, size_t size)
 {
-    tarn__match frame = tarn__magic(data, size, "\x28\xb5\x2f\xfd", 4);
-    if (frame != TARN__MATCH_NO) return frame; /* as it is of no bytes */
-    if ((data[0] & 0xf0) != 0x50) return TARN__MATCH_NO;
-    return tarn__magic(data + 1, size - 1, "\x2a\x4d\x18", 3);
+    if (!tarn__zstd_begins(data, size)) return TARN__MATCH_NO;
+    return size < 4 ? TARN__MATCH_CUT : TARN__MATCH_YES;
 }
 
 /* The largest window, as a power of two, that stays within the memory allowed. */

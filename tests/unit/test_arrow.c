@@ -399,6 +399,14 @@ static void compressed_buffers_are_what_they_say(void **state)
         put_packed(&out, codec, 1, 5, 5, p, size);
         refuse(&out, TARN_ERR_UNSUPPORTED, "body compression");
     }
+    /* Two frames are as good as one; one in the format of zstd 0.7 is none. */
+    static const unsigned char old[] =
+        "\x27\xb5\x2f\xfd\x20\5\x40\0\5\7\7\7\7\11\xc0\0\0";
+    memcpy(packed[1] + sizes[1], packed[1], sizes[1]);
+    put_packed(&out, 1, 0, 10, 10, packed[1], 2 * sizes[1]);
+    assert_shows(&out, "7 7 7 7 9 7 7 7 7 9");
+    put_packed(&out, 1, 0, 5, 5, old, sizeof old - 1);
+    refuse(&out, TARN_ERR_FORMAT, "a compressed buffer is damaged");
     put_packed(&out, 2, 0, 5, 5, packed[0], sizes[0]);
     refuse(&out, TARN_ERR_UNSUPPORTED, "body compression number 2");
     tarn__buf_reset(&out);

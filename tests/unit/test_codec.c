@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <tarn/codec.h>
+#include <tarn/iac.h>
 
 #include "base/bytes.h"
 #include "base/pool.h"
@@ -212,6 +213,16 @@ static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
     free(zeros);
 }
 
+/* As a field, and as the payload of a pack. */
+static tarn_status expand_both(const void *data, size_t size, tarn_bytes *out)
+{
+    tarn_view view;
+    tarn_status status = tarn_iac_decode(TARN_IAC_ZSTD, data, size, 100, &view, &err);
+    if (status == TARN_OK) tarn_view_release(&view);
+    assert_int_equal(tarn__expand(TARN__ZSTD, data, size, 100, out, &err), status);
+    return status;
+}
+
 /* A raw block of five bytes in a frame that asks for a window, and bytes to be passed
  * over that make the data so long. */
 static tarn_status expand_window(unsigned log, size_t length)
@@ -226,7 +237,7 @@ static tarn_status expand_window(unsigned log, size_t length)
     data[5] = (unsigned char)((log - 10) << 3);
     memcpy(data + FRAME, skipped, 4);
     tarn__put32(data + FRAME + 4, (uint32_t)(length - FRAME - SKIP));
-    tarn_status status = tarn__expand(TARN__ZSTD, data, length, 100, &out, &err);
+    tarn_status status = expand_both(data, length, &out);
     if (status == TARN_OK) assert_memory_equal(out.data, "hello", 5);
     tarn_bytes_release(&out);
     free(data);
@@ -242,7 +253,21 @@ static void a_window_is_no_larger_than_the_data_justify(void **state)
     FAILS(TARN_ERR_LIMIT, "a window of more than 32 MiB", expand_window(26, 100));
     FAILS(TARN_ERR_LIMIT, "a window of more than 32 MiB", expand_window(27, SMALL));
     OK(expand_window(27, LARGE));
-    FAILS(TARN_ERR_LIMIT, "128, where they have 1 MiB or more", expand_window(28, LARGE));
+    FAILS(TARN_ERR_LIMIT, "a window of more than 128 MiB", expand_window(28, LARGE));
+}
+
+/* Their decoders, where libzstd has them, take any window. */
+static void formats_from_before_zstd_08_are_refused(void **state)
+{
+    (void)state;
+    static const char old[] = "\x28\xb5\x2f\xfd\0\0\x29\0\0hello"
+                              "\x27\xb5\x2f\xfd\x20\5\x40\0\5hello\xc0\0\0";
+    tarn_bytes out = TARN_BYTES_INIT;
+    OK(expand_both(old, 14, &out));
+    FAILS(TARN_ERR_FORMAT, "no frame at byte 14", expand_both(old, sizeof old - 1, &out));
+    FAILS(TARN_ERR_FORMAT, "no frame at byte 0",
+          expand_both(old + 14, sizeof old - 15, &out));
+    tarn_bytes_release(&out);
 }
 
 /* Threads share the built-in table and one of their own. */
@@ -292,6 +317,7 @@ int main(void)
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
         cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
         cmocka_unit_test(a_window_is_no_larger_than_the_data_justify),
+        cmocka_unit_test(formats_from_before_zstd_08_are_refused),
         cmocka_unit_test(threads_may_share_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
