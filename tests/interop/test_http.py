@@ -181,6 +181,23 @@ def do_chunked_cut(x):
     return x.connection.sendall(b"%x\r\n" % len(piece) + piece[:50_000])
 
 
+def do_chunked_capped(x):
+    """No length at first, and then never more than some of what is asked for."""
+    if not x.ranged:
+        return do_chunked_cut(x)
+    rest = DATA[x.first:x.first + 100_000]
+    return x.send(206, rest, ETag='"v1"',
+                  Content_Range=f"bytes {x.first}-{x.first + len(rest) - 1}/{len(DATA)}")
+
+
+def do_chunked_shrunk(x):
+    """No length, no ranges, and an end before the byte that was reached already."""
+    if not x.ranged:
+        return do_chunked_cut(x)
+    x.send(200, b"", Content_Length=None, Transfer_Encoding="chunked", ETag='"v1"')
+    return x.connection.sendall(b"3e8\r\n" + DATA[:1000] + b"\r\n0\r\n\r\n")
+
+
 def do_chunked(x):
     x.send(200, b"", Content_Length=None, Transfer_Encoding="chunked")
     for at in range(0, len(DATA), 70_000):
@@ -432,6 +449,8 @@ def resume_checks(f):
         good(read(f.url + "/chunked-cut"), DATA)
         good(read(f.url + "/chunked"), DATA)
         good(read(f.url + "/until-closed"), DATA)
+        good(read(f.url + "/chunked-capped"), DATA)
+        bad(read(f.url + "/chunked-shrunk"), "stale", "changed while it was read")
 
     def stalls():
         """a server that stalls is left after the time told"""
