@@ -506,9 +506,16 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
 
 /* --- Whole requests --------------------------------------------------------------- */
 
+typedef struct exchange {
+    tarn__http *http;
+    tarn__http_reply *reply;
+} exchange;
+
+/* A store that takes long may send spaces meanwhile: what is not kept has moved, too. */
 static size_t take_reply(char *data, size_t one, size_t len, void *context)
 {
-    tarn__http_reply *reply = context;
+    tarn__http_reply *reply = ((exchange *)context)->reply;
+    ((exchange *)context)->http->moved++;
     size_t room = sizeof reply->body - 1 - reply->size;
     size_t n = len < room ? len : room;
     memcpy(reply->body + reply->size, data, n);
@@ -519,7 +526,8 @@ static size_t take_reply(char *data, size_t one, size_t len, void *context)
 tarn_status tarn__http_exchange(tarn__http *http, const tarn__http_request *request,
                                 tarn__http_reply *reply, tarn_error *err)
 {
-    tarn__http_flow flow = {take_reply, NULL, reply};
+    exchange context = {http, reply};
+    tarn__http_flow flow = {take_reply, NULL, &context};
     for (unsigned attempt = 0;; attempt++) {
         reply->size = 0;
         if (attempt) tarn__http_back_off(attempt);
