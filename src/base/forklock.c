@@ -3,19 +3,19 @@
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static tarn__forklock *lists[TARN__LOCK_INNER + 1];
+static tarn__forklock *lists[TARN__LOCK_DEPTHS];
 
 static void before(void)
 {
     pthread_mutex_lock(&list_lock);
-    for (int depth = TARN__LOCK_OUTER; depth <= TARN__LOCK_INNER; depth++)
+    for (int depth = 0; depth < TARN__LOCK_DEPTHS; depth++)
         for (tarn__forklock *l = lists[depth]; l; l = l->next)
             pthread_mutex_lock(&l->mutex);
 }
 
 static void after(void)
 {
-    for (int depth = TARN__LOCK_INNER; depth >= TARN__LOCK_OUTER; depth--)
+    for (int depth = TARN__LOCK_DEPTHS; depth-- > 0;)
         for (tarn__forklock *l = lists[depth]; l; l = l->next)
             pthread_mutex_unlock(&l->mutex);
     pthread_mutex_unlock(&list_lock);

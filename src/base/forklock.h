@@ -7,7 +7,13 @@
 #include <pthread.h>
 
 /* A thread that holds one may take one that is further in, never the other way. */
-typedef enum tarn__lock_depth { TARN__LOCK_OUTER, TARN__LOCK_INNER } tarn__lock_depth;
+typedef enum tarn__lock_depth {
+    TARN__LOCK_OUTERMOST,
+    TARN__LOCK_OUTER,
+    TARN__LOCK_INNER,
+    TARN__LOCK_INNERMOST,
+    TARN__LOCK_DEPTHS
+} tarn__lock_depth;
 
 typedef struct tarn__forklock {
     pthread_mutex_t mutex;

@@ -15,12 +15,12 @@ void tarn__key_index_init(tarn__key_index *x, uint64_t count, tarn__key_call key
                           void *state)
 {
     *x = (tarn__key_index){.count = count, .key = key, .state = state};
-    pthread_mutex_init(&x->lock, NULL);
+    tarn__forklock_init(&x->lock, TARN__LOCK_OUTERMOST);
 }
 
 void tarn__key_index_reset(tarn__key_index *x)
 {
-    if (x->key) pthread_mutex_destroy(&x->lock);
+    if (x->key) tarn__forklock_destroy(&x->lock);
     free(x->runs);
     x->runs = NULL;
 }
@@ -71,9 +71,9 @@ tarn_status tarn__key_index_find(tarn__key_index *x, const char *path, const cha
     size_t len = strlen(key);
     tarn_text found = {0};
     bool same = false;
-    pthread_mutex_lock(&x->lock);
+    pthread_mutex_lock(&x->lock.mutex);
     tarn_status status = x->runs ? TARN_OK : make(x, err);
-    pthread_mutex_unlock(&x->lock);
+    pthread_mutex_unlock(&x->lock.mutex);
     if (status != TARN_OK) return status;
     uint64_t hash = tarn__name_hash(key, len), at = bisect(x, hash, from);
     for (; status == TARN_OK && !same && at < x->count && x->runs[at].hash == hash;

@@ -2,10 +2,9 @@
 #ifndef TARN_DATASET_KEY_INDEX_H
 #define TARN_DATASET_KEY_INDEX_H
 
-#include <pthread.h>
-
 #include <tarn/base.h>
 
+#include "base/forklock.h"
 #include "base/runs.h"
 
 typedef tarn_status (*tarn__key_call)(void *state, uint64_t sample, tarn_text *out,
@@ -13,7 +12,7 @@ typedef tarn_status (*tarn__key_call)(void *state, uint64_t sample, tarn_text *o
 
 /* 16 bytes for each sample, of which there may be 2^32 - 1. Threads may share one. */
 typedef struct tarn__key_index {
-    pthread_mutex_t lock;
+    tarn__forklock lock;
     tarn__run *runs; /* hash and sample, sorted; NULL before the first question */
     uint64_t count;
     tarn__key_call key;

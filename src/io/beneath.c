@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -101,26 +102,84 @@ static tarn_status write_all(const target *t, int fd, const char *data, size_t s
     return TARN_OK;
 }
 
-static tarn_status create(const target *t, int folder, const char *step, bool overwrite,
-                          const void *data, size_t size, tarn_error *err)
+static tarn_status fill(const target *t, int fd, const tarn__payload *p, tarn_error *err)
+{
+    TARN_TRY(write_all(t, fd, p->data, p->size, err));
+    return p->settle ? p->settle(p->context, err) : TARN_OK;
+}
+
+static tarn_status refuse_existing(const target *t, tarn_error *err)
+{
+    return refuse(t, TARN_ERR_EXISTS, "a file of that name is there already", err);
+}
+
+/* Makes way for a new file where that is wanted. */
+static tarn_status make_way(const target *t, int folder, const char *step, bool overwrite,
+                            tarn_error *err)
 {
     struct stat st;
-    if (overwrite && fstatat(folder, step, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        !S_ISDIR(st.st_mode))
+    if (fstatat(folder, step, &st, AT_SYMLINK_NOFOLLOW) != 0) return TARN_OK;
+    if (!overwrite || S_ISDIR(st.st_mode)) return refuse_existing(t, err);
+    unlinkat(folder, step, 0);
+    return TARN_OK;
+}
+
+/* Gives a file that has none its name; an errno, or 0. */
+static int take_name(int fd, int folder, const char *step)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, path, folder, step, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/* A file that gets its name when it is complete, so that who is killed leaves nothing.
+ * TARN_END where there are no such files. */
+static tarn_status create_nameless(const target *t, int folder, const char *step,
+                                   bool overwrite, const tarn__payload *payload,
+                                   tarn_error *err)
+{
+    int fd = openat(folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, FILE_MODE);
+    if (fd < 0) return TARN_END;
+    tarn_status status = fill(t, fd, payload, err);
+    if (status == TARN_OK && overwrite) status = make_way(t, folder, step, true, err);
+    if (status == TARN_OK) {
+        int e = take_name(fd, folder, step);
+        if (e) status = e == EEXIST ? refuse_existing(t, err) : TARN_END;
+    }
+    /* What a network file system tells late; it may tell it of a file with a name. */
+    if (close(fd) != 0 && status == TARN_OK) {
+        status = fail_system(t, errno, "write", err);
         unlinkat(folder, step, 0);
+    }
+    return status;
+}
+
+static tarn_status create_named(const target *t, int folder, const char *step,
+                                bool overwrite, const tarn__payload *payload,
+                                tarn_error *err)
+{
+    TARN_TRY(make_way(t, folder, step, overwrite, err));
     int fd = openat(folder, step, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                     FILE_MODE);
-    if (fd < 0 && errno == EEXIST)
-        return refuse(t, TARN_ERR_EXISTS, "a file of that name is there already", err);
+    if (fd < 0 && errno == EEXIST) return refuse_existing(t, err);
     if (fd < 0) return fail_system(t, errno, "create a file", err);
-    tarn_status status = write_all(t, fd, data, size, err);
+    tarn_status status = fill(t, fd, payload, err);
     if (close(fd) != 0 && status == TARN_OK) status = fail_system(t, errno, "write", err);
     if (status != TARN_OK) unlinkat(folder, step, 0);
     return status;
 }
 
+static tarn_status create(const target *t, int folder, const char *step, bool overwrite,
+                          const tarn__payload *payload, tarn_error *err)
+{
+    if (!overwrite) TARN_TRY(make_way(t, folder, step, false, err));
+    tarn_status status = create_nameless(t, folder, step, overwrite, payload, err);
+    return status == TARN_END ? create_named(t, folder, step, overwrite, payload, err)
+                              : status;
+}
+
 tarn_status tarn__write_beneath(int root, const char *root_path, const char *name,
-                                size_t len, bool overwrite, const void *data, size_t size,
+                                size_t len, bool overwrite, const tarn__payload *payload,
                                 tarn_error *err)
 {
     target t = {root, root_path, name, len};
@@ -133,7 +192,7 @@ tarn_status tarn__write_beneath(int root, const char *root_path, const char *nam
         status = enter(&t, &folder, step, err);
         if (status == TARN_OK) status = next_step(&t, &at, step, &last, err);
     }
-    if (status == TARN_OK) status = create(&t, folder, step, overwrite, data, size, err);
+    if (status == TARN_OK) status = create(&t, folder, step, overwrite, payload, err);
     leave(&t, folder);
     return status;
 }

@@ -5,12 +5,22 @@
 
 #include <tarn/base.h>
 
+/* What is to be in a file. settle (or NULL) is asked when all of it is written, before
+ * the file has its name: whether the data were right all the while. */
+typedef struct tarn__payload {
+    const void *data;
+    size_t size;
+    tarn_status (*settle)(void *context, tarn_error *err);
+    void *context;
+} tarn__payload;
+
 /* Creates the regular file name (len bytes, may have folders in it, which are made) under
- * the open folder root and writes data to it. Leading slashes and "." are dropped.
- * TARN_ERR_EXISTS if it is there and overwrite is false; a failure leaves no file. */
+ * the open folder root. Leading slashes and "." are dropped. TARN_ERR_EXISTS if it is
+ * there and overwrite is false; a failure leaves no file, and neither does a process that
+ * is killed, where the file system has files without a name. */
 TARN_CHECKED tarn_status tarn__write_beneath(int root, const char *root_path,
                                              const char *name, size_t len, bool overwrite,
-                                             const void *data, size_t size,
+                                             const tarn__payload *payload,
                                              tarn_error *err);
 
 /* Opens a folder, making it (not its parents) if need be. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/forklock.h"
 #include "io/file.h"
 
 /* More maps than the system allows in one process. Never touched, a page costs nothing.
@@ -28,7 +29,7 @@ enum { NONE = 0, GONE = 1 };
 atomic_uint tarn__guard_torn_maps;
 
 static slot slots[SLOTS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tarn__forklock lock; /* taken by who makes maps, under any other */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 static size_t page_size;
@@ -83,6 +84,7 @@ static void begin(void)
                                .sa_flags = SA_SIGINFO | SA_ONSTACK};
     page_size = (size_t)sysconf(_SC_PAGESIZE);
     sigemptyset(&action.sa_mask);
+    tarn__forklock_init(&lock, TARN__LOCK_INNERMOST);
     atomic_store(&watching, sigaction(SIGBUS, &action, &before) == 0);
 }
 
@@ -130,7 +132,7 @@ static slot *find(uintptr_t begin)
 void tarn__guard_add(const void *map, size_t size)
 {
     if (!atomic_load(&watching)) return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     size_t at = place_of((uintptr_t)map);
     for (size_t i = 0; i < SLOTS; i++, at = (at + 1) % SLOTS) {
         if (atomic_load(&slots[at].begin) > GONE) continue;
@@ -139,13 +141,13 @@ void tarn__guard_add(const void *map, size_t size)
         atomic_store(&slots[at].begin, (uintptr_t)map);
         break;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
 }
 
 void tarn__guard_remove(const void *map)
 {
     if (!atomic_load(&watching)) return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock.mutex);
     slot *s = find((uintptr_t)map);
     if (s) {
         /* A search stops at NONE: it may stand only where none has to go on. */
@@ -153,7 +155,7 @@ void tarn__guard_remove(const void *map)
         bool last = atomic_load(&slots[next].begin) == NONE;
         atomic_store(&s->begin, last ? NONE : GONE);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&lock.mutex);
 }
 
 bool tarn__guard_find_torn(const void *map)

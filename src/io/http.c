@@ -335,6 +335,7 @@ tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request
     stop(http);
     http->head = (tarn__http_head){0};
     http->connected = http->stalled = false;
+    http->body_size = http->body_sent = 0;
     http->result = CURLE_OK;
     http->error[0] = '\0';
     set_common(http, request->url);
@@ -466,6 +467,12 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
     }
 }
 
+tarn_status tarn__http_fail_early(const tarn__http *http, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_IO, http->config.shown, TARN_NO_OFFSET,
+                         "the server answered before it had all of the data");
+}
+
 /* The text of <name> in an answer of S3, cut and made fit to be shown. */
 static void find_tag(const char *body, size_t len, const char *name, char *out,
                      size_t size)
@@ -506,9 +513,16 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
 
 /* --- Whole requests --------------------------------------------------------------- */
 
+typedef struct exchange {
+    tarn__http *http;
+    tarn__http_reply *reply;
+} exchange;
+
+/* A store that takes long may send spaces meanwhile: what is not kept has moved, too. */
 static size_t take_reply(char *data, size_t one, size_t len, void *context)
 {
-    tarn__http_reply *reply = context;
+    tarn__http_reply *reply = ((exchange *)context)->reply;
+    ((exchange *)context)->http->moved++;
     size_t room = sizeof reply->body - 1 - reply->size;
     size_t n = len < room ? len : room;
     memcpy(reply->body + reply->size, data, n);
@@ -519,7 +533,8 @@ static size_t take_reply(char *data, size_t one, size_t len, void *context)
 tarn_status tarn__http_exchange(tarn__http *http, const tarn__http_request *request,
                                 tarn__http_reply *reply, tarn_error *err)
 {
-    tarn__http_flow flow = {take_reply, NULL, reply};
+    exchange context = {http, reply};
+    tarn__http_flow flow = {take_reply, NULL, &context};
     for (unsigned attempt = 0;; attempt++) {
         reply->size = 0;
         if (attempt) tarn__http_back_off(attempt);
@@ -529,7 +544,9 @@ tarn_status tarn__http_exchange(tarn__http *http, const tarn__http_request *requ
         reply->body[reply->size] = '\0';
         if (!tarn__http_may_retry(http) || attempt >= http->config.retries) break;
     }
-    return http->result == CURLE_OK ? TARN_OK : tarn__http_fail(http, err);
+    if (http->result != CURLE_OK) return tarn__http_fail(http, err);
+    bool early = http->head.status < 300 && http->body_sent < http->body_size;
+    return early ? tarn__http_fail_early(http, err) : TARN_OK;
 }
 
 tarn_status tarn__http_check_absent(tarn__http *http, const char *url, tarn_error *err)

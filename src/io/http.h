@@ -102,6 +102,11 @@ void tarn__http_back_off(unsigned attempt);
 /* The failure of a request that got no answer, or not all of it. */
 tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err);
 
+/* The failure of a request that was granted before all of its body was taken: a server
+ * that closes the connection with it ends the request, and libcurl finds nothing wrong.
+ */
+tarn_status tarn__http_fail_early(const tarn__http *http, tarn_error *err);
+
 /* The failure that an answer's status is. body is what the answer says about it. */
 tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, size_t len,
                                    tarn_error *err);

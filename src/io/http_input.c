@@ -89,7 +89,9 @@ static verdict judge(http_input *h)
     if (head->status == 206 && h->position > 0) {
         bool fits = head->has_range && head->range_first == h->position &&
                     is_same(h, head, head->range_total);
-        return fits ? ACCEPTED : refuse_changed(h);
+        if (!fits) return refuse_changed(h);
+        if (h->total == UINT64_MAX) h->total = head->range_total;
+        return ACCEPTED;
     }
     if (head->status == 416 && h->position > 0) return refuse_changed(h);
     return REFUSED;
@@ -161,6 +163,9 @@ static tarn_status fail(http_input *h, tarn_error *err)
                                "the beginning");
     else if (h->verdict == REFUSED)
         status = tarn__http_fail_status(&h->http, h->reply, h->reply_size, err);
+    else if (h->http.result == CURLE_OK && h->total == UINT64_MAX)
+        status = tarn__fail_at(err, TARN_ERR_TRUNCATED, h->shown, TARN_NO_OFFSET,
+                               "the server does not tell whether this is the end");
     else if (h->http.result == CURLE_OK)
         status = tarn__fail_at(err, TARN_ERR_TRUNCATED, h->shown, TARN_NO_OFFSET,
                                "the server promised %llu bytes and ended here",
@@ -196,6 +201,15 @@ static tarn_status try_again(http_input *h, tarn_error *err)
     return begin(h, err);
 }
 
+/* Whether an answer that has ended brought the end of the object: a part may be less than
+ * was asked for, and a whole one less than has come before. */
+static bool is_complete(http_input *h)
+{
+    if (h->skip) h->verdict = refuse_changed(h);
+    if (h->skip) return false;
+    return h->total == UINT64_MAX ? h->http.head.status == 200 : h->position == h->total;
+}
+
 /* Goes one step: bytes come, or the answer ends well, or another attempt begins. */
 static tarn_status advance(http_input *h, tarn_error *err)
 {
@@ -208,8 +222,7 @@ static tarn_status advance(http_input *h, tarn_error *err)
     tarn__http_pump(&h->http);
     if (h->http.running) return TARN_OK;
     if (h->http.result == CURLE_OK && h->verdict == PENDING) h->verdict = judge(h);
-    if (h->http.result == CURLE_OK && h->verdict == ACCEPTED &&
-        (h->total == UINT64_MAX || h->position == h->total)) {
+    if (h->http.result == CURLE_OK && h->verdict == ACCEPTED && is_complete(h)) {
         h->complete = true;
         return TARN_OK;
     }

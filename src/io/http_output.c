@@ -20,6 +20,7 @@ typedef struct http_output {
     const char *next; /* what curl may take */
     size_t left;
     bool paused, ended;
+    bool told; /* curl that it has ended */
     tarn__http_reply reply;
 } http_output;
 
@@ -36,6 +37,7 @@ static size_t give(char *buf, size_t one, size_t size, void *context)
     memcpy(buf, h->next, n);
     h->next += n;
     h->left -= n;
+    h->told = n == 0;
     h->http.moved++;
     return n;
 }
@@ -75,8 +77,7 @@ static tarn_status feed(http_output *h, const char *data, size_t len, tarn_error
         tarn__http_pump(&h->http);
     if (h->left == 0) return TARN_OK;
     TARN_TRY(check_answer(h, err));
-    return tarn__fail_at(err, TARN_ERR_IO, h->shown, TARN_NO_OFFSET,
-                         "the server answered before it had all of the data");
+    return tarn__http_fail_early(&h->http, err);
 }
 
 static tarn_status begin_stream(http_output *h, tarn_error *err)
@@ -124,7 +125,8 @@ static tarn_status end_stream(http_output *h, tarn_error *err)
     resume(h);
     while (h->http.running)
         tarn__http_pump(&h->http);
-    return check_answer(h, err);
+    TARN_TRY(check_answer(h, err));
+    return h->told ? TARN_OK : tarn__http_fail_early(&h->http, err);
 }
 
 /* A transfer that is broken off in the middle is for the server to throw away. */

@@ -15,14 +15,29 @@ typedef struct extraction {
     tarn_text name;
 } extraction;
 
+typedef struct origin {
+    tarn__filecache *files;
+    size_t shard;
+} origin;
+
+static tarn_status settle(void *context, tarn_error *err)
+{
+    const origin *o = context;
+    return tarn__filecache_settle(o->files, o->shard, err);
+}
+
 static tarn_status extract_row(extraction *x, uint64_t row, tarn_error *err)
 {
     tarn_view view;
+    tarn_row at;
+    TARN_TRY(tarn_index_row(x->fold->index, row, &at, err));
     TARN_TRY(tarn_fold_names(x->fold, row, NULL, &x->name, err));
     TARN_TRY(tarn_fold_view(x->fold, row, &view, err));
+    origin from = {x->fold->files, at.shard};
+    tarn__payload payload = {view.data, view.size, settle, &from};
     tarn_status status =
         tarn__write_beneath(x->root, x->folder, x->name.data, x->name.size,
-                            x->options->overwrite, view.data, view.size, err);
+                            x->options->overwrite, &payload, err);
     x->bytes += view.size;
     tarn_view_release(&view);
     TARN_TRY(status);

@@ -548,8 +548,9 @@ tarn_status tarn_samples_extract(const tarn_samples_item *item, const char *fold
                                 "the sample was read without its payloads");
             break;
         }
+        tarn__payload payload = {.data = f->data, .size = (size_t)f->size};
         status = tarn__write_beneath(root, folder, f->member, f->member_len, overwrite,
-                                     f->data, (size_t)f->size, err);
+                                     &payload, err);
         *out_files += status == TARN_OK;
     }
     close(root);

@@ -8,14 +8,16 @@ import gzip
 import os
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
 
-from url_support import (Nginx, SANITIZED, Tap, bad, expect, good, noise, peak_memory, read, urlcat,
-                         write)
+from url_support import (FAST, Nginx, SANITIZED, Tap, URLCAT, bad, environment, expect, good, noise,
+                         peak_memory, read, urlcat, write)
 
 DATA = noise(300_000)
+STREAM = noise(9 << 20)  # more than is sent in one piece
 
 
 class Faulty(threading.Thread):
@@ -29,7 +31,7 @@ class Faulty(threading.Thread):
         self.url = f"http://127.0.0.1:{self.port}"
         self.seen, self.requests, self.stored = {}, [], {}
         self.lock = threading.Lock()
-        self.quit = threading.Event()
+        self.quit, self.answered = threading.Event(), threading.Event()
 
     def run(self):
         while True:
@@ -181,6 +183,23 @@ def do_chunked_cut(x):
     return x.connection.sendall(b"%x\r\n" % len(piece) + piece[:50_000])
 
 
+def do_chunked_capped(x):
+    """No length at first, and then never more than some of what is asked for."""
+    if not x.ranged:
+        return do_chunked_cut(x)
+    rest = DATA[x.first:x.first + 100_000]
+    return x.send(206, rest, ETag='"v1"',
+                  Content_Range=f"bytes {x.first}-{x.first + len(rest) - 1}/{len(DATA)}")
+
+
+def do_chunked_shrunk(x):
+    """No length, no ranges, and an end before the byte that was reached already."""
+    if not x.ranged:
+        return do_chunked_cut(x)
+    x.send(200, b"", Content_Length=None, Transfer_Encoding="chunked", ETag='"v1"')
+    return x.connection.sendall(b"3e8\r\n" + DATA[:1000] + b"\r\n0\r\n\r\n")
+
+
 def do_chunked(x):
     x.send(200, b"", Content_Length=None, Transfer_Encoding="chunked")
     for at in range(0, len(DATA), 70_000):
@@ -300,6 +319,27 @@ def do_put_refused(x):
 def do_put_early(x):
     """Answers a stream before it has come."""
     return x.send(404 if x.method == "HEAD" else 413)
+
+
+def do_put_half(x):
+    """Says yes to what it has not read."""
+    if x.method == "HEAD":
+        return x.send(404)
+    while len(x.body) < 1 << 20:
+        x.body += x.connection.recv(65536)
+    x.send(201, Connection="close")
+    return x.server.answered.set()
+
+
+def do_put_endless(x):
+    """Says yes to a stream that has not ended."""
+    if x.method == "HEAD":
+        return x.send(404)
+    while len(x.body) < len(STREAM) - (64 << 10):  # libcurl keeps as much back
+        x.body += x.connection.recv(65536)
+    x.send(201, Connection="close")
+    x.server.answered.set()
+    return x.server.quit.wait(10)
 
 
 def do_put_taken(x):
@@ -432,6 +472,8 @@ def resume_checks(f):
         good(read(f.url + "/chunked-cut"), DATA)
         good(read(f.url + "/chunked"), DATA)
         good(read(f.url + "/until-closed"), DATA)
+        good(read(f.url + "/chunked-capped"), DATA)
+        bad(read(f.url + "/chunked-shrunk"), "stale", "changed while it was read")
 
     def stalls():
         """a server that stalls is left after the time told"""
@@ -517,7 +559,21 @@ def safety_checks(f):
         bad(write(f.url + "/put-taken", b"data"), "exists", "status 412")
         good(write(f.url + "/put-taken", b"data", "overwrite=1"))
 
-    return [redirects, endless, encoded, secrets, refused, memory, bombs, puts]
+    def early():
+        """a yes before all of the data are sent is no yes"""
+        bad(write(f.url + "/put-half", noise(8 << 20)), "before it had all of the data")
+        f.answered.clear()
+        with subprocess.Popen([URLCAT, "write", *FAST, f.url + "/put-endless"],
+                              stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=environment()) as child:
+            child.stdin.write(STREAM)
+            child.stdin.flush()
+            expect(f.answered.wait(20), "the stream did not arrive")
+            child.stdin.close()
+            text = child.stderr.read().decode()
+            expect(child.wait() == 1 and "before it had all of the data" in text, text)
+
+    return [redirects, endless, encoded, secrets, refused, memory, bombs, puts, early]
 
 
 def main():

@@ -170,6 +170,12 @@ def strict_checks(s, home):
         good(write("s3://bucket/busy-parts", big, env=env))
         expect(s.objects["/bucket/busy-parts"] == big, "other bytes")
 
+    def waits():
+        """a store that takes long to put parts together, and says so, is waited for"""
+        good(write("s3://bucket/patient", big, env=env))
+        expect(s.objects["/bucket/patient"] == big, "other bytes")
+        expect(s.count[("POST", "/bucket/patient", "uploadId")] == 1, "completed twice")
+
     def fails():
         """an upload that fails is aborted, also when the store says yes first"""
         for key, part in (("failing", "BadPart"), ("late", "late"), ("full", "status 507")):
@@ -235,7 +241,8 @@ def strict_checks(s, home):
         expect(code == 0 and (SANITIZED or peak < 48), code, peak)
         expect(len(s.objects.pop("/bucket/large")) == 150 << 20, "not all of it")
 
-    return [keys, parts, exact, resumes, retries, fails, races, credentials, strangers, odd, memory]
+    return [keys, parts, exact, resumes, retries, waits, fails, races, credentials, strangers, odd,
+            memory]
 
 
 def main():

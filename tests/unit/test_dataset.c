@@ -4,8 +4,14 @@
 
 #include <locale.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/text.h"
+#include "dataset/key_index.h"
 #include "dataset/mix.h"
 #include "itar/fold.h"
 #include "tar/keys.h"
@@ -571,6 +577,65 @@ static void rows_are_found_by_their_keys(void **state)
     }
 }
 
+/* A thread that lists keys waits at the first one for somebody to fork. */
+static sem_t listing, forking;
+static atomic_bool is_waited_for;
+
+static void let_it_list(void)
+{
+    if (is_waited_for) sem_post(&forking);
+}
+
+static tarn_status number_as_key(void *state, uint64_t sample, tarn_text *out,
+                                 tarn_error *why)
+{
+    char key[32];
+    int len = snprintf(key, sizeof key, "%llu", (unsigned long long)sample);
+    if (is_waited_for && sample == 0) {
+        sem_post(&listing);
+        sem_wait(&forking);
+        is_waited_for = false;
+    }
+    (void)state;
+    return tarn__text_set(out, key, (size_t)len, why);
+}
+
+static void *find_one(void *index)
+{
+    uint64_t at = 0;
+    tarn_error why;
+    if (tarn__key_index_find(index, "keys", "77", 0, &at, &why) != TARN_OK) return NULL;
+    return at == 77 ? index : NULL;
+}
+
+static void a_fork_while_keys_are_listed_leaves_a_child_that_finds_them(void **state)
+{
+    (void)state;
+    enum { KEYS = 1 << 20 };
+    tarn__key_index index;
+    pthread_t thread;
+    void *found;
+    int status = -1;
+    tarn__key_index_init(&index, KEYS, number_as_key, NULL);
+    /* Called before the library's own, which came first. */
+    assert_int_equal(pthread_atfork(let_it_list, NULL, NULL), 0);
+    sem_init(&listing, 0, 0);
+    sem_init(&forking, 0, 0);
+    is_waited_for = true;
+    assert_int_equal(pthread_create(&thread, NULL, find_one, &index), 0);
+    sem_wait(&listing);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(find_one(&index) ? 0 : 1);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+    pthread_join(thread, &found);
+    assert_ptr_equal(found, &index);
+    tarn__key_index_reset(&index);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -589,6 +654,7 @@ int main(void)
         cmocka_unit_test(numbers_in_text_are_decimal),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(rows_are_found_by_their_keys),
+        cmocka_unit_test(a_fork_while_keys_are_listed_leaves_a_child_that_finds_them),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -153,6 +154,44 @@ static void try_threads_may_fault_at_once(void)
     CHECK(passed_on == 0);
 }
 
+static atomic_bool enough;
+
+/* As for a map, but without the calls for one, which a fork waits for, too. */
+static void *add_and_remove(void *map)
+{
+    while (!atomic_load(&enough)) {
+        tarn__guard_add(map, SIZE);
+        tarn__guard_remove(map);
+    }
+    return NULL;
+}
+
+/* A child that finds the table locked waits for a thread that it does not have. */
+static void try_a_fork_finds_the_table_free(void)
+{
+    enum { THREADS = 2, FORKS = 400 };
+    static char places[THREADS][SIZE];
+    pthread_t threads[THREADS];
+    int fd, status;
+    tarn__unmap(make_map("forked", &fd), SIZE);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, add_and_remove, places[i]) == 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            tarn__unmap(tarn__map(fd, SIZE), SIZE);
+            _exit(0);
+        }
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK(status == 0);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    close(fd);
+}
+
 #define TEST(name)                                                                       \
     static void name(void **state)                                                       \
     {                                                                                    \
@@ -164,6 +203,7 @@ TEST(lost_pages_are_zeros_and_a_mark)
 TEST(other_faults_are_passed_on)
 TEST(maps_come_and_go)
 TEST(threads_may_fault_at_once)
+TEST(a_fork_finds_the_table_free)
 
 int main(void)
 {
@@ -172,6 +212,7 @@ int main(void)
         cmocka_unit_test(other_faults_are_passed_on),
         cmocka_unit_test(maps_come_and_go),
         cmocka_unit_test(threads_may_fault_at_once),
+        cmocka_unit_test(a_fork_finds_the_table_free),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "io/beneath.h"
 #include "io/file.h"
 #include "io/filecache.h"
@@ -310,7 +311,8 @@ static void a_file_that_is_swept_before_it_is_locked_is_made_again(void **state)
 
 static tarn_status put(int root, const char *name)
 {
-    return tarn__write_beneath(root, "root", name, strlen(name), false, "x", 1, &err);
+    const tarn__payload x = {.data = "x", .size = 1};
+    return tarn__write_beneath(root, "root", name, strlen(name), false, &x, &err);
 }
 
 static void nothing_is_written_outside_the_folder(void **state)
@@ -337,8 +339,41 @@ static void nothing_is_written_outside_the_folder(void **state)
     assert_int_equal(faccessat(root, "etc/passwd", F_OK, 0), 0);
     assert_int_not_equal(access(scratch_path("outside/a"), F_OK), 0);
     assert_int_not_equal(access(scratch_path("outside/file"), F_OK), 0);
-    OK(tarn__write_beneath(root, "root", "filelink", 8, true, "y", 1, &err));
+    const tarn__payload y = {.data = "y", .size = 1};
+    OK(tarn__write_beneath(root, "root", "filelink", 8, true, &y, &err));
     assert_int_not_equal(access(scratch_path("outside/file"), F_OK), 0);
+    close(root);
+}
+
+/* Where a process could be killed with all bytes written. */
+static tarn_status look_for_name(void *context, tarn_error *why)
+{
+    size_t size;
+    if (*(bool *)context)
+        free(read_file(scratch_path("late/file"), &size));
+    else
+        assert_int_not_equal(access(scratch_path("late/file"), F_OK), 0);
+    return tarn__fail(why, TARN_ERR_STALE, "not this one");
+}
+
+static void what_is_extracted_has_no_name_before_it_is_complete(void **state)
+{
+    (void)state;
+    int root;
+    bool there = false;
+    tarn__payload payload = {"x", 1, look_for_name, &there};
+    OK(tarn__open_folder(scratch_path("late"), &root, &err));
+    int nameless = openat(root, ".", O_WRONLY | O_TMPFILE, 0600);
+    if (nameless < 0) skip(); /* not on this file system */
+    close(nameless);
+    FAILS(TARN_ERR_STALE, "not this one",
+          tarn__write_beneath(root, "late", "file", 4, false, &payload, &err));
+    assert_int_not_equal(access(scratch_path("late/file"), F_OK), 0);
+    OK(put(root, "file"));
+    there = true;
+    FAILS(TARN_ERR_STALE, "not this one",
+          tarn__write_beneath(root, "late", "file", 4, true, &payload, &err));
+    assert_int_equal(access(scratch_path("late/file"), F_OK), 0);
     close(root);
 }
 
@@ -356,6 +391,7 @@ int main(void)
         cmocka_unit_test(left_over_temporaries_are_swept),
         cmocka_unit_test(a_file_that_is_swept_before_it_is_locked_is_made_again),
         cmocka_unit_test(nothing_is_written_outside_the_folder),
+        cmocka_unit_test(what_is_extracted_has_no_name_before_it_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
