@@ -473,6 +473,31 @@ def test_a_folder_with_a_percent_sign(tmp_path, monkeypatch):
     assert os.listdir() == ["x-0.tar"]
 
 
+def test_a_dict_of_arrays_may_change_while_it_is_encoded():
+    class Adds:
+        def __array__(self, dtype=None, copy=None):
+            for i in range(5000):
+                arrays[f"more {i}"] = np.arange(3)
+            return np.arange(2)
+
+    class Takes:
+        def __array__(self, dtype=None, copy=None):
+            arrays.clear()
+            return np.arange(2)
+
+    for odd in (Adds, Takes):
+        arrays = {"".join(["the first of ", odd.__name__]): np.arange(4), "odd": odd()}
+        names = list(map(str.upper, arrays))
+        found = _tarn.decode("npz", _tarn.encode("npz", arrays))
+        assert list(map(str.upper, found)) == names
+        assert [array.tolist() for array in found.values()] == [[0, 1, 2, 3], [0, 1]]
+
+
+def test_names_of_arrays_are_not_cut_short():
+    with pytest.raises(ValueError, match="NUL"):
+        _tarn.encode("npz", {"a\0b": np.arange(2)})
+
+
 def test_targets_that_are_none_are_told_at_once():
     for wrong in (lambda: tarn.TarWriter(""), lambda: tarn.TarWriter(None), lambda: tarn.TarWriter(5),
                   lambda: tarn.ShardWriter(""), lambda: tarn.DatasetWriter(""), lambda: tarn.DatasetWriter("x", 5),
