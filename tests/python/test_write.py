@@ -498,6 +498,14 @@ def test_names_of_arrays_are_not_cut_short():
         _tarn.encode("npz", {"a\0b": np.arange(2)})
 
 
+def test_bools_of_numpy_are_numbers_where_numbers_are_wanted(tmp_path):
+    values = [np.True_, np.False_, np.array(True), True, np.int8(1), np.uint64(7)]
+    with tarn.TarWriter(tmp_path / "x.tar") as out:
+        out.write_many({"__key__": str(i), "cls": value} for i, value in enumerate(values))
+    assert [sample["cls"] for sample in tarn.open(tmp_path / "x.tar")] == [1, 0, 1, 1, 1, 7]
+
+
+
 def test_targets_that_are_none_are_told_at_once():
     for wrong in (lambda: tarn.TarWriter(""), lambda: tarn.TarWriter(None), lambda: tarn.TarWriter(5),
                   lambda: tarn.ShardWriter(""), lambda: tarn.DatasetWriter(""), lambda: tarn.DatasetWriter("x", 5),
