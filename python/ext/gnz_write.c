@@ -74,6 +74,17 @@ static bool hold(gnz_writer *w, const Py_buffer *buffer)
     return true;
 }
 
+/* The values of an argument, if the writer is usable still: an argument may be of
+ * anybody's class, whose code may have ended it meanwhile. */
+static bool values_get(gnz_writer *w, bool alone, PyObject *values, Py_buffer *buffer,
+                       tarn_array *array)
+{
+    if (tarnpy_array_from(values, buffer, array) != 0) return false;
+    if (usable(w, alone)) return true;
+    PyBuffer_Release(buffer);
+    return false;
+}
+
 static PyObject *writer_add(PyObject *self, PyObject *args)
 {
     gnz_writer *w = (gnz_writer *)self;
@@ -83,9 +94,9 @@ static PyObject *writer_add(PyObject *self, PyObject *args)
     tarn_array array;
     tarn_dtype as;
     tarn_error err;
-    if (!PyArg_ParseTuple(args, "sOz", &name, &values, &type) || !usable(w, true) ||
+    if (!PyArg_ParseTuple(args, "sOz", &name, &values, &type) ||
         (type && !type_named(w, type, &as)) ||
-        tarnpy_array_from(values, &buffer, &array) != 0)
+        !values_get(w, true, values, &buffer, &array))
         return NULL;
     tarn_status status =
         tarn_gnz_writer_add(w->writer, name, &array, type ? &as : NULL, &err);
@@ -127,10 +138,10 @@ static PyObject *writer_reserve(PyObject *self, PyObject *args)
     tarn_error err;
     size_t number;
     if (!PyArg_ParseTuple(args, "ssOK", &name, &type, &sizes, &reserved) ||
-        !usable(w, true) || !type_named(w, type, &dtype))
+        !type_named(w, type, &dtype))
         return NULL;
-    int ndim = numbers(sizes, shape, TARN_MAX_DIMS);
-    if (ndim < 0) return NULL;
+    int ndim = numbers(sizes, shape, TARN_MAX_DIMS); /* anybody's code may run here */
+    if (ndim < 0 || !usable(w, true)) return NULL;
     if (tarn_gnz_writer_reserve(w->writer, name, dtype, (unsigned)ndim, shape, reserved,
                                 &number, &err) != TARN_OK)
         return tarnpy_raise(state_of(self), &err);
@@ -174,9 +185,9 @@ static PyObject *writer_fill(PyObject *self, PyObject *args)
     tarn_array array;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "nOO", &number, &at, &values) || !usable(w, false) ||
+    if (!PyArg_ParseTuple(args, "nOO", &number, &at, &values) ||
         numbers(at, start, TARN_MAX_DIMS) < 0 ||
-        tarnpy_array_from(values, &buffer, &array) != 0)
+        !values_get(w, false, values, &buffer, &array))
         return NULL;
     w->filling++;
     TARNPY_UNLOCKED(status,
@@ -195,8 +206,8 @@ static PyObject *writer_append(PyObject *self, PyObject *args)
     tarn_array array;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "nO", &number, &values) || !usable(w, false) ||
-        tarnpy_array_from(values, &buffer, &array) != 0)
+    if (!PyArg_ParseTuple(args, "nO", &number, &values) ||
+        !values_get(w, false, values, &buffer, &array))
         return NULL;
     w->filling++;
     TARNPY_UNLOCKED(status,

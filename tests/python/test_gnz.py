@@ -309,6 +309,20 @@ def test_finished_writer_refuses(folder):
     assert GnzReader("a.gnz").keys() == []
 
 
+def test_a_writer_that_its_arguments_end_refuses(folder):
+    class Ends:
+        def __index__(self):
+            out.abandon()
+            return 1
+
+    for use in (lambda: out.reserve("y", (Ends(),), "f4"), lambda: x.fill([Ends()], np.ones(1, "f4"))):
+        out = tarn.gnz.create("a.gnz")
+        x = out.reserve("x", (4,), "f4")
+        with pytest.raises(tarn.UsageError, match="finished"):
+            use()
+    assert os.listdir() == []
+
+
 def test_reserved_arrays_are_filled_by_index_and_appended(folder):
     with tarn.gnz.create("a.gnz") as out:
         x = out.reserve("x", (4, 3), "f4")
