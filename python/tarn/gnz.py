@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _tarn
+from .arguments import whole as _whole
 from .published import Published as _Published
 
 if TYPE_CHECKING:
@@ -245,7 +246,11 @@ class GnzReader(Mapping[str, Any]):
         """
         info = self.info(name)
         count = info.shape[0] if info.shape else 1
-        first, end, _ = slice(first, None if rows is None else first + rows).indices(count)
+        first = first + count if first < 0 else first
+        end = count if rows is None else first + _whole("rows", rows)
+        first, end = (min(max(place, 0), count) for place in (first, end))
+        if not info.shape and end - first != 1:
+            raise IndexError(f"array {name!r} has no rows: it is a single value")
         shape = (end - first, *info.shape[1:]) if info.shape else ()
         np = _numpy()
         if np is not None:

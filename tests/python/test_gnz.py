@@ -323,6 +323,23 @@ def test_a_writer_that_its_arguments_end_refuses(folder):
     assert os.listdir() == []
 
 
+def test_rows_are_read_from_the_end_too(folder):
+    tarn.gnz.save("a.gnz", x=np.arange(10), one=np.array(7))
+    reader = GnzReader("a.gnz")
+    for first in range(-13, 13):
+        assert reader.read("x", first).tolist() == list(range(10))[first:]
+        for rows in range(12):
+            begin = first + 10 if first < 0 else first
+            assert reader.read("x", first, rows).tolist() == [
+                i for i in range(10) if begin <= i < begin + rows]
+    with pytest.raises(ValueError):
+        reader.read("x", 0, -1)
+    assert reader.read("one") == reader.read("one", 0, 1) == 7
+    for wrong in ((1,), (0, 0)):
+        with pytest.raises(IndexError):
+            reader.read("one", *wrong)
+
+
 def test_reserved_arrays_are_filled_by_index_and_appended(folder):
     with tarn.gnz.create("a.gnz") as out:
         x = out.reserve("x", (4, 3), "f4")
