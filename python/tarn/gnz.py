@@ -293,7 +293,7 @@ class GnzReader(Mapping[str, Any]):
 
     def verify(self) -> Report:
         """Check every checksum and all bytes between arrays; see `tarn.gnz.verify`."""
-        return verify(self.fpath)
+        return verify(self._resolved)
 
     def close(self) -> None:
         """Let go of the file. Arrays that were taken from it stay good."""
@@ -462,6 +462,7 @@ class Writer(_Published):
         self._begun = False
         self._lock = _threading.Lock()
         self.path = _pathlib.Path(path)
+        self._place = _pathlib.Path(_os.getcwd(), path)  # the program may go elsewhere
         self.metadata: dict[str, Any] = {} if metadata is None else dict(metadata)
 
     def add(self, name: str, values: Any, dtype: Any = None) -> None:
@@ -485,7 +486,7 @@ class Writer(_Published):
 
     def reserved(self, name: str) -> Reserved:
         """An array of the file that is updated, to append to."""
-        with GnzReader(self.path) as reader:
+        with GnzReader(self._place) as reader:
             info = reader.info(name)
         return Reserved(self, self._file.find(name), name, info.dtype, info.shape)
 

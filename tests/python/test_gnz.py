@@ -340,6 +340,19 @@ def test_rows_are_read_from_the_end_too(folder):
             reader.read("one", *wrong)
 
 
+def test_a_file_is_the_same_when_the_program_goes_elsewhere(folder, monkeypatch):
+    with tarn.gnz.create("a.gnz", header_pages=2) as out:
+        out.reserve("x", (0, 2), "f4", rows=10)
+    reader = GnzReader("a.gnz")
+    with tarn.gnz.update("a.gnz") as out:
+        (folder / "there").mkdir()
+        monkeypatch.chdir(folder / "there")
+        out.reserved("x").append(np.ones((3, 2)))
+    assert reader.verify().problems == 0
+    assert GnzReader(folder / "a.gnz")["x"].shape == (3, 2)
+
+
+
 def test_reserved_arrays_are_filled_by_index_and_appended(folder):
     with tarn.gnz.create("a.gnz") as out:
         x = out.reserve("x", (4, 3), "f4")

@@ -310,6 +310,29 @@ def test_an_opener_makes_the_files(tmp_path):
     assert made == theirs and sorted(made) == ["x0.tar.gz", "x1.tar.gz"]
 
 
+def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch):
+    def samples():
+        yield {"__key__": "a", "txt": "1"}
+        monkeypatch.chdir(tmp_path / "there")
+        yield {"__key__": "b", "txt": "2"}
+
+    (tmp_path / "there").mkdir()
+    names = []
+    for make in (lambda: wds.TarWriter("x.tar"),
+                 lambda: wds.ShardWriter("x-%d.tar", maxcount=1, verbose=0, post=names.append)):
+        monkeypatch.chdir(tmp_path)
+        with make() as out:
+            out.write_many(samples())
+    assert sorted(os.listdir(tmp_path)) == ["there", "x-0.tar", "x-1.tar", "x.tar"]
+    assert os.listdir(tmp_path / "there") == [] and names == ["x-0.tar", "x-1.tar"]
+    (tmp_path / "100%d").mkdir()
+    monkeypatch.chdir(tmp_path / "100%d")
+    with wds.ShardWriter("x-%d.tar", verbose=0) as out:
+        out.write({"__key__": "a", "txt": "1"})
+    assert os.listdir() == ["x-0.tar"]
+
+
+
 @pytest.mark.parametrize("pattern", ["x.tar", "x%d%d.tar", "x%q.tar"])
 def test_patterns_that_are_none(tmp_path, pattern):
     with pytest.raises((TypeError, ValueError)) as theirs:
