@@ -12,7 +12,7 @@ import tarfile
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tarn import wds
+from tarn import open_source, wds
 
 real = pytest.importorskip("webdataset")
 np = pytest.importorskip("numpy")
@@ -308,6 +308,26 @@ def test_an_opener_makes_the_files(tmp_path):
         if module is real:
             theirs = made
     assert made == theirs and sorted(made) == ["x0.tar.gz", "x1.tar.gz"]
+
+
+def test_files_of_tarn_that_an_opener_makes_are_complete(tmp_path):
+    def opener(name):
+        return open_source(name, "wb")
+
+    def samples(fail):
+        yield from ({"__key__": str(i), "txt": "x"} for i in range(3))
+        if fail:
+            raise KeyError("the fourth")
+
+    seen = []
+    with wds.ShardWriter(str(tmp_path / "x%d.tar"), opener=opener, maxcount=2, verbose=0,
+                         post=lambda name: seen.append(tarfile.open(name).getnames())) as out:
+        out.write_many(samples(False))
+    assert seen == [["0.txt", "1.txt"], ["2.txt"]]
+    with pytest.raises(KeyError):
+        with wds.ShardWriter(str(tmp_path / "y%d.tar"), opener=opener, maxcount=2, verbose=0) as out:
+            out.write_many(samples(True))
+    assert sorted(os.listdir(tmp_path)) == ["x0.tar", "x1.tar", "y0.tar"]
 
 
 def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch):

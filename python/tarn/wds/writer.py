@@ -419,6 +419,7 @@ class ShardWriter(_tarn.Writer, Published):
                 opener = self._gopen
         else:
             settings |= _filter("", compress)
+            opener = self._opened
         place = _pattern(self.pattern, start_shard)
         if opener is None:
             folder = settled("pattern", place)[:-len(place)]
@@ -436,6 +437,13 @@ class ShardWriter(_tarn.Writer, Published):
         else:
             self._owned = _gopen.gopen(name, "wb", allow_pipe=allow_pipe)
         return self._owned
+
+    def _opened(self, name: str) -> Any:
+        """A file of the caller's opener, which stays open; but one of tarn's own is complete only
+        when it is closed."""
+        stream = self.opener(name)  # type: ignore[misc]
+        self._owned = stream if isinstance(stream, Published) else None
+        return stream
 
     def _tell(self) -> None:
         """The shard that comes, and what the one before it has."""
