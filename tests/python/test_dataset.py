@@ -749,6 +749,16 @@ def test_errors_pickle_with_all_they_say(birds, tmp_path):
         assert getattr(again, "errno", None) == getattr(error, "errno", None)
 
 
+def test_positions_of_any_size_are_index_errors(birds):
+    ds = tarn.open(birds)
+    for wrong in (4, -5, 2**63, -2**63 - 1, 2**70):
+        for ask in (ds.__getitem__, lambda i: ds.select([i]), lambda i: ds.__getitems__([0, i]),
+                    lambda i: ds.batch([i]), ds.shard_of):
+            with pytest.raises(IndexError):
+                ask(wrong)
+
+
+
 @pytest.mark.parametrize("kind, name, dtype", [("weighted", "weights", "f8"), ("weighted", "weights", "f4"),
                                                ("balanced", "classes", "i8"), ("balanced", "classes", "u1"),
                                                ("lengths", "lengths", "u8"), ("lengths", "lengths", ">i4")])
