@@ -4,6 +4,7 @@
 #include "filespy.h"
 
 #include <string.h>
+#include <unistd.h>
 
 typedef struct gnz_writer {
     PyObject_HEAD tarn_gnz_writer *writer; /* NULL once it is finished or abandoned */
@@ -11,6 +12,7 @@ typedef struct gnz_writer {
     size_t n_held;
     size_t filling; /* calls of fill and append under way */
     bool alone;     /* a call that wants the writer for itself is under way */
+    pid_t pid;      /* whose file it is: a child leaves it alone */
 } gnz_writer;
 
 static tarnpy_state *state_of(void *self)
@@ -25,6 +27,21 @@ static bool usable(gnz_writer *w, bool alone)
     else if (w->alone || (alone && w->filling))
         tarnpy_usage(state_of(w), "another thread is using the writer");
     return !PyErr_Occurred();
+}
+
+static bool usable_here(gnz_writer *w)
+{
+    if (!usable(w, true)) return false;
+    if (w->pid == getpid()) return true;
+    PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
+    return false;
+}
+
+static void give_up(gnz_writer *w)
+{
+    tarn_gnz_writer *writer = w->writer;
+    w->writer = NULL;
+    if (w->pid == getpid()) tarn_gnz_writer_abandon(writer);
 }
 
 static void let_go(gnz_writer *w)
@@ -165,7 +182,7 @@ static PyObject *writer_begin(PyObject *self, PyObject *unused)
     gnz_writer *w = (gnz_writer *)self;
     tarn_error err;
     tarn_status status;
-    if (!usable(w, true)) return NULL;
+    if (!usable_here(w)) return NULL;
     w->alone = true;
     TARNPY_UNLOCKED(status, tarn_gnz_writer_begin(w->writer, &err));
     w->alone = false;
@@ -223,7 +240,7 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     tarn_gnz_writer *writer = w->writer;
     tarn_error err;
     tarn_status status;
-    if (!usable(w, true)) return NULL;
+    if (!usable_here(w)) return NULL;
     w->writer = NULL;
     TARNPY_UNLOCKED(status, tarn_gnz_writer_finish(writer, &err));
     let_go(w);
@@ -233,12 +250,10 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
 static PyObject *writer_abandon(PyObject *self, PyObject *unused)
 {
     gnz_writer *w = (gnz_writer *)self;
-    tarn_gnz_writer *writer = w->writer;
-    if (!writer) Py_RETURN_NONE;
+    if (!w->writer) Py_RETURN_NONE;
     if (!usable(w, true)) return NULL;
-    w->writer = NULL;
     Py_BEGIN_ALLOW_THREADS;
-    tarn_gnz_writer_abandon(writer);
+    give_up(w);
     Py_END_ALLOW_THREADS;
     let_go(w);
     Py_RETURN_NONE;
@@ -247,7 +262,7 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused)
 static void writer_dealloc(PyObject *self)
 {
     gnz_writer *w = (gnz_writer *)self;
-    tarn_gnz_writer_abandon(w->writer);
+    give_up(w);
     let_go(w);
     tarnpy_free(self);
 }
@@ -287,6 +302,7 @@ static PyObject *gnz_write(PyObject *module, PyObject *args)
     gnz_writer *w = TARNPY_NEW(gnz_writer, state->gnz_writer_type);
     tarn_status status = TARN_OK;
     const char *name = PyBytes_AsString(path);
+    if (w) w->pid = getpid();
     if (w && update)
         TARNPY_UNLOCKED(status, tarn_gnz_writer_update(name, &o, &w->writer, &err));
     else if (w)

@@ -1,4 +1,5 @@
 """tarn.itar's writers: the reference's bytes (fixtures), its checks, and nothing after an error."""
+import gc
 import io
 import json
 import os
@@ -335,3 +336,13 @@ def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypa
     assert os.listdir(tmp_path / "there") == []
     assert tarn.open(tmp_path / "data").keys() == ["a", "b"]
     assert [tarn.open(tmp_path / "more", fold).keys() for fold in ("train", "val")] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("pattern", ["%04d", "s%03d"])
+def test_a_writer_that_is_forgotten_leaves_nothing(tmp_path, pattern):
+    out = iTarFoldWriter(tmp_path, "train", shard_pattern=pattern)
+    out.write("a", {"txt": "1"})
+    with pytest.warns(ResourceWarning):
+        del out
+        gc.collect()
+    assert os.listdir(tmp_path) == []

@@ -91,6 +91,7 @@ class iTarFoldWriter(Published):
         named = (delimiter == "_" and start >= 0
                  and (fold[:1] in "." or not set(".:") & set(fold)))
         plain = re.fullmatch(r"%0(\d)d", shard_pattern) if named else None
+        self._process = os.getpid()
         self._scratch = None if plain else tempfile.mkdtemp(prefix=".itar-", dir=self._folder)
         self._writer = _tarn.Writer()
         try:
@@ -105,10 +106,16 @@ class iTarFoldWriter(Published):
             self._drop()
             raise
 
+    _scratch: str | None = None
+
     def _drop(self) -> None:
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+        scratch, self._scratch = self._scratch, None
+        if scratch is not None and self._process == os.getpid():  # a child's is the parent's
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def __del__(self) -> None:
+        vars(self).pop("_writer", None)  # which tells of it, and gives up
+        self._drop()
 
     def _encode(self, extension: str, obj: Any) -> bytes:
         if isinstance(obj, bytes) and extension not in self._encoders:
