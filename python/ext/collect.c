@@ -248,12 +248,32 @@ static int put_path(target *t, PyObject *value)
     return t->field->path ? 0 : -1;
 }
 
+/* NumPy's bools are neither integers to Python nor real numbers to anybody. */
+static PyObject *bool_of(PyObject *value)
+{
+    Py_buffer buffer;
+    tarn_array array;
+    if (!PyObject_CheckBuffer(value)) return NULL;
+    if (tarnpy_array_from(value, &buffer, &array) != 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    bool is = array.ndim == 0 && array.dtype.kind == 'b';
+    bool set = is && *(const unsigned char *)array.data;
+    PyBuffer_Release(&buffer);
+    return is ? PyLong_FromLong(set) : NULL;
+}
+
 /* NumPy's numbers and arrays of one number count as numbers where a number is wanted. */
 static int put_number(target *t, PyObject *value)
 {
     PyObject *number = NULL;
     if (PyLong_Check(value) || PyFloat_Check(value)) return put_encoded(t, value);
     if (PyIndex_Check(value)) number = PyNumber_Index(value);
+    if (!number) {
+        PyErr_Clear();
+        number = bool_of(value);
+    }
     if (!number) {
         PyErr_Clear();
         if (PyNumber_Check(value)) number = PyNumber_Float(value);

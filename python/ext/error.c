@@ -271,9 +271,7 @@ static int indices_of_sequence(PyObject *object, uint64_t limit, uint64_t **out,
     if (!*out) PyErr_NoMemory();
     for (size_t i = 0; *out && i < *out_count; i++) {
         PyObject *item = PyList_GetItem(list, (Py_ssize_t)i);
-        PyObject *number = PyNumber_Index(item);
-        long long index = number ? PyLong_AsLongLong(number) : -1;
-        Py_XDECREF(number);
+        Py_ssize_t index = PyNumber_AsSsize_t(item, PyExc_IndexError);
         if (PyErr_Occurred() || place(index, limit, &(*out)[i]) != 0) break;
     }
     Py_DECREF(list);

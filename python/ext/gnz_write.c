@@ -4,6 +4,7 @@
 #include "filespy.h"
 
 #include <string.h>
+#include <unistd.h>
 
 typedef struct gnz_writer {
     PyObject_HEAD tarn_gnz_writer *writer; /* NULL once it is finished or abandoned */
@@ -11,6 +12,7 @@ typedef struct gnz_writer {
     size_t n_held;
     size_t filling; /* calls of fill and append under way */
     bool alone;     /* a call that wants the writer for itself is under way */
+    pid_t pid;      /* whose file it is: a child leaves it alone */
 } gnz_writer;
 
 static tarnpy_state *state_of(void *self)
@@ -25,6 +27,21 @@ static bool usable(gnz_writer *w, bool alone)
     else if (w->alone || (alone && w->filling))
         tarnpy_usage(state_of(w), "another thread is using the writer");
     return !PyErr_Occurred();
+}
+
+static bool usable_here(gnz_writer *w)
+{
+    if (!usable(w, true)) return false;
+    if (w->pid == getpid()) return true;
+    PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
+    return false;
+}
+
+static void give_up(gnz_writer *w)
+{
+    tarn_gnz_writer *writer = w->writer;
+    w->writer = NULL;
+    if (w->pid == getpid()) tarn_gnz_writer_abandon(writer);
 }
 
 static void let_go(gnz_writer *w)
@@ -74,6 +91,17 @@ static bool hold(gnz_writer *w, const Py_buffer *buffer)
     return true;
 }
 
+/* The values of an argument, if the writer is usable still: an argument may be of
+ * anybody's class, whose code may have ended it meanwhile. */
+static bool values_get(gnz_writer *w, bool alone, PyObject *values, Py_buffer *buffer,
+                       tarn_array *array)
+{
+    if (tarnpy_array_from(values, buffer, array) != 0) return false;
+    if (usable(w, alone)) return true;
+    PyBuffer_Release(buffer);
+    return false;
+}
+
 static PyObject *writer_add(PyObject *self, PyObject *args)
 {
     gnz_writer *w = (gnz_writer *)self;
@@ -83,9 +111,9 @@ static PyObject *writer_add(PyObject *self, PyObject *args)
     tarn_array array;
     tarn_dtype as;
     tarn_error err;
-    if (!PyArg_ParseTuple(args, "sOz", &name, &values, &type) || !usable(w, true) ||
+    if (!PyArg_ParseTuple(args, "sOz", &name, &values, &type) ||
         (type && !type_named(w, type, &as)) ||
-        tarnpy_array_from(values, &buffer, &array) != 0)
+        !values_get(w, true, values, &buffer, &array))
         return NULL;
     tarn_status status =
         tarn_gnz_writer_add(w->writer, name, &array, type ? &as : NULL, &err);
@@ -127,10 +155,10 @@ static PyObject *writer_reserve(PyObject *self, PyObject *args)
     tarn_error err;
     size_t number;
     if (!PyArg_ParseTuple(args, "ssOK", &name, &type, &sizes, &reserved) ||
-        !usable(w, true) || !type_named(w, type, &dtype))
+        !type_named(w, type, &dtype))
         return NULL;
-    int ndim = numbers(sizes, shape, TARN_MAX_DIMS);
-    if (ndim < 0) return NULL;
+    int ndim = numbers(sizes, shape, TARN_MAX_DIMS); /* anybody's code may run here */
+    if (ndim < 0 || !usable(w, true)) return NULL;
     if (tarn_gnz_writer_reserve(w->writer, name, dtype, (unsigned)ndim, shape, reserved,
                                 &number, &err) != TARN_OK)
         return tarnpy_raise(state_of(self), &err);
@@ -154,7 +182,7 @@ static PyObject *writer_begin(PyObject *self, PyObject *unused)
     gnz_writer *w = (gnz_writer *)self;
     tarn_error err;
     tarn_status status;
-    if (!usable(w, true)) return NULL;
+    if (!usable_here(w)) return NULL;
     w->alone = true;
     TARNPY_UNLOCKED(status, tarn_gnz_writer_begin(w->writer, &err));
     w->alone = false;
@@ -174,9 +202,9 @@ static PyObject *writer_fill(PyObject *self, PyObject *args)
     tarn_array array;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "nOO", &number, &at, &values) || !usable(w, false) ||
+    if (!PyArg_ParseTuple(args, "nOO", &number, &at, &values) ||
         numbers(at, start, TARN_MAX_DIMS) < 0 ||
-        tarnpy_array_from(values, &buffer, &array) != 0)
+        !values_get(w, false, values, &buffer, &array))
         return NULL;
     w->filling++;
     TARNPY_UNLOCKED(status,
@@ -195,8 +223,8 @@ static PyObject *writer_append(PyObject *self, PyObject *args)
     tarn_array array;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "nO", &number, &values) || !usable(w, false) ||
-        tarnpy_array_from(values, &buffer, &array) != 0)
+    if (!PyArg_ParseTuple(args, "nO", &number, &values) ||
+        !values_get(w, false, values, &buffer, &array))
         return NULL;
     w->filling++;
     TARNPY_UNLOCKED(status,
@@ -212,7 +240,7 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     tarn_gnz_writer *writer = w->writer;
     tarn_error err;
     tarn_status status;
-    if (!usable(w, true)) return NULL;
+    if (!usable_here(w)) return NULL;
     w->writer = NULL;
     TARNPY_UNLOCKED(status, tarn_gnz_writer_finish(writer, &err));
     let_go(w);
@@ -222,12 +250,10 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
 static PyObject *writer_abandon(PyObject *self, PyObject *unused)
 {
     gnz_writer *w = (gnz_writer *)self;
-    tarn_gnz_writer *writer = w->writer;
-    if (!writer) Py_RETURN_NONE;
+    if (!w->writer) Py_RETURN_NONE;
     if (!usable(w, true)) return NULL;
-    w->writer = NULL;
     Py_BEGIN_ALLOW_THREADS;
-    tarn_gnz_writer_abandon(writer);
+    give_up(w);
     Py_END_ALLOW_THREADS;
     let_go(w);
     Py_RETURN_NONE;
@@ -236,7 +262,7 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused)
 static void writer_dealloc(PyObject *self)
 {
     gnz_writer *w = (gnz_writer *)self;
-    tarn_gnz_writer_abandon(w->writer);
+    give_up(w);
     let_go(w);
     tarnpy_free(self);
 }
@@ -276,6 +302,7 @@ static PyObject *gnz_write(PyObject *module, PyObject *args)
     gnz_writer *w = TARNPY_NEW(gnz_writer, state->gnz_writer_type);
     tarn_status status = TARN_OK;
     const char *name = PyBytes_AsString(path);
+    if (w) w->pid = getpid();
     if (w && update)
         TARNPY_UNLOCKED(status, tarn_gnz_writer_update(name, &o, &w->writer, &err));
     else if (w)

@@ -3,6 +3,7 @@
 #include "filespy.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* --- What all builders take -------------------------------------------------------- */
 
@@ -64,6 +65,7 @@ static PyObject *answer(PyObject *module, tarn_status status, const tarn_error *
 typedef struct pack_writer {
     PyObject_HEAD tarn_iac_writer *writer; /* NULL once it is finished or abandoned */
     bool busy;
+    pid_t pid; /* whose file it is: a child leaves it alone */
 } pack_writer;
 
 static tarnpy_state *state_of(void *self)
@@ -102,6 +104,10 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     tarn_error err;
     tarn_status status;
     if (!usable(w)) return NULL;
+    if (w->pid != getpid()) {
+        PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
+        return NULL;
+    }
     tarn_iac_writer *writer = w->writer;
     w->writer = NULL;
     TARNPY_UNLOCKED(status, tarn_iac_writer_finish(writer, &err));
@@ -117,14 +123,15 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused)
     tarn_iac_writer *writer = w->writer;
     w->writer = NULL;
     Py_BEGIN_ALLOW_THREADS;
-    tarn_iac_writer_abandon(writer);
+    if (w->pid == getpid()) tarn_iac_writer_abandon(writer);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
 
 static void writer_dealloc(PyObject *self)
 {
-    tarn_iac_writer_abandon(((pack_writer *)self)->writer);
+    const pack_writer *w = (const pack_writer *)self;
+    if (w->pid == getpid()) tarn_iac_writer_abandon(w->writer);
     tarnpy_free(self);
 }
 
@@ -149,6 +156,7 @@ static PyObject *iac_write(PyObject *module, PyObject *args)
     if (!target_parse(&t, args)) return NULL;
     pack_writer *w = TARNPY_NEW(pack_writer, state->pack_writer_type);
     if (w) {
+        w->pid = getpid();
         TARNPY_UNLOCKED(status, tarn_iac_writer_open(t.name, &t.slides, &t.index,
                                                      &t.options, &w->writer, &err));
         if (status != TARN_OK) {

@@ -369,14 +369,18 @@ static int go_on(iterator *self)
 static PyObject *iterator_next(PyObject *object)
 {
     iterator *self = (iterator *)object;
-    if (self->next >= self->end) return NULL;
-    if (self->next - self->now->first >= self->now->count && go_on(self) != 0) {
+    while (self->next < self->end && self->next - self->now->first >= self->now->count) {
+        if (go_on(self) == 0) continue; /* other threads may have been here meanwhile */
         self->now->count = self->then->count = 0; /* as at the beginning */
         return NULL;
     }
+    if (self->next >= self->end) return NULL;
+    /* Taken before it is made: whoever asks meanwhile gets the one behind it. */
+    uint64_t place = self->next++;
     PyObject *sample =
-        tarnpy_sample(self->dataset, self->now->numbers[self->next - self->now->first]);
-    if (sample) self->next++;
+        tarnpy_sample(self->dataset, self->now->numbers[place - self->now->first]);
+    if (!sample && self->next == place + 1 && place >= self->now->first)
+        self->next = place; /* and is what comes next again */
     if (sample && self->dataset->order == self->order)
         self->dataset->position = self->next;
     return sample;

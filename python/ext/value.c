@@ -111,7 +111,7 @@ PyObject *tarnpy_value(tarnpy_state *state, tarn_value *value, tarn_view *view,
 /* Encoding happens while the object's memory is held in here. */
 typedef struct holding {
     tarn_value value;
-    PyObject *text;     /* str or bytes that value points into */
+    PyObject *text;     /* str, bytes or list of items that value points into */
     Py_buffer *buffers; /* of arrays */
     tarn_array *arrays;
     const char **names;
@@ -189,14 +189,27 @@ static int make_room(holding *held, size_t count)
     return -1;
 }
 
+static const char *array_name(PyObject *name)
+{
+    Py_ssize_t size;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    if (!text || strlen(text) == (size_t)size) return text;
+    PyErr_Format(PyExc_ValueError, "the name of an array has a NUL character: %R", name);
+    return NULL;
+}
+
+/* Of the items as they are now: the dict may change while arrays are made of them, and
+ * while they are written without the GIL. */
 static int hold_dict(tarnpy_state *state, PyObject *object, holding *held)
 {
-    Py_ssize_t at = 0;
-    PyObject *name, *item;
-    if (make_room(held, (size_t)PyDict_Size(object)) != 0) return -1;
-    while (PyDict_Next(object, &at, &name, &item)) {
-        held->names[held->count] = PyUnicode_AsUTF8AndSize(name, NULL);
-        if (!held->names[held->count] || hold_array(state, item, held) != 0) return -1;
+    held->text = PyDict_Items(object);
+    Py_ssize_t count = held->text ? PyList_Size(held->text) : -1;
+    if (count < 0 || make_room(held, (size_t)count) != 0) return -1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *pair = PyList_GetItem(held->text, i);
+        const char *name = array_name(PyTuple_GetItem(pair, 0));
+        if (!name || hold_array(state, PyTuple_GetItem(pair, 1), held) != 0) return -1;
+        held->names[i] = name;
     }
     held->value = tarn_value_arrays(held->arrays, held->names, held->count);
     return 0;

@@ -11,6 +11,7 @@ not-found True
 from __future__ import annotations
 
 import errno as _errno
+from typing import Any
 
 __all__ = [
     "AccessError", "AmbiguousError", "CancelledError", "ChecksumError", "Error", "ExistsError",
@@ -34,6 +35,14 @@ class Error(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0]) if len(self.args) == 1 else Exception.__str__(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With errno, which an OSError of one argument keeps from other processes."""
+        parts: Any = super().__reduce__()
+        state: dict[str, Any] = dict(self.__dict__)
+        if getattr(self, "errno", None) is not None:
+            state["errno"] = self.errno  # type: ignore[attr-defined]
+        return parts[0], parts[1], state
 
 
 class UsageError(Error, ValueError):

@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _tarn
+from .arguments import whole as _whole
 from .published import Published as _Published
 
 if TYPE_CHECKING:
@@ -245,7 +246,11 @@ class GnzReader(Mapping[str, Any]):
         """
         info = self.info(name)
         count = info.shape[0] if info.shape else 1
-        first, end, _ = slice(first, None if rows is None else first + rows).indices(count)
+        first = first + count if first < 0 else first
+        end = count if rows is None else first + _whole("rows", rows)
+        first, end = (min(max(place, 0), count) for place in (first, end))
+        if not info.shape and end - first != 1:
+            raise IndexError(f"array {name!r} has no rows: it is a single value")
         shape = (end - first, *info.shape[1:]) if info.shape else ()
         np = _numpy()
         if np is not None:
@@ -288,7 +293,7 @@ class GnzReader(Mapping[str, Any]):
 
     def verify(self) -> Report:
         """Check every checksum and all bytes between arrays; see `tarn.gnz.verify`."""
-        return verify(self.fpath)
+        return verify(self._resolved)
 
     def close(self) -> None:
         """Let go of the file. Arrays that were taken from it stay good."""
@@ -457,6 +462,7 @@ class Writer(_Published):
         self._begun = False
         self._lock = _threading.Lock()
         self.path = _pathlib.Path(path)
+        self._place = _pathlib.Path(_os.getcwd(), path)  # the program may go elsewhere
         self.metadata: dict[str, Any] = {} if metadata is None else dict(metadata)
 
     def add(self, name: str, values: Any, dtype: Any = None) -> None:
@@ -480,7 +486,7 @@ class Writer(_Published):
 
     def reserved(self, name: str) -> Reserved:
         """An array of the file that is updated, to append to."""
-        with GnzReader(self.path) as reader:
+        with GnzReader(self._place) as reader:
             info = reader.info(name)
         return Reserved(self, self._file.find(name), name, info.dtype, info.shape)
 

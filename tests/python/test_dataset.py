@@ -739,6 +739,26 @@ def test_datasets_pickle_and_compare(many, birds):
     assert ds != "ds"
 
 
+def test_errors_pickle_with_all_they_say(birds, tmp_path):
+    for wrong in (lambda: tarn.open(tmp_path / "none.tar"), lambda: tarn.open(birds)["emu"],
+                  lambda: tarn.TarWriter(tmp_path), lambda: tarn.open("")):
+        with pytest.raises(tarn.Error) as caught:
+            wrong()
+        error, again = caught.value, pickle.loads(pickle.dumps(caught.value))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+        assert getattr(again, "errno", None) == getattr(error, "errno", None)
+
+
+def test_positions_of_any_size_are_index_errors(birds):
+    ds = tarn.open(birds)
+    for wrong in (4, -5, 2**63, -2**63 - 1, 2**70):
+        for ask in (ds.__getitem__, lambda i: ds.select([i]), lambda i: ds.__getitems__([0, i]),
+                    lambda i: ds.batch([i]), ds.shard_of):
+            with pytest.raises(IndexError):
+                ask(wrong)
+
+
+
 @pytest.mark.parametrize("kind, name, dtype", [("weighted", "weights", "f8"), ("weighted", "weights", "f4"),
                                                ("balanced", "classes", "i8"), ("balanced", "classes", "u1"),
                                                ("lengths", "lengths", "u8"), ("lengths", "lengths", ">i4")])

@@ -309,6 +309,50 @@ def test_finished_writer_refuses(folder):
     assert GnzReader("a.gnz").keys() == []
 
 
+def test_a_writer_that_its_arguments_end_refuses(folder):
+    class Ends:
+        def __index__(self):
+            out.abandon()
+            return 1
+
+    for use in (lambda: out.reserve("y", (Ends(),), "f4"), lambda: x.fill([Ends()], np.ones(1, "f4"))):
+        out = tarn.gnz.create("a.gnz")
+        x = out.reserve("x", (4,), "f4")
+        with pytest.raises(tarn.UsageError, match="finished"):
+            use()
+    assert os.listdir() == []
+
+
+def test_rows_are_read_from_the_end_too(folder):
+    tarn.gnz.save("a.gnz", x=np.arange(10), one=np.array(7))
+    reader = GnzReader("a.gnz")
+    for first in range(-13, 13):
+        assert reader.read("x", first).tolist() == list(range(10))[first:]
+        for rows in range(12):
+            begin = first + 10 if first < 0 else first
+            assert reader.read("x", first, rows).tolist() == [
+                i for i in range(10) if begin <= i < begin + rows]
+    with pytest.raises(ValueError):
+        reader.read("x", 0, -1)
+    assert reader.read("one") == reader.read("one", 0, 1) == 7
+    for wrong in ((1,), (0, 0)):
+        with pytest.raises(IndexError):
+            reader.read("one", *wrong)
+
+
+def test_a_file_is_the_same_when_the_program_goes_elsewhere(folder, monkeypatch):
+    with tarn.gnz.create("a.gnz", header_pages=2) as out:
+        out.reserve("x", (0, 2), "f4", rows=10)
+    reader = GnzReader("a.gnz")
+    with tarn.gnz.update("a.gnz") as out:
+        (folder / "there").mkdir()
+        monkeypatch.chdir(folder / "there")
+        out.reserved("x").append(np.ones((3, 2)))
+    assert reader.verify().problems == 0
+    assert GnzReader(folder / "a.gnz")["x"].shape == (3, 2)
+
+
+
 def test_reserved_arrays_are_filled_by_index_and_appended(folder):
     with tarn.gnz.create("a.gnz") as out:
         x = out.reserve("x", (4, 3), "f4")

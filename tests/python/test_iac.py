@@ -260,6 +260,18 @@ def test_tables_come_from_every_arrow_library(folder):
     assert not os.path.exists("bad.iac")
 
 
+def test_a_pack_stays_in_its_folder_when_the_payloads_leave_it(folder, monkeypatch):
+    def payloads():
+        yield b"one"
+        monkeypatch.chdir(folder / "there")
+        yield b"two"
+
+    (folder / "there").mkdir()
+    tarn.iac.build_pack_streaming("x.iac", {}, {"slide_id": ["s"]}, {"name": ["a", "b"]}, payloads())
+    assert os.listdir() == [] and list(tarn.iac.iter_payloads(folder / "x.iac")) == [b"one", b"two"]
+
+
+
 def failing_batches(table):
     yield table.to_batches()[0]
     raise RuntimeError("the producer broke")

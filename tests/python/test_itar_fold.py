@@ -336,3 +336,16 @@ def test_samplers_take_any_integers_and_none_that_does_not_fit():
                  lambda: FeistelSampler(5, 2**64 + 3)):
         with pytest.raises(ValueError):
             make()
+
+
+def test_a_read_that_stops_early_goes_on(tmp_path, monkeypatch):
+    def some(fd, size, offset, pread=os.pread):
+        return pread(fd, min(size, 1000), offset)
+
+    path = tmp_path / "train_0.tar"
+    path.write_bytes(bytes(range(256)) * 20)
+    monkeypatch.setattr(os, "pread", some)  # as the system does behind 2 GB
+    reader = iTarRetriever([path], prefer_mmap=False)
+    assert bytes(reader.get(0, 100, 3000)) == path.read_bytes()[100:3100]
+    with pytest.raises(EOFError):
+        reader.get(0, 5000, 1000)

@@ -1,4 +1,5 @@
 """tarn.itar's writers: the reference's bytes (fixtures), its checks, and nothing after an error."""
+import gc
 import io
 import json
 import os
@@ -317,3 +318,31 @@ def test_keys_may_come_again_if_samples_need_not_stand_together(tmp_path):
             assert written == ((root / "train.taridx").read_bytes(), (root / "train.tarsum").read_bytes())
             found = tarn.open(root)
             assert {s["__key__"]: (s["cls"], s["txt"]) for s in found} == {"a": (1, "x"), "b": (2, "y")}
+
+
+@pytest.mark.parametrize("pattern", ["%04d", "s%03d"])
+def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch, pattern):
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with iTarFoldWriter("data", "train", shard_pattern=pattern, shard_maxfiles=1) as out:
+        out.write("a", {"txt": "1"})
+        monkeypatch.chdir(tmp_path / "there")
+        out.write("b", {"txt": "2"})
+    monkeypatch.chdir(tmp_path)
+    with iTarDatasetWriter("more", ".", shard_pattern=pattern) as out:
+        out.fold("train").write("a", {"txt": "1"})
+        monkeypatch.chdir(tmp_path / "there")
+        out.fold("val").write("b", {"txt": "2"})
+    assert os.listdir(tmp_path / "there") == []
+    assert tarn.open(tmp_path / "data").keys() == ["a", "b"]
+    assert [tarn.open(tmp_path / "more", fold).keys() for fold in ("train", "val")] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("pattern", ["%04d", "s%03d"])
+def test_a_writer_that_is_forgotten_leaves_nothing(tmp_path, pattern):
+    out = iTarFoldWriter(tmp_path, "train", shard_pattern=pattern)
+    out.write("a", {"txt": "1"})
+    with pytest.warns(ResourceWarning):
+        del out
+        gc.collect()
+    assert os.listdir(tmp_path) == []

@@ -5,6 +5,7 @@ import resource
 import shutil
 import sys
 import threading
+import time
 
 import pytest
 from conftest import payload, sanitized, write_tar
@@ -109,6 +110,44 @@ def test_many_threads_read_one_dataset(many):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_threads_that_share_an_iterator_share_its_samples(many):
+    def gives_way(data):
+        time.sleep(0)
+        return data
+
+    plain = tarn.open(many, decoders={"bin": gives_way})
+    for ds in (plain, plain.shuffle(1)):
+        found, shared = [], iter(ds)
+
+        def work():
+            found.extend([sample["__key__"] for sample in shared])
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(found) == plain.keys() and shared.__length_hint__() == 0
+
+
+def test_a_sample_that_fails_is_what_comes_next_again(birds):
+    def once(data):
+        tries.append(bytes(data))
+        if len(tries) == 2:
+            raise ValueError("not now")
+        return int(data)
+
+    tries = []
+    ds = tarn.open(birds, fields=["cls"], decoders={"cls": once})
+    shown = iter(ds)
+    assert next(shown)["cls"] == 0
+    with pytest.raises(ValueError):
+        next(shown)
+    assert ds.state_dict()["order"] == tarn.Order(4).state(1)
+    assert [sample["cls"] for sample in shown] == [1, 2, 3]
+
 
 
 def test_threads_that_read_into_one_batch_do_not_meet(many):

@@ -12,7 +12,7 @@ import tarfile
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tarn import wds
+from tarn import open_source, wds
 
 real = pytest.importorskip("webdataset")
 np = pytest.importorskip("numpy")
@@ -308,6 +308,49 @@ def test_an_opener_makes_the_files(tmp_path):
         if module is real:
             theirs = made
     assert made == theirs and sorted(made) == ["x0.tar.gz", "x1.tar.gz"]
+
+
+def test_files_of_tarn_that_an_opener_makes_are_complete(tmp_path):
+    def opener(name):
+        return open_source(name, "wb")
+
+    def samples(fail):
+        yield from ({"__key__": str(i), "txt": "x"} for i in range(3))
+        if fail:
+            raise KeyError("the fourth")
+
+    seen = []
+    with wds.ShardWriter(str(tmp_path / "x%d.tar"), opener=opener, maxcount=2, verbose=0,
+                         post=lambda name: seen.append(tarfile.open(name).getnames())) as out:
+        out.write_many(samples(False))
+    assert seen == [["0.txt", "1.txt"], ["2.txt"]]
+    with pytest.raises(KeyError):
+        with wds.ShardWriter(str(tmp_path / "y%d.tar"), opener=opener, maxcount=2, verbose=0) as out:
+            out.write_many(samples(True))
+    assert sorted(os.listdir(tmp_path)) == ["x0.tar", "x1.tar", "y0.tar"]
+
+
+def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch):
+    def samples():
+        yield {"__key__": "a", "txt": "1"}
+        monkeypatch.chdir(tmp_path / "there")
+        yield {"__key__": "b", "txt": "2"}
+
+    (tmp_path / "there").mkdir()
+    names = []
+    for make in (lambda: wds.TarWriter("x.tar"),
+                 lambda: wds.ShardWriter("x-%d.tar", maxcount=1, verbose=0, post=names.append)):
+        monkeypatch.chdir(tmp_path)
+        with make() as out:
+            out.write_many(samples())
+    assert sorted(os.listdir(tmp_path)) == ["there", "x-0.tar", "x-1.tar", "x.tar"]
+    assert os.listdir(tmp_path / "there") == [] and names == ["x-0.tar", "x-1.tar"]
+    (tmp_path / "100%d").mkdir()
+    monkeypatch.chdir(tmp_path / "100%d")
+    with wds.ShardWriter("x-%d.tar", verbose=0) as out:
+        out.write({"__key__": "a", "txt": "1"})
+    assert os.listdir() == ["x-0.tar"]
+
 
 
 @pytest.mark.parametrize("pattern", ["x.tar", "x%d%d.tar", "x%q.tar"])

@@ -20,6 +20,7 @@ import tarn
 import tarn.gnz
 import tarn.iac
 from tarn import _tarn
+from tarn.itar import iTarFoldWriter
 
 np = pytest.importorskip("numpy")
 
@@ -471,6 +472,76 @@ def test_a_folder_with_a_percent_sign(tmp_path, monkeypatch):
     with tarn.ShardWriter("x-%d.tar") as out:
         out.write({"__key__": "a", "txt": "1"})
     assert os.listdir() == ["x-0.tar"]
+
+
+def test_a_dict_of_arrays_may_change_while_it_is_encoded():
+    class Adds:
+        def __array__(self, dtype=None, copy=None):
+            for i in range(5000):
+                arrays[f"more {i}"] = np.arange(3)
+            return np.arange(2)
+
+    class Takes:
+        def __array__(self, dtype=None, copy=None):
+            arrays.clear()
+            return np.arange(2)
+
+    for odd in (Adds, Takes):
+        arrays = {"".join(["the first of ", odd.__name__]): np.arange(4), "odd": odd()}
+        names = list(map(str.upper, arrays))
+        found = _tarn.decode("npz", _tarn.encode("npz", arrays))
+        assert list(map(str.upper, found)) == names
+        assert [array.tolist() for array in found.values()] == [[0, 1, 2, 3], [0, 1]]
+
+
+def test_names_of_arrays_are_not_cut_short():
+    with pytest.raises(ValueError, match="NUL"):
+        _tarn.encode("npz", {"a\0b": np.arange(2)})
+
+
+def test_bools_of_numpy_are_numbers_where_numbers_are_wanted(tmp_path):
+    values = [np.True_, np.False_, np.array(True), True, np.int8(1), np.uint64(7)]
+    with tarn.TarWriter(tmp_path / "x.tar") as out:
+        out.write_many({"__key__": str(i), "cls": value} for i, value in enumerate(values))
+    assert [sample["cls"] for sample in tarn.open(tmp_path / "x.tar")] == [1, 0, 1, 1, 1, 7]
+
+
+@pytest.mark.parametrize("end", ["abandon", "close", "forget"])
+def test_a_child_leaves_the_files_of_its_parent_alone(tmp_path, end):
+    def sample(out, i):
+        out.write({"__key__": str(i), "txt": "x"})
+
+    def array(out, i):
+        out.reserve("x", (2,), "f4") if i == 0 else None
+        out.begin()
+
+    for make, use in (
+            (lambda: tarn.TarWriter(tmp_path / "x.tar"), sample),
+            (lambda: tarn.DatasetWriter(tmp_path / "data"), sample),
+            (lambda: tarn.gnz.create(tmp_path / "x.gnz"), array),
+            (lambda: tarn.iac.create(tmp_path / "x.iac", {"n": [0, 1]}), lambda out, i: out.add(b"x")),
+            (lambda: iTarFoldWriter(tmp_path / "fold", "f", shard_pattern="s%02d"),
+             lambda out, i: out.write(str(i), {"txt": "x"}))):
+        out = make()
+        use(out, 0)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if end != "forget":
+                    getattr(out, end)()
+                del out
+            except RuntimeError:  # it belongs to the parent
+                pass
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        use(out, 1)
+        out.close()
+    assert len(tarn.open(tmp_path / "x.tar")) == len(tarn.open(tmp_path / "data")) == 2
+    assert len(tarn.open(tmp_path / "fold")) == len(tarn.iac.open(tmp_path / "x.iac")) == 2
+    assert tarn.gnz.open(tmp_path / "x.gnz").keys() == ["x"]
+
+
 
 
 def test_targets_that_are_none_are_told_at_once():

@@ -75,7 +75,8 @@ def _target(path: Path, header: Mapping[str, Any], slides: Any, index: Any,
     if path.exists() and not overwrite:
         raise FileExistsError(f"pack already exists: {path}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path, text, _table(slides), _table(index), _options(overwrite)
+    place = os.path.join(os.getcwd(), path)  # the program may go elsewhere
+    return place, text, _table(slides), _table(index), _options(overwrite)
 
 
 # --- As the originals ------------------------------------------------------------------------

@@ -313,6 +313,11 @@ class _File:
             if self.map is not None and end <= len(self.map):
                 return memoryview(self.map)[offset:end]
             data = os.pread(self.fd, size, offset)
+            while len(data) < size:  # a read stops at 2 GB
+                more = os.pread(self.fd, size - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
             if len(data) == size:
                 return memoryview(data)
         raise TruncatedError(f"{self.path}: offset {offset}: {size} bytes are wanted, and the file "

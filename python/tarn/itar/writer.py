@@ -81,8 +81,9 @@ class iTarFoldWriter(Published):
                  enforce_contiguous: bool = True) -> None:
         _check_names(fold, shard_pattern, delimiter, start)
         self.root, self.fold = pathlib.Path(root), fold
+        self._folder = pathlib.Path(os.getcwd(), root)  # the program may go elsewhere
         self.shard_pattern, self.delimiter, self.start = shard_pattern, delimiter, start
-        self.root.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._check_shards()
         self._encoders: dict[str, Encoder] = {
             ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
@@ -90,11 +91,12 @@ class iTarFoldWriter(Published):
         named = (delimiter == "_" and start >= 0
                  and (fold[:1] in "." or not set(".:") & set(fold)))
         plain = re.fullmatch(r"%0(\d)d", shard_pattern) if named else None
-        self._scratch = None if plain else tempfile.mkdtemp(prefix=".itar-", dir=self.root)
+        self._process = os.getpid()
+        self._scratch = None if plain else tempfile.mkdtemp(prefix=".itar-", dir=self._folder)
         self._writer = _tarn.Writer()
         try:
             self._writer._open(
-                _FOLD, self._scratch or self.root, fold if plain else "fold", overwrite=True,
+                _FOLD, self._scratch or self._folder, fold if plain else "fold", overwrite=True,
                 start=start if plain else 0, digits=int(plain[1]) if plain else 5, roll=2,
                 max_count=_limit(shard_maxfiles), max_size=_limit(shard_maxsize),
                 user=_login_name() if username is None else username, group=groupname, mode=mode,
@@ -104,10 +106,16 @@ class iTarFoldWriter(Published):
             self._drop()
             raise
 
+    _scratch: str | None = None
+
     def _drop(self) -> None:
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+        scratch, self._scratch = self._scratch, None
+        if scratch is not None and self._process == os.getpid():  # a child's is the parent's
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def __del__(self) -> None:
+        vars(self).pop("_writer", None)  # which tells of it, and gives up
+        self._drop()
 
     def _encode(self, extension: str, obj: Any) -> bytes:
         if isinstance(obj, bytes) and extension not in self._encoders:
@@ -152,7 +160,7 @@ class iTarFoldWriter(Published):
     def _shards(self) -> list[str]:
         """The files that readers take for shards of the fold."""
         found = []
-        for name in sorted(os.listdir(self.root)):
+        for name in sorted(os.listdir(self._folder)):
             parts = name.removesuffix(".tar").split(self.delimiter)
             if name.endswith(".tar") and len(parts) == 2 and parts[0] == self.fold:
                 found.append(name)
@@ -181,12 +189,13 @@ class iTarFoldWriter(Published):
             return
         # The index goes first and comes last: none points into shards of another run.
         for ending in ("taridx", "tarsum"):
-            (self.root / f"{self.fold}.{ending}").unlink(missing_ok=True)
+            (self._folder / f"{self.fold}.{ending}").unlink(missing_ok=True)
         for old in self._shards():
-            (self.root / old).unlink()
+            (self._folder / old).unlink()
         for shard, name in zip(shards, names):
-            os.replace(shard, self.root / name)
-        os.replace(pathlib.Path(self._scratch) / "fold.taridx", self.root / f"{self.fold}.taridx")
+            os.replace(shard, self._folder / name)
+        os.replace(pathlib.Path(self._scratch) / "fold.taridx",
+                   self._folder / f"{self.fold}.taridx")
 
     def close(self) -> None:
         """Completes shards and index and publishes them. Without a sample there are no files."""
@@ -219,6 +228,7 @@ class iTarDatasetWriter(Published):
         if not os.path.isdir(loc):
             raise FileExistsError(f"{os.fspath(loc)}: there is no such folder")
         self.root = pathlib.Path(loc) / name
+        self._folder = pathlib.Path(os.getcwd(), self.root)  # the program may go elsewhere
         self.folds = None if folds is None else list(folds)
         overrides = options.pop("override_encoders", None)
         self._options = {**options, "override_encoders": None if overrides is None
@@ -233,7 +243,7 @@ class iTarDatasetWriter(Published):
         if name not in self._writers:
             if self.folds is not None and name not in self.folds:
                 raise ValueError(f"no fold {name!r}; there are {', '.join(self.folds)}")
-            self._writers[name] = iTarFoldWriter(self.root, name, **self._options)
+            self._writers[name] = iTarFoldWriter(self._folder, name, **self._options)
         return self._writers[name]
 
     def close(self) -> None:

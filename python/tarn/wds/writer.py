@@ -21,6 +21,7 @@ from typing import Any
 from . import gopen as _gopen
 from .utils import as_theirs
 from .. import _tarn
+from ..arguments import settled
 from ..errors import UnsupportedError
 from ..published import Published
 from ..source import open_source
@@ -325,6 +326,8 @@ class TarWriter(_tarn.Writer, Published):
             settings |= _filter(name, compress)
             fileobj = self._stream_for(name, allow_pipe)
             name = _gopen.rewrite_url(name)
+            if fileobj is None:
+                name = settled("fileobj", name)
         else:
             name = str(getattr(fileobj, "name", None) or "a file object")
             settings |= _filter("", compress)
@@ -406,6 +409,7 @@ class ShardWriter(_tarn.Writer, Published):
         self.post, self.verbose, self.opener, self.kw = post, verbose, opener, kw
         self._start, self._closing = start_shard, False
         self._owned: Any = None
+        self._folder = ""
         self._ended: tuple[int, ...] | None = None
         settings = _tar_settings(**kw)
         compress = kw.get("compress")
@@ -415,7 +419,12 @@ class ShardWriter(_tarn.Writer, Published):
                 opener = self._gopen
         else:
             settings |= _filter("", compress)
+            opener = self._opened
         place = _pattern(self.pattern, start_shard)
+        if opener is None:
+            folder = settled("pattern", place)[:-len(place)]
+            self._folder = "" if "%" in folder else folder  # which is no part of the pattern
+            place = self._folder + place
         self._open(_SHARDS, place, start=start_shard, roll=1, opener=opener,
                    hook=self._shard_done, silent=True, **_limits(maxcount, maxsize), **settings)
         self._tell()
@@ -429,6 +438,13 @@ class ShardWriter(_tarn.Writer, Published):
             self._owned = _gopen.gopen(name, "wb", allow_pipe=allow_pipe)
         return self._owned
 
+    def _opened(self, name: str) -> Any:
+        """A file of the caller's opener, which stays open; but one of tarn's own is complete only
+        when it is closed."""
+        stream = self.opener(name)  # type: ignore[misc]
+        self._owned = stream if isinstance(stream, Published) else None
+        return stream
+
     def _tell(self) -> None:
         """The shard that comes, and what the one before it has."""
         if self.verbose:
@@ -439,7 +455,7 @@ class ShardWriter(_tarn.Writer, Published):
             stream, self._owned = self._owned, None
             stream.close()
         if callable(self.post):
-            self.post(name)
+            self.post(name.removeprefix(self._folder))
         if not self._closing:
             self._tell()
 
