@@ -122,13 +122,15 @@ int cli_feed_fold(const cli_feed *f, tarn_fold *fold)
     cli_progress progress;
     walking w = {.feed = f};
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
-    tarn_status status = TARN_OK;
+    if (!cli_number(f->args, "threads", &o.threads)) {
+        cli_out_stop(f->out);
+        return CLI_USAGE;
+    }
     cli_progress_begin(&progress, "writing", !cli_has(f->args, "quiet"));
     progress.samples = true;
     o.progress = cli_progress_step;
     o.progress_context = &progress;
-    if (cli_number(f->args, "threads", &o.threads))
-        status = tarn_fold_walk(fold, &o, put_sample, &w, &err);
+    tarn_status status = tarn_fold_walk(fold, &o, put_sample, &w, &err);
     cli_progress_end(&progress);
     lot_free(&w.lot);
     if (status == TARN_OK) return cli_out_finish(f->out);

@@ -258,10 +258,43 @@ static void show(const cli_out *out, double seconds)
     show_amount((double)payload / seconds, "B/s\n");
 }
 
+static bool is_there(const cli_out *out, const char *fold)
+{
+    tarn_folder *folder;
+    bool found = false;
+    if (tarn_folder_open(out->target, &folder, NULL) != TARN_OK) return false;
+    for (size_t i = 0; i < tarn_folder_count(folder); i++)
+        found |= strcmp(tarn_folder_fold(folder, i), fold) == 0;
+    tarn_folder_close(folder);
+    return found;
+}
+
+/* A fold without samples is not published: the one it was to replace would stay, and pass
+ * for the new one beside the others. */
+static int check_replaced(const cli_out *out)
+{
+    tarn_written w;
+    if (!out->folds || !cli_has(out->args, "overwrite")) return CLI_OK;
+    for (size_t i = 0; i < out->n_parts; i++) {
+        tarn_fold_writer_written(out->fold[i], &w);
+        if (w.samples || !is_there(out, out->names[i])) continue;
+        fprintf(stderr,
+                "tarn: %s: there is no sample for fold %s, which would stay as it is; "
+                "nothing was replaced: remove that fold, or choose other samples\n",
+                out->target, out->names[i]);
+        return CLI_DATA;
+    }
+    return CLI_OK;
+}
+
 int cli_out_finish(cli_out *out)
 {
     tarn_error err;
-    int result = CLI_OK;
+    int result = check_replaced(out);
+    if (result != CLI_OK) {
+        cli_out_drop(out);
+        return result;
+    }
     for (size_t i = 0; out->folds && i < out->n_parts; i++) {
         tarn_fold_writer *w = out->fold[i];
         out->fold[i] = NULL;
