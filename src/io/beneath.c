@@ -3,13 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 
-enum { MAX_STEP = 255, FILE_MODE = 0644, FOLDER_MODE = 0755 };
+enum { MAX_STEP = 255, PART_SIZE = 48, FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
 typedef struct target {
     int root;
@@ -101,21 +103,57 @@ static tarn_status write_all(const target *t, int fd, const char *data, size_t s
     return TARN_OK;
 }
 
+/* A new file under a name that no member is likely to have; the file's own may be too
+ * long to be made longer. */
+static int create_part(int folder, char part[PART_SIZE])
+{
+    static atomic_uint counter;
+    int fd;
+    do {
+        snprintf(part, PART_SIZE, ".tarn-%ld-%u.part", (long)getpid(),
+                 atomic_fetch_add(&counter, 1));
+        fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    FILE_MODE);
+    } while (fd < 0 && errno == EEXIST);
+    return fd;
+}
+
+/* Replaces no folder, and nothing at all unless told to. */
+static int take_name(int folder, const char *part, const char *step, bool overwrite)
+{
+    if (overwrite) return renameat(folder, part, folder, step);
+    if (renameat2(folder, part, folder, step, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return -1;
+    if (linkat(folder, part, folder, step, 0) != 0) return -1;
+    (void)unlinkat(folder, part, 0);
+    return 0;
+}
+
+static bool can_be_created(int folder, const char *step, bool overwrite)
+{
+    struct stat st;
+    if (fstatat(folder, step, &st, AT_SYMLINK_NOFOLLOW) != 0) return true;
+    return overwrite && !S_ISDIR(st.st_mode);
+}
+
+/* The file gets its name when it is whole: neither a kill nor a full disk leaves a half
+ * of it, or takes away the one that was to be replaced. */
 static tarn_status create(const target *t, int folder, const char *step, bool overwrite,
                           const void *data, size_t size, tarn_error *err)
 {
-    struct stat st;
-    if (overwrite && fstatat(folder, step, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        !S_ISDIR(st.st_mode))
-        unlinkat(folder, step, 0);
-    int fd = openat(folder, step, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    FILE_MODE);
-    if (fd < 0 && errno == EEXIST)
-        return refuse(t, TARN_ERR_EXISTS, "a file of that name is there already", err);
+    static const char there[] = "a file of that name is there already";
+    char part[PART_SIZE];
+    if (!can_be_created(folder, step, overwrite))
+        return refuse(t, TARN_ERR_EXISTS, there, err);
+    int fd = create_part(folder, part);
     if (fd < 0) return fail_system(t, errno, "create a file", err);
     tarn_status status = write_all(t, fd, data, size, err);
     if (close(fd) != 0 && status == TARN_OK) status = fail_system(t, errno, "write", err);
-    if (status != TARN_OK) unlinkat(folder, step, 0);
+    if (status == TARN_OK && take_name(folder, part, step, overwrite) != 0)
+        status = errno == EEXIST || errno == EISDIR
+                     ? refuse(t, TARN_ERR_EXISTS, there, err)
+                     : fail_system(t, errno, "name the file", err);
+    if (status != TARN_OK) unlinkat(folder, part, 0);
     return status;
 }
 
