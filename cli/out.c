@@ -295,11 +295,16 @@ int cli_out_finish(cli_out *out)
         cli_out_drop(out);
         return result;
     }
-    for (size_t i = 0; out->folds && i < out->n_parts; i++) {
+    for (size_t i = 0; out->folds && i < out->n_parts && result == CLI_OK; i++) {
         tarn_fold_writer *w = out->fold[i];
         out->fold[i] = NULL;
         if (tarn_fold_writer_finish(w, &out->written[i], &err) != TARN_OK)
             result = cli_fail(&err);
+    }
+    if (result != CLI_OK) {
+        /* The others would not fit what is there in the place of this one. */
+        cli_out_stop(out);
+        return result;
     }
     if (out->shards) {
         tarn_shard_writer *w = out->shards;
