@@ -159,6 +159,8 @@ int cli_out_open(cli_out *out, const cli_args *args, const char *target,
                      .began = now(),
                      .digits = out->digits};
     if (!target) return cli_usage(args->command, "--output is needed");
+    /* As "$UNSET" in a script leaves it: not the folder one happens to be in. */
+    if (!*target) return cli_usage(args->command, "the output is empty");
     for (size_t i = 0; i < count; i++)
         out->names[i] = names[i];
     if (cli_out_is_folder(target)) {
