@@ -235,19 +235,20 @@ static char *read_stream(FILE *in)
 
 char *cli_file_text(const char *path)
 {
-    if (strcmp(path, "-") == 0) return read_stream(stdin);
-    FILE *in = fopen(path, "rb");
+    bool standard = strcmp(path, "-") == 0;
+    FILE *in = standard ? stdin : fopen(path, "rb");
     if (!in) {
         fprintf(stderr, "tarn: %s: cannot open: %s\n", path, strerror(errno));
         return NULL;
     }
     char *text = read_stream(in);
     if (ferror(in)) {
-        fprintf(stderr, "tarn: %s: cannot read: %s\n", path, strerror(errno));
+        fprintf(stderr, "tarn: %s: cannot read: %s\n", standard ? "standard input" : path,
+                strerror(errno));
         free(text);
         text = NULL;
     }
-    fclose(in);
+    if (!standard) fclose(in);
     return text;
 }
 

@@ -394,6 +394,23 @@ static int update_file(const cli_args *args, const cli_arrays *list, const char 
     return finish(w, status);
 }
 
+/* As durable as a .gnz, and over nothing that came meanwhile. */
+static int save_bytes(const cli_args *args, const tarn_bytes *bytes, const char *path)
+{
+    tarn_error err;
+    tarn_sink *sink;
+    tarn_sink_options o = TARN_SINK_OPTIONS_INIT;
+    o.overwrite = cli_has(args, "overwrite");
+    o.no_sync = cli_has(args, "no-sync");
+    o.filter = TARN_FILTER_NONE;
+    if (tarn_sink_open(path, &o, &sink, &err) != TARN_OK) return cli_fail(&err);
+    if (tarn_sink_write(sink, bytes->data, bytes->size, &err) != TARN_OK) {
+        tarn_sink_abandon(sink);
+        return cli_fail(&err);
+    }
+    return tarn_sink_finish(sink, &err) == TARN_OK ? CLI_OK : cli_fail(&err);
+}
+
 static int save_numpy(const cli_args *args, const cli_arrays *list, const char *path)
 {
     struct stat st;
@@ -417,7 +434,7 @@ static int save_numpy(const cli_args *args, const cli_arrays *list, const char *
                                 list->count);
     int status = CLI_OK;
     if (tarn_codecs_encode(NULL, npy ? "npy" : "npz", &value, &o, &out, &err) == TARN_OK)
-        status = cli_write_out(path, &(tarn_view){out.data, out.size, NULL});
+        status = save_bytes(args, &out, path);
     else
         status = cli_fail(&err);
     tarn_bytes_release(&out);

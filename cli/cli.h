@@ -195,6 +195,7 @@ bool cli_has_order(const cli_args *args);
 typedef struct cli_stream {
     tarn_samples *samples;
     const char *url;
+    size_t archives; /* that are read, one behind the other */
     cli_progress progress;
     cli_list keys, fields; /* of --samples, sorted, and --fields */
     bool *found;           /* the keys that came by */

@@ -4,6 +4,8 @@
 static void show(const cli_args *args, uint64_t files, const char *folder)
 {
     cli_json j = {.out = stdout};
+    /* To tarn convert, quiet means without a summary, too. */
+    if (cli_has(args, "quiet") && args->command == &cli_convert) return;
     if (!cli_has(args, "json")) {
         printf("%s in %s\n", cli_count(files, "file"), folder);
         return;

@@ -1,5 +1,7 @@
 /* Handing samples on: from a fold as views into its shards, from streams as they come. */
 #include "feed.h"
+#include "seen.h"
+#include "target.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,6 +32,7 @@ typedef struct lot {
     size_t capacity;
     char *flat;
     size_t flat_size;
+    cli_seen seen; /* keys of streams, in an archive */
 } lot;
 
 static void make_room(lot *l, size_t count)
@@ -44,6 +47,7 @@ static void lot_free(lot *l)
 {
     free(l->fields);
     free(l->flat);
+    cli_seen_free(&l->seen);
 }
 
 /* Folds have flat keys: folders become a part of the name. */
@@ -122,13 +126,15 @@ int cli_feed_fold(const cli_feed *f, tarn_fold *fold)
     cli_progress progress;
     walking w = {.feed = f};
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
-    tarn_status status = TARN_OK;
+    if (!cli_number(f->args, "threads", &o.threads)) {
+        cli_out_stop(f->out);
+        return CLI_USAGE;
+    }
     cli_progress_begin(&progress, "writing", !cli_has(f->args, "quiet"));
     progress.samples = true;
     o.progress = cli_progress_step;
     o.progress_context = &progress;
-    if (cli_number(f->args, "threads", &o.threads))
-        status = tarn_fold_walk(fold, &o, put_sample, &w, &err);
+    tarn_status status = tarn_fold_walk(fold, &o, put_sample, &w, &err);
     cli_progress_end(&progress);
     lot_free(&w.lot);
     if (status == TARN_OK) return cli_out_finish(f->out);
@@ -139,8 +145,24 @@ int cli_feed_fold(const cli_feed *f, tarn_fold *fold)
 
 /* --- Streams ----------------------------------------------------------------------- */
 
+/* A fold knows its keys. Parts of a sample in one archive are told by its reader. */
+static tarn_status check_new(const cli_feed *f, lot *l, const tarn_samples_item *it,
+                             tarn_error *err)
+{
+    uint64_t first;
+    char shown[200];
+    if (f->out->folds || !cli_seen_before(&l->seen, it->key, it->shard, &first) ||
+        first == it->shard)
+        return TARN_OK;
+    cli_error(err, TARN_ERR_EXISTS,
+              "sample %s was in an archive before this one, and the two would be one",
+              tarn_printable(shown, sizeof shown, it->key, it->key_len));
+    snprintf(err->path, sizeof err->path, "%s", it->url);
+    return TARN_ERR_EXISTS;
+}
+
 static tarn_status put_item(const cli_feed *f, lot *l, const tarn_samples_item *it,
-                            tarn_error *err)
+                            bool several, tarn_error *err)
 {
     bool keep;
     if (is_hidden(it->key, it->url)) return TARN_OK;
@@ -148,6 +170,7 @@ static tarn_status put_item(const cli_feed *f, lot *l, const tarn_samples_item *
     unsigned part = tarn_part_of(key, f->fractions, f->n_fractions, f->seed);
     TARN_TRY(cli_out_keep(f->out, key, part, &keep, err));
     if (!keep) return TARN_OK;
+    if (several) TARN_TRY(check_new(f, l, it, err));
     make_room(l, it->count);
     for (size_t i = 0; i < it->count; i++)
         l->fields[i] = (tarn_field){it->fields[i].name, it->fields[i].data,
@@ -166,7 +189,8 @@ static tarn_status put_streams(const cli_feed *f, cli_stream *stream, lot *l,
         tarn_status status = tarn_samples_next(stream->samples, &it, err);
         if (status == TARN_END) return TARN_OK;
         TARN_TRY(status);
-        if (i >= f->from && i < f->to) TARN_TRY(put_item(f, l, &it, err));
+        if (i >= f->from && i < f->to)
+            TARN_TRY(put_item(f, l, &it, stream->archives > 1, err));
     }
     return TARN_OK;
 }
@@ -182,7 +206,7 @@ int cli_feed_streams(const cli_feed *f)
     if (result == CLI_OK) {
         tarn_status status = put_streams(f, &stream, &l, &err);
         result = cli_stream_end(&stream, status, &err);
-        if (status == TARN_ERR_EXISTS && !cli_has(f->args, "append"))
+        if (status == TARN_ERR_EXISTS && f->out->folds && !cli_has(f->args, "append"))
             fprintf(stderr,
                     "tarn: where the members of a sample do not stand together, index "
                     "the archive and use tarn convert, which brings them together\n");

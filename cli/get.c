@@ -168,11 +168,17 @@ static int run(const cli_args *args)
     tarn_fold *fold;
     char *field = NULL;
     const char *output = cli_value(args, "output");
-    if (cli_is_gnz(args->words[0])) return cli_gnz_get(args);
-    if (cli_is_pack(args->words[0])) return cli_iac_get(args);
+    static const char *const of_arrays[] = {"rows", "raw", NULL};
+    static const char *const of_packs[] = {"decode", NULL};
+    bool arrays = cli_is_gnz(args->words[0]), pack = cli_is_pack(args->words[0]);
+    const char *kind = arrays ? "arrays" : pack ? "packs" : "samples";
+    int status = arrays ? CLI_OK : cli_refuse(args, kind, of_arrays);
+    if (status == CLI_OK && !pack) status = cli_refuse(args, kind, of_packs);
+    if (status != CLI_OK) return status;
+    if (arrays) return cli_gnz_get(args);
+    if (pack) return cli_iac_get(args);
     if (args->n_words > 2 && !(field = strdup(args->words[2]))) cli_no_memory();
     if (field) cli_lower(field);
-    int status;
     if (cli_is_stream(args->words[0])) {
         status = get_from_stream(args, args->words[1], field, output);
     } else if ((status = cli_open(args, args->words[0], &fold)) == CLI_OK) {

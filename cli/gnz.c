@@ -250,7 +250,7 @@ int cli_gnz_ls(const cli_args *args)
     tarn_error err;
     tarn_gnz *gnz;
     static const char *const others[] = {"members", "samples", "fields", "keys",
-                                         "lenient"};
+                                         "lenient", "columns", "where",  "key"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (cli_has(args, others[i]))
             return cli_usage(args->command, "--%s is not for array files", others[i]);

@@ -243,8 +243,12 @@ static tarn_status list_where(listing *l, const char *where, tarn_error *err)
 
 int cli_iac_ls(const cli_args *args)
 {
+    static const char *const foreign[] = {"members", "null",  "samples", "fields", "keys",
+                                          "lenient", "stats", "key",     NULL};
     tarn_error err;
     const char *where = cli_value(args, "where");
+    int refused = cli_refuse(args, "the rows of a pack", foreign);
+    if (refused != CLI_OK) return refused;
     listing l = {.json = cli_has(args, "json"),
                  .names = cli_has(args, "names"),
                  .out.out = stdout};

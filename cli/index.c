@@ -166,6 +166,8 @@ static int run(const cli_args *args)
     o.progress_context = &progress;
     if (tarn_tar_is_stream(args->words[0]) || cli_has(args, "output"))
         return index_stream(args, &o, &json);
+    if (cli_has(args, "name"))
+        return cli_usage(args->command, "--name is for one archive, with -o FOLD.taridx");
     if (tarn_folder_open(args->words[0], &folder, &err) != TARN_OK) return cli_fail(&err);
     int result = CLI_OK;
     size_t alone = tarn_folder_compressed(folder);

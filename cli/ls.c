@@ -258,6 +258,10 @@ static int list_index(const char *path, bool json)
     return CLI_OK;
 }
 
+/* Options that would filter nothing are not passed over. */
+static const char *const of_files[] = {"stats", "columns", "where", "key", NULL};
+static const char *const of_names[] = {"names", "null", "samples", "fields", NULL};
+
 static int run(const cli_args *args)
 {
     tarn_error err;
@@ -276,9 +280,14 @@ static int run(const cli_args *args)
     }
     if (cli_is_gnz(args->words[0])) return cli_gnz_ls(args);
     if (cli_is_pack(args->words[0])) return cli_iac_ls(args);
+    int status = cli_refuse(args, "samples", of_files);
+    if (status != CLI_OK) return status;
     if (cli_is_stream(args->words[0])) return list_stream(args, &l);
-    if (cli_is_lone_index(args->words[0])) return list_index(args->words[0], l.json.out);
-    int status = cli_open(args, args->words[0], &l.fold);
+    if (cli_is_lone_index(args->words[0])) {
+        status = cli_refuse(args, "an index without its shards", of_names);
+        return status == CLI_OK ? list_index(args->words[0], l.json.out) : status;
+    }
+    status = cli_open(args, args->words[0], &l.fold);
     if (status != CLI_OK) return status;
     l.index = tarn_fold_index(l.fold);
     status = cli_filter(args, l.fold);

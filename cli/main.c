@@ -1,4 +1,5 @@
 /* tarn: finds the subcommand and runs it. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +37,19 @@ static int run(const cli_command *command, int argc, char **argv)
     return status != CLI_OK ? status : finished;
 }
 
+/* Where a standard stream is closed, the next file that is opened would take its number,
+ * and warnings would go into a shard. What holds the place cannot be used either. */
+static void hold_standard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            exit(CLI_DATA);
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_streams();
     (void)tarn_guard_maps();
     if (argc < 2) {
         cli_show_overview(stderr);

@@ -159,6 +159,8 @@ int cli_out_open(cli_out *out, const cli_args *args, const char *target,
                      .began = now(),
                      .digits = out->digits};
     if (!target) return cli_usage(args->command, "--output is needed");
+    /* As "$UNSET" in a script leaves it: not the folder one happens to be in. */
+    if (!*target) return cli_usage(args->command, "the output is empty");
     for (size_t i = 0; i < count; i++)
         out->names[i] = names[i];
     if (cli_out_is_folder(target)) {
@@ -258,15 +260,53 @@ static void show(const cli_out *out, double seconds)
     show_amount((double)payload / seconds, "B/s\n");
 }
 
+static bool is_there(const cli_out *out, const char *fold)
+{
+    tarn_folder *folder;
+    bool found = false;
+    if (tarn_folder_open(out->target, &folder, NULL) != TARN_OK) return false;
+    for (size_t i = 0; i < tarn_folder_count(folder); i++)
+        found |= strcmp(tarn_folder_fold(folder, i), fold) == 0;
+    tarn_folder_close(folder);
+    return found;
+}
+
+/* A fold without samples is not published: the one it was to replace would stay, and pass
+ * for the new one beside the others. */
+static int check_replaced(const cli_out *out)
+{
+    tarn_written w;
+    if (!out->folds || !cli_has(out->args, "overwrite")) return CLI_OK;
+    for (size_t i = 0; i < out->n_parts; i++) {
+        tarn_fold_writer_written(out->fold[i], &w);
+        if (w.samples || !is_there(out, out->names[i])) continue;
+        fprintf(stderr,
+                "tarn: %s: there is no sample for fold %s, which would stay as it is; "
+                "nothing was replaced: remove that fold, or choose other samples\n",
+                out->target, out->names[i]);
+        return CLI_DATA;
+    }
+    return CLI_OK;
+}
+
 int cli_out_finish(cli_out *out)
 {
     tarn_error err;
-    int result = CLI_OK;
-    for (size_t i = 0; out->folds && i < out->n_parts; i++) {
+    int result = check_replaced(out);
+    if (result != CLI_OK) {
+        cli_out_drop(out);
+        return result;
+    }
+    for (size_t i = 0; out->folds && i < out->n_parts && result == CLI_OK; i++) {
         tarn_fold_writer *w = out->fold[i];
         out->fold[i] = NULL;
         if (tarn_fold_writer_finish(w, &out->written[i], &err) != TARN_OK)
             result = cli_fail(&err);
+    }
+    if (result != CLI_OK) {
+        /* The others would not fit what is there in the place of this one. */
+        cli_out_stop(out);
+        return result;
     }
     if (out->shards) {
         tarn_shard_writer *w = out->shards;

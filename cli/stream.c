@@ -87,7 +87,7 @@ static bool take_grouping(const cli_args *args, tarn_grouping *out)
 
 /* All archives that the words stand for, one after the other. */
 static tarn_status open_words(const char *const *words, int n_words,
-                              const tarn_samples_options *o, tarn_samples **out,
+                              const tarn_samples_options *o, cli_stream *s,
                               tarn_error *err)
 {
     size_t count = 0, capacity = 0;
@@ -110,7 +110,8 @@ static tarn_status open_words(const char *const *words, int n_words,
         for (size_t k = 0; k < more; k++)
             list[count++] = expanded[i] ? tarn_urls_get(expanded[i], k) : words[i];
     }
-    if (status == TARN_OK) status = tarn_samples_open(list, count, o, out, err);
+    if (status == TARN_OK) status = tarn_samples_open(list, count, o, &s->samples, err);
+    s->archives = count;
     for (int i = 0; i < n_words; i++)
         tarn_urls_free(expanded[i]);
     free(expanded);
@@ -135,8 +136,7 @@ static int open_stream(const cli_args *args, int n_words, tarn_samples_options *
     int status = take_filters(args, s, o);
     if (status == CLI_OK && cli_has(args, "check"))
         status = cli_usage(args->command, "--check needs an index; a stream has none");
-    if (status == CLI_OK &&
-        open_words(args->words, n_words, o, &s->samples, &err) != TARN_OK)
+    if (status == CLI_OK && open_words(args->words, n_words, o, s, &err) != TARN_OK)
         status = cli_fail(&err);
     if (status != CLI_OK) cli_stream_close(s);
     cli_progress_begin(&s->progress, "reading", !cli_has(args, "quiet"));

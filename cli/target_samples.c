@@ -2,60 +2,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "seen.h"
 #include "target.h"
 
 typedef struct state {
     cli_out out;
     cli_members members;
-    uint64_t *seen; /* hashes of keys, in an archive, which does not look itself */
-    size_t count, slots;
+    cli_seen seen; /* keys in an archive, which does not look itself */
 } state;
-
-static void insert(uint64_t *slots, size_t n, uint64_t hash)
-{
-    size_t at = hash & (n - 1);
-    while (slots[at])
-        at = (at + 1) & (n - 1);
-    slots[at] = hash;
-}
-
-static void grow(state *s)
-{
-    size_t n = s->slots ? 2 * s->slots : 1024;
-    uint64_t *slots = calloc(n, sizeof *slots);
-    if (!slots) cli_no_memory();
-    for (size_t i = 0; i < s->slots; i++)
-        if (s->seen[i]) insert(slots, n, s->seen[i]);
-    free(s->seen);
-    s->seen = slots;
-    s->slots = n;
-}
-
-/* Whether a key came before, by its 64-bit hash: among a million keys, one run in some
- * ten million stops for no reason. */
-static bool came_before(state *s, const char *key)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-    for (; *key; key++)
-        hash = (hash ^ (unsigned char)*key) * 0x100000001b3;
-    hash ^= hash >> 32;
-    hash *= 0x9e3779b97f4a7c15;
-    hash ^= hash >> 29;
-    hash |= hash == 0;
-    if (2 * (s->count + 1) > s->slots) grow(s);
-    for (size_t at = hash & (s->slots - 1); s->seen[at]; at = (at + 1) & (s->slots - 1))
-        if (s->seen[at] == hash) return true;
-    insert(s->seen, s->slots, hash);
-    s->count++;
-    return false;
-}
 
 static tarn_status put(void *context, const cli_record *r, tarn_error *err)
 {
     state *s = context;
     bool keep;
+    uint64_t first;
     char shown[200];
-    if (!s->out.folds && came_before(s, r->key))
+    if (!s->out.folds && cli_seen_before(&s->seen, r->key, 0, &first))
         return cli_error(err, TARN_ERR_EXISTS,
                          "sample %s comes a second time, and would be one with the first",
                          tarn_printable(shown, sizeof shown, r->key, strlen(r->key)));
@@ -71,7 +33,7 @@ static int end(void *context)
     state *s = context;
     int status = cli_out_finish(&s->out);
     cli_members_free(&s->members);
-    free(s->seen);
+    cli_seen_free(&s->seen);
     free(s);
     return status;
 }
@@ -81,7 +43,7 @@ static void stop(void *context)
     state *s = context;
     cli_out_stop(&s->out);
     cli_members_free(&s->members);
-    free(s->seen);
+    cli_seen_free(&s->seen);
     free(s);
 }
 

@@ -74,8 +74,12 @@ static size_t unescape(const char *s, size_t left, char *out, size_t *out_len)
     code = hex4(s + 1);
     size_t took = 5;
     if (code >= 0xd800 && code < 0xdc00 && left >= 11 && s[5] == '\\' && s[6] == 'u') {
-        code = 0x10000 + ((code - 0xd800) << 10) + (hex4(s + 7) - 0xdc00);
-        took = 11;
+        /* A half without the other stays one, and is told: it is not UTF-8. */
+        uint32_t low = hex4(s + 7);
+        if (low >= 0xdc00 && low < 0xe000) {
+            code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+            took = 11;
+        }
     }
     *out_len = put_utf8(code, out);
     return took;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +11,7 @@
 
 #include "base/error.h"
 
-enum { MAX_STEP = 255, FILE_MODE = 0644, FOLDER_MODE = 0755 };
+enum { MAX_STEP = 255, PART_SIZE = 48, FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
 typedef struct target {
     int root;
@@ -108,74 +109,58 @@ static tarn_status fill(const target *t, int fd, const tarn__payload *p, tarn_er
     return p->settle ? p->settle(p->context, err) : TARN_OK;
 }
 
-static tarn_status refuse_existing(const target *t, tarn_error *err)
+/* A new file under a name that no member is likely to have; the file's own may be too
+ * long to be made longer. */
+static int create_part(int folder, char part[PART_SIZE])
 {
-    return refuse(t, TARN_ERR_EXISTS, "a file of that name is there already", err);
+    static atomic_uint counter;
+    int fd;
+    do {
+        snprintf(part, PART_SIZE, ".tarn-%ld-%u.part", (long)getpid(),
+                 atomic_fetch_add(&counter, 1));
+        fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    FILE_MODE);
+    } while (fd < 0 && errno == EEXIST);
+    return fd;
 }
 
-/* Makes way for a new file where that is wanted. */
-static tarn_status make_way(const target *t, int folder, const char *step, bool overwrite,
-                            tarn_error *err)
+/* Replaces no folder, and nothing at all unless told to. */
+static int take_name(int folder, const char *part, const char *step, bool overwrite)
+{
+    if (overwrite) return renameat(folder, part, folder, step);
+    if (renameat2(folder, part, folder, step, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return -1;
+    if (linkat(folder, part, folder, step, 0) != 0) return -1;
+    (void)unlinkat(folder, part, 0);
+    return 0;
+}
+
+static bool can_be_created(int folder, const char *step, bool overwrite)
 {
     struct stat st;
-    if (fstatat(folder, step, &st, AT_SYMLINK_NOFOLLOW) != 0) return TARN_OK;
-    if (!overwrite || S_ISDIR(st.st_mode)) return refuse_existing(t, err);
-    unlinkat(folder, step, 0);
-    return TARN_OK;
+    if (fstatat(folder, step, &st, AT_SYMLINK_NOFOLLOW) != 0) return true;
+    return overwrite && !S_ISDIR(st.st_mode);
 }
 
-/* Gives a file that has none its name; an errno, or 0. */
-static int take_name(int fd, int folder, const char *step)
-{
-    char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return linkat(AT_FDCWD, path, folder, step, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
-}
-
-/* A file that gets its name when it is complete, so that who is killed leaves nothing.
- * TARN_END where there are no such files. */
-static tarn_status create_nameless(const target *t, int folder, const char *step,
-                                   bool overwrite, const tarn__payload *payload,
-                                   tarn_error *err)
-{
-    int fd = openat(folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, FILE_MODE);
-    if (fd < 0) return TARN_END;
-    tarn_status status = fill(t, fd, payload, err);
-    if (status == TARN_OK && overwrite) status = make_way(t, folder, step, true, err);
-    if (status == TARN_OK) {
-        int e = take_name(fd, folder, step);
-        if (e) status = e == EEXIST ? refuse_existing(t, err) : TARN_END;
-    }
-    /* What a network file system tells late; it may tell it of a file with a name. */
-    if (close(fd) != 0 && status == TARN_OK) {
-        status = fail_system(t, errno, "write", err);
-        unlinkat(folder, step, 0);
-    }
-    return status;
-}
-
-static tarn_status create_named(const target *t, int folder, const char *step,
-                                bool overwrite, const tarn__payload *payload,
-                                tarn_error *err)
-{
-    TARN_TRY(make_way(t, folder, step, overwrite, err));
-    int fd = openat(folder, step, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    FILE_MODE);
-    if (fd < 0 && errno == EEXIST) return refuse_existing(t, err);
-    if (fd < 0) return fail_system(t, errno, "create a file", err);
-    tarn_status status = fill(t, fd, payload, err);
-    if (close(fd) != 0 && status == TARN_OK) status = fail_system(t, errno, "write", err);
-    if (status != TARN_OK) unlinkat(folder, step, 0);
-    return status;
-}
-
+/* The file gets its name when it is whole: neither a kill nor a full disk leaves a half
+ * of it, or takes away the one that was to be replaced. */
 static tarn_status create(const target *t, int folder, const char *step, bool overwrite,
                           const tarn__payload *payload, tarn_error *err)
 {
-    if (!overwrite) TARN_TRY(make_way(t, folder, step, false, err));
-    tarn_status status = create_nameless(t, folder, step, overwrite, payload, err);
-    return status == TARN_END ? create_named(t, folder, step, overwrite, payload, err)
-                              : status;
+    static const char there[] = "a file of that name is there already";
+    char part[PART_SIZE];
+    if (!can_be_created(folder, step, overwrite))
+        return refuse(t, TARN_ERR_EXISTS, there, err);
+    int fd = create_part(folder, part);
+    if (fd < 0) return fail_system(t, errno, "create a file", err);
+    tarn_status status = fill(t, fd, payload, err);
+    if (close(fd) != 0 && status == TARN_OK) status = fail_system(t, errno, "write", err);
+    if (status == TARN_OK && take_name(folder, part, step, overwrite) != 0)
+        status = errno == EEXIST || errno == EISDIR
+                     ? refuse(t, TARN_ERR_EXISTS, there, err)
+                     : fail_system(t, errno, "name the file", err);
+    if (status != TARN_OK) unlinkat(folder, part, 0);
+    return status;
 }
 
 tarn_status tarn__write_beneath(int root, const char *root_path, const char *name,

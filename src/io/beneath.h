@@ -16,8 +16,8 @@ typedef struct tarn__payload {
 
 /* Creates the regular file name (len bytes, may have folders in it, which are made) under
  * the open folder root. Leading slashes and "." are dropped. TARN_ERR_EXISTS if it is
- * there and overwrite is false; a failure leaves no file, and neither does a process that
- * is killed, where the file system has files without a name. */
+ * there and overwrite is false; a failure leaves all as it was: the file has its name
+ * when it is whole. */
 TARN_CHECKED tarn_status tarn__write_beneath(int root, const char *root_path,
                                              const char *name, size_t len, bool overwrite,
                                              const tarn__payload *payload,

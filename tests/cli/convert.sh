@@ -111,3 +111,16 @@ convert d out.iac
 convert d out.gnz
 convert d out --as '<f2'
 convert x.npy y.gnz --fields a
+
+echo "--- a target stays as it is"
+convert d whole.tar -q
+cp whole.tar before.tar
+convert d whole.tar --overwrite --threads x
+cmp whole.tar before.tar
+convert d 'none_%02d.tar' --threads -1
+ls none_* .none* 2>/dev/null
+cp -r d old
+(cd old && sha256sum *) > sums
+convert old:train old:train --overwrite --range 9000:9001
+(cd old && sha256sum -c --quiet ../sums; ls -A) | grep -v '^train'
+convert d quiet_files --files -q

@@ -64,3 +64,11 @@ convert basic:train no.gnz --fields cls --as 'x=<f4'
 convert basic:train json.gnz --fields cls --json
 cat basic/train_0000.tar | convert - no.gnz
 find . | grep no | sort
+echo "--- halves of a character"
+mkdir halves
+for text in '\ud800\u0041' '\ud83d\ud83d' '\ud800' '\ude00\ud83d' '\ud83d\ude00'; do
+    printf '"%s"' "$text" > halves/h.json
+    "$TARN" pack halves -q --overwrite -o half
+    convert half half.gnz --overwrite
+done
+"$TARN" get half.gnz json | od -An -tx4

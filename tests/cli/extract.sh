@@ -20,3 +20,10 @@ mkdir trap; ln -s ../evil trap/d
 tar -C evil -cf link.tar --transform 's,f,d/f2.txt,' f
 "$TARN" extract link.tar -o trap; echo "exit $?"
 ls evil
+echo "--- a file that cannot be written leaves the old one"
+mkdir large && head -c 100000 /dev/zero > large/big.bin && "$TARN" pack large -q -o big
+mkdir there && echo old > there/big.bin
+(ulimit -f 64; "$TARN" extract big -o there --overwrite 2>&1; echo "exit $?") | cat
+ls -A there; cat there/big.bin
+"$TARN" extract big -o there --overwrite; ls -A there; cmp large/big.bin there/big.bin
+mkdir -p folder/big.bin; "$TARN" extract big -o folder --overwrite; echo "exit $?"; ls -A folder

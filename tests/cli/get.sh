@@ -17,3 +17,6 @@ mkdir out; "$TARN" get data "$key" -o out && ls out
 "$TARN" get data "$key" TXT -o fresh/; echo "exit $?"
 rm fresh/*; "$TARN" get data "$key" TXT -o fresh && ls fresh
 "$TARN" get --check data/train_0000.tar "$key" txt; echo "exit $?"
+for option in "--rows 0:1" --raw --decode; do
+    "$TARN" get $option data "$key" txt; echo "exit $?"
+done

@@ -29,3 +29,7 @@ mkdir tiles && printf one > tiles/a.bin && printf two > tiles/b.bin
 "$TARN" pack tiles -o plain.iac
 "$TARN" pack --json tiles -o json.iac
 "$TARN" pack -q --json tiles -o quiet.iac; echo "exit $?"
+for option in "-s 0" "-f x" -l -0 --stats; do
+    "$TARN" ls $option plain.iac; echo "exit $?"
+done
+"$TARN" get --rows 0:1 plain.iac 0; echo "exit $?"

@@ -20,3 +20,9 @@ mkdir alone; cp basic/val.taridx alone
 "$TARN" ls basic:val > /dev/full; echo "exit $?"
 "$TARN" ls -0 basic:val | head -z -n 2 > keys; "$TARN" ls -1 -s @keys basic:val
 "$TARN" ls -1 -s @- basic:val < keys
+for option in "--where cls=3" "--columns cls" --stats "--key cls"; do
+    "$TARN" ls $option basic:val; echo "exit $?"
+    "$TARN" ls $option - < basic/val_0000.tar; echo "exit $?"
+done
+"$TARN" ls -1 alone/val.taridx; echo "exit $?"
+"$TARN" ls -s nobody alone/val.taridx; echo "exit $?"

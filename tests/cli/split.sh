@@ -46,3 +46,11 @@ run split d --into a,b=0.5 --by hand -o x
 run split d --into a_b,c=0.5 -o x
 run split d --into a,b=0.5
 [ "$before" = "$(cat d/* | sha256sum)" ] && echo "the source is as it was"
+echo "--- a fold that cannot be finished keeps the others back"
+mkdir tens; for i in 0 1 2 3 4 5 6 7 8 9; do head -c 10000 /dev/zero > tens/t$i.bin; done
+"$TARN" pack tens -q -o tens.d
+(ulimit -f 64; "$TARN" split tens.d --into few=0.1,many -q -o parted 2>&1
+ echo "exit $?") | sed 's/tmp-[^:]*: offset [0-9]*/tmp: offset N/' | cat
+"$TARN" info parted; echo "exit $?"
+run split tens.d --into few=0.1,many -q -o parted --resume
+"$TARN" verify parted

@@ -60,3 +60,14 @@ gzip -c d.tar | "$TARN" ls --lenient -
 mkdir -p n/d; echo x > n/d/.h.txt; echo y > n/README; tar -C n -cf n.tar d/.h.txt README
 "$TARN" ls --keys webdataset file:n.tar; "$TARN" ls --keys path file:n.tar
 "$TARN" ls --keys webdataset n.tar; echo "exit $?"
+echo "--- a key in two archives"
+mkdir once && printf 1 > once/a.txt && printf 2 > once/b.txt && tar -C once -cf once.tar a.txt b.txt
+printf 3 > once/c.txt; tar -C once -cf other.tar c.txt a.txt; tar -C once -cf new.tar c.txt
+for target in twice.tar twice.tar.gz 'twice_%d.tar'; do
+    "$TARN" convert once.tar other.tar "$target" -q; echo "exit $?"
+done
+"$TARN" pack once.tar once.tar -q -o twice.tar; echo "exit $?"
+"$TARN" convert 'on{ce,ce}.tar' twice.tar -q; echo "exit $?"
+"$TARN" convert once.tar other.tar chosen.tar -q --samples c; echo "exit $?"; tar tf chosen.tar
+"$TARN" convert once.tar new.tar both.tar -q; echo "exit $?"; tar tf both.tar
+ls -A | grep twice

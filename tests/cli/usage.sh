@@ -17,3 +17,16 @@ for c in $commands; do
     "$TARN" "$c" --help | grep -q '^Examples:' || echo "$c has no examples"
     "$TARN" help "$c" | cmp - <("$TARN" "$c" -h) || echo "$c --help is not help $c"
 done
+echo "--- an empty name is not the folder one is in"
+cp -r "$DATA/01_basic" basic; mkdir empty; cd empty
+try convert ../basic:train '' --overwrite
+try convert ../basic:train ../basic:val '' --number
+try split ../basic:train --into a=0.5,b -o ''
+try merge ../basic:train -o ''
+try pack ../basic -o ''
+ls -A
+cd ..
+echo "--- a list that cannot be read is not an empty one"
+try ls -s @- basic:train < basic
+try ls -s @basic basic:train
+try index basic --name x.tar

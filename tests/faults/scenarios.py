@@ -53,8 +53,10 @@ def shimmed(command, home, **settings):
 def view(home, target, absent=ABSENT, whole=False):
     """What a reader sees of a target; None if it is told that there is none."""
     path = f"{home}/{target}"
-    if target.endswith((".gnz", ".iac", ".tar")) and not os.path.exists(path):
+    if target.endswith((".gnz", ".iac", ".tar", ".npz")) and not os.path.exists(path):
         return None
+    if target.endswith(".npz"):
+        return pathlib.Path(path).read_bytes()
     done = tarn("ls", *(["--stats"] if target.endswith(".gnz") else []), path)
     if done.returncode:
         assert absent.search(done.stderr), f"a reader of {target} is told: {done.stderr}"
@@ -336,6 +338,8 @@ SCENARIOS = [
     Scenario("pack a new pack", ["pack", "HOME/a.files", "-o", "HOME/t.iac", "-q"],
              ["t.iac"], with_files("a", 4), ("--overwrite",), ["a.files"]),
     Scenario("pack new arrays", ["pack", "-q", "HOME/x.npy", "-o", "HOME/t.gnz"], ["t.gnz"],
+             with_arrays, ("--overwrite",)),
+    Scenario("convert to NumPy", ["convert", "-q", "HOME/x.npy", "HOME/t.npz"], ["t.npz"],
              with_arrays, ("--overwrite",)),
     Scenario("pack over arrays", ["pack", "-q", "HOME/x.npy", "--overwrite", "--checksums", "-o",
                                   "HOME/t.gnz"],
