@@ -334,6 +334,21 @@ static void every_position_of_a_mix_is_one_turn(void **state)
     }
 }
 
+static void only_the_ratio_of_weights_counts(void **state)
+{
+    (void)state;
+    static const double scales[] = {0.1, 1, 0x1p-1060, 0x1p-1000, 0x1p1000};
+    const uint64_t lengths[] = {100, 100, 100};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        const double weights[] = {0.5 * scales[i], 1.5 * scales[i], 2 * scales[i]};
+        uint64_t counts[3];
+        OK(tarn__mixing_share(weights, 3, lengths, 80, TARN_MIX_FIRST, counts, &err));
+        assert_int_equal(counts[0], 10);
+        assert_int_equal(counts[1], 30);
+        assert_int_equal(counts[2], 40);
+    }
+}
+
 /* --- Threads ----------------------------------------------------------------------- */
 
 enum { THREADS = 64, ROUNDS = 30 };
@@ -584,6 +599,7 @@ int main(void)
         cmocka_unit_test(a_batch_is_used_again_and_after_errors),
         cmocka_unit_test(checksums_are_compared_in_batches),
         cmocka_unit_test(every_position_of_a_mix_is_one_turn),
+        cmocka_unit_test(only_the_ratio_of_weights_counts),
         cmocka_unit_test(threads_share_a_dataset),
         cmocka_unit_test(keys_with_one_hash_are_told_apart),
         cmocka_unit_test(numbers_in_text_are_decimal),
