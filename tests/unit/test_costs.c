@@ -1,0 +1,114 @@
+/* Many records of one key: what is asked of them is answered without going through all of
+ * them for each. Nothing is timed here; done the long way, this does not come to an end.
+ */
+#include "packing.h"
+
+enum { REPEATED = 20000 };
+
+static void add_text(tarn_iac_rows *rows, size_t column, const char *text)
+{
+    OK(tarn_iac_rows_text(rows, column, text, strlen(text), &err));
+}
+
+/* Payloads are the low byte of a record's number. */
+static void finish_pack(const char *path, tarn_iac_rows *rows, unsigned records)
+{
+    struct ArrowArrayStream slides, index;
+    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_iac_writer *w;
+    o.overwrite = true;
+    one_slide(&slides);
+    OK(tarn_iac_rows_finish(rows, &index, &err));
+    OK(tarn_iac_writer_open(path, &slides, &index, &o, &w, &err));
+    for (unsigned i = 0; i < records; i++) {
+        unsigned char byte = (unsigned char)i;
+        OK(tarn_iac_writer_add(w, &byte, 1, &err));
+    }
+    OK(tarn_iac_writer_finish(w, &err));
+}
+
+/* --- Keys in a mix ----------------------------------------------------------------- */
+
+/* Every third record is "a", the others are "b". */
+static tarn_dataset *open_repeated(unsigned records)
+{
+    static const char *const columns[] = {"text:name"};
+    tarn_iac_rows *rows;
+    tarn_dataset *d;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    const char *path = scratch_path("repeated.iac");
+    OK(tarn_iac_rows_new(columns, 1, &rows, &err));
+    for (unsigned i = 0; i < records; i++)
+        add_text(rows, 0, i % 3 == 0 ? "a" : "b");
+    finish_pack(path, rows, records);
+    o.key_column = "name";
+    OK(tarn_dataset_open(path, &o, &d, &err));
+    return d;
+}
+
+static void check_kept(tarn_dataset *d, const char *key)
+{
+    tarn_dataset *kept;
+    tarn_text text = {0};
+    uint64_t n = 0, first = TARN_NO_SAMPLE, found;
+    OK(tarn_dataset_keep_keys(d, &key, 1, NULL, &kept, &err));
+    for (uint64_t i = 0; i < tarn_dataset_count(d); i++) {
+        OK(tarn_dataset_key(d, i, &text, &err));
+        if (strcmp(text.data, key) != 0) continue;
+        if (first == TARN_NO_SAMPLE) first = i;
+        assert_int_equal(tarn_dataset_in_file(kept, n++), tarn_dataset_in_file(d, i));
+    }
+    assert_int_equal(tarn_dataset_count(kept), n);
+    OK(tarn_dataset_find(d, key, &found, &err));
+    assert_int_equal(found, first);
+    tarn_text_reset(&text);
+    tarn_dataset_close(kept);
+}
+
+/* Of a part and some of its samples; rounds: how often each comes. */
+static tarn_dataset *mix_of(tarn_dataset *whole, uint64_t from, uint64_t rounds)
+{
+    tarn_dataset *some, *mix;
+    tarn_dataset_range range = {from, tarn_dataset_count(whole)};
+    tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
+    OK(tarn_dataset_keep_ranges(whole, &range, 1, &some, &err));
+    uint64_t counts[] = {tarn_dataset_count(whole) * rounds + 2,
+                         tarn_dataset_count(some) * rounds / 2};
+    tarn_dataset *parts[] = {whole, some};
+    o.counts = counts;
+    OK(tarn_dataset_mix(parts, 2, &o, &mix, &err));
+    tarn_dataset_close(some);
+    return mix;
+}
+
+static void keys_that_repeat_in_a_mix_are_all_found(void **state)
+{
+    (void)state;
+    tarn_dataset *few = open_repeated(10), *mix = mix_of(few, 4, 3);
+    tarn_dataset *nested = mix_of(mix, 7, 2);
+    tarn_dataset_range range = {5, tarn_dataset_count(nested) - 3};
+    tarn_dataset *part;
+    OK(tarn_dataset_keep_ranges(nested, &range, 1, &part, &err));
+    check_kept(mix, "a");
+    check_kept(mix, "b");
+    check_kept(nested, "a");
+    check_kept(part, "b");
+    tarn_dataset_close(part);
+    tarn_dataset_close(nested);
+    tarn_dataset_close(mix);
+    tarn_dataset_close(few);
+
+    tarn_dataset *many = open_repeated(REPEATED);
+    mix = mix_of(many, 1, 1);
+    check_kept(mix, "b");
+    tarn_dataset_close(mix);
+    tarn_dataset_close(many);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_that_repeat_in_a_mix_are_all_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, scratch_remove);
+}
