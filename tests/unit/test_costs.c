@@ -1,9 +1,9 @@
-/* Many records of one key: what is asked of them is answered without going through all of
- * them for each. Nothing is timed here; done the long way, this does not come to an end.
- */
+/* Many records of one key, many fields of one sample: what is asked of
+ * them is answered without going through all of them for each. Nothing is timed
+ * here; done the long way, these tests do not come to an end. */
 #include "packing.h"
 
-enum { REPEATED = 20000 };
+enum { REPEATED = 20000, FIELDS = 60000, TWICE = 200000 };
 
 static void add_text(tarn_iac_rows *rows, size_t column, const char *text)
 {
@@ -105,10 +105,68 @@ static void keys_that_repeat_in_a_mix_are_all_found(void **state)
     tarn_dataset_close(many);
 }
 
+/* --- Fields of a sample ------------------------------------------------------------ */
+
+static void check_field(tarn_dataset *d, const char *name, unsigned record)
+{
+    uint32_t number = (uint32_t)strtoul(name + 1, NULL, 10) + 1;
+    tarn_view view;
+    assert_string_equal(tarn_dataset_field(d, number), name);
+    OK(tarn_dataset_get(d, 0, number, &view, &err));
+    assert_int_equal(view.size, 1);
+    assert_int_equal(view.data[0], (unsigned char)record);
+    tarn_view_release(&view);
+}
+
+/* One sample that has "twice" very often, then f0 up to the last; and one of "twice"
+ * only.
+ */
+static tarn_dataset *open_long(void)
+{
+    static const char *const columns[] = {"text:key", "text:field"};
+    tarn_iac_rows *rows;
+    tarn_dataset *d;
+    const char *path = scratch_path("long.iac");
+    OK(tarn_iac_rows_new(columns, 2, &rows, &err));
+    for (unsigned i = 0; i < TWICE + FIELDS + 1; i++) {
+        char field[16];
+        snprintf(field, sizeof field, "f%u", i - TWICE);
+        add_text(rows, 0, i < TWICE + FIELDS ? "long" : "short");
+        add_text(rows, 1, i < TWICE || i == TWICE + FIELDS ? "twice" : field);
+    }
+    finish_pack(path, rows, TWICE + FIELDS + 1);
+    OK(tarn_dataset_open(path, NULL, &d, &err));
+    return d;
+}
+
+static void fields_of_a_long_sample_are_found(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_long();
+    tarn_view view;
+    tarn_loader *l;
+    tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    for (unsigned i = 0; i < FIELDS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", i);
+        check_field(d, name, TWICE + i);
+    }
+    FAILS(TARN_ERR_AMBIGUOUS, "has field twice twice",
+          tarn_dataset_get(d, 0, 0, &view, &err));
+    FAILS(TARN_ERR_NOT_FOUND, "has no field f0", tarn_dataset_get(d, 1, 1, &view, &err));
+    OK(tarn_dataset_get(d, 1, 0, &view, &err));
+    tarn_view_release(&view);
+    o.order.batch = 1;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    tarn_loader_close(l);
+    tarn_dataset_close(d);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_that_repeat_in_a_mix_are_all_found),
+        cmocka_unit_test(fields_of_a_long_sample_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
