@@ -1,5 +1,5 @@
-/* Many records of one key, many fields of one sample: what is asked of
- * them is answered without going through all of them for each. Nothing is timed
+/* Many records of one key, many fields of one sample, many texts of no bytes: what is
+ * asked of them is answered without going through all of them for each. Nothing is timed
  * here; done the long way, these tests do not come to an end. */
 #include "packing.h"
 
@@ -162,11 +162,36 @@ static void fields_of_a_long_sample_are_found(void **state)
     tarn_dataset_close(d);
 }
 
+/* --- Keys of no bytes -------------------------------------------------------------- */
+
+static void texts_of_no_bytes_are_no_keys(void **state)
+{
+    (void)state;
+    static const char head[] =
+        "{\"version\": 1, \"arrays\": {\"_key\": {\"offset\": 4096, "
+        "\"shape\": [4294967296], \"dtype\": \"|S0\"}}}";
+    unsigned char file[4096] = {'G', 'N', 'Z', '1', sizeof head - 1};
+    const char *path = scratch_path("empty.gnz");
+    tarn_dataset *d;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    uint64_t found;
+    memcpy(file + 8, head, sizeof head - 1);
+    write_file(path, file, sizeof file);
+    OK(tarn_dataset_open(path, NULL, &d, &err));
+    FAILS(TARN_ERR_NOT_FOUND, "no row x", tarn_dataset_find(d, "x", &found, &err));
+    OK(tarn_dataset_find(d, "4294967295", &found, &err));
+    assert_int_equal(found, 4294967295u);
+    tarn_dataset_close(d);
+    o.key_column = "_key";
+    FAILS(TARN_ERR_USAGE, "cannot hold the keys", tarn_dataset_open(path, &o, &d, &err));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_that_repeat_in_a_mix_are_all_found),
         cmocka_unit_test(fields_of_a_long_sample_are_found),
+        cmocka_unit_test(texts_of_no_bytes_are_no_keys),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
