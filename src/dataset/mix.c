@@ -93,6 +93,8 @@ static tarn_status check_listed(const state *s, const char *const *fields,
 {
     for (size_t i = 0; fields && fields[i]; i++) {
         uint32_t id = tarn__field_id(s->source, fields[i]);
+        if (id == TARN__FIELD_NONE && fields[i][0] == '.')
+            id = tarn__field_id(s->source, fields[i] + 1);
         if (id == TARN__FIELD_NONE || tarn__is_pseudo(id)) continue;
         for (size_t k = 0; k < s->n; k++)
             if (s->fields[k * s->n_fields + id] == TARN__FIELD_NONE)
