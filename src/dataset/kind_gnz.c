@@ -111,7 +111,9 @@ static tarn_status set_keys(state *s, const char *name, tarn_error *err)
     if (!name && tarn_gnz_find(s->gnz, KEYS, &s->keys, NULL) != TARN_OK) return TARN_OK;
     if (name) TARN_TRY(tarn_gnz_find(s->gnz, name, &s->keys, err));
     TARN_TRY(tarn_gnz_info_get(s->gnz, s->keys, &info, err));
-    bool text = info.dtype.kind == 'U' || info.dtype.kind == 'S';
+    /* Texts of no bytes cost a file nothing, however many it says it has. */
+    bool text = (info.dtype.kind == 'U' || info.dtype.kind == 'S') &&
+                (info.dtype.size || s->samples <= 1);
     bool number = info.dtype.kind == 'i' || info.dtype.kind == 'u';
     s->named =
         info.ndim == 1 && info.shape[0] == s->samples && (text || (name && number));

@@ -20,6 +20,7 @@ typedef struct state {
     uint64_t *key_at;         /* where a sample's begins */
     uint64_t *starts;         /* a sample's first record; one more than there are */
     uint32_t *fields;         /* of each record */
+    uint64_t *by_field;       /* records of long samples, see sort_long; NULL: none is */
     uint64_t samples, records;
     size_t key_room, start_room, field_room;
     tarn__key_index index;
@@ -35,6 +36,7 @@ static void close_members(void *p)
     free(s->key_at);
     free(s->starts);
     free(s->fields);
+    free(s->by_field);
     free(s->path);
     free(s);
 }
@@ -157,6 +159,39 @@ static tarn_status end_samples(state *s, tarn_error *err)
                          (unsigned long long)s->info.records);
 }
 
+/* --- Long samples ------------------------------------------------------------------ */
+
+enum { LONG = 32 }; /* records, of which a field is not looked for one by one */
+
+static bool is_long(const state *s, uint64_t sample)
+{
+    uint64_t count = s->starts[sample + 1] - s->starts[sample];
+    return count > LONG && count <= UINT32_MAX;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Puts the records of long samples in the order of their fields: the field in the upper
+ * half, the place among the sample's records in the lower. */
+static tarn_status sort_long(state *s, tarn_error *err)
+{
+    for (uint64_t i = 0; i < s->samples; i++) {
+        if (!is_long(s, i)) continue;
+        uint64_t first = s->starts[i], count = s->starts[i + 1] - first;
+        if (!s->by_field)
+            s->by_field = tarn__big_alloc((size_t)s->records * sizeof *s->by_field);
+        if (!s->by_field) return tarn__fail_memory(err);
+        for (uint64_t k = 0; k < count; k++)
+            s->by_field[first + k] = (uint64_t)s->fields[first + k] << 32 | k;
+        qsort(s->by_field + first, (size_t)count, sizeof *s->by_field, by_value);
+    }
+    return TARN_OK;
+}
+
 static tarn_status key_members(void *p, uint64_t sample, tarn_text *out, tarn_error *err)
 {
     const state *s = p;
@@ -180,6 +215,7 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
         (s->path = strdup(source->path)) ? TARN_OK : tarn__fail_memory(err);
     if (status == TARN_OK) status = read_columns(s, &source->fields, out_is, err);
     if (status == TARN_OK && *out_is) status = end_samples(s, err);
+    if (status == TARN_OK && *out_is) status = sort_long(s, err);
     if (status != TARN_OK || !*out_is) {
         s->pack = NULL; /* stays the caller's */
         tarn__names_reset(&source->fields);
@@ -201,10 +237,27 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
 
 enum { NONE = -1, TWICE = -2 };
 
-/* The record of a field, counted from the sample's first, or one of the above. */
+/* The same as record_of, of a long sample. */
+static int64_t long_record_of(const state *s, uint64_t sample, uint32_t field)
+{
+    uint64_t low = s->starts[sample], end = s->starts[sample + 1], high = end;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (s->by_field[middle] >> 32 < field)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == end || s->by_field[low] >> 32 != field) return NONE;
+    if (low + 1 < end && s->by_field[low + 1] >> 32 == field) return TWICE;
+    return (int64_t)(s->starts[sample] + (uint32_t)s->by_field[low]);
+}
+
+/* The record of a field, or one of the above. */
 static int64_t record_of(const state *s, uint64_t sample, uint32_t field)
 {
     int64_t found = NONE;
+    if (is_long(s, sample)) return long_record_of(s, sample, field);
     for (uint64_t i = s->starts[sample]; i < s->starts[sample + 1]; i++) {
         if (s->fields[i] != field) continue;
         if (found != NONE) return TWICE;

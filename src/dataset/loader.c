@@ -403,6 +403,8 @@ tarn_status tarn_loader_state(tarn_loader *l, char *out, size_t size, tarn_error
     uint64_t used = in_step(l) ? tarn_order_used_batches(l->epoch->order, l->number)
                                : tarn_order_used(l->epoch->order, l->own);
     if (l->own == 0 && l->number == 0) used = info.start;
+    /* All ranks alike, also one that had no samples. */
+    if (l->over) used = tarn_order_used(l->epoch->order, UINT64_MAX);
     return tarn_order_state(l->epoch->order, used, out, size, err);
 }
 

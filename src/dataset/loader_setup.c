@@ -102,9 +102,12 @@ static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
     return hint_plan(c, steps, err);
 }
 
+/* Without a list the columns are all fields, or all templates, in order. */
 static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
                               tarn_error *err)
 {
+    c->field = (uint32_t)(c - s->columns);
+    if (!s->o.fields) return TARN_OK;
     if (!s->o.views) return tarn_dataset_field_find(s->dataset, c->name, &c->field, err);
     for (uint32_t i = 0; tarn_views_template(s->o.views, i); i++)
         if (strcmp(tarn_views_template(s->o.views, i), c->name) == 0) {

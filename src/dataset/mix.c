@@ -93,6 +93,8 @@ static tarn_status check_listed(const state *s, const char *const *fields,
 {
     for (size_t i = 0; fields && fields[i]; i++) {
         uint32_t id = tarn__field_id(s->source, fields[i]);
+        if (id == TARN__FIELD_NONE && fields[i][0] == '.')
+            id = tarn__field_id(s->source, fields[i] + 1);
         if (id == TARN__FIELD_NONE || tarn__is_pseudo(id)) continue;
         for (size_t k = 0; k < s->n; k++)
             if (s->fields[k * s->n_fields + id] == TARN__FIELD_NONE)
@@ -282,31 +284,34 @@ static tarn_status where_mix(void *p, uint64_t sample, uint32_t field,
     return tarn_dataset_where(part, place.sample, field, out_path, out_offset, err);
 }
 
-/* The first position at or behind the turns in before where part k has this sample. */
-static uint64_t position_of(const state *s, uint32_t k, uint64_t sample, uint64_t before)
-{
-    uint64_t length = s->parts[k]->count, turn = sample;
-    tarn__mixing m = mixing(s);
-    if (turn < before) turn += (before - turn + length - 1) / length * length;
-    return turn < s->counts[k] ? tarn__mixing_position(&m, k, turn) : UINT64_MAX;
-}
-
-/* The same for all samples of part k with this key; UINT64_MAX if it has none. */
+/* The first position where part k has this key, at or behind the turns in before. Turns
+ * go through the part again and again: that is the first such sample of the rest of a
+ * round, or of the next one. */
 static tarn_status find_in_part(const state *s, uint32_t k, const char *key,
                                 uint64_t before, uint64_t *best, tarn_error *err)
 {
-    uint64_t sample, next = 0;
+    tarn_dataset *part = s->parts[k];
+    uint64_t length = part->count, sample, next;
     tarn_error why;
-    tarn_status status;
-    while ((status = tarn__dataset_find_from(s->parts[k], key, next, &sample, &next,
-                                             &why)) == TARN_OK) {
-        uint64_t position = position_of(s, k, sample, before);
-        if (position < *best) *best = position;
-        if (!s->parts[k]->source->repeats) return TARN_OK;
+    tarn__mixing m = mixing(s);
+    if (before >= s->counts[k]) return TARN_OK;
+    uint64_t done = before % length, turn = before - done;
+    tarn_status status = tarn__dataset_find_from(part, key, tarn__dataset_at(part, done),
+                                                 &sample, &next, &why);
+    if (status == TARN_ERR_NOT_FOUND && done) {
+        turn += length;
+        status = tarn__dataset_find_from(part, key, 0, &sample, &next, &why);
     }
     if (status == TARN_ERR_NOT_FOUND) return TARN_OK;
-    if (err) *err = why;
-    return status;
+    if (status != TARN_OK) {
+        if (err) *err = why;
+        return status;
+    }
+    turn += sample;
+    uint64_t position =
+        turn < s->counts[k] ? tarn__mixing_position(&m, k, turn) : UINT64_MAX;
+    if (position < *best) *best = position;
+    return TARN_OK;
 }
 
 static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *out,

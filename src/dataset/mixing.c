@@ -100,9 +100,13 @@ static tarn_status whole_weights(const double *weights, size_t n, uint64_t *out,
         if (weights[k] > most) most = weights[k];
         whole &= weights[k] == floor(weights[k]);
     }
-    double scale = whole && most <= (double)WEIGHT_ONE ? 1 : (double)WEIGHT_ONE / most;
+    /* By a power of two first, which is exact: one over the least of doubles is none. */
+    int power = 0;
+    double scale = whole && most <= (double)WEIGHT_ONE
+                       ? 1
+                       : (double)WEIGHT_ONE / frexp(most, &power);
     for (size_t k = 0; k < n; k++) {
-        out[k] = (uint64_t)llround(weights[k] * scale);
+        out[k] = (uint64_t)llround(ldexp(weights[k], -power) * scale);
         if (out[k] == 0)
             return tarn__fail(err, TARN_ERR_USAGE,
                               "the weight of source %zu, %g, is nothing beside %g", k,

@@ -340,6 +340,40 @@ static void every_position_of_a_mix_is_one_turn(void **state)
     }
 }
 
+static void listed_fields_are_in_every_source(void **state)
+{
+    (void)state;
+    static const char *const spellings[] = {"json", ".json"};
+    const char *path = data_path("01_basic:train");
+    tarn_dataset *parts[] = {open_set(path, (const char *[]){"cls", "json", NULL}),
+                             open_set(path, (const char *[]){"cls", NULL})};
+    for (int i = 0; i < 2; i++) {
+        const char *fields[] = {"cls", spellings[i], NULL};
+        tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
+        tarn_dataset *mix;
+        o.fields = fields;
+        FAILS(TARN_ERR_NOT_FOUND, "source 1 of the mix has no field",
+              tarn_dataset_mix(parts, 2, &o, &mix, &err));
+    }
+    tarn_dataset_close(parts[0]);
+    tarn_dataset_close(parts[1]);
+}
+
+static void only_the_ratio_of_weights_counts(void **state)
+{
+    (void)state;
+    static const double scales[] = {0.1, 1, 0x1p-1060, 0x1p-1000, 0x1p1000};
+    const uint64_t lengths[] = {100, 100, 100};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        const double weights[] = {0.5 * scales[i], 1.5 * scales[i], 2 * scales[i]};
+        uint64_t counts[3];
+        OK(tarn__mixing_share(weights, 3, lengths, 80, TARN_MIX_FIRST, counts, &err));
+        assert_int_equal(counts[0], 10);
+        assert_int_equal(counts[1], 30);
+        assert_int_equal(counts[2], 40);
+    }
+}
+
 /* --- Threads ----------------------------------------------------------------------- */
 
 enum { THREADS = 64, ROUNDS = 30 };
@@ -649,6 +683,8 @@ int main(void)
         cmocka_unit_test(a_batch_is_used_again_and_after_errors),
         cmocka_unit_test(checksums_are_compared_in_batches),
         cmocka_unit_test(every_position_of_a_mix_is_one_turn),
+        cmocka_unit_test(listed_fields_are_in_every_source),
+        cmocka_unit_test(only_the_ratio_of_weights_counts),
         cmocka_unit_test(threads_share_a_dataset),
         cmocka_unit_test(keys_with_one_hash_are_told_apart),
         cmocka_unit_test(numbers_in_text_are_decimal),

@@ -217,6 +217,38 @@ static void nothing_is_an_epoch_too(void **state)
     tarn_dataset_close(d);
 }
 
+static void a_rank_without_samples_ends_where_the_others_do(void **state)
+{
+    (void)state;
+    static const uint64_t samples[] = {2, 3, 5};
+    tarn_dataset *d = open_path(array_path()), *few;
+    tarn_loader_options o = loader_options();
+    char states[4][TARN_ORDER_STATE_MAX];
+    OK(tarn_dataset_keep_samples(d, samples, 3, &few, &err));
+    o.order.world = 4;
+    o.order.batch = 1;
+    o.epochs = 2;
+    for (int equal = 0; equal < 2; equal++) {
+        o.order.equal_batches = equal;
+        for (unsigned r = 0; r < 4; r++) {
+            tarn_loader *l;
+            tarn_bytes all = TARN_BYTES_INIT;
+            o.order.rank = r;
+            o.threads = r % 2 * 2;
+            OK(tarn_loader_open(few, &o, &l, &err));
+            drain(l, &all);
+            drain(l, &all);
+            OK(tarn_loader_state(l, states[r], TARN_ORDER_STATE_MAX, &err));
+            assert_string_equal(states[r], states[0]);
+            assert_non_null(strstr(states[r], "\"position\": 3"));
+            tarn_bytes_release(&all);
+            tarn_loader_close(l);
+        }
+    }
+    tarn_dataset_close(few);
+    tarn_dataset_close(d);
+}
+
 static void options_are_checked(void **state)
 {
     (void)state;
@@ -489,6 +521,7 @@ int main(void)
         cmocka_unit_test(setting_an_epoch_counts_them_anew),
         cmocka_unit_test(ranks_get_equal_batches),
         cmocka_unit_test(nothing_is_an_epoch_too),
+        cmocka_unit_test(a_rank_without_samples_ends_where_the_others_do),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(it_can_be_closed_at_any_moment),
         cmocka_unit_test(a_short_wait_loses_nothing),
