@@ -1,9 +1,12 @@
-/* What is asked of Zstandard data before libzstd sees them. */
+/* Zstandard data, decoded by libzstd and held to more than it asks for. */
 #ifndef TARN_BASE_ZSTD_H
 #define TARN_BASE_ZSTD_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <zstd.h>
 
 /* Whether a frame begins here, or one to be skipped; of fewer than four bytes, whether
  * they could be the first of one. Formats from before 0.8, which libzstd may still read,
@@ -15,5 +18,17 @@ bool tarn__zstd_begins(const void *data, size_t size);
  * get half of what such a file may cost, other data what the zstd program takes without
  * being asked. */
 int tarn__zstd_window(size_t size);
+
+/* Begins with nothing but a context. */
+typedef struct tarn__zstd {
+    ZSTD_DCtx *context;
+    bool inside;            /* of a frame */
+    uint64_t promise, made; /* its bytes; UINT64_MAX if it does not tell how many */
+} tarn__zstd;
+
+/* As ZSTD_decompressStream, whose errors it returns, also for data that are no frame, and
+ * for a frame that has not as many bytes as it says: libzstd does not look if the last
+ * block is empty. A frame's first 14 bytes have to come at once for that. */
+size_t tarn__zstd_step(tarn__zstd *zstd, ZSTD_outBuffer *out, ZSTD_inBuffer *in);
 
 #endif

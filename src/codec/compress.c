@@ -210,20 +210,16 @@ static tarn_status zstd_add(const void *data, size_t size, int level, tarn_bytes
     return TARN_OK;
 }
 
-static tarn_status run_unzstd(ZSTD_DCtx *context, const void *data, size_t size,
+static tarn_status run_unzstd(tarn__zstd *z, const void *data, size_t size,
                               uint64_t max_size, tarn_bytes *out, tarn_error *err)
 {
     ZSTD_inBuffer in = {data, size, 0};
-    size_t begin = out->size, room, code = 0; /* 0: between two frames */
+    size_t begin = out->size, room, code = 1;
     for (;;) {
-        if (code == 0 &&
-            !tarn__zstd_begins((const unsigned char *)data + in.pos, size - in.pos))
-            return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: no frame at byte %zu",
-                              in.pos);
         TARN_TRY(make_room(out, begin, max_size, &room, err));
         ZSTD_outBuffer to = {out->data + out->size, room, 0};
         size_t before = in.pos;
-        code = ZSTD_decompressStream(context, &to, &in);
+        code = tarn__zstd_step(z, &to, &in);
         if (ZSTD_isError(code)) return zstd_failed(err, code, size);
         out->size += to.pos;
         if (in.pos == in.size && (code == 0 || to.pos < to.size)) break;
@@ -238,11 +234,11 @@ static tarn_status run_unzstd(ZSTD_DCtx *context, const void *data, size_t size,
 static tarn_status unzstd(const void *data, size_t size, uint64_t max_size,
                           tarn_bytes *out, tarn_error *err)
 {
-    ZSTD_DCtx *context = ZSTD_createDCtx();
-    if (!context) return tarn__fail_memory(err);
-    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, tarn__zstd_window(size));
-    tarn_status status = run_unzstd(context, data, size, max_size, out, err);
-    ZSTD_freeDCtx(context);
+    tarn__zstd z = {.context = ZSTD_createDCtx()};
+    if (!z.context) return tarn__fail_memory(err);
+    ZSTD_DCtx_setParameter(z.context, ZSTD_d_windowLogMax, tarn__zstd_window(size));
+    tarn_status status = run_unzstd(&z, data, size, max_size, out, err);
+    ZSTD_freeDCtx(z.context);
     return status;
 }
 

@@ -281,32 +281,29 @@ static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
 static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
                                tarn_error *err)
 {
-    ZSTD_DCtx *context = ZSTD_createDCtx();
-    if (!context) return tarn__fail_memory(err);
-    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, tarn__zstd_window(len));
+    tarn__zstd z = {.context = ZSTD_createDCtx()};
+    if (!z.context) return tarn__fail_memory(err);
+    ZSTD_DCtx_setParameter(z.context, ZSTD_d_windowLogMax, tarn__zstd_window(len));
     ZSTD_inBuffer in = {data, len, 0};
     tarn_status status = TARN_OK;
-    size_t left = 0; /* 0: between two frames */
+    size_t left = 1;
     /* All input is taken and the last frame is complete, or no progress is made. */
     while (status == TARN_OK) {
         char last;
         bool full = out->size == out->max;
-        if (left == 0 && !tarn__zstd_begins((const char *)data + in.pos, len - in.pos))
-            status = damaged("Zstandard", err);
-        else if (!full)
-            status = more(out, err);
+        if (!full) status = more(out, err);
         if (status != TARN_OK) break;
         ZSTD_outBuffer to = {full ? &last : out->data + out->size,
                              full ? 1 : room_in(out), 0};
         size_t before = in.pos;
-        left = ZSTD_decompressStream(context, &to, &in);
+        left = tarn__zstd_step(&z, &to, &in);
         if (ZSTD_isError(left)) break;
         if (full && to.pos) status = too_long(out->max, err);
         if (!full) out->size += to.pos;
         if (left == 0 && in.pos == in.size) break;
         if (to.pos == 0 && in.pos == before) break;
     }
-    ZSTD_freeDCtx(context);
+    ZSTD_freeDCtx(z.context);
     if (status != TARN_OK) return status;
     if (ZSTD_isError(left) && ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
         return tarn__fail_memory(err);

@@ -28,10 +28,14 @@ static int window_log(uint64_t max_memory)
 
 static tarn_status decoder_new(void **out, uint64_t max_memory, tarn_error *err)
 {
-    ZSTD_DCtx *d = ZSTD_createDCtx();
-    if (!d) return tarn__fail_memory(err);
-    ZSTD_DCtx_setParameter(d, ZSTD_d_windowLogMax, window_log(max_memory));
-    *out = d;
+    tarn__zstd *z = calloc(1, sizeof *z);
+    if (z) z->context = ZSTD_createDCtx();
+    if (!z || !z->context) {
+        free(z);
+        return tarn__fail_memory(err);
+    }
+    ZSTD_DCtx_setParameter(z->context, ZSTD_d_windowLogMax, window_log(max_memory));
+    *out = z;
     return TARN_OK;
 }
 
@@ -39,7 +43,7 @@ static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_err
 {
     ZSTD_inBuffer in = {flow->in, flow->in_size, 0};
     ZSTD_outBuffer out = {flow->out, flow->out_size, 0};
-    size_t code = ZSTD_decompressStream(state, &out, &in);
+    size_t code = tarn__zstd_step(state, &out, &in);
     flow->in += in.pos;
     flow->in_size -= in.pos;
     flow->out += out.pos;
@@ -58,13 +62,13 @@ static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_err
 
 static tarn_status decode_next(void *state, tarn_error *err)
 {
-    ZSTD_DCtx_reset(state, ZSTD_reset_session_only);
-    return TARN_OK;
+    return TARN_OK; /* a frame may follow a frame */
 }
 
 static void decoder_free(void *state)
 {
-    ZSTD_freeDCtx(state);
+    ZSTD_freeDCtx(((tarn__zstd *)state)->context);
+    free(state);
 }
 
 static tarn_status encoder_new(void **out, int level, tarn_error *err)

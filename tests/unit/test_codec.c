@@ -256,6 +256,19 @@ static void a_window_is_no_larger_than_the_data_justify(void **state)
     FAILS(TARN_ERR_LIMIT, "a window of more than 128 MiB", expand_window(28, LARGE));
 }
 
+/* Also where its last block is empty, and the data are too many to be decoded at once. */
+static void a_frame_has_as_many_bytes_as_it_says(void **state)
+{
+    (void)state;
+    static const char frames[] = "\x28\xb5\x2f\xfd\x40\x20\0\x65\1\0\0"
+                                 "\x28\xb5\x2f\xfd\x20\5\x29\0\0hello";
+    tarn_bytes out = TARN_BYTES_INIT;
+    OK(expand_both(frames + 11, sizeof frames - 12, &out));
+    FAILS(TARN_ERR_FORMAT, "corruption", expand_both(frames, 11, &out));
+    FAILS(TARN_ERR_FORMAT, "corruption", expand_both(frames, sizeof frames - 1, &out));
+    tarn_bytes_release(&out);
+}
+
 /* Their decoders, where libzstd has them, take any window. */
 static void formats_from_before_zstd_08_are_refused(void **state)
 {
@@ -264,8 +277,9 @@ static void formats_from_before_zstd_08_are_refused(void **state)
                               "\x27\xb5\x2f\xfd\x20\5\x40\0\5hello\xc0\0\0";
     tarn_bytes out = TARN_BYTES_INIT;
     OK(expand_both(old, 14, &out));
-    FAILS(TARN_ERR_FORMAT, "no frame at byte 14", expand_both(old, sizeof old - 1, &out));
-    FAILS(TARN_ERR_FORMAT, "no frame at byte 0",
+    FAILS(TARN_ERR_FORMAT, "Unknown frame descriptor",
+          expand_both(old, sizeof old - 1, &out));
+    FAILS(TARN_ERR_FORMAT, "Unknown frame descriptor",
           expand_both(old + 14, sizeof old - 15, &out));
     tarn_bytes_release(&out);
 }
@@ -317,6 +331,7 @@ int main(void)
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
         cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
         cmocka_unit_test(a_window_is_no_larger_than_the_data_justify),
+        cmocka_unit_test(a_frame_has_as_many_bytes_as_it_says),
         cmocka_unit_test(formats_from_before_zstd_08_are_refused),
         cmocka_unit_test(threads_may_share_a_table),
     };
