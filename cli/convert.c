@@ -82,12 +82,14 @@ static bool is_dataset(const cli_args *args)
     const char *to = args->words[args->n_words - 1];
     int folds = 0, sources = args->n_words - 1;
     if (cli_is_pack_name(to) || cli_kind_of(to) == CLI_GNZ) return true;
-    if (cli_has_order(args) || cli_has(args, "weights") || cli_has(args, "number"))
-        return true;
+    if (cli_has_order(args) || cli_has(args, "weights")) return true;
+    bool numbers = cli_has(args, "number"), streams = false;
     for (int i = 0; i < sources; i++) {
         if (cli_is_gnz(args->words[i]) || cli_is_pack(args->words[i])) return true;
+        streams |= cli_is_stream(args->words[i]);
         folds += !cli_is_archive(args->words[i]) && cli_is_fold(args->words[i]);
     }
+    if (numbers && (!streams || cli_has(args, "files"))) return true;
     return folds && sources > 1;
 }
 

@@ -33,6 +33,7 @@ typedef struct lot {
     char *flat;
     size_t flat_size;
     cli_seen seen; /* keys of streams, in an archive */
+    char number[32];
 } lot;
 
 static void make_room(lot *l, size_t count)
@@ -155,22 +156,24 @@ static tarn_status check_new(const cli_feed *f, lot *l, const tarn_samples_item 
         first == it->shard)
         return TARN_OK;
     cli_error(err, TARN_ERR_EXISTS,
-              "sample %s was in an archive before this one, and the two would be one",
+              "sample %s was in an archive before this one, and the two would be one; "
+              "tarn convert --number gives samples the numbers they come in as keys",
               tarn_printable(shown, sizeof shown, it->key, it->key_len));
     snprintf(err->path, sizeof err->path, "%s", it->url);
     return TARN_ERR_EXISTS;
 }
 
 static tarn_status put_item(const cli_feed *f, lot *l, const tarn_samples_item *it,
-                            bool several, tarn_error *err)
+                            uint64_t number, bool several, tarn_error *err)
 {
-    bool keep;
+    bool keep, numbered = cli_has(f->args, "number");
     if (is_hidden(it->key, it->url)) return TARN_OK;
-    const char *key = flat_key(l, f->out, it->key);
+    snprintf(l->number, sizeof l->number, "%09llu", (unsigned long long)number);
+    const char *key = numbered ? l->number : flat_key(l, f->out, it->key);
     unsigned part = tarn_part_of(key, f->fractions, f->n_fractions, f->seed);
     TARN_TRY(cli_out_keep(f->out, key, part, &keep, err));
     if (!keep) return TARN_OK;
-    if (several) TARN_TRY(check_new(f, l, it, err));
+    if (several && !numbered) TARN_TRY(check_new(f, l, it, err));
     make_room(l, it->count);
     for (size_t i = 0; i < it->count; i++)
         l->fields[i] = (tarn_field){it->fields[i].name, it->fields[i].data,
@@ -190,7 +193,7 @@ static tarn_status put_streams(const cli_feed *f, cli_stream *stream, lot *l,
         if (status == TARN_END) return TARN_OK;
         TARN_TRY(status);
         if (i >= f->from && i < f->to)
-            TARN_TRY(put_item(f, l, &it, stream->archives > 1, err));
+            TARN_TRY(put_item(f, l, &it, i, stream->archives > 1, err));
     }
     return TARN_OK;
 }
@@ -207,9 +210,11 @@ int cli_feed_streams(const cli_feed *f)
         tarn_status status = put_streams(f, &stream, &l, &err);
         result = cli_stream_end(&stream, status, &err);
         if (status == TARN_ERR_EXISTS && f->out->folds && !cli_has(f->args, "append"))
-            fprintf(stderr,
-                    "tarn: where the members of a sample do not stand together, index "
-                    "the archive and use tarn convert, which brings them together\n");
+            fprintf(
+                stderr,
+                "tarn: where the members of a sample do not stand together, index "
+                "the archive and use tarn convert, which brings them together; where "
+                "keys begin anew in every archive, tarn convert --number makes others\n");
         cli_stream_close(&stream);
     }
     lot_free(&l);

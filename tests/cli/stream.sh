@@ -71,3 +71,16 @@ done
 "$TARN" convert once.tar other.tar chosen.tar -q --samples c; echo "exit $?"; tar tf chosen.tar
 "$TARN" convert once.tar new.tar both.tar -q; echo "exit $?"; tar tf both.tar
 ls -A | grep twice
+
+echo "--- keys that begin anew in every archive"
+for shard in 0 1; do
+    mkdir members_$shard
+    for i in 1 2 3; do printf '%s' $shard$i > members_$shard/00$i.txt; done
+    tar --format=ustar -C members_$shard -cf anew_$shard.tar 001.txt 002.txt 003.txt
+done
+"$TARN" convert 'anew_{0..1}.tar' no.tar -q; echo "exit $?"
+"$TARN" convert 'anew_{0..1}.tar' no_folder -q; echo "exit $?"
+"$TARN" convert 'anew_{0..1}.tar' 'numbered_%02d.tar' --number --max-count 4 -q
+"$TARN" ls 'numbered_{00..01}.tar'
+"$TARN" convert 'anew_{0..1}.tar' numbered --number --range 2:5 -q
+"$TARN" ls numbered; "$TARN" get numbered 000000003 txt; echo
