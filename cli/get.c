@@ -13,8 +13,26 @@ static int fail_write(const char *path)
     return CLI_DATA;
 }
 
+/* A field that is written out of its shard. */
+typedef struct origin {
+    tarn_fold *fold;
+    uint64_t row;
+} origin;
+
+/* Where the shard was cut meanwhile, the end of a page was read as zeros. */
+static int look_again(const origin *from)
+{
+    tarn_error err;
+    tarn_view view;
+    if (!from) return CLI_OK;
+    if (tarn_fold_view(from->fold, from->row, &view, &err) != TARN_OK)
+        return cli_fail(&err);
+    tarn_view_release(&view);
+    return CLI_OK;
+}
+
 /* Under another name first: the bytes may come from the very file that is replaced. */
-static int replace_file(const char *path, const tarn_view *view)
+static int replace_file(const char *path, const tarn_view *view, const origin *from)
 {
     char *temporary;
     mode_t mask = umask(0);
@@ -25,32 +43,38 @@ static int replace_file(const char *path, const tarn_view *view)
     bool good = out && fwrite(view->data, 1, view->size, out) == view->size;
     if (out && fchmod(fd, 0666 & ~mask) != 0) good = false;
     if (out && fclose(out) != 0) good = false;
-    good = good && rename(temporary, path) == 0;
-    int status = good ? CLI_OK : fail_write(path);
-    if (!good && fd >= 0) unlink(temporary);
+    int status = good ? look_again(from) : fail_write(path);
+    if (status == CLI_OK && rename(temporary, path) != 0) status = fail_write(path);
+    if (status != CLI_OK && fd >= 0) unlink(temporary);
     free(temporary);
     return status;
 }
 
-int cli_write_out(const char *path, const tarn_view *view)
+static int write_out(const char *path, const tarn_view *view, const origin *from)
 {
     struct stat st;
     bool to_stdout = !path || strcmp(path, "-") == 0;
     if (!to_stdout && (stat(path, &st) != 0 || S_ISREG(st.st_mode)))
-        return replace_file(path, view);
+        return replace_file(path, view, from);
     FILE *out = to_stdout ? stdout : fopen(path, "wb"); /* a device or a pipe */
     if (!out || fwrite(view->data, 1, view->size, out) != view->size ||
         (!to_stdout && fclose(out) != 0))
         return fail_write(to_stdout ? "standard output" : path);
-    return CLI_OK;
+    return look_again(from);
+}
+
+int cli_write_out(const char *path, const tarn_view *view)
+{
+    return write_out(path, view, NULL);
 }
 
 static int get_field(tarn_fold *fold, uint64_t row, const char *path)
 {
     tarn_error err;
     tarn_view view;
+    origin from = {fold, row};
     if (tarn_fold_view(fold, row, &view, &err) != TARN_OK) return cli_fail(&err);
-    int status = cli_write_out(path, &view);
+    int status = write_out(path, &view, &from);
     tarn_view_release(&view);
     return status;
 }

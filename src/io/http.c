@@ -18,7 +18,7 @@ enum { MAX_REDIRECTS = 10, RECEIVE_BUFFER = 256 << 10 };
 tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
                             tarn_error *err)
 {
-    *http = (tarn__http){.config = *config};
+    *http = (tarn__http){.config = *config, .began_inside = true};
     tarn_status status = tarn__curl_get(&http->curl, err);
     if (status != TARN_OK) {
         tarn__error_place(err, config->shown, TARN_NO_OFFSET);
@@ -190,7 +190,7 @@ static curl_socket_t on_socket(void *context, curlsocktype purpose,
         http->kept_out = true;
         return CURL_SOCKET_BAD;
     }
-    if (!http->redirected) http->began_inside = to == THIS_MACHINE;
+    if (!http->redirected && to != THIS_MACHINE) http->began_inside = false;
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 

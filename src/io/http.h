@@ -58,7 +58,7 @@ struct tarn__http {
     bool stalled;
     CURLcode result;
     uint64_t moved;     /* counts everything that came or went */
-    bool began_inside;  /* the first address is of this machine */
+    bool began_inside;  /* all addresses tried before a redirect are of this machine */
     bool redirected;    /* the addresses that come now are the server's choice */
     bool kept_out;      /* one was refused */
     const char *body;   /* of the request; what is left to send */

@@ -233,6 +233,28 @@ def tool_race(folder):
               codes <= {0, 1}, codes)
 
 
+def tool_writes(folder):
+    """A field goes out through a pipe that nobody reads until the shard is cut inside of it."""
+    data = folder / "large"
+    data.mkdir()
+    (data / "a.bin").write_bytes(b"x" * 300_000)
+    tarn("pack", data, "-q", "-o", folder / "cut")
+    victim = next((folder / "cut").glob("*.tar"))
+    sound = victim.read_bytes()
+    with subprocess.Popen([TARN, "get", folder / "cut", "a", "bin"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        first = child.stdout.read(1)  # it is under way
+        os.truncate(victim, 512 + 300_000 - 100)
+        rest, err = child.communicate()
+    check("tarn get of a field that is cut meanwhile is an error",
+          child.returncode == 1 and b"bytes" in err and len(first + rest) <= 300_000,
+          (child.returncode, err))
+    victim.write_bytes(sound)
+    told = subprocess.run([TARN, "get", folder / "cut", "a", "bin"], capture_output=True,
+                          check=True)
+    check("and is whole again with the shard", told.stdout == b"x" * 300_000)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="tarn-changed-") as scratch:
         folder = pathlib.Path(scratch)
@@ -243,6 +265,7 @@ def main():
             for target in every:
                 race_check(*target)
         tool_race(folder)
+        tool_writes(folder)
     return check.end()
 
 
