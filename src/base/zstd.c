@@ -19,6 +19,18 @@ int tarn__zstd_window(size_t size)
     return size < SMALL ? SMALL_WINDOW : WINDOW;
 }
 
+bool tarn__zstd_open(tarn__zstd *z, int window)
+{
+    *z = (tarn__zstd){.context = ZSTD_createDCtx(), .window = UINT64_C(1) << window};
+    if (z->context) ZSTD_DCtx_setParameter(z->context, ZSTD_d_windowLogMax, window);
+    return z->context != NULL;
+}
+
+void tarn__zstd_close(tarn__zstd *z)
+{
+    ZSTD_freeDCtx(z->context);
+}
+
 static uint64_t promise(const void *data, size_t size)
 {
     unsigned long long told = ZSTD_getFrameContentSize(data, size);
@@ -26,22 +38,41 @@ static uint64_t promise(const void *data, size_t size)
                                                                               : told;
 }
 
+/* 0 where there is none: a frame to be skipped, or too little of one. */
+static uint64_t window_of(const unsigned char *frame, size_t size, uint64_t whole)
+{
+    enum { DESCRIPTOR = 4, SINGLE_SEGMENT = 0x20 };
+    if (size < DESCRIPTOR + 2 || frame[0] != 0x28) return 0;
+    if (frame[DESCRIPTOR] & SINGLE_SEGMENT) return whole == UINT64_MAX ? 0 : whole;
+    unsigned exponent = frame[DESCRIPTOR + 1] >> 3, eighths = frame[DESCRIPTOR + 1] & 7;
+    uint64_t base = UINT64_C(1) << (10 + exponent);
+    return base + base / 8 * eighths;
+}
+
 static size_t error_code(ZSTD_ErrorCode code)
 {
     return (size_t)0 - (size_t)code;
 }
 
+static size_t begin_frame(tarn__zstd *z, const unsigned char *at, size_t size)
+{
+    if (!tarn__zstd_begins(at, size)) return error_code(ZSTD_error_prefix_unknown);
+    z->inside = true;
+    z->promise = promise(at, size);
+    z->made = 0;
+    return window_of(at, size, z->promise) > z->window
+               ? error_code(ZSTD_error_frameParameter_windowTooLarge)
+               : 0;
+}
+
 size_t tarn__zstd_step(tarn__zstd *z, ZSTD_outBuffer *out, ZSTD_inBuffer *in)
 {
-    if (!z->inside && in->pos < in->size) {
-        const unsigned char *at = (const unsigned char *)in->src + in->pos;
-        if (!tarn__zstd_begins(at, in->size - in->pos))
-            return error_code(ZSTD_error_prefix_unknown);
-        z->inside = true;
-        z->promise = promise(at, in->size - in->pos);
-        z->made = 0;
-    }
-    size_t before = out->pos, code = ZSTD_decompressStream(z->context, out, in);
+    size_t before = out->pos, code = 0;
+    if (!z->inside && in->pos < in->size)
+        code =
+            begin_frame(z, (const unsigned char *)in->src + in->pos, in->size - in->pos);
+    if (code != 0) return code;
+    code = ZSTD_decompressStream(z->context, out, in);
     z->made += out->pos - before;
     if (code != 0) return code;
     z->inside = false;

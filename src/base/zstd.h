@@ -19,16 +19,21 @@ bool tarn__zstd_begins(const void *data, size_t size);
  * being asked. */
 int tarn__zstd_window(size_t size);
 
-/* Begins with nothing but a context. */
 typedef struct tarn__zstd {
     ZSTD_DCtx *context;
+    uint64_t window;        /* the largest, in bytes */
     bool inside;            /* of a frame */
     uint64_t promise, made; /* its bytes; UINT64_MAX if it does not tell how many */
 } tarn__zstd;
 
-/* As ZSTD_decompressStream, whose errors it returns, also for data that are no frame, and
- * for a frame that has not as many bytes as it says: libzstd does not look if the last
- * block is empty. A frame's first 14 bytes have to come at once for that. */
+/* With windows of up to 2^window bytes. False if there is no memory. */
+bool tarn__zstd_open(tarn__zstd *zstd, int window);
+void tarn__zstd_close(tarn__zstd *zstd);
+
+/* As ZSTD_decompressStream, whose errors it returns, also for data that are no frame, for
+ * a frame that has not as many bytes as it says (libzstd does not look if the last block
+ * is empty), and for a window that is too large (nor if there is room for all the data).
+ * A frame's first 14 bytes have to come at once for that. */
 size_t tarn__zstd_step(tarn__zstd *zstd, ZSTD_outBuffer *out, ZSTD_inBuffer *in);
 
 #endif

@@ -234,11 +234,10 @@ static tarn_status run_unzstd(tarn__zstd *z, const void *data, size_t size,
 static tarn_status unzstd(const void *data, size_t size, uint64_t max_size,
                           tarn_bytes *out, tarn_error *err)
 {
-    tarn__zstd z = {.context = ZSTD_createDCtx()};
-    if (!z.context) return tarn__fail_memory(err);
-    ZSTD_DCtx_setParameter(z.context, ZSTD_d_windowLogMax, tarn__zstd_window(size));
+    tarn__zstd z;
+    if (!tarn__zstd_open(&z, tarn__zstd_window(size))) return tarn__fail_memory(err);
     tarn_status status = run_unzstd(&z, data, size, max_size, out, err);
-    ZSTD_freeDCtx(z.context);
+    tarn__zstd_close(&z);
     return status;
 }
 

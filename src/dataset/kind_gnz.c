@@ -38,6 +38,9 @@ typedef struct state {
 /* The array that holds keys where nothing else is said. */
 #define KEYS "_key"
 
+/* Rows of no bytes cost a file nothing, however many it says it has. */
+enum { MAX_EMPTY = 1 << 20 };
+
 static void close_gnz(void *p)
 {
     state *s = p;
@@ -74,12 +77,14 @@ static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
 {
     tarn_gnz_info info;
     size_t count = tarn_gnz_count(s->gnz);
+    bool bytes = false;
     s->fields = calloc(count + 1, sizeof *s->fields);
     if (!s->fields) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++) {
         uint32_t id;
         TARN_TRY(tarn_gnz_info_get(s->gnz, i, &info, err));
         if (info.ndim == 0 || info.shape[0] != s->samples) continue;
+        bytes |= info.bytes > 0;
         if (s->named && s->keys == i && strcmp(info.name, KEYS) == 0) continue;
         TARN_TRY(
             tarn__names_add(&source->fields, info.name, strlen(info.name), &id, err));
@@ -92,7 +97,10 @@ static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
                                 info.shape + 1};
     }
     source->n_plain = source->fields.count;
-    return TARN_OK;
+    if (bytes || s->samples <= MAX_EMPTY) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_LIMIT, s->path, TARN_NO_OFFSET,
+                         "%llu samples, and not one byte in any of them",
+                         (unsigned long long)s->samples);
 }
 
 static tarn_status settle_gnz(void *p, uint64_t sample, tarn_error *err)

@@ -281,9 +281,8 @@ static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
 static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
                                tarn_error *err)
 {
-    tarn__zstd z = {.context = ZSTD_createDCtx()};
-    if (!z.context) return tarn__fail_memory(err);
-    ZSTD_DCtx_setParameter(z.context, ZSTD_d_windowLogMax, tarn__zstd_window(len));
+    tarn__zstd z;
+    if (!tarn__zstd_open(&z, tarn__zstd_window(len))) return tarn__fail_memory(err);
     ZSTD_inBuffer in = {data, len, 0};
     tarn_status status = TARN_OK;
     size_t left = 1;
@@ -303,7 +302,7 @@ static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
         if (left == 0 && in.pos == in.size) break;
         if (to.pos == 0 && in.pos == before) break;
     }
-    ZSTD_freeDCtx(z.context);
+    tarn__zstd_close(&z);
     if (status != TARN_OK) return status;
     if (ZSTD_isError(left) && ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
         return tarn__fail_memory(err);

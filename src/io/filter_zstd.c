@@ -28,13 +28,11 @@ static int window_log(uint64_t max_memory)
 
 static tarn_status decoder_new(void **out, uint64_t max_memory, tarn_error *err)
 {
-    tarn__zstd *z = calloc(1, sizeof *z);
-    if (z) z->context = ZSTD_createDCtx();
-    if (!z || !z->context) {
+    tarn__zstd *z = malloc(sizeof *z);
+    if (!z || !tarn__zstd_open(z, window_log(max_memory))) {
         free(z);
         return tarn__fail_memory(err);
     }
-    ZSTD_DCtx_setParameter(z->context, ZSTD_d_windowLogMax, window_log(max_memory));
     *out = z;
     return TARN_OK;
 }
@@ -67,7 +65,7 @@ static tarn_status decode_next(void *state, tarn_error *err)
 
 static void decoder_free(void *state)
 {
-    ZSTD_freeDCtx(((tarn__zstd *)state)->context);
+    tarn__zstd_close(state);
     free(state);
 }
 

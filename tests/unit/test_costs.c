@@ -162,28 +162,45 @@ static void fields_of_a_long_sample_are_found(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Keys of no bytes -------------------------------------------------------------- */
+/* --- Rows of no bytes -------------------------------------------------------------- */
+
+static const char *empty_rows(const char *count)
+{
+    unsigned char file[4096] = {'G', 'N', 'Z', '1'};
+    const char *path = scratch_path("empty.gnz");
+    file[4] = (unsigned char)snprintf((char *)file + 8, sizeof file - 8,
+                                      "{\"version\": 1, \"arrays\": {\"_key\": "
+                                      "{\"offset\": 4096, \"shape\": [%s], "
+                                      "\"dtype\": \"|S0\"}}}",
+                                      count);
+    write_file(path, file, sizeof file);
+    return path;
+}
 
 static void texts_of_no_bytes_are_no_keys(void **state)
 {
     (void)state;
-    static const char head[] =
-        "{\"version\": 1, \"arrays\": {\"_key\": {\"offset\": 4096, "
-        "\"shape\": [4294967296], \"dtype\": \"|S0\"}}}";
-    unsigned char file[4096] = {'G', 'N', 'Z', '1', sizeof head - 1};
-    const char *path = scratch_path("empty.gnz");
+    const char *path = empty_rows("1048576");
     tarn_dataset *d;
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     uint64_t found;
-    memcpy(file + 8, head, sizeof head - 1);
-    write_file(path, file, sizeof file);
     OK(tarn_dataset_open(path, NULL, &d, &err));
     FAILS(TARN_ERR_NOT_FOUND, "no row x", tarn_dataset_find(d, "x", &found, &err));
-    OK(tarn_dataset_find(d, "4294967295", &found, &err));
-    assert_int_equal(found, 4294967295u);
+    OK(tarn_dataset_find(d, "1048575", &found, &err));
+    assert_int_equal(found, 1048575);
     tarn_dataset_close(d);
     o.key_column = "_key";
     FAILS(TARN_ERR_USAGE, "cannot hold the keys", tarn_dataset_open(path, &o, &d, &err));
+}
+
+static void samples_of_no_bytes_are_not_many(void **state)
+{
+    (void)state;
+    tarn_dataset *d;
+    FAILS(TARN_ERR_LIMIT, "1048577 samples, and not one byte",
+          tarn_dataset_open(empty_rows("1048577"), NULL, &d, &err));
+    FAILS(TARN_ERR_LIMIT, "4611686018427387904 samples",
+          tarn_dataset_open(empty_rows("4611686018427387904"), NULL, &d, &err));
 }
 
 int main(void)
@@ -192,6 +209,7 @@ int main(void)
         cmocka_unit_test(keys_that_repeat_in_a_mix_are_all_found),
         cmocka_unit_test(fields_of_a_long_sample_are_found),
         cmocka_unit_test(texts_of_no_bytes_are_no_keys),
+        cmocka_unit_test(samples_of_no_bytes_are_not_many),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

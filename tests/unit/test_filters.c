@@ -312,6 +312,14 @@ static void window_past_the_memory_allowed_is_refused(void **state)
     tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
     write_file(path, huge, 9);
     FAILS(TARN_ERR_LIMIT, "max_memory", try_read(path, &o));
+    /* The same with a length of none: libzstd needs no window then, if there is room. */
+    static const char told[] = "\x28\xb5\x2f\xfd\x40\xa8\x00\xff\x01\x00\x00";
+    for (size_t piece = 1; piece <= 65536; piece *= 16) {
+        bytes b;
+        write_file(path, told, 11);
+        FAILS(TARN_ERR_LIMIT, "max_memory", slurp_with(path, &o, piece, &b));
+        drop(&b);
+    }
     bytes text = make_text(100000);
     spill(scratch_path("window.xz"), text.data, text.size);
     o.max_memory = 1 << 20;
