@@ -23,12 +23,22 @@
 
 enum { FRONT = 24 };
 
-static char *journal_path(const char *path)
+static char *beside(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t size = strlen(path) + sizeof "..journal";
     char *name = malloc(size);
     if (name) snprintf(name, size, "%.*s.%s.journal", (int)(base - path), path, base);
+    return name;
+}
+
+/* Beside the file itself: who comes through another link, or none, is to find it too. */
+static char *journal_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (!real && errno == ENOMEM) return NULL;
+    char *name = beside(real ? real : path);
+    free(real);
     return name;
 }
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -401,6 +402,24 @@ static void crash_at_any_sector_is_repaired(void **state)
     free(after);
 }
 
+/* Whoever began the update, under whatever name. */
+static void journal_is_beside_the_file_itself(void **state)
+{
+    const char *path = scratch_path("real.gnz"), *link = scratch_path("places/link.gnz");
+    size_t size;
+    (void)state;
+    make_growing(path);
+    unsigned char *before = read_file(path, &size);
+    assert_int_equal(mkdir(scratch_path("places"), 0755), 0);
+    assert_int_equal(symlink(path, link), 0);
+    OK(tarn__gnz_journal_write(link, (char *)before, (char *)before, 700, size, &err));
+    assert_true(has_journal(path));
+    append_four(path);
+    assert_int_equal(rows_of(link), 8);
+    assert_false(has_journal(link));
+    free(before);
+}
+
 static void journal_of_another_file_is_refused(void **state)
 {
     const char *path = scratch_path("other.gnz");
@@ -437,6 +456,7 @@ int main(void)
         cmocka_unit_test(one_update_at_a_time),
         cmocka_unit_test(update_keeps_what_it_does_not_know),
         cmocka_unit_test(crash_at_any_sector_is_repaired),
+        cmocka_unit_test(journal_is_beside_the_file_itself),
         cmocka_unit_test(journal_of_another_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
