@@ -63,12 +63,12 @@ static tarn_status read_table(struct ArrowArrayStream *from, table *t, tarn_erro
 
 /* --- Values ------------------------------------------------------------------------ */
 
-/* A dictionary goes along whole, once for each batch that has another; base is what its
- * entries are numbered from. One for each array of indices, wherever it stands. */
+/* A dictionary goes along whole, once for each array of indices that it stands behind,
+ * wherever that is; base is what its entries are numbered from. */
 typedef struct dictionary {
     const struct ArrowArray *of;
-    const void *last;
-    int64_t base;
+    const void *values;
+    int64_t length, base;
 } dictionary;
 
 typedef struct taking {
@@ -79,34 +79,43 @@ typedef struct taking {
 static int append(taking *t, struct ArrowArray *out, const struct ArrowArrayView *v,
                   int64_t i);
 
-static dictionary *find_dictionary(taking *t, const struct ArrowArray *of)
+/* Those of the batch before come first: rows mostly come in some order. */
+static const dictionary *find_dictionary(const taking *t, const dictionary *like)
 {
-    for (size_t i = 0; i < t->count; i++)
-        if (t->dictionaries[i].of == of) return &t->dictionaries[i];
+    for (size_t i = t->count; i-- > 0;) {
+        const dictionary *d = &t->dictionaries[i];
+        if (d->of == like->of && d->values == like->values && d->length == like->length)
+            return d;
+    }
+    return NULL;
+}
+
+static int add_dictionary(taking *t, struct ArrowArray *out,
+                          const struct ArrowArrayView *entries, dictionary *d)
+{
+    d->base = out->length;
+    for (int64_t k = 0; k < entries->length; k++)
+        NANOARROW_RETURN_NOT_OK(append(t, out, entries, k));
     if (tarn__grow(&t->dictionaries, sizeof *t->dictionaries, t->count, &t->room, NULL) !=
         TARN_OK)
-        return NULL;
-    t->dictionaries[t->count] = (dictionary){.of = of};
-    return &t->dictionaries[t->count++];
+        return ENOMEM;
+    t->dictionaries[t->count++] = *d;
+    return 0;
 }
 
 static int append_index(taking *t, struct ArrowArray *out, const struct ArrowArrayView *v,
                         int64_t i)
 {
     const struct ArrowArrayView *entries = v->dictionary;
-    const void *values =
+    dictionary d = {.of = out, .length = entries->length};
+    d.values =
         entries->n_children ? (const void *)entries : entries->buffer_views[1].data.data;
-    dictionary *d = find_dictionary(t, out);
-    if (!d) return ENOMEM;
-    if (d->last != values || out->dictionary->length == 0) {
-        int64_t base = d->base = out->dictionary->length;
-        d->last = values;
-        for (int64_t k = 0; k < entries->length; k++)
-            NANOARROW_RETURN_NOT_OK(append(t, out->dictionary, entries, k));
-        d = find_dictionary(t, out); /* one inside may have moved it */
-        d->base = base;
-    }
-    return ArrowArrayAppendInt(out, ArrowArrayViewGetIntUnsafe(v, i) + d->base);
+    const dictionary *known = find_dictionary(t, &d);
+    if (known)
+        d = *known;
+    else
+        NANOARROW_RETURN_NOT_OK(add_dictionary(t, out->dictionary, entries, &d));
+    return ArrowArrayAppendInt(out, ArrowArrayViewGetIntUnsafe(v, i) + d.base);
 }
 
 static int append_children(taking *t, struct ArrowArray *out,

@@ -241,6 +241,23 @@ def test_capsules_are_used_once(pack):
     assert os.listdir() == ["p.iac"]
 
 
+def test_rows_of_batches_with_dictionaries_of_their_own_are_reordered(folder):
+    """Each dictionary goes along once, or eight of them would not fit into indices of 8 bits."""
+    count, rows = 8, 50
+    chunks = [pa.DictionaryArray.from_arrays(pa.array([i % 5 for i in range(rows)], pa.int8()),
+                                             [f"batch {b} value {i}" for i in range(5)])
+              for b in range(count)]
+    index = pa.table({"name": pa.chunked_array(chunks)})
+    tarn.iac.build_pack("p.iac", {}, SLIDES, index, [b"%d" % i for i in range(count * rows)])
+    subprocess.run([os.environ["TARN"], "convert", "p.iac", "shuffled.iac", "-q", "--order",
+                    "shuffle", "--seed", "3"], check=True)
+    want = index["name"].to_pylist()
+    with tarn.iac.open("shuffled.iac") as reader:
+        order = [int(bytes(reader[i])) for i in range(count * rows)]
+        assert sorted(order) == list(range(count * rows)) != order
+        assert pa.table(reader.index)["name"].to_pylist() == [want[i] for i in order]
+
+
 def test_tables_come_from_every_arrow_library(folder):
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
     whole = pa.table({"name": ["a", "b"]})
