@@ -88,7 +88,7 @@ static void compare_with_zlib(const uint8_t *data, size_t size, const result *ou
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const size_t pieces[] = {1, 7, 4096, 65536};
-    static const size_t chunks[] = {16, 17, 100, 1000, 4096};
+    static const size_t chunks[] = {TARN__MAGIC_MAX, 19, 100, 1000, 4096};
     static uint8_t room[2][MOST + 65536 + 1]; /* too large to be allocated every time */
     static char path[64];
     static int fd = -1;

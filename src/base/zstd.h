@@ -33,7 +33,7 @@ void tarn__zstd_close(tarn__zstd *zstd);
 /* As ZSTD_decompressStream, whose errors it returns, also for data that are no frame, for
  * a frame that has not as many bytes as it says (libzstd does not look if the last block
  * is empty), and for a window that is too large (nor if there is room for all the data).
- * A frame's first 14 bytes have to come at once for that. */
+ * A frame's first 18 bytes have to come at once for that. */
 size_t tarn__zstd_step(tarn__zstd *zstd, ZSTD_outBuffer *out, ZSTD_inBuffer *in);
 
 #endif

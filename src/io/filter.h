@@ -20,7 +20,7 @@ typedef enum tarn__match {
     TARN__MATCH_YES
 } tarn__match;
 
-enum { TARN__MAGIC_MAX = 16 }; /* what match wants to see */
+enum { TARN__MAGIC_MAX = 18 }; /* what match wants to see, and the longest zstd header */
 
 /* Bytes of compressed data that a source reads at once, at least TARN__MAGIC_MAX. Tests
  * make it small, to meet every boundary. */

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
+from tool import tool
 
 import tarn
 import tarn.iac
@@ -249,8 +250,7 @@ def test_rows_of_batches_with_dictionaries_of_their_own_are_reordered(folder):
               for b in range(count)]
     index = pa.table({"name": pa.chunked_array(chunks)})
     tarn.iac.build_pack("p.iac", {}, SLIDES, index, [b"%d" % i for i in range(count * rows)])
-    subprocess.run([os.environ["TARN"], "convert", "p.iac", "shuffled.iac", "-q", "--order",
-                    "shuffle", "--seed", "3"], check=True)
+    tool("convert", "p.iac", "shuffled.iac", "-q", "--order", "shuffle", "--seed", 3)
     want = index["name"].to_pylist()
     with tarn.iac.open("shuffled.iac") as reader:
         order = [int(bytes(reader[i])) for i in range(count * rows)]

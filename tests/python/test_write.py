@@ -15,6 +15,7 @@ import warnings
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from tool import tool
 
 import tarn
 import tarn.gnz
@@ -300,14 +301,6 @@ def test_writers_do_not_pickle():
     with tarn.TarWriter(io.BytesIO()) as out:
         with pytest.raises(TypeError, match="pickle"):
             pickle.dumps(out)
-
-
-def tool(*args):
-    """What the command prints; it has a sanitizer of its own, if any."""
-    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run([os.environ["TARN"], *map(str, args)], text=True, capture_output=True, env=env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 # --- Datasets -------------------------------------------------------------------------------
