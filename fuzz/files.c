@@ -28,7 +28,7 @@ enum {
     MAX_NODES = 64,
     MAX_HANDLES = 256,
     MAX_MAPS = 256,
-    MAX_NAME = 300,
+    MAX_NAME = 5000, /* longer than those that the system allows */
     PAGE = 4096,
     FIRST_FD = 1 << 20,
     KEPT = 1 << 20, /* a buffer up to this size waits for the next file */

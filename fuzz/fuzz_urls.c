@@ -2,25 +2,29 @@
  * signs. The input is the text. */
 #include "common.h"
 
+#include <math.h>
+
 #include <tarn/source.h>
 
 #include "io/url.h"
 
 enum { LONGEST = 96 };
 
-/* Whether there are numbers that make a hundred thousand URLs, by themselves or by
- * several ranges side by side: right, but slow. */
+/* Whether it may stand for thousands of URLs, by a long range or by several braces side
+ * by side: right, but slow. */
 static int makes_many(const char *text)
 {
-    size_t run = 0, digits = 0, ranges = 0;
+    size_t run = 0, braces = 0, commas = 0, ranges = 0;
     for (const char *at = strstr(text, ".."); at; at = strstr(at + 2, ".."))
         ranges++;
     for (; *text; text++) {
         run = *text >= '0' && *text <= '9' ? run + 1 : 0;
-        digits += run > 0;
-        if (run > 4 && run < 10) return 1;
+        if (run > 3 && run < 10) return 1;
+        braces += *text == '{';
+        commas += *text == ',';
     }
-    return ranges > 1 && digits > 8;
+    double each = braces ? (double)(commas + braces) / (double)braces : 1;
+    return (double)braces * log2(each) + (double)ranges * 10 > 12;
 }
 
 static void try_list(const char *text)
