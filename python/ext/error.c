@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- Raising ------------------------------------------------------------------------ */
 
@@ -68,6 +69,13 @@ PyObject *tarnpy_raise(tarnpy_state *state, const tarn_error *err)
 PyObject *tarnpy_raise_key(tarnpy_state *state, const tarn_error *err)
 {
     return raise_error(state, err, true);
+}
+
+bool tarnpy_is_own(pid_t pid)
+{
+    if (pid == getpid()) return true;
+    PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
+    return false;
 }
 
 PyObject *tarnpy_usage(tarnpy_state *state, const char *format, ...)

@@ -24,24 +24,9 @@ static bool usable(gnz_writer *w, bool alone)
 {
     if (!w->writer)
         tarnpy_usage(state_of(w), "the writer is finished; nothing can be added to it");
-    else if (w->alone || (alone && w->filling))
+    else if (tarnpy_is_own(w->pid) && (w->alone || (alone && w->filling)))
         tarnpy_usage(state_of(w), "another thread is using the writer");
     return !PyErr_Occurred();
-}
-
-static bool usable_here(gnz_writer *w)
-{
-    if (!usable(w, true)) return false;
-    if (w->pid == getpid()) return true;
-    PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
-    return false;
-}
-
-static void give_up(gnz_writer *w)
-{
-    tarn_gnz_writer *writer = w->writer;
-    w->writer = NULL;
-    if (w->pid == getpid()) tarn_gnz_writer_abandon(writer);
 }
 
 static void let_go(gnz_writer *w)
@@ -182,7 +167,7 @@ static PyObject *writer_begin(PyObject *self, PyObject *unused)
     gnz_writer *w = (gnz_writer *)self;
     tarn_error err;
     tarn_status status;
-    if (!usable_here(w)) return NULL;
+    if (!usable(w, true)) return NULL;
     w->alone = true;
     TARNPY_UNLOCKED(status, tarn_gnz_writer_begin(w->writer, &err));
     w->alone = false;
@@ -240,7 +225,7 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     tarn_gnz_writer *writer = w->writer;
     tarn_error err;
     tarn_status status;
-    if (!usable_here(w)) return NULL;
+    if (!usable(w, true)) return NULL;
     w->writer = NULL;
     TARNPY_UNLOCKED(status, tarn_gnz_writer_finish(writer, &err));
     let_go(w);
@@ -251,9 +236,11 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused)
 {
     gnz_writer *w = (gnz_writer *)self;
     if (!w->writer) Py_RETURN_NONE;
-    if (!usable(w, true)) return NULL;
+    if (w->pid == getpid() && !usable(w, true)) return NULL;
+    tarn_gnz_writer *writer = w->writer;
+    w->writer = NULL; /* before other threads may come */
     Py_BEGIN_ALLOW_THREADS;
-    give_up(w);
+    if (w->pid == getpid()) tarn_gnz_writer_abandon(writer);
     Py_END_ALLOW_THREADS;
     let_go(w);
     Py_RETURN_NONE;
@@ -262,7 +249,7 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused)
 static void writer_dealloc(PyObject *self)
 {
     gnz_writer *w = (gnz_writer *)self;
-    give_up(w);
+    if (w->pid == getpid()) tarn_gnz_writer_abandon(w->writer);
     let_go(w);
     tarnpy_free(self);
 }

@@ -77,7 +77,7 @@ static bool usable(pack_writer *w)
 {
     if (!w->writer)
         tarnpy_usage(state_of(w), "the writer is finished; nothing can be added to it");
-    else if (w->busy)
+    else if (tarnpy_is_own(w->pid) && w->busy)
         tarnpy_usage(state_of(w), "another thread is using the writer");
     return !PyErr_Occurred();
 }
@@ -104,10 +104,6 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     tarn_error err;
     tarn_status status;
     if (!usable(w)) return NULL;
-    if (w->pid != getpid()) {
-        PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
-        return NULL;
-    }
     tarn_iac_writer *writer = w->writer;
     w->writer = NULL;
     TARNPY_UNLOCKED(status, tarn_iac_writer_finish(writer, &err));
@@ -119,7 +115,7 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused)
 {
     pack_writer *w = (pack_writer *)self;
     if (!w->writer) Py_RETURN_NONE;
-    if (!usable(w)) return NULL;
+    if (w->pid == getpid() && !usable(w)) return NULL;
     tarn_iac_writer *writer = w->writer;
     w->writer = NULL;
     Py_BEGIN_ALLOW_THREADS;

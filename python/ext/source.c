@@ -170,7 +170,8 @@ static PyObject *sink_write(PyObject *self, PyObject *data)
     Py_buffer view;
     tarn_error err;
     tarn_status status;
-    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)) return NULL;
+    if (!tarnpy_is_own(s->pid) || PyObject_GetBuffer(data, &view, PyBUF_SIMPLE))
+        return NULL;
     if (enter(&s->lock, (void *const *)&s->out)) {
         PyBuffer_Release(&view);
         return NULL;

@@ -10,6 +10,8 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdbool.h>
+#include <sys/types.h>
 
 #include <tarn/tarn.h>
 
@@ -114,6 +116,10 @@ PyObject *tarnpy_raise_key(tarnpy_state *state, const tarn_error *err);
 
 /* Raises tarn.UsageError with a message as of PyErr_Format; returns NULL. */
 PyObject *tarnpy_usage(tarnpy_state *state, const char *format, ...);
+
+/* Whether a writer is of this process, or RuntimeError: a child shares its parent's
+ * files, and where they are written next. */
+bool tarnpy_is_own(pid_t pid);
 
 /* Adds a note, as of PyErr_Format, to the exception that is set. */
 void tarnpy_note(const char *format, ...);

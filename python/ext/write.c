@@ -25,7 +25,7 @@ static int closed(void)
 /* Takes the lock of a writer that is open. */
 static int enter(writer *w)
 {
-    if (tarnpy_lock_take(&w->lock)) return -1;
+    if (!tarnpy_is_own(w->pid) || tarnpy_lock_take(&w->lock)) return -1;
     if (w->open) return 0;
     tarnpy_lock_give(&w->lock);
     return closed();
@@ -375,11 +375,6 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     tarn_error err;
     tarn_status status;
     if (enter(w)) return NULL;
-    if (w->pid != getpid()) {
-        tarnpy_lock_give(&w->lock);
-        PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
-        return NULL;
-    }
     w->open = false;
     TARNPY_UNLOCKED(status, finish(w, &err));
     tarnpy_lock_give(&w->lock);

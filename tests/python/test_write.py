@@ -499,19 +499,21 @@ def test_bools_of_numpy_are_numbers_where_numbers_are_wanted(tmp_path):
     assert [sample["cls"] for sample in tarn.open(tmp_path / "x.tar")] == [1, 0, 1, 1, 1, 7]
 
 
-@pytest.mark.parametrize("end", ["abandon", "close", "forget"])
+@pytest.mark.parametrize("end", ["abandon", "close", "forget", "use"])
 def test_a_child_leaves_the_files_of_its_parent_alone(tmp_path, end):
     def sample(out, i):
         out.write({"__key__": str(i), "txt": "x"})
 
     def array(out, i):
-        out.reserve("x", (2,), "f4") if i == 0 else None
-        out.begin()
+        if i == 0:
+            out.array = out.reserve("x", (2,), "f4")
+        out.array[i:i + 1] = [i + 1]
 
     for make, use in (
             (lambda: tarn.TarWriter(tmp_path / "x.tar"), sample),
             (lambda: tarn.DatasetWriter(tmp_path / "data"), sample),
             (lambda: tarn.gnz.create(tmp_path / "x.gnz"), array),
+            (lambda: tarn.open_source(tmp_path / "x.bin", "wb"), lambda out, i: out.write(b"x" * 1000000)),
             (lambda: tarn.iac.create(tmp_path / "x.iac", {"n": [0, 1]}), lambda out, i: out.add(b"x")),
             (lambda: iTarFoldWriter(tmp_path / "fold", "f", shard_pattern="s%02d"),
              lambda out, i: out.write(str(i), {"txt": "x"}))):
@@ -519,22 +521,24 @@ def test_a_child_leaves_the_files_of_its_parent_alone(tmp_path, end):
         use(out, 0)
         pid = os.fork()
         if pid == 0:
+            refused = False
             try:
-                if end != "forget":
+                if end == "use":
+                    use(out, 1)
+                elif end != "forget":
                     getattr(out, end)()
                 del out
             except RuntimeError:  # it belongs to the parent
-                pass
+                refused = True
             finally:
-                os._exit(0)
-        os.waitpid(pid, 0)
+                os._exit(0 if refused or end != "use" else 1)
+        assert os.waitpid(pid, 0)[1] == 0
         use(out, 1)
         out.close()
     assert len(tarn.open(tmp_path / "x.tar")) == len(tarn.open(tmp_path / "data")) == 2
     assert len(tarn.open(tmp_path / "fold")) == len(tarn.iac.open(tmp_path / "x.iac")) == 2
-    assert tarn.gnz.open(tmp_path / "x.gnz").keys() == ["x"]
-
-
+    assert list(tarn.gnz.open(tmp_path / "x.gnz")["x"]) == [1, 2]
+    assert (tmp_path / "x.bin").read_bytes() == b"x" * 2000000
 
 
 def test_targets_that_are_none_are_told_at_once():
