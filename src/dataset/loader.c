@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "dataset/order.h"
@@ -181,6 +182,7 @@ static tarn_status judge(tarn_loader *l, const tarn__window *w, const tarn__faul
 static tarn_status skip_first(tarn_loader *l, tarn__window *w, tarn_error *err)
 {
     tarn__fault *f = w->faults;
+    TARN__KNOWN(f); /* of the first sample that is faulty */
     TARN_TRY(judge(l, w, f, err));
     w->faults = f->next;
     free(f);
