@@ -62,6 +62,7 @@ for flavour in "$@"; do
         tests/run.py --log "$log" --suite fuzz -- scripts/fuzz.sh short ;;
     hostile)
         configure build-plain --werror --buildtype=debugoptimized -Dtests=true
+        export TARN_FULL=1
         tests/run.py --log "$log" --build build-plain --only hostile ;;
     build)
         configure build-plain --werror --buildtype=debugoptimized -Dtests=true
