@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/publish.h"
 
 enum { MAX_STEP = 255, PART_SIZE = 48, FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
@@ -127,12 +128,8 @@ static int create_part(int folder, char part[PART_SIZE])
 /* Replaces no folder, and nothing at all unless told to. */
 static int take_name(int folder, const char *part, const char *step, bool overwrite)
 {
-    if (overwrite) return renameat(folder, part, folder, step);
-    if (renameat2(folder, part, folder, step, RENAME_NOREPLACE) == 0) return 0;
-    if (errno != EINVAL && errno != ENOSYS) return -1;
-    if (linkat(folder, part, folder, step, 0) != 0) return -1;
-    (void)unlinkat(folder, part, 0);
-    return 0;
+    return overwrite ? renameat(folder, part, folder, step)
+                     : tarn__rename_new_in(folder, part, step);
 }
 
 static bool can_be_created(int folder, const char *step, bool overwrite)

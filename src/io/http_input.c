@@ -205,8 +205,10 @@ static tarn_status try_again(http_input *h, tarn_error *err)
  * was asked for, and a whole one less than has come before. */
 static bool is_complete(http_input *h)
 {
-    if (h->skip) h->verdict = refuse_changed(h);
-    if (h->skip) return false;
+    if (h->skip) {
+        h->verdict = refuse_changed(h);
+        return false;
+    }
     return h->total == UINT64_MAX ? h->http.head.status == 200 : h->position == h->total;
 }
 

@@ -238,13 +238,18 @@ tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err)
 }
 
 /* File systems without RENAME_NOREPLACE have hard links, which do not replace either. */
+int tarn__rename_new_in(int folder, const char *from, const char *to)
+{
+    if (renameat2(folder, from, folder, to, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return -1;
+    if (linkat(folder, from, folder, to, 0) != 0) return -1;
+    (void)unlinkat(folder, from, 0);
+    return 0;
+}
+
 int tarn__rename_new(const char *from, const char *to)
 {
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
-    if (errno != EINVAL && errno != ENOSYS) return -1;
-    if (link(from, to) != 0) return -1;
-    (void)unlink(from);
-    return 0;
+    return tarn__rename_new_in(AT_FDCWD, from, to);
 }
 
 static tarn_status take_name(tarn__publish *p, tarn_error *err)

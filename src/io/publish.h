@@ -70,6 +70,8 @@ bool tarn__lost_name(int fd, const char *path);
 
 /* rename that fails with EEXIST if the name is taken. */
 int tarn__rename_new(const char *from, const char *to);
+/* The same of names in an open folder. */
+int tarn__rename_new_in(int folder, const char *from, const char *to);
 
 /* Syncs the folder that path is in: the names in it are on the disk then. */
 TARN_CHECKED tarn_status tarn__sync_folder(const char *path, tarn_error *err);

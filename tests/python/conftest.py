@@ -85,3 +85,22 @@ def picture(numpy, i):
 
 def sanitized():
     return "TARN_SANITIZED" in os.environ
+
+
+@pytest.fixture
+def leave_while_writing(tmp_path, monkeypatch):
+    """Writes two samples by each of some writers, and goes to a folder "there" between the two."""
+    (tmp_path / "there").mkdir()
+
+    def samples():
+        yield {"__key__": "a", "txt": "1"}
+        monkeypatch.chdir(tmp_path / "there")
+        yield {"__key__": "b", "txt": "2"}
+
+    def write(*makers):
+        for make in makers:
+            monkeypatch.chdir(tmp_path)
+            with make() as out:
+                out.write_many(samples())
+
+    return write

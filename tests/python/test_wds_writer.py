@@ -330,19 +330,11 @@ def test_files_of_tarn_that_an_opener_makes_are_complete(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["x0.tar", "x1.tar", "y0.tar"]
 
 
-def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch):
-    def samples():
-        yield {"__key__": "a", "txt": "1"}
-        monkeypatch.chdir(tmp_path / "there")
-        yield {"__key__": "b", "txt": "2"}
-
-    (tmp_path / "there").mkdir()
+def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch, leave_while_writing):
     names = []
-    for make in (lambda: wds.TarWriter("x.tar"),
-                 lambda: wds.ShardWriter("x-%d.tar", maxcount=1, verbose=0, post=names.append)):
-        monkeypatch.chdir(tmp_path)
-        with make() as out:
-            out.write_many(samples())
+    leave_while_writing(
+        lambda: wds.TarWriter("x.tar"),
+        lambda: wds.ShardWriter("x-%d.tar", maxcount=1, verbose=0, post=names.append))
     assert sorted(os.listdir(tmp_path)) == ["there", "x-0.tar", "x-1.tar", "x.tar"]
     assert os.listdir(tmp_path / "there") == [] and names == ["x-0.tar", "x-1.tar"]
     (tmp_path / "100%d").mkdir()

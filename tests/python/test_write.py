@@ -431,19 +431,11 @@ def test_a_value_that_cannot_be_written_is_told_with_its_sample(field, value):
             assert value is not None or "None" in str(caught.value)
 
 
-def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch):
-    def samples():
-        yield {"__key__": "a", "txt": "1"}
-        monkeypatch.chdir(tmp_path / "there")
-        yield {"__key__": "b", "txt": "2"}
-
-    (tmp_path / "there").mkdir()
+def test_a_writer_stays_in_its_folder_when_the_program_leaves(tmp_path, monkeypatch, leave_while_writing):
     names = []
-    for make in (lambda: tarn.TarWriter("x.tar"), lambda: tarn.DatasetWriter("data", max_count=1),
-                 lambda: tarn.ShardWriter("x-%d.tar", max_count=1, on_shard=lambda *told: names.append(told[0]))):
-        monkeypatch.chdir(tmp_path)
-        with make() as out:
-            out.write_many(samples())
+    leave_while_writing(
+        lambda: tarn.TarWriter("x.tar"), lambda: tarn.DatasetWriter("data", max_count=1),
+        lambda: tarn.ShardWriter("x-%d.tar", max_count=1, on_shard=lambda *told: names.append(told[0])))
     monkeypatch.chdir(tmp_path)
     with tarn.open_source("x.txt", "wb") as file:
         file.write(b"1")
