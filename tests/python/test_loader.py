@@ -4,7 +4,6 @@ import io
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
