@@ -71,7 +71,7 @@ train() {
     # shellcheck disable=SC2086
     "$interpreter" train.py data killed $more &
     trainer=$!
-    until [ "$(grep -c '^1 ' killed.log 2>/dev/null)" -ge 33 ] 2>/dev/null; do
+    until [ "$(grep -c '^1 ' killed.log 2>/dev/null)" -ge 13 ] 2>/dev/null; do
         kill -0 $trainer || exit 1
         sleep 0.02
     done

@@ -21,12 +21,11 @@ from bombs import tar_header  # noqa: E402
 from cost import BUILD, SANITIZED, TARN  # noqa: E402
 from checks import check, tarn  # noqa: E402
 
-SAMPLES, SIZE, SECONDS = 200, 9000, 3
+SAMPLES, SIZE, TURNS, RUNS = 200, 9000, 150, 50
 
 READER = r"""
-import sys, threading, tarn
-path, how, mode, seconds = sys.argv[1:5]
-import time
+import select, sys, tarn
+path, how, mode = sys.argv[1:4]
 ERRORS = (OSError, ValueError, KeyError, RuntimeError, tarn.Error)
 def payload(i):
     return (b"%07d" % i) * (9000 // 7)
@@ -88,8 +87,7 @@ if how == "steps":
         loads(decoded)
         say(right, wrong, failed)
 else:
-    end = time.time() + float(seconds)
-    while time.time() < end:
+    while not select.select([sys.stdin], [], [], 0)[0]:  # its end says that it is enough
         try:
             ds, decoded = open_one(), open_one(True)
         except ERRORS:
@@ -121,7 +119,7 @@ def make_tar(path):
 def reader(path, how, mode="auto"):
     env = dict(os.environ, PYTHONPATH=str(BUILD / "python"))
     # pylint: disable-next=consider-using-with
-    return subprocess.Popen([sys.executable, "-c", READER, str(path), how, mode, str(SECONDS)],
+    return subprocess.Popen([sys.executable, "-c", READER, str(path), how, mode],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             env=env, text=True)
 
@@ -201,7 +199,7 @@ def race_check(title, path, victim, mode):
     child = reader(path, "race", mode)
     child.stdout.readline()
     turns, sizes = 0, (0, 4096, len(sound) // 3, len(sound) - 600)
-    while child.poll() is None:
+    while child.poll() is None and turns < TURNS:
         os.truncate(victim, sizes[turns % len(sizes)])
         time.sleep(0.0005 * (turns % 3))
         replace(victim, sound)  # in place it would be another file of that length: see the docs
@@ -221,8 +219,8 @@ def tool_race(folder):
     for name in ("single.tar", "p.iac", "a.gnz"):
         victim = folder / name
         sound = victim.read_bytes()
-        codes, end = set(), time.time() + 1.5
-        while time.time() < end:
+        codes = set()
+        for _ in range(RUNS):
             child = subprocess.Popen([TARN, "verify", str(victim)], stdout=subprocess.DEVNULL,
                                      stderr=subprocess.DEVNULL)
             time.sleep(0.001)

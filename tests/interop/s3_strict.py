@@ -14,6 +14,8 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from url_support import SLOW_PIECES
+
 REGION = "eu-test-1"
 
 
@@ -197,11 +199,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def reply_slowly(self, status, body):
         """As Amazon does it while it puts parts together: spaces come until it is done."""
-        self.reply(status, Content_Length=str(len(body) + 8))
-        for _ in range(8):
+        self.reply(status, Content_Length=str(len(body) + SLOW_PIECES))
+        for _ in range(SLOW_PIECES):
             self.wfile.write(b" ")
             self.wfile.flush()
-            time.sleep(0.3)
+            time.sleep(1)
         self.wfile.write(body)
 
     def delete(self):

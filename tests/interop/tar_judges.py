@@ -92,7 +92,7 @@ def ask_program(command, line, path, scratch):
     """Members as `tar -xvvO` gives them: a listing on stderr, the payloads on stdout."""
     done = subprocess.run([*command, "-xvvOP", "--numeric-owner", "-f", str(path)], env=ENV,
                           cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=60)
+                          timeout=300)
     members, at = [], 0
     for name, size in listed(done.stderr, line):
         members.append(Member(name, done.stdout[at:at + size]))
@@ -122,7 +122,7 @@ def ask_bsd_for_cpio(path, scratch):
     """bsdtar dies listing a year that no calendar has. As a converter it prints no date."""
     done = subprocess.run(["bsdtar", "-cPf", "-", "--format=newc", f"@{path}"], env=ENV,
                           cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=60)
+                          timeout=300)
     members, at, rest = [], 0, done.stdout
     while rest[at:at + 6] == b"070701":
         mode, size, length = (int(rest[at + i:at + i + 8], 16) for i in (14, 54, 94))
@@ -143,7 +143,7 @@ JUDGES = {"tarfile": ask_python, "GNU tar": ask_gnu, "bsdtar": ask_bsd}
 def ask_tarn(path, *options):
     """The rows tarn finds, in the order of the archive."""
     done = subprocess.run([TARN, "ls", "--members", "--json", *options, str(path)], env=ENV,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
     said = done.stderr.decode("utf-8", "replace")
     if "Sanitizer" in said or "runtime error:" in said:
         raise Broken(f"sanitizer report:\n{said[:4000]}")

@@ -3,6 +3,7 @@
 holds, and the real WebDataset reads what came of it."""
 import csv
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -10,10 +11,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 from checks import TARN, check, tarn
 from folds import read_real
+
+SHIM = pathlib.Path(TARN).parent / "tests/libfaults.so"  # kills the tool at a chosen call
 
 
 def read_back(paths):
@@ -152,26 +154,21 @@ def interrupted(scratch):
         (tree / f"{number:05d}.cls").write_text(str(number))
     tarn("pack", tree, "-o", scratch / "whole", "--max-count", 100)
     want = {p.name: p.read_bytes() for p in (scratch / "whole").glob("*.tar")}
-    out, kills = scratch / "killed", 0
-    for number in range(30):
-        run = subprocess.Popen([TARN, "pack", str(tree), "-o", str(out), "--max-count", "100",
-                                "--resume"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
-        # Wait for a few more finished shards rather than for a time.
-        before = len(list(out.glob(".*.part"))) if out.exists() else 0
-        while run.poll() is None and len(list(out.glob(".*.part")) if out.exists() else []) < before + 3:
-            time.sleep(0.001)
-        if run.poll() is None:
-            run.send_signal(signal.SIGKILL)
-            kills += 1
-        run.wait()
-        seen = tarn("ls", out, ok=False)
-        assert seen.returncode or len(seen.stdout.splitlines()) == 1200
-        if run.returncode == 0:
-            break
+    out, parts = scratch / "killed", []
+    out.mkdir()
+    for _ in range(3):
+        # Each finished shard is renamed once.
+        env = dict(os.environ, LD_PRELOAD=str(SHIM), FAULT_HOME=str(out), FAULT_CALL="rename",
+                   FAULT_AT="3", FAULT_HOW="after")
+        run = subprocess.run([TARN, "pack", str(tree), "-o", str(out), "--max-count", "100",
+                              "--resume"], env=env, capture_output=True, check=False)
+        assert run.returncode == -signal.SIGKILL, run
+        parts.append(len(list(out.glob(".*.part"))))
+        assert tarn("ls", out, ok=False).returncode, "an unfinished fold is listed"
+    tarn("pack", tree, "-o", out, "--max-count", 100, "--resume")
     got = {p.name: p.read_bytes() for p in out.glob("*.tar")}
-    check(f"killed {kills} times, resumed: the shards of an undisturbed run",
-          kills >= 2 and got == want, (kills, len(got), len(want)))
+    check("killed after each three shards and resumed: the shards of an undisturbed run",
+          parts == [3, 6, 9] and got == want, (parts, len(got), len(want)))
     check("nothing hidden is left", not list(out.glob(".*")), list(out.glob(".*")))
     check("verify after it", tarn("verify", out).returncode == 0)
 

@@ -17,7 +17,7 @@ import moto.settings
 from moto.server import ThreadedMotoServer
 
 from s3_strict import REGION, Strict
-from url_support import SANITIZED, Tap, bad, expect, good, noise, peak_memory, read, urlcat, write
+from url_support import SANITIZED, SLOW, Tap, bad, expect, good, noise, peak_memory, read, urlcat, write
 
 TARN = os.path.abspath(os.environ.get("TARN", pathlib.Path(__file__).parents[2] / "build/tarn"))
 ODD_KEYS = ["plain.tar", "a b.tar", "a+b%20c.tar", "ünï/çødé.tar", "~tilde-._x", "!*'();:@&=$,[]",
@@ -172,7 +172,7 @@ def strict_checks(s, home):
 
     def waits():
         """a store that takes long to put parts together, and says so, is waited for"""
-        good(write("s3://bucket/patient", big, env=env))
+        good(write("s3://bucket/patient", big, SLOW, env=env))
         expect(s.objects["/bucket/patient"] == big, "other bytes")
         expect(s.count[("POST", "/bucket/patient", "uploadId")] == 1, "completed twice")
 

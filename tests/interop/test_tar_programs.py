@@ -339,7 +339,7 @@ def check_huge(first):
             raise Broken(f"tarfile lists {infos} at {data}, tarn {rows}")
         for program, line in (("tar", GNU_LINE), ("bsdtar", BSD_LINE)):
             done = subprocess.run([program, "--numeric-owner", "-tvvf", str(path)], env=ENV,
-                                  capture_output=True, timeout=60)
+                                  capture_output=True, timeout=300)
             got = [(*base_split(name), size) for name, size in listed(done.stdout, line)]
             if done.returncode or got != want:
                 raise Broken(f"{program} lists {got}, {done.stderr[-300:]}")

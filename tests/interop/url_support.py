@@ -1,4 +1,4 @@
-"""What the tests of URLs share: running urlcat, TAP, free ports, nginx."""
+"""What the tests of URLs share: running urlcat, TAP, nginx."""
 import datetime
 import os
 import pathlib
@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,7 +18,10 @@ URLCAT = str(pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).re
              "tests/urlcat")
 SANITIZED = "asan" in URLCAT or "tsan" in URLCAT
 
-FAST = ["retries=3", "stall_seconds=1", "connect_seconds=5"]
+HANG = 300  # seconds; only what hangs takes as long, however busy the machine is
+FAST = ["retries=3", f"stall_seconds={HANG}", f"connect_seconds={HANG}"]
+# For answers that come slowly: a little each second, for longer than may pass without anything.
+SLOW, SLOW_PIECES = "stall_seconds=8", 10
 
 
 class Outcome:
@@ -42,7 +44,7 @@ def environment(more=None):
 
 def urlcat(*args, data=b"", env=None):
     done = subprocess.run([URLCAT, *args], input=data, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env=environment(env), timeout=120)
+                          stderr=subprocess.PIPE, env=environment(env), timeout=HANG)
     if "Sanitizer" in done.stderr.decode("utf-8", "replace"):
         sys.stdout.write("# " + done.stderr.decode("utf-8", "replace").replace("\n", "\n# "))
         done.returncode = 99
@@ -61,7 +63,7 @@ def peak_memory(*args, stdin=None, env=None):
     """Exit status and the largest resident size in MiB, as the program itself sees it."""
     done = subprocess.run([URLCAT, *args[:1], "peak=1", *args[1:]],
                           stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE, env=environment(env), text=True, timeout=120)
+                          stderr=subprocess.PIPE, env=environment(env), text=True, timeout=HANG)
     peak = [int(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("VmHWM:")]
     expect(peak, done.stderr)
     return done.returncode, peak[0] / 1024
@@ -69,23 +71,6 @@ def peak_memory(*args, stdin=None, env=None):
 
 def noise(size, seed=1):
     return random.Random(seed).randbytes(size)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def wait_for_port(port, child):
-    for _ in range(2000):
-        if child.poll() is not None:
-            raise RuntimeError("the server ended")
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.01)
-    raise RuntimeError("the server does not answer")
 
 
 class Tap:
@@ -129,7 +114,7 @@ def bad(outcome, *parts):
 
 
 NGINX = """
-daemon off; master_process off; worker_processes 1;
+daemon off; worker_processes 1;
 pid {root}/nginx.pid; error_log {root}/error.log;
 events {{ worker_connections 64; }}
 http {{
@@ -164,15 +149,21 @@ class Nginx:
         os.chmod(self.www, 0o777)
         self.make_certificate("cert.pem", "key.pem", "-days", "2")
         self.make_expired("old.pem", "old.key")
-        self.port, self.tls_port, self.old_port = free_port(), free_port(), free_port()
+        # nginx takes over sockets that listen already (only with a master process): no other
+        # program can take their ports, and a request that comes before nginx runs waits for it.
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+        self.port, self.tls_port, self.old_port = (s.getsockname()[1] for s in sockets)
         conf = self.root / "nginx.conf"
         conf.write_text(NGINX.format(root=self.root, port=self.port, tls_port=self.tls_port,
                                      old_port=self.old_port))
         program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         self.child = subprocess.Popen([program, "-c", str(conf), "-p", str(self.root), "-e",
                                        str(self.root / "error.log")],
+                                      env=dict(os.environ, NGINX="".join(f"{s.fileno()};" for s in sockets)),
+                                      pass_fds=[s.fileno() for s in sockets],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for_port(self.port, self.child)
+        for s in sockets:
+            s.close()
         self.url = f"http://127.0.0.1:{self.port}"
         return self
 

@@ -83,6 +83,9 @@ def picture(numpy, i):
     return numpy.stack([down * 3, right * 2, down + right + i], axis=2).astype("u1")
 
 
+HANG = 600  # seconds for what another process answers; only what hangs takes as long
+
+
 def sanitized():
     return "TARN_SANITIZED" in os.environ
 

@@ -8,7 +8,7 @@ import pickle
 import shutil
 
 import pytest
-from conftest import BIRDS, sanitized
+from conftest import BIRDS, HANG, sanitized
 from itar_data import DATA, colliding_stems, make_fold, vectors
 
 import tarn
@@ -583,7 +583,7 @@ def test_other_processes_follow_the_epoch(loc, how):
         for epoch in (0, 3, 1):
             ds.set_epoch(epoch)
             questions.put(1)
-            assert answers.get(timeout=60) == (epoch, list(ds))
+            assert answers.get(timeout=HANG) == (epoch, list(ds))
     finally:
         questions.put(None)
         process.join()

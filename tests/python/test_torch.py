@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import sanitized
+from conftest import HANG, sanitized
 
 import tarn
 
@@ -81,8 +81,8 @@ def test_a_dataset_goes_to_another_process(many, how):
     out = context.Queue()
     process = context.Process(target=use, args=(ds, out))
     process.start()
-    got = out.get(timeout=60)
-    process.join(60)
+    got = out.get(timeout=HANG)
+    process.join(HANG)
     assert process.exitcode == 0 and got == [sample["cls"] for sample in ds[:10]]
 
 
@@ -107,7 +107,7 @@ dist.destroy_process_group()
     ranks = [subprocess.Popen([sys.executable, "-c", code, str(rank), str(meet), many], env=env,
                               stderr=subprocess.PIPE, text=True) for rank in range(2)]
     for process in ranks:
-        _, told = process.communicate(timeout=120)
+        _, told = process.communicate(timeout=HANG)
         assert process.returncode == 0, told
 
 

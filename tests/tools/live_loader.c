@@ -15,7 +15,7 @@
 
 #include "../unit/mixed.h"
 
-enum { WATCHDOG = 20, INTERRUPTED = 130 };
+enum { WATCHDOG = 300, INTERRUPTED = 130 };
 
 static tarn_error err;
 static mixed data;

@@ -75,4 +75,9 @@ void check_failed(tarn_status want, tarn_status got, const tarn_error *err,
 #define FAILS(code, part, expr)                                                          \
     check_failed((code), (expr), &err, (part), __FILE__, __LINE__)
 
+/* Ends this process with SIGALRM after HANG_SECONDS, for children that may wait forever.
+ * Long enough that only a hang reaches it, however busy the machine is. */
+enum { HANG_SECONDS = 300 };
+void end_if_it_hangs(void);
+
 #endif

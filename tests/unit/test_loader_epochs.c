@@ -354,7 +354,7 @@ static void fork_and_drain(tarn_loader *l, tarn_batch *held, const tarn_bytes *w
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        end_if_it_hangs();
         tarn_batch_release(held);
         _exit(gets_the_rest(l, want, got->size, skipped) ? 0 : 1);
     }

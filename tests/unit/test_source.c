@@ -2,10 +2,13 @@
  * commands. Filters are in test_filters.c, servers in tests/interop. */
 #include "sourcing.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -329,20 +332,15 @@ static void command_that_fails_is_an_error_though_its_data_are_whole(void **stat
     FAILS(TARN_ERR_IO, "Broken pipe", write_pipe("pipe:exit 0", 800000));
 }
 
-/* Whether a process has ended; one that nobody has waited for yet has. */
+/* Waits until a process has ended, which need not be a child. False if it does not end.
+ */
 static bool has_ended(int pid)
 {
-    char path[64], state = 'Z';
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    for (int i = 0; i < 1000; i++) {
-        FILE *f = fopen(path, "r");
-        if (!f) return true;
-        int n = fscanf(f, "%*d (%*[^)]) %c", &state);
-        fclose(f);
-        if (n != 1 || state == 'Z' || state == 'X') return true;
-        usleep(1000);
-    }
-    return false;
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (end.fd < 0) return errno == ESRCH;
+    bool ended = poll(&end, 1, HANG_SECONDS * 1000) == 1;
+    close(end.fd);
+    return ended;
 }
 
 static void command_that_is_given_up_leaves_no_process(void **state)
