@@ -107,7 +107,7 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
         const char *path;
         uint64_t offset = TARN_NO_OFFSET;
         tarn_status status = tarn_dataset_get(part->dataset, number, f, &view, err);
-        if (status == TARN_ERR_NOT_FOUND) continue;
+        if (status == TARN_ERR_NO_FIELD) continue;
         TARN_TRY(status);
         if (!p.name[0]) { /* a file such as LICENSE */
             tarn_view_release(&view);

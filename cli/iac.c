@@ -238,7 +238,7 @@ static tarn_status list_where(listing *l, const char *where, tarn_error *err)
         from = row + 1;
     }
     free(column);
-    return status == TARN_ERR_NOT_FOUND && from ? TARN_OK : status;
+    return status == TARN_ERR_NO_SAMPLE && from ? TARN_OK : status;
 }
 
 int cli_iac_ls(const cli_args *args)

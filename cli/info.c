@@ -150,7 +150,7 @@ int cli_show_sets(const char *path, cli_json *json)
     tarn_error err;
     tarn_dataset *dataset;
     tarn_status status = tarn_dataset_open(path, NULL, &dataset, &err);
-    if (status == TARN_ERR_NOT_FOUND) return CLI_OK; /* arrays without rows */
+    if (status == TARN_ERR_NO_FIELD) return CLI_OK; /* arrays without rows */
     return status == TARN_OK ? show_dataset(dataset, json) : cli_fail(&err);
 }
 

@@ -188,7 +188,7 @@ static uint64_t check_positions(tarn_fold *fold, const tarn_fold_info *info)
         rows += s.count;
     }
     CHECK(rows == info->index.rows && info->samples == info->index.samples);
-    CHECK(tarn_fold_sample(fold, info->samples, &s, NULL) == TARN_ERR_NOT_FOUND);
+    CHECK(tarn_fold_sample(fold, info->samples, &s, NULL) == TARN_ERR_NO_SAMPLE);
     return good;
 }
 

@@ -47,12 +47,16 @@ typedef enum tarn_status {
     TARN_ERR_TRUNCATED = 6,   /* the file ends before the format says so */
     TARN_ERR_UNSUPPORTED = 7, /* well formed, but refused on purpose */
     TARN_ERR_LIMIT = 8,       /* over a limit that has a name; the message gives it */
-    TARN_ERR_NOT_FOUND = 9,   /* no such file, fold, sample or field */
+    TARN_ERR_NOT_FOUND = 9,   /* no order, codec, option, ... of that name */
     TARN_ERR_AMBIGUOUS = 10,  /* more than one thing answers to that name */
     TARN_ERR_STALE = 11,      /* an index or its sums do not fit the shards */
     TARN_ERR_CHECKSUM = 12,   /* the bytes are not those that were written */
     TARN_ERR_CANCELLED = 13,  /* a progress callback asked to stop */
-    TARN_ERR_EXISTS = 14      /* the target is there already */
+    TARN_ERR_EXISTS = 14,     /* the target already exists */
+    TARN_ERR_NO_FILE = 15,    /* no such file, folder or URL */
+    TARN_ERR_NO_FOLD = 16,    /* the folder has no such fold, or no shards */
+    TARN_ERR_NO_SAMPLE = 17,  /* no sample, row or record with that key or number */
+    TARN_ERR_NO_FIELD = 18    /* no field, column or array with that name or number */
 } tarn_status;
 
 #define TARN_NO_OFFSET         UINT64_MAX
@@ -69,6 +73,9 @@ typedef struct tarn_error {
 
 /* A short name for a status, such as "truncated". Never NULL. */
 TARN_API const char *tarn_status_name(tarn_status status);
+
+/* True for TARN_ERR_NOT_FOUND, NO_FILE, NO_FOLD, NO_SAMPLE and NO_FIELD. */
+TARN_API bool tarn_is_not_found(tarn_status status);
 
 /* Writes "path: offset N: message" into buf, cut to fit, always NUL-terminated.
  * Returns buf. */

@@ -84,7 +84,7 @@ typedef struct tarn_gnz_info {
     uint32_t checksum; /* CRC-32C of the values */
 } tarn_gnz_info;
 
-/* TARN_ERR_NOT_FOUND past the end. */
+/* TARN_ERR_NO_FIELD past the end. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_info_get(const tarn_gnz *gnz, size_t number,
                                                     tarn_gnz_info *out, tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_gnz_find(const tarn_gnz *gnz, const char *name,
@@ -159,7 +159,7 @@ TARN_API void tarn_gnz_advise(tarn_gnz *gnz, size_t number, uint64_t first, uint
 /* Arrays whose first dimensions are equal are the fields of samples: sample i is row i of
  * each. With names, those arrays, which must agree; without (NULL), the largest group of
  * arrays that agree, of two equally large groups the one with more rows. fields has room
- * for tarn_gnz_count numbers (n_names, with names). TARN_ERR_NOT_FOUND if no array has
+ * for tarn_gnz_count numbers (n_names, with names). TARN_ERR_NO_FIELD if no array has
  * rows. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_samples(
     const tarn_gnz *gnz, const char *const *names, size_t n_names, size_t *fields,

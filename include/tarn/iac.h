@@ -179,7 +179,7 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_value(tarn_iac *pack, tarn_iac_table 
                                                  size_t column, uint64_t row,
                                                  tarn_view *out, tarn_error *err);
 
-/* The first row at or behind from whose column has the value; TARN_ERR_NOT_FOUND if there
+/* The first row at or behind from whose column has the value; TARN_ERR_NO_SAMPLE if there
  * is none. Columns are of the index table, of text or integers (a value is then decimal
  * digits), also dictionary-encoded. The first lookup in a column makes an index of it in
  * memory, about 16 bytes for each row. */

@@ -68,7 +68,7 @@ typedef struct tarn_source_options {
             5, UINT64_C(128) << 20, NULL                                                 \
     }
 
-/* Says here already whether there is such a thing: TARN_ERR_NOT_FOUND for a missing file
+/* Says here already whether there is such a thing: TARN_ERR_NO_FILE for a missing file
  * or object. What filter it needs is looked at with the first read. */
 TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,
                                                    const tarn_source_options *options,

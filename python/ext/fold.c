@@ -240,7 +240,7 @@ static tarn_status find_all(tarn_fold *fold, const tarnpy_strings *keys, found *
         tarn_sample sample;
         tarn_status status = tarn_fold_find(fold, keys->items[i], &sample, err);
         out->there[i] = status == TARN_OK;
-        if (status == TARN_ERR_NOT_FOUND) continue;
+        if (status == TARN_ERR_NO_SAMPLE) continue;
         TARN_TRY(status);
         if (add_rows(out, &sample) == 0) continue;
         *err = (tarn_error){.code = TARN_ERR_MEMORY};

@@ -346,7 +346,7 @@ static tarn_status find_row(tarn_iac *from_pack, const char *column, const char 
         uint64_t next;
         tarn_status status =
             tarn_iac_find(from_pack, column, value, size, *out + 1, &next, err);
-        if (status == TARN_ERR_NOT_FOUND) break;
+        if (status == TARN_ERR_NO_SAMPLE) break;
         TARN_TRY(status);
         *out = next;
     }

@@ -198,7 +198,7 @@ static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *o
         *out = row;
         return TARN_OK;
     }
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
                          "no row %s, of %llu",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
                          (unsigned long long)s->samples);

@@ -102,7 +102,7 @@ static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_en
                             tarn_error *err)
 {
     if (number >= g->header.count)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
                              "no array number %zu: there are %zu", number,
                              g->header.count);
     *out = &g->header.entries[number];
@@ -133,7 +133,7 @@ tarn_status tarn_gnz_find(const tarn_gnz *g, const char *name, size_t *out,
     char shown[96];
     uint32_t id = tarn__names_find(&g->header.names, name, strlen(name));
     if (id == TARN__NAME_NONE)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
                              "no array \"%s\"",
                              tarn_printable(shown, sizeof shown, name, strlen(name)));
     *out = id;
@@ -280,7 +280,7 @@ static tarn_status check_rows(const tarn_gnz *g, const tarn__gnz_entry *e, uint6
 {
     char shown[96];
     if (first <= e->rows && rows <= e->rows - first) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, g->file.path, TARN_NO_OFFSET,
                          "no rows %llu to %llu: array \"%s\" has %llu",
                          (unsigned long long)first, (unsigned long long)(first + rows),
                          tarn_printable(shown, sizeof shown, e->name, e->name_size),
@@ -441,7 +441,7 @@ tarn_status tarn_gnz_samples(const tarn_gnz *g, const char *const *names, size_t
     else
         TARN_TRY(common_fields(g, fields, out_n_fields, err));
     if (*out_n_fields == 0)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
                              "no array has rows");
     *out_samples = g->header.entries[fields[0]].rows;
     return TARN_OK;

@@ -176,7 +176,7 @@ tarn_status tarn_gnz_writer_find(const tarn_gnz_writer *w, const char *name, siz
     char shown[96];
     uint32_t id = tarn__names_find(&w->names, name, strlen(name));
     if (id == TARN__NAME_NONE || id >= w->count)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, w->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, w->path, TARN_NO_OFFSET,
                              "no array \"%s\"",
                              tarn_printable(shown, sizeof shown, name, strlen(name)));
     *out = id;

@@ -233,7 +233,7 @@ static inline uint64_t number_at(const struct ArrowArray *batch,
 
 static tarn_status no_row(const tarn_iac *p, uint64_t row, tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, p->file->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, p->file->path, TARN_NO_OFFSET,
                          "no record %llu; the pack has %llu", (unsigned long long)row,
                          (unsigned long long)p->header.num_records);
 }

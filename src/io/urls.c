@@ -379,7 +379,7 @@ static tarn_status add_glob(texts *t, const char *pattern, tarn_error *err)
     case 0:
         break;
     case GLOB_NOMATCH:
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, pattern, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FILE, pattern, TARN_NO_OFFSET,
                              "no file has such a name");
     case GLOB_NOSPACE:
         return tarn__fail_memory(err);

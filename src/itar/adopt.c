@@ -243,7 +243,7 @@ static tarn_status check_base(const adoption *a, size_t shard, const char *key,
     tarn_row row;
     tarn_error why;
     tarn_status status = tarn_fold_find(base, key, &sample, &why);
-    if (status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (status == TARN_OK)
         status = tarn_index_row(base->index, tarn_sample_row(&sample, 0), &row, &why);
     if (status == TARN_OK)

@@ -111,9 +111,9 @@ static tarn_status get_index(tarn_fold *f, const char *index_path,
         tarn_status status =
             tarn__index_load(index_path, TARN__LOAD_TRUSTING, &f->index, &why);
         if (status == TARN_OK) return TARN_OK;
-        if (status != TARN_ERR_NOT_FOUND || !f->options.scan) {
+        if (status != TARN_ERR_NO_FILE || !f->options.scan) {
             if (err) *err = why;
-            if (err && status == TARN_ERR_NOT_FOUND)
+            if (err && status == TARN_ERR_NO_FILE)
                 tarn__error_set(err, status, index_path, TARN_NO_OFFSET,
                                 "there is no index; tarn index makes it");
             return status;

@@ -102,7 +102,7 @@ static tarn_status list_fold(const tarn_fold_writer *w, tarn_folder **out,
     }
     tarn_status status = tarn_folder_open(path, out, &ignored);
     free(path);
-    if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_OK || tarn_is_not_found(status)) return TARN_OK;
     if (err) *err = ignored;
     return status;
 }

@@ -190,7 +190,7 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
     char *path = tarn__sums_path(index->path);
     if (!path) return tarn__fail_memory(err);
     tarn_status status = tarn__sums_load(path, &index->sums, &why);
-    if (status == TARN_ERR_NOT_FOUND) {
+    if (status == TARN_ERR_NO_FILE) {
         status = TARN_OK;
     } else if (status != TARN_OK) {
         if (err) *err = why;

@@ -77,7 +77,7 @@ static tarn_status load_stored(verifier *v, tarn_error *err)
     tarn_error why;
     tarn_status status =
         tarn__index_load(v->index_path, TARN__LOAD_CHECKED, &v->stored, &why);
-    v->has_index = status != TARN_ERR_NOT_FOUND;
+    v->has_index = status != TARN_ERR_NO_FILE;
     if (status == TARN_ERR_MEMORY || status == TARN_ERR_IO) {
         if (err) *err = why;
         return status;
@@ -524,7 +524,7 @@ static tarn_status verify_taridx(const char *path, const tarn_verify_options *op
     TARN_TRY(tarn__path_of_index(path, &spelled, err));
     tarn_status status = verify_folder(spelled, options, report, &why);
     free(spelled);
-    if (status == TARN_ERR_NOT_FOUND && report->folds == 0)
+    if (tarn_is_not_found(status) && report->folds == 0)
         return verify_index_alone(path, options, report, err);
     if (status != TARN_OK && err) *err = why;
     return status;

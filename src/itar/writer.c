@@ -305,7 +305,7 @@ tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
     if (*out || !w->base) return TARN_OK;
     tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
     *out = status == TARN_OK;
-    if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_OK || status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (err) *err = why;
     return status;
 }

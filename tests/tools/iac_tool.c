@@ -107,7 +107,7 @@ static int find(tarn_iac *pack, const char *column, const char *value)
         printf("%llu\n", (unsigned long long)row);
         from = row + 1;
     }
-    return status == TARN_ERR_NOT_FOUND && from ? 0 : fail();
+    return status == TARN_ERR_NO_SAMPLE && from ? 0 : fail();
 }
 
 static int pairs(tarn_iac *pack, const char *to, const char *style)

@@ -332,10 +332,10 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
     /* What cannot be looked for may be there. */
     char under[400];
     snprintf(under, sizeof under, "%s/under", path);
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open", load_commit(under, NULL, &got, &names));
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open", load_commit(path, under, &got, &names));
+    FAILS(TARN_ERR_NO_FILE, "cannot open", load_commit(under, NULL, &got, &names));
+    FAILS(TARN_ERR_NO_FILE, "cannot open", load_commit(path, under, &got, &names));
     tarn__journal journal = {under, NULL, 0, NULL};
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open",
+    FAILS(TARN_ERR_NO_FILE, "cannot open",
           tarn__journal_write(&journal, scratch_path(".new.journal"), true, &err));
     assert_int_not_equal(access(scratch_path(".new.journal"), F_OK), 0);
 }

@@ -334,7 +334,7 @@ static void one_update_at_a_time(void **state)
     tarn_gnz_writer_abandon(first);
     append_four(path);
     assert_int_equal(rows_of(path), 8);
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open",
+    FAILS(TARN_ERR_NO_FILE, "cannot open",
           tarn_gnz_writer_update(scratch_path("none.gnz"), NULL, &second, &err));
 }
 

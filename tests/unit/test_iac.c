@@ -44,7 +44,7 @@ static void the_packages_packs_are_read(void **state)
         assert_int_equal(view.size, 19);
         assert_memory_equal(view.data, "second_payload_data", 19);
         tarn_view_release(&view);
-        FAILS(TARN_ERR_NOT_FOUND, "no record 2", tarn_iac_view(pack, 2, &view, &err));
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 2", tarn_iac_view(pack, 2, &view, &err));
         tarn_iac_close(pack);
     }
 }
@@ -116,9 +116,9 @@ static void lookups_find_every_row_of_a_value(void **state)
     OK(tarn_iac_find(pack, "group", "2", 1, 10, &row,
                      &err)); /* into the middle of a chain */
     assert_int_equal(row, 14);
-    FAILS(TARN_ERR_NOT_FOUND, "group = 3",
+    FAILS(TARN_ERR_NO_SAMPLE, "group = 3",
           tarn_iac_find(pack, "group", "3", 1, 0, &row, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "no column",
+    FAILS(TARN_ERR_NO_FIELD, "no column",
           tarn_iac_find(pack, "x", "3", 1, 0, &row, &err));
     tarn_iac_close(pack);
 }
@@ -341,7 +341,7 @@ static void patients_come_back(void **state)
     assert_int_equal(who.count, 0);
     assert_string_equal(who.institution, "XJ");
     tarn_textpair_reset(&who);
-    FAILS(TARN_ERR_NOT_FOUND, "patient_id = p3",
+    FAILS(TARN_ERR_NO_SAMPLE, "patient_id = p3",
           tarn_textpair_read(pack, "p3", &who, &err));
     tarn_iac_close(pack);
     FAILS(TARN_ERR_USAGE, "no patients",

@@ -469,7 +469,7 @@ static void check_fold(void)
     tarn_fold_writer_options o = fold_options();
     tarn_fold_writer *w;
     check_nothing_hidden(PART("out/fold"));
-    if (tarn_verify(PART("out/fold"), NULL, &report, &err) == TARN_ERR_NOT_FOUND &&
+    if (tarn_verify(PART("out/fold"), NULL, &report, &err) == TARN_ERR_NO_FOLD &&
         strstr(err.message, "resume it")) {
         o.resume = true;
         OK(tarn_fold_writer_open(PART("out/fold"), "train", &o, &w, &err));

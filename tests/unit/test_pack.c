@@ -387,7 +387,7 @@ static void batches_hold_their_records_in_order(void **state)
             assert_int_equal(batch.data[batch.offsets[i + 1] - 1], 'a' + rows[i]);
         }
         rows[12] = RECORDS; /* one that is not there, looked at early and refused late */
-        FAILS(TARN_ERR_NOT_FOUND, "no record 20",
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn_iac_read_many(pack, rows, RECORDS, &batch, &err));
         assert_int_equal(batch.count, 0);
         /* More than memory has places for: told before a row is looked at. */
@@ -414,14 +414,14 @@ static void wrong_checksums_are_told_in_every_way_to_read(void **state)
         FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_view(pack, 7, &view, &err));
         FAILS(TARN_ERR_CHECKSUM, part,
               tarn_iac_read(pack, 7, bytes, sizeof bytes, &size, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no record 20",
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn_iac_read(pack, RECORDS, bytes, sizeof bytes, &size, &err));
         FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_read_many(pack, rows, 2, &batch, &err));
         memset(bytes, 'a' + 6, sizeof bytes);
         OK(tarn__iac_check(pack, 6, bytes, &err));
         memset(bytes, 'a' + 7, sizeof bytes);
         FAILS(TARN_ERR_CHECKSUM, part, tarn__iac_check(pack, 7, bytes, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no record 20",
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn__iac_check(pack, RECORDS, bytes, &err));
         tarn_iac_batch_reset(&batch);
         tarn_iac_close(pack);

@@ -281,7 +281,7 @@ static void files_of_less_than_a_block_are_lost_as_a_whole(void **state)
     assert_int_equal(keep, 0);
     assert_int_equal(cut, 0);
     unlink(path);
-    FAILS(TARN_ERR_NOT_FOUND, "", tarn__tar_find_tear(path, &keep, &cut, &err));
+    FAILS(TARN_ERR_NO_FILE, "", tarn__tar_find_tear(path, &keep, &cut, &err));
 }
 
 /* --- Streams that fail -----------------------------------------------------------------

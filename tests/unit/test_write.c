@@ -263,7 +263,7 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
     OK(tarn_tar_writer_finish(w, &err));
     w = open_tar(tried);
     add_one(w, "first");
-    FAILS(TARN_ERR_NOT_FOUND, "no-such", add_file(w, "k", scratch_path("no-such")));
+    FAILS(TARN_ERR_NO_FILE, "no-such", add_file(w, "k", scratch_path("no-such")));
     FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", scratch()));
     FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", fifo));
     FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", "/dev/zero"));
