@@ -265,7 +265,7 @@ static int look_into_gnz(conversion *c)
     if (tarn_gnz_open(part->path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
     if (!(c->metadata = strdup(tarn_gnz_metadata(gnz, NULL)))) cli_no_memory();
     for (size_t i = 0; !cli_has(&c->args, "fields") && i < tarn_gnz_count(gnz); i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;
         fprintf(stderr,
                 "tarn: warning: %s: array %s is left out: it has not a row for each of "

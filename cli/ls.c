@@ -245,7 +245,7 @@ static int list_index(const char *path, bool json)
     tarn_index_info info;
     tarn_row row;
     if (tarn_index_load(path, &index, &err) != TARN_OK) return cli_fail(&err);
-    tarn_index_info_get(index, &info);
+    tarn_index_info_get(index, &info, sizeof info);
     for (uint64_t i = 0; i < info.rows; i++) {
         if (tarn_index_row(index, i, &row, &err) != TARN_OK) return cli_fail(&err);
         printf(json ? "{\"shard\": %u, \"offset\": %llu, \"size\": %llu, \"keyhash\": "

@@ -55,7 +55,7 @@ static void walk_index(void)
         CHECK(err.code > TARN_END && err.path[0] && err.message[0]);
         return;
     }
-    tarn_index_info_get(index, &info);
+    tarn_index_info_get(index, &info, sizeof info);
     CHECK(info.samples <= info.rows);
     for (uint64_t i = 0; i < info.rows; i++) {
         tarn_row row;
@@ -295,7 +295,7 @@ static bool verify(const char *path)
     tarn_verify_report report = {0};
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     o.threads = 1;
-    CHECK(tarn_verify(path, &o, &report, NULL) == TARN_OK);
+    CHECK(tarn_verify(path, &o, &report, sizeof report, NULL) == TARN_OK);
     CHECK(report.folds == 1 && report.members == count_truth());
     return report.indexed && report.problems == 0;
 }

@@ -6,8 +6,23 @@
  * only when, the status is neither TARN_OK nor TARN_END. The library never prints,
  * exits, aborts or installs signal handlers.
  *
- * Until version 1.0 structs may grow with a release: compile against the headers of the
- * library you link with. Option structs carry their size, and old ones are understood.
+ * Structs and how they grow. A program works with any later library of the same soname,
+ * because no struct is used past the size that the program was compiled with:
+ *
+ *   - Structs that you fill (options, steps, callbacks, codecs) begin with their size.
+ *     Set it, and all defaults, with the initialiser TARN_X_INIT or, from a language
+ *     without macros, with the function tarn_x_init(&x, sizeof x). Members past that size
+ *     have their defaults. A pointer to options may be NULL: all defaults. Options inside
+ *     other options are pointers, too.
+ *   - Structs that the library fills and that may grow (info, report, stats, counts) come
+ *     with their size as the next argument: tarn_gnz_info_get(gnz, 0, &info, sizeof info,
+ *     &err). At most that many bytes are written; members that the library does not know
+ *     are set to zero.
+ *   - All other structs (tarn_error, views, arrays, values, rows, members, samples and
+ *     their fields) keep their members and size for as long as the soname stays.
+ *
+ * A NULL handle, path or output pointer is TARN_ERR_USAGE, with a message that names the
+ * argument. Functions that cannot fail (close, free, release, abandon) accept NULL.
  */
 #ifndef TARN_BASE_H
 #define TARN_BASE_H

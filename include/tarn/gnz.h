@@ -56,8 +56,9 @@ typedef struct tarn_gnz_options {
 
 #define TARN_GNZ_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_gnz_options), TARN_IO_AUTO                                           \
+        .size = sizeof(tarn_gnz_options)                                                 \
     }
+TARN_API void tarn_gnz_options_init(tarn_gnz_options *options, size_t size);
 
 /* Opens and checks: the header fits the file and is the JSON it should be, names are
  * unique, each array has a type, order and shape that are known and lies inside the file,
@@ -86,7 +87,8 @@ typedef struct tarn_gnz_info {
 
 /* TARN_ERR_NO_FIELD past the end. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_info_get(const tarn_gnz *gnz, size_t number,
-                                                    tarn_gnz_info *out, tarn_error *err);
+                                                    tarn_gnz_info *out, size_t size,
+                                                    tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_gnz_find(const tarn_gnz *gnz, const char *name,
                                                 size_t *out, tarn_error *err);
 
@@ -186,7 +188,7 @@ typedef struct tarn_gnz_stats {
 
 /* TARN_ERR_UNSUPPORTED for complex numbers and text. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_stats_get(tarn_gnz *gnz, size_t number,
-                                                     tarn_gnz_stats *out,
+                                                     tarn_gnz_stats *out, size_t size,
                                                      tarn_error *err);
 
 typedef struct tarn_gnz_verify_options {
@@ -200,8 +202,9 @@ typedef struct tarn_gnz_verify_options {
 
 #define TARN_GNZ_VERIFY_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_gnz_verify_options), false, NULL, NULL, NULL, NULL                   \
+        .size = sizeof(tarn_gnz_verify_options)                                          \
     }
+TARN_API void tarn_gnz_verify_options_init(tarn_gnz_verify_options *options, size_t size);
 
 typedef struct tarn_gnz_report {
     uint64_t arrays, bytes;
@@ -214,7 +217,7 @@ typedef struct tarn_gnz_report {
  * TARN_OK means that the check was made: report->problems tells. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_verify(const char *path,
                                                   const tarn_gnz_verify_options *options,
-                                                  tarn_gnz_report *report,
+                                                  tarn_gnz_report *report, size_t size,
                                                   tarn_error *err);
 
 /* --- Writing ----------------------------------------------------------------------- */
@@ -238,8 +241,9 @@ typedef struct tarn_gnz_writer_options {
 /* Without checksums, because then a file is byte for byte what the reference writes. */
 #define TARN_GNZ_WRITER_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_gnz_writer_options), false, false, 0, false, NULL, NULL              \
+        .size = sizeof(tarn_gnz_writer_options)                                          \
     }
+TARN_API void tarn_gnz_writer_options_init(tarn_gnz_writer_options *options, size_t size);
 
 /* A file to be. TARN_ERR_EXISTS if it is there and overwrite is false. */
 TARN_API TARN_CHECKED tarn_status

@@ -10,6 +10,9 @@
 #include "codec/codec.h"
 #include "codec/pixels.h"
 
+TARN__DEFINE_INIT(tarn_image_decoder_options, TARN_IMAGE_DECODER_OPTIONS_INIT)
+TARN__DEFINE_INIT(tarn_image_decode_options, TARN_IMAGE_DECODE_OPTIONS_INIT)
+
 #define SCRATCH_KEPT (64u << 20) /* bytes that stay even if the next image is small */
 
 /* --- Memory that is used again -------------------------------------------------- */
@@ -109,12 +112,12 @@ tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size
 }
 
 tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size_t size,
-                             tarn_image_info *out, tarn_error *err)
+                             tarn_image_info *out, size_t out_size, tarn_error *err)
 {
-    *out = (tarn_image_info){0};
-    tarn_image_info info;
+    tarn_image_info info = {0};
     tarn_status status = read_head(decoder, data, size, &info, err);
-    if (status == TARN_OK) *out = info;
+    if (status != TARN_OK) info = (tarn_image_info){0};
+    TARN__FILL_OUT(out, out_size, info);
     return status;
 }
 

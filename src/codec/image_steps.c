@@ -14,6 +14,8 @@
 #include "codec/philox.h"
 #include "codec/pixels.h"
 
+TARN__DEFINE_INIT(tarn_image_steps, TARN_IMAGE_STEPS_INIT)
+
 enum { TRIES = 10, DRAW_PART = 0, DRAW_FLIP = 1 };
 
 struct tarn_image_plan {

@@ -114,7 +114,7 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     }
     tarn__cold_file_open(&s->file, s->path, s->pack->file->fd, s->pack->file->map);
     tarn__cold_init(&s->file.cold, o, s->pack->file->size, 1);
-    tarn_iac_info_get(s->pack, &s->info);
+    tarn_iac_info_get(s->pack, &s->info, sizeof s->info);
     s->decode =
         !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
     source->samples = s->info.records;

@@ -206,7 +206,7 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
     *out_is = false;
     if (!s) return tarn__fail_memory(err);
     tarn__buf_init(&s->keys, SIZE_MAX / 2);
-    tarn_iac_info_get(pack, &s->info);
+    tarn_iac_info_get(pack, &s->info, sizeof s->info);
     s->pack = pack;
     s->names = &source->fields;
     s->decode =

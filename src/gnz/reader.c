@@ -17,6 +17,8 @@
 #include "io/file.h"
 #include "io/guard.h"
 
+TARN__DEFINE_INIT(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT)
+
 /* --- Opening ----------------------------------------------------------------------- */
 
 static bool may_map(const tarn_gnz *g, tarn_io io)
@@ -110,20 +112,21 @@ static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_en
 }
 
 tarn_status tarn_gnz_info_get(const tarn_gnz *g, size_t number, tarn_gnz_info *out,
-                              tarn_error *err)
+                              size_t size, tarn_error *err)
 {
     const tarn__gnz_entry *e;
     TARN_TRY(entry_at(g, number, &e, err));
-    *out = (tarn_gnz_info){.name = e->name,
-                           .dtype = e->dtype,
-                           .ndim = e->ndim,
-                           .shape = e->shape,
-                           .offset = e->offset,
-                           .bytes = tarn__gnz_bytes(e),
-                           .reserved = e->reserved,
-                           .fortran = e->fortran,
-                           .has_checksum = e->has_checksum,
-                           .checksum = e->checksum};
+    tarn_gnz_info info = {.name = e->name,
+                          .dtype = e->dtype,
+                          .ndim = e->ndim,
+                          .shape = e->shape,
+                          .offset = e->offset,
+                          .bytes = tarn__gnz_bytes(e),
+                          .reserved = e->reserved,
+                          .fortran = e->fortran,
+                          .has_checksum = e->has_checksum,
+                          .checksum = e->checksum};
+    TARN__FILL_OUT(out, size, info);
     return TARN_OK;
 }
 

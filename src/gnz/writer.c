@@ -16,6 +16,8 @@
 #include "gnz/writer.h"
 #include "io/file.h"
 
+TARN__DEFINE_INIT(tarn_gnz_writer_options, TARN_GNZ_WRITER_OPTIONS_INIT)
+
 /* --- What is to be in it ----------------------------------------------------------- */
 
 static tarn_status refuse_existing(const char *path, tarn_error *err)

@@ -14,6 +14,8 @@
 #include "iac/ipc.h"
 #include "io/file.h"
 
+TARN__DEFINE_INIT(tarn_iac_options, TARN_IAC_OPTIONS_INIT)
+
 /* --- Opening ---------------------------------------------------------------------- */
 
 static tarn_status read_header(tarn_iac *p, tarn_error *err)
@@ -193,27 +195,28 @@ bool tarn_iac_is_pack(const char *path)
     return got == (ssize_t)sizeof start && memcmp(start, "IATROC", 7) == 0;
 }
 
-void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out)
+void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out, size_t size)
 {
     const tarn__iac_header *h = &p->header;
-    *out = (tarn_iac_info){.version = h->version,
-                           .records = h->num_records,
-                           .slides = h->num_slides,
-                           .slide_table_length = h->slide_table_length,
-                           .index_table_offset = h->index_table_offset,
-                           .index_table_length = h->index_table_length,
-                           .data_offset = h->data_offset,
-                           .data_length = h->data_length,
-                           .file_size = p->file->size,
-                           .has_spans = p->offset.column >= 0,
-                           .has_checksums = p->crc32.column >= 0,
-                           .mapped = p->file->map != NULL,
-                           .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
-                           .codec = p->codec,
-                           .codec_name = h->codec,
-                           .payload_type = h->payload_type,
-                           .header = h->text,
-                           .header_length = h->text_length};
+    tarn_iac_info info = {.version = h->version,
+                          .records = h->num_records,
+                          .slides = h->num_slides,
+                          .slide_table_length = h->slide_table_length,
+                          .index_table_offset = h->index_table_offset,
+                          .index_table_length = h->index_table_length,
+                          .data_offset = h->data_offset,
+                          .data_length = h->data_length,
+                          .file_size = p->file->size,
+                          .has_spans = p->offset.column >= 0,
+                          .has_checksums = p->crc32.column >= 0,
+                          .mapped = p->file->map != NULL,
+                          .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
+                          .codec = p->codec,
+                          .codec_name = h->codec,
+                          .payload_type = h->payload_type,
+                          .header = h->text,
+                          .header_length = h->text_length};
+    TARN__FILL_OUT(out, size, info);
 }
 
 /* --- Payloads --------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
 #include "base/utf8.h"
 #include "iac/pack.h"
 
+TARN__DEFINE_INIT(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT)
+
 enum { SCHEMA_VERSION = 1, MAX_RECORD = 1 << 30 };
 
 static const char category_00[] = "\xe7\x97\x85\xe6\xa1\x88\xe6\x96\x87\xe4\xb9\xa6";

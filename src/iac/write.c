@@ -17,6 +17,8 @@
 #include "io/file.h"
 #include "io/publish.h"
 
+TARN__DEFINE_INIT(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT)
+
 enum { OURS = 3, BUFFER = 1 << 20 };
 
 /* A caller's table, taken in whole: the caller has it in memory anyway. */

@@ -9,6 +9,8 @@
 #include "io/output.h"
 #include "io/url.h"
 
+TARN__DEFINE_INIT(tarn_sink_options, TARN_SINK_OPTIONS_INIT)
+
 enum { BUFFER = 256 << 10 };
 
 struct tarn_sink {

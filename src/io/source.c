@@ -11,6 +11,8 @@
 #include "io/input.h"
 #include "io/url.h"
 
+TARN__DEFINE_INIT(tarn_source_options, TARN_SOURCE_OPTIONS_INIT)
+
 /* Data may expand by any factor up to this size: small files of zeros are no attack. */
 #define EXPANSION_FREE (UINT64_C(64) << 20)
 

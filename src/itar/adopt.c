@@ -78,7 +78,7 @@ static tarn_status sync_linked(const char *path, tarn_error *err)
 static tarn_status place_file(const adoption *a, const char *from, const char *to,
                               tarn_error *err)
 {
-    bool no_sync = a->w->options.tar.sink.no_sync;
+    bool no_sync = a->w->options.no_sync;
     if (a->how != TARN_ADOPT_LINK ||
         linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) != 0)
         return copy_file(from, to, no_sync, err);
@@ -330,7 +330,7 @@ static void give_back(adoption *a)
 static tarn_status check_source(const tarn_fold *from, tarn_error *err)
 {
     tarn_index_info info;
-    tarn_index_info_get(from->index, &info);
+    tarn_index_info_get(from->index, &info, sizeof info);
     if (!info.keys_known || info.keys == TARN_KEYS_BASE) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, tarn_fold_shard_path(from, 0),
                          TARN_NO_OFFSET,

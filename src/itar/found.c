@@ -124,7 +124,7 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
     const char *const *paths = tarn_folder_shards(folder, 0);
     TARN_TRY(open_base(w, err));
     tarn_index_info info;
-    tarn_index_info_get(tarn_fold_index(w->base), &info);
+    tarn_index_info_get(tarn_fold_index(w->base), &info, sizeof info);
     if (info.keys_known && info.keys != TARN_KEYS_BASE)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.index_path,
                              TARN_NO_OFFSET,

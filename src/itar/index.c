@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "io/guard.h"
 #include "itar/regular.h"
@@ -251,18 +252,19 @@ tarn_status tarn_index_load(const char *path, tarn_index **out, tarn_error *err)
     return tarn__index_load(path, TARN__LOAD_CHECKED, out, err);
 }
 
-void tarn_index_info_get(const tarn_index *index, tarn_index_info *out)
+void tarn_index_info_get(const tarn_index *index, tarn_index_info *out, size_t size)
 {
     const tarn__sums *sums = index->sums;
-    *out = (tarn_index_info){.rows = index->n_rows,
-                             .samples = index->n_stems,
-                             .fields = (uint32_t)index->fields.count,
-                             .crashes = (uint32_t)index->crashes.count,
-                             .contiguous = index->contiguous,
-                             .has_sums = sums != NULL,
-                             .has_checksums = sums && sums->checksums,
-                             .keys_known = sums != NULL,
-                             .keys = sums ? sums->keys : TARN_KEYS_BASE};
+    tarn_index_info info = {.rows = index->n_rows,
+                            .samples = index->n_stems,
+                            .fields = (uint32_t)index->fields.count,
+                            .crashes = (uint32_t)index->crashes.count,
+                            .contiguous = index->contiguous,
+                            .has_sums = sums != NULL,
+                            .has_checksums = sums && sums->checksums,
+                            .keys_known = sums != NULL,
+                            .keys = sums ? sums->keys : TARN_KEYS_BASE};
+    TARN__FILL_OUT(out, size, info);
 }
 
 tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *out,

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "io/publish.h"
 #include "itar/index.h"
@@ -218,9 +219,12 @@ tarn_status tarn__index_create(const char *const *shards, size_t count,
 
 tarn_status tarn_index_create(const char *const *shards, size_t count,
                               const tarn_index_options *options, const char *path,
-                              tarn_index **out, tarn_index_report *report,
+                              tarn_index **out, tarn_index_report *report, size_t size,
                               tarn_error *err)
 {
-    return tarn__index_create(shards, count, options, tarn__key_hash, path, out, report,
-                              err);
+    tarn_index_report met = {0};
+    tarn_status status =
+        tarn__index_create(shards, count, options, tarn__key_hash, path, out, &met, err);
+    TARN__FILL_OUT(report, size, met);
+    return status;
 }

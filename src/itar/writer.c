@@ -12,6 +12,8 @@
 #include "base/utf8.h"
 #include "tar/keys.h"
 
+TARN__DEFINE_INIT(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT)
+
 /* --- Shards, known by name and scan ------------------------------------------------ */
 
 tarn_status tarn__writer_add_shard(tarn_fold_writer *w, char *name, char *path,
@@ -77,10 +79,22 @@ static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *
     if (o->digits < 1 || o->digits > 9)
         return tarn__fail(err, TARN_ERR_USAGE, "shard numbers have 1 to 9 digits, not %u",
                           o->digits);
-    if (o->tar.rules != TARN_RULES_STRICT)
+    return TARN_OK;
+}
+
+static tarn_status begin_archive(tarn_fold_writer *w, tarn_error *err)
+{
+    TARN_TRY(tarn__archive_init(&w->archive, w->options.writer, TARN_NAMES_PLAIN, err));
+    w->archive.swept = true; /* by stage_open */
+    w->options.writer = NULL;
+    if (w->archive.options.rules != TARN_RULES_STRICT)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "the names in a fold follow the strict rules: others would not "
                           "be found again");
+    if (w->archive.given_sink)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "writer->sink is set, and a fold has no sink options; set "
+                          "no_sync and overwrite of the fold itself");
     return TARN_OK;
 }
 
@@ -101,9 +115,8 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->number = w->options.start;
     w->digits = w->options.digits;
     if (asprintf(&w->prefix, "%s_", fold) < 0) return tarn__fail_memory(err);
-    TARN_TRY(tarn__archive_init(&w->archive, &w->options.tar, err));
-    w->archive.swept = true; /* by stage_open */
-    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, w->options.tar.sink.no_sync, err));
+    TARN_TRY(begin_archive(w, err));
+    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, w->options.no_sync, err));
     return tarn__writer_found(w, err);
 }
 
@@ -162,7 +175,7 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
     finish.overwrite = false;
     finish.resume = true;
     TARN_TRY(open_once(folder, fold, &finish, &before, &half_replaced, err));
-    TARN_TRY(tarn_fold_writer_finish(before, NULL, err));
+    TARN_TRY(tarn_fold_writer_finish(before, NULL, 0, err));
     return open_once(folder, fold, &taken, out, &half_replaced, err);
 }
 
@@ -190,7 +203,7 @@ static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
     char *part = tarn__stage_part(&w->stage, name);
     TARN_TRY(tarn__writer_add_shard(w, name, part, err));
     tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
-    sink.no_sync = w->options.tar.sink.no_sync;
+    sink.no_sync = w->options.no_sync;
     sink.overwrite = true;
     sink.filter = TARN_FILTER_NONE;
     tarn_status status = tarn__scan_init(&w->build.scans[w->n_shards - 1], err);
@@ -435,8 +448,7 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
     w->key_hash = tarn__keyset_hash(&w->keys, key, strlen(key));
     TARN_TRY(check_key(key, err));
     TARN_TRY(take_fields(w, given, count, &fields, err));
-    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &w->options.tar, key, fields, count,
-                               err));
+    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
     TARN_TRY(check_new(w, key, err));
     TARN_TRY(check_limits(w, fields, count, err));
     TARN_TRY(open_shard(w, key, err));
@@ -455,9 +467,9 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
     return TARN_OK;
 }
 
-void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out)
+void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out, size_t size)
 {
-    *out = w->written;
+    TARN__FILL_OUT(out, size, w->written);
 }
 
 /* --- The end ----------------------------------------------------------------------- */
@@ -495,7 +507,7 @@ static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *er
     return tarn__stage_done(&w->stage, err);
 }
 
-tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out,
+tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size_t size,
                                     tarn_error *err)
 {
     tarn_index *index = NULL;
@@ -506,7 +518,7 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out,
         if (status == TARN_OK) status = commit(w, index, err);
     }
     tarn_index_free(index);
-    if (out) *out = w->written;
+    TARN__FILL_OUT(out, size, w->written);
     close_writer(w);
     return status;
 }

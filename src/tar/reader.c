@@ -12,6 +12,8 @@
 #include "io/guard.h"
 #include "tar/digest.h"
 
+TARN__DEFINE_INIT(tarn_tar_options, TARN_TAR_OPTIONS_INIT)
+
 static tarn_status fail(const tarn_tar *tar, tarn_error *err, tarn_status code,
                         const char *what)
 {
@@ -506,7 +508,7 @@ tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member, uint64_t off
                             member->offset + TARN__BLOCK + offset, err);
 }
 
-void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out)
+void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out, size_t size)
 {
-    *out = tar->counts;
+    TARN__FILL_OUT(out, size, tar->counts);
 }

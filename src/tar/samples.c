@@ -14,6 +14,8 @@
 #include "tar/keys.h"
 #include "tar/reader.h"
 
+TARN__DEFINE_INIT(tarn_samples_options, TARN_SAMPLES_OPTIONS_INIT)
+
 /* Names and keys of one sample. */
 #define MAX_TEXT (64u << 20)
 /* Keys of one archive that are remembered, to see that a sample stands in two places. */
@@ -524,15 +526,17 @@ void tarn_samples_close(tarn_samples *s)
     free(s);
 }
 
-void tarn_samples_report_get(const tarn_samples *s, tarn_samples_report *out)
+void tarn_samples_report_get(const tarn_samples *s, tarn_samples_report *out, size_t size)
 {
-    *out = s->report;
-    if (!s->open) return;
-    out->directories += s->tar.counts.directories;
-    out->links += s->tar.counts.links;
-    out->devices += s->tar.counts.devices;
-    out->damages += s->tar.counts.damages;
-    out->lost_bytes += s->tar.counts.lost_bytes;
+    tarn_samples_report report = s->report;
+    if (s->open) {
+        report.directories += s->tar.counts.directories;
+        report.links += s->tar.counts.links;
+        report.devices += s->tar.counts.devices;
+        report.damages += s->tar.counts.damages;
+        report.lost_bytes += s->tar.counts.lost_bytes;
+    }
+    TARN__FILL_OUT(out, size, report);
 }
 
 tarn_status tarn_samples_extract(const tarn_samples_item *item, const char *folder,

@@ -9,6 +9,8 @@
 #include "tar/pattern.h"
 #include "tar/writer.h"
 
+TARN__DEFINE_INIT(tarn_shard_writer_options, TARN_SHARD_WRITER_OPTIONS_INIT)
+
 struct tarn_shard_writer {
     tarn__archive archive;
     tarn_shard_writer_options options;
@@ -30,10 +32,12 @@ tarn_status tarn_shard_writer_open(const char *pattern,
     tarn_shard_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
     w->options = taken;
+    w->options.writer = NULL;
     w->number = taken.start;
     tarn__buf_init(&w->url, SIZE_MAX / 2);
     tarn_status status = tarn__pattern_take(&w->pattern, pattern, err);
-    if (status == TARN_OK) status = tarn__archive_init(&w->archive, &w->options.tar, err);
+    if (status == TARN_OK)
+        status = tarn__archive_init(&w->archive, taken.writer, TARN_NAMES_PAX, err);
     if (status != TARN_OK) {
         tarn_shard_writer_abandon(w);
         return status;
@@ -76,7 +80,7 @@ tarn_status tarn__check_sample_fits(tarn_roll roll, uint64_t max_size,
 static tarn_status begin_shard(tarn_shard_writer *w, tarn_error *err)
 {
     TARN_TRY(tarn__pattern_fill(&w->pattern, w->number, &w->url, err));
-    TARN_TRY(tarn__archive_begin(&w->archive, w->url.data, &w->options.tar.sink, err));
+    TARN_TRY(tarn__archive_begin(&w->archive, w->url.data, &w->archive.sink, err));
     w->number++;
     w->open = true;
     w->samples = w->payload = 0;
@@ -107,7 +111,7 @@ tarn_status tarn_shard_writer_add(tarn_shard_writer *w, const char *key,
 {
     const tarn_shard_writer_options *o = &w->options;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
-    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &o->tar, key, fields, count, err));
+    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
     TARN_TRY(tarn__check_sample_fits(o->roll, o->max_size, w->plan.bytes, key, err));
     tarn__roll_state state = {o->roll,    o->max_count, o->max_size,
                               w->samples, w->payload,   tarn__out_size(&w->archive.out)};
@@ -129,16 +133,16 @@ tarn_status tarn_shard_writer_next(tarn_shard_writer *w, tarn_error *err)
     return w->open ? end_shard(w, err) : TARN_OK;
 }
 
-void tarn_shard_writer_written(const tarn_shard_writer *w, tarn_written *out)
+void tarn_shard_writer_written(const tarn_shard_writer *w, tarn_written *out, size_t size)
 {
-    *out = w->written;
+    TARN__FILL_OUT(out, size, w->written);
 }
 
-tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_written *out,
+tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_written *out, size_t size,
                                      tarn_error *err)
 {
     tarn_status status = tarn_shard_writer_next(w, err);
-    if (out) *out = w->written;
+    TARN__FILL_OUT(out, size, w->written);
     tarn_shard_writer_abandon(w);
     return status;
 }

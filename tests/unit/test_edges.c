@@ -52,7 +52,7 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
         OK(tarn_gnz_find(g, "x", &x, &err));
         OK(tarn_gnz_find(g, "empty", &empty, &err));
         FAILS(TARN_ERR_NO_FIELD, "no array \"y\"", tarn_gnz_find(g, "y", &x, &err));
-        FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_info_get(g, 2, &info, &err));
+        FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_info_get(g, 2, &info, sizeof info, &err));
         FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_get(g, 2, TARN_GNZ_READ, &view, &err));
         FAILS(TARN_ERR_USAGE, "", tarn_gnz_get(g, x, (tarn_gnz_mode)3, &view, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows 5 to 7",

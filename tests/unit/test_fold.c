@@ -189,7 +189,7 @@ static void make_index(const char *folder, bool sums)
     o.sums = sums;
     OK(tarn_folder_open(folder, &f, &err));
     OK(tarn_index_build(tarn_folder_shards(f, 0), tarn_folder_shard_count(f, 0), &o,
-                        &index, NULL, &err));
+                        &index, NULL, 0, &err));
     OK(tarn_index_save(index, tarn_folder_index_path(f, 0), &err));
     tarn_index_free(index);
     tarn_folder_close(f);
@@ -419,7 +419,7 @@ static void path_keys_are_recognised_without_sums(void **state)
     tarball_end(&t);
     save_tar(&t, path);
     o.keys = TARN_KEYS_PATH;
-    OK(tarn_index_build(&path, 1, &o, &index, NULL, &err));
+    OK(tarn_index_build(&path, 1, &o, &index, NULL, 0, &err));
     OK(tarn_index_save(index, scratch_path("paths/p.taridx"), &err));
     tarn_index_free(index);
     for (int sums = 1; sums >= 0; sums--) {
@@ -498,7 +498,7 @@ static void shards_can_be_listed(void **state)
     o.scan = true;
     keys_are(index_path, &o, "a b ");
     o.scan = false;
-    OK(tarn_index_create(shards, 2, NULL, index_path, &index, NULL, &err));
+    OK(tarn_index_create(shards, 2, NULL, index_path, &index, NULL, 0, &err));
     tarn_index_free(index);
     keys_are(index_path, &o, "a b ");
     fold = open_fold(index_path, &o);

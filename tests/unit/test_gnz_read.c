@@ -448,7 +448,7 @@ static void where_no_journal_can_be_there_is_none(void **state)
     OK(tarn__gnz_journal_find(scratch_path(name), &there, &err));
     assert_false(there);
     tarn_gnz_report report;
-    OK(tarn_gnz_verify(scratch_path(name), NULL, &report, &err));
+    OK(tarn_gnz_verify(scratch_path(name), NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
     /* A path that is too long as a whole says nothing: by another one it may be there. */
     char *deep = malloc(5000);

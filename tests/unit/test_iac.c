@@ -19,7 +19,7 @@ static void what_is_written_is_read(void **state)
         o.no_map = way & 1;
         o.check = way & 2;
         OK(tarn_iac_open(path, &o, &pack, &err));
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         assert_int_equal(info.records, ROWS);
         assert_int_equal(info.slides, 1);
         assert_int_equal(info.version, 2);
@@ -57,7 +57,7 @@ static void fixed_records_need_no_spans(void **state)
     tarn_view view;
     float values[4];
     OK(tarn_iac_open(data_path("iac/fixed_by_0.1.4.iac"), NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_false(info.has_spans);
     assert_int_equal(info.record_bytes, 16);
     OK(tarn_iac_view(pack, 2, &view, &err));
@@ -285,7 +285,7 @@ static void encoded_packs_are_decoded_by_their_header(void **state)
         o.overwrite = true;
         make_pack(path, &o);
         OK(tarn_iac_open(path, NULL, &pack, &err));
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         assert_int_equal(info.codec, c);
         assert_non_null(strstr(info.header,
                                c == TARN_IAC_BROTLI ? "\"quality\": 4" : "\"level\": 4"));
@@ -303,7 +303,7 @@ static void encoded_packs_are_decoded_by_their_header(void **state)
         o.codec = TARN_IAC_NONE;
         OK(tarn_iac_rewrite(path, back, &o, &err));
         OK(tarn_iac_open(back, NULL, &pack, &err));
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         assert_string_equal(info.codec_name, "none");
         assert_null(strstr(info.header, "codec_params"));
         check_rows(pack);

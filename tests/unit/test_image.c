@@ -207,7 +207,7 @@ static void limits_hold_before_memory_is_taken(void **state)
     OK(tarn_image_decoder_new(&o, &decoder, &err));
     FAILS(TARN_ERR_LIMIT, "max_pixels",
           tarn_image_decode(decoder, file.data, file.size, NULL, &image, 0, &err));
-    OK(tarn_image_probe(decoder, file.data, file.size, &info, &err));
+    OK(tarn_image_probe(decoder, file.data, file.size, &info, sizeof info, &err));
     assert_int_equal(info.width, 100);
     assert_int_equal(info.channels, 3);
     tarn_image_decoder_free(decoder);

@@ -455,7 +455,7 @@ static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
     o.overwrite = true;
     OK(tarn_textpair_build(path, &who, 1, &o, &err));
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_string_equal(info.payload_type, "clinical_text_pair");
     assert_non_null(strstr(info.header, "\"made_by\""));
     assert_null(strstr(info.header, "other"));

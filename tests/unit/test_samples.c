@@ -50,7 +50,7 @@ static tarn_status read_url(const char *url)
         }
         put("] ", 2);
     }
-    tarn_samples_report_get(samples, &report);
+    tarn_samples_report_get(samples, &report, sizeof report);
     tarn_samples_close(samples);
     return status;
 }
