@@ -27,9 +27,11 @@
 #ifndef TARN_BASE_H
 #define TARN_BASE_H
 
+#ifndef TARN_BINDINGS
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #include <tarn/version.h>
 
@@ -37,12 +39,24 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+/* For programs that read these headers to make bindings: with TARN_BINDINGS defined,
+ *
+ *     cc -E -P -DTARN_BINDINGS -include tarn/tarn.h -x c /dev/null
+ *
+ * prints plain C declarations: no attributes, no functions with bodies (every function is
+ * exported by the library), and nothing of the system's headers, whose names (size_t,
+ * bool, uint64_t, ...) such programs know. */
+#if defined(__GNUC__) && !defined(TARN_BINDINGS)
 #define TARN_API     __attribute__((visibility("default")))
 #define TARN_CHECKED __attribute__((warn_unused_result))
 #else
 #define TARN_API
 #define TARN_CHECKED
+#endif
+#ifdef TARN_BINDINGS
+#define TARN_INLINE
+#else
+#define TARN_INLINE inline
 #endif
 
 /* The version of the library that is loaded. It may be newer than the headers, which say

@@ -77,63 +77,14 @@ typedef struct tarn_value {
     }
 
 /* Values to be encoded: what they point at stays the caller's. */
-static inline tarn_value tarn_value_bytes(const void *data, size_t size)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.data = data;
-    value.size = size;
-    return value;
-}
-
-static inline tarn_value tarn_value_text(const char *text, size_t size)
-{
-    tarn_value value = tarn_value_bytes(text, size);
-    value.kind = TARN_VALUE_TEXT;
-    return value;
-}
-
-static inline tarn_value tarn_value_json(const char *text, size_t size)
-{
-    tarn_value value = tarn_value_bytes(text, size);
-    value.kind = TARN_VALUE_JSON;
-    return value;
-}
-
-static inline tarn_value tarn_value_integer(int64_t integer)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_INTEGER;
-    value.integer = integer;
-    return value;
-}
-
-static inline tarn_value tarn_value_real(double real)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_REAL;
-    value.real = real;
-    return value;
-}
-
-static inline tarn_value tarn_value_array(const tarn_array *array)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_ARRAY;
-    value.arrays = array;
-    value.count = 1;
-    return value;
-}
-
-static inline tarn_value tarn_value_arrays(const tarn_array *arrays,
-                                           const char *const *names, size_t count)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_ARRAYS;
-    value.arrays = arrays;
-    value.names = names;
-    value.count = count;
-    return value;
-}
+TARN_API tarn_value tarn_value_bytes(const void *data, size_t size);
+TARN_API tarn_value tarn_value_text(const char *text, size_t size);
+TARN_API tarn_value tarn_value_json(const char *text, size_t size);
+TARN_API tarn_value tarn_value_integer(int64_t integer);
+TARN_API tarn_value tarn_value_real(double real);
+TARN_API tarn_value tarn_value_array(const tarn_array *array);
+TARN_API tarn_value tarn_value_arrays(const tarn_array *arrays, const char *const *names,
+                                      size_t count);
 
 /* Frees what a decoder made. Harmless on a value that is released or borrows all. */
 TARN_API void tarn_value_release(tarn_value *value);

@@ -128,10 +128,13 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_find(tarn_fold *fold, const char *ke
                                                  tarn_sample *out, tarn_error *err);
 
 /* Row number of the k-th member of a sample. */
-static inline uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k)
+TARN_API TARN_INLINE uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k);
+#ifndef TARN_BINDINGS
+TARN_INLINE uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k)
 {
     return sample->rows ? sample->rows[k] : (uint64_t)sample->first + k;
 }
+#endif
 
 /* The row of a sample's field. TARN_ERR_AMBIGUOUS if two members have that field. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_pick(tarn_fold *fold,

@@ -132,10 +132,13 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_flush(tarn_gnz *gnz, tarn_error *err)
 
 /* Row i of an array with one dimension or more: a pointer addition. In an array of
  * Fortran order the elements of a row do not lie together; strides tell. */
-static inline void *tarn_gnz_row(const tarn_array *array, uint64_t i)
+TARN_API TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i);
+#ifndef TARN_BINDINGS
+TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i)
 {
     return (char *)array->data + (int64_t)i * array->strides[0];
 }
+#endif
 
 /* Copies rows (an array without dimensions is one row) into buf, the last index fastest
  * whatever the order in the file. TARN_ERR_LIMIT if size is too small. Never uses a map,

@@ -19,6 +19,9 @@
 
 TARN__DEFINE_INIT(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT)
 
+/* The exported copy, for callers whose compiler does not see the header's. */
+extern TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i);
+
 /* --- Opening ----------------------------------------------------------------------- */
 
 static bool may_map(const tarn_gnz *g, tarn_io io)

@@ -59,6 +59,9 @@ tarn_status tarn__fold_order_at(const tarn_fold *f, const uint32_t *order, uint6
         (unsigned long long)f->index->n_rows);
 }
 
+/* The exported copy, for callers whose compiler does not see the header's. */
+extern TARN_INLINE uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k);
+
 /* --- Samples ---------------------------------------------------------------------- */
 
 tarn_status tarn_fold_sample(tarn_fold *f, uint64_t number, tarn_sample *out,
