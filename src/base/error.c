@@ -144,6 +144,8 @@ static bool is_calm(const char *path)
 char *tarn_error_text(const tarn_error *err, char *buf, size_t size)
 {
     char shown[4 * TARN_ERROR_PATH_MAX];
+    if (size) buf[0] = '\0';
+    if (!err) return buf;
     const char *path = is_calm(err->path) ? err->path
                                           : tarn_printable(shown, sizeof shown, err->path,
                                                            strlen(err->path));

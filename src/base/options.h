@@ -22,15 +22,16 @@ static inline tarn_status tarn__options_take(void *out, size_t size, const void 
 }
 
 /* Fills a struct of the caller's, if there is one: its first size bytes, with zeros in
- * members that this library does not know. */
+ * members that this library does not know. Of NULL, all is zero. */
 static inline void tarn__fill_out(void *out, size_t size, const void *filled,
                                   size_t filled_size)
 {
     if (!out) return;
-    memcpy(out, filled, size < filled_size ? size : filled_size);
+    if (filled) memcpy(out, filled, size < filled_size ? size : filled_size);
     if (size > filled_size) memset((char *)out + filled_size, 0, size - filled_size);
 }
 
+#define TARN__FILL_ZERO(out, size) tarn__fill_out((out), (size), NULL, 0)
 #define TARN__FILL_OUT(out, size, filled)                                                \
     tarn__fill_out((out), (size), &(filled), sizeof(filled))
 

@@ -91,6 +91,8 @@ static tarn_status measure_all(const tarn_gnz *g, const tarn__gnz_entry *e,
 tarn_status tarn_gnz_stats_get(tarn_gnz *g, size_t number, tarn_gnz_stats *out,
                                size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "out", out);
     tarn__cast cast;
     tarn_gnz_info info;
     tarn_gnz_stats stats = {0};

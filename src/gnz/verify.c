@@ -282,6 +282,8 @@ static tarn_status verify_file(const char *path, const tarn_gnz_verify_options *
 tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *options,
                             tarn_gnz_report *report, size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
     tarn_gnz_report found = {0};
     TARN__FILL_OUT(report, size, found);
     TARN__OPTIONS(tarn_gnz_verify_options, o, TARN_GNZ_VERIFY_OPTIONS_INIT, options, err);

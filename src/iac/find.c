@@ -201,6 +201,10 @@ static tarn_status not_there(const tarn_iac *p, const char *column, const char *
 tarn_status tarn_iac_find(tarn_iac *p, const char *column, const char *value, size_t len,
                           uint64_t from, uint64_t *out_row, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "column", column);
+    TARN__NEED(err, "value", value || !len);
+    TARN__NEED(err, "out_row", out_row);
     int64_t number;
     tarn__lookup *l;
     needle n = {.data = value, .size = len}, before;

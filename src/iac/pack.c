@@ -145,6 +145,8 @@ static tarn_status open_parts(tarn_iac *p, tarn_error *err)
 tarn_status tarn_iac_open(const char *path, const tarn_iac_options *options,
                           tarn_iac **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_iac_options, o, TARN_IAC_OPTIONS_INIT, options, err);
     tarn_iac *p = calloc(1, sizeof *p);
     if (!p) return tarn__fail_memory(err);
@@ -187,6 +189,7 @@ void tarn_iac_close(tarn_iac *p)
 
 bool tarn_iac_is_pack(const char *path)
 {
+    if (!path) return false;
     char start[7];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return false;
@@ -197,6 +200,10 @@ bool tarn_iac_is_pack(const char *path)
 
 void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out, size_t size)
 {
+    if (!p) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     const tarn__iac_header *h = &p->header;
     tarn_iac_info info = {.version = h->version,
                           .records = h->num_records,
@@ -291,6 +298,8 @@ static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
 tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
                             tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     return locate(p, row, true, out, err);
 }
 
@@ -321,6 +330,8 @@ tarn_status tarn__iac_check(const tarn_iac *p, uint64_t row, const void *data,
 tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
                           tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     tarn_iac_span s;
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(locate(p, row, p->options.check, &s, err));
@@ -345,6 +356,9 @@ static tarn_status copy_span(const tarn_iac *p, const tarn_iac_span *s, void *to
 tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t capacity,
                           size_t *out_size, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "buf", buf || !capacity);
+    TARN__NEED(err, "out_size", out_size);
     tarn_iac_span s;
     TARN_TRY(locate(p, row, p->options.check, &s, err));
     *out_size = (size_t)s.length;
@@ -362,6 +376,8 @@ tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t cap
 tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t length,
                                tarn_view *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     *out = (tarn_view)TARN_VIEW_INIT;
     if (!tarn__range_in(offset, length, p->header.data_length))
         return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
@@ -375,6 +391,8 @@ tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t leng
 tarn_status tarn_iac_view_decoded(const tarn_iac *p, uint64_t row, tarn_view *out,
                                   tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     tarn_view stored;
     uint64_t limit;
     TARN_TRY(tarn_iac_view(p, row, &stored, err));
@@ -431,6 +449,7 @@ static order *sort_by_offset(order *from, order *to, size_t count)
 
 void tarn_iac_batch_reset(tarn_iac_batch *batch)
 {
+    if (!batch) return;
     free(batch->data);
     free(batch->offsets);
     free(batch->order);
@@ -519,6 +538,9 @@ static tarn_status check_batch(const tarn_iac *p, const uint64_t *rows, size_t c
 tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t count,
                                tarn_iac_batch *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "rows", rows || !count);
+    TARN__NEED(err, "out", out);
     out->count = 0;
     if (!batch_rows(out, count)) return tarn__fail_memory(err);
     TARN_TRY(plan(p, rows, count, out, err));
@@ -549,22 +571,27 @@ static const tarn__table *table_of(const tarn_iac *p, tarn_iac_table which)
 tarn_status tarn_iac_export(tarn_iac *p, tarn_iac_table which,
                             struct ArrowArrayStream *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     return tarn__table_export((tarn__table *)(uintptr_t)table_of(p, which), out, err);
 }
 
 size_t tarn_iac_columns(const tarn_iac *p, tarn_iac_table which)
 {
+    if (!p) return 0;
     return (size_t)table_of(p, which)->schema.n_children;
 }
 
 const char *tarn_iac_column_name(const tarn_iac *p, tarn_iac_table which, size_t column)
 {
+    if (!p) return NULL;
     const struct ArrowSchema *s = &table_of(p, which)->schema;
     return column < (size_t)s->n_children ? s->children[column]->name : NULL;
 }
 
 const char *tarn_iac_column_type(const tarn_iac *p, tarn_iac_table which, size_t column)
 {
+    if (!p) return NULL;
     if (column >= tarn_iac_columns(p, which)) return NULL;
     return p->types[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX][column];
 }
@@ -572,6 +599,8 @@ const char *tarn_iac_column_type(const tarn_iac *p, tarn_iac_table which, size_t
 tarn_status tarn_iac_value(tarn_iac *p, tarn_iac_table which, size_t column, uint64_t row,
                            tarn_view *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     enum { MAX_VALUE_TEXT = 64 << 20 };
     tarn__table *t = (tarn__table *)(uintptr_t)table_of(p, which);
     uint64_t in_batch;

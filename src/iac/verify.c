@@ -164,6 +164,8 @@ static tarn_status verify_pack(const char *path, const tarn_iac_verify_options *
 tarn_status tarn_iac_verify(const char *path, const tarn_iac_verify_options *options,
                             tarn_iac_report *report, size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
     tarn_iac_report found = {0};
     TARN__FILL_OUT(report, size, found);
     TARN__OPTIONS(tarn_iac_verify_options, o, TARN_IAC_VERIFY_OPTIONS_INIT, options, err);

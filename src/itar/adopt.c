@@ -360,6 +360,8 @@ tarn_status tarn_fold_writer_adopt(tarn_fold_writer *w, tarn_fold *from,
                                    const uint32_t *shards, size_t count, tarn_adopt how,
                                    tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "from", from);
     if (!shards) count = tarn__filecache_count(from->files);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     TARN_TRY(check_source(from, err));

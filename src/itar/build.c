@@ -110,6 +110,8 @@ tarn_status tarn_index_build(const char *const *shards, size_t count,
                              const tarn_index_options *options, tarn_index **out,
                              tarn_index_report *report, size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "shards", shards || !count);
+    TARN__NEED(err, "out", out);
     tarn_index_report met = {0};
     tarn_status status =
         tarn__index_build(shards, count, options, tarn__key_hash, NULL, out, &met, err);

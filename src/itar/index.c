@@ -249,11 +249,17 @@ tarn_status tarn__index_load(const char *path, tarn__load how, tarn_index **out,
 
 tarn_status tarn_index_load(const char *path, tarn_index **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     return tarn__index_load(path, TARN__LOAD_CHECKED, out, err);
 }
 
 void tarn_index_info_get(const tarn_index *index, tarn_index_info *out, size_t size)
 {
+    if (!index) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     const tarn__sums *sums = index->sums;
     tarn_index_info info = {.rows = index->n_rows,
                             .samples = index->n_stems,
@@ -270,6 +276,8 @@ void tarn_index_info_get(const tarn_index *index, tarn_index_info *out, size_t s
 tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *out,
                            tarn_error *err)
 {
+    TARN__NEED(err, "index", index);
+    TARN__NEED(err, "out", out);
     if (number >= index->n_rows)
         return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
                              "row %llu of %llu", (unsigned long long)number,
@@ -282,12 +290,14 @@ tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *o
 
 const char *tarn_index_field(const tarn_index *index, uint32_t number)
 {
+    if (!index) return NULL;
     if (number >= index->fields.count) return NULL;
     return tarn__names_get(&index->fields, number).data;
 }
 
 const char *tarn_index_crash(const tarn_index *index, uint32_t number)
 {
+    if (!index) return NULL;
     if (number == 0 || number > index->crashes.count) return NULL;
     return tarn__names_get(&index->crashes, number - 1).data;
 }

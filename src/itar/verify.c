@@ -599,6 +599,8 @@ static tarn_status verify_any(const char *path, const tarn_verify_options *optio
 tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
                         tarn_verify_report *report, size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
     tarn_verify_report found = {0};
     TARN__FILL_OUT(report, size, found);
     TARN__OPTIONS(tarn_verify_options, taken, TARN_VERIFY_OPTIONS_INIT, options, err);

@@ -165,6 +165,9 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
                                   const tarn_fold_writer_options *options,
                                   tarn_fold_writer **out, tarn_error *err)
 {
+    TARN__NEED(err, "folder", folder);
+    TARN__NEED(err, "fold", fold);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_fold_writer_options, taken, TARN_FOLD_WRITER_OPTIONS_INIT, options,
                   err);
     bool half_replaced = false;
@@ -326,6 +329,9 @@ tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
 tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
                                  tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "out", out);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     size_t len = strlen(key);
     return tarn__writer_has(w, key, len, tarn__keyset_hash(&w->keys, key, len), out, err);
@@ -443,6 +449,9 @@ static tarn_status open_shard(tarn_fold_writer *w, const char *key, tarn_error *
 tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
                                  const tarn_field *given, size_t count, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "fields", given || !count);
     const tarn_field *fields;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     w->key_hash = tarn__keyset_hash(&w->keys, key, strlen(key));
@@ -469,6 +478,10 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
 
 void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out, size_t size)
 {
+    if (!w) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     TARN__FILL_OUT(out, size, w->written);
 }
 
@@ -510,6 +523,7 @@ static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *er
 tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size_t size,
                                     tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_index *index = NULL;
     tarn_status status = tarn__check_unbroken(&w->archive, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);

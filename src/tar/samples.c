@@ -464,6 +464,8 @@ static tarn_status show(tarn_samples *s, tarn_samples_item *out, tarn_error *err
 
 tarn_status tarn_samples_next(tarn_samples *s, tarn_samples_item *out, tarn_error *err)
 {
+    TARN__NEED(err, "samples", s);
+    TARN__NEED(err, "out", out);
     for (;;) {
         while (!s->ahead) {
             if (!s->open) {
@@ -485,6 +487,8 @@ tarn_status tarn_samples_open(const char *const *urls, size_t count,
                               const tarn_samples_options *options, tarn_samples **out,
                               tarn_error *err)
 {
+    TARN__NEED(err, "urls", urls || !count);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_samples_options, taken, TARN_SAMPLES_OPTIONS_INIT, options, err);
     if ((unsigned)taken.grouping > TARN_GROUP_BASE)
         return tarn__fail(err, TARN_ERR_USAGE, "no grouping has the number %d",
@@ -528,6 +532,10 @@ void tarn_samples_close(tarn_samples *s)
 
 void tarn_samples_report_get(const tarn_samples *s, tarn_samples_report *out, size_t size)
 {
+    if (!s) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     tarn_samples_report report = s->report;
     if (s->open) {
         report.directories += s->tar.counts.directories;
@@ -542,6 +550,9 @@ void tarn_samples_report_get(const tarn_samples *s, tarn_samples_report *out, si
 tarn_status tarn_samples_extract(const tarn_samples_item *item, const char *folder,
                                  bool overwrite, uint64_t *out_files, tarn_error *err)
 {
+    TARN__NEED(err, "item", item);
+    TARN__NEED(err, "folder", folder);
+    TARN__NEED(err, "out_files", out_files);
     int root;
     TARN_TRY(tarn__open_folder(folder, &root, err));
     tarn_status status = TARN_OK;

@@ -27,6 +27,8 @@ tarn_status tarn_shard_writer_open(const char *pattern,
                                    const tarn_shard_writer_options *options,
                                    tarn_shard_writer **out, tarn_error *err)
 {
+    TARN__NEED(err, "pattern", pattern);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_shard_writer_options, taken, TARN_SHARD_WRITER_OPTIONS_INIT,
                   options, err);
     tarn_shard_writer *w = calloc(1, sizeof *w);
@@ -109,6 +111,9 @@ static tarn_status end_shard(tarn_shard_writer *w, tarn_error *err)
 tarn_status tarn_shard_writer_add(tarn_shard_writer *w, const char *key,
                                   const tarn_field *fields, size_t count, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "fields", fields || !count);
     const tarn_shard_writer_options *o = &w->options;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
@@ -129,18 +134,24 @@ tarn_status tarn_shard_writer_add(tarn_shard_writer *w, const char *key,
 
 tarn_status tarn_shard_writer_next(tarn_shard_writer *w, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     return w->open ? end_shard(w, err) : TARN_OK;
 }
 
 void tarn_shard_writer_written(const tarn_shard_writer *w, tarn_written *out, size_t size)
 {
+    if (!w) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     TARN__FILL_OUT(out, size, w->written);
 }
 
 tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_written *out, size_t size,
                                      tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_status status = tarn_shard_writer_next(w, err);
     TARN__FILL_OUT(out, size, w->written);
     tarn_shard_writer_abandon(w);

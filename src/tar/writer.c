@@ -301,6 +301,8 @@ tarn_status tarn__check_unbroken(const tarn__archive *a, tarn_error *err)
 tarn_status tarn_tar_writer_open(const char *url, const tarn_tar_writer_options *options,
                                  tarn_tar_writer **out, tarn_error *err)
 {
+    TARN__NEED(err, "url", url);
+    TARN__NEED(err, "out", out);
     tarn_tar_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
     tarn_status status = tarn__archive_init(&w->archive, options, TARN_NAMES_PAX, err);
@@ -318,6 +320,9 @@ tarn_status tarn_tar_writer_add(tarn_tar_writer *w, const char *key,
                                 const tarn_field *fields, size_t count,
                                 uint64_t *out_payload, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "fields", fields || !count);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
     TARN_TRY(tarn__write_sample(&w->archive, &w->plan, key, fields, count, err));
@@ -328,6 +333,9 @@ tarn_status tarn_tar_writer_add(tarn_tar_writer *w, const char *key,
 tarn_status tarn_tar_writer_member(tarn_tar_writer *w, const char *name, const void *data,
                                    size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "data", data || !size);
     uint64_t cost, offset;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     w->archive.name.size = 0;
@@ -338,11 +346,13 @@ tarn_status tarn_tar_writer_member(tarn_tar_writer *w, const char *name, const v
 
 uint64_t tarn_tar_writer_size(const tarn_tar_writer *w)
 {
+    if (!w) return 0;
     return tarn__out_size(&w->archive.out);
 }
 
 tarn_status tarn_tar_writer_finish(tarn_tar_writer *w, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_status status = tarn__archive_finish(&w->archive, NULL, err);
     tarn_tar_writer_abandon(w);
     return status;

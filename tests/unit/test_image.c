@@ -124,7 +124,7 @@ static void plans_that_cannot_be_are_refused(void **state)
     const tarn_image_steps good = random_steps();
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
     refuse(&s, "0 x 0");
-    refuse(NULL, "0 x 0");
+    refuse(NULL, "steps is NULL");
 #define REFUSE(change, part)                                                             \
     do {                                                                                 \
         s = good;                                                                        \
