@@ -10,9 +10,9 @@
  * because no struct is used past the size that the program was compiled with:
  *
  *   - Structs that you fill (options, steps, callbacks, codecs) begin with their size.
- *     Set it, and all defaults, with the initialiser TARN_X_INIT or, from a language
- *     without macros, with the function tarn_x_init(&x, sizeof x). Members past that size
- *     have their defaults. A pointer to options may be NULL: all defaults. Options inside
+ *     Set it, and all defaults, with the initialiser TARN_X_INIT (C, C++20) or, in other
+ *     languages, with the function tarn_x_init(&x, sizeof x). Members past that size have
+ *     their defaults. A pointer to options may be NULL: all defaults. Options inside
  *     other options are pointers, too.
  *   - Structs that the library fills and that may grow (info, report, stats, counts) come
  *     with their size as the next argument: tarn_gnz_info_get(gnz, 0, &info, sizeof info,
@@ -23,6 +23,14 @@
  *
  * A NULL handle, path or output pointer is TARN_ERR_USAGE, with a message that names the
  * argument. Functions that cannot fail (close, free, release, abandon) accept NULL.
+ *
+ * Bindings for other languages can be generated from
+ *
+ *     cc -E -P -DTARN_BINDINGS -include tarn/tarn.h -x c /dev/null
+ *
+ * With TARN_BINDINGS the headers are plain declarations: no attributes, no functions with
+ * bodies (the library exports every function), and nothing of the system's headers, whose
+ * names (size_t, bool, uint64_t, ...) such programs know.
  */
 #ifndef TARN_BASE_H
 #define TARN_BASE_H
@@ -39,13 +47,6 @@
 extern "C" {
 #endif
 
-/* For programs that read these headers to make bindings: with TARN_BINDINGS defined,
- *
- *     cc -E -P -DTARN_BINDINGS -include tarn/tarn.h -x c /dev/null
- *
- * prints plain C declarations: no attributes, no functions with bodies (every function is
- * exported by the library), and nothing of the system's headers, whose names (size_t,
- * bool, uint64_t, ...) such programs know. */
 #if defined(__GNUC__) && !defined(TARN_BINDINGS)
 #define TARN_API     __attribute__((visibility("default")))
 #define TARN_CHECKED __attribute__((warn_unused_result))
