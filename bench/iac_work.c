@@ -58,7 +58,7 @@ static double read_some(const char *path, uint64_t count, int mode)
     enum { CAPACITY = 16 << 20 };
     unsigned char *buf = malloc(CAPACITY);
     check(tarn_iac_open(path, NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     memset(buf, 1, CAPACITY);
     double began = now();
     for (uint64_t i = 0; i < count; i += mode == 2 ? 256 : 1) {
@@ -149,7 +149,7 @@ static double verify(const char *path, unsigned threads)
     tarn_iac_report report;
     o.threads = threads;
     double began = now();
-    check(tarn_iac_verify(path, &o, &report, &err));
+    check(tarn_iac_verify(path, &o, &report, sizeof report, &err));
     double took = now() - began;
     if (report.problems) exit(1);
     return took;

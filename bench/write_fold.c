@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         noise[i] = (char)x;
     }
     o.overwrite = true;
-    o.tar.sink.no_sync = strcmp(argv[4], "unsynced") == 0;
+    o.no_sync = strcmp(argv[4], "unsynced") == 0;
     double began = now();
     if (tarn_fold_writer_open(argv[1], "train", &o, &w, &err) != TARN_OK)
         return fail(&err);
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         tarn_field fields[] = {{"bin", noise + at, size, NULL}, {"cls", cls, 2, NULL}};
         if (tarn_fold_writer_add(w, key, fields, 2, &err) != TARN_OK) return fail(&err);
     }
-    if (tarn_fold_writer_finish(w, NULL, &err) != TARN_OK) return fail(&err);
+    if (tarn_fold_writer_finish(w, NULL, 0, &err) != TARN_OK) return fail(&err);
     printf("%.6f\n", now() - began);
     free(noise);
     return 0;

@@ -131,7 +131,7 @@ static place *places(const tarn_gnz *gnz)
     place *all = calloc(count + 1, sizeof *all);
     if (!all) cli_no_memory();
     for (size_t i = 0; i < count; i++)
-        if (tarn_gnz_info_get(gnz, i, &info, NULL) == TARN_OK)
+        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) == TARN_OK)
             all[i] = (place){info.offset, i};
     qsort(all, count, sizeof *all, by_place);
     return all;
@@ -151,7 +151,7 @@ static int load_gnz(cli_arrays *list, const char *path)
     int status = CLI_OK;
     for (size_t i = 0; i < tarn_gnz_count(f->gnz) && status == CLI_OK; i++) {
         size_t number = all[i].number;
-        if (tarn_gnz_info_get(f->gnz, number, &info, &err) != TARN_OK ||
+        if (tarn_gnz_info_get(f->gnz, number, &info, sizeof info, &err) != TARN_OK ||
             tarn_gnz_get(f->gnz, number, TARN_GNZ_READ, &f->views[i], &err) != TARN_OK) {
             status = cli_fail(&err);
             break;

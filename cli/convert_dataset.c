@@ -107,7 +107,7 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
         const char *path;
         uint64_t offset = TARN_NO_OFFSET;
         tarn_status status = tarn_dataset_get(part->dataset, number, f, &view, err);
-        if (status == TARN_ERR_NOT_FOUND) continue;
+        if (status == TARN_ERR_NO_FIELD) continue;
         TARN_TRY(status);
         if (!p.name[0]) { /* a file such as LICENSE */
             tarn_view_release(&view);
@@ -265,7 +265,7 @@ static int look_into_gnz(conversion *c)
     if (tarn_gnz_open(part->path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
     if (!(c->metadata = strdup(tarn_gnz_metadata(gnz, NULL)))) cli_no_memory();
     for (size_t i = 0; !cli_has(&c->args, "fields") && i < tarn_gnz_count(gnz); i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;
         fprintf(stderr,
                 "tarn: warning: %s: array %s is left out: it has not a row for each of "

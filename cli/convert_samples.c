@@ -29,7 +29,7 @@ bool cli_is_fold(const char *word)
     }
     tarn_status status = tarn_folder_open(word, &folder, &err);
     if (status == TARN_OK) tarn_folder_close(folder);
-    return status != TARN_ERR_NOT_FOUND;
+    return !tarn_is_not_found(status);
 }
 
 static int find_kind(const cli_args *args, source_kind *out)

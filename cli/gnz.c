@@ -76,7 +76,7 @@ static void summarise(tarn_gnz *gnz, summary *s)
     *s = (summary){.fields = calloc(count + 1, sizeof(size_t))};
     if (!s->fields) cli_no_memory();
     for (size_t i = 0; i < count; i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         s->bytes += info.bytes;
         s->checksums += info.has_checksum;
     }
@@ -98,12 +98,12 @@ static int info_json(tarn_gnz *gnz, const char *path, const summary *s, cli_json
     cli_json_number(j, "samples", s->n_fields ? s->samples : 0);
     cli_json_open(j, "fields", '[');
     for (size_t i = 0; i < s->n_fields; i++)
-        if (tarn_gnz_info_get(gnz, s->fields[i], &info, NULL) == TARN_OK)
+        if (tarn_gnz_info_get(gnz, s->fields[i], &info, sizeof info, NULL) == TARN_OK)
             cli_json_text(j, NULL, info.name);
     cli_json_close(j, ']');
     cli_json_open(j, "arrays", '[');
     for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         cli_json_open(j, NULL, '{');
         json_array(j, &info);
         cli_json_close(j, '}');
@@ -134,7 +134,7 @@ static int info_text(tarn_gnz *gnz, const char *path, const summary *s)
                cli_count(s->n_fields, "field"));
     printf("  %-6s %16s %12s  %-20s %s\n", "type", "bytes", "offset", "shape", "name");
     for (size_t i = 0; i < count; i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, NULL) != TARN_OK) continue;
+        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         printf("  %-6s %16llu %12llu  %-20s ", tarn_dtype_text(info.dtype, type),
                (unsigned long long)info.bytes, (unsigned long long)info.offset,
                shape_text(&info));
@@ -217,7 +217,8 @@ static int list_array(const cli_args *args, tarn_gnz *gnz, size_t number)
     tarn_gnz_stats s;
     char type[TARN_DTYPE_TEXT_MAX];
     cli_json json = {.out = stdout};
-    if (tarn_gnz_info_get(gnz, number, &info, &err) != TARN_OK) return cli_fail(&err);
+    if (tarn_gnz_info_get(gnz, number, &info, sizeof info, &err) != TARN_OK)
+        return cli_fail(&err);
     if (cli_has(args, "names") || cli_has(args, "null")) {
         cli_has(args, "null") ? (void)fputs(info.name, stdout) : put_name(info.name);
         putchar(cli_has(args, "null") ? '\0' : '\n');
@@ -225,7 +226,7 @@ static int list_array(const cli_args *args, tarn_gnz *gnz, size_t number)
     }
     bool has_stats = cli_has(args, "stats");
     if (has_stats) {
-        tarn_status status = tarn_gnz_stats_get(gnz, number, &s, &err);
+        tarn_status status = tarn_gnz_stats_get(gnz, number, &s, sizeof s, &err);
         if (status != TARN_OK && status != TARN_ERR_UNSUPPORTED) return cli_fail(&err);
         has_stats = status == TARN_OK;
     }
@@ -325,7 +326,8 @@ static int put_raw(const cli_args *args, tarn_gnz *gnz, size_t number,
         return cli_write_out(output, &(tarn_view){array->data, size, NULL});
     if (cli_value(args, "rows")) {
         tarn_gnz_info info;
-        if (tarn_gnz_info_get(gnz, number, &info, &err) != TARN_OK) return cli_fail(&err);
+        if (tarn_gnz_info_get(gnz, number, &info, sizeof info, &err) != TARN_OK)
+            return cli_fail(&err);
         parse_rows(cli_value(args, "rows"), info.shape[0], &first, &end);
     }
     unsigned char *copy = malloc(size + 1);
@@ -363,7 +365,8 @@ static int check_first(const char *path)
 {
     tarn_error err;
     tarn_gnz_report report;
-    if (tarn_gnz_verify(path, NULL, &report, &err) != TARN_OK) return cli_fail(&err);
+    if (tarn_gnz_verify(path, NULL, &report, sizeof report, &err) != TARN_OK)
+        return cli_fail(&err);
     if (report.problems == 0 && report.checksummed == report.arrays) return CLI_OK;
     fprintf(stderr, "tarn: %s: %s\n", path,
             report.problems ? "does not pass tarn verify"
@@ -402,7 +405,7 @@ int cli_gnz_verify(const cli_args *args)
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
     cli_watch_begin(&w, args);
-    tarn_status status = tarn_gnz_verify(args->words[0], &o, &r, &err);
+    tarn_status status = tarn_gnz_verify(args->words[0], &o, &r, sizeof r, &err);
     cli_progress_end(&w.progress);
     if (w.json.out) {
         cli_json_close(&w.json, ']');

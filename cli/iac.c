@@ -102,7 +102,7 @@ int cli_iac_info(const cli_args *args)
     tarn_iac_info info;
     if (tarn_iac_open(args->words[0], NULL, &pack, &err) != TARN_OK)
         return cli_fail(&err);
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     if (cli_has(args, "json")) {
         int status = info_json(args->words[0], pack, &info);
         tarn_iac_close(pack);
@@ -218,7 +218,7 @@ static bool choose(const cli_args *args, listing *l)
 static tarn_status list_all(listing *l, tarn_error *err)
 {
     tarn_iac_info info;
-    tarn_iac_info_get(l->pack, &info);
+    tarn_iac_info_get(l->pack, &info, sizeof info);
     for (uint64_t row = 0; row < info.records && !ferror(stdout); row++)
         TARN_TRY(list_row(l, row, err));
     return TARN_OK;
@@ -238,7 +238,7 @@ static tarn_status list_where(listing *l, const char *where, tarn_error *err)
         from = row + 1;
     }
     free(column);
-    return status == TARN_ERR_NOT_FOUND && from ? TARN_OK : status;
+    return status == TARN_ERR_NO_SAMPLE && from ? TARN_OK : status;
 }
 
 int cli_iac_ls(const cli_args *args)
@@ -365,7 +365,8 @@ int cli_iac_verify(const cli_args *args)
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
     cli_watch_begin(&w, args);
-    tarn_status status = tarn_iac_verify(args->words[0], &o, &report, &err);
+    tarn_status status =
+        tarn_iac_verify(args->words[0], &o, &report, sizeof report, &err);
     cli_progress_end(&w.progress);
     show_report(&w.json, &report, status == TARN_OK ? NULL : &err);
     if (status != TARN_OK) return cli_fail(&err);

@@ -8,7 +8,7 @@ static void show(const char *fold, const char *path, const tarn_index *index,
                  size_t shards, const tarn_index_report *r)
 {
     tarn_index_info i;
-    tarn_index_info_get(index, &i);
+    tarn_index_info_get(index, &i, sizeof i);
     printf("%s: %s, %s, %s in %s -> %s\n", fold, cli_count(i.samples, "sample"),
            cli_count(i.rows, "member"), cli_count(i.fields, "field"),
            cli_count(shards, "shard"), path);
@@ -32,7 +32,7 @@ static void show_json(cli_json *j, const char *fold, const char *path,
                       const tarn_index *index, size_t shards, const tarn_index_report *r)
 {
     tarn_index_info i;
-    tarn_index_info_get(index, &i);
+    tarn_index_info_get(index, &i, sizeof i);
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "fold", fold);
     cli_json_text(j, "index", path);
@@ -60,7 +60,7 @@ static void inherit(const cli_args *args, const char *path, tarn_index_options *
     tarn_index *old;
     tarn_index_info info;
     if (tarn_index_load(path, &old, NULL) != TARN_OK) return;
-    tarn_index_info_get(old, &info);
+    tarn_index_info_get(old, &info, sizeof info);
     tarn_index_free(old);
     if (info.keys_known && !cli_has(args, "keys")) o->keys = info.keys;
     if (info.has_checksums && !o->sums)
@@ -79,7 +79,7 @@ static tarn_status index_fold(const tarn_folder *folder, size_t i,
     const char *path = tarn_folder_index_path(folder, i);
     size_t shards = tarn_folder_shard_count(folder, i);
     TARN_TRY(tarn_index_create(tarn_folder_shards(folder, i), shards, o, path, &index,
-                               &report, err));
+                               &report, sizeof report, err));
     cli_progress_end(o->progress_context);
     if (json->out)
         show_json(json, tarn_folder_fold(folder, i), path, index, shards, &report);
@@ -116,7 +116,8 @@ static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *j
     o->streams = true;
     o->allow_pipe = cli_has(args, "allow-pipe");
     o->names = &name;
-    tarn_status status = tarn_index_create(&url, 1, o, path, &index, &report, &err);
+    tarn_status status =
+        tarn_index_create(&url, 1, o, path, &index, &report, sizeof report, &err);
     o->names = NULL;
     cli_progress_end(o->progress_context);
     int result = status == TARN_OK ? CLI_OK : cli_fail(&err);

@@ -29,7 +29,7 @@ static tarn_status summarise(const tarn_index *index, size_t n_shards, summary *
                              tarn_error *err)
 {
     tarn_row row;
-    tarn_index_info_get(index, &out->index);
+    tarn_index_info_get(index, &out->index, sizeof out->index);
     out->n_shards = n_shards;
     out->fields = calloc(out->index.fields + 1u, sizeof *out->fields);
     out->shards = calloc(TARN_MAX_SHARDS, sizeof *out->shards);
@@ -150,7 +150,7 @@ int cli_show_sets(const char *path, cli_json *json)
     tarn_error err;
     tarn_dataset *dataset;
     tarn_status status = tarn_dataset_open(path, NULL, &dataset, &err);
-    if (status == TARN_ERR_NOT_FOUND) return CLI_OK; /* arrays without rows */
+    if (status == TARN_ERR_NO_FIELD) return CLI_OK; /* arrays without rows */
     return status == TARN_OK ? show_dataset(dataset, json) : cli_fail(&err);
 }
 
@@ -370,7 +370,7 @@ static int describe_stream(const cli_args *args, cli_json *json)
             add(find_field(c, item.fields[i].name), item.fields[i].size);
             add(&c->all, item.fields[i].size);
         }
-    tarn_samples_report_get(s.samples, &report);
+    tarn_samples_report_get(s.samples, &report, sizeof report);
     result = cli_stream_end(&s, status, &err);
     if (result == CLI_OK && json->out)
         show_stream_json(json, args->words[0], c, &report);

@@ -148,7 +148,7 @@ static tarn_status describe_fields(const cli_source *part, uint64_t number, show
         uint64_t offset = 0, size;
         tarn_status status =
             tarn_dataset_where(part->dataset, number, f, &path, &offset, err);
-        if (status == TARN_ERR_NOT_FOUND) continue;
+        if (status == TARN_ERR_NO_FIELD) continue;
         TARN_TRY(status);
         TARN_TRY(tarn_dataset_size(part->dataset, number, f, &size, err));
         out[n++] = (shown){tarn_dataset_field(part->dataset, f), cli_base_name(path),
@@ -245,7 +245,7 @@ static int list_index(const char *path, bool json)
     tarn_index_info info;
     tarn_row row;
     if (tarn_index_load(path, &index, &err) != TARN_OK) return cli_fail(&err);
-    tarn_index_info_get(index, &info);
+    tarn_index_info_get(index, &info, sizeof info);
     for (uint64_t i = 0; i < info.rows; i++) {
         if (tarn_index_row(index, i, &row, &err) != TARN_OK) return cli_fail(&err);
         printf(json ? "{\"shard\": %u, \"offset\": %llu, \"size\": %llu, \"keyhash\": "

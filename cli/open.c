@@ -56,7 +56,7 @@ bool cli_is_lone_index(const char *path)
     /* The index is there, so what was not found are its shards. */
     tarn_status status = tarn_fold_open(path, NULL, &fold, NULL);
     if (status == TARN_OK) tarn_fold_close(fold);
-    return status == TARN_ERR_NOT_FOUND;
+    return tarn_is_not_found(status);
 }
 
 static int keep_samples(tarn_fold *fold, const char *value)

@@ -39,14 +39,14 @@ bool cli_out_is_folder(const char *target)
     return !has_number(target) && !is_archive(target);
 }
 
-static bool tar_options(const cli_args *args, tarn_tar_writer_options *o)
+static bool sink_options(const cli_args *args, tarn_sink_options *o)
 {
     unsigned level = 0;
     if (!cli_number(args, "level", &level)) return false;
-    o->sink.level = (int)level;
-    o->sink.overwrite = cli_has(args, "overwrite");
-    o->sink.no_sync = cli_has(args, "no-sync");
-    o->sink.allow_pipe = cli_has(args, "allow-pipe");
+    o->level = (int)level;
+    o->overwrite = cli_has(args, "overwrite");
+    o->no_sync = cli_has(args, "no-sync");
+    o->allow_pipe = cli_has(args, "allow-pipe");
     return true;
 }
 
@@ -94,14 +94,17 @@ static int open_folds(cli_out *out, tarn_error *err)
 {
     const cli_args *args = out->args;
     tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
     int split = split_target(out);
     if (split != CLI_OK) return split;
     if (out->digits) o.digits = out->digits;
-    if (cli_has(args, "pax")) o.tar.names = TARN_NAMES_PAX;
+    if (cli_has(args, "pax")) tar.names = TARN_NAMES_PAX;
+    o.writer = &tar;
+    o.no_sync = cli_has(args, "no-sync");
     o.append = cli_has(args, "append");
     o.resume = cli_has(args, "resume");
     o.overwrite = cli_has(args, "overwrite");
-    if (!tar_options(args, &o.tar) || !cli_number(args, "threads", &o.threads) ||
+    if (!cli_number(args, "threads", &o.threads) ||
         !cli_size(args, "max-count", &o.max_count) ||
         !cli_size(args, "max-size", &o.max_size))
         return CLI_USAGE;
@@ -131,7 +134,11 @@ static int open_folds(cli_out *out, tarn_error *err)
 static int open_shards(cli_out *out, tarn_error *err)
 {
     tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
-    if (!tar_options(out->args, &o.tar) ||
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    o.writer = &tar;
+    tar.sink = &sink;
+    if (!sink_options(out->args, &sink) ||
         !cli_size(out->args, "max-count", &o.max_count) ||
         !cli_size(out->args, "max-size", &o.max_size))
         return CLI_USAGE;
@@ -143,7 +150,9 @@ static int open_shards(cli_out *out, tarn_error *err)
 static int open_tar(cli_out *out, tarn_error *err)
 {
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
-    if (!tar_options(out->args, &o)) return CLI_USAGE;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    o.sink = &sink;
+    if (!sink_options(out->args, &sink)) return CLI_USAGE;
     return tarn_tar_writer_open(out->target, &o, &out->tar, err) == TARN_OK
                ? CLI_OK
                : cli_fail(err);
@@ -278,7 +287,7 @@ static int check_replaced(const cli_out *out)
     tarn_written w;
     if (!out->folds || !cli_has(out->args, "overwrite")) return CLI_OK;
     for (size_t i = 0; i < out->n_parts; i++) {
-        tarn_fold_writer_written(out->fold[i], &w);
+        tarn_fold_writer_written(out->fold[i], &w, sizeof w);
         if (w.samples || !is_there(out, out->names[i])) continue;
         fprintf(stderr,
                 "tarn: %s: there is no sample for fold %s, which would stay as it is; "
@@ -300,7 +309,8 @@ int cli_out_finish(cli_out *out)
     for (size_t i = 0; out->folds && i < out->n_parts && result == CLI_OK; i++) {
         tarn_fold_writer *w = out->fold[i];
         out->fold[i] = NULL;
-        if (tarn_fold_writer_finish(w, &out->written[i], &err) != TARN_OK)
+        if (tarn_fold_writer_finish(w, &out->written[i], sizeof out->written[i], &err) !=
+            TARN_OK)
             result = cli_fail(&err);
     }
     if (result != CLI_OK) {
@@ -311,7 +321,8 @@ int cli_out_finish(cli_out *out)
     if (out->shards) {
         tarn_shard_writer *w = out->shards;
         out->shards = NULL;
-        if (tarn_shard_writer_finish(w, &out->written[0], &err) != TARN_OK)
+        if (tarn_shard_writer_finish(w, &out->written[0], sizeof out->written[0], &err) !=
+            TARN_OK)
             result = cli_fail(&err);
     }
     if (out->tar) {

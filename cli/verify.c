@@ -59,7 +59,7 @@ static int run(const cli_args *args)
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
     cli_watch_begin(&w, args);
-    tarn_status status = tarn_verify(args->words[0], &o, &report, &err);
+    tarn_status status = tarn_verify(args->words[0], &o, &report, sizeof report, &err);
     cli_progress_end(&w.progress);
     if (w.json.out)
         show_json(&w.json, &report, status == TARN_OK ? NULL : &err);

@@ -44,7 +44,8 @@ static tarn_status write_all(const char *folder, unsigned count, tarn_written *w
             return status;
         }
     }
-    return tarn_fold_writer_finish(out, written, err); /* from here on there is a fold */
+    return tarn_fold_writer_finish(out, written, sizeof *written,
+                                   err); /* from here on there is a fold */
 }
 
 int main(int argc, char **argv)

@@ -39,12 +39,12 @@ static size_t put_input(const uint8_t *data, size_t size, unsigned options)
 static void check_place(const tarn_gnz *gnz, size_t number, size_t len)
 {
     tarn_gnz_info a, b;
-    CHECK(tarn_gnz_info_get(gnz, number, &a, NULL) == TARN_OK);
+    CHECK(tarn_gnz_info_get(gnz, number, &a, sizeof a, NULL) == TARN_OK);
     CHECK(a.offset % TARN_GNZ_PAGE == 0 && a.offset <= len && a.bytes <= len - a.offset);
     CHECK(a.offset >= tarn_gnz_header_size(gnz) &&
           a.offset >= tarn_gnz_header_space(gnz));
     for (size_t i = 0; i < number && number < 64; i++) {
-        CHECK(tarn_gnz_info_get(gnz, i, &b, NULL) == TARN_OK);
+        CHECK(tarn_gnz_info_get(gnz, i, &b, sizeof b, NULL) == TARN_OK);
         CHECK(strcmp(a.name, b.name) != 0);
         CHECK(!a.bytes || !b.bytes || a.offset >= b.offset + b.bytes ||
               b.offset >= a.offset + a.bytes);
@@ -88,9 +88,9 @@ static void compare(tarn_gnz *gnz, char **values)
     CHECK(tarn_gnz_open(out_path, NULL, &again, NULL) == TARN_OK);
     CHECK(tarn_gnz_count(again) == tarn_gnz_count(gnz));
     for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        CHECK(tarn_gnz_info_get(gnz, i, &a, NULL) == TARN_OK);
+        CHECK(tarn_gnz_info_get(gnz, i, &a, sizeof a, NULL) == TARN_OK);
         CHECK(tarn_gnz_find(again, a.name, &number, NULL) == TARN_OK);
-        CHECK(tarn_gnz_info_get(again, number, &b, NULL) == TARN_OK);
+        CHECK(tarn_gnz_info_get(again, number, &b, sizeof b, NULL) == TARN_OK);
         CHECK(a.bytes == b.bytes && a.ndim == b.ndim && !b.fortran);
         CHECK(memcmp(a.shape, b.shape, a.ndim * sizeof *a.shape) == 0);
         CHECK(tarn_gnz_get(again, number, TARN_GNZ_READ, &view, NULL) == TARN_OK);
@@ -113,13 +113,13 @@ static void rewrite(tarn_gnz *gnz, char **values)
     const char *metadata = tarn_gnz_metadata(gnz, &len);
     CHECK(tarn_gnz_writer_metadata(w, metadata, len, NULL) == TARN_OK);
     for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        CHECK(tarn_gnz_info_get(gnz, i, &info, NULL) == TARN_OK);
+        CHECK(tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) == TARN_OK);
         CHECK(tarn_array_init(&array, values[i], info.dtype, info.ndim, info.shape,
                               NULL) == TARN_OK);
         CHECK(tarn_gnz_writer_add(w, info.name, &array, NULL, NULL) == TARN_OK);
     }
     CHECK(tarn_gnz_writer_finish(w, NULL) == TARN_OK);
-    CHECK(tarn_gnz_verify(out_path, NULL, &report, NULL) == TARN_OK);
+    CHECK(tarn_gnz_verify(out_path, NULL, &report, sizeof report, NULL) == TARN_OK);
     CHECK(report.problems == 0 && report.checksummed == tarn_gnz_count(gnz));
     compare(gnz, values);
 }
@@ -135,9 +135,9 @@ static void check_file(tarn_gnz *gnz, size_t len, bool stats)
     CHECK(values && fields);
     for (size_t i = 0; i < count; i++) {
         check_place(gnz, i, len);
-        CHECK(tarn_gnz_info_get(gnz, i, &info, NULL) == TARN_OK);
+        CHECK(tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) == TARN_OK);
         values[i] = check_values(gnz, i, &info);
-        if (stats && tarn_gnz_stats_get(gnz, i, &s, NULL) == TARN_OK)
+        if (stats && tarn_gnz_stats_get(gnz, i, &s, sizeof s, NULL) == TARN_OK)
             CHECK(s.nans + s.infinities <= s.count);
         total += info.bytes;
     }
@@ -171,7 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(err.code == status && err.message[0] && strcmp(err.path, in_path) == 0);
     }
     if (options & VERIFY) {
-        CHECK(tarn_gnz_verify(in_path, NULL, &report, NULL) == TARN_OK);
+        CHECK(tarn_gnz_verify(in_path, NULL, &report, sizeof report, NULL) == TARN_OK);
         CHECK(status == TARN_OK || report.problems);
     }
     return 0;

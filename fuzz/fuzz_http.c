@@ -14,7 +14,7 @@ static void try_failure(const tarn__http *http, const uint8_t *body, size_t size
     tarn_error err = {0};
     char *copy = exact_copy(body, size);
     tarn_status status = tarn__http_fail_status(http, copy, size, &err);
-    CHECK(status == TARN_ERR_IO || status == TARN_ERR_NOT_FOUND ||
+    CHECK(status == TARN_ERR_IO || status == TARN_ERR_NO_FILE ||
           status == TARN_ERR_EXISTS);
     CHECK(err.code == status && memchr(err.message, 0, sizeof err.message));
     for (const char *c = err.message; *c; c++)

@@ -80,7 +80,7 @@ static void raw_header(unsigned char *out, unsigned options, const uint8_t *json
 static uint64_t rows_to_use(const tarn_iac *pack)
 {
     tarn_iac_info info;
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     return info.records < MAX_ROWS ? info.records : MAX_ROWS;
 }
 
@@ -233,7 +233,7 @@ static void use(unsigned options)
     write_reversed(pack);
     tarn_iac_close(pack);
     use_dataset();
-    CHECK(tarn_iac_verify(pack_path, NULL, &report, &err) == TARN_OK ||
+    CHECK(tarn_iac_verify(pack_path, NULL, &report, sizeof report, &err) == TARN_OK ||
           err.code == TARN_ERR_LIMIT || err.code == TARN_ERR_UNSUPPORTED);
 }
 

@@ -30,7 +30,7 @@ static void check_decode(tarn_image_decoder *decoder, const void *data, size_t s
     tarn_error err;
     o.channels = (unsigned[]){0, 1, 3, 4}[choice[0] % 4];
     o.least_width = o.least_height = choice[1];
-    tarn_status probed = tarn_image_probe(decoder, data, size, &info, &err);
+    tarn_status probed = tarn_image_probe(decoder, data, size, &info, sizeof info, &err);
     if (probed != TARN_OK) CHECK(err.code > TARN_END && err.message[0]);
     if (tarn_image_decode(decoder, data, size, &o, &image, 0, &err) == TARN_OK) {
         CHECK(probed == TARN_OK &&

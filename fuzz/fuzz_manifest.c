@@ -69,7 +69,9 @@ static tarn_status write_shard(tarn_collection *c, const tarn_collection_info *i
     tarn_tar_writer_options w = TARN_TAR_WRITER_OPTIONS_INIT;
     shard s = {0};
     o.threads = 1;
-    w.sink.overwrite = w.sink.no_sync = true;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    sink.overwrite = sink.no_sync = true;
+    w.sink = &sink;
     CHECK(tarn_tar_writer_open(shard_path, &w, &s.writer, NULL) == TARN_OK);
     tarn_status status = tarn_collection_walk(c, &o, take, &s, err);
     if (status != TARN_OK) {
@@ -123,7 +125,7 @@ static void try_pack(const char *manifest)
         return;
     }
     CHECK(tarn_iac_open(pack_path, NULL, &pack, &err) == TARN_OK);
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     CHECK(info.records == records);
     for (uint64_t i = 0; i < records; i++) {
         CHECK(tarn_iac_view(pack, i, &view, &err) == TARN_OK);
@@ -142,7 +144,9 @@ static tarn_dataset *open_birds(void)
     tarn_tar_writer *w;
     const tarn_field field = {"txt", "bird", 4, NULL};
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
-    o.sink.overwrite = o.sink.no_sync = true;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    sink.overwrite = sink.no_sync = true;
+    o.sink = &sink;
     CHECK(tarn_tar_writer_open(tar_path, &o, &w, NULL) == TARN_OK);
     for (int i = 0; i < 3; i++)
         CHECK(tarn_tar_writer_add(w, keys[i], &field, 1, NULL, NULL) == TARN_OK);

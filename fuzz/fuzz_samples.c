@@ -77,7 +77,7 @@ static text read_members(const char *from, bool lenient)
             add_numbers(&t, (uint64_t)m.type, m.mode, (uint64_t)m.mtime);
             add(&t, m.name, m.name_len);
         }
-        tarn_tar_counts_get(tar, &c);
+        tarn_tar_counts_get(tar, &c, sizeof c);
         t.last = t.last ? t.last - 1 : t.size;
         tarn_tar_close(tar);
         add(&t, &c, sizeof c);
@@ -143,7 +143,7 @@ static text read_samples(const char *from, tarn_samples_options o)
         check_item(&t, &item, &o);
         count++;
     }
-    tarn_samples_report_get(samples, &r);
+    tarn_samples_report_get(samples, &r, sizeof r);
     CHECK(r.samples == count);
     tarn_samples_close(samples);
     if (status != TARN_END) add_error(&t, &err);

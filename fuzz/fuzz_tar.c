@@ -102,7 +102,7 @@ static void walk(list *l, bool lenient)
         check_payload(tar, &m);
         add(l, &m);
     }
-    tarn_tar_counts_get(tar, &l->counts);
+    tarn_tar_counts_get(tar, &l->counts, sizeof l->counts);
     tarn_tar_close(tar);
     if (l->end != TARN_END) CHECK(!lenient && err.code == l->end && err.message[0]);
     CHECK(l->counts.lost_bytes <= input_size);
@@ -203,7 +203,7 @@ static void check_verify(int good)
     tarn_verify_report report = {0};
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     o.threads = 1;
-    CHECK(tarn_verify(path, &o, &report, NULL) == TARN_OK);
+    CHECK(tarn_verify(path, &o, &report, sizeof report, NULL) == TARN_OK);
     CHECK((report.problems == 0) == good && report.remaining == report.problems);
 }
 

@@ -55,7 +55,7 @@ static void walk_index(void)
         CHECK(err.code > TARN_END && err.path[0] && err.message[0]);
         return;
     }
-    tarn_index_info_get(index, &info);
+    tarn_index_info_get(index, &info, sizeof info);
     CHECK(info.samples <= info.rows);
     for (uint64_t i = 0; i < info.rows; i++) {
         tarn_row row;
@@ -188,7 +188,7 @@ static uint64_t check_positions(tarn_fold *fold, const tarn_fold_info *info)
         rows += s.count;
     }
     CHECK(rows == info->index.rows && info->samples == info->index.samples);
-    CHECK(tarn_fold_sample(fold, info->samples, &s, NULL) == TARN_ERR_NOT_FOUND);
+    CHECK(tarn_fold_sample(fold, info->samples, &s, NULL) == TARN_ERR_NO_SAMPLE);
     return good;
 }
 
@@ -295,7 +295,7 @@ static bool verify(const char *path)
     tarn_verify_report report = {0};
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     o.threads = 1;
-    CHECK(tarn_verify(path, &o, &report, NULL) == TARN_OK);
+    CHECK(tarn_verify(path, &o, &report, sizeof report, NULL) == TARN_OK);
     CHECK(report.folds == 1 && report.members == count_truth());
     return report.indexed && report.problems == 0;
 }

@@ -35,7 +35,7 @@ static void try_list(const char *text)
     if (status != TARN_OK) {
         CHECK(!urls && err.code == status && err.message[0]);
         CHECK(status == TARN_ERR_USAGE || status == TARN_ERR_LIMIT ||
-              status == TARN_ERR_NOT_FOUND);
+              status == TARN_ERR_NO_FILE);
         return;
     }
     size_t count = tarn_urls_count(urls);

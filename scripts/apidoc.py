@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include/tarn"
 PAGES = ROOT / "docs/c-api"
 NAME = re.compile(r"\b(tarn_\w+|TARN_\w+|Arrow\w+)\b")
-HIDDEN = {"TARN_API", "TARN_CHECKED"}
+HIDDEN = {"TARN_API", "TARN_CHECKED", "TARN_INLINE"}
 
 
 class Item:
@@ -78,7 +78,7 @@ def complete(lines):
 
 def parse(path):
     """(overview, [(section, [Item])]) of a header."""
-    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"^TARN_INLINE .*?^\}\n", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     overview, sections, pending, current = None, [("", [])], "", None
     for kind, body in chunks(text):
         if kind == "comment" and overview is None:
@@ -103,15 +103,13 @@ def parse(path):
 
 
 def shown(code):
-    """A declaration for readers: without attributes, and without the body of macros and functions."""
+    """A declaration for readers: without attributes, and without the body of macros."""
     if code.startswith("#define"):
         first = code.split("\n")[0].rstrip("\\").rstrip()
         return re.sub(r"\s+", " ", first)
-    if code.startswith("static inline"):
-        code = code.split("\n{")[0] + ";"
     if "{" in code:
         return code
-    code = re.sub(r"\s+", " ", re.sub(r"TARN_API |TARN_CHECKED ", "", code)).strip()
+    code = re.sub(r"\s+", " ", re.sub(r"TARN_API |TARN_CHECKED |TARN_INLINE ", "", code)).strip()
     return "\n".join(textwrap.wrap(code, 96, subsequent_indent="    ", break_on_hyphens=False))
 
 
@@ -197,7 +195,7 @@ def first_words(overview):
 
 def functions(parsed):
     return {declared(code) for _, sections in parsed.values() for _, items in sections
-            for item in items for code in item.code if "TARN_API" in code or code.startswith("static inline")}
+            for item in items for code in item.code if "TARN_API" in code}
 
 
 def pages():

@@ -7,7 +7,9 @@
 #ifndef TARN_ARROW_H
 #define TARN_ARROW_H
 
+#ifndef TARN_BINDINGS /* see base.h */
 #include <stdint.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {

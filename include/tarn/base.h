@@ -6,15 +6,40 @@
  * only when, the status is neither TARN_OK nor TARN_END. The library never prints,
  * exits, aborts or installs signal handlers.
  *
- * Until version 1.0 structs may grow with a release: compile against the headers of the
- * library you link with. Option structs carry their size, and old ones are understood.
+ * Structs and how they grow. A program works with any later library of the same soname,
+ * because no struct is used past the size that the program was compiled with:
+ *
+ *   - Structs that you fill (options, steps, callbacks, codecs) begin with their size.
+ *     Set it, and all defaults, with the initialiser TARN_X_INIT (C, C++20) or, in other
+ *     languages, with the function tarn_x_init(&x, sizeof x). Members past that size have
+ *     their defaults. A pointer to options may be NULL: all defaults. Options inside
+ *     other options are pointers, too.
+ *   - Structs that the library fills and that may grow (info, report, stats, counts) come
+ *     with their size as the next argument: tarn_gnz_info_get(gnz, 0, &info, sizeof info,
+ *     &err). At most that many bytes are written; members that the library does not know
+ *     are set to zero.
+ *   - All other structs (tarn_error, views, arrays, values, rows, members, samples and
+ *     their fields) keep their members and size for as long as the soname stays.
+ *
+ * A NULL handle, path or output pointer is TARN_ERR_USAGE, with a message that names the
+ * argument. Functions that cannot fail (close, free, release, abandon) accept NULL.
+ *
+ * Bindings for other languages can be generated from
+ *
+ *     cc -E -P -DTARN_BINDINGS -include tarn/tarn.h -x c /dev/null
+ *
+ * With TARN_BINDINGS the headers are plain declarations: no attributes, no functions with
+ * bodies (the library exports every function), and nothing of the system's headers, whose
+ * names (size_t, bool, uint64_t, ...) such programs know.
  */
 #ifndef TARN_BASE_H
 #define TARN_BASE_H
 
+#ifndef TARN_BINDINGS
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #include <tarn/version.h>
 
@@ -22,12 +47,17 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(TARN_BINDINGS)
 #define TARN_API     __attribute__((visibility("default")))
 #define TARN_CHECKED __attribute__((warn_unused_result))
 #else
 #define TARN_API
 #define TARN_CHECKED
+#endif
+#ifdef TARN_BINDINGS
+#define TARN_INLINE
+#else
+#define TARN_INLINE inline
 #endif
 
 /* The version of the library that is loaded. It may be newer than the headers, which say
@@ -47,12 +77,16 @@ typedef enum tarn_status {
     TARN_ERR_TRUNCATED = 6,   /* the file ends before the format says so */
     TARN_ERR_UNSUPPORTED = 7, /* well formed, but refused on purpose */
     TARN_ERR_LIMIT = 8,       /* over a limit that has a name; the message gives it */
-    TARN_ERR_NOT_FOUND = 9,   /* no such file, fold, sample or field */
+    TARN_ERR_NOT_FOUND = 9,   /* no order, codec, option, ... of that name */
     TARN_ERR_AMBIGUOUS = 10,  /* more than one thing answers to that name */
     TARN_ERR_STALE = 11,      /* an index or its sums do not fit the shards */
     TARN_ERR_CHECKSUM = 12,   /* the bytes are not those that were written */
     TARN_ERR_CANCELLED = 13,  /* a progress callback asked to stop */
-    TARN_ERR_EXISTS = 14      /* the target is there already */
+    TARN_ERR_EXISTS = 14,     /* the target already exists */
+    TARN_ERR_NO_FILE = 15,    /* no such file, folder or URL */
+    TARN_ERR_NO_FOLD = 16,    /* the folder has no such fold, or no shards */
+    TARN_ERR_NO_SAMPLE = 17,  /* no sample, row or record with that key or number */
+    TARN_ERR_NO_FIELD = 18    /* no field, column or array with that name or number */
 } tarn_status;
 
 #define TARN_NO_OFFSET         UINT64_MAX
@@ -69,6 +103,9 @@ typedef struct tarn_error {
 
 /* A short name for a status, such as "truncated". Never NULL. */
 TARN_API const char *tarn_status_name(tarn_status status);
+
+/* True for TARN_ERR_NOT_FOUND, NO_FILE, NO_FOLD, NO_SAMPLE and NO_FIELD. */
+TARN_API bool tarn_is_not_found(tarn_status status);
 
 /* Writes "path: offset N: message" into buf, cut to fit, always NUL-terminated.
  * Returns buf. */

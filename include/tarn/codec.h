@@ -77,63 +77,14 @@ typedef struct tarn_value {
     }
 
 /* Values to be encoded: what they point at stays the caller's. */
-static inline tarn_value tarn_value_bytes(const void *data, size_t size)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.data = data;
-    value.size = size;
-    return value;
-}
-
-static inline tarn_value tarn_value_text(const char *text, size_t size)
-{
-    tarn_value value = tarn_value_bytes(text, size);
-    value.kind = TARN_VALUE_TEXT;
-    return value;
-}
-
-static inline tarn_value tarn_value_json(const char *text, size_t size)
-{
-    tarn_value value = tarn_value_bytes(text, size);
-    value.kind = TARN_VALUE_JSON;
-    return value;
-}
-
-static inline tarn_value tarn_value_integer(int64_t integer)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_INTEGER;
-    value.integer = integer;
-    return value;
-}
-
-static inline tarn_value tarn_value_real(double real)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_REAL;
-    value.real = real;
-    return value;
-}
-
-static inline tarn_value tarn_value_array(const tarn_array *array)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_ARRAY;
-    value.arrays = array;
-    value.count = 1;
-    return value;
-}
-
-static inline tarn_value tarn_value_arrays(const tarn_array *arrays,
-                                           const char *const *names, size_t count)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_ARRAYS;
-    value.arrays = arrays;
-    value.names = names;
-    value.count = count;
-    return value;
-}
+TARN_API tarn_value tarn_value_bytes(const void *data, size_t size);
+TARN_API tarn_value tarn_value_text(const char *text, size_t size);
+TARN_API tarn_value tarn_value_json(const char *text, size_t size);
+TARN_API tarn_value tarn_value_integer(int64_t integer);
+TARN_API tarn_value tarn_value_real(double real);
+TARN_API tarn_value tarn_value_array(const tarn_array *array);
+TARN_API tarn_value tarn_value_arrays(const tarn_array *arrays, const char *const *names,
+                                      size_t count);
 
 /* Frees what a decoder made. Harmless on a value that is released or borrows all. */
 TARN_API void tarn_value_release(tarn_value *value);
@@ -160,9 +111,10 @@ typedef struct tarn_encode_options {
 
 #define TARN_ENCODE_OPTIONS_INIT                                                         \
     {                                                                                    \
-        sizeof(tarn_encode_options), 100, TARN_SUBSAMPLING_420, 80, false, 6, 9, 3,      \
-            false                                                                        \
+        .size = sizeof(tarn_encode_options), .jpeg_quality = 100, .webp_quality = 80,    \
+        .png_level = 6, .gzip_level = 9, .zstd_level = 3                                 \
     }
+TARN_API void tarn_encode_options_init(tarn_encode_options *options, size_t size);
 
 typedef struct tarn_codecs tarn_codecs;
 
@@ -192,8 +144,10 @@ typedef struct tarn_decode_options {
 
 #define TARN_DECODE_OPTIONS_INIT                                                         \
     {                                                                                    \
-        sizeof(tarn_decode_options), TARN_MAX_DECODED, TARN_MAX_PIXELS, 0                \
+        .size = sizeof(tarn_decode_options), .max_size = TARN_MAX_DECODED,               \
+        .max_pixels = TARN_MAX_PIXELS                                                    \
     }
+TARN_API void tarn_decode_options_init(tarn_decode_options *options, size_t size);
 
 /* Makes the value of a field's bytes. The value may point into data, which must then stay
  * as it is until the value is released: text and JSON do (JSON is checked), and arrays
@@ -221,11 +175,18 @@ typedef tarn_status (*tarn_decode_call)(void *context, const char *extension,
                                         tarn_value *out, tarn_error *err);
 
 typedef struct tarn_codec {
+    size_t size;             /* of this struct; set by the initialiser */
     const char *names;       /* in lower case, with blanks between: "jpg jpeg" */
     tarn_encode_call encode; /* gets any value but bytes; NULL: only bytes are taken */
     tarn_decode_call decode; /* NULL: the field stays bytes */
     void *context;           /* given to both */
 } tarn_codec;
+
+#define TARN_CODEC_INIT                                                                  \
+    {                                                                                    \
+        .size = sizeof(tarn_codec)                                                       \
+    }
+TARN_API void tarn_codec_init(tarn_codec *codec, size_t size);
 
 /* A table with the built-in codecs. */
 TARN_API TARN_CHECKED tarn_status tarn_codecs_new(tarn_codecs **out, tarn_error *err);

@@ -133,7 +133,7 @@ TARN_API uint64_t tarn_dataset_in_file(const tarn_dataset *dataset, uint64_t sam
 /* The name of a field, or NULL past the last; borrowed until the dataset is closed. */
 TARN_API const char *tarn_dataset_field(const tarn_dataset *dataset, uint32_t field);
 
-/* The number of the first field of that name. TARN_ERR_NOT_FOUND, with those there are.
+/* The number of the first field of that name. TARN_ERR_NO_FIELD, with those there are.
  */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_field_find(const tarn_dataset *dataset,
                                                           const char *name, uint32_t *out,
@@ -142,7 +142,7 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_field_find(const tarn_dataset *da
 /* --- Reading ----------------------------------------------------------------------- */
 
 /* One field of one sample, borrowed until it is released or the dataset is closed.
- * TARN_ERR_NOT_FOUND if the sample lacks it, TARN_ERR_AMBIGUOUS if it has it twice. */
+ * TARN_ERR_NO_FIELD if the sample lacks it, TARN_ERR_AMBIGUOUS if it has it twice. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_get(tarn_dataset *dataset, uint64_t sample,
                                                    uint32_t field, tarn_view *out,
                                                    tarn_error *err);
@@ -280,7 +280,7 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
 TARN_API TARN_CHECKED tarn_status tarn_dataset_key(tarn_dataset *dataset, uint64_t sample,
                                                    tarn_text *out, tarn_error *err);
 
-/* The sample with a key; TARN_ERR_NOT_FOUND if none of this dataset has it. Where keys
+/* The sample with a key; TARN_ERR_NO_SAMPLE if none of this dataset has it. Where keys
  * repeat (a column of a pack, an array, a mix), the first. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
                                                     const char *key, uint64_t *out,

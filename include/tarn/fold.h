@@ -40,8 +40,8 @@ typedef struct tarn_folder tarn_folder;
  * name says its fold: train_0007.tar, train-0007.tar and train.0007.tar are shard 0007 of
  * fold train (so is train-0007-of-0100.tar), 0007.tar is one of fold data, and train.tar
  * is all of fold train. Shards
- * are sorted by the text of their suffix. TARN_ERR_NOT_FOUND if there is no such folder
- * or fold, or no shard at all. */
+ * are sorted by the text of their suffix. TARN_ERR_NO_FILE if there is no such folder,
+ * TARN_ERR_NO_FOLD if it has no such fold or no shards. */
 TARN_API TARN_CHECKED tarn_status tarn_folder_open(const char *path, tarn_folder **out,
                                                    tarn_error *err);
 TARN_API void tarn_folder_close(tarn_folder *folder);
@@ -128,10 +128,13 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_find(tarn_fold *fold, const char *ke
                                                  tarn_sample *out, tarn_error *err);
 
 /* Row number of the k-th member of a sample. */
-static inline uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k)
+TARN_API TARN_INLINE uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k);
+#ifndef TARN_BINDINGS
+TARN_INLINE uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k)
 {
     return sample->rows ? sample->rows[k] : (uint64_t)sample->first + k;
 }
+#endif
 
 /* The row of a sample's field. TARN_ERR_AMBIGUOUS if two members have that field. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_pick(tarn_fold *fold,

@@ -56,8 +56,9 @@ typedef struct tarn_gnz_options {
 
 #define TARN_GNZ_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_gnz_options), TARN_IO_AUTO                                           \
+        .size = sizeof(tarn_gnz_options)                                                 \
     }
+TARN_API void tarn_gnz_options_init(tarn_gnz_options *options, size_t size);
 
 /* Opens and checks: the header fits the file and is the JSON it should be, names are
  * unique, each array has a type, order and shape that are known and lies inside the file,
@@ -84,9 +85,10 @@ typedef struct tarn_gnz_info {
     uint32_t checksum; /* CRC-32C of the values */
 } tarn_gnz_info;
 
-/* TARN_ERR_NOT_FOUND past the end. */
+/* TARN_ERR_NO_FIELD past the end. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_info_get(const tarn_gnz *gnz, size_t number,
-                                                    tarn_gnz_info *out, tarn_error *err);
+                                                    tarn_gnz_info *out, size_t size,
+                                                    tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_gnz_find(const tarn_gnz *gnz, const char *name,
                                                 size_t *out, tarn_error *err);
 
@@ -130,10 +132,13 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_flush(tarn_gnz *gnz, tarn_error *err)
 
 /* Row i of an array with one dimension or more: a pointer addition. In an array of
  * Fortran order the elements of a row do not lie together; strides tell. */
-static inline void *tarn_gnz_row(const tarn_array *array, uint64_t i)
+TARN_API TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i);
+#ifndef TARN_BINDINGS
+TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i)
 {
     return (char *)array->data + (int64_t)i * array->strides[0];
 }
+#endif
 
 /* Copies rows (an array without dimensions is one row) into buf, the last index fastest
  * whatever the order in the file. TARN_ERR_LIMIT if size is too small. Never uses a map,
@@ -159,7 +164,7 @@ TARN_API void tarn_gnz_advise(tarn_gnz *gnz, size_t number, uint64_t first, uint
 /* Arrays whose first dimensions are equal are the fields of samples: sample i is row i of
  * each. With names, those arrays, which must agree; without (NULL), the largest group of
  * arrays that agree, of two equally large groups the one with more rows. fields has room
- * for tarn_gnz_count numbers (n_names, with names). TARN_ERR_NOT_FOUND if no array has
+ * for tarn_gnz_count numbers (n_names, with names). TARN_ERR_NO_FIELD if no array has
  * rows. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_samples(
     const tarn_gnz *gnz, const char *const *names, size_t n_names, size_t *fields,
@@ -186,7 +191,7 @@ typedef struct tarn_gnz_stats {
 
 /* TARN_ERR_UNSUPPORTED for complex numbers and text. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_stats_get(tarn_gnz *gnz, size_t number,
-                                                     tarn_gnz_stats *out,
+                                                     tarn_gnz_stats *out, size_t size,
                                                      tarn_error *err);
 
 typedef struct tarn_gnz_verify_options {
@@ -200,8 +205,9 @@ typedef struct tarn_gnz_verify_options {
 
 #define TARN_GNZ_VERIFY_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_gnz_verify_options), false, NULL, NULL, NULL, NULL                   \
+        .size = sizeof(tarn_gnz_verify_options)                                          \
     }
+TARN_API void tarn_gnz_verify_options_init(tarn_gnz_verify_options *options, size_t size);
 
 typedef struct tarn_gnz_report {
     uint64_t arrays, bytes;
@@ -214,7 +220,7 @@ typedef struct tarn_gnz_report {
  * TARN_OK means that the check was made: report->problems tells. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_verify(const char *path,
                                                   const tarn_gnz_verify_options *options,
-                                                  tarn_gnz_report *report,
+                                                  tarn_gnz_report *report, size_t size,
                                                   tarn_error *err);
 
 /* --- Writing ----------------------------------------------------------------------- */
@@ -238,8 +244,9 @@ typedef struct tarn_gnz_writer_options {
 /* Without checksums, because then a file is byte for byte what the reference writes. */
 #define TARN_GNZ_WRITER_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_gnz_writer_options), false, false, 0, false, NULL, NULL              \
+        .size = sizeof(tarn_gnz_writer_options)                                          \
     }
+TARN_API void tarn_gnz_writer_options_init(tarn_gnz_writer_options *options, size_t size);
 
 /* A file to be. TARN_ERR_EXISTS if it is there and overwrite is false. */
 TARN_API TARN_CHECKED tarn_status

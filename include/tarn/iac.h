@@ -72,8 +72,9 @@ typedef struct tarn_iac_options {
 
 #define TARN_IAC_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_iac_options), false, false, 0, TARN_IAC_MAX_EXPANSION                \
+        .size = sizeof(tarn_iac_options), .max_expansion = TARN_IAC_MAX_EXPANSION        \
     }
+TARN_API void tarn_iac_options_init(tarn_iac_options *options, size_t size);
 
 TARN_API TARN_CHECKED tarn_status tarn_iac_open(const char *path,
                                                 const tarn_iac_options *options,
@@ -101,7 +102,7 @@ typedef struct tarn_iac_info {
     size_t header_length;
 } tarn_iac_info;
 
-TARN_API void tarn_iac_info_get(const tarn_iac *pack, tarn_iac_info *out);
+TARN_API void tarn_iac_info_get(const tarn_iac *pack, tarn_iac_info *out, size_t size);
 
 /* --- Payloads ---------------------------------------------------------------------- */
 
@@ -179,7 +180,7 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_value(tarn_iac *pack, tarn_iac_table 
                                                  size_t column, uint64_t row,
                                                  tarn_view *out, tarn_error *err);
 
-/* The first row at or behind from whose column has the value; TARN_ERR_NOT_FOUND if there
+/* The first row at or behind from whose column has the value; TARN_ERR_NO_SAMPLE if there
  * is none. Columns are of the index table, of text or integers (a value is then decimal
  * digits), also dictionary-encoded. The first lookup in a column makes an index of it in
  * memory, about 16 bytes for each row. */
@@ -201,8 +202,9 @@ typedef struct tarn_iac_verify_options {
 
 #define TARN_IAC_VERIFY_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_iac_verify_options), 0, NULL, NULL, NULL, NULL                       \
+        .size = sizeof(tarn_iac_verify_options)                                          \
     }
+TARN_API void tarn_iac_verify_options_init(tarn_iac_verify_options *options, size_t size);
 
 typedef struct tarn_iac_report {
     uint64_t records, checksummed, bytes;
@@ -214,7 +216,8 @@ typedef struct tarn_iac_report {
  * not be made. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_verify(const char *path,
                                                   const tarn_iac_verify_options *options,
-                                                  tarn_iac_report *out, tarn_error *err);
+                                                  tarn_iac_report *report, size_t size,
+                                                  tarn_error *err);
 
 /* --- Writing -------------------------------------------------------------------------
  *
@@ -240,9 +243,9 @@ typedef struct tarn_iac_write_options {
 
 #define TARN_IAC_WRITE_OPTIONS_INIT                                                      \
     {                                                                                    \
-        sizeof(tarn_iac_write_options), NULL, 2, TARN_IAC_NONE, 0, false, false, false,  \
-            false, false                                                                 \
+        .size = sizeof(tarn_iac_write_options), .version = 2                             \
     }
+TARN_API void tarn_iac_write_options_init(tarn_iac_write_options *options, size_t size);
 
 /* Payloads one by one: written once, straight to their place in the file. The tables must
  * be known at the start. */

@@ -69,8 +69,11 @@ typedef struct tarn_image_decoder_options {
 
 #define TARN_IMAGE_DECODER_OPTIONS_INIT                                                  \
     {                                                                                    \
-        sizeof(tarn_image_decoder_options), TARN_MAX_PIXELS, TARN_MAX_DECODED            \
+        .size = sizeof(tarn_image_decoder_options), .max_pixels = TARN_MAX_PIXELS,       \
+        .max_size = TARN_MAX_DECODED                                                     \
     }
+TARN_API void tarn_image_decoder_options_init(tarn_image_decoder_options *options,
+                                              size_t size);
 
 TARN_API TARN_CHECKED tarn_status tarn_image_decoder_new(
     const tarn_image_decoder_options *options, tarn_image_decoder **out, tarn_error *err);
@@ -79,7 +82,8 @@ TARN_API void tarn_image_decoder_free(tarn_image_decoder *decoder);
 /* Reads the header only. An image over max_pixels is told, not refused. */
 TARN_API TARN_CHECKED tarn_status tarn_image_probe(tarn_image_decoder *decoder,
                                                    const void *data, size_t size,
-                                                   tarn_image_info *out, tarn_error *err);
+                                                   tarn_image_info *out, size_t out_size,
+                                                   tarn_error *err);
 
 typedef struct tarn_image_decode_options {
     size_t size;       /* of this struct; set by the initialiser */
@@ -91,8 +95,10 @@ typedef struct tarn_image_decode_options {
 
 #define TARN_IMAGE_DECODE_OPTIONS_INIT                                                   \
     {                                                                                    \
-        sizeof(tarn_image_decode_options), 0, 0, 0                                       \
+        .size = sizeof(tarn_image_decode_options)                                        \
     }
+TARN_API void tarn_image_decode_options_init(tarn_image_decode_options *options,
+                                             size_t size);
 
 /* Decodes into out->data if that is not NULL, which has room for capacity bytes, and with
  * out->stride bytes from row to row unless that is 0; the other members are set.
@@ -163,10 +169,11 @@ typedef struct tarn_image_steps {
 /* The usual ranges of RANDOM, no flip, 8 bits, RGB; width and height are to be set. */
 #define TARN_IMAGE_STEPS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_image_steps), 0, 0, 3, TARN_IMAGE_FIT_STRETCH, 0, {0.08, 1.0},       \
-            {3.0 / 4.0, 4.0 / 3.0}, 0.0, TARN_IMAGE_U8, TARN_IMAGE_HWC,                  \
-            {0.0f, 0.0f, 0.0f, 0.0f}, {1.0f, 1.0f, 1.0f, 1.0f}, 1.0                      \
+        .size = sizeof(tarn_image_steps), .channels = 3, .fit = TARN_IMAGE_FIT_STRETCH,  \
+        .scale = {0.08, 1.0}, .ratio = {3.0 / 4.0, 4.0 / 3.0},                           \
+        .std = {1.0f, 1.0f, 1.0f, 1.0f}, .reduce = 1.0                                   \
     }
+TARN_API void tarn_image_steps_init(tarn_image_steps *steps, size_t size);
 
 typedef struct tarn_image_plan tarn_image_plan;
 

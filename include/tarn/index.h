@@ -64,9 +64,9 @@ typedef struct tarn_index_options {
 
 #define TARN_INDEX_OPTIONS_INIT                                                          \
     {                                                                                    \
-        sizeof(tarn_index_options), TARN_KEYS_BASE, false, false, 0, NULL, NULL, NULL,   \
-            NULL, false, false, NULL                                                     \
+        .size = sizeof(tarn_index_options)                                               \
     }
+TARN_API void tarn_index_options_init(tarn_index_options *options, size_t size);
 
 /* What was met while building. */
 typedef struct tarn_index_report {
@@ -81,7 +81,7 @@ typedef struct tarn_index_report {
  * puts them in (see tarn_folder in fold.h). options and report may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_index_build(
     const char *const *shards, size_t count, const tarn_index_options *options,
-    tarn_index **out, tarn_index_report *report, tarn_error *err);
+    tarn_index **out, tarn_index_report *report, size_t size, tarn_error *err);
 
 /* Writes an index that was built to path, which ends in ".taridx", and the .tarsum beside
  * it. Both appear whole or not at all; a reader never sees a .tarsum of another index. */
@@ -90,9 +90,12 @@ TARN_API TARN_CHECKED tarn_status tarn_index_save(const tarn_index *index,
 
 /* Builds and saves in one go, with less memory: rows go to the disk while other shards
  * are still being scanned. *out, which may be NULL, is the index as it was saved. */
-TARN_API TARN_CHECKED tarn_status tarn_index_create(
-    const char *const *shards, size_t count, const tarn_index_options *options,
-    const char *path, tarn_index **out, tarn_index_report *report, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_index_create(const char *const *shards,
+                                                    size_t count,
+                                                    const tarn_index_options *options,
+                                                    const char *path, tarn_index **out,
+                                                    tarn_index_report *report,
+                                                    size_t size, tarn_error *err);
 
 /* Loads an index and checks every field of every row. Without the shards, offsets are
  * checked only for what no shard could have; tarn_fold_open compares them with the
@@ -101,7 +104,8 @@ TARN_API TARN_CHECKED tarn_status tarn_index_load(const char *path, tarn_index *
                                                   tarn_error *err);
 TARN_API void tarn_index_free(tarn_index *index);
 
-TARN_API void tarn_index_info_get(const tarn_index *index, tarn_index_info *out);
+TARN_API void tarn_index_info_get(const tarn_index *index, tarn_index_info *out,
+                                  size_t size);
 
 /* Row number 0 to rows - 1. */
 TARN_API TARN_CHECKED tarn_status tarn_index_row(const tarn_index *index, uint64_t number,

@@ -84,9 +84,9 @@ typedef struct tarn_samples_options {
 
 #define TARN_SAMPLES_OPTIONS_INIT                                                        \
     {                                                                                    \
-        sizeof(tarn_samples_options), TARN_GROUP_WEBDATASET, false, false, false, NULL,  \
-            0, NULL, NULL, TARN_MAX_SAMPLE_BYTES, NULL, NULL, NULL, NULL, false, NULL    \
+        .size = sizeof(tarn_samples_options), .max_sample_bytes = TARN_MAX_SAMPLE_BYTES  \
     }
+TARN_API void tarn_samples_options_init(tarn_samples_options *options, size_t size);
 
 /* Reads these archives one after the other; each is opened when its turn comes. Strings
  * are copied, what options point at is borrowed until the reader is closed. */
@@ -143,7 +143,7 @@ typedef struct tarn_samples_report {
 } tarn_samples_report;
 
 TARN_API void tarn_samples_report_get(const tarn_samples *samples,
-                                      tarn_samples_report *out);
+                                      tarn_samples_report *out, size_t size);
 
 /* --- Files ------------------------------------------------------------------------- */
 

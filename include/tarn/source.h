@@ -41,11 +41,18 @@ typedef enum tarn_filter {
  * read gives at least one byte, or none at the end; close, which may be NULL, is called
  * once, also after a failure of read. */
 typedef struct tarn_source_calls {
+    size_t size; /* of this struct; set by the initialiser */
     void *context;
     tarn_status (*read)(void *context, void *buf, size_t len, size_t *out_got,
                         tarn_error *err);
     void (*close)(void *context);
 } tarn_source_calls;
+
+#define TARN_SOURCE_CALLS_INIT                                                           \
+    {                                                                                    \
+        .size = sizeof(tarn_source_calls)                                                \
+    }
+TARN_API void tarn_source_calls_init(tarn_source_calls *calls, size_t size);
 
 typedef struct tarn_source_options {
     size_t size; /* of this struct; set by the initialiser */
@@ -59,16 +66,18 @@ typedef struct tarn_source_options {
     unsigned retries;       /* after the first attempt; each goes on at the failed byte */
     uint64_t max_memory;    /* that a decoder may take for its window: 128 MiB, enough for
                              * what xz -9 and zstd --ultra -22 make */
-    const tarn_source_calls *calls; /* borrowed; NULL: bytes come from the URL */
+    const tarn_source_calls *calls; /* copied by open; NULL: bytes come from the URL */
 } tarn_source_options;
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
     {                                                                                    \
-        sizeof(tarn_source_options), TARN_FILTER_AUTO, false, 1000, UINT64_MAX, 30, 60,  \
-            5, UINT64_C(128) << 20, NULL                                                 \
+        .size = sizeof(tarn_source_options), .max_expansion = 1000,                      \
+        .max_size = UINT64_MAX, .connect_seconds = 30, .stall_seconds = 60,              \
+        .retries = 5, .max_memory = UINT64_C(128) << 20                                  \
     }
+TARN_API void tarn_source_options_init(tarn_source_options *options, size_t size);
 
-/* Says here already whether there is such a thing: TARN_ERR_NOT_FOUND for a missing file
+/* Says here already whether there is such a thing: TARN_ERR_NO_FILE for a missing file
  * or object. What filter it needs is looked at with the first read. */
 TARN_API TARN_CHECKED tarn_status tarn_source_open(const char *url,
                                                    const tarn_source_options *options,
@@ -91,12 +100,19 @@ TARN_API void tarn_source_close(tarn_source *source);
  * which may be NULL, one is called, once; abandon also after a failure of write, and none
  * after a failure of begin. */
 typedef struct tarn_sink_calls {
+    size_t size; /* of this struct; set by the initialiser */
     void *context;
     tarn_status (*begin)(void *context, const char *url, tarn_error *err);
     tarn_status (*write)(void *context, const void *data, size_t len, tarn_error *err);
     tarn_status (*finish)(void *context, tarn_error *err);
     void (*abandon)(void *context);
 } tarn_sink_calls;
+
+#define TARN_SINK_CALLS_INIT                                                             \
+    {                                                                                    \
+        .size = sizeof(tarn_sink_calls)                                                  \
+    }
+TARN_API void tarn_sink_calls_init(tarn_sink_calls *calls, size_t size);
 
 typedef struct tarn_sink_options {
     size_t size; /* of this struct; set by the initialiser */
@@ -109,14 +125,15 @@ typedef struct tarn_sink_options {
     unsigned connect_seconds;
     unsigned stall_seconds;
     unsigned retries;             /* of each request; a PUT over 8 MiB is not repeated */
-    const tarn_sink_calls *calls; /* borrowed; NULL: bytes go to the URL */
+    const tarn_sink_calls *calls; /* copied by open; NULL: bytes go to the URL */
 } tarn_sink_options;
 
 #define TARN_SINK_OPTIONS_INIT                                                           \
     {                                                                                    \
-        sizeof(tarn_sink_options), TARN_FILTER_AUTO, 0, false, false, false, 30, 60, 5,  \
-            NULL                                                                         \
+        .size = sizeof(tarn_sink_options), .connect_seconds = 30, .stall_seconds = 60,   \
+        .retries = 5                                                                     \
     }
+TARN_API void tarn_sink_options_init(tarn_sink_options *options, size_t size);
 
 TARN_API TARN_CHECKED tarn_status tarn_sink_open(const char *url,
                                                  const tarn_sink_options *options,

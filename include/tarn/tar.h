@@ -51,8 +51,9 @@ typedef struct tarn_tar_options {
 
 #define TARN_TAR_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_tar_options), false, false, NULL, NULL, false, NULL                  \
+        .size = sizeof(tarn_tar_options)                                                 \
     }
+TARN_API void tarn_tar_options_init(tarn_tar_options *options, size_t size);
 
 typedef struct tarn_member {
     const char *name; /* raw bytes, no NUL inside; borrowed until the next call */
@@ -98,7 +99,7 @@ TARN_API TARN_CHECKED tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member
                                                 uint64_t offset, void *buf, size_t len,
                                                 tarn_error *err);
 
-TARN_API void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out);
+TARN_API void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out, size_t size);
 
 TARN_API void tarn_tar_close(tarn_tar *tar);
 

@@ -60,8 +60,9 @@ typedef struct tarn_textpair_options {
 
 #define TARN_TEXTPAIR_OPTIONS_INIT                                                       \
     {                                                                                    \
-        sizeof(tarn_textpair_options), TARN_TEXTPAIR_01, 0, NULL, false, false           \
+        .size = sizeof(tarn_textpair_options)                                            \
     }
+TARN_API void tarn_textpair_options_init(tarn_textpair_options *options, size_t size);
 
 TARN_API TARN_CHECKED tarn_status
 tarn_textpair_build(const char *path, const tarn_textpair_patient *patients, size_t count,

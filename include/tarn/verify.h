@@ -29,8 +29,9 @@ typedef struct tarn_verify_options {
 
 #define TARN_VERIFY_OPTIONS_INIT                                                         \
     {                                                                                    \
-        sizeof(tarn_verify_options), false, 0, NULL, NULL, NULL, NULL, NULL, NULL, false \
+        .size = sizeof(tarn_verify_options)                                              \
     }
+TARN_API void tarn_verify_options_init(tarn_verify_options *options, size_t size);
 
 typedef struct tarn_verify_report {
     uint64_t folds, shards, members, samples;
@@ -47,7 +48,7 @@ typedef struct tarn_verify_report {
  * well: report->remaining tells. */
 TARN_API TARN_CHECKED tarn_status tarn_verify(const char *path,
                                               const tarn_verify_options *options,
-                                              tarn_verify_report *report,
+                                              tarn_verify_report *report, size_t size,
                                               tarn_error *err);
 
 #ifdef __cplusplus

@@ -45,12 +45,13 @@ typedef struct tarn_field {
 typedef struct tarn_tar_writer tarn_tar_writer;
 
 typedef enum tarn_name_style {
+    TARN_NAMES_AUTO = 0, /* plain in folds, pax in other archives */
     /* ASCII names of at most 100 bytes in the header, all others in a pax header before
      * it: the bytes of Python's tarfile, and so of WebDataset with an integer mtime. */
-    TARN_NAMES_PAX = 0,
-    /* Every name in the header as it is; longer than 100 bytes is an error. Readers that
-     * know nothing of pax need this, the reference's for one. */
-    TARN_NAMES_PLAIN = 1
+    TARN_NAMES_PAX = 1,
+    /* Every name in the header as it is; longer than 100 bytes is an error. Needed by
+     * readers that do not know pax headers, such as glzn. */
+    TARN_NAMES_PLAIN = 2
 } tarn_name_style;
 
 typedef enum tarn_name_rules {
@@ -75,7 +76,9 @@ typedef struct tarn_tar_writer_options {
     const char *user, *group; /* NULL: "bigdata", as in WebDataset */
     uint32_t uid, gid;
     uint32_t mode;
-    tarn_sink_options sink; /* compression, overwriting, waiting for the disk */
+    /* Compression, overwriting, waiting for the disk; NULL: the defaults. Must be NULL
+     * for a fold, which has its own. Copied by open, as are the texts here. */
+    const tarn_sink_options *sink;
     /* A decimal number: each member gets a pax header with this time, beside mtime in its
      * own. So a time with a fraction is kept, for 1,024 bytes. NULL: none. */
     const char *mtime_text;
@@ -83,9 +86,10 @@ typedef struct tarn_tar_writer_options {
 
 #define TARN_TAR_WRITER_OPTIONS_INIT                                                     \
     {                                                                                    \
-        sizeof(tarn_tar_writer_options), TARN_NAMES_PAX, TARN_RULES_STRICT, false,       \
-            TARN_MTIME_DEFAULT, NULL, NULL, 0, 0, 0444, TARN_SINK_OPTIONS_INIT, NULL     \
+        .size = sizeof(tarn_tar_writer_options), .mtime = TARN_MTIME_DEFAULT,            \
+        .mode = 0444                                                                     \
     }
+TARN_API void tarn_tar_writer_options_init(tarn_tar_writer_options *options, size_t size);
 
 /* Begins an archive at a URL (see source.h). options may be NULL. */
 TARN_API TARN_CHECKED tarn_status
@@ -141,14 +145,16 @@ typedef struct tarn_shard_writer_options {
     tarn_roll roll;
     tarn_shard_hook hook;
     void *hook_context;
-    tarn_tar_writer_options tar;
+    const tarn_tar_writer_options *writer; /* of each archive; NULL: the defaults */
 } tarn_shard_writer_options;
 
 #define TARN_SHARD_WRITER_OPTIONS_INIT                                                   \
     {                                                                                    \
-        sizeof(tarn_shard_writer_options), 0, 100000, UINT64_C(3000000000),              \
-            TARN_ROLL_FILE, NULL, NULL, TARN_TAR_WRITER_OPTIONS_INIT                     \
+        .size = sizeof(tarn_shard_writer_options), .max_count = 100000,                  \
+        .max_size = UINT64_C(3000000000)                                                 \
     }
+TARN_API void tarn_shard_writer_options_init(tarn_shard_writer_options *options,
+                                             size_t size);
 
 /* pattern is a URL with one %d or %0Nd, which becomes the shard's number; "%%" is a
  * percent sign. The first sample opens the first shard. */
@@ -172,12 +178,12 @@ typedef struct tarn_written {
 } tarn_written;
 
 TARN_API void tarn_shard_writer_written(const tarn_shard_writer *writer,
-                                        tarn_written *out);
+                                        tarn_written *out, size_t size);
 
 /* Shards that were finished keep their names, also when the writer is abandoned. out may
  * be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_shard_writer_finish(tarn_shard_writer *writer,
-                                                           tarn_written *out,
+                                                           tarn_written *out, size_t size,
                                                            tarn_error *err);
 TARN_API void tarn_shard_writer_abandon(tarn_shard_writer *writer);
 
@@ -203,32 +209,22 @@ typedef struct tarn_fold_writer_options {
     uint64_t max_size;  /* bytes; 0: no limit */
     tarn_roll roll;
     unsigned threads; /* for looking through shards that are there; 0: all cores */
-    tarn_tar_writer_options tar; /* of its sink options, only no_sync counts */
+    bool no_sync;     /* do not wait for the disk */
+    const tarn_tar_writer_options *writer; /* of each shard; NULL: the defaults */
     bool repeat_keys; /* a key may come again, with the rest of its sample, which then
                          need not stand together; false: TARN_ERR_EXISTS */
 } tarn_fold_writer_options;
 
 #define TARN_FOLD_WRITER_OPTIONS_INIT                                                    \
     {                                                                                    \
-        sizeof(tarn_fold_writer_options), false, false, false, 0, 4, 100000,             \
-            UINT64_C(3000000000), TARN_ROLL_FILE, 0,                                     \
-            {sizeof(tarn_tar_writer_options),                                            \
-             TARN_NAMES_PLAIN,                                                           \
-             TARN_RULES_STRICT,                                                          \
-             false,                                                                      \
-             TARN_MTIME_DEFAULT,                                                         \
-             NULL,                                                                       \
-             NULL,                                                                       \
-             0,                                                                          \
-             0,                                                                          \
-             0444,                                                                       \
-             TARN_SINK_OPTIONS_INIT,                                                     \
-             NULL},                                                                      \
-            false                                                                        \
+        .size = sizeof(tarn_fold_writer_options), .digits = 4, .max_count = 100000,      \
+        .max_size = UINT64_C(3000000000)                                                 \
     }
+TARN_API void tarn_fold_writer_options_init(tarn_fold_writer_options *options,
+                                            size_t size);
 
 /* Begins to write fold "fold" in a folder, which is made if it is not there. The name of
- * a fold has no "_", "/", "\\", colon or dot. tar.rules must be the strict ones.
+ * a fold has no "_", "/", "\\", colon or dot. writer->rules must be the strict ones.
  * TARN_ERR_EXISTS if the fold or finished shards are there and the options do not say
  * what becomes of them, or while another writer is at work on it. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_open(
@@ -270,13 +266,14 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_writer_adopt(tarn_fold_writer *write
                                                          tarn_error *err);
 
 /* What this writer wrote; what it found is not counted. */
-TARN_API void tarn_fold_writer_written(const tarn_fold_writer *writer, tarn_written *out);
+TARN_API void tarn_fold_writer_written(const tarn_fold_writer *writer, tarn_written *out,
+                                       size_t size);
 
 /* Writes the index and publishes all. After a failure the finished shards are kept for
  * resume, or to be overwritten. Without any sample, nothing is published. out may be
  * NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_finish(tarn_fold_writer *writer,
-                                                          tarn_written *out,
+                                                          tarn_written *out, size_t size,
                                                           tarn_error *err);
 
 /* Stops, and keeps the finished shards for resume; *out_shards, which may be NULL, says

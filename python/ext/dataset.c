@@ -89,23 +89,6 @@ PyDoc_STRVAR(
     "lenient=False, key_column=None, stored=False, shards=None)\n--\n\n"
     "Opens a folder, fold, tar, array file or pack.");
 
-/* Nothing of that name is there: a path, or, if it opens without them, one of the fields.
- */
-static PyObject *raise_open(tarnpy_state *state, const char *path,
-                            const tarn_dataset_options *options, const tarn_error *err)
-{
-    tarn_dataset_options plain = *options;
-    tarn_dataset *set = NULL;
-    tarn_error ignored;
-    tarn_status status = TARN_ERR_USAGE;
-    plain.fields = NULL;
-    if (err->code == TARN_ERR_NOT_FOUND && options->fields) {
-        TARNPY_UNLOCKED(status, tarn_dataset_open(path, &plain, &set, &ignored));
-        tarn_dataset_close(set);
-    }
-    return status == TARN_OK ? tarnpy_raise_key(state, err) : tarnpy_raise(state, err);
-}
-
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
     static const char *const names[] = {"path",   "fields",  "drop_twice", "io",
@@ -141,7 +124,7 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
         const char *name = PyBytes_AsString(path);
         TARNPY_UNLOCKED(status, tarn_dataset_open(name, &o, &set, &err));
         result = status == TARN_OK ? tarnpy_handle_new(state, set, is_slow(set, &o))
-                                   : raise_open(state, name, &o, &err);
+                                   : tarnpy_raise(state, &err);
     }
     tarnpy_strings_free(&list);
     tarnpy_strings_free(&shards);
@@ -332,10 +315,10 @@ static PyObject *by_key(tarnpy_dataset *self, PyObject *key)
     if (status == TARN_OK && tarnpy_order_lacks(self->order, number)) {
         char name[128];
         tarn_printable(name, sizeof name, text, strlen(text));
-        err = (tarn_error){.code = TARN_ERR_NOT_FOUND, .offset = TARN_NO_OFFSET};
+        err = (tarn_error){.code = TARN_ERR_NO_SAMPLE, .offset = TARN_NO_OFFSET};
         snprintf(err.message, sizeof err.message,
                  "sample %s is in the file, but was not chosen", name);
-        status = TARN_ERR_NOT_FOUND;
+        status = TARN_ERR_NO_SAMPLE;
     }
     Py_XDECREF(kept);
     if (status != TARN_OK) return tarnpy_raise_key(self->state, &err);

@@ -41,7 +41,7 @@ static PyObject *index_of(tarnpy_state *state, const tarn_index *index, tarn_ind
 static PyObject *index_info(PyObject *object, PyObject *unused)
 {
     tarn_index_info i;
-    tarn_index_info_get(((index_object *)object)->index, &i);
+    tarn_index_info_get(((index_object *)object)->index, &i, sizeof i);
     return Py_BuildValue("{sKsKsIsIsOsO}", "rows", (unsigned long long)i.rows, "samples",
                          (unsigned long long)i.samples, "fields", i.fields, "crashes",
                          i.crashes, "contiguous", i.contiguous ? Py_True : Py_False,
@@ -104,7 +104,7 @@ static PyObject *index_rows(PyObject *object, PyObject *unused)
     tarn_index_info info;
     tarn_error err;
     tarn_status status;
-    tarn_index_info_get(self->index, &info);
+    tarn_index_info_get(self->index, &info, sizeof info);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(info.rows * 32));
     if (!bytes) return NULL;
     unsigned char *out = (unsigned char *)PyBytes_AsString(bytes);
@@ -162,8 +162,9 @@ static tarn_status build(const tarnpy_strings *shards, const char *path, tarn_in
                          tarn_error *err)
 {
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
-    if (!path) return tarn_index_build(shards->items, shards->count, &o, out, NULL, err);
-    return tarn_index_create(shards->items, shards->count, &o, path, out, NULL, err);
+    if (!path)
+        return tarn_index_build(shards->items, shards->count, &o, out, NULL, 0, err);
+    return tarn_index_create(shards->items, shards->count, &o, path, out, NULL, 0, err);
 }
 
 static PyObject *build_index(PyObject *module, PyObject *args)
@@ -240,7 +241,7 @@ static tarn_status find_all(tarn_fold *fold, const tarnpy_strings *keys, found *
         tarn_sample sample;
         tarn_status status = tarn_fold_find(fold, keys->items[i], &sample, err);
         out->there[i] = status == TARN_OK;
-        if (status == TARN_ERR_NOT_FOUND) continue;
+        if (status == TARN_ERR_NO_SAMPLE) continue;
         TARN_TRY(status);
         if (add_rows(out, &sample) == 0) continue;
         *err = (tarn_error){.code = TARN_ERR_MEMORY};

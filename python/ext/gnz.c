@@ -141,9 +141,10 @@ static PyObject *file_entries(PyObject *self, PyObject *unused)
     for (size_t i = 0; list && i < tarn_gnz_count(f->gnz); i++) {
         tarn_gnz_info info;
         tarn_error err;
-        PyObject *entry = tarn_gnz_info_get(f->gnz, i, &info, &err) == TARN_OK
-                              ? entry_tuple(&info)
-                              : tarnpy_raise(state_of(self), &err);
+        PyObject *entry =
+            tarn_gnz_info_get(f->gnz, i, &info, sizeof info, &err) == TARN_OK
+                ? entry_tuple(&info)
+                : tarnpy_raise(state_of(self), &err);
         if (!entry || PyList_Append(list, entry) != 0) Py_CLEAR(list);
         Py_XDECREF(entry);
     }
@@ -223,7 +224,7 @@ static PyObject *file_stats(PyObject *self, PyObject *arg)
     tarn_status status;
     size_t number = PyLong_AsSize_t(arg);
     if (PyErr_Occurred()) return NULL;
-    TARNPY_UNLOCKED(status, tarn_gnz_stats_get(f->gnz, number, &s, &err));
+    TARNPY_UNLOCKED(status, tarn_gnz_stats_get(f->gnz, number, &s, sizeof s, &err));
     if (status != TARN_OK) return tarnpy_raise_key(state_of(self), &err);
     PyObject *bins = bins_list(&s);
     if (!bins) return NULL;
@@ -328,7 +329,8 @@ typedef struct verification {
 static void do_verify(void *context)
 {
     verification *v = context;
-    v->status = tarn_gnz_verify(v->name, &v->options, &v->report, &v->err);
+    v->status =
+        tarn_gnz_verify(v->name, &v->options, &v->report, sizeof v->report, &v->err);
 }
 
 static PyObject *gnz_verify(PyObject *module, PyObject *args)

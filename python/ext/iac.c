@@ -54,7 +54,7 @@ static tarnpy_pack_handle *handle_new(pack *self)
     }
     Py_DECREF(path);
     if (!h) return NULL;
-    tarn_iac_info_get(h->pack, &info);
+    tarn_iac_info_get(h->pack, &info, sizeof info);
     h->state = state;
     h->rows = info.records;
     h->quick = info.mapped && !self->check;
@@ -311,7 +311,7 @@ static PyObject *pack_info(PyObject *self, PyObject *unused)
     tarn_iac_info i;
     tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
     if (!h) return NULL;
-    tarn_iac_info_get(h->pack, &i);
+    tarn_iac_info_get(h->pack, &i, sizeof i);
     PyObject *info = Py_BuildValue(
         "{sIsKsKsKsKsKsOsOsKsssssO}", "version", i.version, "records",
         (unsigned long long)i.records, "slides", (unsigned long long)i.slides,
@@ -330,7 +330,7 @@ static PyObject *pack_header_text(PyObject *self, PyObject *unused)
     tarn_iac_info info;
     tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
     if (!h) return NULL;
-    tarn_iac_info_get(h->pack, &info);
+    tarn_iac_info_get(h->pack, &info, sizeof info);
     PyObject *text =
         PyUnicode_DecodeUTF8(info.header, (Py_ssize_t)info.header_length, NULL);
     Py_DECREF(h);
@@ -346,7 +346,7 @@ static tarn_status find_row(tarn_iac *from_pack, const char *column, const char 
         uint64_t next;
         tarn_status status =
             tarn_iac_find(from_pack, column, value, size, *out + 1, &next, err);
-        if (status == TARN_ERR_NOT_FOUND) break;
+        if (status == TARN_ERR_NO_SAMPLE) break;
         TARN_TRY(status);
         *out = next;
     }

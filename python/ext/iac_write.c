@@ -276,7 +276,8 @@ typedef struct verification {
 static void do_verify(void *context)
 {
     verification *v = context;
-    v->status = tarn_iac_verify(v->name, &v->options, &v->report, &v->err);
+    v->status =
+        tarn_iac_verify(v->name, &v->options, &v->report, sizeof v->report, &v->err);
 }
 
 static PyObject *iac_verify(PyObject *module, PyObject *args)

@@ -23,7 +23,7 @@ static tarn_status shrink(tarn_image_decoder *decoder, const void *data, size_t 
     tarn_image_draw draw = {0, 0, 0};
     tarn_array array;
     tarn_dtype byte = {'|', 'u', 1};
-    TARN_TRY(tarn_image_probe(decoder, data, size, &info, err));
+    TARN_TRY(tarn_image_probe(decoder, data, size, &info, sizeof info, err));
     fit(&info, side, &steps.width, &steps.height);
     TARN_TRY(tarn_image_plan_new(&steps, &plan, err));
     void *pixels = malloc(tarn_image_plan_size(plan));

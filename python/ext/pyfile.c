@@ -137,13 +137,17 @@ static tarn_status finish_file(void *context, tarn_error *err)
 
 tarn_source_calls tarnpy_file_source(tarnpy_file *file)
 {
-    return (tarn_source_calls){.context = file, .read = read_file};
+    return (tarn_source_calls){
+        .size = sizeof(tarn_source_calls), .context = file, .read = read_file};
 }
 
 tarn_sink_calls tarnpy_file_sink(tarnpy_file *file)
 {
-    return (tarn_sink_calls){
-        .context = file, .begin = begin_file, .write = write_file, .finish = finish_file};
+    return (tarn_sink_calls){.size = sizeof(tarn_sink_calls),
+                             .context = file,
+                             .begin = begin_file,
+                             .write = write_file,
+                             .finish = finish_file};
 }
 
 void tarnpy_file_clear(tarnpy_file *file)

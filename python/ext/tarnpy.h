@@ -108,9 +108,9 @@ void tarnpy_free(PyObject *self);
 
 /* --- Errors (error.c) -------------------------------------------------------------- */
 
-/* Raises what a tarn_error says, and returns NULL. A thing that was not found is a file,
- * for tarnpy_raise, and a key, for tarnpy_raise_key. An exception that is set already
- * (by a callback) stays. */
+/* Raises what a tarn_error says, and returns NULL. The two differ in TARN_ERR_NOT_FOUND
+ * alone, which is a path for tarnpy_raise and a key for tarnpy_raise_key. An exception
+ * that is set already (by a callback) stays. */
 PyObject *tarnpy_raise(tarnpy_state *state, const tarn_error *err);
 PyObject *tarnpy_raise_key(tarnpy_state *state, const tarn_error *err);
 

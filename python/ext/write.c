@@ -49,10 +49,10 @@ static tarn_status add(writer *w, const tarnpy_batch *batch, const tarnpy_planne
     uint64_t before = w->written.payload;
     if (w->kind == TARNPY_SHARDS) {
         TARN_TRY(tarn_shard_writer_add(w->is.shards, p->key, fields, p->count, err));
-        tarn_shard_writer_written(w->is.shards, &after);
+        tarn_shard_writer_written(w->is.shards, &after, sizeof after);
     } else {
         TARN_TRY(tarn_fold_writer_add(w->is.fold, p->key, fields, p->count, err));
-        tarn_fold_writer_written(w->is.fold, &after);
+        tarn_fold_writer_written(w->is.fold, &after, sizeof after);
     }
     w->written = after;
     *out_payload = after.payload - before;
@@ -256,7 +256,8 @@ static PyObject *writer_next(PyObject *self, PyObject *unused)
         PyErr_SetString(PyExc_TypeError, "only a writer of shards has a next one");
     else
         TARNPY_UNLOCKED(status, tarn_shard_writer_next(w->is.shards, &err));
-    if (w->kind == TARNPY_SHARDS) tarn_shard_writer_written(w->is.shards, &w->written);
+    if (w->kind == TARNPY_SHARDS)
+        tarn_shard_writer_written(w->is.shards, &w->written, sizeof w->written);
     tarnpy_lock_give(&w->lock);
     if (status != TARN_OK) return tarnpy_raise(w->state, &err);
     if (PyErr_Occurred()) return NULL;
@@ -342,9 +343,10 @@ static PyObject *writer_adopt(PyObject *self, PyObject *args)
 static tarn_status finish(writer *w, tarn_error *err)
 {
     if (w->kind == TARNPY_FOLD)
-        return tarn_fold_writer_finish(w->is.fold, &w->written, err);
+        return tarn_fold_writer_finish(w->is.fold, &w->written, sizeof w->written, err);
     if (w->kind == TARNPY_SHARDS)
-        return tarn_shard_writer_finish(w->is.shards, &w->written, err);
+        return tarn_shard_writer_finish(w->is.shards, &w->written, sizeof w->written,
+                                        err);
     w->written.bytes = tarn_tar_writer_size(w->is.tar);
     tarn_status status = tarn_tar_writer_finish(w->is.tar, err);
     w->written.shards = status == TARN_OK;

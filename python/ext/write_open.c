@@ -63,7 +63,7 @@ double tarnpy_now(void)
 static int shard_done(void *context, const char *url, uint64_t samples, uint64_t bytes)
 {
     writer *w = context;
-    tarn_shard_writer_written(w->is.shards, &w->written);
+    tarn_shard_writer_written(w->is.shards, &w->written, sizeof w->written);
     if (!w->hook) {
         w->in_shard = w->payload_in_shard = 0;
         return 0;
@@ -134,11 +134,11 @@ static settings defaults(void)
 {
     tarn_encode_options e = TARN_ENCODE_OPTIONS_INIT;
     tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
     return (settings){.max_count = o.max_count,
                       .max_size = o.max_size,
                       .digits = 4,
-                      .mode = o.tar.mode,
-                      .names = -1,
+                      .mode = tar.mode,
                       .flavour = TARNPY_TARN,
                       .jpeg_quality = e.jpeg_quality,
                       .subsampling = (int)e.subsampling,
@@ -184,9 +184,19 @@ static int take_rules(writer *w, const settings *s)
     return -1;
 }
 
-static int take_tar(writer *w, const settings *s, tarn_tar_writer_options *o)
+static void take_sink(writer *w, const settings *s, tarn_sink_options *o)
 {
-    if (s->names >= 0) o->names = (tarn_name_style)s->names;
+    o->filter = (tarn_filter)s->filter;
+    o->level = s->level;
+    o->allow_pipe = s->allow_pipe;
+    o->overwrite = s->overwrite;
+    o->no_sync = s->no_sync;
+    if (w->file.object || w->file.opener) o->calls = &w->calls;
+}
+
+static int take_tar(const settings *s, tarn_tar_writer_options *o)
+{
+    o->names = (tarn_name_style)s->names;
     o->rules = (tarn_name_rules)s->rules;
     o->keep_order = s->keep_order;
     o->user = s->user;
@@ -195,12 +205,6 @@ static int take_tar(writer *w, const settings *s, tarn_tar_writer_options *o)
     o->gid = s->gid;
     o->mode = s->mode;
     o->mtime_text = s->mtime_text;
-    o->sink.filter = (tarn_filter)s->filter;
-    o->sink.level = s->level;
-    o->sink.allow_pipe = s->allow_pipe;
-    o->sink.overwrite = s->overwrite;
-    o->sink.no_sync = s->no_sync;
-    if (w->file.object || w->file.opener) o->sink.calls = &w->calls;
     if (s->mtime && s->mtime != Py_None) {
         o->mtime = PyLong_AsLongLong(s->mtime);
         if (PyErr_Occurred()) return -1;
@@ -222,7 +226,8 @@ static tarn_status open_fold(writer *w, const settings *s,
     o.max_size = s->max_size;
     o.roll = (tarn_roll)s->roll;
     o.threads = s->threads;
-    o.tar = *tar;
+    o.no_sync = s->no_sync;
+    o.writer = tar;
     return tarn_fold_writer_open(PyBytes_AsString(s->target), s->fold ? s->fold : "", &o,
                                  &w->is.fold, err);
 }
@@ -237,7 +242,7 @@ static tarn_status open_shards(writer *w, const settings *s,
     o.roll = (tarn_roll)s->roll;
     o.hook = shard_done;
     o.hook_context = w;
-    o.tar = *tar;
+    o.writer = tar;
     return tarn_shard_writer_open(PyBytes_AsString(s->target), &o, &w->is.shards, err);
 }
 
@@ -253,11 +258,12 @@ static int open_writer(writer *w, const settings *s)
 {
     tarn_error err;
     tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
-    tarn_fold_writer_options fold = TARN_FOLD_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
     w->kind = (tarnpy_writer_kind)s->kind;
     w->silent = s->silent;
-    if (w->kind == TARNPY_FOLD) tar = fold.tar;
-    if (take_rules(w, s) || take_tar(w, s, &tar) || tarnpy_lock_init(&w->lock)) return -1;
+    if (take_rules(w, s) || take_tar(s, &tar) || tarnpy_lock_init(&w->lock)) return -1;
+    take_sink(w, s, &sink);
+    if (w->kind != TARNPY_FOLD) tar.sink = &sink;
     tarn_status status;
     TARNPY_UNLOCKED(status, open_kind(w, s, &tar, &err));
     if (status != TARN_OK) {

@@ -5,7 +5,7 @@
 ...     tarn.open("no/such/folder")
 ... except FileNotFoundError as error:
 ...     print(error.code, isinstance(error, tarn.Error))
-not-found True
+no-file True
 """
 
 from __future__ import annotations
@@ -122,6 +122,10 @@ _CLASSES: dict[str, type[Error]] = {
     "checksum": ChecksumError,
     "cancelled": CancelledError,
     "exists": ExistsError,
+    "no-file": PathNotFoundError,
+    "no-fold": PathNotFoundError,
+    "no-sample": KeyNotFoundError,
+    "no-field": KeyNotFoundError,
 }
 
 _BY_ERRNO: dict[int, type[Error]] = {
@@ -134,9 +138,9 @@ _BY_ERRNO: dict[int, type[Error]] = {
 
 
 def _class_of(code: str, errno: int, key: bool) -> type[Error]:
-    """The class for a status of the library; a thing not found is a key or a path."""
+    """The class for a status of the library; `key` decides only for "not-found"."""
     if code == "not-found":
-        return KeyNotFoundError if key and not errno else PathNotFoundError
+        return KeyNotFoundError if key else PathNotFoundError
     if code == "io":
         return _BY_ERRNO.get(errno, InputOutputError)
     return _CLASSES.get(code, Error)

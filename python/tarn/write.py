@@ -356,6 +356,6 @@ def _level(level: int) -> int:
 
 def _names(style: str) -> int:
     try:
-        return {"pax": 0, "plain": 1}[style]
+        return {"pax": 1, "plain": 2}[style]
     except KeyError:
         raise ValueError(f"names are 'pax' or 'plain', not {style!r}") from None

@@ -69,6 +69,8 @@ static bool parse(const char *text, size_t len, tarn_dtype *out)
 tarn_status tarn_dtype_parse(const char *text, size_t len, tarn_dtype *out,
                              tarn_error *err)
 {
+    TARN__NEED(err, "text", text);
+    TARN__NEED(err, "out", out);
     char shown[64];
     if (parse(text, len, out)) return TARN_OK;
     return tarn__fail(err, TARN_ERR_UNSUPPORTED,
@@ -87,6 +89,8 @@ char *tarn_dtype_text(tarn_dtype dtype, char *out)
 tarn_status tarn_array_init(tarn_array *out, void *data, tarn_dtype dtype, unsigned ndim,
                             const uint64_t *shape, tarn_error *err)
 {
+    TARN__NEED(err, "out", out);
+    TARN__NEED(err, "shape", shape || !ndim);
     if (ndim > TARN_MAX_DIMS)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "%u dimensions, and the limit is %u (TARN_MAX_DIMS)", ndim,
@@ -120,6 +124,7 @@ tarn_status tarn__array_check(const tarn_array *array, tarn_error *err)
 
 uint64_t tarn_array_count(const tarn_array *array)
 {
+    if (!array) return 0;
     uint64_t count = 1;
     for (unsigned i = 0; i < array->ndim; i++)
         count *= array->shape[i];
@@ -128,11 +133,13 @@ uint64_t tarn_array_count(const tarn_array *array)
 
 uint64_t tarn_array_bytes(const tarn_array *array)
 {
+    if (!array) return 0;
     return tarn_array_count(array) * array->dtype.size;
 }
 
 bool tarn_array_is_packed(const tarn_array *array)
 {
+    if (!array) return false;
     if (tarn_array_count(array) == 0) return true;
     uint64_t step = array->dtype.size;
     for (unsigned i = array->ndim; i-- > 0;) {

@@ -46,8 +46,22 @@ const char *tarn_status_name(tarn_status status)
         return "cancelled";
     case TARN_ERR_EXISTS:
         return "exists";
+    case TARN_ERR_NO_FILE:
+        return "no-file";
+    case TARN_ERR_NO_FOLD:
+        return "no-fold";
+    case TARN_ERR_NO_SAMPLE:
+        return "no-sample";
+    case TARN_ERR_NO_FIELD:
+        return "no-field";
     }
     return "unknown";
+}
+
+bool tarn_is_not_found(tarn_status status)
+{
+    return status == TARN_ERR_NOT_FOUND ||
+           (status >= TARN_ERR_NO_FILE && status <= TARN_ERR_NO_FIELD);
 }
 
 static void set_path(tarn_error *err, const char *path)
@@ -93,7 +107,7 @@ tarn_status tarn__error_set_errno(tarn_error *err, const char *path, int e,
                                   const char *fmt, ...)
 {
     va_list args;
-    tarn_status code = e == ENOENT || e == ENOTDIR ? TARN_ERR_NOT_FOUND
+    tarn_status code = e == ENOENT || e == ENOTDIR ? TARN_ERR_NO_FILE
                        : e == ENOMEM               ? TARN_ERR_MEMORY
                        : e == EEXIST               ? TARN_ERR_EXISTS
                                                    : TARN_ERR_IO;
@@ -130,6 +144,8 @@ static bool is_calm(const char *path)
 char *tarn_error_text(const tarn_error *err, char *buf, size_t size)
 {
     char shown[4 * TARN_ERROR_PATH_MAX];
+    if (size) buf[0] = '\0';
+    if (!err) return buf;
     const char *path = is_calm(err->path) ? err->path
                                           : tarn_printable(shown, sizeof shown, err->path,
                                                            strlen(err->path));

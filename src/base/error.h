@@ -34,6 +34,13 @@ static inline tarn_status tarn__fail_memory(tarn_error *err)
     return tarn__fail(err, TARN_ERR_MEMORY, "out of memory");
 }
 
+/* Refuses a call whose argument is NULL where something is required; name is the one that
+ * the public header gives it. */
+#define TARN__NEED(err, name, given)                                                     \
+    do {                                                                                 \
+        if (!(given)) return tarn__fail(err, TARN_ERR_USAGE, name " is NULL");           \
+    } while (0)
+
 /* Says where a failure that was reported without a place happened. */
 void tarn__error_place(tarn_error *err, const char *path, uint64_t offset);
 

@@ -8,6 +8,7 @@
 
 void tarn_text_reset(tarn_text *text)
 {
+    if (!text) return;
     free(text->data);
     *text = (tarn_text){0};
 }

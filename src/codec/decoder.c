@@ -10,6 +10,9 @@
 #include "codec/codec.h"
 #include "codec/pixels.h"
 
+TARN__DEFINE_INIT(tarn_image_decoder_options, TARN_IMAGE_DECODER_OPTIONS_INIT)
+TARN__DEFINE_INIT(tarn_image_decode_options, TARN_IMAGE_DECODE_OPTIONS_INIT)
+
 #define SCRATCH_KEPT (64u << 20) /* bytes that stay even if the next image is small */
 
 /* --- Memory that is used again -------------------------------------------------- */
@@ -44,6 +47,7 @@ void tarn__scratch_release(tarn__scratch *scratch)
 tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
                                    tarn_image_decoder **out, tarn_error *err)
 {
+    TARN__NEED(err, "out", out);
     *out = NULL;
     TARN__OPTIONS(tarn_image_decoder_options, o, TARN_IMAGE_DECODER_OPTIONS_INIT, options,
                   err);
@@ -109,12 +113,15 @@ tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size
 }
 
 tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size_t size,
-                             tarn_image_info *out, tarn_error *err)
+                             tarn_image_info *out, size_t out_size, tarn_error *err)
 {
-    *out = (tarn_image_info){0};
-    tarn_image_info info;
+    TARN__NEED(err, "decoder", decoder);
+    TARN__NEED(err, "data", data || !size);
+    TARN__NEED(err, "out", out);
+    tarn_image_info info = {0};
     tarn_status status = read_head(decoder, data, size, &info, err);
-    if (status == TARN_OK) *out = info;
+    if (status != TARN_OK) info = (tarn_image_info){0};
+    TARN__FILL_OUT(out, out_size, info);
     return status;
 }
 
@@ -266,6 +273,9 @@ tarn_status tarn_image_decode(tarn_image_decoder *decoder, const void *data, siz
                               const tarn_image_decode_options *options, tarn_image *out,
                               size_t capacity, tarn_error *err)
 {
+    TARN__NEED(err, "decoder", decoder);
+    TARN__NEED(err, "data", data || !size);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_image_decode_options, o, TARN_IMAGE_DECODE_OPTIONS_INIT, options,
                   err);
     if (o.channels == 2 || o.channels > 4)

@@ -14,6 +14,8 @@
 #include "codec/philox.h"
 #include "codec/pixels.h"
 
+TARN__DEFINE_INIT(tarn_image_steps, TARN_IMAGE_STEPS_INIT)
+
 enum { TRIES = 10, DRAW_PART = 0, DRAW_FLIP = 1 };
 
 struct tarn_image_plan {
@@ -112,7 +114,9 @@ static size_t type_size(tarn_image_type type)
 tarn_status tarn_image_plan_new(const tarn_image_steps *steps, tarn_image_plan **out,
                                 tarn_error *err)
 {
+    TARN__NEED(err, "out", out);
     *out = NULL;
+    TARN__NEED(err, "steps", steps);
     TARN__OPTIONS(tarn_image_steps, s, TARN_IMAGE_STEPS_INIT, steps, err);
     TARN_TRY(check_steps(&s, err));
     tarn_image_plan *plan = calloc(1, sizeof *plan);
@@ -132,6 +136,7 @@ void tarn_image_plan_free(tarn_image_plan *plan)
 
 size_t tarn_image_plan_size(const tarn_image_plan *plan)
 {
+    if (!plan) return 0;
     return plan->size;
 }
 
@@ -216,6 +221,8 @@ tarn_status tarn_image_choose(const tarn_image_plan *plan, uint32_t width,
                               uint32_t height, tarn_image_draw draw,
                               tarn_image_choice *out, tarn_error *err)
 {
+    TARN__NEED(err, "plan", plan);
+    TARN__NEED(err, "out", out);
     const tarn_image_steps *s = &plan->steps;
     uint64_t word[4];
     *out = (tarn_image_choice){0};
@@ -374,6 +381,10 @@ tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *p
                            const void *data, size_t size, tarn_image_draw draw, void *out,
                            tarn_error *err)
 {
+    TARN__NEED(err, "decoder", decoder);
+    TARN__NEED(err, "plan", plan);
+    TARN__NEED(err, "data", data || !size);
+    TARN__NEED(err, "out", out);
     const tarn_image_steps *s = &plan->steps;
     tarn_image_info info;
     tarn_image_choice choice;

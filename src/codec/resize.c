@@ -499,6 +499,9 @@ static bool is_whole(const tarn_image *image)
 tarn_status tarn_image_resize(tarn_image_decoder *decoder, const tarn_image *from,
                               const float *box, const tarn_image *to, tarn_error *err)
 {
+    TARN__NEED(err, "decoder", decoder);
+    TARN__NEED(err, "from", from);
+    TARN__NEED(err, "to", to);
     if (!is_whole(from) || !is_whole(to) || from->channels != to->channels)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "images that are empty, or have 2 channels, other channels "

@@ -9,6 +9,10 @@
 #include "base/utf8.h"
 #include "codec/codec.h"
 
+TARN__DEFINE_INIT(tarn_encode_options, TARN_ENCODE_OPTIONS_INIT)
+TARN__DEFINE_INIT(tarn_decode_options, TARN_DECODE_OPTIONS_INIT)
+TARN__DEFINE_INIT(tarn_codec, TARN_CODEC_INIT)
+
 /* --- The built-in ones, in the order of their names ----------------------------- */
 
 typedef struct known {
@@ -74,6 +78,7 @@ struct tarn_codecs {
 
 tarn_status tarn_codecs_new(tarn_codecs **out, tarn_error *err)
 {
+    TARN__NEED(err, "out", out);
     *out = calloc(1, sizeof **out);
     return *out ? TARN_OK : tarn__fail_memory(err);
 }
@@ -114,13 +119,16 @@ static tarn_status check_names(const char *names, tarn_error *err)
 
 tarn_status tarn_codecs_add(tarn_codecs *codecs, const tarn_codec *codec, tarn_error *err)
 {
-    TARN_TRY(check_names(codec->names, err));
+    TARN__NEED(err, "codecs", codecs);
+    TARN__NEED(err, "codec", codec);
+    TARN__OPTIONS(tarn_codec, taken, TARN_CODEC_INIT, codec, err);
+    TARN_TRY(check_names(taken.names, err));
     TARN_TRY(tarn__grow(&codecs->items, sizeof *codecs->items, codecs->count,
                         &codecs->capacity, err));
-    char *names = strdup(codec->names);
+    char *names = strdup(taken.names);
     if (!names) return tarn__fail_memory(err);
     added *item = &codecs->items[codecs->count++];
-    *item = (added){.codec = *codec, .names = names};
+    *item = (added){.codec = taken, .names = names};
     item->codec.names = names;
     return TARN_OK;
 }
@@ -275,6 +283,9 @@ tarn_status tarn_codecs_encode(const tarn_codecs *codecs, const char *field,
                                const tarn_encode_options *options, tarn_bytes *out,
                                tarn_error *err)
 {
+    TARN__NEED(err, "field", field);
+    TARN__NEED(err, "value", value);
+    TARN__NEED(err, "out", out);
     tarn_error unseen;
     request r;
     if (!err) err = &unseen;
@@ -346,6 +357,9 @@ tarn_status tarn_codecs_decode(const tarn_codecs *codecs, const char *field,
                                const tarn_decode_options *options, tarn_value *out,
                                tarn_error *err)
 {
+    TARN__NEED(err, "field", field);
+    TARN__NEED(err, "data", data || !size);
+    TARN__NEED(err, "out", out);
     tarn_error unseen;
     request r;
     if (!err) err = &unseen;

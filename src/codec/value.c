@@ -38,6 +38,8 @@ unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err)
 tarn_status tarn_bytes_add(tarn_bytes *bytes, const void *data, size_t len,
                            tarn_error *err)
 {
+    TARN__NEED(err, "bytes", bytes);
+    TARN__NEED(err, "data", data || !len);
     tarn__buf buf = tarn__bytes_lend(bytes);
     tarn_status status = tarn__buf_add(&buf, data, len, err);
     tarn__bytes_take(bytes, &buf);
@@ -46,6 +48,7 @@ tarn_status tarn_bytes_add(tarn_bytes *bytes, const void *data, size_t len,
 
 void tarn_bytes_release(tarn_bytes *bytes)
 {
+    if (!bytes) return;
     free(bytes->data);
     *bytes = (tarn_bytes)TARN_BYTES_INIT;
 }
@@ -105,6 +108,64 @@ tarn_status tarn__array_native(const tarn_array *array, const void **out, void *
 }
 
 /* --- Making values -------------------------------------------------------------- */
+
+tarn_value tarn_value_bytes(const void *data, size_t size)
+{
+    tarn_value value = TARN_VALUE_INIT;
+    value.data = data;
+    value.size = size;
+    return value;
+}
+
+tarn_value tarn_value_text(const char *text, size_t size)
+{
+    tarn_value value = tarn_value_bytes(text, size);
+    value.kind = TARN_VALUE_TEXT;
+    return value;
+}
+
+tarn_value tarn_value_json(const char *text, size_t size)
+{
+    tarn_value value = tarn_value_bytes(text, size);
+    value.kind = TARN_VALUE_JSON;
+    return value;
+}
+
+tarn_value tarn_value_integer(int64_t integer)
+{
+    tarn_value value = TARN_VALUE_INIT;
+    value.kind = TARN_VALUE_INTEGER;
+    value.integer = integer;
+    return value;
+}
+
+tarn_value tarn_value_real(double real)
+{
+    tarn_value value = TARN_VALUE_INIT;
+    value.kind = TARN_VALUE_REAL;
+    value.real = real;
+    return value;
+}
+
+tarn_value tarn_value_array(const tarn_array *array)
+{
+    tarn_value value = TARN_VALUE_INIT;
+    value.kind = TARN_VALUE_ARRAY;
+    value.arrays = array;
+    value.count = 1;
+    return value;
+}
+
+tarn_value tarn_value_arrays(const tarn_array *arrays, const char *const *names,
+                             size_t count)
+{
+    tarn_value value = TARN_VALUE_INIT;
+    value.kind = TARN_VALUE_ARRAYS;
+    value.arrays = arrays;
+    value.names = names;
+    value.count = count;
+    return value;
+}
 
 void tarn_value_release(tarn_value *value)
 {

@@ -137,7 +137,7 @@ uint32_t tarn__field_id(const tarn__source *s, const char *name)
 static tarn_status fail_field(const tarn__source *s, const char *name, tarn_error *err)
 {
     char names[600], shown[200];
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
                          "no field %s; there are %s",
                          tarn_printable(shown, sizeof shown, name, strlen(name)),
                          tarn__list_names(&s->fields, names, sizeof names));
@@ -351,7 +351,7 @@ tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,
 tarn_status tarn__check_sample(const tarn_dataset *d, uint64_t sample, tarn_error *err)
 {
     if (sample < d->count) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
                          "sample %llu of %llu", (unsigned long long)sample,
                          (unsigned long long)d->count);
 }
@@ -359,7 +359,7 @@ tarn_status tarn__check_sample(const tarn_dataset *d, uint64_t sample, tarn_erro
 tarn_status tarn__check_field(const tarn_dataset *d, uint32_t field, tarn_error *err)
 {
     if (field < d->n_fields) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
                          "field number %u of %u", field, d->n_fields);
 }
 
@@ -450,7 +450,7 @@ tarn_status tarn_dataset_get_sample(tarn_dataset *d, uint64_t sample, tarn_view 
             continue;
         }
         tarn_status status = get(d, sample, i, &out[i], &why);
-        if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) continue;
+        if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         tarn_dataset_release_sample(d, out);
         if (err) *err = why;
         return status;

@@ -119,7 +119,7 @@ static void add_missing(missing *m, const char *key)
 static tarn_status fail_missing(const tarn_dataset *d, const missing *m, size_t of,
                                 tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
                          "%zu of %zu keys are not in the dataset: %s%s", m->count, of,
                          m->names, m->count > 5 ? ", ..." : "");
 }
@@ -135,8 +135,8 @@ static tarn_status mark_key(tarn_dataset *d, const char *key, unsigned char *mar
     while (d->source->repeats && *out_found &&
            tarn__dataset_find_from(d, key, next, &sample, &next, NULL) == TARN_OK)
         mark(marks, sample);
-    if (status == TARN_ERR_NOT_FOUND) add_missing(m, key);
-    if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_ERR_NO_SAMPLE) add_missing(m, key);
+    if (status == TARN_OK || status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (err) *err = why;
     return status;
 }
@@ -221,7 +221,7 @@ static tarn_status file_field(const tarn_dataset *d, const char *name, uint32_t 
     char names[600], shown[200];
     *out = tarn__names_find(&d->source->fields, name, strlen(name));
     if (*out != TARN__NAME_NONE) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
                          "no field %s in the file; there are %s",
                          tarn_printable(shown, sizeof shown, name, strlen(name)),
                          tarn__list_names(&d->source->fields, names, sizeof names));
@@ -287,7 +287,7 @@ tarn_status tarn_dataset_keep_size(tarn_dataset *d, const char *field, uint64_t 
         uint64_t sample = tarn__dataset_at(d, i);
         status = s->kind->size(s->state, sample, id, &size, NULL);
         if (status == TARN_OK && size >= min && size <= max) list[n++] = (uint32_t)sample;
-        if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) continue;
+        if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         status = s->kind->size(s->state, sample, id, &size, &why);
         if (err) *err = why;
         free(list);
@@ -319,7 +319,7 @@ static tarn_status mark_value(tarn_iac *pack, const char *column, const char *va
     while ((status = tarn_iac_find(pack, column, value, strlen(value), row, &row,
                                    &why)) == TARN_OK)
         mark(marks, row++);
-    if (status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (err) *err = why;
     return status;
 }
@@ -344,7 +344,7 @@ static tarn_status find_column(const tarn_dataset *d, tarn_iac *pack, const char
     for (*out = 0; *out < count; ++*out)
         if (strcmp(tarn_iac_column_name(pack, TARN_IAC_INDEX, *out), column) == 0)
             return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
                          "no column %s", column);
 }
 

@@ -84,7 +84,7 @@ tarn_status tarn__key_index_find(tarn__key_index *x, const char *path, const cha
     }
     tarn_text_reset(&found);
     if (status != TARN_OK || same) return status;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, path, TARN_NO_OFFSET,
                          "no sample has the key %s",
                          tarn_printable(shown, sizeof shown, key, len));
 }

@@ -23,7 +23,7 @@ void tarn__key_index_init(tarn__key_index *index, uint64_t count, tarn__key_call
                           void *state);
 void tarn__key_index_reset(tarn__key_index *index);
 
-/* The first sample at or behind from with this key; TARN_ERR_NOT_FOUND. */
+/* The first sample at or behind from with this key; TARN_ERR_NO_SAMPLE. */
 TARN_CHECKED tarn_status tarn__key_index_find(tarn__key_index *index, const char *path,
                                               const char *key, uint64_t from,
                                               uint64_t *out, tarn_error *err);

@@ -68,7 +68,7 @@ tarn_status tarn__dataset_find_from(tarn_dataset *d, const char *key, uint64_t f
         if (d->source->kind->find(d->source->state, key, sample + 1, &sample, NULL) ==
             TARN_OK)
             continue;
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, d->source->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
                              "sample %s is in the file, but was not selected",
                              tarn_printable(shown, sizeof shown, key, strlen(key)));
     }
@@ -91,7 +91,7 @@ tarn_status tarn_dataset_lookup(tarn_dataset *d, const char *const *keys, size_t
     for (size_t i = 0; i < count; i++) {
         tarn_status status = tarn_dataset_find(d, keys[i], &out[i], &why);
         if (status == TARN_OK) continue;
-        if (status != TARN_ERR_NOT_FOUND) {
+        if (status != TARN_ERR_NO_SAMPLE) {
             if (err) *err = why;
             return status;
         }

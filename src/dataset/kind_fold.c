@@ -132,8 +132,8 @@ static tarn_status fail_lacks(const state *s, uint64_t sample, uint32_t field,
                               tarn_error *err)
 {
     char shown[200];
-    if (!err) return TARN_ERR_NOT_FOUND;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->fold->index->path, TARN_NO_OFFSET,
+    if (!err) return TARN_ERR_NO_FIELD;
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->fold->index->path, TARN_NO_OFFSET,
                          "sample %s has no field %s",
                          show_key(s, sample, shown, sizeof shown), field_name(s, field));
 }
@@ -257,7 +257,7 @@ static tarn_status find_fold(void *p, const char *key, uint64_t from, uint64_t *
     TARN_TRY(tarn_fold_find(s->fold, key, &found, err));
     *out = sample_of(s, &found);
     if (*out >= from) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no other sample has this key");
+    return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no other sample has this key");
 }
 
 static tarn_status fail_shard(const state *s, uint64_t number, uint32_t shard,

@@ -82,7 +82,7 @@ static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
     if (!s->fields) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++) {
         uint32_t id;
-        TARN_TRY(tarn_gnz_info_get(s->gnz, i, &info, err));
+        TARN_TRY(tarn_gnz_info_get(s->gnz, i, &info, sizeof info, err));
         if (info.ndim == 0 || info.shape[0] != s->samples) continue;
         bytes |= info.bytes > 0;
         if (s->named && s->keys == i && strcmp(info.name, KEYS) == 0) continue;
@@ -118,7 +118,7 @@ static tarn_status set_keys(state *s, const char *name, tarn_error *err)
     tarn_gnz_info info;
     if (!name && tarn_gnz_find(s->gnz, KEYS, &s->keys, NULL) != TARN_OK) return TARN_OK;
     if (name) TARN_TRY(tarn_gnz_find(s->gnz, name, &s->keys, err));
-    TARN_TRY(tarn_gnz_info_get(s->gnz, s->keys, &info, err));
+    TARN_TRY(tarn_gnz_info_get(s->gnz, s->keys, &info, sizeof info, err));
     /* Texts of no bytes cost a file nothing, however many it says it has. */
     bool text = (info.dtype.kind == 'U' || info.dtype.kind == 'S') &&
                 (info.dtype.size || s->samples <= 1);
@@ -198,7 +198,7 @@ static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *o
         *out = row;
         return TARN_OK;
     }
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
                          "no row %s, of %llu",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
                          (unsigned long long)s->samples);

@@ -83,14 +83,14 @@ static tarn_status set_key_column(state *s, const tarn__source *source, const ch
     if (!name) return TARN_OK;
     uint32_t id = tarn__names_find(&source->fields, name, strlen(name));
     if (id == TARN__NAME_NONE || id == 0)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
                              "no column %s for keys; there are %s", name,
                              tarn__list_names(&source->fields, names, sizeof names));
     s->key_number = s->columns[id];
     if (!(s->key_column = strdup(name))) return tarn__fail_memory(err);
     /* A column that cannot be looked into is found out here. */
     tarn_status status = tarn_iac_find(s->pack, name, "", 0, 0, &row, err);
-    return status == TARN_ERR_NOT_FOUND ? TARN_OK : status;
+    return status == TARN_ERR_NO_SAMPLE ? TARN_OK : status;
 }
 
 tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
@@ -114,7 +114,7 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     }
     tarn__cold_file_open(&s->file, s->path, s->pack->file->fd, s->pack->file->map);
     tarn__cold_init(&s->file.cold, o, s->pack->file->size, 1);
-    tarn_iac_info_get(s->pack, &s->info);
+    tarn_iac_info_get(s->pack, &s->info, sizeof s->info);
     s->decode =
         !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
     source->samples = s->info.records;
@@ -194,7 +194,7 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
         *out = row;
         return TARN_OK;
     }
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
                          "no record %s, of %llu; for keys of a column set key_column",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
                          (unsigned long long)s->info.records);

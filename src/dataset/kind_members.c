@@ -206,7 +206,7 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
     *out_is = false;
     if (!s) return tarn__fail_memory(err);
     tarn__buf_init(&s->keys, SIZE_MAX / 2);
-    tarn_iac_info_get(pack, &s->info);
+    tarn_iac_info_get(pack, &s->info, sizeof s->info);
     s->pack = pack;
     s->names = &source->fields;
     s->decode =
@@ -271,10 +271,10 @@ static tarn_status fail_field(const state *s, uint64_t sample, uint32_t field, b
 {
     char shown[200];
     const char *key = s->keys.data + s->key_at[sample];
-    if (!err) return twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NOT_FOUND;
+    if (!err) return twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD;
     tarn_printable(shown, sizeof shown, key, strlen(key));
     return tarn__fail_at(
-        err, twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NOT_FOUND, s->path, TARN_NO_OFFSET,
+        err, twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
         twice ? "sample %s has field %s twice" : "sample %s has no field %s", shown,
         tarn__names_get(s->names, field).data);
 }

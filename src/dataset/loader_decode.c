@@ -96,7 +96,7 @@ static tarn_status decode_image(const place *p, const unsigned char *data, size_
     const tarn_decode_options *o = &p->worker->engine->setup->o.decode;
     tarn_image_decode_options how = TARN_IMAGE_DECODE_OPTIONS_INIT;
     tarn_image_info info;
-    TARN_TRY(tarn_image_probe(p->worker->image, data, size, &info, err));
+    TARN_TRY(tarn_image_probe(p->worker->image, data, size, &info, sizeof info, err));
     how.channels = o->channels ? o->channels : info.channels;
     uint64_t lengths[] = {info.height, info.width, how.channels};
     uint64_t bytes = (uint64_t)info.height * info.width * how.channels;

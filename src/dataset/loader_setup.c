@@ -114,7 +114,7 @@ static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
             c->field = i;
             return TARN_OK;
         }
-    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no template %s in the views", c->name);
+    return tarn__fail(err, TARN_ERR_NO_FIELD, "no template %s in the views", c->name);
 }
 
 static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,

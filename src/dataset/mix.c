@@ -98,7 +98,7 @@ static tarn_status check_listed(const state *s, const char *const *fields,
         if (id == TARN__FIELD_NONE || tarn__is_pseudo(id)) continue;
         for (size_t k = 0; k < s->n; k++)
             if (s->fields[k * s->n_fields + id] == TARN__FIELD_NONE)
-                return tarn__fail(err, TARN_ERR_NOT_FOUND,
+                return tarn__fail(err, TARN_ERR_NO_FIELD,
                                   "source %zu of the mix has no field %s", k, fields[i]);
     }
     return TARN_OK;
@@ -205,7 +205,7 @@ tarn_status tarn_mix_position(const tarn_dataset *d, uint32_t source, uint64_t t
                           "the mix has been filtered: ask for a "
                           "position in the mix itself");
     if (turn >= s->counts[source])
-        return tarn__fail(err, TARN_ERR_NOT_FOUND, "turn %llu of source %u, of %llu",
+        return tarn__fail(err, TARN_ERR_NO_SAMPLE, "turn %llu of source %u, of %llu",
                           (unsigned long long)turn, source,
                           (unsigned long long)s->counts[source]);
     tarn__mixing m = mixing(s);
@@ -224,7 +224,7 @@ static tarn_status find_part(const state *s, uint64_t sample, uint32_t field,
     *out = s->parts[place->source];
     *out_field = s->fields[place->source * s->n_fields + field];
     if (*out_field != TARN__FIELD_NONE) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_NOT_FOUND,
+    return tarn__fail(err, TARN_ERR_NO_FIELD,
                       "sample %llu is of source %u of the mix, which has no field %s",
                       (unsigned long long)sample, place->source,
                       tarn__names_get(&s->source->fields, field).data);
@@ -298,11 +298,11 @@ static tarn_status find_in_part(const state *s, uint32_t k, const char *key,
     uint64_t done = before % length, turn = before - done;
     tarn_status status = tarn__dataset_find_from(part, key, tarn__dataset_at(part, done),
                                                  &sample, &next, &why);
-    if (status == TARN_ERR_NOT_FOUND && done) {
+    if (status == TARN_ERR_NO_SAMPLE && done) {
         turn += length;
         status = tarn__dataset_find_from(part, key, 0, &sample, &next, &why);
     }
-    if (status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (status != TARN_OK) {
         if (err) *err = why;
         return status;
@@ -326,7 +326,7 @@ static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *o
         TARN_TRY(find_in_part(s, k, key, turns[k], &best, err));
     *out = best;
     if (best != UINT64_MAX) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in the mix",
+    return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no sample with key %s in the mix",
                       tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
@@ -450,7 +450,7 @@ static tarn_status has_field(state *s, uint64_t sample, uint32_t field, bool *ou
     tarn_status status = size_mix(s, sample, field, &size, &why);
     *out_twice = status == TARN_ERR_AMBIGUOUS;
     *out = status == TARN_OK || *out_twice;
-    if (*out || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (*out || status == TARN_ERR_NO_FIELD) return TARN_OK;
     if (err) *err = why;
     return status;
 }

@@ -17,6 +17,11 @@
 #include "io/file.h"
 #include "io/guard.h"
 
+TARN__DEFINE_INIT(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT)
+
+/* The exported copy, for callers whose compiler does not see the header's. */
+extern TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i);
+
 /* --- Opening ----------------------------------------------------------------------- */
 
 static bool may_map(const tarn_gnz *g, tarn_io io)
@@ -38,6 +43,8 @@ static void hint_at_journal(const char *path, tarn_error *err)
 tarn_status tarn_gnz_open(const char *path, const tarn_gnz_options *options,
                           tarn_gnz **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_gnz_options, o, TARN_GNZ_OPTIONS_INIT, options, err);
     *out = NULL;
     tarn_gnz *g = calloc(1, sizeof *g);
@@ -74,27 +81,32 @@ void tarn_gnz_close(tarn_gnz *g)
 
 size_t tarn_gnz_count(const tarn_gnz *g)
 {
+    if (!g) return 0;
     return g->header.count;
 }
 
 const char *tarn_gnz_metadata(const tarn_gnz *g, size_t *out_len)
 {
+    if (!g) return NULL;
     if (out_len) *out_len = g->header.metadata.size;
     return g->header.metadata.data;
 }
 
 uint64_t tarn_gnz_header_space(const tarn_gnz *g)
 {
+    if (!g) return 0;
     return g->header.space;
 }
 
 uint64_t tarn_gnz_header_size(const tarn_gnz *g)
 {
+    if (!g) return 0;
     return TARN__GNZ_PREFIX + g->header.length;
 }
 
 uint64_t tarn_gnz_file_size(const tarn_gnz *g)
 {
+    if (!g) return 0;
     return g->file.size;
 }
 
@@ -102,7 +114,7 @@ static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_en
                             tarn_error *err)
 {
     if (number >= g->header.count)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
                              "no array number %zu: there are %zu", number,
                              g->header.count);
     *out = &g->header.entries[number];
@@ -110,30 +122,36 @@ static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_en
 }
 
 tarn_status tarn_gnz_info_get(const tarn_gnz *g, size_t number, tarn_gnz_info *out,
-                              tarn_error *err)
+                              size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "out", out);
     const tarn__gnz_entry *e;
     TARN_TRY(entry_at(g, number, &e, err));
-    *out = (tarn_gnz_info){.name = e->name,
-                           .dtype = e->dtype,
-                           .ndim = e->ndim,
-                           .shape = e->shape,
-                           .offset = e->offset,
-                           .bytes = tarn__gnz_bytes(e),
-                           .reserved = e->reserved,
-                           .fortran = e->fortran,
-                           .has_checksum = e->has_checksum,
-                           .checksum = e->checksum};
+    tarn_gnz_info info = {.name = e->name,
+                          .dtype = e->dtype,
+                          .ndim = e->ndim,
+                          .shape = e->shape,
+                          .offset = e->offset,
+                          .bytes = tarn__gnz_bytes(e),
+                          .reserved = e->reserved,
+                          .fortran = e->fortran,
+                          .has_checksum = e->has_checksum,
+                          .checksum = e->checksum};
+    TARN__FILL_OUT(out, size, info);
     return TARN_OK;
 }
 
 tarn_status tarn_gnz_find(const tarn_gnz *g, const char *name, size_t *out,
                           tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "out", out);
     char shown[96];
     uint32_t id = tarn__names_find(&g->header.names, name, strlen(name));
     if (id == TARN__NAME_NONE)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
                              "no array \"%s\"",
                              tarn_printable(shown, sizeof shown, name, strlen(name)));
     *out = id;
@@ -236,6 +254,8 @@ static tarn_status view_of(tarn_gnz *g, const tarn__gnz_entry *e, tarn_gnz_mode 
 tarn_status tarn_gnz_get(tarn_gnz *g, size_t number, tarn_gnz_mode mode,
                          tarn_gnz_view *out, tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "out", out);
     static char nothing[1]; /* where the values of an empty array are */
     const tarn__gnz_entry *e;
     void *data = nothing;
@@ -266,6 +286,7 @@ void tarn_gnz_view_release(tarn_gnz_view *view)
 
 tarn_status tarn_gnz_flush(tarn_gnz *g, tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
     pthread_mutex_lock(&g->lock.mutex);
     int fd = g->write_fd;
     pthread_mutex_unlock(&g->lock.mutex);
@@ -280,7 +301,7 @@ static tarn_status check_rows(const tarn_gnz *g, const tarn__gnz_entry *e, uint6
 {
     char shown[96];
     if (first <= e->rows && rows <= e->rows - first) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, g->file.path, TARN_NO_OFFSET,
                          "no rows %llu to %llu: array \"%s\" has %llu",
                          (unsigned long long)first, (unsigned long long)(first + rows),
                          tarn_printable(shown, sizeof shown, e->name, e->name_size),
@@ -326,6 +347,8 @@ static tarn_status read_fortran(const tarn_gnz *g, const tarn__gnz_entry *e,
 tarn_status tarn_gnz_read(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
                           void *buf, size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "buf", buf || !size);
     const tarn__gnz_entry *e;
     TARN_TRY(entry_at(g, number, &e, err));
     TARN_TRY(check_rows(g, e, first, rows, err));
@@ -346,6 +369,7 @@ tarn_status tarn_gnz_read(tarn_gnz *g, size_t number, uint64_t first, uint64_t r
 void tarn_gnz_advise(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
                      tarn_gnz_advice advice)
 {
+    if (!g) return;
     static const struct {
         int map, file;
     } calls[] = {{MADV_NORMAL, POSIX_FADV_NORMAL},
@@ -435,13 +459,17 @@ tarn_status tarn_gnz_samples(const tarn_gnz *g, const char *const *names, size_t
                              size_t *fields, size_t *out_n_fields, uint64_t *out_samples,
                              tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "fields", fields);
+    TARN__NEED(err, "out_n_fields", out_n_fields);
+    TARN__NEED(err, "out_samples", out_samples);
     *out_n_fields = n_names;
     if (names)
         TARN_TRY(named_fields(g, names, n_names, fields, err));
     else
         TARN_TRY(common_fields(g, fields, out_n_fields, err));
     if (*out_n_fields == 0)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, g->file.path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
                              "no array has rows");
     *out_samples = g->header.entries[fields[0]].rows;
     return TARN_OK;
@@ -450,6 +478,8 @@ tarn_status tarn_gnz_samples(const tarn_gnz *g, const char *const *names, size_t
 tarn_status tarn_gnz_sample(tarn_gnz *g, size_t number, uint64_t row, tarn_view *out,
                             tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "out", out);
     const tarn__gnz_entry *e;
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(entry_at(g, number, &e, err));

@@ -6,6 +6,7 @@
 
 #include "base/cast.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "gnz/reader.h"
 
 enum { BLOCK = 1 << 16 };
@@ -88,13 +89,16 @@ static tarn_status measure_all(const tarn_gnz *g, const tarn__gnz_entry *e,
 }
 
 tarn_status tarn_gnz_stats_get(tarn_gnz *g, size_t number, tarn_gnz_stats *out,
-                               tarn_error *err)
+                               size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "gnz", g);
+    TARN__NEED(err, "out", out);
     tarn__cast cast;
     tarn_gnz_info info;
+    tarn_gnz_stats stats = {0};
     char shown[96];
     const tarn_dtype wide = {'<', 'f', 8};
-    TARN_TRY(tarn_gnz_info_get(g, number, &info, err));
+    TARN_TRY(tarn_gnz_info_get(g, number, &info, sizeof info, err));
     if (info.dtype.kind == 'c' || info.dtype.kind == 'S' || info.dtype.kind == 'U')
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,
@@ -104,9 +108,10 @@ tarn_status tarn_gnz_stats_get(tarn_gnz *g, size_t number, tarn_gnz_stats *out,
     char *raw = malloc(BLOCK);
     double *values = malloc(BLOCK * sizeof *values);
     tarn_status status = raw && values ? measure_all(g, &g->header.entries[number], &cast,
-                                                     raw, values, out, err)
+                                                     raw, values, &stats, err)
                                        : tarn__fail_memory(err);
     free(raw);
     free(values);
+    if (status == TARN_OK) TARN__FILL_OUT(out, size, stats);
     return status;
 }

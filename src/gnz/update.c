@@ -100,6 +100,8 @@ tarn_status tarn_gnz_writer_update(const char *path,
                                    const tarn_gnz_writer_options *options,
                                    tarn_gnz_writer **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_gnz_writer_options, o, TARN_GNZ_WRITER_OPTIONS_INIT, options, err);
     tarn_gnz_writer *w;
     *out = NULL;

@@ -14,6 +14,8 @@
 #include "gnz/reader.h"
 #include "gnz/writer.h"
 
+TARN__DEFINE_INIT(tarn_gnz_verify_options, TARN_GNZ_VERIFY_OPTIONS_INIT)
+
 enum { BLOCK = 1 << 20 };
 
 typedef struct check {
@@ -241,20 +243,18 @@ static bool is_about_data(tarn_status status)
            status == TARN_ERR_UNSUPPORTED || status == TARN_ERR_LIMIT;
 }
 
-tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *options,
-                            tarn_gnz_report *report, tarn_error *err)
+static tarn_status verify_file(const char *path, const tarn_gnz_verify_options *o,
+                               tarn_gnz_report *report, tarn_error *err)
 {
-    *report = (tarn_gnz_report){0};
-    TARN__OPTIONS(tarn_gnz_verify_options, o, TARN_GNZ_VERIFY_OPTIONS_INIT, options, err);
     tarn_gnz *gnz;
     tarn_error why;
     tarn_gnz_options read = TARN_GNZ_OPTIONS_INIT;
-    check c = {.o = &o, .report = report, .path = path};
+    check c = {.o = o, .report = report, .path = path};
     read.io = TARN_IO_READ;
     bool journal;
     TARN_TRY(tarn__gnz_journal_find(path, &journal, err));
     if (journal) {
-        if (o.repair)
+        if (o->repair)
             TARN_TRY(repair(&c, err));
         else
             TELL(&c, TARN_ERR_STALE, TARN_NO_OFFSET,
@@ -276,5 +276,18 @@ tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *opt
     status = c.block ? check_all(&c, err) : tarn__fail_memory(err);
     free(c.block);
     tarn_gnz_close(gnz);
+    return status;
+}
+
+tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *options,
+                            tarn_gnz_report *report, size_t size, tarn_error *err)
+{
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
+    tarn_gnz_report found = {0};
+    TARN__FILL_OUT(report, size, found);
+    TARN__OPTIONS(tarn_gnz_verify_options, o, TARN_GNZ_VERIFY_OPTIONS_INIT, options, err);
+    tarn_status status = verify_file(path, &o, &found, err);
+    TARN__FILL_OUT(report, size, found);
     return status;
 }

@@ -16,6 +16,8 @@
 #include "gnz/writer.h"
 #include "io/file.h"
 
+TARN__DEFINE_INIT(tarn_gnz_writer_options, TARN_GNZ_WRITER_OPTIONS_INIT)
+
 /* --- What is to be in it ----------------------------------------------------------- */
 
 static tarn_status refuse_existing(const char *path, tarn_error *err)
@@ -29,6 +31,8 @@ static tarn_status refuse_existing(const char *path, tarn_error *err)
 tarn_status tarn_gnz_writer_new(const char *path, const tarn_gnz_writer_options *options,
                                 tarn_gnz_writer **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_gnz_writer_options, o, TARN_GNZ_WRITER_OPTIONS_INIT, options, err);
     *out = NULL;
     if (o.header_pages > TARN_MAX_GNZ_PAGES)
@@ -72,6 +76,8 @@ static tarn_status refuse_after_begin(const tarn_gnz_writer *w, tarn_error *err)
 tarn_status tarn_gnz_writer_metadata(tarn_gnz_writer *w, const char *json, size_t len,
                                      tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "json", json);
     tarn__buf text;
     TARN_TRY(refuse_after_begin(w, err));
     tarn__buf_init(&text, TARN_MAX_GNZ_HEADER);
@@ -138,6 +144,9 @@ tarn_status tarn_gnz_writer_add(tarn_gnz_writer *w, const char *name,
                                 const tarn_array *values, const tarn_dtype *as,
                                 tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "values", values);
     tarn__cast cast;
     tarn__gnz_slot *slot;
     tarn_dtype dtype = as ? *as : values->dtype;
@@ -157,6 +166,10 @@ tarn_status tarn_gnz_writer_reserve(tarn_gnz_writer *w, const char *name,
                                     const uint64_t *shape, uint64_t reserved, size_t *out,
                                     tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "shape", shape || !ndim);
+    TARN__NEED(err, "out", out);
     tarn__gnz_slot *slot;
     TARN_TRY(refuse_after_begin(w, err));
     if (reserved && ndim == 0)
@@ -173,10 +186,13 @@ tarn_status tarn_gnz_writer_reserve(tarn_gnz_writer *w, const char *name,
 tarn_status tarn_gnz_writer_find(const tarn_gnz_writer *w, const char *name, size_t *out,
                                  tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "out", out);
     char shown[96];
     uint32_t id = tarn__names_find(&w->names, name, strlen(name));
     if (id == TARN__NAME_NONE || id >= w->count)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, w->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, w->path, TARN_NO_OFFSET,
                              "no array \"%s\"",
                              tarn_printable(shown, sizeof shown, name, strlen(name)));
     *out = id;
@@ -285,6 +301,7 @@ static tarn_status begin_new(tarn_gnz_writer *w, tarn_error *err)
 
 tarn_status tarn_gnz_writer_begin(tarn_gnz_writer *w, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     TARN_TRY(refuse_after_begin(w, err));
     w->begun = true;
     tarn_status status = w->updating ? tarn__gnz_begin_update(w, err) : begin_new(w, err);
@@ -374,6 +391,8 @@ static tarn_status fill_region(tarn_gnz_writer *w, const tarn__gnz_entry *e,
 tarn_status tarn_gnz_writer_fill(tarn_gnz_writer *w, size_t number, const uint64_t *start,
                                  const tarn_array *values, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "values", values);
     static const uint64_t origin[TARN_MAX_DIMS];
     tarn__gnz_slot *slot;
     tarn__cast cast;
@@ -419,6 +438,8 @@ static tarn_status take_rows(tarn_gnz_writer *w, tarn__gnz_slot *slot, uint64_t 
 tarn_status tarn_gnz_writer_append(tarn_gnz_writer *w, size_t number,
                                    const tarn_array *rows, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "rows", rows);
     tarn__gnz_slot *slot;
     tarn__cast cast;
     uint64_t first;
@@ -453,6 +474,8 @@ static tarn_status make_map(tarn_gnz_writer *w, tarn__gnz_slot *slot, tarn_error
 tarn_status tarn_gnz_writer_map(tarn_gnz_writer *w, size_t number, tarn_array *out,
                                 tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "out", out);
     static char nothing[1];
     tarn__gnz_slot *slot;
     TARN_TRY(open_slot(w, number, &slot, err));
@@ -524,6 +547,7 @@ static void free_writer(tarn_gnz_writer *w)
 
 tarn_status tarn_gnz_writer_finish(tarn_gnz_writer *w, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_status status = finish(w, err);
     if (status != TARN_OK) {
         tarn_gnz_writer_abandon(w);

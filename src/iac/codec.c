@@ -191,6 +191,8 @@ static bool level_is_known(tarn_iac_codec codec, int level)
 tarn_status tarn_iac_encode(tarn_iac_codec codec, int level, const void *data, size_t len,
                             tarn_view *out, tarn_error *err)
 {
+    TARN__NEED(err, "data", data || !len);
+    TARN__NEED(err, "out", out);
     *out = (tarn_view)TARN_VIEW_INIT;
     level = level_or_default(codec, level);
     if (!level_is_known(codec, level))
@@ -355,6 +357,8 @@ static tarn_status copy_bytes(const void *data, size_t len, tarn__buf *out,
 tarn_status tarn_iac_decode(tarn_iac_codec codec, const void *data, size_t len,
                             uint64_t limit, tarn_view *out, tarn_error *err)
 {
+    TARN__NEED(err, "data", data || !len);
+    TARN__NEED(err, "out", out);
     tarn__buf made;
     tarn_status status;
     *out = (tarn_view)TARN_VIEW_INIT;

@@ -149,7 +149,7 @@ static tarn_status find_column(tarn_iac *p, const char *name, int64_t *out,
     *out = tarn__table_column(t, name);
     if (*out < 0)
         return tarn__fail_at(
-            err, *out == -2 ? TARN_ERR_AMBIGUOUS : TARN_ERR_NOT_FOUND, p->file->path,
+            err, *out == -2 ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD, p->file->path,
             TARN_NO_OFFSET,
             *out == -2 ? "two columns are named %s" : "no column %s in the index", name);
     if (!can_look_up(t->schema.children[*out]))
@@ -194,13 +194,17 @@ static tarn_status not_there(const tarn_iac *p, const char *column, const char *
 {
     char shown[256];
     tarn_printable(shown, sizeof shown, value, len);
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, p->file->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, p->file->path, TARN_NO_OFFSET,
                          "no record with %s = %s", column, shown);
 }
 
 tarn_status tarn_iac_find(tarn_iac *p, const char *column, const char *value, size_t len,
                           uint64_t from, uint64_t *out_row, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "column", column);
+    TARN__NEED(err, "value", value || !len);
+    TARN__NEED(err, "out_row", out_row);
     int64_t number;
     tarn__lookup *l;
     needle n = {.data = value, .size = len}, before;

@@ -154,6 +154,8 @@ tarn_status tarn_iac_pack_folder(const char *path, const char *folder,
                                  const tarn_iac_write_options *options,
                                  uint64_t *out_records, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "folder", folder);
     list files = {0};
     tarn_iac_rows *rows;
     tarn_status status = list_folder(folder, path, &files, err);
@@ -339,6 +341,8 @@ tarn_status tarn_iac_pack_manifest(const char *path, const char *manifest_path,
                                    const tarn_iac_write_options *options,
                                    uint64_t *out_records, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "manifest", manifest_path);
     manifest *m = calloc(1, sizeof *m);
     if (!m) return tarn__fail_memory(err);
     m->path = manifest_path;

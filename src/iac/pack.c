@@ -14,6 +14,8 @@
 #include "iac/ipc.h"
 #include "io/file.h"
 
+TARN__DEFINE_INIT(tarn_iac_options, TARN_IAC_OPTIONS_INIT)
+
 /* --- Opening ---------------------------------------------------------------------- */
 
 static tarn_status read_header(tarn_iac *p, tarn_error *err)
@@ -143,6 +145,8 @@ static tarn_status open_parts(tarn_iac *p, tarn_error *err)
 tarn_status tarn_iac_open(const char *path, const tarn_iac_options *options,
                           tarn_iac **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_iac_options, o, TARN_IAC_OPTIONS_INIT, options, err);
     tarn_iac *p = calloc(1, sizeof *p);
     if (!p) return tarn__fail_memory(err);
@@ -185,6 +189,7 @@ void tarn_iac_close(tarn_iac *p)
 
 bool tarn_iac_is_pack(const char *path)
 {
+    if (!path) return false;
     char start[7];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return false;
@@ -193,27 +198,32 @@ bool tarn_iac_is_pack(const char *path)
     return got == (ssize_t)sizeof start && memcmp(start, "IATROC", 7) == 0;
 }
 
-void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out)
+void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out, size_t size)
 {
+    if (!p) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     const tarn__iac_header *h = &p->header;
-    *out = (tarn_iac_info){.version = h->version,
-                           .records = h->num_records,
-                           .slides = h->num_slides,
-                           .slide_table_length = h->slide_table_length,
-                           .index_table_offset = h->index_table_offset,
-                           .index_table_length = h->index_table_length,
-                           .data_offset = h->data_offset,
-                           .data_length = h->data_length,
-                           .file_size = p->file->size,
-                           .has_spans = p->offset.column >= 0,
-                           .has_checksums = p->crc32.column >= 0,
-                           .mapped = p->file->map != NULL,
-                           .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
-                           .codec = p->codec,
-                           .codec_name = h->codec,
-                           .payload_type = h->payload_type,
-                           .header = h->text,
-                           .header_length = h->text_length};
+    tarn_iac_info info = {.version = h->version,
+                          .records = h->num_records,
+                          .slides = h->num_slides,
+                          .slide_table_length = h->slide_table_length,
+                          .index_table_offset = h->index_table_offset,
+                          .index_table_length = h->index_table_length,
+                          .data_offset = h->data_offset,
+                          .data_length = h->data_length,
+                          .file_size = p->file->size,
+                          .has_spans = p->offset.column >= 0,
+                          .has_checksums = p->crc32.column >= 0,
+                          .mapped = p->file->map != NULL,
+                          .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
+                          .codec = p->codec,
+                          .codec_name = h->codec,
+                          .payload_type = h->payload_type,
+                          .header = h->text,
+                          .header_length = h->text_length};
+    TARN__FILL_OUT(out, size, info);
 }
 
 /* --- Payloads --------------------------------------------------------------------- */
@@ -231,9 +241,9 @@ static inline uint64_t number_at(const struct ArrowArray *batch,
     return (uint64_t)((int64_t)(number << c->above_sign) >> c->above_sign);
 }
 
-static tarn_status no_row(const tarn_iac *p, uint64_t row, tarn_error *err)
+tarn_status tarn__iac_no_row(const tarn_iac *p, uint64_t row, tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, p->file->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, p->file->path, TARN_NO_OFFSET,
                          "no record %llu; the pack has %llu", (unsigned long long)row,
                          (unsigned long long)p->header.num_records);
 }
@@ -268,7 +278,7 @@ static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
 {
     const tarn__table *t = p->tables[TARN_IAC_INDEX];
     uint64_t in_batch;
-    if (row >= t->rows) return no_row(p, row, err);
+    if (row >= t->rows) return tarn__iac_no_row(p, row, err);
     *out = (tarn_iac_span){0};
     if (p->offset.column >= 0) {
         const struct ArrowArray *batch =
@@ -288,6 +298,8 @@ static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
 tarn_status tarn_iac_locate(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
                             tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     return locate(p, row, true, out, err);
 }
 
@@ -318,6 +330,8 @@ tarn_status tarn__iac_check(const tarn_iac *p, uint64_t row, const void *data,
 tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
                           tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     tarn_iac_span s;
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(locate(p, row, p->options.check, &s, err));
@@ -342,6 +356,9 @@ static tarn_status copy_span(const tarn_iac *p, const tarn_iac_span *s, void *to
 tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t capacity,
                           size_t *out_size, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "buf", buf || !capacity);
+    TARN__NEED(err, "out_size", out_size);
     tarn_iac_span s;
     TARN_TRY(locate(p, row, p->options.check, &s, err));
     *out_size = (size_t)s.length;
@@ -359,6 +376,8 @@ tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t cap
 tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t length,
                                tarn_view *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     *out = (tarn_view)TARN_VIEW_INIT;
     if (!tarn__range_in(offset, length, p->header.data_length))
         return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
@@ -372,6 +391,8 @@ tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t leng
 tarn_status tarn_iac_view_decoded(const tarn_iac *p, uint64_t row, tarn_view *out,
                                   tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
     tarn_view stored;
     uint64_t limit;
     TARN_TRY(tarn_iac_view(p, row, &stored, err));
@@ -428,6 +449,7 @@ static order *sort_by_offset(order *from, order *to, size_t count)
 
 void tarn_iac_batch_reset(tarn_iac_batch *batch)
 {
+    if (!batch) return;
     free(batch->data);
     free(batch->offsets);
     free(batch->order);
@@ -516,6 +538,9 @@ static tarn_status check_batch(const tarn_iac *p, const uint64_t *rows, size_t c
 tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t count,
                                tarn_iac_batch *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "rows", rows || !count);
+    TARN__NEED(err, "out", out);
     out->count = 0;
     if (!batch_rows(out, count)) return tarn__fail_memory(err);
     TARN_TRY(plan(p, rows, count, out, err));
@@ -534,60 +559,4 @@ tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t c
     TARN_TRY(check_batch(p, rows, count, out, err));
     out->count = count;
     return TARN_OK;
-}
-
-/* --- Tables ----------------------------------------------------------------------- */
-
-static const tarn__table *table_of(const tarn_iac *p, tarn_iac_table which)
-{
-    return p->tables[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX];
-}
-
-tarn_status tarn_iac_export(tarn_iac *p, tarn_iac_table which,
-                            struct ArrowArrayStream *out, tarn_error *err)
-{
-    return tarn__table_export((tarn__table *)(uintptr_t)table_of(p, which), out, err);
-}
-
-size_t tarn_iac_columns(const tarn_iac *p, tarn_iac_table which)
-{
-    return (size_t)table_of(p, which)->schema.n_children;
-}
-
-const char *tarn_iac_column_name(const tarn_iac *p, tarn_iac_table which, size_t column)
-{
-    const struct ArrowSchema *s = &table_of(p, which)->schema;
-    return column < (size_t)s->n_children ? s->children[column]->name : NULL;
-}
-
-const char *tarn_iac_column_type(const tarn_iac *p, tarn_iac_table which, size_t column)
-{
-    if (column >= tarn_iac_columns(p, which)) return NULL;
-    return p->types[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX][column];
-}
-
-tarn_status tarn_iac_value(tarn_iac *p, tarn_iac_table which, size_t column, uint64_t row,
-                           tarn_view *out, tarn_error *err)
-{
-    enum { MAX_VALUE_TEXT = 64 << 20 };
-    tarn__table *t = (tarn__table *)(uintptr_t)table_of(p, which);
-    uint64_t in_batch;
-    tarn__buf text;
-    *out = (tarn_view)TARN_VIEW_INIT;
-    TARN_TRY(tarn__table_validate(t, err));
-    if (row >= t->rows) return no_row(p, row, err);
-    if (column >= (size_t)t->schema.n_children)
-        return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
-                             "no column %zu", column);
-    const struct ArrowArray *batch = &t->batches[tarn__table_batch(t, row, &in_batch)];
-    tarn__buf_init(&text, MAX_VALUE_TEXT);
-    tarn_status status = tarn__cell_json(&text, t->schema.children[column],
-                                         batch->children[column], (int64_t)in_batch, err);
-    if (status == TARN_OK) status = tarn__buf_add(&text, "", 1, err);
-    if (status == TARN_OK) status = tarn__source_file_settle(p->file, err);
-    if (status == TARN_OK)
-        *out = (tarn_view){(unsigned char *)text.data, text.size - 1, text.data};
-    else
-        tarn__buf_reset(&text);
-    return status;
 }

@@ -31,6 +31,9 @@ TARN_CHECKED tarn_status tarn__iac_check_column(const struct tarn_iac *pack,
                                                 const tarn__number_column *column,
                                                 tarn_error *err);
 
+/* The failure of a row that is past the end. */
+tarn_status tarn__iac_no_row(const struct tarn_iac *pack, uint64_t row, tarn_error *err);
+
 /* Whether a record's bytes have its checksum, if the pack was opened to check. */
 TARN_CHECKED tarn_status tarn__iac_check(const struct tarn_iac *pack, uint64_t row,
                                          const void *data, tarn_error *err);

@@ -122,6 +122,8 @@ static tarn_status rewrite_chosen(const char *from, const char *to,
 tarn_status tarn_iac_rewrite(const char *from, const char *to,
                              const tarn_iac_write_options *options, tarn_error *err)
 {
+    TARN__NEED(err, "from", from);
+    TARN__NEED(err, "to", to);
     TARN__OPTIONS(tarn_iac_write_options, o, TARN_IAC_WRITE_OPTIONS_INIT, options, err);
     return rewrite_chosen(from, to, &o, &(chosen){0}, err);
 }
@@ -130,6 +132,9 @@ tarn_status tarn_iac_rewrite_rows(const char *from, const char *to, const uint64
                                   size_t count, const tarn_iac_write_options *options,
                                   tarn_error *err)
 {
+    TARN__NEED(err, "from", from);
+    TARN__NEED(err, "to", to);
+    TARN__NEED(err, "rows", rows || !count);
     static const uint64_t none = 0;
     TARN__OPTIONS(tarn_iac_write_options, o, TARN_IAC_WRITE_OPTIONS_INIT, options, err);
     return rewrite_chosen(from, to, &o, &(chosen){count ? rows : &none, count}, err);

@@ -57,6 +57,8 @@ static tarn_status start(tarn_iac_rows *rows, const char *const *columns, size_t
 tarn_status tarn_iac_rows_new(const char *const *columns, size_t count,
                               tarn_iac_rows **out, tarn_error *err)
 {
+    TARN__NEED(err, "columns", columns || !count);
+    TARN__NEED(err, "out", out);
     tarn_iac_rows *rows = calloc(1, sizeof *rows);
     if (!rows) return tarn__fail_memory(err);
     tarn_status status = start(rows, columns, count, err);
@@ -92,6 +94,8 @@ static tarn_status check_column(const tarn_iac_rows *rows, size_t column, tarn_e
 tarn_status tarn_iac_rows_text(tarn_iac_rows *rows, size_t column, const char *text,
                                size_t len, tarn_error *err)
 {
+    TARN__NEED(err, "rows", rows);
+    TARN__NEED(err, "text", text || !len);
     struct ArrowStringView view = {text, (int64_t)len};
     TARN_TRY(check_column(rows, column, err));
     if (!tarn__utf8_is_valid(text, len))
@@ -103,6 +107,7 @@ tarn_status tarn_iac_rows_text(tarn_iac_rows *rows, size_t column, const char *t
 tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column, int64_t value,
                                  tarn_error *err)
 {
+    TARN__NEED(err, "rows", rows);
     TARN_TRY(check_column(rows, column, err));
     return added(ArrowArrayAppendInt(rows->array.children[column], value), err);
 }
@@ -110,12 +115,14 @@ tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column, int64_t val
 tarn_status tarn_iac_rows_real(tarn_iac_rows *rows, size_t column, double value,
                                tarn_error *err)
 {
+    TARN__NEED(err, "rows", rows);
     TARN_TRY(check_column(rows, column, err));
     return added(ArrowArrayAppendDouble(rows->array.children[column], value), err);
 }
 
 tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column, tarn_error *err)
 {
+    TARN__NEED(err, "rows", rows);
     TARN_TRY(check_column(rows, column, err));
     return added(ArrowArrayAppendNull(rows->array.children[column], 1), err);
 }
@@ -123,6 +130,7 @@ tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column, tarn_error *e
 static tarn_status finish(tarn_iac_rows *rows, struct ArrowArrayStream *out,
                           tarn_error *err)
 {
+    out->release = NULL;
     int64_t length = rows->columns ? rows->array.children[0]->length : 0;
     for (size_t i = 0; i < rows->columns; i++)
         if (rows->array.children[i]->length != length)
@@ -141,8 +149,9 @@ static tarn_status finish(tarn_iac_rows *rows, struct ArrowArrayStream *out,
 tarn_status tarn_iac_rows_finish(tarn_iac_rows *rows, struct ArrowArrayStream *out,
                                  tarn_error *err)
 {
-    out->release = NULL;
-    tarn_status status = finish(rows, out, err);
+    TARN__NEED(err, "rows", rows);
+    tarn_status status =
+        out ? finish(rows, out, err) : tarn__fail(err, TARN_ERR_USAGE, "out is NULL");
     tarn_iac_rows_free(rows);
     return status;
 }

@@ -283,7 +283,7 @@ static tarn_status take(table *t, const uint64_t *rows, size_t count,
 {
     for (size_t k = 0; k < count; k++)
         if (rows[k] >= (uint64_t)t->starts[t->count])
-            return tarn__fail(err, TARN_ERR_NOT_FOUND, "row %llu of %lld",
+            return tarn__fail(err, TARN_ERR_NO_SAMPLE, "row %llu of %lld",
                               (unsigned long long)rows[k],
                               (long long)t->starts[t->count]);
     if (ArrowArrayInitFromSchema(out, &t->schema, NULL) != 0 ||

@@ -13,6 +13,8 @@
 #include "base/utf8.h"
 #include "iac/pack.h"
 
+TARN__DEFINE_INIT(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT)
+
 enum { SCHEMA_VERSION = 1, MAX_RECORD = 1 << 30 };
 
 static const char category_00[] = "\xe7\x97\x85\xe6\xa1\x88\xe6\x96\x87\xe4\xb9\xa6";
@@ -241,6 +243,8 @@ tarn_status tarn_textpair_build(const char *path, const tarn_textpair_patient *p
                                 size_t count, const tarn_textpair_options *options,
                                 tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "patients", patients || !count);
     TARN__OPTIONS(tarn_textpair_options, o, TARN_TEXTPAIR_OPTIONS_INIT, options, err);
     tarn__buf header;
     if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "no patients to pack");
@@ -376,6 +380,8 @@ static tarn_status parse(tarn_view *bytes, tarn_textpair_patient *out, tarn_erro
 tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row,
                                   tarn_textpair_patient *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", pack);
+    TARN__NEED(err, "out", out);
     tarn_view bytes;
     *out = (tarn_textpair_patient){0};
     TARN_TRY(tarn_iac_view_decoded(pack, row, &bytes, err));
@@ -391,6 +397,9 @@ tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row,
 tarn_status tarn_textpair_read(tarn_iac *pack, const char *patient_id,
                                tarn_textpair_patient *out, tarn_error *err)
 {
+    TARN__NEED(err, "pack", pack);
+    TARN__NEED(err, "patient_id", patient_id);
+    TARN__NEED(err, "out", out);
     uint64_t row;
     *out = (tarn_textpair_patient){0};
     TARN_TRY(
@@ -400,6 +409,7 @@ tarn_status tarn_textpair_read(tarn_iac *pack, const char *patient_id,
 
 void tarn_textpair_reset(tarn_textpair_patient *patient)
 {
+    if (!patient) return;
     record *r = patient->owned;
     if (r) {
         tarn_view_release(&r->bytes);

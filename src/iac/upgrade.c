@@ -46,6 +46,8 @@ static tarn_status upgrade_into(tarn__publish *file, const tarn_iac *p, tarn_err
 tarn_status tarn_iac_upgrade(const char *from, const char *to, bool overwrite,
                              tarn_error *err)
 {
+    TARN__NEED(err, "from", from);
+    TARN__NEED(err, "to", to);
     tarn_iac *p;
     struct stat st;
     tarn__publish file;

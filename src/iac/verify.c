@@ -8,6 +8,8 @@
 #include "base/pool.h"
 #include "iac/pack.h"
 
+TARN__DEFINE_INIT(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT)
+
 enum { PIECE = 512 }; /* records in a task */
 
 typedef struct work {
@@ -133,13 +135,11 @@ static tarn_status check_payloads(work *w, tarn_error *err)
     return status;
 }
 
-tarn_status tarn_iac_verify(const char *path, const tarn_iac_verify_options *options,
-                            tarn_iac_report *out, tarn_error *err)
+static tarn_status verify_pack(const char *path, const tarn_iac_verify_options *o,
+                               tarn_iac_report *out, tarn_error *err)
 {
-    TARN__OPTIONS(tarn_iac_verify_options, o, TARN_IAC_VERIFY_OPTIONS_INIT, options, err);
     tarn_error why;
-    *out = (tarn_iac_report){0};
-    work w = {.options = &o, .report = out};
+    work w = {.options = o, .report = out};
     tarn_status status = tarn_iac_open(path, NULL, &w.pack, &why);
     if (status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED ||
         status == TARN_ERR_AMBIGUOUS) {
@@ -158,5 +158,18 @@ tarn_status tarn_iac_verify(const char *path, const tarn_iac_verify_options *opt
     status = check_payloads(&w, err);
     pthread_mutex_destroy(&w.lock);
     tarn_iac_close(w.pack);
+    return status;
+}
+
+tarn_status tarn_iac_verify(const char *path, const tarn_iac_verify_options *options,
+                            tarn_iac_report *report, size_t size, tarn_error *err)
+{
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
+    tarn_iac_report found = {0};
+    TARN__FILL_OUT(report, size, found);
+    TARN__OPTIONS(tarn_iac_verify_options, o, TARN_IAC_VERIFY_OPTIONS_INIT, options, err);
+    tarn_status status = verify_pack(path, &o, &found, err);
+    TARN__FILL_OUT(report, size, found);
     return status;
 }

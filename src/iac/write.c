@@ -17,6 +17,8 @@
 #include "io/file.h"
 #include "io/publish.h"
 
+TARN__DEFINE_INIT(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT)
+
 enum { OURS = 3, BUFFER = 1 << 20 };
 
 /* A caller's table, taken in whole: the caller has it in memory anyway. */
@@ -306,6 +308,9 @@ static tarn_status open_writer(tarn_iac_writer *w, const char *path,
                                struct ArrowArrayStream *slides,
                                struct ArrowArrayStream *index, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "slides", slides);
+    TARN__NEED(err, "index", index);
     TARN_TRY(check_options(&w->options, err));
     if (w->options.header && !(w->caller = strdup(w->options.header)))
         return tarn__fail_memory(err);
@@ -325,7 +330,8 @@ static tarn_status new_writer(const char *path, struct ArrowArrayStream *slides,
                               tarn_iac_writer **out, tarn_error *err)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
-    tarn_status status = tarn__options_take(&o, sizeof o, options, err);
+    tarn_status status = out ? tarn__options_take(&o, sizeof o, options, err)
+                             : tarn__fail(err, TARN_ERR_USAGE, "out is NULL");
     tarn_iac_writer *w = status == TARN_OK ? calloc(1, sizeof *w) : NULL;
     if (status == TARN_OK && !w) status = tarn__fail_memory(err);
     if (status == TARN_OK) {
@@ -403,6 +409,8 @@ static tarn_status put_payload(tarn_iac_writer *w, const void *data, size_t len,
 tarn_status tarn_iac_writer_add(tarn_iac_writer *w, const void *data, size_t len,
                                 tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "data", data || !len);
     tarn_view encoded;
     if (w->next == w->index.rows)
         return tarn__fail(err, TARN_ERR_USAGE,
@@ -446,6 +454,7 @@ static tarn_status finish(tarn_iac_writer *w, tarn_error *err)
 
 tarn_status tarn_iac_writer_finish(tarn_iac_writer *w, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_status status = finish(w, err);
     if (status == TARN_OK) {
         w->is_open = false; /* finish leaves nothing, whatever the outcome */
@@ -457,6 +466,16 @@ tarn_status tarn_iac_writer_finish(tarn_iac_writer *w, tarn_error *err)
 
 /* --- All at once ------------------------------------------------------------------ */
 
+static tarn_status add_all(tarn_iac_writer *w, const void *const *payloads,
+                           const size_t *sizes, size_t count, tarn_error *err)
+{
+    TARN__NEED(err, "payloads", payloads || !count);
+    TARN__NEED(err, "sizes", sizes || !count);
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(tarn_iac_writer_add(w, payloads[i], sizes[i], err));
+    return TARN_OK;
+}
+
 tarn_status tarn_iac_build(const char *path, struct ArrowArrayStream *slides,
                            struct ArrowArrayStream *index, const void *const *payloads,
                            const size_t *sizes, size_t count,
@@ -464,9 +483,7 @@ tarn_status tarn_iac_build(const char *path, struct ArrowArrayStream *slides,
 {
     tarn_iac_writer *w;
     TARN_TRY(new_writer(path, slides, index, options, false, &w, err));
-    tarn_status status = TARN_OK;
-    for (size_t i = 0; i < count && status == TARN_OK; i++)
-        status = tarn_iac_writer_add(w, payloads[i], sizes[i], err);
+    tarn_status status = add_all(w, payloads, sizes, count, err);
     if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
     tarn_iac_writer_abandon(w);
     return status;
@@ -480,7 +497,8 @@ tarn_status tarn_iac_build_segment(const char *path, struct ArrowArrayStream *sl
     tarn_iac_writer *w;
     TARN_TRY(new_writer(path, slides, index, options, true, &w, err));
     w->header.data_length = len;
-    tarn_status status = tarn__publish_write(&w->file, data, len, err);
+    tarn_status status = data || !len ? tarn__publish_write(&w->file, data, len, err)
+                                      : tarn__fail(err, TARN_ERR_USAGE, "data is NULL");
     if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
     tarn_iac_writer_abandon(w);
     return status;
@@ -489,6 +507,7 @@ tarn_status tarn_iac_build_segment(const char *path, struct ArrowArrayStream *sl
 static tarn_status copy_file(tarn_iac_writer *w, const char *data_path, uint64_t length,
                              tarn_error *err)
 {
+    TARN__NEED(err, "data_path", data_path);
     tarn__file from;
     TARN_TRY(tarn__file_open(&from, data_path, err));
     tarn_status status = TARN_OK;

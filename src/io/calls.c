@@ -4,8 +4,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "io/input.h"
 #include "io/output.h"
+
+TARN__DEFINE_INIT(tarn_source_calls, TARN_SOURCE_CALLS_INIT)
+TARN__DEFINE_INIT(tarn_sink_calls, TARN_SINK_CALLS_INIT)
 
 /* A callback may say nothing about its failure, and must not say that all is well. */
 static tarn_status failed(tarn_status status, const char *shown, tarn_error *err,
@@ -54,11 +58,15 @@ tarn_status tarn__calls_input_open(const char *url, const char *shown,
                                    const tarn_source_options *options, tarn__input **out,
                                    tarn_error *err)
 {
-    (void)url, (void)shown;
+    (void)url;
+    TARN__OPTIONS(tarn_source_calls, calls, TARN_SOURCE_CALLS_INIT, options->calls, err);
+    if (!calls.read)
+        return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
+                             "calls->read is NULL");
     calls_input *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
     c->in.ops = &input_ops;
-    c->calls = *options->calls;
+    c->calls = calls;
     *out = &c->in;
     return TARN_OK;
 }
@@ -101,10 +109,14 @@ tarn_status tarn__calls_output_open(const char *url, const char *shown,
                                     const tarn_sink_options *options, tarn__output **out,
                                     tarn_error *err)
 {
+    TARN__OPTIONS(tarn_sink_calls, calls, TARN_SINK_CALLS_INIT, options->calls, err);
+    if (!calls.write)
+        return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
+                             "calls->write is NULL");
     calls_output *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
     c->out.ops = &output_ops;
-    c->calls = *options->calls;
+    c->calls = calls;
     tarn_error why = {.offset = TARN_NO_OFFSET};
     tarn_status status = TARN_OK;
     if (c->calls.begin) status = c->calls.begin(c->calls.context, url, &why);

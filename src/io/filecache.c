@@ -150,7 +150,7 @@ static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
     if (status != TARN_OK && (why.sys_errno == EMFILE || why.sys_errno == ENFILE) &&
         evict_one(c))
         status = tarn__file_open(&file, s->path, &why);
-    if (status == TARN_ERR_NOT_FOUND)
+    if (status == TARN_ERR_NO_FILE)
         return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
                              "the shard is gone since the fold was opened");
     if (status != TARN_OK) {

@@ -9,6 +9,8 @@
 #include "io/output.h"
 #include "io/url.h"
 
+TARN__DEFINE_INIT(tarn_sink_options, TARN_SINK_OPTIONS_INIT)
+
 enum { BUFFER = 256 << 10 };
 
 struct tarn_sink {
@@ -87,6 +89,8 @@ static void drop(tarn_sink *sink)
 tarn_status tarn_sink_open(const char *url, const tarn_sink_options *options,
                            tarn_sink **out, tarn_error *err)
 {
+    TARN__NEED(err, "url", url);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_sink_options, o, TARN_SINK_OPTIONS_INIT, options, err);
     *out = NULL;
     if (!url[0]) return tarn__fail(err, TARN_ERR_USAGE, "the URL is empty");
@@ -141,6 +145,8 @@ static tarn_status remember(tarn_sink *sink, tarn_status status, tarn_error *err
 tarn_status tarn_sink_write(tarn_sink *sink, const void *data, size_t len,
                             tarn_error *err)
 {
+    TARN__NEED(err, "sink", sink);
+    TARN__NEED(err, "data", data || !len);
     tarn_status status = sink->failed;
     if (status == TARN_OK && len)
         status = sink->filter
@@ -151,6 +157,7 @@ tarn_status tarn_sink_write(tarn_sink *sink, const void *data, size_t len,
 
 tarn_status tarn_sink_finish(tarn_sink *sink, tarn_error *err)
 {
+    TARN__NEED(err, "sink", sink);
     tarn_status status = sink->failed;
     if (status == TARN_OK && sink->filter)
         status = encode(sink, "", 0, true, &sink->error);

@@ -11,6 +11,8 @@
 #include "io/input.h"
 #include "io/url.h"
 
+TARN__DEFINE_INIT(tarn_source_options, TARN_SOURCE_OPTIONS_INIT)
+
 /* Data may expand by any factor up to this size: small files of zeros are no attack. */
 #define EXPANSION_FREE (UINT64_C(64) << 20)
 
@@ -72,6 +74,8 @@ static tarn_status open_input(tarn_source *source, char *shown, tarn_error *err)
 tarn_status tarn_source_open(const char *url, const tarn_source_options *options,
                              tarn_source **out, tarn_error *err)
 {
+    TARN__NEED(err, "url", url);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_source_options, o, TARN_SOURCE_OPTIONS_INIT, options, err);
     *out = NULL;
     if (!url[0]) return tarn__fail(err, TARN_ERR_USAGE, "the URL is empty");
@@ -306,6 +310,9 @@ static tarn_status read_some(tarn_source *source, unsigned char *buf, size_t len
 tarn_status tarn_source_read(tarn_source *source, void *buf, size_t len, size_t *out_got,
                              tarn_error *err)
 {
+    TARN__NEED(err, "source", source);
+    TARN__NEED(err, "buf", buf || !len);
+    TARN__NEED(err, "out_got", out_got);
     size_t got = 0;
     while (got < len && !source->ended && source->failed == TARN_OK) {
         size_t n = 0;

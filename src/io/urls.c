@@ -379,7 +379,7 @@ static tarn_status add_glob(texts *t, const char *pattern, tarn_error *err)
     case 0:
         break;
     case GLOB_NOMATCH:
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, pattern, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FILE, pattern, TARN_NO_OFFSET,
                              "no file has such a name");
     case GLOB_NOSPACE:
         return tarn__fail_memory(err);
@@ -438,6 +438,8 @@ static tarn_status add_list(texts *t, const char *list, tarn_error *err)
 
 tarn_status tarn_urls_expand(const char *list, tarn_urls **out, tarn_error *err)
 {
+    TARN__NEED(err, "list", list);
+    TARN__NEED(err, "out", out);
     *out = NULL;
     tarn_urls *urls = malloc(sizeof *urls);
     if (!urls) return tarn__fail_memory(err);
@@ -452,11 +454,13 @@ tarn_status tarn_urls_expand(const char *list, tarn_urls **out, tarn_error *err)
 
 size_t tarn_urls_count(const tarn_urls *urls)
 {
+    if (!urls) return 0;
     return urls->list.count;
 }
 
 const char *tarn_urls_get(const tarn_urls *urls, size_t number)
 {
+    if (!urls) return NULL;
     return number < urls->list.count ? text_at(&urls->list, number) : NULL;
 }
 

@@ -78,7 +78,7 @@ static tarn_status sync_linked(const char *path, tarn_error *err)
 static tarn_status place_file(const adoption *a, const char *from, const char *to,
                               tarn_error *err)
 {
-    bool no_sync = a->w->options.tar.sink.no_sync;
+    bool no_sync = a->w->options.no_sync;
     if (a->how != TARN_ADOPT_LINK ||
         linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) != 0)
         return copy_file(from, to, no_sync, err);
@@ -243,7 +243,7 @@ static tarn_status check_base(const adoption *a, size_t shard, const char *key,
     tarn_row row;
     tarn_error why;
     tarn_status status = tarn_fold_find(base, key, &sample, &why);
-    if (status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (status == TARN_OK)
         status = tarn_index_row(base->index, tarn_sample_row(&sample, 0), &row, &why);
     if (status == TARN_OK)
@@ -330,7 +330,7 @@ static void give_back(adoption *a)
 static tarn_status check_source(const tarn_fold *from, tarn_error *err)
 {
     tarn_index_info info;
-    tarn_index_info_get(from->index, &info);
+    tarn_index_info_get(from->index, &info, sizeof info);
     if (!info.keys_known || info.keys == TARN_KEYS_BASE) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, tarn_fold_shard_path(from, 0),
                          TARN_NO_OFFSET,
@@ -360,6 +360,8 @@ tarn_status tarn_fold_writer_adopt(tarn_fold_writer *w, tarn_fold *from,
                                    const uint32_t *shards, size_t count, tarn_adopt how,
                                    tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "from", from);
     if (!shards) count = tarn__filecache_count(from->files);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     TARN_TRY(check_source(from, err));

@@ -8,6 +8,8 @@
 #include "base/pool.h"
 #include "itar/scan.h"
 
+TARN__DEFINE_INIT(tarn_index_options, TARN_INDEX_OPTIONS_INIT)
+
 static tarn_status check_names(const char *const *paths, size_t count, tarn_error *err)
 {
     if (count > TARN_MAX_SHARDS)
@@ -106,8 +108,13 @@ tarn_status tarn__index_build(const char *const *shards, size_t count,
 
 tarn_status tarn_index_build(const char *const *shards, size_t count,
                              const tarn_index_options *options, tarn_index **out,
-                             tarn_index_report *report, tarn_error *err)
+                             tarn_index_report *report, size_t size, tarn_error *err)
 {
-    return tarn__index_build(shards, count, options, tarn__key_hash, NULL, out, report,
-                             err);
+    TARN__NEED(err, "shards", shards || !count);
+    TARN__NEED(err, "out", out);
+    tarn_index_report met = {0};
+    tarn_status status =
+        tarn__index_build(shards, count, options, tarn__key_hash, NULL, out, &met, err);
+    TARN__FILL_OUT(report, size, met);
+    return status;
 }

@@ -111,15 +111,16 @@ static tarn_status get_index(tarn_fold *f, const char *index_path,
         tarn_status status =
             tarn__index_load(index_path, TARN__LOAD_TRUSTING, &f->index, &why);
         if (status == TARN_OK) return TARN_OK;
-        if (status != TARN_ERR_NOT_FOUND || !f->options.scan) {
+        if (status != TARN_ERR_NO_FILE || !f->options.scan) {
             if (err) *err = why;
-            if (err && status == TARN_ERR_NOT_FOUND)
+            if (err && status == TARN_ERR_NO_FILE)
                 tarn__error_set(err, status, index_path, TARN_NO_OFFSET,
                                 "there is no index; tarn index makes it");
             return status;
         }
     }
-    return tarn_index_build(paths, count, &f->options.index, &f->index, &f->report, err);
+    return tarn_index_build(paths, count, &f->options.index, &f->index, &f->report,
+                            sizeof f->report, err);
 }
 
 static tarn_status attach(tarn_fold *f, const char *index_path, const char *const *paths,
@@ -313,7 +314,7 @@ tarn_status tarn_fold_info_get(tarn_fold *f, tarn_fold_info *out, tarn_error *er
     *out = (tarn_fold_info){.samples = f->n_samples,
                             .shards = tarn__filecache_count(f->files),
                             .report = f->report};
-    tarn_index_info_get(f->index, &out->index);
+    tarn_index_info_get(f->index, &out->index, sizeof out->index);
     return TARN_OK;
 }
 

@@ -329,7 +329,7 @@ static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
 {
     DIR *dir = opendir(f->path);
     if (!dir && errno == ENOTDIR)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FILE, f->path, TARN_NO_OFFSET,
                              "not a folder of shards");
     if (!dir) return tarn__fail_errno(err, f->path, errno, "cannot open the folder");
     tarn_status status = TARN_OK;
@@ -348,7 +348,7 @@ static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
 static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error *err)
 {
     if (f->unfinished)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
                              "writing%s%s was interrupted here when it was almost done; "
                              "resume it",
                              only ? " fold " : " a fold", only ? only : "");
@@ -358,9 +358,9 @@ static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error
                              "access: decompress them, make plain shards of them with "
                              "tarn convert, or read them one by one as streams");
     if (only)
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
                              "no shard of fold %s here", only);
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, f->path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
                          "no .tar file here");
 }
 

@@ -102,7 +102,7 @@ static tarn_status list_fold(const tarn_fold_writer *w, tarn_folder **out,
     }
     tarn_status status = tarn_folder_open(path, out, &ignored);
     free(path);
-    if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_OK || tarn_is_not_found(status)) return TARN_OK;
     if (err) *err = ignored;
     return status;
 }
@@ -124,7 +124,7 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
     const char *const *paths = tarn_folder_shards(folder, 0);
     TARN_TRY(open_base(w, err));
     tarn_index_info info;
-    tarn_index_info_get(tarn_fold_index(w->base), &info);
+    tarn_index_info_get(tarn_fold_index(w->base), &info, sizeof info);
     if (info.keys_known && info.keys != TARN_KEYS_BASE)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.index_path,
                              TARN_NO_OFFSET,

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "io/guard.h"
 #include "itar/regular.h"
@@ -190,7 +191,7 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
     char *path = tarn__sums_path(index->path);
     if (!path) return tarn__fail_memory(err);
     tarn_status status = tarn__sums_load(path, &index->sums, &why);
-    if (status == TARN_ERR_NOT_FOUND) {
+    if (status == TARN_ERR_NO_FILE) {
         status = TARN_OK;
     } else if (status != TARN_OK) {
         if (err) *err = why;
@@ -248,26 +249,35 @@ tarn_status tarn__index_load(const char *path, tarn__load how, tarn_index **out,
 
 tarn_status tarn_index_load(const char *path, tarn_index **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     return tarn__index_load(path, TARN__LOAD_CHECKED, out, err);
 }
 
-void tarn_index_info_get(const tarn_index *index, tarn_index_info *out)
+void tarn_index_info_get(const tarn_index *index, tarn_index_info *out, size_t size)
 {
+    if (!index) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     const tarn__sums *sums = index->sums;
-    *out = (tarn_index_info){.rows = index->n_rows,
-                             .samples = index->n_stems,
-                             .fields = (uint32_t)index->fields.count,
-                             .crashes = (uint32_t)index->crashes.count,
-                             .contiguous = index->contiguous,
-                             .has_sums = sums != NULL,
-                             .has_checksums = sums && sums->checksums,
-                             .keys_known = sums != NULL,
-                             .keys = sums ? sums->keys : TARN_KEYS_BASE};
+    tarn_index_info info = {.rows = index->n_rows,
+                            .samples = index->n_stems,
+                            .fields = (uint32_t)index->fields.count,
+                            .crashes = (uint32_t)index->crashes.count,
+                            .contiguous = index->contiguous,
+                            .has_sums = sums != NULL,
+                            .has_checksums = sums && sums->checksums,
+                            .keys_known = sums != NULL,
+                            .keys = sums ? sums->keys : TARN_KEYS_BASE};
+    TARN__FILL_OUT(out, size, info);
 }
 
 tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *out,
                            tarn_error *err)
 {
+    TARN__NEED(err, "index", index);
+    TARN__NEED(err, "out", out);
     if (number >= index->n_rows)
         return tarn__fail_at(err, TARN_ERR_USAGE, index->path, TARN_NO_OFFSET,
                              "row %llu of %llu", (unsigned long long)number,
@@ -280,12 +290,14 @@ tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *o
 
 const char *tarn_index_field(const tarn_index *index, uint32_t number)
 {
+    if (!index) return NULL;
     if (number >= index->fields.count) return NULL;
     return tarn__names_get(&index->fields, number).data;
 }
 
 const char *tarn_index_crash(const tarn_index *index, uint32_t number)
 {
+    if (!index) return NULL;
     if (number == 0 || number > index->crashes.count) return NULL;
     return tarn__names_get(&index->crashes, number - 1).data;
 }

@@ -59,6 +59,9 @@ tarn_status tarn__fold_order_at(const tarn_fold *f, const uint32_t *order, uint6
         (unsigned long long)f->index->n_rows);
 }
 
+/* The exported copy, for callers whose compiler does not see the header's. */
+extern TARN_INLINE uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t k);
+
 /* --- Samples ---------------------------------------------------------------------- */
 
 tarn_status tarn_fold_sample(tarn_fold *f, uint64_t number, tarn_sample *out,
@@ -66,7 +69,7 @@ tarn_status tarn_fold_sample(tarn_fold *f, uint64_t number, tarn_sample *out,
 {
     TARN_TRY(tarn__fold_group(f, err));
     if (number >= f->n_samples)
-        return tarn__fail(err, TARN_ERR_NOT_FOUND, "sample %llu of %llu",
+        return tarn__fail(err, TARN_ERR_NO_SAMPLE, "sample %llu of %llu",
                           (unsigned long long)number, (unsigned long long)f->n_samples);
     uint64_t from = tarn__fold_start(f, number);
     out->count = (uint32_t)(tarn__fold_start(f, number + 1) - from);
@@ -104,7 +107,7 @@ static tarn_status fail_missing(tarn_fold *f, const char *key, tarn_error *err)
     if (tarn__map_is_torn(f->index->contents.data))
         return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
                              "the index was truncated while it was in use");
-    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in fold %s",
+    return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no sample with key %s in fold %s",
                       tarn_printable(shown, sizeof shown, key, strlen(key)), f->name);
 }
 
@@ -184,7 +187,7 @@ static tarn_status fail_field(tarn_fold *f, const tarn_sample *s, const char *fi
         tarn_fold_names(f, tarn_sample_row(s, 0), &key, NULL, NULL) == TARN_OK)
         tarn_printable(shown, sizeof shown, key.data, key.size);
     tarn_text_reset(&key);
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, path, TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, path, TARN_NO_OFFSET,
                          "sample %s has no field %s; it has %s", shown, field, names);
 }
 
@@ -264,8 +267,8 @@ static tarn_status number_fields(const tarn_fold *f, const char *const *fields,
     for (size_t i = 0; i < count; i++) {
         uint32_t id = tarn__names_find(&f->index->fields, fields[i], strlen(fields[i]));
         if (id == TARN__NAME_NONE)
-            return tarn__fail(err, TARN_ERR_NOT_FOUND, "no field %s in fold %s",
-                              fields[i], f->name);
+            return tarn__fail(err, TARN_ERR_NO_FIELD, "no field %s in fold %s", fields[i],
+                              f->name);
         if (wanted[id] == 0) {
             wanted[id] = 1;
             ++*out_distinct;
@@ -326,7 +329,7 @@ static tarn_status mark_keys(tarn_fold *f, const char *const *keys, size_t count
         tarn_sample s;
         tarn_status status = tarn_fold_find(f, keys[i], &s, err);
         if (found) found[i] = status == TARN_OK;
-        if (found && status == TARN_ERR_NOT_FOUND) continue;
+        if (found && status == TARN_ERR_NO_SAMPLE) continue;
         TARN_TRY(status);
         for (uint32_t k = 0; k < s.count; k++) {
             uint64_t row = tarn_sample_row(&s, k);

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "io/file.h"
 #include "io/publish.h"
 #include "itar/index.h"
@@ -187,6 +188,8 @@ tarn_status tarn__index_publish(tarn__saving *saving, tarn_error *err)
 
 tarn_status tarn_index_save(const tarn_index *index, const char *path, tarn_error *err)
 {
+    TARN__NEED(err, "index", index);
+    TARN__NEED(err, "path", path);
     tarn__saving saving;
     TARN_TRY(tarn__index_prepare(index, path, false, &saving, err));
     return tarn__index_publish(&saving, err);
@@ -218,9 +221,14 @@ tarn_status tarn__index_create(const char *const *shards, size_t count,
 
 tarn_status tarn_index_create(const char *const *shards, size_t count,
                               const tarn_index_options *options, const char *path,
-                              tarn_index **out, tarn_index_report *report,
+                              tarn_index **out, tarn_index_report *report, size_t size,
                               tarn_error *err)
 {
-    return tarn__index_create(shards, count, options, tarn__key_hash, path, out, report,
-                              err);
+    TARN__NEED(err, "shards", shards || !count);
+    TARN__NEED(err, "path", path);
+    tarn_index_report met = {0};
+    tarn_status status =
+        tarn__index_create(shards, count, options, tarn__key_hash, path, out, &met, err);
+    TARN__FILL_OUT(report, size, met);
+    return status;
 }

@@ -60,7 +60,7 @@ void tarn__sums_free(tarn__sums *sums);
 /* "<fold>.tarsum" for "<fold>.taridx". The caller frees it. */
 char *tarn__sums_path(const char *index_path);
 
-/* Loads a .tarsum and checks all of it but the pages. TARN_ERR_NOT_FOUND if there is
+/* Loads a .tarsum and checks all of it but the pages. TARN_ERR_NO_FILE if there is
  * none. */
 TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,
                                          tarn_error *err);

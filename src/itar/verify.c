@@ -18,6 +18,8 @@
 #include "itar/repair.h"
 #include "tar/keys.h"
 
+TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
+
 /* Rows that differ are told one by one up to this many; an index of other shards would
  * drown everything else. */
 #define MAX_ROWS_TOLD 100
@@ -77,7 +79,7 @@ static tarn_status load_stored(verifier *v, tarn_error *err)
     tarn_error why;
     tarn_status status =
         tarn__index_load(v->index_path, TARN__LOAD_CHECKED, &v->stored, &why);
-    v->has_index = status != TARN_ERR_NOT_FOUND;
+    v->has_index = status != TARN_ERR_NO_FILE;
     if (status == TARN_ERR_MEMORY || status == TARN_ERR_IO) {
         if (err) *err = why;
         return status;
@@ -113,7 +115,7 @@ static tarn_status scan_fresh(verifier *v, tarn_keys keys, tarn_error *err)
     o.notice_context = v;
     o.progress = v->options->progress;
     o.progress_context = v->options->progress_context;
-    return tarn_index_build(v->shards, v->n_shards, &o, &v->fresh, NULL, err);
+    return tarn_index_build(v->shards, v->n_shards, &o, &v->fresh, NULL, 0, err);
 }
 
 /* --- Comparing --------------------------------------------------------------------- */
@@ -524,7 +526,7 @@ static tarn_status verify_taridx(const char *path, const tarn_verify_options *op
     TARN_TRY(tarn__path_of_index(path, &spelled, err));
     tarn_status status = verify_folder(spelled, options, report, &why);
     free(spelled);
-    if (status == TARN_ERR_NOT_FOUND && report->folds == 0)
+    if (tarn_is_not_found(status) && report->folds == 0)
         return verify_index_alone(path, options, report, err);
     if (status != TARN_OK && err) *err = why;
     return status;
@@ -560,7 +562,7 @@ static tarn_status read_stream(verifier *v, const char *url, tarn_error *err)
     do
         status = tarn_samples_next(samples, &item, err);
     while (status == TARN_OK);
-    tarn_samples_report_get(samples, &report);
+    tarn_samples_report_get(samples, &report, sizeof report);
     v->report->samples = report.samples;
     v->report->members = report.members;
     tarn_samples_close(samples);
@@ -581,17 +583,28 @@ static tarn_status verify_stream(const char *url, const tarn_verify_options *opt
     return pass_failure(options, report, status, &why, err);
 }
 
-tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
-                        tarn_verify_report *report, tarn_error *err)
+static tarn_status verify_any(const char *path, const tarn_verify_options *options,
+                              tarn_verify_report *report, tarn_error *err)
 {
     struct stat st;
-    *report = (tarn_verify_report){0};
-    TARN__OPTIONS(tarn_verify_options, taken, TARN_VERIFY_OPTIONS_INIT, options, err);
-    if (tarn_tar_is_stream(path)) return verify_stream(path, &taken, report, err);
+    if (tarn_tar_is_stream(path)) return verify_stream(path, options, report, err);
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
-        return verify_folder(path, &taken, report, err);
-    if (tarn__is_index_path(path)) return verify_taridx(path, &taken, report, err);
+        return verify_folder(path, options, report, err);
+    if (tarn__is_index_path(path)) return verify_taridx(path, options, report, err);
     tarn_error why;
-    tarn_status status = verify_fold(&taken, report, NULL, &path, 1, &why);
-    return pass_failure(&taken, report, status, &why, err);
+    tarn_status status = verify_fold(options, report, NULL, &path, 1, &why);
+    return pass_failure(options, report, status, &why, err);
+}
+
+tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
+                        tarn_verify_report *report, size_t size, tarn_error *err)
+{
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
+    tarn_verify_report found = {0};
+    TARN__FILL_OUT(report, size, found);
+    TARN__OPTIONS(tarn_verify_options, taken, TARN_VERIFY_OPTIONS_INIT, options, err);
+    tarn_status status = verify_any(path, &taken, &found, err);
+    TARN__FILL_OUT(report, size, found);
+    return status;
 }

@@ -12,6 +12,8 @@
 #include "base/utf8.h"
 #include "tar/keys.h"
 
+TARN__DEFINE_INIT(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT)
+
 /* --- Shards, known by name and scan ------------------------------------------------ */
 
 tarn_status tarn__writer_add_shard(tarn_fold_writer *w, char *name, char *path,
@@ -77,10 +79,22 @@ static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *
     if (o->digits < 1 || o->digits > 9)
         return tarn__fail(err, TARN_ERR_USAGE, "shard numbers have 1 to 9 digits, not %u",
                           o->digits);
-    if (o->tar.rules != TARN_RULES_STRICT)
+    return TARN_OK;
+}
+
+static tarn_status begin_archive(tarn_fold_writer *w, tarn_error *err)
+{
+    TARN_TRY(tarn__archive_init(&w->archive, w->options.writer, TARN_NAMES_PLAIN, err));
+    w->archive.swept = true; /* by stage_open */
+    w->options.writer = NULL;
+    if (w->archive.options.rules != TARN_RULES_STRICT)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "the names in a fold follow the strict rules: others would not "
                           "be found again");
+    if (w->archive.given_sink)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "writer->sink is set, and a fold has no sink options; set "
+                          "no_sync and overwrite of the fold itself");
     return TARN_OK;
 }
 
@@ -101,9 +115,8 @@ static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fo
     w->number = w->options.start;
     w->digits = w->options.digits;
     if (asprintf(&w->prefix, "%s_", fold) < 0) return tarn__fail_memory(err);
-    TARN_TRY(tarn__archive_init(&w->archive, &w->options.tar, err));
-    w->archive.swept = true; /* by stage_open */
-    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, w->options.tar.sink.no_sync, err));
+    TARN_TRY(begin_archive(w, err));
+    TARN_TRY(tarn__stage_open(&w->stage, folder, fold, w->options.no_sync, err));
     return tarn__writer_found(w, err);
 }
 
@@ -152,6 +165,9 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
                                   const tarn_fold_writer_options *options,
                                   tarn_fold_writer **out, tarn_error *err)
 {
+    TARN__NEED(err, "folder", folder);
+    TARN__NEED(err, "fold", fold);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_fold_writer_options, taken, TARN_FOLD_WRITER_OPTIONS_INIT, options,
                   err);
     bool half_replaced = false;
@@ -162,7 +178,7 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
     finish.overwrite = false;
     finish.resume = true;
     TARN_TRY(open_once(folder, fold, &finish, &before, &half_replaced, err));
-    TARN_TRY(tarn_fold_writer_finish(before, NULL, err));
+    TARN_TRY(tarn_fold_writer_finish(before, NULL, 0, err));
     return open_once(folder, fold, &taken, out, &half_replaced, err);
 }
 
@@ -190,7 +206,7 @@ static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
     char *part = tarn__stage_part(&w->stage, name);
     TARN_TRY(tarn__writer_add_shard(w, name, part, err));
     tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
-    sink.no_sync = w->options.tar.sink.no_sync;
+    sink.no_sync = w->options.no_sync;
     sink.overwrite = true;
     sink.filter = TARN_FILTER_NONE;
     tarn_status status = tarn__scan_init(&w->build.scans[w->n_shards - 1], err);
@@ -305,7 +321,7 @@ tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
     if (*out || !w->base) return TARN_OK;
     tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
     *out = status == TARN_OK;
-    if (status == TARN_OK || status == TARN_ERR_NOT_FOUND) return TARN_OK;
+    if (status == TARN_OK || status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (err) *err = why;
     return status;
 }
@@ -313,6 +329,9 @@ tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
 tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out,
                                  tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "out", out);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     size_t len = strlen(key);
     return tarn__writer_has(w, key, len, tarn__keyset_hash(&w->keys, key, len), out, err);
@@ -430,13 +449,15 @@ static tarn_status open_shard(tarn_fold_writer *w, const char *key, tarn_error *
 tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
                                  const tarn_field *given, size_t count, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "fields", given || !count);
     const tarn_field *fields;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     w->key_hash = tarn__keyset_hash(&w->keys, key, strlen(key));
     TARN_TRY(check_key(key, err));
     TARN_TRY(take_fields(w, given, count, &fields, err));
-    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &w->options.tar, key, fields, count,
-                               err));
+    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
     TARN_TRY(check_new(w, key, err));
     TARN_TRY(check_limits(w, fields, count, err));
     TARN_TRY(open_shard(w, key, err));
@@ -455,9 +476,13 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
     return TARN_OK;
 }
 
-void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out)
+void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out, size_t size)
 {
-    *out = w->written;
+    if (!w) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
+    TARN__FILL_OUT(out, size, w->written);
 }
 
 /* --- The end ----------------------------------------------------------------------- */
@@ -495,9 +520,10 @@ static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *er
     return tarn__stage_done(&w->stage, err);
 }
 
-tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out,
+tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size_t size,
                                     tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_index *index = NULL;
     tarn_status status = tarn__check_unbroken(&w->archive, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);
@@ -506,7 +532,7 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out,
         if (status == TARN_OK) status = commit(w, index, err);
     }
     tarn_index_free(index);
-    if (out) *out = w->written;
+    TARN__FILL_OUT(out, size, w->written);
     close_writer(w);
     return status;
 }

@@ -104,6 +104,7 @@ static tarn_status is_stream(const char *path, bool *out, tarn_error *err)
 
 bool tarn_tar_is_stream(const char *path)
 {
+    if (!path) return false;
     bool stream;
     return is_stream(path, &stream, NULL) == TARN_OK && stream;
 }

@@ -12,6 +12,8 @@
 #include "io/guard.h"
 #include "tar/digest.h"
 
+TARN__DEFINE_INIT(tarn_tar_options, TARN_TAR_OPTIONS_INIT)
+
 static tarn_status fail(const tarn_tar *tar, tarn_error *err, tarn_status code,
                         const char *what)
 {
@@ -420,6 +422,8 @@ tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
 tarn_status tarn_tar_open(const char *path, const tarn_tar_options *options,
                           tarn_tar **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_tar_options, taken, TARN_TAR_OPTIONS_INIT, options, err);
     tarn_tar *tar = malloc(sizeof *tar);
     if (!tar) return tarn__fail_memory(err);
@@ -454,6 +458,8 @@ static void fill_times(tarn_tar *tar, tarn_member *out, const unsigned char *blo
 
 tarn_status tarn_tar_next(tarn_tar *tar, tarn_member *out, tarn_error *err)
 {
+    TARN__NEED(err, "tar", tar);
+    TARN__NEED(err, "out", out);
     tarn__member m;
     do
         TARN_TRY(tarn__tar_next(tar, &m, err));
@@ -495,6 +501,9 @@ tarn_status tarn__tar_payload(tarn_tar *tar, const tarn__member *member, uint64_
 tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member, uint64_t offset,
                           void *buf, size_t len, tarn_error *err)
 {
+    TARN__NEED(err, "tar", tar);
+    TARN__NEED(err, "member", member);
+    TARN__NEED(err, "buf", buf || !len);
     if (!tarn__range_in(offset, len, member->size))
         return tarn__fail_at(err, TARN_ERR_USAGE, tar->file.path, member->offset,
                              "a read past the end of the member");
@@ -506,7 +515,11 @@ tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member, uint64_t off
                             member->offset + TARN__BLOCK + offset, err);
 }
 
-void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out)
+void tarn_tar_counts_get(const tarn_tar *tar, tarn_tar_counts *out, size_t size)
 {
-    *out = tar->counts;
+    if (!tar) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
+    TARN__FILL_OUT(out, size, tar->counts);
 }

@@ -14,6 +14,8 @@
 #include "tar/keys.h"
 #include "tar/reader.h"
 
+TARN__DEFINE_INIT(tarn_samples_options, TARN_SAMPLES_OPTIONS_INIT)
+
 /* Names and keys of one sample. */
 #define MAX_TEXT (64u << 20)
 /* Keys of one archive that are remembered, to see that a sample stands in two places. */
@@ -462,6 +464,8 @@ static tarn_status show(tarn_samples *s, tarn_samples_item *out, tarn_error *err
 
 tarn_status tarn_samples_next(tarn_samples *s, tarn_samples_item *out, tarn_error *err)
 {
+    TARN__NEED(err, "samples", s);
+    TARN__NEED(err, "out", out);
     for (;;) {
         while (!s->ahead) {
             if (!s->open) {
@@ -483,6 +487,8 @@ tarn_status tarn_samples_open(const char *const *urls, size_t count,
                               const tarn_samples_options *options, tarn_samples **out,
                               tarn_error *err)
 {
+    TARN__NEED(err, "urls", urls || !count);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_samples_options, taken, TARN_SAMPLES_OPTIONS_INIT, options, err);
     if ((unsigned)taken.grouping > TARN_GROUP_BASE)
         return tarn__fail(err, TARN_ERR_USAGE, "no grouping has the number %d",
@@ -524,20 +530,29 @@ void tarn_samples_close(tarn_samples *s)
     free(s);
 }
 
-void tarn_samples_report_get(const tarn_samples *s, tarn_samples_report *out)
+void tarn_samples_report_get(const tarn_samples *s, tarn_samples_report *out, size_t size)
 {
-    *out = s->report;
-    if (!s->open) return;
-    out->directories += s->tar.counts.directories;
-    out->links += s->tar.counts.links;
-    out->devices += s->tar.counts.devices;
-    out->damages += s->tar.counts.damages;
-    out->lost_bytes += s->tar.counts.lost_bytes;
+    if (!s) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
+    tarn_samples_report report = s->report;
+    if (s->open) {
+        report.directories += s->tar.counts.directories;
+        report.links += s->tar.counts.links;
+        report.devices += s->tar.counts.devices;
+        report.damages += s->tar.counts.damages;
+        report.lost_bytes += s->tar.counts.lost_bytes;
+    }
+    TARN__FILL_OUT(out, size, report);
 }
 
 tarn_status tarn_samples_extract(const tarn_samples_item *item, const char *folder,
                                  bool overwrite, uint64_t *out_files, tarn_error *err)
 {
+    TARN__NEED(err, "item", item);
+    TARN__NEED(err, "folder", folder);
+    TARN__NEED(err, "out_files", out_files);
     int root;
     TARN_TRY(tarn__open_folder(folder, &root, err));
     tarn_status status = TARN_OK;

@@ -9,6 +9,8 @@
 #include "tar/pattern.h"
 #include "tar/writer.h"
 
+TARN__DEFINE_INIT(tarn_shard_writer_options, TARN_SHARD_WRITER_OPTIONS_INIT)
+
 struct tarn_shard_writer {
     tarn__archive archive;
     tarn_shard_writer_options options;
@@ -25,15 +27,19 @@ tarn_status tarn_shard_writer_open(const char *pattern,
                                    const tarn_shard_writer_options *options,
                                    tarn_shard_writer **out, tarn_error *err)
 {
+    TARN__NEED(err, "pattern", pattern);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_shard_writer_options, taken, TARN_SHARD_WRITER_OPTIONS_INIT,
                   options, err);
     tarn_shard_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
     w->options = taken;
+    w->options.writer = NULL;
     w->number = taken.start;
     tarn__buf_init(&w->url, SIZE_MAX / 2);
     tarn_status status = tarn__pattern_take(&w->pattern, pattern, err);
-    if (status == TARN_OK) status = tarn__archive_init(&w->archive, &w->options.tar, err);
+    if (status == TARN_OK)
+        status = tarn__archive_init(&w->archive, taken.writer, TARN_NAMES_PAX, err);
     if (status != TARN_OK) {
         tarn_shard_writer_abandon(w);
         return status;
@@ -76,7 +82,7 @@ tarn_status tarn__check_sample_fits(tarn_roll roll, uint64_t max_size,
 static tarn_status begin_shard(tarn_shard_writer *w, tarn_error *err)
 {
     TARN_TRY(tarn__pattern_fill(&w->pattern, w->number, &w->url, err));
-    TARN_TRY(tarn__archive_begin(&w->archive, w->url.data, &w->options.tar.sink, err));
+    TARN_TRY(tarn__archive_begin(&w->archive, w->url.data, &w->archive.sink, err));
     w->number++;
     w->open = true;
     w->samples = w->payload = 0;
@@ -105,9 +111,12 @@ static tarn_status end_shard(tarn_shard_writer *w, tarn_error *err)
 tarn_status tarn_shard_writer_add(tarn_shard_writer *w, const char *key,
                                   const tarn_field *fields, size_t count, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "fields", fields || !count);
     const tarn_shard_writer_options *o = &w->options;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
-    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, &o->tar, key, fields, count, err));
+    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
     TARN_TRY(tarn__check_sample_fits(o->roll, o->max_size, w->plan.bytes, key, err));
     tarn__roll_state state = {o->roll,    o->max_count, o->max_size,
                               w->samples, w->payload,   tarn__out_size(&w->archive.out)};
@@ -125,20 +134,26 @@ tarn_status tarn_shard_writer_add(tarn_shard_writer *w, const char *key,
 
 tarn_status tarn_shard_writer_next(tarn_shard_writer *w, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     return w->open ? end_shard(w, err) : TARN_OK;
 }
 
-void tarn_shard_writer_written(const tarn_shard_writer *w, tarn_written *out)
+void tarn_shard_writer_written(const tarn_shard_writer *w, tarn_written *out, size_t size)
 {
-    *out = w->written;
+    if (!w) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
+    TARN__FILL_OUT(out, size, w->written);
 }
 
-tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_written *out,
+tarn_status tarn_shard_writer_finish(tarn_shard_writer *w, tarn_written *out, size_t size,
                                      tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_status status = tarn_shard_writer_next(w, err);
-    if (out) *out = w->written;
+    TARN__FILL_OUT(out, size, w->written);
     tarn_shard_writer_abandon(w);
     return status;
 }

@@ -16,12 +16,22 @@
 #include "io/url.h"
 #include "tar/rules.h"
 
+TARN__DEFINE_INIT(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT)
+
 tarn_status tarn__archive_init(tarn__archive *a, const tarn_tar_writer_options *options,
-                               tarn_error *err)
+                               tarn_name_style names, tarn_error *err)
 {
     *a = (tarn__archive){.out.file.fd = -1};
     tarn__buf_init(&a->name, 2 * TARN_MAX_NAME + 2);
-    return tarn__composer_init(&a->composer, options, err);
+    TARN__OPTIONS(tarn_tar_writer_options, taken, TARN_TAR_WRITER_OPTIONS_INIT, options,
+                  err);
+    TARN__OPTIONS(tarn_sink_options, sink, TARN_SINK_OPTIONS_INIT, taken.sink, err);
+    if (taken.names == TARN_NAMES_AUTO) taken.names = names;
+    a->given_sink = taken.sink;
+    taken.sink = NULL;
+    a->options = taken;
+    a->sink = sink;
+    return tarn__composer_init(&a->composer, &a->options, err);
 }
 
 void tarn__archive_reset(tarn__archive *a)
@@ -218,10 +228,10 @@ static tarn_status plan_field(tarn__sample_plan *plan, tarn__archive *a, const c
     return TARN_OK;
 }
 
-tarn_status tarn__plan_sample(tarn__sample_plan *plan, tarn__archive *a,
-                              const tarn_tar_writer_options *options, const char *key,
+tarn_status tarn__plan_sample(tarn__sample_plan *plan, tarn__archive *a, const char *key,
                               const tarn_field *fields, size_t count, tarn_error *err)
 {
+    const tarn_tar_writer_options *options = &a->options;
     plan->key_len = strlen(key);
     plan->bytes = plan->payload = 0;
     TARN_TRY(tarn__check_key(options->rules, key, plan->key_len, err));
@@ -278,7 +288,6 @@ tarn_status tarn__write_sample(tarn__archive *a, tarn__sample_plan *plan, const 
 
 struct tarn_tar_writer {
     tarn__archive archive;
-    tarn_tar_writer_options options;
     tarn__sample_plan plan;
 };
 
@@ -292,14 +301,13 @@ tarn_status tarn__check_unbroken(const tarn__archive *a, tarn_error *err)
 tarn_status tarn_tar_writer_open(const char *url, const tarn_tar_writer_options *options,
                                  tarn_tar_writer **out, tarn_error *err)
 {
-    TARN__OPTIONS(tarn_tar_writer_options, taken, TARN_TAR_WRITER_OPTIONS_INIT, options,
-                  err);
+    TARN__NEED(err, "url", url);
+    TARN__NEED(err, "out", out);
     tarn_tar_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
-    w->options = taken;
-    tarn_status status = tarn__archive_init(&w->archive, &w->options, err);
+    tarn_status status = tarn__archive_init(&w->archive, options, TARN_NAMES_PAX, err);
     if (status == TARN_OK)
-        status = tarn__archive_begin(&w->archive, url, &w->options.sink, err);
+        status = tarn__archive_begin(&w->archive, url, &w->archive.sink, err);
     if (status != TARN_OK) {
         tarn_tar_writer_abandon(w);
         return status;
@@ -312,9 +320,11 @@ tarn_status tarn_tar_writer_add(tarn_tar_writer *w, const char *key,
                                 const tarn_field *fields, size_t count,
                                 uint64_t *out_payload, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "fields", fields || !count);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
-    TARN_TRY(
-        tarn__plan_sample(&w->plan, &w->archive, &w->options, key, fields, count, err));
+    TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
     TARN_TRY(tarn__write_sample(&w->archive, &w->plan, key, fields, count, err));
     if (out_payload) *out_payload = w->plan.payload;
     return TARN_OK;
@@ -323,6 +333,9 @@ tarn_status tarn_tar_writer_add(tarn_tar_writer *w, const char *key,
 tarn_status tarn_tar_writer_member(tarn_tar_writer *w, const char *name, const void *data,
                                    size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "data", data || !size);
     uint64_t cost, offset;
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     w->archive.name.size = 0;
@@ -333,11 +346,13 @@ tarn_status tarn_tar_writer_member(tarn_tar_writer *w, const char *name, const v
 
 uint64_t tarn_tar_writer_size(const tarn_tar_writer *w)
 {
+    if (!w) return 0;
     return tarn__out_size(&w->archive.out);
 }
 
 tarn_status tarn_tar_writer_finish(tarn_tar_writer *w, tarn_error *err)
 {
+    TARN__NEED(err, "writer", w);
     tarn_status status = tarn__archive_finish(&w->archive, NULL, err);
     tarn_tar_writer_abandon(w);
     return status;

@@ -10,13 +10,17 @@ typedef struct tarn__archive {
     tarn__out out; /* its buffer serves one archive after the other */
     tarn__composer composer;
     tarn__buf name;
-    bool swept;  /* the folder is: see io/publish.h */
+    tarn_tar_writer_options options; /* its sink is NULL: */
+    tarn_sink_options sink;          /* that is here */
+    bool given_sink;                 /* by the caller, and not the default */
+    bool swept;                      /* the folder is: see io/publish.h */
     bool broken; /* bytes were lost on the way out: nothing more can be added */
 } tarn__archive;
 
+/* Copies the options, which may be NULL; names is what TARN_NAMES_AUTO means. */
 TARN_CHECKED tarn_status tarn__archive_init(tarn__archive *archive,
                                             const tarn_tar_writer_options *options,
-                                            tarn_error *err);
+                                            tarn_name_style names, tarn_error *err);
 void tarn__archive_reset(tarn__archive *archive);
 
 /* Begins an archive at a URL. Plain local files are written the fast way. */
@@ -65,10 +69,9 @@ typedef struct tarn__sample_plan {
 
 /* Checks everything about a sample that can be checked before it is written. */
 TARN_CHECKED tarn_status tarn__plan_sample(tarn__sample_plan *plan,
-                                           tarn__archive *archive,
-                                           const tarn_tar_writer_options *options,
-                                           const char *key, const tarn_field *fields,
-                                           size_t count, tarn_error *err);
+                                           tarn__archive *archive, const char *key,
+                                           const tarn_field *fields, size_t count,
+                                           tarn_error *err);
 
 /* Writes a sample that was planned, and fills in offsets and CRCs. Whatever fails, the
  * archive is as it was, or broken. */

@@ -110,7 +110,7 @@ def repeated_and_pseudo_fields_are_served(tool):
     batch = tool("batch", n, "2,0", "-")
     assert [bytes.fromhex(x) for x in batch] == list(tool.rows(n)[2] + tool.rows(n)[0])
     refused("usage", "at least one", tool.open, DATA / "01_basic:train", ["_key", "_idx"])
-    refused("not-found", "no field CLS; there are jpg, cls", tool.open, DATA / "01_basic:train",
+    refused("no-field", "no field CLS; there are jpg, cls", tool.open, DATA / "01_basic:train",
             ["CLS"])
 
 
@@ -126,8 +126,8 @@ def a_field_twice_names_the_sample(tool, scratch):
     got = {x.split(":")[2]: x.split(":")[:2] for x in tool("sets", n)}
     assert got == {"x,y": ["2", "1"], "x": ["1", "1"], "y": ["1", "0"]}, got
     refused("ambiguous", "twice", tool, "get", n, 1, 0)
-    refused("not-found", "sample d has no field x", tool, "get", n, 3, 0)
-    refused("not-found", "sample d has no field x", tool, "batch", n, "0,3", "0")
+    refused("no-field", "sample d has no field x", tool, "get", n, 3, 0)
+    refused("no-field", "sample d has no field x", tool, "batch", n, "0,3", "0")
 
 
 def samples_are_measured(tool, scratch):
@@ -273,14 +273,14 @@ def arrays_hold_keys(tool, scratch):
             assert tool("fields", n) == ["id", "x"] and tool.keys(n) == keys
             assert [int(tool("find", n, k)[0]) for k in keys] == [0, 1, 2, 3, 1, 5]
             assert tool.keys(tool.new("keys", n, "b", "é")) == ["é", "b", "b"]
-            refused("not-found", "no sample has the key 0", tool, "find", n, "0")
+            refused("no-sample", "no sample has the key 0", tool, "find", n, "0")
             n = tool.open(scratch / name, ["x", "_key"], flags)
             assert [r[1].decode() for r in tool.rows(n)] == keys
     n = tool.open(scratch / "l.gnz", None, "key=id")
     assert tool.keys(n) == ["5", "-6", "7", "8", "9", "10"] and tool("find", n, "-6") == ["1"]
     assert tool("fields", n) == ["_key", "id", "x"]
     refused("usage", "array x cannot hold the keys", tool.open, scratch / "l.gnz", None, "key=x")
-    refused("not-found", "nope", tool.open, scratch / "l.gnz", None, "key=nope")
+    refused("no-field", "nope", tool.open, scratch / "l.gnz", None, "key=nope")
     make_gnz(scratch / "s.gnz", arrays | {"_key": np.array([k.encode() for k in keys])})
     assert tool.keys(tool.open(scratch / "s.gnz")) == keys
     make_gnz(scratch / "w.gnz", {"_key": np.array([[1]] * 6), "x": np.arange(6.)})
@@ -318,7 +318,7 @@ def packs_of_members_are_samples(tool, scratch):
         assert tool.keys(tool.new("lacking", n, "jpg")) == [k for k in want if "jpg" not in want[k]]
         assert tool.keys(tool.new("keys", n, "train-00007", "train-00001")) == [
             "train-00001", "train-00007"]
-        refused("not-found", "sample train-00003 has no field npy", tool, "get", n, 3,
+        refused("no-field", "sample train-00003 has no field npy", tool, "get", n, 3,
                 tool("fields", n).index("npy"))
         refused("usage", "open it with records", tool, "column", 61, n, "field", "cls")
         n = tool.open(path, None, "records")
@@ -362,7 +362,7 @@ def filters_compose(tool, scratch):
     for i, k in enumerate(tool.keys(d)):
         assert int(tool("find", d, k)[0]) == i
     hidden = next(k for k in keys if "npy" not in want[k])
-    refused("not-found", "was not selected", tool, "find", a, hidden)
+    refused("no-sample", "was not selected", tool, "find", a, hidden)
     tool("close", n)
     tool("close", a)
     assert tool.keys(c) == expect[0:2] + expect[3:5], "the files went with the first dataset"
@@ -376,7 +376,7 @@ def missing_keys_are_told(tool, scratch):
     some = ["train-00007", "train-00002", "train-00040"]
     a = tool.new("keys", n, *some)
     assert tool.keys(a) == sorted(some)
-    refused("not-found", "7 of 9 keys are not in the dataset: n0, n1, n2, n3, n4, ...", tool,
+    refused("no-sample", "7 of 9 keys are not in the dataset: n0, n1, n2, n3, n4, ...", tool,
             "keys", 61, n, *some[:2], *(f"n{i}" for i in range(7)))
     b = tool.new("keys?", n, *some, "nope")
     assert tool.keys(b) == sorted(some)
@@ -384,10 +384,10 @@ def missing_keys_are_told(tool, scratch):
     path = scratch / "keys.json"
     path.write_text(json.dumps(["x/y/train-00003.jpg", "train-00009"]))
     assert tool.keys(tool.new("json", n, path)) == ["train-00003", "train-00009"]
-    refused("not-found", "1 of 2", tool, "json", 61, a, _write(scratch, ["train-00002", "q"]))
+    refused("no-sample", "1 of 2", tool, "json", 61, a, _write(scratch, ["train-00002", "q"]))
     refused("format", "list of keys", tool, "json", 61, n, _write(scratch, {"a": 1}))
     refused("format", "element 1", tool, "json", 61, n, _write(scratch, ["a", 1]))
-    refused("not-found", "", tool, "json", 61, n, scratch / "none.json")
+    refused("no-file", "", tool, "json", 61, n, scratch / "none.json")
 
 
 def _write(scratch, value):
@@ -411,8 +411,8 @@ def arrays_are_rows(tool, scratch):
         assert [bytes.fromhex(x) for x in got] == [
             arrays[f][i].tobytes() for i in (49, 0, 7, 7) for f in ("x", "ids")]
         assert tool("find", n, "17") == ["17"] and tool("key", n, 17) == ["17"]
-        refused("not-found", "no row 017", tool, "find", n, "017")
-        refused("not-found", "no row 50", tool, "find", n, "50")
+        refused("no-sample", "no row 017", tool, "find", n, "017")
+        refused("no-sample", "no row 50", tool, "find", n, "50")
     n = tool.open(path, ["other", "_key"])
     assert tool.rows(n) == [(arrays["other"][i].tobytes(), str(i).encode()) for i in range(7)]
     assert tool.count(tool.new("lacking", n, "other")) == 0
@@ -557,7 +557,7 @@ def a_mix_of_three_kinds_has_their_bytes(tool, scratch):
     key = tool("key", m, 60)[0]
     first = int(tool("find", m, key)[0])
     assert tool("key", m, first)[0] == key and first <= 60
-    refused("not-found", "has no field", tool, "batch", m, "0,1,2,3,4,5,6,7", "3")
+    refused("no-field", "has no field", tool, "batch", m, "0,1,2,3,4,5,6,7", "3")
     keys = tool.keys(m)
     assert tool.keys(tool.new("keys", m, key)) == [k for k in keys if k == key]
     again = keys[[k for k, _ in mixed([50, 30, 9])].index(0)]
@@ -568,7 +568,7 @@ def a_mix_of_three_kinds_has_their_bytes(tool, scratch):
     got = tool("batch", nested, ",".join(str(2 * i) for i in have), "0")
     assert [bytes.fromhex(x) for x in got] == [want[i][0] for i in have]
     s = tool.open(DATA / "01_basic:train", ["cls"])
-    refused("not-found", "source 1 of the mix has no field json", tool, "mix", 61,
+    refused("no-field", "source 1 of the mix has no field json", tool, "mix", 61,
             f"{tool.open(DATA / '01_basic:train', ['cls', 'json'])},{s}", "-", "-", 0, 0, "json")
 
 
@@ -584,9 +584,9 @@ def wrong_paths_are_refused(tool, scratch):
         else:
             raise AssertionError(f"{name} was opened")
     n = tool.open(DATA / "01_basic:train", ["cls"])
-    refused("not-found", "sample 45 of 45", tool, "get", n, 45, 0)
-    refused("not-found", "field number 1 of 1", tool, "get", n, 0, 1)
-    refused("not-found", "sample 45 of 45", tool, "batch", n, "0,45", "-")
+    refused("no-sample", "sample 45 of 45", tool, "get", n, 45, 0)
+    refused("no-field", "field number 1 of 1", tool, "get", n, 0, 1)
+    refused("no-sample", "sample 45 of 45", tool, "batch", n, "0,45", "-")
     refused("usage", "no mix", tool, "at", n, 0)
 
 

@@ -395,8 +395,8 @@ def nginx_checks(n):
 
     def missing():
         """nginx: a missing object is not found, whoever asks"""
-        bad(read(n.url + "/missing"), "not-found", "status 404")
-        bad(read(n.url + "/moved/missing"), "not-found")
+        bad(read(n.url + "/missing"), "no-file", "status 404")
+        bad(read(n.url + "/moved/missing"), "no-file")
 
     def redirects():
         """nginx: redirects to http are followed"""
@@ -499,7 +499,7 @@ def resume_checks(f):
         expect(f.times("/broken") == 2, f.times("/broken"))
         bad(read(f.url + "/forbidden"), "status 403", "Nope: not\\x1b[31m you")
         expect(f.times("/forbidden") == 1, f.times("/forbidden"))
-        bad(read(f.url + "/endless-error"), "not-found", "status 404")
+        bad(read(f.url + "/endless-error"), "no-file", "status 404")
 
     return [resumes, gives_up, nameless, changed, ranges, lengths, stalls, statuses]
 

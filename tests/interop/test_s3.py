@@ -87,8 +87,8 @@ def moto_checks(m):
 
     def missing():
         """moto: missing objects and buckets are not found"""
-        bad(read("s3://bucket/missing", env=m.env), "not-found", "NoSuchKey")
-        bad(read("s3://no-such-bucket/x", env=m.env), "not-found", "NoSuchBucket")
+        bad(read("s3://bucket/missing", env=m.env), "no-file", "NoSuchKey")
+        bad(read("s3://no-such-bucket/x", env=m.env), "no-file", "NoSuchBucket")
         bad(write("s3://no-such-bucket/x", b"", "overwrite=1", env=m.env), "NoSuchBucket")
 
     def keeps():

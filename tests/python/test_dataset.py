@@ -59,7 +59,7 @@ def test_a_key_that_is_not_there_is_a_key_error(ds):
     with pytest.raises(KeyError) as caught:
         ds["emu"]
     assert isinstance(caught.value, tarn.KeyNotFoundError)
-    assert caught.value.code == "not-found"
+    assert caught.value.code == "no-sample"
     with pytest.raises(ValueError):
         ds["a\0b"]
     with pytest.raises(TypeError):
@@ -71,6 +71,18 @@ def test_no_such_folder_is_file_not_found(tmp_path):
         tarn.open(tmp_path / "nothing")
     assert isinstance(caught.value, tarn.Error)
     assert caught.value.path == str(tmp_path / "nothing")
+
+
+def test_a_field_that_does_not_exist_is_a_key_error():
+    with pytest.raises(tarn.KeyNotFoundError, match="no field gone") as caught:
+        tarn.open(DATA / "01_basic", fold="train", fields=["gone"])
+    assert caught.value.code == "no-field"
+
+
+def test_a_fold_that_does_not_exist_is_file_not_found():
+    with pytest.raises(tarn.PathNotFoundError) as caught:
+        tarn.open(DATA / "01_basic", fold="gone", fields=["jpg"])
+    assert caught.value.code == "no-fold"
 
 
 def test_a_fold_can_be_named_both_ways():

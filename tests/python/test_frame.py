@@ -70,6 +70,11 @@ def test_exceptions_tell_their_message_and_pickle(kind):
 def test_class_of_a_status():
     assert errors._class_of("not-found", 0, True) is errors.KeyNotFoundError
     assert errors._class_of("not-found", 0, False) is errors.PathNotFoundError
+    for key in (False, True):
+        assert errors._class_of("no-file", errno.ENOENT, key) is errors.PathNotFoundError
+        assert errors._class_of("no-fold", 0, key) is errors.PathNotFoundError
+        assert errors._class_of("no-sample", 0, key) is errors.KeyNotFoundError
+        assert errors._class_of("no-field", 0, key) is errors.KeyNotFoundError
     assert errors._class_of("io", errno.EACCES, False) is errors.AccessError
     assert errors._class_of("io", errno.EIO, False) is errors.InputOutputError
 

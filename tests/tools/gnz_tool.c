@@ -170,7 +170,7 @@ static void dump(tarn_gnz *gnz, size_t number, const char *folder, FILE *out)
     char path[1024], text[TARN_DTYPE_TEXT_MAX];
     tarn_gnz_info info;
     tarn_gnz_view views[2];
-    if (tarn_gnz_info_get(gnz, number, &info, NULL) != TARN_OK ||
+    if (tarn_gnz_info_get(gnz, number, &info, sizeof info, NULL) != TARN_OK ||
         tarn_gnz_get(gnz, number, TARN_GNZ_READ, &views[0], NULL) != TARN_OK ||
         tarn_gnz_get(gnz, number, TARN_GNZ_COPY, &views[1], NULL) != TARN_OK)
         die("cannot get");

@@ -56,7 +56,7 @@ static int copy(tarn_iac *pack, const char *to, unsigned version, bool segment)
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     tarn_iac_info info;
     tarn_iac_writer *w;
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     o.header = info.header;
     o.version = version;
     o.overwrite = true;
@@ -83,7 +83,7 @@ static int read_rows(tarn_iac *pack, int n, char **rows)
 {
     tarn_iac_info info;
     tarn_iac_batch batch = {0};
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     uint64_t count = n ? (uint64_t)n : info.records;
     uint64_t *list = calloc(count + 1, sizeof *list);
     for (uint64_t i = 0; list && i < count; i++)
@@ -107,7 +107,7 @@ static int find(tarn_iac *pack, const char *column, const char *value)
         printf("%llu\n", (unsigned long long)row);
         from = row + 1;
     }
-    return status == TARN_ERR_NOT_FOUND && from ? 0 : fail();
+    return status == TARN_ERR_NO_SAMPLE && from ? 0 : fail();
 }
 
 static int pairs(tarn_iac *pack, const char *to, const char *style)
@@ -116,7 +116,7 @@ static int pairs(tarn_iac *pack, const char *to, const char *style)
     tarn_iac_info info;
     o.style = strcmp(style, "00") == 0 ? TARN_TEXTPAIR_00 : TARN_TEXTPAIR_01;
     o.overwrite = true;
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     tarn_textpair_patient *patients = calloc(info.records + 1, sizeof *patients);
     int status = patients ? 0 : 1;
     for (uint64_t i = 0; i < info.records && !status; i++)

@@ -55,7 +55,7 @@ static void probe(void)
     size_t size;
     void *data = get_bytes(&size);
     tarn_image_info info;
-    if (put_status(tarn_image_probe(decoder, data, size, &info, &err))) {
+    if (put_status(tarn_image_probe(decoder, data, size, &info, sizeof info, &err))) {
         put_u64(info.format);
         put_u64(info.width);
         put_u64(info.height);

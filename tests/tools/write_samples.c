@@ -69,7 +69,8 @@ static int read_sample(char **key, tarn_field *fields, uint32_t *count)
     return 1;
 }
 
-static void set_tar(tarn_tar_writer_options *o, const char *name, const char *value)
+static void set_tar(tarn_tar_writer_options *o, tarn_sink_options *sink, const char *name,
+                    const char *value)
 {
     if (strcmp(name, "mtime") == 0) o->mtime = atoll(value);
     if (strcmp(name, "user") == 0) o->user = value;
@@ -79,8 +80,8 @@ static void set_tar(tarn_tar_writer_options *o, const char *name, const char *va
     if (strcmp(name, "plain") == 0) o->names = TARN_NAMES_PLAIN;
     if (strcmp(name, "verbatim") == 0) o->rules = TARN_RULES_NONE;
     if (strcmp(name, "keep_order") == 0) o->keep_order = true;
-    if (strcmp(name, "overwrite") == 0) o->sink.overwrite = true;
-    if (strcmp(name, "no_sync") == 0) o->sink.no_sync = true;
+    if (strcmp(name, "overwrite") == 0) sink->overwrite = true;
+    if (strcmp(name, "no_sync") == 0) sink->no_sync = true;
 }
 
 static char *split_setting(char *setting)
@@ -102,14 +103,16 @@ static int finished(void *context, const char *url, uint64_t samples, uint64_t b
 static int write_tar(const char *url, char **settings, int count)
 {
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
     tarn_tar_writer *w;
     tarn_error err;
     tarn_field fields[MAX_FIELDS];
     char *key = NULL;
     uint32_t n;
+    o.sink = &sink;
     for (int i = 0; i < count; i++) {
         char *value = split_setting(settings[i]);
-        set_tar(&o, settings[i], value);
+        set_tar(&o, &sink, settings[i], value);
     }
     if (tarn_tar_writer_open(url, &o, &w, &err) != TARN_OK) return fail(&err);
     while (read_sample(&key, fields, &n)) {
@@ -125,15 +128,19 @@ static int write_tar(const char *url, char **settings, int count)
 static int write_shards(const char *pattern, char **settings, int count)
 {
     tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
     tarn_shard_writer *w;
     tarn_error err;
     tarn_field fields[MAX_FIELDS];
     char *key = NULL;
     uint32_t n;
     o.hook = finished;
+    o.writer = &tar;
+    tar.sink = &sink;
     for (int i = 0; i < count; i++) {
         char *value = split_setting(settings[i]);
-        set_tar(&o.tar, settings[i], value);
+        set_tar(&tar, &sink, settings[i], value);
         if (strcmp(settings[i], "max_count") == 0) o.max_count = (uint64_t)atoll(value);
         if (strcmp(settings[i], "max_size") == 0) o.max_size = (uint64_t)atoll(value);
         if (strcmp(settings[i], "start") == 0) o.start = (uint64_t)atoll(value);
@@ -147,12 +154,12 @@ static int write_shards(const char *pattern, char **settings, int count)
         }
         if (tarn_shard_writer_add(w, key, fields, n, &err) != TARN_OK) fail(&err);
     }
-    return tarn_shard_writer_finish(w, NULL, &err) == TARN_OK ? 0 : fail(&err);
+    return tarn_shard_writer_finish(w, NULL, 0, &err) == TARN_OK ? 0 : fail(&err);
 }
 
 static void set_fold(tarn_fold_writer_options *o, const char *name, const char *value)
 {
-    set_tar(&o->tar, name, value);
+    if (strcmp(name, "no_sync") == 0) o->no_sync = true;
     if (strcmp(name, "append") == 0) o->append = true;
     if (strcmp(name, "resume") == 0) o->resume = true;
     if (strcmp(name, "overwrite") == 0) o->overwrite = true;
@@ -167,15 +174,19 @@ static void set_fold(tarn_fold_writer_options *o, const char *name, const char *
 static int write_fold(const char *folder, const char *fold, char **settings, int count)
 {
     tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options ignored = TARN_SINK_OPTIONS_INIT;
     tarn_fold_writer *w;
     tarn_error err;
     tarn_field fields[MAX_FIELDS];
     char *key = NULL;
     uint32_t n;
     bool skip = false, stopping = false, dropping = false;
+    o.writer = &tar;
     for (int i = 0; i < count; i++) {
         char *value = split_setting(settings[i]);
         set_fold(&o, settings[i], value);
+        set_tar(&tar, &ignored, settings[i], value);
         if (strcmp(settings[i], "skip") == 0) skip = true;
         if (strcmp(settings[i], "stop") == 0) stopping = true;
         if (strcmp(settings[i], "drop") == 0) dropping = true;
@@ -199,7 +210,7 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
         tarn_fold_writer_suspend(w, NULL);
         return 1;
     }
-    return tarn_fold_writer_finish(w, NULL, &err) == TARN_OK ? 0 : fail(&err);
+    return tarn_fold_writer_finish(w, NULL, 0, &err) == TARN_OK ? 0 : fail(&err);
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@ bool is_there(const char *name)
 tarn_fold_writer_options quick(void)
 {
     tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
-    o.tar.sink.no_sync = true;
+    o.no_sync = true;
     o.max_count = 2;
     return o;
 }
@@ -54,7 +54,7 @@ void make_fold(const char *fold, const char *prefix, int count)
     tarn_fold_writer_options o = quick();
     tarn_fold_writer *w = open_fold(fold, &o);
     add_some(w, prefix, 0, count);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
 }
 
 void suspend(tarn_fold_writer_options o, const char *prefix, int count)

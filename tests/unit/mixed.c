@@ -30,7 +30,7 @@ static void make_fold(const char *folder)
     static unsigned char bin[MIXED_BIN];
     o.max_count = 10;
     o.overwrite = true;
-    o.tar.sink.no_sync = true;
+    o.no_sync = true;
     snprintf(path, sizeof path, "%s/fold", folder);
     sure(tarn_fold_writer_open(path, "train", &o, &w, &err), &err);
     for (unsigned i = 0; i < MIXED_FOLD; i++) {
@@ -41,7 +41,7 @@ static void make_fold(const char *folder)
         tarn_field fields[] = {{"bin", bin, size, NULL}, {"cls", cls, strlen(cls), NULL}};
         sure(tarn_fold_writer_add(w, key, fields, 2, &err), &err);
     }
-    sure(tarn_fold_writer_finish(w, NULL, &err), &err);
+    sure(tarn_fold_writer_finish(w, NULL, 0, &err), &err);
 }
 
 static void make_gnz(const char *folder)

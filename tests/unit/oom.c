@@ -130,7 +130,7 @@ tarn_status write_fold(const char *folder, const tarn_fold_writer_options *o,
         snprintf(key, sizeof key, "%s%u", prefix, i);
         status = tarn_fold_writer_add(w, key, fields, 2, why);
     }
-    if (status == TARN_OK) return tarn_fold_writer_finish(w, NULL, why);
+    if (status == TARN_OK) return tarn_fold_writer_finish(w, NULL, 0, why);
     tarn_fold_writer_abandon(w);
     return status;
 }
@@ -140,7 +140,7 @@ tarn_fold_writer_options fold_options(void)
     tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
     o.max_count = 2;
     o.threads = 1;
-    o.tar.sink.no_sync = true;
+    o.no_sync = true;
     return o;
 }
 
@@ -180,8 +180,9 @@ tarn_status write_tar(const char *path, tarn_error *why)
 {
     tarn_tar_writer *w;
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
-    o.sink.overwrite = true;
-    o.sink.no_sync = true;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    sink.overwrite = sink.no_sync = true;
+    o.sink = &sink;
     tarn_status status = tarn_tar_writer_open(path, &o, &w, why);
     if (status != TARN_OK) return status;
     for (unsigned i = 0; i < 3 && status == TARN_OK; i++) {
@@ -205,7 +206,7 @@ static int make_data(void **state)
     assert_int_equal(mkdir(PART("shards"), 0777), 0);
     make_shard(PART("shards/a_0.tar"));
     OK(tarn_index_create((const char *[]){PART("shards/a_0.tar")}, 1, NULL,
-                         PART("shards/a.taridx"), NULL, NULL, &err));
+                         PART("shards/a.taridx"), NULL, NULL, 0, &err));
     make_shard(PART("plain.tar"));
     OK(write_gnz(PART("in.gnz"), &err));
     OK(write_iac(PART("in.iac"), &err));

@@ -13,7 +13,7 @@ static tarn_fold_writer_options quick(void)
 {
     tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
     o.max_count = 3;
-    o.tar.sink.no_sync = true;
+    o.no_sync = true;
     return o;
 }
 
@@ -34,7 +34,7 @@ static void make_fold(const char *folder, int from, int to)
     OK(tarn_fold_writer_open(in(folder), "f", &o, &w, &err));
     for (int i = from; i < to; i++)
         add(w, i);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
 }
 
 static tarn_fold *open_fold(const char *path)
@@ -57,7 +57,7 @@ static uint64_t count_samples(const char *path)
 static void check_whole(const char *path)
 {
     tarn_verify_report report;
-    OK(tarn_verify(in(path), NULL, &report, &err));
+    OK(tarn_verify(in(path), NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
     assert_int_equal(report.checksummed, report.members);
 }
@@ -82,7 +82,7 @@ static void two_folds_become_one_without_a_copy(void **state)
     OK(tarn_fold_writer_adopt(w, a, NULL, 0, TARN_ADOPT_LINK, &err));
     OK(tarn_fold_writer_adopt(w, b, NULL, 0, TARN_ADOPT_COPY, &err));
     assert_int_equal(count_files(in("c"), false), count_files(in("c"), true));
-    OK(tarn_fold_writer_finish(w, &written, &err));
+    OK(tarn_fold_writer_finish(w, &written, sizeof written, &err));
     assert_int_equal(written.samples, 9);
     assert_int_equal(written.members, 18);
     assert_int_equal(written.shards, 4);
@@ -115,7 +115,7 @@ static void adopted_and_written_samples_stand_in_one_fold(void **state)
     assert_false(there);
     tarn_field field = {"txt", "", 0, NULL};
     FAILS(TARN_ERR_EXISTS, "k004", tarn_fold_writer_add(w, "k004", &field, 1, &err));
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     tarn_fold_close(a);
     check_whole("c");
     assert_int_equal(count_samples("c"), 5);
@@ -151,7 +151,7 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
     /* The call never was: another sample goes where its first shard had been. */
     assert_int_equal(count_files(in("c"), true), 1 + 2);
     add(w, 70);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     check_whole("c");
     assert_int_equal(count_samples("c"), 6);
     assert_int_equal(links("b/f_0000.tar"), 1);
@@ -189,7 +189,7 @@ static void a_resumed_writer_passes_over_what_it_has(void **state)
             OK(tarn_fold_writer_open(in(target), "f", &o, &w, &err));
             OK(tarn_fold_writer_adopt(w, a, NULL, 0, how, &err));
             OK(tarn_fold_writer_adopt(w, b, NULL, 0, how, &err));
-            OK(tarn_fold_writer_finish(w, &written, &err));
+            OK(tarn_fold_writer_finish(w, &written, sizeof written, &err));
             assert_int_equal(written.shards, again ? 0 : 2);
             check_whole(target);
             assert_int_equal(count_samples(target), 9);
@@ -254,7 +254,7 @@ static void a_sample_in_two_shards_of_one_fold_stays_one(void **state)
     OK(tarn_fold_open(in("t"), &scan, &t, &err));
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     OK(tarn_fold_writer_adopt(w, t, NULL, 0, TARN_ADOPT_LINK, &err));
-    OK(tarn_fold_writer_finish(w, &written, &err));
+    OK(tarn_fold_writer_finish(w, &written, sizeof written, &err));
     assert_int_equal(written.samples, 3);
     tarn_fold_close(t);
     check_whole("c"); /* without sums, its payloads were read */
@@ -342,7 +342,7 @@ static void shuffling_goes_by_seed_and_keys_alone(void **state)
     OK(tarn_fold_writer_open(in("b"), "g", &o, &w, &err));
     for (int i = 19; i >= 0; i--)
         add(w, i);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     tarn_fold *a = open_fold("a"), *b = open_fold("b");
     OK(tarn_fold_shuffle(a, 5, &err));
     OK(tarn_fold_shuffle(b, 5, &err));
@@ -461,7 +461,7 @@ static uint64_t make_sizes(const char *folder, int count)
         OK(tarn_fold_writer_add(w, key, fields, 2, &err));
         total += size;
     }
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     return total;
 }
 

@@ -146,7 +146,7 @@ static void error_text_has_path_offset_and_reason(void **state)
     assert_string_equal(tarn_error_text(&err, text, sizeof text),
                         "train_0003.tar: offset 1048576: bad 7");
     status = tarn__fail_errno(&err, "x", 2, "cannot open");
-    assert_int_equal(status, TARN_ERR_NOT_FOUND);
+    assert_int_equal(status, TARN_ERR_NO_FILE);
     assert_int_equal(err.sys_errno, 2);
     assert_string_equal(tarn_error_text(&err, text, sizeof text),
                         "x: cannot open: No such file or directory");
@@ -157,11 +157,25 @@ static void error_text_has_path_offset_and_reason(void **state)
 static void every_status_has_a_name_of_its_own(void **state)
 {
     (void)state;
-    for (int a = TARN_OK; a <= TARN_ERR_EXISTS; a++)
+    for (int a = TARN_OK; a <= TARN_ERR_NO_FIELD; a++)
         for (int b = TARN_OK; b < a; b++)
             assert_string_not_equal(tarn_status_name((tarn_status)a),
                                     tarn_status_name((tarn_status)b));
     assert_string_equal(tarn_status_name((tarn_status)99), "unknown");
+}
+
+static void five_statuses_mean_that_something_was_not_found(void **state)
+{
+    (void)state;
+    int count = 0;
+    for (int s = TARN_OK; s <= 99; s++)
+        if (tarn_is_not_found((tarn_status)s)) count++;
+    assert_int_equal(count, 5);
+    assert_true(tarn_is_not_found(TARN_ERR_NOT_FOUND));
+    assert_true(tarn_is_not_found(TARN_ERR_NO_FILE));
+    assert_true(tarn_is_not_found(TARN_ERR_NO_FOLD));
+    assert_true(tarn_is_not_found(TARN_ERR_NO_SAMPLE));
+    assert_true(tarn_is_not_found(TARN_ERR_NO_FIELD));
 }
 
 static void printable_escapes_what_a_terminal_would_obey(void **state)
@@ -227,6 +241,7 @@ int main(void)
         cmocka_unit_test(crc32c_is_the_castagnoli_one),
         cmocka_unit_test(error_text_has_path_offset_and_reason),
         cmocka_unit_test(every_status_has_a_name_of_its_own),
+        cmocka_unit_test(five_statuses_mean_that_something_was_not_found),
         cmocka_unit_test(printable_escapes_what_a_terminal_would_obey),
         cmocka_unit_test(parallel_runs_each_task_once_with_any_number_of_threads),
         cmocka_unit_test(parallel_stops_at_a_failure_and_names_the_first),

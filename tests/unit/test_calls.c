@@ -78,12 +78,13 @@ static memory *new_memory(void)
 
 static tarn_sink_calls into(memory *m)
 {
-    return (tarn_sink_calls){m, begin_memory, take, finish_memory, abandon_memory};
+    return (tarn_sink_calls){
+        sizeof(tarn_sink_calls), m, begin_memory, take, finish_memory, abandon_memory};
 }
 
 static tarn_source_calls from(memory *m)
 {
-    return (tarn_source_calls){m, give, close_memory};
+    return (tarn_source_calls){sizeof(tarn_source_calls), m, give, close_memory};
 }
 
 static void write_archive(memory *m, tarn_filter filter)
@@ -92,8 +93,10 @@ static void write_archive(memory *m, tarn_filter filter)
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
     tarn_tar_writer *w;
     tarn_field fields[] = {{"txt", "hello", 5, NULL}, {"cls", "3", 1, NULL}};
-    o.sink.calls = &calls;
-    o.sink.filter = filter;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    sink.calls = &calls;
+    sink.filter = filter;
+    o.sink = &sink;
     OK(tarn_tar_writer_open("a file of mine", &o, &w, &err));
     OK(tarn_tar_writer_add(w, "a", fields, 2, NULL, &err));
     OK(tarn_tar_writer_add(w, "b", fields, 2, NULL, &err));
@@ -195,12 +198,16 @@ static void each_shard_begins_with_its_name(void **state)
     tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
     tarn_shard_writer *w;
     tarn_field field = {"txt", "hello", 5, NULL};
-    o.tar.sink.calls = &calls;
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    sink.calls = &calls;
+    tar.sink = &sink;
+    o.writer = &tar;
     o.max_count = 1;
     OK(tarn_shard_writer_open("mine-%d", &o, &w, &err));
     OK(tarn_shard_writer_add(w, "a", &field, 1, &err));
     OK(tarn_shard_writer_add(w, "b", &field, 1, &err));
-    OK(tarn_shard_writer_finish(w, NULL, &err));
+    OK(tarn_shard_writer_finish(w, NULL, 0, &err));
     assert_int_equal(m->begun, 2);
     assert_int_equal(m->finished, 2);
     assert_int_equal(m->size, 2 * 10240);
@@ -214,7 +221,9 @@ static void time_with_a_fraction_is_in_a_pax_header(void **state)
     tarn_sink_calls calls = into(m);
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
     tarn_tar_writer *w;
-    o.sink.calls = &calls;
+    tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
+    sink.calls = &calls;
+    o.sink = &sink;
     o.mtime = 2;
     o.mtime_text = "1.5";
     OK(tarn_tar_writer_open("mine", &o, &w, &err));

@@ -120,8 +120,10 @@ static void the_latest_codec_of_a_name_answers(void **state)
     tarn_value text = tarn_value_text("t", 1), number = tarn_value_integer(5), back;
     OK(tarn_codecs_new(&codecs, &err));
     char names[] = "mine txt";
-    tarn_codec first = {names, encode_upper, decode_first, (void *)"1-"};
-    tarn_codec second = {"  other  mine", encode_upper, NULL, (void *)"2-"};
+    tarn_codec first = {sizeof(tarn_codec), names, encode_upper, decode_first,
+                        (void *)"1-"};
+    tarn_codec second = {sizeof(tarn_codec), "  other  mine", encode_upper, NULL,
+                         (void *)"2-"};
     OK(tarn_codecs_add(codecs, &first, &err));
     memset(names, 'x', sizeof names - 1);
     OK(tarn_codecs_add(codecs, &second, &err));
@@ -157,7 +159,7 @@ static void names_no_field_can_have_are_refused(void **state)
     tarn_codecs *codecs;
     OK(tarn_codecs_new(&codecs, &err));
     for (size_t i = 0; i < 5; i++) {
-        tarn_codec codec = {bad[i], encode_upper, NULL, NULL};
+        tarn_codec codec = {sizeof(tarn_codec), bad[i], encode_upper, NULL, NULL};
         FAILS(TARN_ERR_USAGE, "name", tarn_codecs_add(codecs, &codec, &err));
     }
     tarn_codecs_free(codecs);
@@ -309,7 +311,7 @@ static void threads_may_share_a_table(void **state)
 {
     (void)state;
     tarn_codecs *codecs;
-    tarn_codec mine = {"mine", encode_upper, NULL, NULL};
+    tarn_codec mine = {sizeof(tarn_codec), "mine", encode_upper, NULL, NULL};
     OK(tarn_codecs_new(&codecs, &err));
     OK(tarn_codecs_add(codecs, &mine, &err));
     for (unsigned threads = 0; threads <= 4; threads += 4) {

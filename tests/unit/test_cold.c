@@ -463,7 +463,7 @@ static void make_fold(const char *folder, unsigned shards, bool pax, bool sums)
     io.sums = sums;
     snprintf(path, sizeof path, "%s/t.taridx", folder);
     OK(tarn_index_create((const char *const *)paths, shards, &io, scratch_path(path),
-                         NULL, NULL, &err));
+                         NULL, NULL, 0, &err));
     for (unsigned s = 0; s < shards; s++) {
         evict(paths[s]);
         free(paths[s]);

@@ -153,7 +153,7 @@ static void fields_of_a_long_sample_are_found(void **state)
     }
     FAILS(TARN_ERR_AMBIGUOUS, "has field twice twice",
           tarn_dataset_get(d, 0, 0, &view, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "has no field f0", tarn_dataset_get(d, 1, 1, &view, &err));
+    FAILS(TARN_ERR_NO_FIELD, "has no field f0", tarn_dataset_get(d, 1, 1, &view, &err));
     OK(tarn_dataset_get(d, 1, 0, &view, &err));
     tarn_view_release(&view);
     o.order.batch = 1;
@@ -185,7 +185,7 @@ static void texts_of_no_bytes_are_no_keys(void **state)
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     uint64_t found;
     OK(tarn_dataset_open(path, NULL, &d, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "no row x", tarn_dataset_find(d, "x", &found, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "no row x", tarn_dataset_find(d, "x", &found, &err));
     OK(tarn_dataset_find(d, "1048575", &found, &err));
     assert_int_equal(found, 1048575);
     tarn_dataset_close(d);

@@ -69,7 +69,7 @@ static bool same_array(tarn_gnz *gnz, size_t number)
     tarn_gnz_info info;
     tarn_gnz_view view;
     tarn_array want;
-    OK(tarn_gnz_info_get(gnz, number, &info, &err));
+    OK(tarn_gnz_info_get(gnz, number, &info, sizeof info, &err));
     size_t bytes = (size_t)info.bytes;
     unsigned char *read = malloc(bytes + 1), *data = values_of(number, &want);
     assert_non_null(read);
@@ -116,7 +116,7 @@ static const char *check_gnz(void *context, const unsigned char *bytes, size_t s
     bool same = same_gnz(gnz, "{\"who\": \"kea\"}");
     tarn_gnz_close(gnz);
     if (same) return NULL;
-    OK(tarn_gnz_verify(path, NULL, &report, &err));
+    OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
     return report.problems ? NULL : "other contents, and verification finds nothing";
 }
 
@@ -180,7 +180,7 @@ static const char *check_update(void *context, const unsigned char *bytes, size_
     write_file(u->path, u->before, u->size);
     write_file(u->journal, bytes, size);
     err = (tarn_error){0};
-    bool refused = tarn_gnz_verify(u->path, &o, &report, &err) != TARN_OK;
+    bool refused = tarn_gnz_verify(u->path, &o, &report, sizeof report, &err) != TARN_OK;
     unsigned char *now = read_file(u->path, &got);
     bool same = got == u->size && memcmp(now, u->before, got) == 0,
          done = got == u->size && memcmp(now, u->after, got) == 0;
@@ -332,10 +332,10 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
     /* What cannot be looked for may be there. */
     char under[400];
     snprintf(under, sizeof under, "%s/under", path);
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open", load_commit(under, NULL, &got, &names));
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open", load_commit(path, under, &got, &names));
+    FAILS(TARN_ERR_NO_FILE, "cannot open", load_commit(under, NULL, &got, &names));
+    FAILS(TARN_ERR_NO_FILE, "cannot open", load_commit(path, under, &got, &names));
     tarn__journal journal = {under, NULL, 0, NULL};
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open",
+    FAILS(TARN_ERR_NO_FILE, "cannot open",
           tarn__journal_write(&journal, scratch_path(".new.journal"), true, &err));
     assert_int_not_equal(access(scratch_path(".new.journal"), F_OK), 0);
 }
@@ -397,7 +397,7 @@ static const char *check_iac(void *context, const unsigned char *bytes, size_t s
     err = (tarn_error){0};
     if (tarn_iac_open(path, &o, &pack, &err) != TARN_OK)
         return is_told() ? NULL : "a failure without a word";
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     for (uint64_t i = 0; i < info.records && i < 2 * RECORDS; i++) {
         if (tarn_iac_view(pack, i, &view, &err) != TARN_OK) continue;
         size_t len = record_of((unsigned)i, want);

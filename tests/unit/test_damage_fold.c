@@ -38,8 +38,8 @@ static const char *check_rebuilt(const golden *g)
     tarn_row row;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.threads = 1;
-    if (tarn_index_build(shards, 2, &o, &index, NULL, &err) != TARN_OK) return NULL;
-    tarn_index_info_get(index, &info);
+    if (tarn_index_build(shards, 2, &o, &index, NULL, 0, &err) != TARN_OK) return NULL;
+    tarn_index_info_get(index, &info, sizeof info);
     if (info.rows != g->count) why = "an index of another number of members";
     for (size_t i = 0; !why && i < g->count; i++) {
         OK(tarn_index_row(index, i, &row, &err));
@@ -280,9 +280,9 @@ static const char *check_denials(const golden *g)
     for (size_t i = 0; !why && i < g->count; i++) {
         const member *m = &g->members[i];
         tarn_status status = tarn_fold_find(fold, m->key, &s, NULL);
-        if (status == TARN_ERR_NOT_FOUND) why = "a key is called missing";
+        if (status == TARN_ERR_NO_SAMPLE) why = "a key is called missing";
         if (status != TARN_OK) continue;
-        if (tarn_fold_pick(fold, &s, m->field, &row, NULL) == TARN_ERR_NOT_FOUND)
+        if (tarn_fold_pick(fold, &s, m->field, &row, NULL) == TARN_ERR_NO_FIELD)
             why = "a field is called missing";
     }
     if (!why && tarn_fold_require(fold, fields, 1, NULL) == TARN_OK &&
@@ -362,7 +362,7 @@ static const char *check_some_of_many(const golden *g, bool check)
     for (size_t i = 0; fold && i < sizeof numbers / sizeof numbers[0]; i++) {
         snprintf(key, sizeof key, "s%03u", numbers[i]);
         tarn_status status = tarn_fold_find(fold, key, &s, NULL);
-        if (status == TARN_ERR_NOT_FOUND) why = "a key is called missing";
+        if (status == TARN_ERR_NO_SAMPLE) why = "a key is called missing";
         if (status == TARN_OK && !is_one_of_many(fold, numbers[i], &s))
             why = "another sample, by key";
         if (tarn_fold_sample(fold, numbers[i], &s, NULL) == TARN_OK &&

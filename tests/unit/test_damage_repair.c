@@ -22,7 +22,7 @@ static const char *check_verify(const golden *g)
     tarn_verify_report report = {0};
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     o.threads = 1;
-    if (tarn_verify(g->path, &o, &report, &err) != TARN_OK) return NULL;
+    if (tarn_verify(g->path, &o, &report, sizeof report, &err) != TARN_OK) return NULL;
     return report.problems ? NULL : "verification finds nothing";
 }
 
@@ -208,7 +208,7 @@ static void repaired_shard_has_no_bytes_that_were_not_there(void **state)
             end = g.size[SHARD];
             snprintf(s.what, sizeof s.what, "shard cut to %llu", (unsigned long long)at);
             golden_cut(&g, SHARD, at);
-            OK(tarn_verify(g.path, &o, &report, &err));
+            OK(tarn_verify(g.path, &o, &report, sizeof report, &err));
             sweep_judge(&s, report.remaining ? NULL : check_repaired(&g));
             golden_drop(&g);
             nftw(g.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);

@@ -220,7 +220,8 @@ static void fields_and_key_come_in_one_go(void **state)
     const char *shard = scratch_path("all_0.tar");
     save_tar(&t, shard);
     tarball_reset(&t);
-    OK(tarn_index_create(&shard, 1, NULL, scratch_path("all.taridx"), NULL, NULL, &err));
+    OK(tarn_index_create(&shard, 1, NULL, scratch_path("all.taridx"), NULL, NULL, 0,
+                         &err));
     const char *paths[] = {scratch_path("all.taridx"), data_path("03_noncontiguous"),
                            data_path("05_empty_ext")};
     const char *const *fields[] = {NULL,
@@ -231,7 +232,7 @@ static void fields_and_key_come_in_one_go(void **state)
         all_is_the_same(d);
         tarn_view views[8];
         tarn_text key = {0};
-        FAILS(TARN_ERR_NOT_FOUND, "sample",
+        FAILS(TARN_ERR_NO_SAMPLE, "sample",
               tarn_dataset_get_all(d, tarn_dataset_count(d), views, &key, &err));
         tarn_dataset_close(d);
     }
@@ -274,7 +275,7 @@ static void a_batch_is_used_again_and_after_errors(void **state)
             assert_memory_equal(b.data + b.offsets[i], want, (size_t)len);
         }
         samples[n / 2] = 45;
-        FAILS(TARN_ERR_NOT_FOUND, "sample 45 of 45",
+        FAILS(TARN_ERR_NO_SAMPLE, "sample 45 of 45",
               tarn_dataset_read_batch(d, samples, n, NULL, 0, &b, &err));
         assert_int_equal(b.count, 0);
     }
@@ -294,7 +295,7 @@ static void checksums_are_compared_in_batches(void **state)
     const char *shards[] = {scratch_path("sums/t_0.tar")};
     tarn_index_options io = TARN_INDEX_OPTIONS_INIT;
     io.sums = true;
-    OK(tarn_index_create(shards, 1, &io, scratch_path("sums/t.taridx"), NULL, NULL,
+    OK(tarn_index_create(shards, 1, &io, scratch_path("sums/t.taridx"), NULL, NULL, 0,
                          &err));
     t.data[1024 + 512] ^= 1;
     save_tar(&t, scratch_path("sums/t_0.tar"));
@@ -352,7 +353,7 @@ static void listed_fields_are_in_every_source(void **state)
         tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
         tarn_dataset *mix;
         o.fields = fields;
-        FAILS(TARN_ERR_NOT_FOUND, "source 1 of the mix has no field",
+        FAILS(TARN_ERR_NO_FIELD, "source 1 of the mix has no field",
               tarn_dataset_mix(parts, 2, &o, &mix, &err));
     }
     tarn_dataset_close(parts[0]);
@@ -497,7 +498,7 @@ static void keys_with_one_hash_are_told_apart(void **state)
         assert_string_equal(key.data, name);
         tarn_dataset_close(one);
     }
-    FAILS(TARN_ERR_NOT_FOUND, "n18",
+    FAILS(TARN_ERR_NO_SAMPLE, "n18",
           tarn_dataset_keep_keys(d, (const char *[]){"n18"}, 1, NULL, &one, &err));
     tarn_text_reset(&key);
     tarn_dataset_close(some);
@@ -605,7 +606,7 @@ static void rows_are_found_by_their_keys(void **state)
             pthread_join(threads[i], &failed);
             assert_null(failed);
         }
-        FAILS(TARN_ERR_NOT_FOUND, "no sample has the key k5000",
+        FAILS(TARN_ERR_NO_SAMPLE, "no sample has the key k5000",
               tarn_dataset_find(d, "k5000", &found, &err));
         tarn_dataset_close(d);
     }

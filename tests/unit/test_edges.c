@@ -51,18 +51,18 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
         OK(tarn_gnz_open(path, &o, &g, &err));
         OK(tarn_gnz_find(g, "x", &x, &err));
         OK(tarn_gnz_find(g, "empty", &empty, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no array \"y\"", tarn_gnz_find(g, "y", &x, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "2", tarn_gnz_info_get(g, 2, &info, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "2", tarn_gnz_get(g, 2, TARN_GNZ_READ, &view, &err));
+        FAILS(TARN_ERR_NO_FIELD, "no array \"y\"", tarn_gnz_find(g, "y", &x, &err));
+        FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_info_get(g, 2, &info, sizeof info, &err));
+        FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_get(g, 2, TARN_GNZ_READ, &view, &err));
         FAILS(TARN_ERR_USAGE, "", tarn_gnz_get(g, x, (tarn_gnz_mode)3, &view, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no rows 5 to 7",
+        FAILS(TARN_ERR_NO_SAMPLE, "no rows 5 to 7",
               tarn_gnz_read(g, x, 5, 2, out, sizeof out, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no rows",
+        FAILS(TARN_ERR_NO_SAMPLE, "no rows",
               tarn_gnz_read(g, x, UINT64_MAX, 2, out, sizeof out, &err));
         FAILS(TARN_ERR_LIMIT, "take 24 bytes", tarn_gnz_read(g, x, 1, 2, out, 23, &err));
         OK(tarn_gnz_read(g, empty, 0, 0, out, 0, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no rows", tarn_gnz_sample(g, x, 6, &row, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no rows", tarn_gnz_sample(g, empty, 0, &row, &err));
+        FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn_gnz_sample(g, x, 6, &row, &err));
+        FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn_gnz_sample(g, empty, 0, &row, &err));
         tarn_gnz_view_release(NULL);
         /* Advice is never an error, whatever it says. */
         tarn_gnz_advise(g, x, 0, 6, TARN_GNZ_WILL_NEED);
@@ -138,16 +138,16 @@ static void records_and_columns_that_are_not_there_are_told(void **state)
     uint64_t row, wrong[] = {0, 2};
     make_pack(path, NULL);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "no record 2; the pack has 2",
+    FAILS(TARN_ERR_NO_SAMPLE, "no record 2; the pack has 2",
           tarn_iac_view(pack, 2, &view, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "no record",
+    FAILS(TARN_ERR_NO_SAMPLE, "no record",
           tarn_iac_locate(pack, UINT64_MAX, &span, &err));
     FAILS(TARN_ERR_LIMIT, "record 1 has 6 bytes, the buffer 5",
           tarn_iac_read(pack, 1, bytes, 5, &size, &err));
     assert_int_equal(size, 6);
     OK(tarn_iac_read(pack, 1, bytes, 6, &size, &err));
     assert_memory_equal(bytes, "second", 6);
-    FAILS(TARN_ERR_NOT_FOUND, "no record 2",
+    FAILS(TARN_ERR_NO_SAMPLE, "no record 2",
           tarn_iac_read_many(pack, wrong, 2, &batch, &err));
     assert_int_equal(batch.count, 0);
     FAILS(TARN_ERR_USAGE, "outside the data segment",
@@ -156,10 +156,10 @@ static void records_and_columns_that_are_not_there_are_told(void **state)
     assert_null(tarn_iac_column_type(pack, TARN_IAC_INDEX, 99));
     FAILS(TARN_ERR_USAGE, "no column 99",
           tarn_iac_value(pack, TARN_IAC_INDEX, 99, 0, &view, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "no record",
+    FAILS(TARN_ERR_NO_SAMPLE, "no record",
           tarn_iac_value(pack, TARN_IAC_INDEX, 0, 2, &view, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "", tarn_iac_find(pack, "name", "c", 1, 0, &row, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "", tarn_iac_find(pack, "name", "a", 1, 1, &row, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "", tarn_iac_find(pack, "name", "c", 1, 0, &row, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "", tarn_iac_find(pack, "name", "a", 1, 1, &row, &err));
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
     free(path);

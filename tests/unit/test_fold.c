@@ -65,7 +65,7 @@ static void shards_are_sorted_as_text(void **state)
         assert_string_equal(tarn_folder_shards(f, 0)[i], scratch_path(name));
     }
     tarn_folder_close(f);
-    FAILS(TARN_ERR_NOT_FOUND, "no shard of fold x",
+    FAILS(TARN_ERR_NO_FOLD, "no shard of fold x",
           tarn_folder_open(scratch_path("sorted:x"), &f, &err));
     write_file(scratch_path("sorted/t-3.tar"), "", 0);
     FAILS(TARN_ERR_AMBIGUOUS, "two ways",
@@ -85,7 +85,7 @@ static void several_folds_must_be_named(void **state)
     tarn_fold *fold;
     FAILS(TARN_ERR_AMBIGUOUS, "train, val",
           tarn_fold_open(data_path("01_basic"), NULL, &fold, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "no shard of fold test",
+    FAILS(TARN_ERR_NO_FOLD, "no shard of fold test",
           tarn_fold_open(data_path("01_basic:test"), NULL, &fold, &err));
     fold = open_fold(data_path("01_basic/train.taridx"), NULL);
     assert_string_equal(tarn_fold_name(fold), "train");
@@ -132,9 +132,9 @@ static void samples_are_found_by_key_in_every_mode(void **state)
             assert_int_equal(again.count, s.count);
             assert_int_equal(tarn_sample_row(&again, 0), tarn_sample_row(&s, 0));
         }
-        FAILS(TARN_ERR_NOT_FOUND, "sample 11 of 11",
+        FAILS(TARN_ERR_NO_SAMPLE, "sample 11 of 11",
               tarn_fold_sample(fold, 11, &s, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no sample with key nobody",
+        FAILS(TARN_ERR_NO_SAMPLE, "no sample with key nobody",
               tarn_fold_find(fold, "nobody", &s, &err));
         tarn_text_reset(&key);
         tarn_text_reset(&member);
@@ -153,7 +153,7 @@ static void a_small_buffer_gives_the_size_that_is_needed(void **state)
     OK(tarn_fold_pick(fold, &s, "jpg", &row, &err));
     FAILS(TARN_ERR_LIMIT, "1007 bytes", tarn_fold_read(fold, row, buf, 10, &size, &err));
     assert_int_equal(size, 1007);
-    FAILS(TARN_ERR_NOT_FOUND, "no field gif; it has jpg, cls, json, txt, npy",
+    FAILS(TARN_ERR_NO_FIELD, "no field gif; it has jpg, cls, json, txt, npy",
           tarn_fold_pick(fold, &s, "gif", &row, &err));
     tarn_fold_close(fold);
 }
@@ -189,7 +189,7 @@ static void make_index(const char *folder, bool sums)
     o.sums = sums;
     OK(tarn_folder_open(folder, &f, &err));
     OK(tarn_index_build(tarn_folder_shards(f, 0), tarn_folder_shard_count(f, 0), &o,
-                        &index, NULL, &err));
+                        &index, NULL, 0, &err));
     OK(tarn_index_save(index, tarn_folder_index_path(f, 0), &err));
     tarn_index_free(index);
     tarn_folder_close(f);
@@ -200,7 +200,7 @@ static void without_an_index_the_shards_are_scanned_if_asked(void **state)
     (void)state;
     const char *folder = make_folder("unindexed", 2);
     tarn_fold *fold;
-    FAILS(TARN_ERR_NOT_FOUND, "tarn index makes it",
+    FAILS(TARN_ERR_NO_FILE, "tarn index makes it",
           tarn_fold_open(folder, NULL, &fold, &err));
     tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
     o.scan = true;
@@ -327,7 +327,7 @@ static void required_fields_keep_samples_that_have_all(void **state)
         OK(tarn_fold_sample(fold, i, &s, &err));
         assert_int_equal(s.count, 2);
     }
-    FAILS(TARN_ERR_NOT_FOUND, "no field gif", tarn_fold_require(fold, none, 1, &err));
+    FAILS(TARN_ERR_NO_FIELD, "no field gif", tarn_fold_require(fold, none, 1, &err));
     assert_int_equal(samples_of(fold), 31);
     tarn_fold_close(fold);
 }
@@ -340,7 +340,7 @@ static void kept_keys_come_in_the_folds_order(void **state)
     bool found[4];
     tarn_sample s;
     tarn_text key = {0};
-    FAILS(TARN_ERR_NOT_FOUND, "nobody", tarn_fold_keep(fold, keys, 4, NULL, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "nobody", tarn_fold_keep(fold, keys, 4, NULL, &err));
     OK(tarn_fold_keep(fold, keys, 4, found, &err));
     assert_true(found[0] && !found[1] && found[2] && found[3]);
     assert_int_equal(samples_of(fold), 2);
@@ -419,7 +419,7 @@ static void path_keys_are_recognised_without_sums(void **state)
     tarball_end(&t);
     save_tar(&t, path);
     o.keys = TARN_KEYS_PATH;
-    OK(tarn_index_build(&path, 1, &o, &index, NULL, &err));
+    OK(tarn_index_build(&path, 1, &o, &index, NULL, 0, &err));
     OK(tarn_index_save(index, scratch_path("paths/p.taridx"), &err));
     tarn_index_free(index);
     for (int sums = 1; sums >= 0; sums--) {
@@ -494,11 +494,11 @@ static void shards_can_be_listed(void **state)
         tarball_reset(&t);
     }
     o.shards = shards;
-    FAILS(TARN_ERR_NOT_FOUND, "no index", tarn_fold_open(index_path, &o, &fold, &err));
+    FAILS(TARN_ERR_NO_FILE, "no index", tarn_fold_open(index_path, &o, &fold, &err));
     o.scan = true;
     keys_are(index_path, &o, "a b ");
     o.scan = false;
-    OK(tarn_index_create(shards, 2, NULL, index_path, &index, NULL, &err));
+    OK(tarn_index_create(shards, 2, NULL, index_path, &index, NULL, 0, &err));
     tarn_index_free(index);
     keys_are(index_path, &o, "a b ");
     fold = open_fold(index_path, &o);

@@ -31,7 +31,7 @@ static void finished_shards_that_were_to_replace_the_fold_are_not_added(void **s
     o.overwrite = true;
     tarn_fold_writer *w = open_fold("train", &o);
     add_some(w, "c", 0, 2);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     assert_int_equal(read_fold("train", "c"), 2);
     assert_int_equal(count_files(dir, false), 3);
 }
@@ -45,7 +45,7 @@ static void a_shard_that_came_meanwhile_is_not_written_over(void **state)
     tarn_fold_writer *w = open_fold("train", &o);
     add_some(w, "a", 2, 2);
     write_file(in("train_0001.tar"), "mine", 4);
-    FAILS(TARN_ERR_EXISTS, "train_0001.tar", tarn_fold_writer_finish(w, NULL, &err));
+    FAILS(TARN_ERR_EXISTS, "train_0001.tar", tarn_fold_writer_finish(w, NULL, 0, &err));
     size_t size;
     unsigned char *mine = read_file(in("train_0001.tar"), &size);
     assert_int_equal(size, 4);
@@ -55,7 +55,7 @@ static void a_shard_that_came_meanwhile_is_not_written_over(void **state)
     o.append = false;
     o.resume = true;
     w = open_fold("train", &o);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     assert_int_equal(read_fold("train", "a"), 4);
     assert_int_equal(count_files(dir, true), 0);
 }
@@ -130,7 +130,7 @@ static void a_journal_moves_nothing_but_shards_of_its_fold(void **state)
         if (i % 2)
             tarn_fold_writer_abandon(w);
         else
-            OK(tarn_fold_writer_finish(w, NULL, &err));
+            OK(tarn_fold_writer_finish(w, NULL, 0, &err));
         assert_int_equal(access(outside, F_OK), 0);
         assert_true(is_there("victim.tar") && is_there("victim"));
         assert_int_equal(read_fold("val", "v"), 2);
@@ -196,7 +196,7 @@ static void a_journal_without_its_shards_goes(void **state)
     forge_journal("-\n+train_0000.tar\n+train_0001.tar\n");
     o.resume = true;
     tarn_fold_writer *w = open_fold("train", &o);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     assert_int_equal(count_files(dir, false), 0);
 }
 
@@ -251,7 +251,7 @@ static void links_are_not_followed(void **state)
         o.overwrite = true;
         tarn_fold_writer *w = open_fold("train", &o);
         add_some(w, "a", 0, 2);
-        OK(tarn_fold_writer_finish(w, NULL, &err));
+        OK(tarn_fold_writer_finish(w, NULL, 0, &err));
         assert_int_equal(read_fold("train", "a"), 2);
         struct stat st;
         assert_int_equal(lstat(in("train_0000.tar"), &st), 0);
@@ -279,7 +279,7 @@ static void a_finished_shard_that_was_cut_is_not_published(void **state)
     assert_int_equal(remove(in(".train_0001.tar.part")), 0);
     tarn_fold_writer *w = open_fold("train", &o);
     add_some(w, "a", 2, 3);
-    OK(tarn_fold_writer_finish(w, NULL, &err));
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     assert_int_equal(read_fold("train", "a"), 5);
 }
 

@@ -247,7 +247,7 @@ static bool walk(const char *path, tarn_io io)
     o.io = io;
     if (tarn_gnz_open(path, &o, &gnz, &err) != TARN_OK) return false;
     for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        OK(tarn_gnz_info_get(gnz, i, &info, &err));
+        OK(tarn_gnz_info_get(gnz, i, &info, sizeof info, &err));
         good &= tarn_gnz_get(gnz, i, TARN_GNZ_COPY, &view, &err) == TARN_OK;
         tarn_gnz_view_release(&view);
         if (tarn_gnz_get(gnz, i, TARN_GNZ_READ, &view, &err) != TARN_OK) {
@@ -283,7 +283,7 @@ static bool has_right_values(const char *path)
 static uint64_t problems(const char *path)
 {
     tarn_gnz_report report;
-    OK(tarn_gnz_verify(path, NULL, &report, &err));
+    OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
     return report.problems;
 }
 
@@ -469,11 +469,11 @@ static void rows_are_pointer_additions_and_samples(void **state)
     assert_int_equal(row.size, sizeof x_values[1]);
     assert_memory_equal(row.data, x_values[1], row.size);
     tarn_view_release(&row);
-    FAILS(TARN_ERR_NOT_FOUND, "rows 3", tarn_gnz_sample(gnz, 0, 3, &row, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "rows 3", tarn_gnz_sample(gnz, 0, 3, &row, &err));
     OK(tarn_gnz_read(gnz, 0, 1, 2, two, sizeof two, &err));
     assert_memory_equal(two, x_values[1], sizeof two);
     FAILS(TARN_ERR_LIMIT, "buffer", tarn_gnz_read(gnz, 0, 0, 3, two, sizeof two, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "rows",
+    FAILS(TARN_ERR_NO_SAMPLE, "rows",
           tarn_gnz_read(gnz, 0, UINT64_MAX, 2, two, sizeof two, &err));
     for (int advice = TARN_GNZ_NORMAL; advice <= TARN_GNZ_DONT_NEED; advice++)
         tarn_gnz_advise(gnz, 0, 1, 2, (tarn_gnz_advice)advice);
@@ -560,7 +560,7 @@ static void statistics_leave_out_what_is_no_number(void **state)
     add(w, "s", values, "|S8", 1, (const uint64_t[]){6});
     OK(tarn_gnz_writer_finish(w, &err));
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
-    OK(tarn_gnz_stats_get(gnz, 0, &s, &err));
+    OK(tarn_gnz_stats_get(gnz, 0, &s, sizeof s, &err));
     assert_int_equal(s.count, 6);
     assert_int_equal(s.nans, 1);
     assert_int_equal(s.infinities, 1);
@@ -571,9 +571,10 @@ static void statistics_leave_out_what_is_no_number(void **state)
     assert_int_equal(binned, 4);
     assert_int_equal(s.bins[0], 1);
     assert_int_equal(s.bins[TARN_GNZ_BINS - 1], 1);
-    OK(tarn_gnz_stats_get(gnz, 1, &s, &err));
+    OK(tarn_gnz_stats_get(gnz, 1, &s, sizeof s, &err));
     assert_true(s.count == 0 && isnan(s.min) && isnan(s.mean));
-    FAILS(TARN_ERR_UNSUPPORTED, "no order", tarn_gnz_stats_get(gnz, 2, &s, &err));
+    FAILS(TARN_ERR_UNSUPPORTED, "no order",
+          tarn_gnz_stats_get(gnz, 2, &s, sizeof s, &err));
     tarn_gnz_close(gnz);
 }
 
@@ -599,7 +600,7 @@ static void notes_of_another_file_change_nothing(void **state)
                  notes[i]);
         put_file(path, json, 2 * PAGE);
         OK(tarn_gnz_open(path, NULL, &gnz, &err));
-        OK(tarn_gnz_info_get(gnz, 0, &info, &err));
+        OK(tarn_gnz_info_get(gnz, 0, &info, sizeof info, &err));
         assert_int_equal(info.reserved, 9);
         assert_false(info.has_checksum);
         assert_string_equal(tarn_gnz_metadata(gnz, NULL), "{\"b\": 1}");

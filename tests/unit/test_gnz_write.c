@@ -117,7 +117,7 @@ static void check_filled(const char *path, way how)
     for (uint32_t i = 0; i < ROWS; i++)
         for (uint32_t j = 0; j < COLUMNS; j++)
             assert_int_equal(got[i][j], i * COLUMNS + j);
-    OK(tarn_gnz_verify(path, NULL, &report, &err));
+    OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
     assert_int_equal(report.checksummed, 1);
 }
@@ -305,7 +305,7 @@ static uint64_t rows_of(const char *path)
     tarn_gnz *gnz;
     tarn_gnz_info info;
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
-    OK(tarn_gnz_info_get(gnz, 0, &info, &err));
+    OK(tarn_gnz_info_get(gnz, 0, &info, sizeof info, &err));
     uint64_t rows = info.shape[0];
     tarn_gnz_close(gnz);
     return rows;
@@ -334,7 +334,7 @@ static void one_update_at_a_time(void **state)
     tarn_gnz_writer_abandon(first);
     append_four(path);
     assert_int_equal(rows_of(path), 8);
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open",
+    FAILS(TARN_ERR_NO_FILE, "cannot open",
           tarn_gnz_writer_update(scratch_path("none.gnz"), NULL, &second, &err));
 }
 
@@ -383,10 +383,10 @@ static void crash_at_any_sector_is_repaired(void **state)
         write_file(path, torn, size);
         free(torn);
         OK(tarn__gnz_journal_write(path, (char *)before, (char *)after, head, 0, &err));
-        OK(tarn_gnz_verify(path, NULL, &report, &err));
+        OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
         assert_true(report.problems >= 1);
         o.repair = true;
-        OK(tarn_gnz_verify(path, &o, &report, &err));
+        OK(tarn_gnz_verify(path, &o, &report, sizeof report, &err));
         assert_int_equal(report.repairs, 1);
         assert_int_equal(report.problems, 0);
         assert_int_equal(rows_of(path), 8);

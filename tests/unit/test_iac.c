@@ -19,7 +19,7 @@ static void what_is_written_is_read(void **state)
         o.no_map = way & 1;
         o.check = way & 2;
         OK(tarn_iac_open(path, &o, &pack, &err));
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         assert_int_equal(info.records, ROWS);
         assert_int_equal(info.slides, 1);
         assert_int_equal(info.version, 2);
@@ -44,7 +44,7 @@ static void the_packages_packs_are_read(void **state)
         assert_int_equal(view.size, 19);
         assert_memory_equal(view.data, "second_payload_data", 19);
         tarn_view_release(&view);
-        FAILS(TARN_ERR_NOT_FOUND, "no record 2", tarn_iac_view(pack, 2, &view, &err));
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 2", tarn_iac_view(pack, 2, &view, &err));
         tarn_iac_close(pack);
     }
 }
@@ -57,7 +57,7 @@ static void fixed_records_need_no_spans(void **state)
     tarn_view view;
     float values[4];
     OK(tarn_iac_open(data_path("iac/fixed_by_0.1.4.iac"), NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_false(info.has_spans);
     assert_int_equal(info.record_bytes, 16);
     OK(tarn_iac_view(pack, 2, &view, &err));
@@ -116,9 +116,9 @@ static void lookups_find_every_row_of_a_value(void **state)
     OK(tarn_iac_find(pack, "group", "2", 1, 10, &row,
                      &err)); /* into the middle of a chain */
     assert_int_equal(row, 14);
-    FAILS(TARN_ERR_NOT_FOUND, "group = 3",
+    FAILS(TARN_ERR_NO_SAMPLE, "group = 3",
           tarn_iac_find(pack, "group", "3", 1, 0, &row, &err));
-    FAILS(TARN_ERR_NOT_FOUND, "no column",
+    FAILS(TARN_ERR_NO_FIELD, "no column",
           tarn_iac_find(pack, "x", "3", 1, 0, &row, &err));
     tarn_iac_close(pack);
 }
@@ -285,7 +285,7 @@ static void encoded_packs_are_decoded_by_their_header(void **state)
         o.overwrite = true;
         make_pack(path, &o);
         OK(tarn_iac_open(path, NULL, &pack, &err));
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         assert_int_equal(info.codec, c);
         assert_non_null(strstr(info.header,
                                c == TARN_IAC_BROTLI ? "\"quality\": 4" : "\"level\": 4"));
@@ -303,7 +303,7 @@ static void encoded_packs_are_decoded_by_their_header(void **state)
         o.codec = TARN_IAC_NONE;
         OK(tarn_iac_rewrite(path, back, &o, &err));
         OK(tarn_iac_open(back, NULL, &pack, &err));
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         assert_string_equal(info.codec_name, "none");
         assert_null(strstr(info.header, "codec_params"));
         check_rows(pack);
@@ -341,7 +341,7 @@ static void patients_come_back(void **state)
     assert_int_equal(who.count, 0);
     assert_string_equal(who.institution, "XJ");
     tarn_textpair_reset(&who);
-    FAILS(TARN_ERR_NOT_FOUND, "patient_id = p3",
+    FAILS(TARN_ERR_NO_SAMPLE, "patient_id = p3",
           tarn_textpair_read(pack, "p3", &who, &err));
     tarn_iac_close(pack);
     FAILS(TARN_ERR_USAGE, "no patients",

@@ -19,7 +19,7 @@ static void a_flipped_payload_bit_is_noticed(void **state)
     for (unsigned threads = 1; threads <= 4; threads += 3) {
         tarn_iac_verify_options v = TARN_IAC_VERIFY_OPTIONS_INIT;
         v.threads = threads;
-        OK(tarn_iac_verify(path, &v, &report, &err));
+        OK(tarn_iac_verify(path, &v, &report, sizeof report, &err));
         assert_int_equal(report.problems, 0);
         assert_int_equal(report.checksummed, ROWS);
     }
@@ -27,7 +27,7 @@ static void a_flipped_payload_bit_is_noticed(void **state)
     bytes[size - 1] ^= 0x10;
     write_file(path, bytes, size);
     free(bytes);
-    OK(tarn_iac_verify(path, NULL, &report, &err));
+    OK(tarn_iac_verify(path, NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 1);
     o.check = true;
     OK(tarn_iac_open(path, &o, &pack, &err));

@@ -188,7 +188,7 @@ static void a_segment_may_use_the_names_of_our_columns(void **state)
     one_slide(&slides);
     OK(tarn_iac_build_segment(path, &slides, &index, "data", 4, NULL, &err));
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_false(info.has_spans || info.has_checksums);
     tarn_iac_close(pack);
 }
@@ -198,7 +198,7 @@ static void assert_header(const char *path, const char *has, const char *lacks)
     tarn_iac_info info;
     tarn_iac *pack;
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_non_null(strstr(info.header, has));
     assert_null(strstr(info.header, lacks));
     tarn_iac_close(pack);
@@ -242,7 +242,7 @@ static void an_upgrade_changes_the_header_only(void **state)
     o.header = "{\"mine\": [1, 2.50]}";
     make_pack(first, &o);
     OK(tarn_iac_open(first, NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_int_equal(info.version, 1);
     assert_non_null(strstr(info.header, "\"record_table_offset\""));
     check_rows(pack);
@@ -250,7 +250,7 @@ static void an_upgrade_changes_the_header_only(void **state)
     OK(tarn_iac_upgrade(first, second, false, &err));
     FAILS(TARN_ERR_EXISTS, "exists", tarn_iac_upgrade(first, second, false, &err));
     OK(tarn_iac_open(second, NULL, &pack, &err));
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_int_equal(info.version, 2);
     assert_non_null(strstr(info.header, "\"index_table_offset\""));
     assert_null(strstr(info.header, "record_table"));

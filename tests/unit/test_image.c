@@ -124,7 +124,7 @@ static void plans_that_cannot_be_are_refused(void **state)
     const tarn_image_steps good = random_steps();
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
     refuse(&s, "0 x 0");
-    refuse(NULL, "0 x 0");
+    refuse(NULL, "steps is NULL");
 #define REFUSE(change, part)                                                             \
     do {                                                                                 \
         s = good;                                                                        \
@@ -207,7 +207,7 @@ static void limits_hold_before_memory_is_taken(void **state)
     OK(tarn_image_decoder_new(&o, &decoder, &err));
     FAILS(TARN_ERR_LIMIT, "max_pixels",
           tarn_image_decode(decoder, file.data, file.size, NULL, &image, 0, &err));
-    OK(tarn_image_probe(decoder, file.data, file.size, &info, &err));
+    OK(tarn_image_probe(decoder, file.data, file.size, &info, sizeof info, &err));
     assert_int_equal(info.width, 100);
     assert_int_equal(info.channels, 3);
     tarn_image_decoder_free(decoder);

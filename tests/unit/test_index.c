@@ -115,7 +115,7 @@ static void many_colliding_keys_stay_fast_and_right(void **state)
     memset(t.data + t.size, 0, 1024);
     t.size += 1024;
     tarn_index *index = build_one(&t, NULL, constant_hash, NULL);
-    tarn_index_info_get(index, &info);
+    tarn_index_info_get(index, &info, sizeof info);
     assert_int_equal(info.samples, KEYS);
     assert_int_equal(info.crashes, KEYS - 1);
     for (unsigned i = 0; i < KEYS; i++) {
@@ -148,7 +148,7 @@ static void empty_shards_do_not_shift_the_others(void **state)
         save_tar(i % 2 ? &full : &empty, paths[i]);
         shards[i] = paths[i];
     }
-    OK(tarn_index_build(shards, 4, NULL, &index, NULL, &err));
+    OK(tarn_index_build(shards, 4, NULL, &index, NULL, 0, &err));
     OK(tarn_index_row(index, 0, &row, &err));
     assert_int_equal(row.shard, 1);
     OK(tarn_index_row(index, 1, &row, &err));
@@ -232,7 +232,7 @@ static void control_characters_are_refused_by_name(void **state)
     tarball_end(&t);
     save_tar(&t, path);
     FAILS(TARN_ERR_FORMAT, "bad\\x0akey.txt: its key has a control character",
-          tarn_index_build(&path, 1, NULL, &index, NULL, &err));
+          tarn_index_build(&path, 1, NULL, &index, NULL, 0, &err));
     assert_int_equal(err.offset, 1024);
     tarball_reset(&t);
 }
@@ -289,7 +289,7 @@ static void too_many_fields_is_a_clear_error(void **state)
     close(fd);
     tarball_reset(&t);
     FAILS(TARN_ERR_LIMIT, "65536 different fields",
-          tarn_index_build(&path, 1, NULL, &index, NULL, &err));
+          tarn_index_build(&path, 1, NULL, &index, NULL, 0, &err));
 }
 
 static void too_many_shards_is_a_clear_error(void **state)
@@ -300,7 +300,7 @@ static void too_many_shards_is_a_clear_error(void **state)
     for (int i = 0; i < 65537; i++)
         shards[i] = "x";
     FAILS(TARN_ERR_LIMIT, "65537 shards",
-          tarn_index_build(shards, 65537, NULL, &index, NULL, &err));
+          tarn_index_build(shards, 65537, NULL, &index, NULL, 0, &err));
     free(shards);
 }
 
@@ -378,7 +378,7 @@ static void checksums_are_those_of_the_payloads(void **state)
     tarball_file(&t, "b.txt", "");
     tarball_end(&t);
     tarn_index *index = build_one(&t, &o, tarn__key_hash, NULL);
-    tarn_index_info_get(index, &info);
+    tarn_index_info_get(index, &info, sizeof info);
     assert_true(info.has_checksums);
     assert_int_equal(index->sums->checksums[0], 0xe3069283u);
     assert_int_equal(index->sums->checksums[1], 0);
@@ -422,7 +422,7 @@ static void a_progress_callback_can_stop_the_work(void **state)
     o.progress = stop_at_once;
     const char *path = data_path("01_basic/train_0000.tar");
     FAILS(TARN_ERR_CANCELLED, "stopped",
-          tarn_index_build(&path, 1, &o, &index, NULL, &err));
+          tarn_index_build(&path, 1, &o, &index, NULL, 0, &err));
 }
 
 int main(void)

@@ -42,7 +42,7 @@ static void opening_what_is_no_regular_file_says_so(void **state)
     tarn__file file;
     FAILS(TARN_ERR_UNSUPPORTED, "not a regular file",
           tarn__file_open(&file, "/dev", &err));
-    FAILS(TARN_ERR_NOT_FOUND, "No such file",
+    FAILS(TARN_ERR_NO_FILE, "No such file",
           tarn__file_open(&file, "/nowhere/at/all", &err));
     assert_string_equal(err.path, "/nowhere/at/all");
 }
@@ -249,7 +249,7 @@ static void abandoned_file_leaves_nothing(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_not_equal(access(temporary, F_OK), 0);
     free(temporary);
-    FAILS(TARN_ERR_NOT_FOUND, "cannot create",
+    FAILS(TARN_ERR_NO_FILE, "cannot create",
           tarn__publish_begin(&p, scratch_path("no/such/folder"), &err));
 }
 

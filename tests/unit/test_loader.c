@@ -181,7 +181,7 @@ static void fields_come_as_they_are_asked_for(void **state)
     tarn_batch_release(b);
     tarn_loader_close(l);
     fields[0] = (tarn_load_field){"gone", TARN_LOAD_AUTO, NULL};
-    FAILS(TARN_ERR_NOT_FOUND, "gone", tarn_loader_open(d, &o, &l, &err));
+    FAILS(TARN_ERR_NO_FIELD, "gone", tarn_loader_open(d, &o, &l, &err));
     tarn_dataset_close(d);
 }
 

@@ -99,7 +99,7 @@ static tarn_status read_long_names(tarn_error *why)
         save_tar(&t, PART("names/f_0.tar"));
         tarball_reset(&t);
         OK(tarn_index_create((const char *[]){PART("names/f_0.tar")}, 1, NULL,
-                             PART("names/f.taridx"), NULL, NULL, &err));
+                             PART("names/f.taridx"), NULL, NULL, 0, &err));
         written = true;
     }
     tarn_status status = tarn_fold_open(PART("names"), NULL, &fold, why);
@@ -168,7 +168,7 @@ static tarn_status read_journal(tarn_error *why)
 static tarn_status verify_fold(tarn_error *why)
 {
     tarn_verify_report report;
-    tarn_status status = tarn_verify(PART("shards"), NULL, &report, why);
+    tarn_status status = tarn_verify(PART("shards"), NULL, &report, sizeof report, why);
     if (status == TARN_OK) assert_int_equal(report.problems, 0);
     return status;
 }
@@ -185,7 +185,8 @@ static tarn_status read_gnz(tarn_error *why)
     status = tarn_gnz_find(g, "x", &number, why);
     if (status == TARN_OK) status = tarn_gnz_get(g, number, TARN_GNZ_COPY, &view, why);
     if (status == TARN_OK) tarn_gnz_view_release(&view);
-    if (status == TARN_OK) status = tarn_gnz_stats_get(g, number, &stats, why);
+    if (status == TARN_OK)
+        status = tarn_gnz_stats_get(g, number, &stats, sizeof stats, why);
     if (status == TARN_OK) status = tarn_gnz_sample(g, number, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
@@ -224,7 +225,8 @@ static tarn_status read_columns(tarn_error *why)
 static tarn_status verify_gnz(tarn_error *why)
 {
     tarn_gnz_report report;
-    tarn_status status = tarn_gnz_verify(PART("in.gnz"), NULL, &report, why);
+    tarn_status status =
+        tarn_gnz_verify(PART("in.gnz"), NULL, &report, sizeof report, why);
     if (status == TARN_OK) assert_int_equal(report.problems, 0);
     return status;
 }

@@ -264,7 +264,7 @@ static tarn_status make_index(tarn_error *why)
     const char *shards[] = {PART("shards/a_0.tar")};
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.sums = true;
-    return tarn_index_create(shards, 1, &o, PART("out/a.taridx"), NULL, NULL, why);
+    return tarn_index_create(shards, 1, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
 }
 
 /* Rows of several pages, in two shards, with names of every kind. */
@@ -294,7 +294,7 @@ static tarn_status index_many(tarn_error *why)
     }
     o.sums = true;
     o.threads = 1;
-    return tarn_index_create(shards, 2, &o, PART("out/a.taridx"), NULL, NULL, why);
+    return tarn_index_create(shards, 2, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
 }
 
 static tarn_status new_gnz(tarn_error *why)
@@ -469,14 +469,15 @@ static void check_fold(void)
     tarn_fold_writer_options o = fold_options();
     tarn_fold_writer *w;
     check_nothing_hidden(PART("out/fold"));
-    if (tarn_verify(PART("out/fold"), NULL, &report, &err) == TARN_ERR_NOT_FOUND &&
+    if (tarn_verify(PART("out/fold"), NULL, &report, sizeof report, &err) ==
+            TARN_ERR_NO_FOLD &&
         strstr(err.message, "resume it")) {
         o.resume = true;
         OK(tarn_fold_writer_open(PART("out/fold"), "train", &o, &w, &err));
-        OK(tarn_fold_writer_finish(w, NULL, &err));
+        OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     }
     if (is_there(PART("out/fold/train_0000.tar"))) {
-        OK(tarn_verify(PART("out/fold"), NULL, &report, &err));
+        OK(tarn_verify(PART("out/fold"), NULL, &report, sizeof report, &err));
         assert_int_equal(report.problems, 0);
     }
 }
@@ -495,7 +496,7 @@ static void check_gnz(void)
     tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
     if (!is_there(PART("out/w.gnz"))) return;
     o.repair = true;
-    OK(tarn_gnz_verify(PART("out/w.gnz"), &o, &report, &err));
+    OK(tarn_gnz_verify(PART("out/w.gnz"), &o, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
 }
 

@@ -254,7 +254,7 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
             OK(tarn_iac_value(pack, TARN_IAC_INDEX, 0, 1, &view, &err));
             tarn_view_release(&view);
         }
-        OK(tarn_iac_verify(path, NULL, &report, &err));
+        OK(tarn_iac_verify(path, NULL, &report, sizeof report, &err));
         assert_int_equal(report.problems, cases[i].want != TARN_OK);
         tarn_iac_close(pack);
     }
@@ -275,7 +275,7 @@ static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
     tarn_iac_info info;
     make_pack(path, &p);
     tarn_iac *pack = open_pack(path, false, false);
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_true(info.has_spans && !info.has_checksums);
     assert_record(pack, 1, "b", 1);
     OK(tarn_iac_read_many(pack, &row, 1, &batch, &err));
@@ -299,11 +299,11 @@ static void spans_of_no_use_are_no_damage_in_a_matrix(void **state)
     tarn_iac_report report;
     tarn_iac_info info;
     make_pack(path, &p);
-    OK(tarn_iac_verify(path, NULL, &report, &err));
+    OK(tarn_iac_verify(path, NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
     OK(tarn_iac_rewrite(path, to, NULL, &err));
     tarn_iac *pack = open_pack(to, false, false);
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     assert_false(info.has_spans);
     assert_int_equal(info.record_bytes, 2);
     assert_int_equal(info.data_length, 4);
@@ -387,7 +387,7 @@ static void batches_hold_their_records_in_order(void **state)
             assert_int_equal(batch.data[batch.offsets[i + 1] - 1], 'a' + rows[i]);
         }
         rows[12] = RECORDS; /* one that is not there, looked at early and refused late */
-        FAILS(TARN_ERR_NOT_FOUND, "no record 20",
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn_iac_read_many(pack, rows, RECORDS, &batch, &err));
         assert_int_equal(batch.count, 0);
         /* More than memory has places for: told before a row is looked at. */
@@ -414,14 +414,14 @@ static void wrong_checksums_are_told_in_every_way_to_read(void **state)
         FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_view(pack, 7, &view, &err));
         FAILS(TARN_ERR_CHECKSUM, part,
               tarn_iac_read(pack, 7, bytes, sizeof bytes, &size, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no record 20",
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn_iac_read(pack, RECORDS, bytes, sizeof bytes, &size, &err));
         FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_read_many(pack, rows, 2, &batch, &err));
         memset(bytes, 'a' + 6, sizeof bytes);
         OK(tarn__iac_check(pack, 6, bytes, &err));
         memset(bytes, 'a' + 7, sizeof bytes);
         FAILS(TARN_ERR_CHECKSUM, part, tarn__iac_check(pack, 7, bytes, &err));
-        FAILS(TARN_ERR_NOT_FOUND, "no record 20",
+        FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn__iac_check(pack, RECORDS, bytes, &err));
         tarn_iac_batch_reset(&batch);
         tarn_iac_close(pack);
@@ -507,7 +507,7 @@ static void a_pack_that_became_shorter_is_told(void **state)
         make_letters(path, RECORDS, false);
         tarn_iac *pack = open_pack(path, no_map, false);
         tarn_iac_info info;
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         assert_int_equal(truncate(path, (off_t)info.file_size - RECORD), 0);
         wait_for_clock();
         FAILS(want, "", tarn_iac_view(pack, last[0], &view, &err));
@@ -535,7 +535,7 @@ static void zeros_of_a_cut_page_are_not_given_away(void **state)
         char bytes[RECORD];
         size_t size;
         uint64_t last[] = {RECORDS - 1};
-        tarn_iac_info_get(pack, &info);
+        tarn_iac_info_get(pack, &info, sizeof info);
         wait_for_clock();
         OK(tarn_iac_view(pack, 0, &view, &err));
         assert_int_equal(truncate(path, (off_t)info.file_size - 1), 0);
@@ -558,7 +558,7 @@ static void a_torn_map_is_not_read_again(void **state)
     tarn_iac *pack = open_pack(path, false, false);
     tarn_iac_info info;
     tarn_view view;
-    tarn_iac_info_get(pack, &info);
+    tarn_iac_info_get(pack, &info, sizeof info);
     wait_for_clock();
     OK(tarn_iac_view(pack, RECORDS - 1, &view, &err));
     assert_int_equal(truncate(path, 0), 0);

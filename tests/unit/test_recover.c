@@ -67,7 +67,7 @@ static tarn_status walk(const char *url, const tarn_source_options *source, bool
         snprintf(seen + used, sizeof seen - used, "%.*s,",
                  m.name_len < 60 ? (int)m.name_len : 60, m.name);
     }
-    if (counts) tarn_tar_counts_get(tar, counts);
+    if (counts) tarn_tar_counts_get(tar, counts, sizeof *counts);
     tarn_tar_close(tar);
     return status;
 }
@@ -281,7 +281,7 @@ static void files_of_less_than_a_block_are_lost_as_a_whole(void **state)
     assert_int_equal(keep, 0);
     assert_int_equal(cut, 0);
     unlink(path);
-    FAILS(TARN_ERR_NOT_FOUND, "", tarn__tar_find_tear(path, &keep, &cut, &err));
+    FAILS(TARN_ERR_NO_FILE, "", tarn__tar_find_tear(path, &keep, &cut, &err));
 }
 
 /* --- Streams that fail -----------------------------------------------------------------
@@ -327,7 +327,7 @@ static void a_stream_that_fails_is_not_a_damaged_one(void **state)
     tarn__window_chunk = 512; /* so that no more is read than is needed */
     for (int lenient = 0; lenient < 2; lenient++) {
         pipe_end p = {t.data, t.size, 0, 512, SIZE_MAX, TARN_ERR_IO};
-        tarn_source_calls calls = {&p, give, NULL};
+        tarn_source_calls calls = {sizeof(tarn_source_calls), &p, give, NULL};
         tarn_source_options o = through(&calls);
         tarn_status want = lenient ? TARN_END : TARN_ERR_FORMAT;
         assert_int_equal(walk("mine", &o, lenient, NULL), want);
@@ -368,7 +368,7 @@ static void a_broken_compressed_stream_is_a_damaged_one(void **state)
     tarn__filter_gzip.encoder_free(coder);
     size_t size = sizeof packed - flow.out_size;
     pipe_end p = {packed, size, 0, 64, SIZE_MAX, TARN_ERR_IO};
-    tarn_source_calls calls = {&p, give, NULL};
+    tarn_source_calls calls = {sizeof(tarn_source_calls), &p, give, NULL};
     tarn_source_options o = through(&calls);
     assert_int_equal(walk("mine", &o, true, NULL), TARN_END);
     strcpy(whole, seen);
@@ -427,7 +427,7 @@ static void errors_may_go_nowhere(void **state)
     for (int lenient = 0; lenient < 2; lenient++)
         for (size_t at = 600; at < 6000; at += 512) {
             pipe_end p = {t.data, t.size, 0, 512, at, TARN_ERR_IO};
-            tarn_source_calls calls = {&p, give, NULL};
+            tarn_source_calls calls = {sizeof(tarn_source_calls), &p, give, NULL};
             tarn_source_options source = through(&calls);
             tarn_tar_options o = TARN_TAR_OPTIONS_INIT;
             tarn_tar *tar;

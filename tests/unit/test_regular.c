@@ -135,7 +135,7 @@ static void check_refused(const char *folder)
                  __LINE__);
     FAILS(TARN_ERR_FORMAT, "damaged in page 4", tarn_fold_shuffle(fold, 7, &err));
     tarn_fold_close(fold);
-    OK(tarn_verify(folder, NULL, &report, &err));
+    OK(tarn_verify(folder, NULL, &report, sizeof report, &err));
     assert_true(report.problems > 0);
 }
 

@@ -38,7 +38,7 @@ static void file_urls_are_decoded(void **state)
 static void what_cannot_be_opened_says_why(void **state)
 {
     (void)state;
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open", try_read(scratch_path("missing"), NULL));
+    FAILS(TARN_ERR_NO_FILE, "cannot open", try_read(scratch_path("missing"), NULL));
     FAILS(TARN_ERR_UNSUPPORTED, "folder", try_read(scratch(), NULL));
     FAILS(TARN_ERR_UNSUPPORTED, "known are", try_read("ftp://host/x", NULL));
     FAILS(TARN_ERR_UNSUPPORTED, "known are", try_read("gs://bucket/x", NULL));

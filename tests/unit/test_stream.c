@@ -88,7 +88,7 @@ static walked walk(const char *url, bool lenient, bool payloads)
             if (payloads) add_payload(&w, tar, &m);
             add(&w, "\n");
         }
-        tarn_tar_counts_get(tar, &c);
+        tarn_tar_counts_get(tar, &c, sizeof c);
         add(&w, "%llu %llu %llu %llu %llu %llu\n", (unsigned long long)c.members,
             (unsigned long long)c.directories, (unsigned long long)c.links,
             (unsigned long long)c.devices, (unsigned long long)c.damages,

@@ -101,7 +101,7 @@ static void counts_tell_what_was_passed_over(void **state)
     FAILS(TARN_ERR_USAGE, "past the end", tarn_tar_read(tar, &m, 1, &byte, 1, &err));
     assert_int_equal(tarn_tar_next(tar, &m, &err), TARN_END);
     assert_int_equal(tarn_tar_next(tar, &m, &err), TARN_END);
-    tarn_tar_counts_get(tar, &c);
+    tarn_tar_counts_get(tar, &c, sizeof c);
     assert_int_equal(c.members, 1);
     assert_int_equal(c.directories, 1);
     assert_int_equal(c.links, 1);

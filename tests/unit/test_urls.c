@@ -156,7 +156,7 @@ static void globs_stand_for_the_files_there_are(void **state)
     assert_expands("globs/*.tar", "globs/B.tar globs/[x].tar globs/a.tar globs/b.tar");
     assert_expands("globs/{?.txt,[ab].tar}", "globs/c.txt globs/a.tar globs/b.tar");
     assert_expands("globs/[x].tar", "globs/[x].tar"); /* a file of that name */
-    assert_fails(TARN_ERR_NOT_FOUND, "no file has such a name", "globs/*.zip");
+    assert_fails(TARN_ERR_NO_FILE, "no file has such a name", "globs/*.zip");
     assert_expands("http://host/*.tar", "http://host/*.tar");
 }
 

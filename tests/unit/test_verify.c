@@ -27,7 +27,7 @@ static tarn_verify_report verify(const char *path, bool repair)
     o.repair = repair;
     told[0] = '\0';
     n_told = 0;
-    OK(tarn_verify(path, &o, &report, &err));
+    OK(tarn_verify(path, &o, &report, sizeof report, &err));
     assert_int_equal(report.problems, n_told);
     return report;
 }
@@ -57,7 +57,7 @@ static const char *make_fold(const char *name, size_t *out_size)
         tarball_reset(&t);
     }
     o.sums = true;
-    OK(tarn_index_build(paths, 2, &o, &index, NULL, &err));
+    OK(tarn_index_build(paths, 2, &o, &index, NULL, 0, &err));
     snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
     OK(tarn_index_save(index, index_path, &err));
     tarn_index_free(index);
@@ -207,14 +207,15 @@ static void repair_keeps_the_key_rule_without_sums(void **state)
     tarball_end(&t);
     save_tar(&t, path);
     o.keys = TARN_KEYS_PATH;
-    OK(tarn_index_create(&path, 1, &o, scratch_path("rule/r.taridx"), NULL, NULL, &err));
+    OK(tarn_index_create(&path, 1, &o, scratch_path("rule/r.taridx"), NULL, NULL, 0,
+                         &err));
     flip(scratch_path("rule/r.tarsum"), 100);
     tarn_verify_report r = verify(scratch_path("rule"), true);
     assert_int_equal(r.problems, 1);
     assert_int_equal(r.remaining, 0);
     OK(tarn_index_load(scratch_path("rule/r.taridx"), &index, &err));
     tarn_index_info info;
-    tarn_index_info_get(index, &info);
+    tarn_index_info_get(index, &info, sizeof info);
     assert_int_equal(info.keys, TARN_KEYS_PATH);
     assert_int_equal(info.samples, 2);
     tarn_index_free(index);
@@ -274,7 +275,8 @@ static void a_single_archive_can_be_verified(void **state)
     assert_int_equal(r.indexed, 0);
     r = verify(data_path("06_tar_oddities/truncated_payload.tar"), false);
     assert_int_equal(r.problems, 1);
-    FAILS(TARN_ERR_NOT_FOUND, "cannot open", tarn_verify("/nowhere", NULL, &r, &err));
+    FAILS(TARN_ERR_NO_FILE, "cannot open",
+          tarn_verify("/nowhere", NULL, &r, sizeof r, &err));
 }
 
 static void an_index_without_its_shards_is_checked_by_itself(void **state)
@@ -311,7 +313,8 @@ static void make_twins(const char *folder, const char *index_path)
     snprintf(path, sizeof path, "%s/f_0.tar", folder);
     save_tar(&t, path);
     tarball_reset(&t);
-    OK(tarn_index_create((const char *[]){path}, 1, NULL, index_path, NULL, NULL, &err));
+    OK(tarn_index_create((const char *[]){path}, 1, NULL, index_path, NULL, NULL, 0,
+                         &err));
 }
 
 /* The header of an index: samples at 16, keys that collide at 36, where those keys and

@@ -221,8 +221,9 @@ static void abandoned_output_is_gone(void **state)
 static tarn_tar_writer *open_tar(const char *path)
 {
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = quick(true);
     tarn_tar_writer *w;
-    o.sink = quick(true);
+    o.sink = &sink;
     OK(tarn_tar_writer_open(path, &o, &w, &err));
     return w;
 }
@@ -263,7 +264,7 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
     OK(tarn_tar_writer_finish(w, &err));
     w = open_tar(tried);
     add_one(w, "first");
-    FAILS(TARN_ERR_NOT_FOUND, "no-such", add_file(w, "k", scratch_path("no-such")));
+    FAILS(TARN_ERR_NO_FILE, "no-such", add_file(w, "k", scratch_path("no-such")));
     FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", scratch()));
     FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", fifo));
     FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", "/dev/zero"));
@@ -277,7 +278,6 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
 static void write_changed(size_t planned, size_t then, size_t ahead, tarn_status want)
 {
     char path[512], target[512];
-    tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
     tarn_sink_options sink = quick(true);
     tarn__archive a;
     tarn__sample_plan plan = {0};
@@ -287,12 +287,12 @@ static void write_changed(size_t planned, size_t then, size_t ahead, tarn_status
     tarn_field before = {"bin", data, ahead, NULL};
     tarn_field fields[] = {{"a", data, 700, NULL}, {"z", NULL, 0, path}};
     write_file(path, data, planned);
-    OK(tarn__archive_init(&a, &o, &err));
+    OK(tarn__archive_init(&a, NULL, TARN_NAMES_PAX, &err));
     OK(tarn__archive_begin(&a, target, &sink, &err));
-    OK(tarn__plan_sample(&plan, &a, &o, "before", &before, 1, &err));
+    OK(tarn__plan_sample(&plan, &a, "before", &before, 1, &err));
     OK(tarn__write_sample(&a, &plan, "before", &before, 1, &err));
     uint64_t size = tarn__out_size(&a.out), digest = a.composer.digest;
-    OK(tarn__plan_sample(&plan, &a, &o, "k", fields, 2, &err));
+    OK(tarn__plan_sample(&plan, &a, "k", fields, 2, &err));
     write_file(path, data, then);
     if (want == TARN_OK) {
         OK(tarn__write_sample(&a, &plan, "k", fields, 2, &err));
@@ -383,7 +383,8 @@ static void a_writer_that_lost_bytes_can_only_be_abandoned(void **state)
     tarn_tar_writer_options o = TARN_TAR_WRITER_OPTIONS_INIT;
     tarn_tar_writer *w;
     tarn_field large = {"bin", noise(MOST), MOST, NULL}, small = {"bin", "1", 1, NULL};
-    o.sink.overwrite = true;
+    tarn_sink_options sink = quick(false);
+    o.sink = &sink;
     for (int i = 0; i < 2; i++) {
         OK(tarn_tar_writer_open("/dev/full", &o, &w, &err));
         FAILS(TARN_ERR_IO, "No space",
@@ -423,6 +424,8 @@ static int note_shard(void *context, const char *url, uint64_t samples, uint64_t
 static tarn_shard_writer_options rolling(rolled *r, tarn_roll roll, uint64_t max_count,
                                          uint64_t max_size)
 {
+    static tarn_sink_options sink;
+    static tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
     tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
     *r = (rolled){0};
     o.roll = roll;
@@ -430,7 +433,9 @@ static tarn_shard_writer_options rolling(rolled *r, tarn_roll roll, uint64_t max
     o.max_size = max_size;
     o.hook = note_shard;
     o.hook_context = r;
-    o.tar.sink = quick(true);
+    sink = quick(true);
+    tar.sink = &sink;
+    o.writer = &tar;
     return o;
 }
 
@@ -453,11 +458,11 @@ static uint64_t roll(rolled *r, const tarn_shard_writer_options *o, int count,
         OK(add_sized(w, i, size));
     OK(tarn_shard_writer_next(w, &err));
     OK(tarn_shard_writer_next(w, &err));
-    tarn_shard_writer_written(w, &written);
+    tarn_shard_writer_written(w, &written, sizeof written);
     assert_int_equal(written.samples, (uint64_t)count);
     assert_int_equal(written.payload, (uint64_t)count * size);
     assert_int_equal(written.shards, r->shards);
-    OK(tarn_shard_writer_finish(w, NULL, &err));
+    OK(tarn_shard_writer_finish(w, NULL, 0, &err));
     assert_int_equal(r->samples, (uint64_t)count);
     return r->shards;
 }
@@ -501,7 +506,7 @@ static void a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on(void **s
     FAILS(TARN_ERR_LIMIT, "20480 bytes for itself", add_sized(w, 2, 9000));
     OK(add_sized(w, 3, 100));
     OK(add_sized(w, 4, 8704));
-    OK(tarn_shard_writer_finish(w, NULL, &err));
+    OK(tarn_shard_writer_finish(w, NULL, 0, &err));
     assert_int_equal(r.shards, 2);
     assert_int_equal(r.samples, 3);
 }
@@ -529,7 +534,7 @@ static void the_hook_can_stop_a_writer(void **state)
     o.start = 9;
     OK(tarn_shard_writer_open(scratch_path("hook/x_%04d.tar"), &o, &w, &err));
     OK(add_sized(w, 1, 10));
-    FAILS(TARN_ERR_CANCELLED, "x_0009.tar", tarn_shard_writer_finish(w, NULL, &err));
+    FAILS(TARN_ERR_CANCELLED, "x_0009.tar", tarn_shard_writer_finish(w, NULL, 0, &err));
 }
 
 static void a_shard_that_is_there_stays(void **state)
@@ -538,7 +543,10 @@ static void a_shard_that_is_there_stays(void **state)
     rolled r;
     tarn_shard_writer *w;
     tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 1, 0);
-    o.tar.sink.overwrite = false;
+    tarn_sink_options keep = TARN_SINK_OPTIONS_INIT;
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
+    tar.sink = &keep;
+    o.writer = &tar;
     write_file(scratch_path("there_1.tar"), "mine", 4);
     OK(tarn_shard_writer_open(scratch_path("there_%d.tar"), &o, &w, &err));
     OK(add_sized(w, 1, 10));
@@ -546,7 +554,7 @@ static void a_shard_that_is_there_stays(void **state)
     FAILS(TARN_ERR_EXISTS, "there_1.tar", add_sized(w, 2, 10));
     assert_int_equal(remove(scratch_path("there_1.tar")), 0);
     OK(add_sized(w, 2, 10));
-    OK(tarn_shard_writer_finish(w, NULL, &err));
+    OK(tarn_shard_writer_finish(w, NULL, 0, &err));
     assert_int_equal(r.shards, 2);
     tarn_shard_writer_options wrong = {.size = 1};
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_shard_writer_open("x%d", &wrong, &w, &err));

@@ -1,0 +1,64 @@
+/* The two tables of a pack, as callers see them: whole, by column, and by value. */
+#include "base/error.h"
+#include "iac/pack.h"
+
+static const tarn__table *table_of(const tarn_iac *p, tarn_iac_table which)
+{
+    return p->tables[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX];
+}
+
+tarn_status tarn_iac_export(tarn_iac *p, tarn_iac_table which,
+                            struct ArrowArrayStream *out, tarn_error *err)
+{
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
+    return tarn__table_export((tarn__table *)(uintptr_t)table_of(p, which), out, err);
+}
+
+size_t tarn_iac_columns(const tarn_iac *p, tarn_iac_table which)
+{
+    if (!p) return 0;
+    return (size_t)table_of(p, which)->schema.n_children;
+}
+
+const char *tarn_iac_column_name(const tarn_iac *p, tarn_iac_table which, size_t column)
+{
+    if (!p) return NULL;
+    const struct ArrowSchema *s = &table_of(p, which)->schema;
+    return column < (size_t)s->n_children ? s->children[column]->name : NULL;
+}
+
+const char *tarn_iac_column_type(const tarn_iac *p, tarn_iac_table which, size_t column)
+{
+    if (!p) return NULL;
+    if (column >= tarn_iac_columns(p, which)) return NULL;
+    return p->types[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX][column];
+}
+
+tarn_status tarn_iac_value(tarn_iac *p, tarn_iac_table which, size_t column, uint64_t row,
+                           tarn_view *out, tarn_error *err)
+{
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
+    enum { MAX_VALUE_TEXT = 64 << 20 };
+    tarn__table *t = (tarn__table *)(uintptr_t)table_of(p, which);
+    uint64_t in_batch;
+    tarn__buf text;
+    *out = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(tarn__table_validate(t, err));
+    if (row >= t->rows) return tarn__iac_no_row(p, row, err);
+    if (column >= (size_t)t->schema.n_children)
+        return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
+                             "no column %zu", column);
+    const struct ArrowArray *batch = &t->batches[tarn__table_batch(t, row, &in_batch)];
+    tarn__buf_init(&text, MAX_VALUE_TEXT);
+    tarn_status status = tarn__cell_json(&text, t->schema.children[column],
+                                         batch->children[column], (int64_t)in_batch, err);
+    if (status == TARN_OK) status = tarn__buf_add(&text, "", 1, err);
+    if (status == TARN_OK) status = tarn__source_file_settle(p->file, err);
+    if (status == TARN_OK)
+        *out = (tarn_view){(unsigned char *)text.data, text.size - 1, text.data};
+    else
+        tarn__buf_reset(&text);
+    return status;
+}

@@ -1,0 +1,41 @@
+"""Makes headers of an imagined older release: the last member of some structs is not there yet.
+
+usage: older_headers.py INCLUDE-FOLDER COPY
+
+One struct that is nested in others, one that nests it, one that nests both, and two that
+the library fills.
+"""
+import pathlib
+import re
+import shutil
+import sys
+
+SHORTER = {
+    "source.h": ["tarn_sink_options"],
+    "write.h": ["tarn_tar_writer_options", "tarn_fold_writer_options", "tarn_written"],
+    "tar.h": ["tarn_tar_counts"],
+}
+
+
+def shorten(text, struct):
+    """The text without the struct's last member."""
+    found = re.search(r"typedef struct %s \{\n(.*?)\n\} %s;" % (struct, struct), text, re.DOTALL)
+    members = re.sub(r"/\*.*?\*/", "", found[1], flags=re.DOTALL)
+    lines = [line for line in members.split(";") if line.strip()]
+    assert len(lines) > 2, struct
+    body = ";".join(lines[:-1]) + ";"
+    return text[:found.start(1)] + body + text[found.end(1):]
+
+
+def main():
+    source, target = map(pathlib.Path, sys.argv[1:])
+    shutil.copytree(source, target)
+    for name, structs in SHORTER.items():
+        header = target / "tarn" / name
+        text = header.read_text(encoding="utf-8")
+        for struct in structs:
+            text = shorten(text, struct)
+        header.write_text(text, encoding="utf-8")
+
+
+main()

@@ -1,0 +1,468 @@
+/* Calls without something that they need: every function of these headers that returns a
+ * status says which argument is missing, before it uses any other. So all other arguments
+ * may point anywhere here. tests/install.sh compares the functions with the headers. */
+#include <tarn/tarn.h>
+
+#include "support.h"
+
+static tarn_error err;
+
+/* Stands for whatever must not be NULL. */
+static _Alignas(64) unsigned char anything[64];
+#define ANY ((void *)anything)
+
+static void refuses(const char *name, const char *call, tarn_status status)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%s is NULL", name);
+    if (status == TARN_ERR_USAGE && strcmp(err.message, wanted) == 0) return;
+    fail_msg("%s: %s (%s), and usage (%s) was expected", call, tarn_status_name(status),
+             err.message, wanted);
+}
+
+#define REFUSES(name, call) refuses(name, #call, (call))
+
+static void functions_of_array_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("text", tarn_dtype_parse(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dtype_parse(ANY, 1, NULL, &err));
+    REFUSES("out", tarn_array_init(NULL, NULL, (tarn_dtype){0}, 1, ANY, &err));
+    REFUSES("shape", tarn_array_init(ANY, NULL, (tarn_dtype){0}, 1, NULL, &err));
+}
+
+static void functions_of_codec_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("bytes", tarn_bytes_add(NULL, ANY, 1, &err));
+    REFUSES("data", tarn_bytes_add(ANY, NULL, 1, &err));
+    REFUSES("field", tarn_codecs_encode(NULL, NULL, ANY, NULL, ANY, &err));
+    REFUSES("value", tarn_codecs_encode(NULL, ANY, NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_codecs_encode(NULL, ANY, ANY, NULL, NULL, &err));
+    REFUSES("field", tarn_codecs_decode(NULL, NULL, ANY, 1, NULL, ANY, &err));
+    REFUSES("data", tarn_codecs_decode(NULL, ANY, NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_codecs_decode(NULL, ANY, ANY, 1, NULL, NULL, &err));
+    REFUSES("out", tarn_codecs_new(NULL, &err));
+    REFUSES("codecs", tarn_codecs_add(NULL, ANY, &err));
+    REFUSES("codec", tarn_codecs_add(ANY, NULL, &err));
+}
+
+static void functions_of_gnz_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("path", tarn_gnz_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_gnz_open(ANY, NULL, NULL, &err));
+    REFUSES("gnz", tarn_gnz_info_get(NULL, 1, ANY, 1, &err));
+    REFUSES("out", tarn_gnz_info_get(ANY, 1, NULL, 1, &err));
+    REFUSES("gnz", tarn_gnz_find(NULL, ANY, ANY, &err));
+    REFUSES("name", tarn_gnz_find(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_gnz_find(ANY, ANY, NULL, &err));
+    REFUSES("gnz", tarn_gnz_get(NULL, 1, TARN_GNZ_READ, ANY, &err));
+    REFUSES("out", tarn_gnz_get(ANY, 1, TARN_GNZ_READ, NULL, &err));
+    REFUSES("gnz", tarn_gnz_flush(NULL, &err));
+    REFUSES("gnz", tarn_gnz_read(NULL, 1, 1, 1, ANY, 1, &err));
+    REFUSES("buf", tarn_gnz_read(ANY, 1, 1, 1, NULL, 1, &err));
+    REFUSES("gnz", tarn_gnz_samples(NULL, NULL, 1, ANY, ANY, ANY, &err));
+    REFUSES("fields", tarn_gnz_samples(ANY, NULL, 1, NULL, ANY, ANY, &err));
+    REFUSES("out_n_fields", tarn_gnz_samples(ANY, NULL, 1, ANY, NULL, ANY, &err));
+    REFUSES("out_samples", tarn_gnz_samples(ANY, NULL, 1, ANY, ANY, NULL, &err));
+    REFUSES("gnz", tarn_gnz_sample(NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_gnz_sample(ANY, 1, 1, NULL, &err));
+    REFUSES("gnz", tarn_gnz_stats_get(NULL, 1, ANY, 1, &err));
+    REFUSES("out", tarn_gnz_stats_get(ANY, 1, NULL, 1, &err));
+    REFUSES("path", tarn_gnz_verify(NULL, NULL, ANY, 1, &err));
+    REFUSES("report", tarn_gnz_verify(ANY, NULL, NULL, 1, &err));
+    REFUSES("path", tarn_gnz_writer_new(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_gnz_writer_new(ANY, NULL, NULL, &err));
+    REFUSES("path", tarn_gnz_writer_update(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_gnz_writer_update(ANY, NULL, NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_metadata(NULL, ANY, 1, &err));
+    REFUSES("json", tarn_gnz_writer_metadata(ANY, NULL, 1, &err));
+    REFUSES("writer", tarn_gnz_writer_add(NULL, ANY, ANY, NULL, &err));
+    REFUSES("name", tarn_gnz_writer_add(ANY, NULL, ANY, NULL, &err));
+    REFUSES("values", tarn_gnz_writer_add(ANY, ANY, NULL, NULL, &err));
+    REFUSES("writer",
+            tarn_gnz_writer_reserve(NULL, ANY, (tarn_dtype){0}, 1, ANY, 1, ANY, &err));
+    REFUSES("name",
+            tarn_gnz_writer_reserve(ANY, NULL, (tarn_dtype){0}, 1, ANY, 1, ANY, &err));
+    REFUSES("shape",
+            tarn_gnz_writer_reserve(ANY, ANY, (tarn_dtype){0}, 1, NULL, 1, ANY, &err));
+    REFUSES("out",
+            tarn_gnz_writer_reserve(ANY, ANY, (tarn_dtype){0}, 1, ANY, 1, NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_find(NULL, ANY, ANY, &err));
+    REFUSES("name", tarn_gnz_writer_find(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_gnz_writer_find(ANY, ANY, NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_begin(NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_fill(NULL, 1, NULL, ANY, &err));
+    REFUSES("values", tarn_gnz_writer_fill(ANY, 1, NULL, NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_append(NULL, 1, ANY, &err));
+    REFUSES("rows", tarn_gnz_writer_append(ANY, 1, NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_map(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_gnz_writer_map(ANY, 1, NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_finish(NULL, &err));
+}
+
+static void functions_of_iac_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    struct ArrowArrayStream streams[2] = {{0}};
+    REFUSES("data", tarn_iac_encode(TARN_IAC_ZSTD, 0, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_iac_encode(TARN_IAC_ZSTD, 0, ANY, 1, NULL, &err));
+    REFUSES("data", tarn_iac_decode(TARN_IAC_ZSTD, NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_iac_decode(TARN_IAC_ZSTD, ANY, 1, 1, NULL, &err));
+    REFUSES("path", tarn_iac_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_iac_open(ANY, NULL, NULL, &err));
+    REFUSES("pack", tarn_iac_locate(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_iac_locate(ANY, 1, NULL, &err));
+    REFUSES("pack", tarn_iac_view(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_iac_view(ANY, 1, NULL, &err));
+    REFUSES("pack", tarn_iac_read(NULL, 1, ANY, 1, ANY, &err));
+    REFUSES("buf", tarn_iac_read(ANY, 1, NULL, 1, ANY, &err));
+    REFUSES("out_size", tarn_iac_read(ANY, 1, ANY, 1, NULL, &err));
+    REFUSES("pack", tarn_iac_read_many(NULL, ANY, 1, ANY, &err));
+    REFUSES("rows", tarn_iac_read_many(ANY, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_iac_read_many(ANY, ANY, 1, NULL, &err));
+    REFUSES("pack", tarn_iac_view_span(NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_iac_view_span(ANY, 1, 1, NULL, &err));
+    REFUSES("pack", tarn_iac_view_decoded(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_iac_view_decoded(ANY, 1, NULL, &err));
+    REFUSES("pack", tarn_iac_export(NULL, TARN_IAC_INDEX, ANY, &err));
+    REFUSES("out", tarn_iac_export(ANY, TARN_IAC_INDEX, NULL, &err));
+    REFUSES("pack", tarn_iac_value(NULL, TARN_IAC_INDEX, 1, 1, ANY, &err));
+    REFUSES("out", tarn_iac_value(ANY, TARN_IAC_INDEX, 1, 1, NULL, &err));
+    REFUSES("pack", tarn_iac_find(NULL, ANY, ANY, 1, 1, ANY, &err));
+    REFUSES("column", tarn_iac_find(ANY, NULL, ANY, 1, 1, ANY, &err));
+    REFUSES("value", tarn_iac_find(ANY, ANY, NULL, 1, 1, ANY, &err));
+    REFUSES("out_row", tarn_iac_find(ANY, ANY, ANY, 1, 1, NULL, &err));
+    REFUSES("path", tarn_iac_verify(NULL, NULL, ANY, 1, &err));
+    REFUSES("report", tarn_iac_verify(ANY, NULL, NULL, 1, &err));
+    REFUSES("writer", tarn_iac_writer_add(NULL, ANY, 1, &err));
+    REFUSES("data", tarn_iac_writer_add(ANY, NULL, 1, &err));
+    REFUSES("writer", tarn_iac_writer_finish(NULL, &err));
+    REFUSES("from", tarn_iac_upgrade(NULL, ANY, false, &err));
+    REFUSES("to", tarn_iac_upgrade(ANY, NULL, false, &err));
+    REFUSES("from", tarn_iac_rewrite(NULL, ANY, NULL, &err));
+    REFUSES("to", tarn_iac_rewrite(ANY, NULL, NULL, &err));
+    REFUSES("from", tarn_iac_rewrite_rows(NULL, ANY, ANY, 1, NULL, &err));
+    REFUSES("to", tarn_iac_rewrite_rows(ANY, NULL, ANY, 1, NULL, &err));
+    REFUSES("rows", tarn_iac_rewrite_rows(ANY, ANY, NULL, 1, NULL, &err));
+    REFUSES("path", tarn_iac_pack_folder(NULL, ANY, NULL, NULL, &err));
+    REFUSES("folder", tarn_iac_pack_folder(ANY, NULL, NULL, NULL, &err));
+    REFUSES("path", tarn_iac_pack_manifest(NULL, ANY, NULL, NULL, &err));
+    REFUSES("manifest", tarn_iac_pack_manifest(ANY, NULL, NULL, NULL, &err));
+    REFUSES("columns", tarn_iac_rows_new(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_iac_rows_new(ANY, 1, NULL, &err));
+    REFUSES("rows", tarn_iac_rows_text(NULL, 1, ANY, 1, &err));
+    REFUSES("text", tarn_iac_rows_text(ANY, 1, NULL, 1, &err));
+    REFUSES("rows", tarn_iac_rows_number(NULL, 1, 1, &err));
+    REFUSES("rows", tarn_iac_rows_real(NULL, 1, 1.0, &err));
+    REFUSES("rows", tarn_iac_rows_null(NULL, 1, &err));
+    REFUSES("path",
+            tarn_iac_writer_open(NULL, &streams[0], &streams[1], NULL, ANY, &err));
+    REFUSES("slides", tarn_iac_writer_open(ANY, NULL, &streams[1], NULL, ANY, &err));
+    REFUSES("index", tarn_iac_writer_open(ANY, &streams[0], NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_iac_writer_open(ANY, &streams[0], &streams[1], NULL, NULL, &err));
+    REFUSES("path",
+            tarn_iac_build(NULL, &streams[0], &streams[1], NULL, NULL, 1, NULL, &err));
+    REFUSES("slides", tarn_iac_build(ANY, NULL, &streams[1], NULL, NULL, 1, NULL, &err));
+    REFUSES("index", tarn_iac_build(ANY, &streams[0], NULL, NULL, NULL, 1, NULL, &err));
+    REFUSES("path",
+            tarn_iac_build_segment(NULL, &streams[0], &streams[1], NULL, 1, NULL, &err));
+    REFUSES("slides",
+            tarn_iac_build_segment(ANY, NULL, &streams[1], NULL, 1, NULL, &err));
+    REFUSES("index", tarn_iac_build_segment(ANY, &streams[0], NULL, NULL, 1, NULL, &err));
+    REFUSES("path", tarn_iac_build_segment_file(NULL, &streams[0], &streams[1], NULL, 1,
+                                                NULL, &err));
+    REFUSES("slides",
+            tarn_iac_build_segment_file(ANY, NULL, &streams[1], NULL, 1, NULL, &err));
+    REFUSES("index",
+            tarn_iac_build_segment_file(ANY, &streams[0], NULL, NULL, 1, NULL, &err));
+    REFUSES("rows", tarn_iac_rows_finish(NULL, NULL, &err));
+}
+
+static void functions_of_image_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("out", tarn_image_decoder_new(NULL, NULL, &err));
+    REFUSES("decoder", tarn_image_probe(NULL, ANY, 1, ANY, 1, &err));
+    REFUSES("data", tarn_image_probe(ANY, NULL, 1, ANY, 1, &err));
+    REFUSES("out", tarn_image_probe(ANY, ANY, 1, NULL, 1, &err));
+    REFUSES("decoder", tarn_image_decode(NULL, ANY, 1, NULL, ANY, 1, &err));
+    REFUSES("data", tarn_image_decode(ANY, NULL, 1, NULL, ANY, 1, &err));
+    REFUSES("out", tarn_image_decode(ANY, ANY, 1, NULL, NULL, 1, &err));
+    REFUSES("decoder", tarn_image_resize(NULL, ANY, NULL, ANY, &err));
+    REFUSES("from", tarn_image_resize(ANY, NULL, NULL, ANY, &err));
+    REFUSES("to", tarn_image_resize(ANY, ANY, NULL, NULL, &err));
+    REFUSES("steps", tarn_image_plan_new(NULL, ANY, &err));
+    REFUSES("out", tarn_image_plan_new(ANY, NULL, &err));
+    REFUSES("plan", tarn_image_choose(NULL, 1, 1, (tarn_image_draw){0}, ANY, &err));
+    REFUSES("out", tarn_image_choose(ANY, 1, 1, (tarn_image_draw){0}, NULL, &err));
+    REFUSES("decoder",
+            tarn_image_run(NULL, ANY, ANY, 1, (tarn_image_draw){0}, ANY, &err));
+    REFUSES("plan", tarn_image_run(ANY, NULL, ANY, 1, (tarn_image_draw){0}, ANY, &err));
+    REFUSES("data", tarn_image_run(ANY, ANY, NULL, 1, (tarn_image_draw){0}, ANY, &err));
+    REFUSES("out", tarn_image_run(ANY, ANY, ANY, 1, (tarn_image_draw){0}, NULL, &err));
+}
+
+static void functions_of_index_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("shards", tarn_index_build(NULL, 1, NULL, ANY, NULL, 1, &err));
+    REFUSES("out", tarn_index_build(ANY, 1, NULL, NULL, NULL, 1, &err));
+    REFUSES("index", tarn_index_save(NULL, ANY, &err));
+    REFUSES("path", tarn_index_save(ANY, NULL, &err));
+    REFUSES("shards", tarn_index_create(NULL, 1, NULL, ANY, NULL, NULL, 1, &err));
+    REFUSES("path", tarn_index_create(ANY, 1, NULL, NULL, NULL, NULL, 1, &err));
+    REFUSES("path", tarn_index_load(NULL, ANY, &err));
+    REFUSES("out", tarn_index_load(ANY, NULL, &err));
+    REFUSES("index", tarn_index_row(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_index_row(ANY, 1, NULL, &err));
+}
+
+static void functions_of_samples_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("urls", tarn_samples_open(NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_samples_open(ANY, 1, NULL, NULL, &err));
+    REFUSES("samples", tarn_samples_next(NULL, ANY, &err));
+    REFUSES("out", tarn_samples_next(ANY, NULL, &err));
+    REFUSES("item", tarn_samples_extract(NULL, ANY, false, ANY, &err));
+    REFUSES("folder", tarn_samples_extract(ANY, NULL, false, ANY, &err));
+    REFUSES("out_files", tarn_samples_extract(ANY, ANY, false, NULL, &err));
+}
+
+static void functions_of_source_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("url", tarn_source_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_source_open(ANY, NULL, NULL, &err));
+    REFUSES("source", tarn_source_read(NULL, ANY, 1, ANY, &err));
+    REFUSES("buf", tarn_source_read(ANY, NULL, 1, ANY, &err));
+    REFUSES("out_got", tarn_source_read(ANY, ANY, 1, NULL, &err));
+    REFUSES("url", tarn_sink_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_sink_open(ANY, NULL, NULL, &err));
+    REFUSES("sink", tarn_sink_write(NULL, ANY, 1, &err));
+    REFUSES("data", tarn_sink_write(ANY, NULL, 1, &err));
+    REFUSES("sink", tarn_sink_finish(NULL, &err));
+    REFUSES("list", tarn_urls_expand(NULL, ANY, &err));
+    REFUSES("out", tarn_urls_expand(ANY, NULL, &err));
+}
+
+static void functions_of_tar_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("path", tarn_tar_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_tar_open(ANY, NULL, NULL, &err));
+    REFUSES("tar", tarn_tar_next(NULL, ANY, &err));
+    REFUSES("out", tarn_tar_next(ANY, NULL, &err));
+    REFUSES("tar", tarn_tar_read(NULL, ANY, 1, ANY, 1, &err));
+    REFUSES("member", tarn_tar_read(ANY, NULL, 1, ANY, 1, &err));
+    REFUSES("buf", tarn_tar_read(ANY, ANY, 1, NULL, 1, &err));
+}
+
+static void functions_of_textpair_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("path", tarn_textpair_build(NULL, ANY, 1, NULL, &err));
+    REFUSES("patients", tarn_textpair_build(ANY, NULL, 1, NULL, &err));
+    REFUSES("pack", tarn_textpair_read(NULL, ANY, ANY, &err));
+    REFUSES("patient_id", tarn_textpair_read(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_textpair_read(ANY, ANY, NULL, &err));
+    REFUSES("pack", tarn_textpair_read_at(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_textpair_read_at(ANY, 1, NULL, &err));
+}
+
+static void functions_of_verify_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("path", tarn_verify(NULL, NULL, ANY, 1, &err));
+    REFUSES("report", tarn_verify(ANY, NULL, NULL, 1, &err));
+}
+
+static void functions_of_write_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("url", tarn_tar_writer_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_tar_writer_open(ANY, NULL, NULL, &err));
+    REFUSES("writer", tarn_tar_writer_add(NULL, ANY, ANY, 1, NULL, &err));
+    REFUSES("key", tarn_tar_writer_add(ANY, NULL, ANY, 1, NULL, &err));
+    REFUSES("fields", tarn_tar_writer_add(ANY, ANY, NULL, 1, NULL, &err));
+    REFUSES("writer", tarn_tar_writer_member(NULL, ANY, ANY, 1, &err));
+    REFUSES("name", tarn_tar_writer_member(ANY, NULL, ANY, 1, &err));
+    REFUSES("data", tarn_tar_writer_member(ANY, ANY, NULL, 1, &err));
+    REFUSES("writer", tarn_tar_writer_finish(NULL, &err));
+    REFUSES("pattern", tarn_shard_writer_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_shard_writer_open(ANY, NULL, NULL, &err));
+    REFUSES("writer", tarn_shard_writer_add(NULL, ANY, ANY, 1, &err));
+    REFUSES("key", tarn_shard_writer_add(ANY, NULL, ANY, 1, &err));
+    REFUSES("fields", tarn_shard_writer_add(ANY, ANY, NULL, 1, &err));
+    REFUSES("writer", tarn_shard_writer_next(NULL, &err));
+    REFUSES("writer", tarn_shard_writer_finish(NULL, NULL, 1, &err));
+    REFUSES("folder", tarn_fold_writer_open(NULL, ANY, NULL, ANY, &err));
+    REFUSES("fold", tarn_fold_writer_open(ANY, NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_fold_writer_open(ANY, ANY, NULL, NULL, &err));
+    REFUSES("writer", tarn_fold_writer_add(NULL, ANY, ANY, 1, &err));
+    REFUSES("key", tarn_fold_writer_add(ANY, NULL, ANY, 1, &err));
+    REFUSES("fields", tarn_fold_writer_add(ANY, ANY, NULL, 1, &err));
+    REFUSES("writer", tarn_fold_writer_has(NULL, ANY, ANY, &err));
+    REFUSES("key", tarn_fold_writer_has(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_fold_writer_has(ANY, ANY, NULL, &err));
+    REFUSES("writer", tarn_fold_writer_adopt(NULL, ANY, NULL, 1, TARN_ADOPT_LINK, &err));
+    REFUSES("from", tarn_fold_writer_adopt(ANY, NULL, NULL, 1, TARN_ADOPT_LINK, &err));
+    REFUSES("writer", tarn_fold_writer_finish(NULL, NULL, 1, &err));
+}
+
+static void functions_that_cannot_fail_accept_null(void **state)
+{
+    (void)state;
+    tarn_view_release(NULL);
+    tarn_text_reset(NULL);
+    tarn_bytes_release(NULL);
+    tarn_value_release(NULL);
+    tarn_codecs_free(NULL);
+    tarn_gnz_close(NULL);
+    tarn_gnz_view_release(NULL);
+    tarn_gnz_writer_abandon(NULL);
+    tarn_iac_close(NULL);
+    tarn_iac_batch_reset(NULL);
+    tarn_iac_writer_abandon(NULL);
+    tarn_iac_rows_free(NULL);
+    tarn_image_decoder_free(NULL);
+    tarn_image_plan_free(NULL);
+    tarn_index_free(NULL);
+    tarn_samples_close(NULL);
+    tarn_source_close(NULL);
+    tarn_sink_abandon(NULL);
+    tarn_urls_free(NULL);
+    tarn_tar_close(NULL);
+    tarn_textpair_reset(NULL);
+    tarn_tar_writer_abandon(NULL);
+    tarn_shard_writer_abandon(NULL);
+    tarn_fold_writer_abandon(NULL);
+    tarn_fold_writer_suspend(NULL, NULL);
+    tarn_gnz_advise(NULL, 0, 0, 1, TARN_GNZ_NORMAL);
+}
+
+static void getters_of_null_are_empty(void **state)
+{
+    (void)state;
+    assert_int_equal(tarn_array_count(NULL), 0);
+    assert_int_equal(tarn_array_bytes(NULL), 0);
+    assert_false(tarn_array_is_packed(NULL));
+    assert_int_equal(tarn_gnz_count(NULL), 0);
+    assert_null(tarn_gnz_metadata(NULL, NULL));
+    assert_int_equal(tarn_gnz_header_space(NULL), 0);
+    assert_int_equal(tarn_gnz_header_size(NULL), 0);
+    assert_int_equal(tarn_gnz_file_size(NULL), 0);
+    assert_false(tarn_iac_is_pack(NULL));
+    assert_int_equal(tarn_iac_columns(NULL, TARN_IAC_INDEX), 0);
+    assert_null(tarn_iac_column_name(NULL, TARN_IAC_INDEX, 0));
+    assert_null(tarn_iac_column_type(NULL, TARN_IAC_INDEX, 0));
+    assert_int_equal(tarn_image_plan_size(NULL), 0);
+    assert_null(tarn_index_field(NULL, 0));
+    assert_null(tarn_index_crash(NULL, 1));
+    assert_false(tarn_tar_is_stream(NULL));
+    assert_int_equal(tarn_tar_writer_size(NULL), 0);
+    assert_int_equal(tarn_urls_count(NULL), 0);
+    assert_null(tarn_urls_get(NULL, 0));
+    char text[8] = "before";
+    assert_string_equal(tarn_error_text(NULL, text, sizeof text), "");
+}
+
+/* A struct of the caller's that is shorter or longer than the library's, between bytes
+ * that must stay. */
+#define FILLS(type, known, get)                                                          \
+    do {                                                                                 \
+        static const size_t sizes[] = {0, 8, sizeof(type) - 8, sizeof(type) + 64};       \
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {                    \
+            _Alignas(64) unsigned char room[sizeof(type) + 128];                         \
+            type *out = (type *)(void *)room;                                            \
+            size_t size = sizes[i];                                                      \
+            size_t filled = size < sizeof(type) ? size : sizeof(type);                   \
+            memset(room, 0x5a, sizeof room);                                             \
+            get;                                                                         \
+            assert_memory_equal(room, &(known), filled);                                 \
+            for (size_t k = filled; k < size; k++)                                       \
+                assert_int_equal(room[k], 0);                                            \
+            for (size_t k = size; k < sizeof room; k++)                                  \
+                assert_int_equal(room[k], 0x5a);                                         \
+        }                                                                                \
+    } while (0)
+
+static void nothing_is_written_past_the_size_of_a_struct(void **state)
+{
+    (void)state;
+    static const tarn_tar_counts counts;
+    static const tarn_written written;
+    static const tarn_samples_report report;
+    static const tarn_index_info index;
+    static const tarn_iac_info iac;
+    FILLS(tarn_tar_counts, counts, tarn_tar_counts_get(NULL, out, size));
+    FILLS(tarn_written, written, tarn_shard_writer_written(NULL, out, size));
+    FILLS(tarn_written, written, tarn_fold_writer_written(NULL, out, size));
+    FILLS(tarn_samples_report, report, tarn_samples_report_get(NULL, out, size));
+    FILLS(tarn_index_info, index, tarn_index_info_get(NULL, out, size));
+    FILLS(tarn_iac_info, iac, tarn_iac_info_get(NULL, out, size));
+}
+
+/* The function and the macro give the same bytes, whatever the caller's size; the size is
+ * the caller's own. */
+#define INITS(type, init)                                                                \
+    do {                                                                                 \
+        type known = init;                                                               \
+        assert_int_equal(known.size, sizeof(type));                                      \
+        FILLS(type, *(known.size = size, &known), type##_init(out, size));               \
+        type##_init(NULL, sizeof(type));                                                 \
+    } while (0)
+
+static void init_functions_and_macros_agree(void **state)
+{
+    (void)state;
+    INITS(tarn_encode_options, TARN_ENCODE_OPTIONS_INIT);
+    INITS(tarn_decode_options, TARN_DECODE_OPTIONS_INIT);
+    INITS(tarn_codec, TARN_CODEC_INIT);
+    INITS(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT);
+    INITS(tarn_gnz_verify_options, TARN_GNZ_VERIFY_OPTIONS_INIT);
+    INITS(tarn_gnz_writer_options, TARN_GNZ_WRITER_OPTIONS_INIT);
+    INITS(tarn_iac_options, TARN_IAC_OPTIONS_INIT);
+    INITS(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT);
+    INITS(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT);
+    INITS(tarn_image_decoder_options, TARN_IMAGE_DECODER_OPTIONS_INIT);
+    INITS(tarn_image_decode_options, TARN_IMAGE_DECODE_OPTIONS_INIT);
+    INITS(tarn_image_steps, TARN_IMAGE_STEPS_INIT);
+    INITS(tarn_index_options, TARN_INDEX_OPTIONS_INIT);
+    INITS(tarn_samples_options, TARN_SAMPLES_OPTIONS_INIT);
+    INITS(tarn_source_calls, TARN_SOURCE_CALLS_INIT);
+    INITS(tarn_source_options, TARN_SOURCE_OPTIONS_INIT);
+    INITS(tarn_sink_calls, TARN_SINK_CALLS_INIT);
+    INITS(tarn_sink_options, TARN_SINK_OPTIONS_INIT);
+    INITS(tarn_tar_options, TARN_TAR_OPTIONS_INIT);
+    INITS(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT);
+    INITS(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT);
+    INITS(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT);
+    INITS(tarn_shard_writer_options, TARN_SHARD_WRITER_OPTIONS_INIT);
+    INITS(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_of_array_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_codec_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_gnz_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_iac_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_image_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_index_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_samples_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_source_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_tar_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_textpair_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_verify_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_write_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_that_cannot_fail_accept_null),
+        cmocka_unit_test(getters_of_null_are_empty),
+        cmocka_unit_test(nothing_is_written_past_the_size_of_a_struct),
+        cmocka_unit_test(init_functions_and_macros_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
