@@ -57,9 +57,7 @@ tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
     }
     decoder->max_pixels = o.max_pixels;
     decoder->max_size = o.max_size;
-    decoder->resizer.loops = tarn__vnni_there()   ? TARN__LOOPS_VNNI
-                             : tarn__avx2_there() ? TARN__LOOPS_AVX2
-                                                  : TARN__LOOPS_PLAIN;
+    decoder->resizer.loops = tarn__avx2_there() ? TARN__LOOPS_AVX2 : TARN__LOOPS_PLAIN;
     *out = decoder;
     return TARN_OK;
 }
