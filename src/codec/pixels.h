@@ -101,10 +101,6 @@ TARN_CHECKED tarn_status tarn__image_open(tarn_image_decoder *decoder, const voi
 TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
                                           const tarn_image *out, tarn_error *err);
-/* The same into the decoder's own memory: out has width, height and channels. */
-TARN_CHECKED tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data,
-                                          size_t size, const tarn_image_info *info,
-                                          tarn_image *out, tarn_error *err);
 /* An area of the image at 1/by (1 unless it is a JPEG) as an image of its own: out has
  * channels. */
 TARN_CHECKED tarn_status tarn__image_keep_part(tarn_image_decoder *decoder,
