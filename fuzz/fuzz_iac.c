@@ -4,7 +4,8 @@
  *
  * The input is a byte of options, the length of the slide table and of the index table
  * (24 bits each, little endian), both tables, and the data segment. With RAW_HEADER what
- * would be the slide table is the header's JSON, and the tables are empty. */
+ * would be the slide table is the header's JSON, and the tables are empty. With MESSAGE
+ * all after the lengths is one Arrow message's metadata, which is only checked. */
 #include "common.h"
 
 #include <tarn/dataset.h>
@@ -14,9 +15,16 @@
 #include "base/bytes.h"
 #include "folder.h"
 #include "iac/header.h"
-#include "iac/table.h"
+#include "iac/ipc.h"
 
-enum { RAW_HEADER = 1, FIRST_VERSION = 2, NO_MAP = 4, CHECKED = 8, CODEC = 16 };
+enum {
+    RAW_HEADER = 1,
+    FIRST_VERSION = 2,
+    NO_MAP = 4,
+    CHECKED = 8,
+    CODEC = 16,
+    MESSAGE = 64
+};
 enum { PREFIX = 7, MAX_ROWS = 200, MAX_TABLE = 16 << 20 };
 
 static char pack_path[PATH_SIZE], copy_path[PATH_SIZE];
@@ -237,6 +245,15 @@ static void use(unsigned options)
           err.code == TARN_ERR_LIMIT || err.code == TARN_ERR_UNSUPPORTED);
 }
 
+static void check_message(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = exact_copy(data, size);
+    tarn_error err = {0};
+    if (tarn__message_check(copy, (uint32_t)size, 0, &err) != TARN_OK)
+        CHECK(err.message[0] && err.offset <= size);
+    free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static unsigned char header[TARN_IAC_HEADER_BYTES];
@@ -249,6 +266,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t slides = tarn__get32(data) >> 8, index = tarn__get32(data + 3) >> 8;
     data += PREFIX;
     size -= PREFIX;
+    if (options & MESSAGE) {
+        check_message(data, size);
+        return 0;
+    }
     if (slides > size) slides = size;
     if (index > size - slides) index = size - slides;
     if (options & RAW_HEADER) {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Puts the C sources of nanoarrow (with the flatcc runtime it needs) into third_party/nanoarrow,
-# unless the system has the library. The source distribution is fetched with its hash checked and
-# is only unpacked: none of its build code runs, except the script that bundles the C files.
+# Puts the C sources of nanoarrow's core into third_party/nanoarrow, unless the system has the
+# library. The source distribution is fetched with its hash checked and is only unpacked: none of its
+# build code runs, except the script that bundles the C files.
 set -eu
 cd "$(dirname "$0")/.."
 list=scripts/nanoarrow.txt
@@ -9,7 +9,7 @@ target=third_party/nanoarrow
 bundle=subprojects/arrow-nanoarrow
 version=$(sed -n 's/^nanoarrow==\([^ ]*\).*/\1/p' "$list")
 
-pkg-config --exists nanoarrow_ipc 2>/dev/null && exit 0
+pkg-config --exists nanoarrow 2>/dev/null && exit 0
 cmp -s "$list" "$target/nanoarrow.txt" && exit 0
 
 echo "setup: fetching nanoarrow $version into $target"
@@ -39,14 +39,7 @@ PYTHONPATH="$work/answer" "$work/venv/bin/python" -m pip -q --disable-pip-versio
 tar -xzf "$work/nanoarrow-$version.tar.gz" -C "$work"
 from="$work/nanoarrow-$version"
 python3 "$from/$bundle/ci/scripts/bundle.py" --symbol-namespace=TarnBundled --header-namespace=nanoarrow/ \
-    --with-ipc --include-output-dir="$work/out/include" --source-output-dir="$work/out/src"
-flatcc=$(echo "$from"/subprojects/flatcc-*/)
-cp -R "$flatcc/include/flatcc" "$work/out/include/"
-for part in builder emitter verifier refmap; do
-    cp "$flatcc/src/runtime/$part.c" "$work/out/src/flatcc_$part.c"
-done
-cp "$from/$bundle/LICENSE.txt" "$from/$bundle/NOTICE.txt" "$work/out/" 2>/dev/null || true
-cp "$flatcc/LICENSE" "$work/out/LICENSE.flatcc" 2>/dev/null || true
+    --include-output-dir="$work/out/include" --source-output-dir="$work/out/src"
 
 mkdir -p third_party
 rm -rf "$target"

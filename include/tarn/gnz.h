@@ -313,11 +313,6 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_append(tarn_gnz_writer *writer
                                                          const tarn_array *rows,
                                                          tarn_error *err);
 
-/* A reserved array as memory to be written to, valid until finish or abandon. */
-TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_map(tarn_gnz_writer *writer,
-                                                      size_t number, tarn_array *out,
-                                                      tarn_error *err);
-
 /* Writes the header, waits for the disk, and gives a new file its name. Before this
  * returns TARN_OK nothing has that name. The writer is closed, whatever the outcome. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_finish(tarn_gnz_writer *writer,

@@ -61,7 +61,7 @@ uint16_t tarn__half_from_float(float value)
     return (uint16_t)(sign | (magnitude - (112u << 23)) >> 13);
 }
 
-uint16_t tarn__half_from_double(double value)
+static uint16_t half_from_double(double value)
 {
     uint64_t bits = double_bits(value), magnitude = bits & INT64_MAX;
     unsigned sign = (unsigned)(bits >> 48) & HALF_SIGN;
@@ -75,7 +75,7 @@ uint16_t tarn__half_from_double(double value)
     return (uint16_t)(sign | (magnitude - (UINT64_C(1008) << 52)) >> 42);
 }
 
-float tarn__half_to_float(uint16_t half)
+static float half_to_float(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & HALF_SIGN) << 16, rest = half & 0x7fffu;
     if (rest >= HALF_INFINITY) return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
@@ -83,7 +83,7 @@ float tarn__half_to_float(uint16_t half)
     return float_of(sign | ((rest << 13) + (112u << 23)));
 }
 
-double tarn__half_to_double(uint16_t half)
+static double half_to_double(uint16_t half)
 {
     uint64_t sign = (uint64_t)(half & HALF_SIGN) << 48, rest = half & 0x7fffu;
     if (rest >= HALF_INFINITY)
@@ -189,14 +189,14 @@ INTEGER_ROW(i4, v)
 INTEGER_ROW(u4, v)
 INTEGER_ROW(i8, v)
 INTEGER_ROW(u8, v)
-FRACTION_ROW(f2, tarn__half_to_float(v), v, (v & 0x7fff) != 0, tarn__half_to_float(v),
-             tarn__half_to_double(v), 0)
+FRACTION_ROW(f2, half_to_float(v), v, (v & 0x7fff) != 0, half_to_float(v),
+             half_to_double(v), 0)
 FRACTION_ROW(f4, v, tarn__half_from_float(v), v != 0, v, (double)v, 0)
-FRACTION_ROW(f8, v, tarn__half_from_double(v), v != 0, (float)v, v, 0)
+FRACTION_ROW(f8, v, half_from_double(v), v != 0, (float)v, v, 0)
 FRACTION_ROW(c8, v.re, tarn__half_from_float(v.re), v.re != 0 || v.im != 0, v.re,
              (double)v.re, v.im)
-FRACTION_ROW(c16, v.re, tarn__half_from_double(v.re), v.re != 0 || v.im != 0, (float)v.re,
-             v.re, v.im)
+FRACTION_ROW(c16, v.re, half_from_double(v.re), v.re != 0 || v.im != 0, (float)v.re, v.re,
+             v.im)
 
 enum { TYPES = 14 };
 

@@ -31,10 +31,7 @@ static inline bool tarn__cast_is_copy(const tarn__cast *cast)
  * overlap. */
 void tarn__cast_run(const tarn__cast *cast, void *to, const void *from, size_t count);
 
-/* IEEE binary16 and back, as bits. */
+/* IEEE binary16, as bits. */
 uint16_t tarn__half_from_float(float value);
-uint16_t tarn__half_from_double(double value);
-float tarn__half_to_float(uint16_t half);
-double tarn__half_to_double(uint16_t half);
 
 #endif

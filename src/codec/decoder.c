@@ -61,9 +61,7 @@ tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
     }
     decoder->max_pixels = o.max_pixels;
     decoder->max_size = o.max_size;
-    decoder->resizer.loops = tarn__vnni_there()   ? TARN__LOOPS_VNNI
-                             : tarn__avx2_there() ? TARN__LOOPS_AVX2
-                                                  : TARN__LOOPS_PLAIN;
+    decoder->resizer.loops = tarn__avx2_there() ? TARN__LOOPS_AVX2 : TARN__LOOPS_PLAIN;
     *out = decoder;
     return TARN_OK;
 }
@@ -181,9 +179,9 @@ tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size
     return TARN_OK;
 }
 
-tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data, size_t size,
-                             const tarn_image_info *info, tarn_image *out,
-                             tarn_error *err)
+/* Into the decoder's own memory: out has width, height and channels. */
+static tarn_status keep(tarn_image_decoder *decoder, const void *data, size_t size,
+                        const tarn_image_info *info, tarn_image *out, tarn_error *err)
 {
     out->stride = (size_t)out->width * out->channels;
     TARN_TRY(tarn__scratch_need(&decoder->pixels, (uint64_t)out->stride * out->height,
@@ -221,7 +219,7 @@ tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
     bool is_part = out->width < all.width || out->height < all.height;
     if (info->format == TARN_IMAGE_JPEG && is_part)
         return keep_jpeg_part(decoder, by, area, out, err);
-    TARN_TRY(tarn__image_keep(decoder, data, size, info, &all, err));
+    TARN_TRY(keep(decoder, data, size, info, &all, err));
     out->stride = all.stride;
     out->data = all.data + area->top * all.stride + (size_t)area->left * all.channels;
     return TARN_OK;
@@ -253,7 +251,7 @@ static tarn_status decode(tarn_image_decoder *decoder, const void *data, size_t 
     TARN_TRY(tarn__image_open(decoder, data, size, &info, err));
     out->channels = o->channels ? o->channels : info.channels;
     reduce(&info, o, out);
-    if (!out->data) return tarn__image_keep(decoder, data, size, &info, out, err);
+    if (!out->data) return keep(decoder, data, size, &info, out, err);
     size_t row = (size_t)out->width * out->channels;
     if (!out->stride) out->stride = row;
     if (out->stride < row)

@@ -20,10 +20,10 @@ enum { TRIES = 10, DRAW_PART = 0, DRAW_FLIP = 1 };
 
 struct tarn_image_plan {
     tarn_image_steps steps;
-    size_t size;               /* bytes of a result */
-    float single[4][256];      /* what each sample becomes */
-    uint16_t half[4][256];     /* the same in half precision */
-    tarn__planes_call *planes; /* gives exactly that, too, or NULL */
+    size_t size;           /* bytes of a result */
+    float single[4][256];  /* what each sample becomes */
+    uint16_t half[4][256]; /* the same in half precision */
+    bool planes;           /* the vector loop gives exactly that, too */
 };
 
 /* --- Plans ---------------------------------------------------------------------- */
@@ -88,22 +88,21 @@ static void make_tables(tarn_image_plan *plan)
         }
 }
 
-/* The vector loop, if it may be used: it is tried on every sample there is. */
-static tarn__planes_call *choose_planes(const tarn_image_plan *plan)
+/* Whether the vector loop may be used: it is tried on every sample there is. */
+static bool can_use_planes(const tarn_image_plan *plan)
 {
     const tarn_image_steps *s = &plan->steps;
-    tarn__planes_call *call = tarn__vnni_there() ? tarn__planes_vnni : tarn__planes_avx2;
     unsigned char row[256 * 3];
     float planes[3][256];
     if (!tarn__avx2_there() || s->channels != 3 || s->type != TARN_IMAGE_F32 ||
         s->layout != TARN_IMAGE_CHW)
-        return NULL;
+        return false;
     for (size_t i = 0; i < sizeof row; i++)
         row[i] = (unsigned char)(i / 3);
-    call(row, 256, false, s->mean, s->std, planes[0], 256);
+    tarn__planes_avx2(row, 256, false, s->mean, s->std, planes[0], 256);
     /* Bit by bit is meant. */
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
-    return memcmp(planes, plan->single, sizeof planes) ? NULL : call;
+    return memcmp(planes, plan->single, sizeof planes) == 0;
 }
 
 static size_t type_size(tarn_image_type type)
@@ -124,7 +123,7 @@ tarn_status tarn_image_plan_new(const tarn_image_steps *steps, tarn_image_plan *
     plan->steps = s;
     plan->size = (size_t)s.width * s.height * s.channels * type_size(s.type);
     make_tables(plan);
-    plan->planes = choose_planes(plan);
+    plan->planes = can_use_planes(plan);
     *out = plan;
     return TARN_OK;
 }
@@ -306,9 +305,9 @@ static void put_row(void *context, uint32_t y, const unsigned char *row)
     const tarn_image_steps *s = &t->plan->steps;
     size_t bytes = (size_t)s->width * s->channels, done = 0;
     if (t->plan->planes)
-        done = t->plan->planes(row, s->width, t->flip, s->mean, s->std,
-                               (float *)t->out + (size_t)y * s->width,
-                               (size_t)s->width * s->height);
+        done = tarn__planes_avx2(row, s->width, t->flip, s->mean, s->std,
+                                 (float *)t->out + (size_t)y * s->width,
+                                 (size_t)s->width * s->height);
     if (s->type == TARN_IMAGE_F32)
         put_float(t, y, row, done);
     else if (s->type == TARN_IMAGE_F16)

@@ -20,7 +20,6 @@ struct tarn__jpeg {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_progress_mgr progress;
     tarn__jpeg_errors errors;
-    tarn__jpeg_memory *memory;
 };
 
 /* --- Errors --------------------------------------------------------------------- */
@@ -84,10 +83,14 @@ static void count_scans(j_common_ptr jpeg)
     longjmp(errors->back, 1);
 }
 
-static void create(tarn__jpeg *j, void *unused)
+/* Each image has a libjpeg object of its own. One that is used again keeps the tables of
+ * the image before, for streams of images that leave them out; an image by itself that
+ * lacks one is damaged. */
+static void renew(tarn__jpeg *j)
 {
-    (void)unused;
+    jpeg_destroy_decompress(&j->jpeg);
     jpeg_create_decompress(&j->jpeg);
+    j->jpeg.progress = &j->progress;
 }
 
 tarn__jpeg *tarn__jpeg_new(void)
@@ -95,14 +98,7 @@ tarn__jpeg *tarn__jpeg_new(void)
     tarn__jpeg *j = calloc(1, sizeof *j);
     if (!j) return NULL;
     j->jpeg.err = tarn__jpeg_errors_init(&j->errors);
-    if (guard(j, create, NULL, NULL) == TARN_OK)
-        j->memory = tarn__jpeg_memory_new(&j->jpeg);
-    if (!j->memory) {
-        tarn__jpeg_free(j);
-        return NULL;
-    }
     j->progress.progress_monitor = count_scans;
-    j->jpeg.progress = &j->progress;
     return j;
 }
 
@@ -110,7 +106,6 @@ void tarn__jpeg_free(tarn__jpeg *j)
 {
     if (!j) return;
     jpeg_destroy_decompress(&j->jpeg);
-    tarn__jpeg_memory_free(j->memory);
     free(j);
 }
 
@@ -121,21 +116,10 @@ typedef struct source {
     size_t size;
 } source;
 
-/* libjpeg keeps tables from one image to the next, for streams of images that leave them
- * out; an image by itself that lacks one is damaged. */
-static void forget_tables(struct jpeg_decompress_struct *jpeg)
-{
-    for (int i = 0; i < NUM_QUANT_TBLS; i++)
-        jpeg->quant_tbl_ptrs[i] = NULL;
-    for (int i = 0; i < NUM_HUFF_TBLS; i++)
-        jpeg->dc_huff_tbl_ptrs[i] = jpeg->ac_huff_tbl_ptrs[i] = NULL;
-}
-
 static void read_head(tarn__jpeg *j, void *context)
 {
     const source *s = context;
-    jpeg_abort_decompress(&j->jpeg);
-    forget_tables(&j->jpeg);
+    renew(j);
     jpeg_mem_src(&j->jpeg, s->data, s->size);
     jpeg_read_header(&j->jpeg, TRUE);
 }

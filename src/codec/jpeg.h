@@ -1,4 +1,4 @@
-/* What the two files of JPEG share: libjpeg's errors, which jump, and its memory. */
+/* What the two files of JPEG share: libjpeg's errors, which jump. */
 #ifndef TARN_CODEC_JPEG_H
 #define TARN_CODEC_JPEG_H
 
@@ -22,13 +22,5 @@ typedef struct tarn__jpeg_errors {
  * anything. */
 struct jpeg_error_mgr *tarn__jpeg_errors_init(tarn__jpeg_errors *errors);
 tarn_status tarn__jpeg_failed(const tarn__jpeg_errors *errors, tarn_error *err);
-
-/* libjpeg's memory for an image, used again for the next. */
-typedef struct tarn__jpeg_memory tarn__jpeg_memory;
-
-/* After libjpeg has set up its own. NULL when memory is short. */
-tarn__jpeg_memory *tarn__jpeg_memory_new(struct jpeg_decompress_struct *jpeg);
-/* After libjpeg was destroyed. */
-void tarn__jpeg_memory_free(tarn__jpeg_memory *memory);
 
 #endif

@@ -23,8 +23,7 @@ void tarn__scratch_release(tarn__scratch *scratch);
 
 /* The weights of one direction. Result i is the sum of count[i] samples from start[i] on,
  * each times its weight in 22-bit fixed point; there are taps weights for each result,
- * zeros behind the last. A weight is high * 2^11 + low, and it is three signed digits to
- * the base 256, the lowest first; those of all weights lie together. */
+ * zeros behind the last. A weight is high * 2^11 + low. */
 typedef struct tarn__axis {
     uint32_t size; /* results */
     uint32_t taps; /* a multiple of 8 */
@@ -32,19 +31,14 @@ typedef struct tarn__axis {
     uint32_t *start, *count;
     int32_t *weights;
     int16_t *high, *low;
-    int8_t *digits;
     uint32_t first, last; /* the samples that are used: [first, last) */
     bool same;            /* result i is just sample first + i */
 } tarn__axis;
 
-enum { TARN__WEIGHT_BITS = 22, TARN__LOW_BITS = 11, TARN__DIGITS = 3 };
+enum { TARN__WEIGHT_BITS = 22, TARN__LOW_BITS = 11 };
 
 /* Which of the processor's vector instructions are used: all give the same. */
-typedef enum tarn__loops {
-    TARN__LOOPS_PLAIN,
-    TARN__LOOPS_AVX2,
-    TARN__LOOPS_VNNI
-} tarn__loops;
+typedef enum tarn__loops { TARN__LOOPS_PLAIN, TARN__LOOPS_AVX2 } tarn__loops;
 
 typedef struct tarn__resizer {
     tarn__scratch weights[2], line, rows, row;
@@ -72,9 +66,9 @@ TARN_CHECKED tarn_status tarn__resize_run(tarn__resizer *resizer,
 void tarn__resizer_release(tarn__resizer *resizer);
 
 /* The loops in AVX2, and whether this machine has it. Across makes TARN__ROWS rows of as
- * many lines; it reads up to TARN__BEHIND bytes behind the end of a line and of the axis'
- * tables, and writes a byte behind the last pixel. Down keeps to its bytes. */
-enum { TARN__ROWS = 8, TARN__FEW = 8, TARN__BEHIND = 64 };
+ * many lines; it reads up to TARN__BEHIND bytes after the end of a line, and writes a
+ * byte after the last pixel. Down keeps to its bytes. */
+enum { TARN__ROWS = 8, TARN__BEHIND = 64 };
 bool tarn__avx2_there(void);
 void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
                        size_t line_stride, unsigned channels, unsigned char *out,
@@ -83,22 +77,11 @@ void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t count,
                      const int16_t *high, const int16_t *low, size_t bytes,
                      unsigned char *out);
 
-/* The same with AVX-512; cells: how far the digits of a weight are apart. */
-bool tarn__vnni_there(void);
-void tarn__across_vnni(const tarn__axis *axis, const unsigned char *lines,
-                       size_t line_stride, unsigned channels, unsigned char *out,
-                       size_t stride);
-void tarn__down_vnni(const unsigned char *rows, size_t stride, uint32_t count,
-                     const int8_t *digits, size_t cells, size_t bytes,
-                     unsigned char *out);
-
 /* Pixels of three channels as floats in three planes, from the left or the right, and how
- * many were done: a multiple of 8 or 16. The quotients are corrected to what dividing
+ * many were done: a multiple of 8. The quotients are corrected to what dividing
  * gives, which is certain only where all 256 samples have been tried. */
-typedef size_t tarn__planes_call(const unsigned char *row, size_t width, bool flip,
-                                 const float *mean, const float *std, float *out,
-                                 size_t plane);
-tarn__planes_call tarn__planes_avx2, tarn__planes_vnni;
+size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
+                         const float *mean, const float *std, float *out, size_t plane);
 
 /* --- The decoder -------------------------------------------------------------------- */
 
@@ -118,10 +101,6 @@ TARN_CHECKED tarn_status tarn__image_open(tarn_image_decoder *decoder, const voi
 TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
                                           const tarn_image *out, tarn_error *err);
-/* The same into the decoder's own memory: out has width, height and channels. */
-TARN_CHECKED tarn_status tarn__image_keep(tarn_image_decoder *decoder, const void *data,
-                                          size_t size, const tarn_image_info *info,
-                                          tarn_image *out, tarn_error *err);
 /* An area of the image at 1/by (1 unless it is a JPEG) as an image of its own: out has
  * channels. */
 TARN_CHECKED tarn_status tarn__image_keep_part(tarn_image_decoder *decoder,

@@ -57,8 +57,7 @@ static tarn_status lay(tarn__axis *axis, tarn__scratch *scratch, double **out_wo
                        uint64_t max, tarn_error *err)
 {
     uint64_t cells = (uint64_t)axis->size * axis->taps;
-    uint64_t need =
-        cells * (8 + TARN__DIGITS) + (uint64_t)axis->taps * 8 + (uint64_t)axis->size * 8;
+    uint64_t need = cells * 8 + (uint64_t)axis->taps * 8 + (uint64_t)axis->size * 8;
     TARN_TRY(tarn__scratch_need(scratch, need, max, err));
     unsigned char *p = scratch->data;
     *out_work = (double *)p;
@@ -71,7 +70,6 @@ static tarn_status lay(tarn__axis *axis, tarn__scratch *scratch, double **out_wo
     p += cells * 2;
     axis->start = (uint32_t *)p;
     axis->count = axis->start + axis->size;
-    axis->digits = (int8_t *)(axis->count + axis->size);
     return TARN_OK;
 }
 
@@ -100,20 +98,10 @@ static void split(tarn__axis *axis, tarn__loops loops)
     size_t cells = (size_t)axis->size * axis->taps;
     const int32_t *restrict weights = axis->weights;
     int16_t *restrict high = axis->high, *restrict low = axis->low;
-    int8_t *restrict first = axis->digits, *restrict second = first + cells;
-    int8_t *restrict third = second + cells;
     if (loops == TARN__LOOPS_PLAIN) return;
     for (size_t i = 0; i < cells; i++) {
         high[i] = (int16_t)(weights[i] >> TARN__LOW_BITS);
         low[i] = (int16_t)(weights[i] & ((1 << TARN__LOW_BITS) - 1));
-    }
-    if (loops != TARN__LOOPS_VNNI) return;
-    /* A digit over 127 is a negative one and a carry. */
-    for (size_t i = 0; i < cells; i++) {
-        int32_t w = weights[i];
-        first[i] = (int8_t)w;
-        second[i] = (int8_t)((w + 128) >> 8);
-        third[i] = (int8_t)((w + 128 + (128 << 8)) >> 16);
     }
 }
 
@@ -204,10 +192,6 @@ static void some_across(const work *w, const unsigned char *lines, size_t line_s
                         unsigned char *out, size_t stride)
 {
     unsigned channels = w->job->from.channels;
-    if (!w->x.same && w->r->loops == TARN__LOOPS_VNNI) {
-        tarn__across_vnni(&w->x, lines, line_stride, channels, out, stride);
-        return;
-    }
     if (!w->x.same && w->r->loops == TARN__LOOPS_AVX2) {
         tarn__across_avx2(&w->x, lines, line_stride, channels, out, stride);
         return;
@@ -228,9 +212,6 @@ static void one_down(const work *w, const unsigned char *rows, size_t stride, ui
         memcpy(out, rows, bytes);
     else if (w->r->loops == TARN__LOOPS_PLAIN)
         down(rows, stride, w->y.count[y], w->y.weights + at, bytes, out);
-    else if (w->r->loops == TARN__LOOPS_VNNI)
-        tarn__down_vnni(rows, stride, w->y.count[y], w->y.digits + at,
-                        (size_t)w->y.size * w->y.taps, bytes, out);
     else
         tarn__down_avx2(rows, stride, w->y.count[y], w->y.high + at, w->y.low + at, bytes,
                         out);

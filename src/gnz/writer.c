@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -453,46 +452,6 @@ tarn_status tarn_gnz_writer_append(tarn_gnz_writer *w, size_t number,
     return write_part(w, rows, &cast, e->offset + first * e->row_bytes, err);
 }
 
-static tarn_status make_map(tarn_gnz_writer *w, tarn__gnz_slot *slot, tarn_error *err)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE),
-             before = slot->entry.offset & (page - 1);
-    size_t size = (size_t)(before + tarn__gnz_extent(&slot->entry));
-    if (!tarn__is_local(w->fd))
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->path, TARN_NO_OFFSET,
-                             "files on this file system are not mapped; fill the array "
-                             "instead");
-    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd,
-                     (off_t)(slot->entry.offset - before));
-    if (map == MAP_FAILED)
-        return tarn__fail_errno(err, tarn__gnz_writer_place(w), errno, "cannot map");
-    slot->map = map;
-    slot->map_size = size;
-    return TARN_OK;
-}
-
-tarn_status tarn_gnz_writer_map(tarn_gnz_writer *w, size_t number, tarn_array *out,
-                                tarn_error *err)
-{
-    TARN__NEED(err, "writer", w);
-    TARN__NEED(err, "out", out);
-    static char nothing[1];
-    tarn__gnz_slot *slot;
-    TARN_TRY(open_slot(w, number, &slot, err));
-    const tarn__gnz_entry *e = &slot->entry;
-    if (slot->old)
-        return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                             "an array of the old file: use a view for writing");
-    tarn_status status = TARN_OK;
-    void *data = nothing;
-    pthread_mutex_lock(&w->lock);
-    if (!slot->map && tarn__gnz_extent(e)) status = make_map(w, slot, err);
-    if (slot->map) data = (char *)slot->map + slot->map_size - tarn__gnz_extent(e);
-    pthread_mutex_unlock(&w->lock);
-    if (status == TARN_OK) tarn__gnz_entry_array(e, data, out);
-    return status;
-}
-
 /* --- The end ----------------------------------------------------------------------- */
 
 static tarn_status finish_new(tarn_gnz_writer *w, tarn_error *err)
@@ -523,8 +482,6 @@ static tarn_status finish(tarn_gnz_writer *w, tarn_error *err)
         tarn__gnz_slot *slot = w->slots[i];
         if (slot->entry.has_checksum)
             w->total += tarn__gnz_bytes(&slot->entry) - slot->summed;
-        if (slot->map) munmap(slot->map, slot->map_size);
-        slot->map = NULL;
     }
     TARN_TRY(tarn__gnz_sum_slots(w, err));
     return w->updating ? tarn__gnz_finish_update(w, err) : finish_new(w, err);
@@ -532,10 +489,8 @@ static tarn_status finish(tarn_gnz_writer *w, tarn_error *err)
 
 static void free_writer(tarn_gnz_writer *w)
 {
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->slots[i]->map) munmap(w->slots[i]->map, w->slots[i]->map_size);
+    for (size_t i = 0; i < w->count; i++)
         free(w->slots[i]);
-    }
     free(w->slots);
     tarn__names_reset(&w->names);
     tarn__buf_reset(&w->metadata);

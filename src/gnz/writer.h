@@ -19,8 +19,6 @@ typedef struct tarn__gnz_slot {
     tarn__cast cast;
     uint64_t next;   /* the row that is appended next */
     uint64_t summed; /* bytes that the checksum covers */
-    void *map;       /* from tarn_gnz_writer_map */
-    size_t map_size;
 } tarn__gnz_slot;
 
 struct tarn_gnz_writer {
@@ -41,7 +39,7 @@ struct tarn_gnz_writer {
     uint64_t space;       /* the room for its header, */
     tarn__buf old_head;   /* and its bytes up to the header's end */
     uint64_t done, total; /* for progress */
-    pthread_mutex_t lock; /* over next, rows and maps */
+    pthread_mutex_t lock; /* over next and rows */
 };
 
 /* Path for messages: the temporary file's while there is one. */

@@ -1,7 +1,7 @@
 /* Reading FlatBuffers: tables, vectors and strings inside one message. Every access is
- * bounds-checked here although nanoarrow has verified the message before, because the two
- * checks have nothing in common. What is absent or out of bounds is "no value" (at == 0),
- * and every reader of no value gives no value or the default. */
+ * bounds-checked here although ipc_check.c has checked the message before, because the
+ * two checks share no code. What is absent or out of bounds is "no value" (at == 0), and
+ * every reader of no value gives no value or the default. */
 #ifndef TARN_IAC_FLAT_H
 #define TARN_IAC_FLAT_H
 

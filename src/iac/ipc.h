@@ -100,6 +100,11 @@ typedef struct tarn__dicts {
     size_t count, capacity;
 } tarn__dicts;
 
+/* Checks that all tables, vectors and texts of a message's metadata are inside its size
+ * bytes. base is added to the offset of an error. */
+TARN_CHECKED tarn_status tarn__message_check(const unsigned char *data, uint32_t size,
+                                             uint64_t base, tarn_error *err);
+
 /* Makes a C schema of an IPC schema. *out is to be released even after a failure. */
 TARN_CHECKED tarn_status tarn__schema_decode(flat schema, struct ArrowSchema *out,
                                              tarn__dicts *dicts, tarn_error *err);

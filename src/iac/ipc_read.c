@@ -1,12 +1,11 @@
-/* Reads an Arrow IPC stream out of memory. nanoarrow verifies each message's metadata;
- * the columns are taken out here, because its own decoder (0.9) does not know views, list
+/* Reads an Arrow IPC stream from memory. ipc_check.c checks each message's metadata; the
+ * columns are taken out here, because nanoarrow's decoder (0.9) does not know views, list
  * views, run ends or compressed dictionaries, and makes no bounded allocations. Nothing
  * is copied but compressed buffers and those that are not aligned. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <lz4frame.h>
-#include <nanoarrow/nanoarrow_ipc.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -24,8 +23,7 @@ typedef struct reading {
     uint64_t budget;   /* bytes that may still be allocated */
     bool over_budget;  /* and more was asked for */
     tarn__dicts dicts;
-    struct ArrowIpcDecoder verifier;
-    tarn__buf message; /* prefix and metadata of the current one */
+    tarn__buf message; /* metadata of the current one */
     bool has_schema;
     tarn_error *err;
 } reading;
@@ -444,17 +442,14 @@ static tarn_status read_message(reading *r, const unsigned char *meta, uint32_t 
                              : read_dictionary(r, header, body, body_size);
 }
 
-/* Copies a message's metadata, because what is verified must not change before it is
- * used, and a mapped file can. nanoarrow wants it with its prefix, aligned. */
-static tarn_status verify_message(reading *r, uint64_t size)
+/* Copies a message's metadata, because what was checked must not change before it is
+ * used, and a mapped file can. */
+static tarn_status check_message(reading *r, uint32_t size)
 {
-    struct ArrowError why = {{0}};
+    uint64_t at = r->at + 8;
     r->message.size = 0;
-    TARN_TRY(tarn__buf_add(&r->message, r->data + r->at, (size_t)size, r->err));
-    struct ArrowBufferView view = {{r->message.data}, (int64_t)size};
-    if (ArrowIpcDecoderVerifyHeader(&r->verifier, view, &why) == 0) return TARN_OK;
-    return tarn__fail_at(r->err, TARN_ERR_FORMAT, NULL, r->at, "Arrow message: %s",
-                         why.message);
+    TARN_TRY(tarn__buf_add(&r->message, r->data + at, size, r->err));
+    return tarn__message_check((const unsigned char *)r->message.data, size, at, r->err);
 }
 
 static tarn_status cut_off(const reading *r, const char *what)
@@ -484,8 +479,8 @@ static tarn_status step(reading *r, bool *out_end)
     }
     if (meta_size > INT32_MAX - 8 || meta_size > left - 8)
         return cut_off(r, "a message's metadata");
-    TARN_TRY(verify_message(r, 8 + (uint64_t)meta_size));
-    const unsigned char *meta = (const unsigned char *)r->message.data + 8,
+    TARN_TRY(check_message(r, meta_size));
+    const unsigned char *meta = (const unsigned char *)r->message.data,
                         *end = r->data + r->at + 8 + meta_size;
     int64_t body = flat_i64(flat_root(meta, meta_size), MESSAGE_BODY, 0);
     if (body < 0 || (uint64_t)body > left - 8 - meta_size)
@@ -536,9 +531,7 @@ static tarn_status parse(tarn__table *t, const unsigned char *data, uint64_t siz
     TARN_TRY(align_stream(t, &data, size, err));
     r.data = data;
     tarn__buf_init(&r.message, INT32_MAX);
-    if (ArrowIpcDecoderInit(&r.verifier) != 0) return tarn__fail_memory(err);
     tarn_status status = read_all(&r);
-    ArrowIpcDecoderReset(&r.verifier);
     tarn__buf_reset(&r.message);
     free(r.dicts.items);
     return status;

@@ -134,7 +134,7 @@ void tarn__arena_reset(tarn__arena *arena)
     }
 }
 
-void tarn__table_ref(tarn__table *t)
+static void add_ref(tarn__table *t)
 {
     atomic_fetch_add(&t->refs, 1);
 }
@@ -355,7 +355,7 @@ static bool share(tarn__table *table, const struct ArrowArray *from,
     out->children = s->children;
     out->dictionary = NULL;
     s->table = table;
-    tarn__table_ref(table);
+    add_ref(table);
     out->private_data = s;
     out->release = release_array;
     if (share_parts(table, from, s, out)) return true;
@@ -405,7 +405,7 @@ tarn_status tarn__table_export(tarn__table *t, struct ArrowArrayStream *out,
     stream *s = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
     s->table = t;
-    tarn__table_ref(t);
+    add_ref(t);
     *out = (struct ArrowArrayStream){stream_schema, stream_next, stream_error,
                                      stream_release, s};
     return TARN_OK;

@@ -72,7 +72,6 @@ static inline const uint64_t *tarn__buffer_sizes(const struct ArrowArray *array)
     return array->private_data;
 }
 
-void tarn__table_ref(tarn__table *table);
 void tarn__table_unref(tarn__table *table);
 
 /* Reads an Arrow IPC stream of length bytes at offset of the file. Every buffer is inside

@@ -66,8 +66,9 @@ tarn_status tarn__archive_begin(tarn__archive *a, const char *url,
     return tarn__out_sink(&a->out, sink, err);
 }
 
-tarn_status tarn__archive_name(tarn__archive *a, const char *key, size_t key_len,
-                               const char *field, tarn_error *err)
+/* "key.field" as a member's name, in a->name. */
+static tarn_status set_name(tarn__archive *a, const char *key, size_t key_len,
+                            const char *field, tarn_error *err)
 {
     size_t len = strlen(field);
     a->name.size = 0;
@@ -79,8 +80,9 @@ tarn_status tarn__archive_name(tarn__archive *a, const char *key, size_t key_len
     return TARN_OK;
 }
 
-tarn_status tarn__archive_cost(tarn__archive *a, uint64_t size, uint64_t *out,
-                               tarn_error *err)
+/* Bytes that the member a->name would add. */
+static tarn_status cost_of(tarn__archive *a, uint64_t size, uint64_t *out,
+                           tarn_error *err)
 {
     TARN_TRY(
         tarn__compose_size(&a->composer, a->name.data, a->name.size, size, out, err));
@@ -104,8 +106,9 @@ static tarn_status put_member(tarn__archive *a, const void *data, size_t size,
     return tarn__out_zeros(&a->out, tarn__block_padding(size), err);
 }
 
-tarn_status tarn__archive_member(tarn__archive *a, const void *data, size_t size,
-                                 uint64_t *out_offset, tarn_error *err)
+/* Adds the member a->name. *out_offset is where its own header is. */
+static tarn_status add_member(tarn__archive *a, const void *data, size_t size,
+                              uint64_t *out_offset, tarn_error *err)
 {
     return broken_if(a, put_member(a, data, size, out_offset, err));
 }
@@ -220,8 +223,8 @@ static tarn_status plan_field(tarn__sample_plan *plan, tarn__archive *a, const c
     uint64_t cost;
     member->size = field->size;
     if (field->path) TARN_TRY(stat_file(field->path, &member->size, err));
-    TARN_TRY(tarn__archive_name(a, key, plan->key_len, field->name, err));
-    TARN_TRY(tarn__archive_cost(a, member->size, &cost, err));
+    TARN_TRY(set_name(a, key, plan->key_len, field->name, err));
+    TARN_TRY(cost_of(a, member->size, &cost, err));
     if (!tarn__add(plan->bytes, cost, &plan->bytes))
         return tarn__fail(err, TARN_ERR_LIMIT, "a sample of more than 2^64 bytes");
     plan->payload += member->size;
@@ -252,7 +255,7 @@ static tarn_status write_field(tarn__archive *a, const tarn_field *field,
 {
     if (!field->path) {
         m->crc = tarn__crc32c(0, field->data, field->size);
-        return tarn__archive_member(a, field->data, field->size, &m->offset, err);
+        return add_member(a, field->data, field->size, &m->offset, err);
     }
     m->crc = 0;
     TARN_TRY(broken_if(a, tarn__compose(&a->composer, a->name.data, a->name.size, m->size,
@@ -268,7 +271,7 @@ static tarn_status write_fields(tarn__archive *a, tarn__sample_plan *plan,
     for (size_t i = 0; i < count; i++) {
         tarn__planned *m = &plan->members[i];
         const tarn_field *f = &fields[m->field];
-        TARN_TRY(tarn__archive_name(a, key, plan->key_len, f->name, err));
+        TARN_TRY(set_name(a, key, plan->key_len, f->name, err));
         TARN_TRY(write_field(a, f, m, err));
     }
     return TARN_OK;
@@ -340,8 +343,8 @@ tarn_status tarn_tar_writer_member(tarn_tar_writer *w, const char *name, const v
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     w->archive.name.size = 0;
     TARN_TRY(tarn__buf_add(&w->archive.name, name, strlen(name), err));
-    TARN_TRY(tarn__archive_cost(&w->archive, size, &cost, err));
-    return tarn__archive_member(&w->archive, data, size, &offset, err);
+    TARN_TRY(cost_of(&w->archive, size, &cost, err));
+    return add_member(&w->archive, data, size, &offset, err);
 }
 
 uint64_t tarn_tar_writer_size(const tarn_tar_writer *w)

@@ -28,20 +28,6 @@ TARN_CHECKED tarn_status tarn__archive_begin(tarn__archive *archive, const char 
                                              const tarn_sink_options *options,
                                              tarn_error *err);
 
-/* "key.field" as a member's name, in archive->name. */
-TARN_CHECKED tarn_status tarn__archive_name(tarn__archive *archive, const char *key,
-                                            size_t key_len, const char *field,
-                                            tarn_error *err);
-
-/* Bytes that the member archive->name would add. */
-TARN_CHECKED tarn_status tarn__archive_cost(tarn__archive *archive, uint64_t size,
-                                            uint64_t *out, tarn_error *err);
-
-/* Adds the member archive->name. *out_offset is where its own header is. */
-TARN_CHECKED tarn_status tarn__archive_member(tarn__archive *archive, const void *data,
-                                              size_t size, uint64_t *out_offset,
-                                              tarn_error *err);
-
 /* Writes the end and publishes. *out_mtime_ns may be NULL. */
 TARN_CHECKED tarn_status tarn__archive_finish(tarn__archive *archive,
                                               int64_t *out_mtime_ns, tarn_error *err);

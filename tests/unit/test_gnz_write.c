@@ -46,7 +46,7 @@ static int count_files(const char *part)
 
 enum { ROWS = 960, COLUMNS = 33, BLOCK = 8 };
 
-typedef enum way { BY_ROWS, BY_COLUMNS, APPENDED, MAPPED } way;
+typedef enum way { BY_ROWS, BY_COLUMNS, APPENDED } way;
 
 typedef struct crew {
     tarn_gnz_writer *writer;
@@ -65,7 +65,7 @@ typedef struct hand {
 static tarn_status fill_block(const crew *c, unsigned block)
 {
     uint32_t values[ROWS * BLOCK];
-    tarn_array array, map;
+    tarn_array array;
     uint64_t columns = c->how == BY_COLUMNS ? 1 : COLUMNS;
     uint64_t rows = c->how == BY_COLUMNS ? ROWS : BLOCK;
     uint64_t first_row = c->how == BY_COLUMNS ? 0 : block * BLOCK;
@@ -78,13 +78,8 @@ static tarn_status fill_block(const crew *c, unsigned block)
         tarn_array_init(&array, values, u4, 2, (const uint64_t[]){rows, columns}, NULL));
     if (c->how == APPENDED)
         return tarn_gnz_writer_append(c->writer, c->number, &array, NULL);
-    if (c->how != MAPPED)
-        return tarn_gnz_writer_fill(c->writer, c->number,
-                                    (const uint64_t[]){first_row, first_column}, &array,
-                                    NULL);
-    TARN_TRY(tarn_gnz_writer_map(c->writer, c->number, &map, NULL));
-    memcpy(tarn_gnz_row(&map, first_row), values, rows * columns * sizeof values[0]);
-    return TARN_OK;
+    return tarn_gnz_writer_fill(
+        c->writer, c->number, (const uint64_t[]){first_row, first_column}, &array, NULL);
 }
 
 static void *work(void *context)
@@ -151,7 +146,7 @@ static void fill_with(way how, unsigned threads)
 static void threads_fill_one_array(void **state)
 {
     (void)state;
-    for (int how = BY_ROWS; how <= MAPPED; how++) {
+    for (int how = BY_ROWS; how <= APPENDED; how++) {
         fill_with((way)how, 0);
         fill_with((way)how, 3);
         fill_with((way)how, 16);
@@ -256,7 +251,6 @@ static void wrong_calls_are_told(void **state)
     tarn_array array = array_of(values, 1, (const uint64_t[]){4});
     tarn_gnz_writer *w;
     size_t number;
-    tarn_array map;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     (void)state;
     o.header_pages = TARN_MAX_GNZ_PAGES + 1;
@@ -275,8 +269,8 @@ static void wrong_calls_are_told(void **state)
     OK(tarn_gnz_writer_reserve(w, "b", u4, 1, (const uint64_t[]){6}, 0, &number, &err));
     OK(tarn_gnz_writer_begin(w, &err));
     FAILS(TARN_ERR_USAGE, "is begun", tarn_gnz_writer_add(w, "c", &array, NULL, &err));
-    FAILS(TARN_ERR_USAGE, "complete", tarn_gnz_writer_map(w, 0, &map, &err));
-    FAILS(TARN_ERR_USAGE, "no array number", tarn_gnz_writer_map(w, 7, &map, &err));
+    FAILS(TARN_ERR_USAGE, "complete", tarn_gnz_writer_append(w, 0, &array, &err));
+    FAILS(TARN_ERR_USAGE, "no array number", tarn_gnz_writer_append(w, 7, &array, &err));
     OK(tarn_gnz_writer_append(w, number, &array, &err));
     FAILS(TARN_ERR_LIMIT, "too many", tarn_gnz_writer_append(w, number, &array, &err));
     tarn_gnz_writer_abandon(w);
