@@ -1,0 +1,21 @@
+/* Packs from files. */
+#ifndef TARN_IAC_GATHER_H
+#define TARN_IAC_GATHER_H
+
+#include <tarn/iac.h>
+
+/* A record for each regular file, and link to one, in a folder and its folders, sorted by
+ * path, with the columns path and size. Not of the pack itself. The slide table has no
+ * rows. */
+TARN_CHECKED tarn_status tarn__iac_pack_folder(const char *path, const char *folder,
+                                               const tarn_iac_write_options *options,
+                                               uint64_t *out_records, tarn_error *err);
+
+/* A record for each row of a manifest, whose cell "file" names the payload's file. All
+ * other cells become columns, of integers if all values are integers or null, of text
+ * otherwise. */
+TARN_CHECKED tarn_status tarn__iac_pack_manifest(const char *path, const char *manifest,
+                                                 const tarn_iac_write_options *options,
+                                                 uint64_t *out_records, tarn_error *err);
+
+#endif
