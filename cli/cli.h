@@ -51,6 +51,8 @@ int cli_show_overview(FILE *out);
 /* args.c: the value of an option by name, NULL if it was not given. */
 const char *cli_value(const cli_args *args, const char *name);
 bool cli_has(const cli_args *args, const char *name);
+/* As if it had been given; the command must have the option. */
+void cli_set(cli_args *args, const char *name, const char *value);
 int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);

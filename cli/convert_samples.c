@@ -45,10 +45,6 @@ static int find_kind(const cli_args *args, source_kind *out)
         return cli_usage(args->command,
                          "streams and other files cannot be converted in one go");
     *out = folds ? FOLD : archives ? STREAMS : FILES;
-    /* One plain archive can be looked through for an order. */
-    if (*out == STREAMS && n == 1 && cli_has(args, "shuffle") &&
-        !cli_is_stream(args->words[0]))
-        *out = FOLD;
     return CLI_OK;
 }
 
@@ -79,13 +75,9 @@ int cli_range(const cli_args *args, uint64_t *out_from, uint64_t *out_to)
 static int choose(conversion *c, tarn_fold *fold)
 {
     tarn_error err;
-    uint64_t seed = 0;
     const cli_args *args = &c->sources;
     int status = cli_filter(args, fold);
     if (status != CLI_OK) return status;
-    if (!cli_seed(args, "shuffle", &seed)) return CLI_USAGE;
-    if (cli_has(args, "shuffle") && tarn_fold_shuffle(fold, seed, &err) != TARN_OK)
-        return cli_fail(&err);
     if (cli_has(args, "range") && tarn_fold_slice(fold, c->from, c->to, &err) != TARN_OK)
         return cli_fail(&err);
     return CLI_OK;
@@ -119,12 +111,6 @@ static int convert_streams(conversion *c)
     tarn_samples_options stream = TARN_SAMPLES_OPTIONS_INIT;
     cli_stream filters = {0};
     const cli_args *args = &c->sources;
-    if (cli_has(args, "shuffle"))
-        return cli_usage(
-            args->command,
-            "--shuffle needs an index to choose from, and a stream has none: "
-            "convert it into a folder first, and then that; plain archives take "
-            "--order shuffle");
     stream.grouping = cli_out_is_folder(c->target) ? TARN_GROUP_BASE : TARN_GROUP_PATH;
     if (!cli_stream_options(args, &stream)) return CLI_USAGE;
     int status = cli_out_init(&c->out, args, c->target);
@@ -160,8 +146,8 @@ static int convert_files(conversion *c)
 
 static int convert_to_files(conversion *c)
 {
-    static const char *const not_here[] = {"range",  "shuffle", "max-count", "max-size",
-                                           "append", "no-sync", "resume",    "level"};
+    static const char *const not_here[] = {"range",   "max-count", "max-size", "append",
+                                           "no-sync", "resume",    "level"};
     for (size_t i = 0; i < sizeof not_here / sizeof not_here[0]; i++)
         if (cli_has(&c->sources, not_here[i]))
             return cli_usage(c->sources.command, "--%s and --files exclude each other",
