@@ -216,8 +216,8 @@ const cli_command cli_pack = {
         "made), "
         "--append as far as rows were reserved (--reserve).\n\n"
         "With an .iac as output the source is one folder, each file a record, or one "
-        "manifest: JSON lines, where \"file\" is the file of a record and every other "
-        "member a column.",
+        "manifest, where \"file\" is the file of a record and every other column a "
+        "column.",
     .options = options,
     .examples = examples,
     .run = run,

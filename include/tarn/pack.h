@@ -97,8 +97,9 @@ typedef struct tarn_pack_split {
 } tarn_pack_split;
 
 /* Called after each sample, and while a stream is read, from one thread at a time. done
- * and total are samples; total is 0 if it is not known. bytes are those of all fields so
- * far. Return non-zero to stop: tarn_pack then fails with TARN_ERR_CANCELLED. */
+ * and total are samples; total is 0 if it is not known, and in the last call, before
+ * anything is published, it is done. bytes are those of all fields so far. Return
+ * non-zero to stop: tarn_pack then fails with TARN_ERR_CANCELLED. */
 typedef int (*tarn_pack_progress)(void *context, uint64_t done, uint64_t total,
                                   uint64_t bytes);
 

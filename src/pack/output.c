@@ -93,10 +93,10 @@ static tarn_status check_archives(const tarn__output *o, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "%s: folds, append and resume need a folder as target",
                           o->target);
-    if (o->kind == TARN_TARGET_ARCHIVE &&
+    if (o->kind != TARN_TARGET_SHARDS &&
         (w->max_count != usual.max_count || w->max_size != usual.max_size))
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "%s is one archive; x_%%06d.tar makes shards", o->target);
+        return tarn__fail(err, TARN_ERR_USAGE, "%s is one %s; x_%%06d.tar makes shards",
+                          o->target, o->kind == TARN_TARGET_ARCHIVE ? "archive" : "file");
     return TARN_OK;
 }
 

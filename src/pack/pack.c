@@ -188,6 +188,15 @@ static tarn_status pack_files(packing *p, tarn_error *err)
 
 /* --- Others ------------------------------------------------------------------------- */
 
+/* Before anything is published, the caller may still stop. */
+static tarn_status finish(packing *p, tarn_error *err)
+{
+    uint64_t samples = p->out.samples;
+    if (p->out.options.progress && on_progress(p, samples, samples))
+        return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
+    return tarn__output_finish(&p->out, err);
+}
+
 static tarn_status pack_streams(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
@@ -197,7 +206,7 @@ static tarn_status pack_streams(packing *p, tarn_error *err)
                           "not for tar streams");
     TARN_TRY(tarn__output_open(&p->out, err));
     TARN_TRY(tarn__pack_streams(&p->out, p->sources, p->count, err));
-    return tarn__output_finish(&p->out, err);
+    return finish(p, err);
 }
 
 static tarn_status pack_feed(packing *p, tarn_error *err)
@@ -205,7 +214,7 @@ static tarn_status pack_feed(packing *p, tarn_error *err)
     const tarn_pack_options *o = &p->out.options;
     TARN_TRY(tarn__output_open(&p->out, err));
     TARN_TRY(o->feed(o->feed_context, &p->out, err));
-    return tarn__output_finish(&p->out, err);
+    return finish(p, err);
 }
 
 static tarn_status pack_records(packing *p, tarn_error *err)
@@ -213,7 +222,7 @@ static tarn_status pack_records(packing *p, tarn_error *err)
     const tarn_pack_options *o = &p->out.options;
     bool folder;
     if (o->shuffle || o->dry_run || o->class_from_dir || o->number || o->feed ||
-        p->count != 1)
+        o->keys != TARN_KEYS_BASE || p->count != 1)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "%s: a pack is made of one folder or manifest, as it is",
                           p->out.target);
