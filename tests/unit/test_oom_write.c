@@ -432,6 +432,29 @@ static tarn_status pack_list(tarn_error *why)
     return tarn__iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, why);
 }
 
+static tarn_status pack_into_fold(const char *source, tarn_error *why)
+{
+    static const tarn_pack_split val = {"val", 0.5};
+    const char *sources[] = {source};
+    tarn_fold_writer_options w = fold_options();
+    tarn_pack_options o = TARN_PACK_OPTIONS_INIT;
+    o.writer = &w;
+    o.threads = 1;
+    o.splits = &val;
+    o.n_splits = 1;
+    return tarn_pack(sources, 1, PART("out/fold"), &o, NULL, why);
+}
+
+static tarn_status pack_folder(tarn_error *why)
+{
+    return pack_into_fold(PART("files"), why);
+}
+
+static tarn_status pack_stream(tarn_error *why)
+{
+    return pack_into_fold(PART("shards/a_0.tar"), why);
+}
+
 /* --- What is to be seen of it ------------------------------------------------------- */
 
 static void no_output(void)
@@ -528,6 +551,8 @@ static const scenario scenarios[] = {
     {"a .tar.xz is written", write_xz, no_output, check_tar},
     {"a .tar.bz2 is written", write_bz2, no_output, check_tar},
     {"a fold is written", new_fold, no_output, check_fold},
+    {"a folder is packed", pack_folder, no_output, check_fold},
+    {"a stream is packed", pack_stream, no_output, check_fold},
     {"a fold is appended to", append_fold, old_fold, check_fold},
     {"a fold is replaced", replace_fold, old_fold, check_fold},
     {"an index is made", make_index, no_output, check_index},
