@@ -26,7 +26,14 @@ typedef struct packing {
 
 /* --- Arguments ---------------------------------------------------------------------- */
 
-static int parse(packing *p, PyObject *args, PyObject *kwargs)
+typedef struct flags {
+    int keys, class_from_dir, append, resume, overwrite, no_sync, pax, lenient,
+        allow_pipe, dry_run;
+    PyObject *sources, *shuffle;
+    const char *codec;
+} flags;
+
+static int parse(packing *p, flags *f, PyObject *args, PyObject *kwargs)
 {
     static const char *const words[] = {
         "sources", "target",  "fold",           "splits",     "seed",
@@ -34,42 +41,40 @@ static int parse(packing *p, PyObject *args, PyObject *kwargs)
         "append",  "resume",  "overwrite",      "no_sync",    "pax",
         "level",   "threads", "lenient",        "allow_pipe", "codec",
         "header",  "version", "dry_run",        "progress",   NULL};
-    PyObject *sources, *shuffle;
     tarn_pack_options *o = &p->options;
-    int class_from_dir, append, resume, overwrite, no_sync, pax, lenient, allow_pipe,
-        dry_run, keys;
-    const char *codec;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs,
-            "OO&$zO!O&OipO&O&ppppp"
-            "iIppzzIpO:pack",
-            TARNPY_KEYWORDS(words), &sources, tarnpy_path_or_none, &p->target, &o->fold,
-            &PyDict_Type, &p->folds, tarnpy_number, &o->seed, &shuffle, &keys,
-            &class_from_dir, tarnpy_number, &p->writer.max_count, tarnpy_number,
-            &p->writer.max_size, &append, &resume, &overwrite, &no_sync, &pax,
-            &p->writer.tar.sink.level, &o->threads, &lenient, &allow_pipe, &codec,
-            &p->records.header, &p->records.version, &dry_run, &p->progress))
-        return -1;
-    o->keys = (tarn_keys)keys;
-    o->class_from_dir = class_from_dir;
-    o->dry_run = dry_run;
-    o->shuffle = shuffle != Py_None;
-    if (o->shuffle && !tarnpy_number(shuffle, &o->shuffle_seed)) return -1;
-    p->writer.append = append;
-    p->writer.resume = resume;
-    p->writer.overwrite = p->records.overwrite = overwrite;
-    p->writer.tar.sink.no_sync = p->records.no_sync = no_sync;
-    p->writer.tar.sink.allow_pipe = p->stream.allow_pipe = allow_pipe;
-    if (pax) p->writer.tar.names = TARN_NAMES_PAX;
-    p->stream.lenient = p->stream.keep_first = lenient;
+    return PyArg_ParseTupleAndKeywords(
+        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpO:pack", TARNPY_KEYWORDS(words),
+        &f->sources, tarnpy_path_or_none, &p->target, &o->fold, &PyDict_Type, &p->folds,
+        tarnpy_number, &o->seed, &f->shuffle, &f->keys, &f->class_from_dir, tarnpy_number,
+        &p->writer.max_count, tarnpy_number, &p->writer.max_size, &f->append, &f->resume,
+        &f->overwrite, &f->no_sync, &f->pax, &p->writer.tar.sink.level, &o->threads,
+        &f->lenient, &f->allow_pipe, &f->codec, &p->records.header, &p->records.version,
+        &f->dry_run, &p->progress);
+}
+
+static int take_flags(packing *p, const flags *f)
+{
+    tarn_pack_options *o = &p->options;
     p->path = p->target ? PyBytes_AsString(p->target) : NULL;
-    /* As the library chooses where it is not told. */
+    o->keys = (tarn_keys)f->keys;
+    o->class_from_dir = f->class_from_dir;
+    o->dry_run = f->dry_run;
+    o->shuffle = f->shuffle != Py_None;
+    p->writer.append = f->append;
+    p->writer.resume = f->resume;
+    p->writer.overwrite = p->records.overwrite = f->overwrite;
+    p->writer.tar.sink.no_sync = p->records.no_sync = f->no_sync;
+    p->writer.tar.sink.allow_pipe = p->stream.allow_pipe = f->allow_pipe;
+    if (f->pax) p->writer.tar.names = TARN_NAMES_PAX;
+    p->stream.lenient = p->stream.keep_first = f->lenient;
+    /* As the library chooses without options for streams. */
     bool flat = p->path && tarn_target_kind(p->path) == TARN_TARGET_FOLDER;
     p->stream.grouping =
         flat && o->keys == TARN_KEYS_BASE ? TARN_GROUP_BASE : TARN_GROUP_PATH;
-    if (codec) p->records.codec = tarn_iac_codec_named(codec);
+    if (f->codec) p->records.codec = tarn_iac_codec_named(f->codec);
     p->records.level = p->writer.tar.sink.level;
-    return tarnpy_strings_get(sources, &p->sources);
+    if (o->shuffle && !tarnpy_number(f->shuffle, &o->shuffle_seed)) return -1;
+    return tarnpy_strings_get(f->sources, &p->sources);
 }
 
 static int take_splits(packing *p)
@@ -179,7 +184,8 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *kwargs)
                  .records = TARN_IAC_WRITE_OPTIONS_INIT,
                  .report = TARN_PACK_REPORT_INIT};
     PyObject *result = NULL;
-    if (parse(&p, args, kwargs) == 0 && take_splits(&p) == 0) {
+    flags f = {0};
+    if (parse(&p, &f, args, kwargs) && take_flags(&p, &f) == 0 && take_splits(&p) == 0) {
         tarn_pack_options *o = &p.options;
         o->writer = &p.writer;
         o->records = &p.records;

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 
 typedef struct reading {
     tarn__manifest *m;
@@ -214,16 +214,10 @@ static tarn_status read_lines(reading *r, tarn_error *err)
 
 /* --- Either ------------------------------------------------------------------------ */
 
-static bool ends_with(const char *path, const char *ending)
-{
-    size_t len = strlen(path), n = strlen(ending);
-    return len > n && strcasecmp(path + len - n, ending) == 0;
-}
-
 bool tarn__is_manifest(const char *path)
 {
-    return ends_with(path, ".csv") || ends_with(path, ".tsv") ||
-           ends_with(path, ".jsonl") || ends_with(path, ".ndjson");
+    return tarn__ends_with(path, ".csv") || tarn__ends_with(path, ".tsv") ||
+           tarn__ends_with(path, ".jsonl") || tarn__ends_with(path, ".ndjson");
 }
 
 tarn_status tarn__manifest_open(tarn__manifest *m, const char *path, tarn_error *err)
@@ -245,7 +239,8 @@ tarn_status tarn__manifest_each(tarn__manifest *m, tarn__manifest_visit take,
     r.end = r.at + m->contents.size;
     /* Some programs begin a file with a byte order mark. */
     if (r.end - r.at >= 3 && memcmp(r.at, "\xef\xbb\xbf", 3) == 0) r.at += 3;
-    bool is_csv = ends_with(m->path, ".csv"), is_tsv = ends_with(m->path, ".tsv");
+    bool is_csv = tarn__ends_with(m->path, ".csv"),
+         is_tsv = tarn__ends_with(m->path, ".tsv");
     tarn_status status =
         is_csv || is_tsv ? read_table(&r, is_csv ? ',' : '\t', err) : read_lines(&r, err);
     free(r.cells);

@@ -3,20 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "itar/chance.h"
 
 /* --- What a target is --------------------------------------------------------------- */
-
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t len = strlen(text), n = strlen(ending);
-    return len > n && strcasecmp(text + len - n, ending) == 0;
-}
 
 static bool is_archive(const char *target)
 {
@@ -25,7 +19,7 @@ static bool is_archive(const char *target)
                                           ".tar.zst", ".tzst",   ".tar.zstd"};
     if (strcmp(target, "-") == 0 || strncmp(target, "pipe:", 5) == 0) return true;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (ends_with(target, endings[i])) return true;
+        if (tarn__ends_with(target, endings[i])) return true;
     return false;
 }
 
@@ -40,7 +34,7 @@ static bool has_number(const char *target)
 
 tarn_target tarn_target_kind(const char *target)
 {
-    if (ends_with(target, ".iac")) return TARN_TARGET_RECORDS;
+    if (tarn__ends_with(target, ".iac")) return TARN_TARGET_RECORDS;
     if (has_number(target)) return TARN_TARGET_SHARDS;
     return is_archive(target) ? TARN_TARGET_ARCHIVE : TARN_TARGET_FOLDER;
 }

@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "iac/gather.h"
 #include "io/manifest.h"
 #include "itar/collection.h"
@@ -253,12 +253,6 @@ static tarn_status run(packing *p, tarn_error *err)
 
 /* --- The call ----------------------------------------------------------------------- */
 
-static bool is_gnz(const char *target)
-{
-    size_t len = strlen(target);
-    return len > 4 && strcasecmp(target + len - 4, ".gnz") == 0;
-}
-
 static tarn_status check_arguments(const packing *p, const char *target,
                                    const tarn_pack_options *o, tarn_error *err)
 {
@@ -274,7 +268,7 @@ static tarn_status check_arguments(const packing *p, const char *target,
     if (!target && !o->dry_run)
         return tarn__fail(err, TARN_ERR_USAGE, "a target is needed");
     if (target && !*target) return tarn__fail(err, TARN_ERR_USAGE, "the target is empty");
-    if (target && is_gnz(target))
+    if (target && tarn__ends_with(target, ".gnz"))
         return tarn__fail(err, TARN_ERR_USAGE,
                           "%s: array files are made of arrays (tarn/gnz.h), not of "
                           "samples",

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include <tarn/tar.h>
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "itar/chance.h"
 #include "pack/output.h"
 
@@ -48,9 +48,7 @@ static bool is_list(const char *path)
 
 bool tarn__is_archive(const char *path)
 {
-    size_t len = strlen(path);
-    return tarn_tar_is_stream(path) || is_list(path) ||
-           (len > 4 && strcasecmp(path + len - 4, ".tar") == 0);
+    return tarn_tar_is_stream(path) || is_list(path) || tarn__ends_with(path, ".tar");
 }
 
 static tarn_status add_url(streams *s, const char *url, tarn_error *err)

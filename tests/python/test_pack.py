@@ -225,3 +225,5 @@ def test_what_does_not_fit_the_target_is_refused(pets, tmp_path):
         tarn.pack([3], tmp_path / "a")
     with pytest.raises(TypeError):
         tarn.pack(pets, tmp_path / "a", no_such_option=1)
+    with pytest.raises(TypeError):
+        tarn.pack(pets, None, fold=3, dry_run=True)
