@@ -47,7 +47,7 @@ static tarn_pack_report report;
 static tarn_status pack(const char *source, const char *target,
                         const tarn_pack_options *options)
 {
-    char from[1024], to[1024];
+    static char from[1024], to[1024]; /* the report borrows from them */
     const char *sources[] = {from};
     snprintf(from, sizeof from, "%s/%s", scratch(), source);
     snprintf(to, sizeof to, "%s/%s", scratch(), target);
