@@ -130,7 +130,7 @@ static tarn_status collect(packing *p, tarn_error *err)
     if (o->shuffle) TARN_TRY(tarn__collection_shuffle(p->c, o->shuffle_seed, err));
     if (p->c->n_samples) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NOT_FOUND, p->sources[0], TARN_NO_OFFSET,
-                         "no sample here");
+                         "no samples found");
 }
 
 static tarn_status count_sample(void *context, unsigned part, const char *key,
