@@ -414,6 +414,12 @@ void cli_iac_tell(const cli_args *args, uint64_t records, const char *path)
     cli_json_line(&j);
 }
 
+static int step(void *progress, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    (void)bytes;
+    return cli_progress_step(progress, done, total);
+}
+
 int cli_iac_pack(const cli_args *args, const char *output)
 {
     static const char *const foreign[] = {
@@ -430,10 +436,16 @@ int cli_iac_pack(const cli_args *args, const char *output)
     int status = cli_refuse(args, "packs", foreign);
     if (status == CLI_OK) status = cli_iac_options(args, &o);
     if (status != CLI_OK) return status;
+    cli_progress progress;
+    cli_progress_begin(&progress, "packing", !cli_has(args, "quiet"));
+    progress.samples = true;
     p.records = &o;
-    if (tarn_pack(args->words, (size_t)args->n_words, output, &p, &report, &err) !=
-        TARN_OK)
-        return cli_fail(&err);
+    p.progress = step;
+    p.progress_context = &progress;
+    tarn_status made =
+        tarn_pack(args->words, (size_t)args->n_words, output, &p, &report, &err);
+    cli_progress_end(&progress);
+    if (made != TARN_OK) return cli_fail(&err);
     cli_iac_tell(args, report.folds[0].written.samples, output);
     return CLI_OK;
 }

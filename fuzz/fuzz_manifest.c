@@ -115,7 +115,8 @@ static void try_pack(const char *manifest)
     tarn_error err;
     uint64_t records = 0;
     o.overwrite = o.no_sync = true;
-    tarn_status status = tarn__iac_pack_manifest(pack_path, manifest, &o, &records, &err);
+    tarn_status status =
+        tarn__iac_pack_manifest(pack_path, manifest, &o, NULL, &records, &err);
     if (status != TARN_OK) {
         CHECK(err.code == status && err.message[0]);
         return;

@@ -23,21 +23,35 @@ static tarn_status no_slides(struct ArrowArrayStream *out, tarn_error *err)
     return tarn_iac_rows_finish(rows, out, err);
 }
 
-static tarn_status add_file(tarn_iac_writer *w, const char *path, tarn_error *err)
+static tarn_status add_file(tarn_iac_writer *w, const char *path, uint64_t *bytes,
+                            tarn_error *err)
 {
     tarn__contents contents;
     TARN_TRY(tarn__contents_open(&contents, path, err));
     tarn_status status =
         tarn_iac_writer_add(w, contents.data, (size_t)contents.size, err);
+    *bytes += contents.size;
     tarn__contents_close(&contents);
     return status;
+}
+
+static tarn_status add_files(tarn_iac_writer *w, char *const *files, size_t count,
+                             const tarn__iac_watch *watch, tarn_error *err)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        TARN_TRY(add_file(w, files[i], &bytes, err));
+        if (watch && watch->step(watch->context, i + 1, count, bytes))
+            return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
+    }
+    return TARN_OK;
 }
 
 /* Files in their order, next to a table with a row for each. Frees the table's builder.
  */
 static tarn_status write_pack(const char *path, tarn_iac_rows *rows, char *const *files,
                               size_t count, const tarn_iac_write_options *options,
-                              tarn_error *err)
+                              const tarn__iac_watch *watch, tarn_error *err)
 {
     struct ArrowArrayStream slides = {0}, index = {0};
     tarn_iac_writer *w;
@@ -48,8 +62,7 @@ static tarn_status write_pack(const char *path, tarn_iac_rows *rows, char *const
         return status;
     }
     TARN_TRY(tarn_iac_writer_open(path, &slides, &index, options, &w, err));
-    for (size_t i = 0; i < count && status == TARN_OK; i++)
-        status = add_file(w, files[i], err);
+    status = add_files(w, files, count, watch, err);
     if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
     tarn_iac_writer_abandon(w);
     return status;
@@ -111,7 +124,8 @@ static tarn_status folder_rows(const list *files, tarn_iac_rows **out, tarn_erro
 
 tarn_status tarn__iac_pack_folder(const char *path, const char *folder,
                                   const tarn_iac_write_options *options,
-                                  uint64_t *out_records, tarn_error *err)
+                                  const tarn__iac_watch *watch, uint64_t *out_records,
+                                  tarn_error *err)
 {
     list files = {0};
     tarn_iac_rows *rows;
@@ -120,7 +134,7 @@ tarn_status tarn__iac_pack_folder(const char *path, const char *folder,
     tarn_status status = tarn__tree_walk(&tree, folder, err);
     if (status == TARN_OK) status = folder_rows(&files, &rows, err);
     if (status == TARN_OK)
-        status = write_pack(path, rows, files.items, files.count, options, err);
+        status = write_pack(path, rows, files.items, files.count, options, watch, err);
     if (status == TARN_OK && out_records) *out_records = files.count;
     list_reset(&files);
     return status;
@@ -255,7 +269,8 @@ static tarn_status new_rows(const manifest *m, tarn_iac_rows **out, tarn_error *
 }
 
 static tarn_status pack_manifest(manifest *m, tarn__manifest *from, const char *path,
-                                 const tarn_iac_write_options *options, tarn_error *err)
+                                 const tarn_iac_write_options *options,
+                                 const tarn__iac_watch *watch, tarn_error *err)
 {
     TARN_TRY(tarn__manifest_each(from, learn, m, err));
     if (m->columns.count == 0)
@@ -264,14 +279,16 @@ static tarn_status pack_manifest(manifest *m, tarn__manifest *from, const char *
     TARN_TRY(new_rows(m, &m->rows, err));
     tarn_status status = tarn__manifest_each(from, add_row, m, err);
     if (status == TARN_OK)
-        return write_pack(path, m->rows, m->files.items, m->files.count, options, err);
+        return write_pack(path, m->rows, m->files.items, m->files.count, options, watch,
+                          err);
     tarn_iac_rows_free(m->rows);
     return status;
 }
 
 tarn_status tarn__iac_pack_manifest(const char *path, const char *manifest_path,
                                     const tarn_iac_write_options *options,
-                                    uint64_t *out_records, tarn_error *err)
+                                    const tarn__iac_watch *watch, uint64_t *out_records,
+                                    tarn_error *err)
 {
     tarn__manifest from;
     manifest *m = calloc(1, sizeof *m);
@@ -280,7 +297,7 @@ tarn_status tarn__iac_pack_manifest(const char *path, const char *manifest_path,
     tarn__buf_init(&m->path, SIZE_MAX / 2);
     tarn_status status = tarn__manifest_open(&from, manifest_path, err);
     if (status == TARN_OK) {
-        status = pack_manifest(m, &from, path, options, err);
+        status = pack_manifest(m, &from, path, options, watch, err);
         tarn__manifest_close(&from);
     }
     if (status == TARN_OK && out_records) *out_records = m->files.count;

@@ -217,6 +217,14 @@ static tarn_status pack_feed(packing *p, tarn_error *err)
     return finish(p, err);
 }
 
+static int on_record(void *context, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    packing *p = context;
+    const tarn_pack_options *o = &p->out.options;
+    p->out.written[0].payload = bytes;
+    return o->progress ? o->progress(o->progress_context, done, total, bytes) : 0;
+}
+
 static tarn_status pack_records(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
@@ -229,9 +237,10 @@ static tarn_status pack_records(packing *p, tarn_error *err)
     tarn_iac_write_options usual = TARN_IAC_WRITE_OPTIONS_INIT;
     usual.overwrite = p->out.writer.overwrite;
     usual.no_sync = p->out.writer.tar.sink.no_sync;
+    tarn__iac_watch watch = {on_record, p};
     TARN_TRY(is_folder(p->sources[0], &folder, err));
     return (folder ? tarn__iac_pack_folder : tarn__iac_pack_manifest)(
-        p->out.target, p->sources[0], o->records ? o->records : &usual,
+        p->out.target, p->sources[0], o->records ? o->records : &usual, &watch,
         &p->out.written[0].samples, err);
 }
 

@@ -131,6 +131,8 @@ def test_progress_sees_the_last_sample(pets, tmp_path):
     tarn.pack(pets, tmp_path / "a", progress=lambda *numbers: seen.append(numbers))
     assert seen[-1][:2] == (40, 40) and seen[-1][2] > 120_000
     assert [n for n, _, _ in seen] == sorted(n for n, _, _ in seen)
+    tarn.pack(pets, tmp_path / "a.iac", progress=lambda *numbers: seen.append(numbers))
+    assert seen[-1][:2] == (82, 82)
 
 
 class Slow:

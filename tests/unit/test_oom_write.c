@@ -429,7 +429,8 @@ static tarn_status pack_list(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    return tarn__iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, why);
+    return tarn__iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, NULL,
+                                   why);
 }
 
 static tarn_status pack_into_fold(const char *source, tarn_error *why)

@@ -196,9 +196,9 @@ static void a_stopped_call_leaves_nothing(void **state)
 {
     (void)state;
     static const char *const sources[] = {"birds", "in_{0..1}.tar"};
-    static const char *const targets[] = {"stopped", "stopped/x.tar"};
+    static const char *const targets[] = {"stopped", "stopped/x.tar", "stopped/x.iac"};
     for (unsigned threads = 1; threads <= 4; threads += 3)
-        for (size_t i = 0; i < 4; i++) {
+        for (size_t i = 0; i < 5; i++) { /* the last one: a folder as records */
             stopper s = {.after = 5};
             tarn_fold_writer_options w = TARN_FOLD_WRITER_OPTIONS_INIT;
             tarn_pack_options o = TARN_PACK_OPTIONS_INIT;

@@ -44,7 +44,7 @@ static void make_cut_files(void)
     OK(tarn_gnz_writer_add(w, "bin", &a, NULL, &err));
     OK(tarn_gnz_writer_finish(w, &err));
     OK(tarn__iac_pack_folder(scratch_path("cut.iac"), scratch_path("cut"), NULL, NULL,
-                             &err));
+                             NULL, &err));
 }
 
 /* The end of the file comes to lie in the page of the last record's bytes, which a map
