@@ -257,7 +257,12 @@ static tarn_status run(packing *p, tarn_error *err)
     if (archives && archives < p->count)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "tar archives and other files cannot be packed in one go");
-    return archives ? pack_streams(p, err) : pack_files(p, err);
+    if (archives) return pack_streams(p, err);
+    const tarn_pack_options *o = &p->out.options;
+    if (o->number || o->samples || o->first || o->end != UINT64_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "keys and numbers are chosen of tar streams, not of files");
+    return pack_files(p, err);
 }
 
 /* --- The call ----------------------------------------------------------------------- */

@@ -362,6 +362,32 @@ static void wrong_arguments_are_usage_errors(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_pack(sources, 1, "x", &o, NULL, &err));
 }
 
+static void samples_of_streams_are_chosen_by_key_and_number(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"s0_007", "s0_150"}, *const none[] = {"nobody"};
+    tarn_pack_options o = TARN_PACK_OPTIONS_INIT;
+    o.samples = keys;
+    o.n_samples = 2;
+    OK(pack("in_0.tar", "chosen", &o));
+    assert_int_equal(report.folds[0].written.samples, 2);
+    o.samples = none;
+    o.n_samples = 1;
+    FAILS(TARN_ERR_NOT_FOUND, "no sample with key nobody", pack("in_0.tar", "no", &o));
+    FAILS(TARN_ERR_USAGE, "not of files", pack("birds", "no", &o));
+    o = (tarn_pack_options)TARN_PACK_OPTIONS_INIT;
+    o.number = true;
+    o.first = 10;
+    o.end = 15;
+    OK(pack("in_{0..1}.tar", "numbered", &o));
+    assert_int_equal(report.folds[0].written.samples, 5);
+    tarn_fold *fold;
+    tarn_sample sample;
+    OK(tarn_fold_open(scratch_path("numbered"), NULL, &fold, &err));
+    OK(tarn_fold_find(fold, "000000014", &sample, &err));
+    tarn_fold_close(fold);
+}
+
 static void older_callers_have_shorter_structs(void **state)
 {
     (void)state;
@@ -395,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_dry_run_shows_all_samples_and_writes_nothing),
         cmocka_unit_test(samples_come_from_a_function_too),
         cmocka_unit_test(wrong_arguments_are_usage_errors),
+        cmocka_unit_test(samples_of_streams_are_chosen_by_key_and_number),
         cmocka_unit_test(older_callers_have_shorter_structs),
     };
     return cmocka_run_group_tests_name("pack_sources", tests, make_sources,
