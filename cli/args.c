@@ -99,6 +99,11 @@ bool cli_has(const cli_args *args, const char *name)
     return cli_value(args, name) != NULL;
 }
 
+void cli_set(cli_args *args, const char *name, const char *value)
+{
+    args->values[find_long(args->command, name, strlen(name))] = value;
+}
+
 enum { MAX_NUMBER = 1000000 };
 
 bool cli_number(const cli_args *args, const char *name, unsigned *out)

@@ -51,6 +51,8 @@ int cli_show_overview(FILE *out);
 /* args.c: the value of an option by name, NULL if it was not given. */
 const char *cli_value(const cli_args *args, const char *name);
 bool cli_has(const cli_args *args, const char *name);
+/* As if it had been given; the command must have the option. */
+void cli_set(cli_args *args, const char *name, const char *value);
 int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
@@ -195,7 +197,6 @@ bool cli_has_order(const cli_args *args);
 typedef struct cli_stream {
     tarn_samples *samples;
     const char *url;
-    size_t archives; /* that are read, one behind the other */
     cli_progress progress;
     cli_list keys, fields; /* of --samples, sorted, and --fields */
     bool *found;           /* the keys that came by */
@@ -205,6 +206,10 @@ bool cli_is_stream(const char *path);
 int cli_stream_open(const cli_args *args, tarn_samples_options *o, cli_stream *out);
 /* The same with all words; o says how keys are made without --keys. */
 int cli_stream_open_all(const cli_args *args, tarn_samples_options *o, cli_stream *out);
+/* How streams are read, and which of their samples and fields: s->keys and s->fields,
+ * which cli_stream_close frees. */
+bool cli_stream_options(const cli_args *args, tarn_samples_options *o);
+int cli_stream_filters(const cli_args *args, cli_stream *s, tarn_samples_options *o);
 /* How reading ended, told if need be: the exit status for it. */
 int cli_stream_end(cli_stream *stream, tarn_status status, const tarn_error *err);
 void cli_stream_close(cli_stream *stream);

@@ -2,6 +2,7 @@
  * into any target; files that are copied whole, and samples that go on as they come, have
  * shorter ones. */
 #include <string.h>
+#include <unistd.h>
 
 #include "arrays.h"
 #include "convert.h"
@@ -58,13 +59,9 @@ static int refuse_foreign(const cli_args *args, const char *to)
 {
     static const char *const not_files[] = {"max-size", "files",    "resume", "append",
                                             "upgrade",  "compress", NULL};
-    static const char *const never[] = {"shuffle", "max-sample", "allow-pipe",
-                                        "files",   "upgrade",    NULL};
+    static const char *const never[] = {"max-sample", "allow-pipe", "files", "upgrade",
+                                        NULL};
     bool pack = cli_is_pack_name(to), arrays = cli_kind_of(to) == CLI_GNZ;
-    if (cli_has(args, "shuffle"))
-        return cli_usage(args->command,
-                         "--shuffle is for one fold into samples; --order shuffle --seed "
-                         "N is for any dataset");
     int status = cli_refuse(args, "this source", never);
     if (status == CLI_OK && (pack || arrays))
         status =
@@ -93,8 +90,22 @@ static bool is_dataset(const cli_args *args)
     return folds && sources > 1;
 }
 
+static bool is_plain(const char *word)
+{
+    return access(word, F_OK) == 0 && !cli_is_gnz(word) && !cli_is_pack(word) &&
+           !cli_is_archive(word) && !cli_is_fold(word);
+}
+
 static int convert_dataset(const cli_args *args, const char *to)
 {
+    if (cli_has_order(args) && cli_has(args, "files"))
+        return cli_usage(args->command, "an order and --files exclude each other");
+    for (int i = 0; i + 1 < args->n_words; i++)
+        if (cli_has_order(args) && is_plain(args->words[i]))
+            return cli_usage(args->command,
+                             "%s: an order is for datasets; tarn pack --shuffle SEED "
+                             "shuffles plain files",
+                             args->words[i]);
     for (int i = 0; i + 1 < args->n_words; i++)
         if (cli_is_stream(args->words[i]))
             return cli_usage(args->command,
@@ -105,7 +116,21 @@ static int convert_dataset(const cli_args *args, const char *to)
     return status == CLI_OK ? cli_convert_dataset(args) : status;
 }
 
-static int run(const cli_args *args)
+/* --shuffle SEED is short for --order shuffle --seed SEED. */
+static int take_shuffle(const cli_args *args, cli_args *out)
+{
+    *out = *args;
+    if (!cli_has(args, "shuffle")) return CLI_OK;
+    if (cli_has(args, "order") || cli_has(args, "seed"))
+        return cli_usage(args->command,
+                         "--shuffle SEED is --order shuffle --seed SEED: give one of the "
+                         "two");
+    cli_set(out, "order", "shuffle");
+    cli_set(out, "seed", cli_value(args, "shuffle"));
+    return CLI_OK;
+}
+
+static int run_ordered(const cli_args *args)
 {
     const char *from = args->words[0], *to = args->words[args->n_words - 1];
     cli_kind kind = cli_kind_of(from), target = cli_kind_of(to);
@@ -121,11 +146,18 @@ static int run(const cli_args *args)
     return status == CLI_OK ? cli_convert_samples(args) : status;
 }
 
+static int run(const cli_args *args)
+{
+    cli_args ordered;
+    int status = take_shuffle(args, &ordered);
+    return status == CLI_OK ? run_ordered(&ordered) : status;
+}
+
 static const cli_option options[] = {
     {"fields", 0, "LIST", "only samples that have all of these, and only these"},
     {"samples", 's', "LIST", "only these keys, in the source's order: a,b or @FILE"},
     {"range", 0, "A:B", "of what is left, samples number A to B - 1"},
-    {"shuffle", 0, "SEED", "one fold, by seed and keys alone, whatever its shards"},
+    {"shuffle", 0, "SEED", "short for --order shuffle --seed SEED"},
     CLI_ORDER,
     {"weights", 0, "LIST", "mix the sources evenly, by weights such as 3,1"},
     {"number", 0, NULL, "keys are the numbers in which samples come"},

@@ -10,7 +10,6 @@
 typedef struct conversion {
     cli_args args; /* the words are the sources */
     const char *target;
-    bool flat; /* a fold, whose keys have no folders */
     cli_sources sources;
     uint64_t *order, count;
     char *metadata; /* of a .gnz that is the only source */
@@ -125,22 +124,13 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
     return TARN_OK;
 }
 
-/* Keys have no folders in a fold, as tarn pack makes them. */
-static void flatten(tarn_text *key)
-{
-    for (char *at = key->data; (at = strchr(at, '/'));)
-        *at = '-';
-}
-
 static tarn_status hand_on(conversion *c, uint64_t i, uint64_t number, desk *d,
-                           tarn_status (*put)(void *, const cli_record *, tarn_error *),
-                           void *state, tarn_error *err)
+                           cli_put_record put, void *state, tarn_error *err)
 {
     uint64_t at;
     const cli_source *part = cli_sources_at(&c->sources, c->order[i], &at);
     cli_record r = {.number = number};
     TARN_TRY(cli_sources_key(&c->sources, c->order[i], &d->key, err));
-    if (c->flat) flatten(&d->key);
     snprintf(d->number, sizeof d->number, "%09llu", (unsigned long long)i);
     r.key = cli_has(&c->args, "number") ? d->number : d->key.data;
     TARN_TRY(fetch(part, at, d, &c->nameless, err));
@@ -151,8 +141,7 @@ static tarn_status hand_on(conversion *c, uint64_t i, uint64_t number, desk *d,
 
 /* --- All of them ------------------------------------------------------------------- */
 
-static tarn_status walk(conversion *c, uint64_t from, uint64_t to,
-                        tarn_status (*put)(void *, const cli_record *, tarn_error *),
+static tarn_status walk(conversion *c, uint64_t from, uint64_t to, cli_put_record put,
                         void *state, uint64_t total, tarn_error *err)
 {
     desk d = {0};
@@ -186,11 +175,17 @@ static int feed(conversion *c, cli_target *t, uint64_t from, uint64_t to)
     cli_progress_end(&c->progress);
     /* A usage message has said it already. */
     int result = err.message[0] ? cli_fail(&err) : CLI_USAGE;
-    if (status == TARN_ERR_EXISTS && !t->look && !cli_has(&c->args, "append"))
-        fprintf(stderr,
-                "tarn: --number gives samples the numbers they come in as keys\n");
     t->stop(t->state);
     return result;
+}
+
+static tarn_status walk_all(void *context, cli_put_record put, void *state,
+                            tarn_error *err)
+{
+    conversion *c = context;
+    tarn_status status = walk(c, 0, c->count, put, state, c->count, err);
+    cli_progress_end(&c->progress);
+    return status;
 }
 
 static int one_target(conversion *c, const char *path, uint64_t from, uint64_t to)
@@ -205,7 +200,7 @@ static int one_target(conversion *c, const char *path, uint64_t from, uint64_t t
     else if (cli_kind_of(path) == CLI_GNZ)
         status = cli_target_gnz(&c->args, path, c->metadata, to - from, &t);
     else
-        status = cli_target_samples(&c->args, path, "train", &t);
+        return cli_samples_write(&c->args, path, walk_all, c);
     return status == CLI_OK ? feed(c, &t, from, to) : status;
 }
 
@@ -281,8 +276,6 @@ int cli_convert_dataset(const cli_args *args)
     conversion c = {.args = *args, .target = args->words[args->n_words - 1]};
     tarn_keys keys = cli_out_is_folder(c.target) ? TARN_KEYS_BASE : TARN_KEYS_PATH;
     c.args.n_words--;
-    c.flat = cli_out_is_folder(c.target) && !cli_is_pack_name(c.target) &&
-             cli_kind_of(c.target) == CLI_OTHER;
     int status = cli_sources_open(&c.args, keys, &c.sources);
     if (status != CLI_OK) return status;
     cli_progress_begin(&c.progress, "writing", !cli_has(args, "quiet"));

@@ -45,10 +45,6 @@ static int find_kind(const cli_args *args, source_kind *out)
         return cli_usage(args->command,
                          "streams and other files cannot be converted in one go");
     *out = folds ? FOLD : archives ? STREAMS : FILES;
-    /* One plain archive can be looked through for an order. */
-    if (*out == STREAMS && n == 1 && cli_has(args, "shuffle") &&
-        !cli_is_stream(args->words[0]))
-        *out = FOLD;
     return CLI_OK;
 }
 
@@ -79,24 +75,21 @@ int cli_range(const cli_args *args, uint64_t *out_from, uint64_t *out_to)
 static int choose(conversion *c, tarn_fold *fold)
 {
     tarn_error err;
-    uint64_t seed = 0;
     const cli_args *args = &c->sources;
     int status = cli_filter(args, fold);
     if (status != CLI_OK) return status;
-    if (!cli_seed(args, "shuffle", &seed)) return CLI_USAGE;
-    if (cli_has(args, "shuffle") && tarn_fold_shuffle(fold, seed, &err) != TARN_OK)
-        return cli_fail(&err);
     if (cli_has(args, "range") && tarn_fold_slice(fold, c->from, c->to, &err) != TARN_OK)
         return cli_fail(&err);
     return CLI_OK;
 }
 
 /* The fold keeps its name unless the target says another. */
-static int open_out(conversion *c, const tarn_fold *fold)
+static const char *name_of(const conversion *c, const tarn_fold *fold)
 {
-    const char *name = fold ? tarn_fold_name(fold) : "train";
-    if (strpbrk(name, "_/\\.")) name = "train";
-    return cli_out_open(&c->out, &c->sources, c->target, &name, 1);
+    const char *name = tarn_fold_name(fold), *colon = strrchr(c->target, ':');
+    bool named = colon && !strchr(colon, '/') && access(c->target, F_OK) != 0;
+    if (tarn_target_kind(c->target) != TARN_TARGET_FOLDER || named) return NULL;
+    return strpbrk(name, "_/\\.") ? NULL : name;
 }
 
 static int convert_fold(conversion *c)
@@ -105,25 +98,35 @@ static int convert_fold(conversion *c)
     tarn_keys keys = cli_out_is_folder(c->target) ? TARN_KEYS_BASE : TARN_KEYS_PATH;
     int status = cli_open_keys(&c->sources, c->sources.words[0], keys, &fold);
     if (status != CLI_OK) return status;
-    cli_feed feed = {.args = &c->sources, .out = &c->out};
     status = choose(c, fold);
-    if (status == CLI_OK) status = open_out(c, fold);
-    if (status == CLI_OK) status = cli_feed_fold(&feed, fold);
+    if (status == CLI_OK) status = cli_out_init(&c->out, &c->sources, c->target);
+    c->out.options.fold = name_of(c, fold);
+    if (status == CLI_OK) status = cli_feed_fold(&c->out, fold, NULL);
     tarn_fold_close(fold);
     return status;
 }
 
 static int convert_streams(conversion *c)
 {
-    cli_feed feed = {.args = &c->sources, .out = &c->out, .from = c->from, .to = c->to};
-    if (cli_has(&c->sources, "shuffle"))
-        return cli_usage(
-            c->sources.command,
-            "--shuffle needs an index to choose from, and a stream has none: "
-            "convert it into a folder first, and then that; plain archives take "
-            "--order shuffle");
-    int status = open_out(c, NULL);
-    return status == CLI_OK ? cli_feed_streams(&feed) : status;
+    tarn_samples_options stream = TARN_SAMPLES_OPTIONS_INIT;
+    cli_stream filters = {0};
+    const cli_args *args = &c->sources;
+    stream.grouping = cli_out_is_folder(c->target) ? TARN_GROUP_BASE : TARN_GROUP_PATH;
+    if (!cli_stream_options(args, &stream)) return CLI_USAGE;
+    int status = cli_out_init(&c->out, args, c->target);
+    if (status == CLI_OK) status = cli_stream_filters(args, &filters, &stream);
+    tarn_pack_options *o = &c->out.options;
+    o->stream = &stream;
+    o->number = cli_has(args, "number");
+    o->first = c->from;
+    o->end = c->to;
+    o->samples = cli_has(args, "samples") ? filters.keys.items : NULL;
+    o->n_samples = filters.keys.count;
+    c->out.hint = cli_stream_hint(c->target);
+    if (status == CLI_OK)
+        status = cli_out_run(&c->out, args->words, (size_t)args->n_words);
+    cli_stream_close(&filters);
+    return status;
 }
 
 static int convert_files(conversion *c)
@@ -143,8 +146,8 @@ static int convert_files(conversion *c)
 
 static int convert_to_files(conversion *c)
 {
-    static const char *const not_here[] = {"range",  "shuffle", "max-count", "max-size",
-                                           "append", "no-sync", "resume",    "level"};
+    static const char *const not_here[] = {"range",   "max-count", "max-size", "append",
+                                           "no-sync", "resume",    "level"};
     for (size_t i = 0; i < sizeof not_here / sizeof not_here[0]; i++)
         if (cli_has(&c->sources, not_here[i]))
             return cli_usage(c->sources.command, "--%s and --files exclude each other",

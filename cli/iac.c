@@ -415,6 +415,12 @@ void cli_iac_tell(const cli_args *args, uint64_t records, const char *path)
     cli_json_line(&j);
 }
 
+static int step(void *progress, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    (void)bytes;
+    return cli_progress_step(progress, done, total);
+}
+
 int cli_iac_pack(const cli_args *args, const char *output)
 {
     static const char *const foreign[] = {
@@ -425,22 +431,23 @@ int cli_iac_pack(const cli_args *args, const char *output)
         "metadata",       "checksums", "header-pages", "reserve",
         "class-from-dir", NULL};
     tarn_error err;
-    struct stat st;
-    uint64_t records = 0;
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
-    const char *source = args->words[0];
-    int refused = cli_refuse(args, "packs", foreign);
-    if (refused != CLI_OK) return refused;
-    if (args->n_words != 1)
-        return cli_usage(args->command, "a pack is made of one folder or manifest");
-    int usage = cli_iac_options(args, &o);
-    if (usage != CLI_OK) return usage;
-    bool folder = stat(source, &st) == 0 && S_ISDIR(st.st_mode);
-    tarn_status status = folder
-                             ? tarn_iac_pack_folder(output, source, &o, &records, &err)
-                             : tarn_iac_pack_manifest(output, source, &o, &records, &err);
-    if (status != TARN_OK) return cli_fail(&err);
-    cli_iac_tell(args, records, output);
+    tarn_pack_options p = TARN_PACK_OPTIONS_INIT;
+    tarn_pack_report report;
+    int status = cli_refuse(args, "packs", foreign);
+    if (status == CLI_OK) status = cli_iac_options(args, &o);
+    if (status != CLI_OK) return status;
+    cli_progress progress;
+    cli_progress_begin(&progress, "packing", !cli_has(args, "quiet"));
+    progress.samples = true;
+    p.records = &o;
+    p.progress = step;
+    p.progress_context = &progress;
+    tarn_status made = tarn_pack(args->words, (size_t)args->n_words, output, &p, &report,
+                                 sizeof report, &err);
+    cli_progress_end(&progress);
+    if (made != TARN_OK) return cli_fail(&err);
+    cli_iac_tell(args, report.folds[0].written.samples, output);
     return CLI_OK;
 }
 

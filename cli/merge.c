@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "feed.h"
+#include "target.h"
 
 typedef struct merging {
     const cli_args *args;
@@ -37,41 +37,36 @@ static unsigned digits_for(uint64_t shards)
     return digits;
 }
 
-static int adopt_all(merging *m)
+static tarn_status adopt_all(void *context, void *output, tarn_error *err)
 {
-    tarn_error err;
+    merging *m = context;
     cli_progress progress;
     tarn_adopt how = cli_has(m->args, "copy") ? TARN_ADOPT_COPY : TARN_ADOPT_LINK;
-    tarn_status status = TARN_OK;
     cli_progress_begin(&progress, "merging", false);
-    for (int i = 0; status == TARN_OK && i < m->n_folds; i++) {
-        status = tarn_fold_writer_adopt(m->out.fold[0], m->folds[i], NULL, 0, how, &err);
-        if (status == TARN_OK && cli_progress_step(&progress, 0, 0)) {
-            err = (tarn_error){.code = TARN_ERR_CANCELLED,
-                               .offset = TARN_NO_OFFSET,
-                               .message = "stopped"};
-            status = TARN_ERR_CANCELLED;
-        }
+    for (int i = 0; i < m->n_folds; i++) {
+        TARN_TRY(tarn_pack_adopt(output, 0, m->folds[i], NULL, 0, how, err));
+        if (cli_progress_step(&progress, 0, 0))
+            return cli_error(err, TARN_ERR_CANCELLED, "stopped");
     }
-    if (status == TARN_OK) return cli_out_finish(&m->out);
-    int result = cli_fail(&err);
-    cli_out_drop(&m->out);
-    return result;
+    return TARN_OK;
 }
 
 static int merge(merging *m)
 {
-    const char *target = cli_value(m->args, "output"), *name = "train";
+    const char *target = cli_value(m->args, "output");
     uint64_t shards;
     if (!m->args->n_words && !cli_has(m->args, "resume"))
         return cli_usage(m->args->command, "PATH is missing");
     if (target && !cli_out_is_folder(target))
         return cli_usage(m->args->command, "--output is DIR or DIR:FOLD, not %s", target);
     int status = open_all(m, &shards);
+    if (status == CLI_OK) status = cli_out_init(&m->out, m->args, target);
     if (status != CLI_OK) return status;
-    m->out.digits = digits_for(shards);
-    status = cli_out_open(&m->out, m->args, target, &name, 1);
-    return status == CLI_OK ? adopt_all(m) : status;
+    m->out.writer.digits = digits_for(shards);
+    m->out.options.feed = adopt_all;
+    m->out.options.feed_context = m;
+    m->out.options.keep_finished = false; /* doing it again costs little */
+    return cli_out_run(&m->out, NULL, 0);
 }
 
 static int run(const cli_args *args)

@@ -1,24 +1,22 @@
-/* Where pack and convert put samples: folds, rolling shards, or one archive. */
+/* Calls of tarn_pack: the options that all commands that write samples share, and what is
+ * printed of the result. */
 #ifndef TARN_CLI_OUT_H
 #define TARN_CLI_OUT_H
 
 #include "cli.h"
 
-enum { CLI_MAX_PARTS = 8 };
-
 typedef struct cli_out {
     const cli_args *args;
-    const char *target;               /* without the ":FOLD" of "DIR:FOLD" */
-    char *folder;                     /* what that was cut from, if it was */
-    const char *names[CLI_MAX_PARTS]; /* of the parts: folds, if there are any */
-    size_t n_parts;
-    bool folds; /* otherwise one of the other two */
-    tarn_fold_writer *fold[CLI_MAX_PARTS];
-    tarn_shard_writer *shards;
-    tarn_tar_writer *tar;
-    tarn_written written[CLI_MAX_PARTS];
-    double began;
-    unsigned digits; /* of shard numbers; set before opening, 0: the usual */
+    const char *target;
+    tarn_pack_options options; /* for the command to complete */
+    tarn_fold_writer_options writer;
+    tarn_tar_writer_options members; /* that it points to */
+    tarn_sink_options sink;
+    const char *hint;  /* printed after an error about a key that comes twice, or NULL */
+    const char *where; /* of notices that do not say it, or NULL */
+    cli_progress progress;
+    uint64_t told; /* notices of files so far */
+    tarn_pack_report report;
 } cli_out;
 
 /* The options that all who write samples take, for their tables. */
@@ -43,33 +41,18 @@ typedef struct cli_out {
         "no-sync", 0, NULL, "do not wait for the disk: faster, not crash-safe"           \
     }
 
-/* Whether a target is a folder that folds are written into, by its name. */
+/* Whether a target is a folder, or an .iac, by its name. */
 bool cli_out_is_folder(const char *target);
 
-/* The folder of a target: "DIR" of "DIR:FOLD", unless that is the name of something. The
- * caller frees it. */
-char *cli_out_folder(const char *target);
+/* Options from the command line; out must stay where it is until cli_out_run. */
+int cli_out_init(cli_out *out, const cli_args *args, const char *target);
 
-/* Opens the target for parts of these names. A single part takes the name of the fold
- * from "DIR:FOLD". */
-int cli_out_open(cli_out *out, const cli_args *args, const char *target,
-                 const char *const *names, size_t count);
+/* Packs and prints what was written (but of a dry run), or what failed and what is kept.
+ */
+int cli_out_run(cli_out *out, const char *const *sources, size_t count);
 
-/* Hands a sample on; a tarn_put. */
-tarn_status cli_out_put(void *out, unsigned part, const char *key,
-                        const tarn_field *fields, size_t count, tarn_error *err);
-
-/* Whether a sample is to be written: with --resume not if it is there. A tarn_keep. */
-tarn_status cli_out_keep(void *out, const char *key, unsigned part, bool *out_keep,
-                         tarn_error *err);
-
-/* Publishes and tells what was written. */
-int cli_out_finish(cli_out *out);
-
-/* After a failure: says what is kept. */
-void cli_out_stop(cli_out *out);
-/* The same where doing it again costs little: keeps only what was resumed. */
-void cli_out_drop(cli_out *out);
+/* Fold names and fractions, for options.splits. */
+enum { CLI_MAX_PARTS = TARN_PACK_MAX_FOLDS };
 
 /* args.c: "10", "500M", "2GiB". False after a usage message. */
 bool cli_size(const cli_args *args, const char *name, uint64_t *out);

@@ -10,6 +10,7 @@ typedef struct splitting {
     cli_list list; /* holds the names */
     const char *names[CLI_MAX_PARTS];
     double fractions[CLI_MAX_PARTS]; /* of the parts behind the first */
+    tarn_pack_split splits[CLI_MAX_PARTS];
     size_t n_parts;
     uint64_t seed;
     tarn_fold *fold;
@@ -80,12 +81,18 @@ static int take_parts(splitting *s)
     return cli_seed(s->args, "seed", &s->seed) ? CLI_OK : CLI_USAGE;
 }
 
-static int open_out(splitting *s)
+static int init_out(splitting *s)
 {
     const char *target = cli_value(s->args, "output");
     if (target && !cli_out_is_folder(target))
         return cli_usage(s->args->command, "--output is a folder, not %s", target);
-    return cli_out_open(&s->out, s->args, target, s->names, s->n_parts);
+    int status = cli_out_init(&s->out, s->args, target);
+    for (size_t i = 1; i < s->n_parts; i++)
+        s->splits[i - 1] = (tarn_pack_split){s->names[i], s->fractions[i - 1]};
+    s->out.options.fold = s->names[0];
+    s->out.options.splits = s->splits;
+    s->out.options.n_splits = s->n_parts - 1;
+    return status;
 }
 
 /* --- By samples -------------------------------------------------------------------- */
@@ -95,13 +102,12 @@ static int split_samples(splitting *s)
     tarn_error err;
     uint8_t *parts = malloc(s->info.samples + 1);
     if (!parts) cli_no_memory();
-    cli_feed feed = {.args = s->args, .out = &s->out, .parts = parts};
     int status = CLI_OK;
     if (tarn_fold_split(s->fold, s->fractions, s->n_parts - 1, s->seed, parts, &err) !=
         TARN_OK)
         status = cli_fail(&err);
-    if (status == CLI_OK) status = open_out(s);
-    if (status == CLI_OK) status = cli_feed_fold(&feed, s->fold);
+    if (status == CLI_OK) status = init_out(s);
+    if (status == CLI_OK) status = cli_feed_fold(&s->out, s->fold, parts);
     free(parts);
     return status;
 }
@@ -200,17 +206,24 @@ static int deal(const splitting *s, shard *shards, size_t count)
     return CLI_OK;
 }
 
-static tarn_status adopt(splitting *s, const shard *shards, size_t count, tarn_error *err)
+typedef struct adoption {
+    const splitting *s;
+    const shard *shards;
+    size_t count;
+} adoption;
+
+static tarn_status adopt(void *context, void *output, tarn_error *err)
 {
-    tarn_adopt how = cli_has(s->args, "copy") ? TARN_ADOPT_COPY : TARN_ADOPT_LINK;
-    uint32_t *numbers = malloc((count + 1) * sizeof *numbers);
+    const adoption *a = context;
+    tarn_adopt how = cli_has(a->s->args, "copy") ? TARN_ADOPT_COPY : TARN_ADOPT_LINK;
+    uint32_t *numbers = malloc((a->count + 1) * sizeof *numbers);
     if (!numbers) cli_no_memory();
     tarn_status status = TARN_OK;
-    for (size_t part = 0; status == TARN_OK && part < s->n_parts; part++) {
+    for (unsigned part = 0; status == TARN_OK && part < a->s->n_parts; part++) {
         size_t n = 0;
-        for (size_t i = 0; i < count; i++)
-            if (shards[i].part == part) numbers[n++] = shards[i].number;
-        status = tarn_fold_writer_adopt(s->out.fold[part], s->fold, numbers, n, how, err);
+        for (size_t i = 0; i < a->count; i++)
+            if (a->shards[i].part == part) numbers[n++] = a->shards[i].number;
+        status = tarn_pack_adopt(output, part, a->s->fold, numbers, n, how, err);
     }
     free(numbers);
     return status;
@@ -218,7 +231,6 @@ static tarn_status adopt(splitting *s, const shard *shards, size_t count, tarn_e
 
 static int split_shards(splitting *s)
 {
-    tarn_error err;
     size_t count = (size_t)s->info.shards;
     shard *shards = calloc(count + 1, sizeof *shards);
     if (!shards) cli_no_memory();
@@ -228,14 +240,13 @@ static int split_shards(splitting *s)
     }
     int status = count_samples(s, shards);
     if (status == CLI_OK) status = deal(s, shards, count);
-    if (status == CLI_OK) status = open_out(s);
+    if (status == CLI_OK) status = init_out(s);
     if (status == CLI_OK) {
-        if (adopt(s, shards, count, &err) == TARN_OK) {
-            status = cli_out_finish(&s->out);
-        } else {
-            status = cli_fail(&err);
-            cli_out_drop(&s->out);
-        }
+        adoption a = {s, shards, count};
+        s->out.options.feed = adopt;
+        s->out.options.feed_context = &a;
+        s->out.options.keep_finished = false; /* doing it again costs little */
+        status = cli_out_run(&s->out, NULL, 0);
     }
     free(shards);
     return status;

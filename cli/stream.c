@@ -47,20 +47,12 @@ static bool is_wanted(void *context, const char *key, size_t len)
 }
 
 /* --samples and --fields. */
-static int take_filters(const cli_args *args, cli_stream *s, tarn_samples_options *o)
+int cli_stream_filters(const cli_args *args, cli_stream *s, tarn_samples_options *o)
 {
     const char *samples = cli_value(args, "samples"), *fields = cli_value(args, "fields");
     if (samples && strcmp(samples, "@-") == 0 && strcmp(args->words[0], "-") == 0)
         return cli_usage(args->command, "- and @- are both standard input");
-    if (samples) {
-        if (!cli_list_get(samples, &s->keys)) return CLI_DATA;
-        if (s->keys.count)
-            qsort(s->keys.items, s->keys.count, sizeof *s->keys.items, compare_keys);
-        s->found = calloc(s->keys.count + 1, sizeof *s->found);
-        if (!s->found) cli_no_memory();
-        o->want = is_wanted;
-        o->want_context = s;
-    }
+    if (samples && !cli_list_get(samples, &s->keys)) return CLI_DATA;
     if (fields) {
         if (!cli_list_get(fields, &s->fields)) return CLI_DATA;
         for (size_t i = 0; i < s->fields.count; i++)
@@ -111,7 +103,6 @@ static tarn_status open_words(const char *const *words, int n_words,
             list[count++] = expanded[i] ? tarn_urls_get(expanded[i], k) : words[i];
     }
     if (status == TARN_OK) status = tarn_samples_open(list, count, o, &s->samples, err);
-    s->archives = count;
     for (int i = 0; i < n_words; i++)
         tarn_urls_free(expanded[i]);
     free(expanded);
@@ -119,23 +110,42 @@ static tarn_status open_words(const char *const *words, int n_words,
     return status;
 }
 
+bool cli_stream_options(const cli_args *args, tarn_samples_options *o)
+{
+    unsigned megabytes = 0;
+    o->lenient = o->keep_first = cli_has(args, "lenient");
+    o->allow_pipe = cli_has(args, "allow-pipe");
+    o->notice = cli_warn;
+    if (!take_grouping(args, &o->grouping) || !cli_number(args, "max-sample", &megabytes))
+        return false;
+    if (megabytes) o->max_sample_bytes = (uint64_t)megabytes << 20;
+    if (!cli_has(args, "check")) return true;
+    cli_usage(args->command, "--check needs an index; a stream has none");
+    return false;
+}
+
+/* Marks the keys that come by. */
+static void watch_keys(const cli_args *args, tarn_samples_options *o, cli_stream *s)
+{
+    if (!cli_has(args, "samples")) return;
+    if (s->keys.count)
+        qsort(s->keys.items, s->keys.count, sizeof *s->keys.items, compare_keys);
+    s->found = calloc(s->keys.count + 1, sizeof *s->found);
+    if (!s->found) cli_no_memory();
+    o->want = is_wanted;
+    o->want_context = s;
+}
+
 static int open_stream(const cli_args *args, int n_words, tarn_samples_options *o,
                        cli_stream *s)
 {
     tarn_error err;
-    unsigned megabytes = 0;
     *s = (cli_stream){.url = args->words[0]};
-    o->lenient = o->keep_first = cli_has(args, "lenient");
-    o->allow_pipe = cli_has(args, "allow-pipe");
-    o->notice = cli_warn;
     o->progress = cli_progress_step;
     o->progress_context = &s->progress;
-    if (!take_grouping(args, &o->grouping) || !cli_number(args, "max-sample", &megabytes))
-        return CLI_USAGE;
-    if (megabytes) o->max_sample_bytes = (uint64_t)megabytes << 20;
-    int status = take_filters(args, s, o);
-    if (status == CLI_OK && cli_has(args, "check"))
-        status = cli_usage(args->command, "--check needs an index; a stream has none");
+    if (!cli_stream_options(args, o)) return CLI_USAGE;
+    int status = cli_stream_filters(args, s, o);
+    if (status == CLI_OK) watch_keys(args, o, s);
     if (status == CLI_OK && open_words(args->words, n_words, o, s, &err) != TARN_OK)
         status = cli_fail(&err);
     if (status != CLI_OK) cli_stream_close(s);

@@ -29,24 +29,31 @@ typedef struct cli_record {
     size_t count;
 } cli_record;
 
+typedef tarn_status (*cli_put_record)(void *state, const cli_record *record,
+                                      tarn_error *err);
+
 /* All samples are looked at first where look is not NULL, then put one by one. */
 typedef struct cli_target {
     void *state;
-    tarn_status (*look)(void *state, const cli_record *record, tarn_error *err);
+    cli_put_record look;
     tarn_status (*begin)(void *state, tarn_error *err); /* may be NULL */
-    tarn_status (*put)(void *state, const cli_record *record, tarn_error *err);
+    cli_put_record put;
     int (*end)(void *state);   /* publishes and tells; the exit status */
     void (*stop)(void *state); /* after a failure: nothing is left but what is told */
 } cli_target;
 
 /* Each fills a target, which end and stop free. count is how many samples will come,
  * order their numbers in the sources; metadata may be NULL. */
-int cli_target_samples(const cli_args *args, const char *path, const char *fold,
-                       cli_target *out);
 int cli_target_gnz(const cli_args *args, const char *path, const char *metadata,
                    uint64_t count, cli_target *out);
 int cli_target_iac(const cli_args *args, const char *path, const cli_sources *sources,
                    cli_target *out);
+
+/* Samples into a fold, shards or one archive: walk passes each record to put. */
+int cli_samples_write(const cli_args *args, const char *path,
+                      tarn_status (*walk)(void *context, cli_put_record put, void *state,
+                                          tarn_error *err),
+                      void *context);
 
 /* Records of one pack into another with all columns as they are: whether that is what was
  * asked for, and doing it. */

@@ -4,12 +4,13 @@
  * manifest lie two files, a.txt and b.bin. */
 #include "common.h"
 
-#include <tarn/collect.h>
 #include <tarn/dataset.h>
 #include <tarn/iac.h>
 #include <tarn/tar.h>
 
 #include "folder.h"
+#include "iac/gather.h"
+#include "itar/collection.h"
 
 enum { LONGEST = 8 << 10, KINDS = 5 };
 
@@ -62,8 +63,7 @@ static void read_again(uint64_t members)
     tarn_tar_close(tar);
 }
 
-static tarn_status write_shard(tarn_collection *c, const tarn_collection_info *info,
-                               tarn_error *err)
+static tarn_status write_shard(tarn__collection *c, tarn_error *err)
 {
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
     tarn_tar_writer_options w = TARN_TAR_WRITER_OPTIONS_INIT;
@@ -73,39 +73,37 @@ static tarn_status write_shard(tarn_collection *c, const tarn_collection_info *i
     sink.overwrite = sink.no_sync = true;
     w.sink = &sink;
     CHECK(tarn_tar_writer_open(shard_path, &w, &s.writer, NULL) == TARN_OK);
-    tarn_status status = tarn_collection_walk(c, &o, take, &s, err);
+    tarn_status status = tarn__collection_walk(c, &o, take, &s, err);
     if (status != TARN_OK) {
         tarn_tar_writer_abandon(s.writer);
         return status;
     }
     CHECK(tarn_tar_writer_finish(s.writer, NULL) == TARN_OK);
-    CHECK(s.samples == info->samples && s.fields == info->files + info->values);
+    CHECK(s.samples == c->n_samples && s.fields == c->files + c->values);
     read_again(s.fields);
     return TARN_OK;
 }
 
 static void try_collection(const char *manifest)
 {
-    tarn_collection *c;
-    tarn_collection_info info;
+    tarn__collection *c;
     tarn_error err;
-    CHECK(tarn_collection_new(NULL, &c, &err) == TARN_OK);
-    tarn_status status = tarn_collection_add_manifest(c, manifest, &err);
-    if (status == TARN_OK) status = tarn_collection_group(c, &err);
+    CHECK(tarn__collection_new(NULL, &c, &err) == TARN_OK);
+    tarn_status status = tarn__collection_add_manifest(c, manifest, &err);
+    if (status == TARN_OK) status = tarn__collection_group(c, &err);
     if (status == TARN_OK) {
-        tarn_collection_info_get(c, &info);
-        for (uint64_t i = 0; i < info.samples; i++) {
+        for (uint64_t i = 0; i < c->n_samples; i++) {
             unsigned part;
-            const char *key = tarn_collection_key(c, i, &part);
+            const char *key = tarn__collection_key(c, i, &part);
             CHECK(key && key[0] && part == 0);
             for (const char *k = key; *k; k++)
                 CHECK((unsigned char)*k >= 0x20 && *k != 0x7f);
         }
-        CHECK(!tarn_collection_key(c, info.samples, NULL));
-        status = write_shard(c, &info, &err);
+        CHECK(!tarn__collection_key(c, c->n_samples, NULL));
+        status = write_shard(c, &err);
     }
     if (status != TARN_OK) CHECK(err.code == status && err.message[0]);
-    tarn_collection_free(c);
+    tarn__collection_free(c);
 }
 
 /* --- Packs ------------------------------------------------------------------------ */
@@ -119,7 +117,8 @@ static void try_pack(const char *manifest)
     tarn_error err;
     uint64_t records = 0;
     o.overwrite = o.no_sync = true;
-    tarn_status status = tarn_iac_pack_manifest(pack_path, manifest, &o, &records, &err);
+    tarn_status status =
+        tarn__iac_pack_manifest(pack_path, manifest, &o, NULL, &records, &err);
     if (status != TARN_OK) {
         CHECK(err.code == status && err.message[0]);
         return;

@@ -180,7 +180,7 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_slice(tarn_fold *fold, uint64_t from
 /* --- Order and parts ------------------------------------------------------------------
  *
  * Chance is decided by seed and key alone: not by the other samples, their order, or the
- * shards they are in. tarn/collect.h decides the same way. */
+ * shards they are in. tarn/pack.h decides the same way. */
 
 /* Puts the samples that are left into an order of chance. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_shuffle(tarn_fold *fold, uint64_t seed,

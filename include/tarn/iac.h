@@ -297,18 +297,6 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite_rows(
     const char *from, const char *to, const uint64_t *rows, size_t count,
     const tarn_iac_write_options *options, tarn_error *err);
 
-/* Packs files. A folder: all regular files and links to such in it and its folders,
- * sorted by path, with the columns path and size; not the pack itself. A manifest: a text
- * file with a JSON object on each line, whose member "file" names the payload's file
- * (beside the manifest, unless absolute); all other members become columns, of integers
- * if all values are integers or null, of text otherwise. The slide table has no rows. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_pack_folder(
-    const char *path, const char *folder, const tarn_iac_write_options *options,
-    uint64_t *out_records, tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_iac_pack_manifest(
-    const char *path, const char *manifest, const tarn_iac_write_options *options,
-    uint64_t *out_records, tarn_error *err);
-
 /* --- A table from C ------------------------------------------------------------------
  *
  * For those without an Arrow library at hand: columns of text, signed or unsigned 64-bit

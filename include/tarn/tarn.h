@@ -1,10 +1,10 @@
 /* tarn.h: the whole library. A dataset (dataset.h) is samples in any of the files below;
  * order.h says which comes when, loader.h makes batches of them, image.h their pixels. A
  * fold is opened (fold.h), its index built and saved (index.h), its bytes checked
- * (verify.h); write.h and collect.h make folds, tar.h and samples.h read archives as they
- * come, source.h gets bytes by URL, codec.h turns fields into values. gnz.h holds named
- * arrays, iac.h and textpair.h records with Arrow tables. Each noun has the same four
- * moves: options, open, get, close. */
+ * (verify.h); pack.h makes folds of files, write.h of samples, tar.h and samples.h read
+ * archives as they come, source.h gets bytes by URL, codec.h turns fields into values.
+ * gnz.h holds named arrays, iac.h and textpair.h records with Arrow tables. Each noun has
+ * the same four moves: options, open, get, close. */
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
@@ -12,7 +12,6 @@
 #include <tarn/arrow.h>
 #include <tarn/base.h>
 #include <tarn/codec.h>
-#include <tarn/collect.h>
 #include <tarn/dataset.h>
 #include <tarn/fold.h>
 #include <tarn/gnz.h>
@@ -21,6 +20,7 @@
 #include <tarn/index.h>
 #include <tarn/loader.h>
 #include <tarn/order.h>
+#include <tarn/pack.h>
 #include <tarn/samples.h>
 #include <tarn/source.h>
 #include <tarn/tar.h>

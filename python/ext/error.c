@@ -124,11 +124,10 @@ int tarnpy_path(PyObject *object, void *out_bytes)
 
 int tarnpy_path_or_none(PyObject *object, void *out_bytes)
 {
-    if (object == NULL || object == Py_None) {
-        if (object == NULL) return PyUnicode_FSConverter(object, out_bytes);
-        *(PyObject **)out_bytes = NULL;
-        return Py_CLEANUP_SUPPORTED;
-    }
+    PyObject **out = out_bytes;
+    if (object == Py_None) *out = NULL;
+    /* Without an object, what was made is given back: nothing, if it was None. */
+    if (object == Py_None || (!object && !*out)) return Py_CLEANUP_SUPPORTED;
     return PyUnicode_FSConverter(object, out_bytes);
 }
 

@@ -27,6 +27,9 @@ typedef struct tarnpy_problems {
 
 void tarnpy_problems_add(void *problems, const tarn_error *what);
 
+/* The texts as a list; frees them. */
+PyObject *tarnpy_problems_list(tarnpy_problems *problems);
+
 /* What a verification of path found, as a list of texts; or NULL with the exception that
  * its status or an interrupt stands for. Takes path over. */
 PyObject *tarnpy_problems_end(PyObject *module, PyObject *path, tarnpy_problems *problems,
@@ -36,6 +39,11 @@ PyObject *tarnpy_problems_end(PyObject *module, PyObject *path, tarnpy_problems 
  * Where a handler raises, *stop is set, and the exception is there when the work has
  * ended. */
 void tarnpy_run(void (*work)(void *), void *context, atomic_bool *stop);
+
+/* The same, and watch(context) is called now and then, with the GIL. If it raises, it
+ * returns non-zero, and *stop is set. */
+void tarnpy_run_watched(void (*work)(void *), void *context, atomic_bool *stop,
+                        int (*watch)(void *));
 
 /* A tarn_progress for such work; its context is stop. */
 int tarnpy_stopped(void *stop, uint64_t done, uint64_t total);

@@ -20,7 +20,7 @@ void tarnpy_problems_add(void *context, const tarn_error *what)
     if (p->texts[p->count]) p->count++;
 }
 
-static PyObject *list_of(tarnpy_problems *p)
+PyObject *tarnpy_problems_list(tarnpy_problems *p)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; i < p->count; i++) {
@@ -37,7 +37,7 @@ static PyObject *list_of(tarnpy_problems *p)
 PyObject *tarnpy_problems_end(PyObject *module, PyObject *path, tarnpy_problems *problems,
                               tarn_status status, const tarn_error *err)
 {
-    PyObject *list = list_of(problems);
+    PyObject *list = tarnpy_problems_list(problems);
     if (status != TARN_OK && !PyErr_Occurred())
         tarnpy_raise_open(tarnpy_module_state(module), path, err);
     Py_DECREF(path);
@@ -92,6 +92,12 @@ static bool wait_for_job(job *j, long milliseconds)
 
 void tarnpy_run(void (*work)(void *), void *context, atomic_bool *stop)
 {
+    tarnpy_run_watched(work, context, stop, NULL);
+}
+
+void tarnpy_run_watched(void (*work)(void *), void *context, atomic_bool *stop,
+                        int (*watch)(void *))
+{
     enum { LOOK_EVERY_MS = 50 };
     job j = {work, context, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     pthread_t thread;
@@ -106,7 +112,8 @@ void tarnpy_run(void (*work)(void *), void *context, atomic_bool *stop)
         Py_BEGIN_ALLOW_THREADS;
         done = wait_for_job(&j, LOOK_EVERY_MS);
         Py_END_ALLOW_THREADS;
-        if (!done && !atomic_load(stop) && PyErr_CheckSignals() != 0)
+        if (!done && !atomic_load(stop) &&
+            (PyErr_CheckSignals() != 0 || (watch && watch(context) != 0)))
             atomic_store(stop, true);
     } while (!done);
     pthread_join(thread, NULL);

@@ -85,6 +85,7 @@ int tarnpy_add_write(PyObject *module);
 int tarnpy_add_source(PyObject *module);
 int tarnpy_add_stream(PyObject *module);
 int tarnpy_add_fold(PyObject *module);
+int tarnpy_add_pack(PyObject *module);
 
 /* --- Module and types (module.c) --------------------------------------------------- */
 

@@ -15,6 +15,7 @@ open            a dataset: samples by position and key, filters, orders, batches
 mix             several datasets as one
 Dataset         what both give; see help(tarn.Dataset)
 Loader          batches made ahead by native threads: Dataset.loader
+pack            packs files, folders, manifests and tar streams
 DatasetWriter   writes a dataset; ShardWriter and TarWriter write shards and one archive
 open_source     bytes by URL, as a file
 Error           what is raised; subclasses are also KeyError, FileNotFoundError, ValueError ...
@@ -43,17 +44,19 @@ _LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 # And names, with the modules they are in.
 _NAMES = {
     "DatasetWriter": "write", "ShardWriter": "write", "TarWriter": "write", "Written": "write",
+    "Packed": "_pack", "pack": "_pack",
     "expand_urls": "source", "gopen": "source", "open_source": "source",
 }
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ._pack import Packed, pack
     from .source import expand_urls, gopen, open_source
     from .write import DatasetWriter, ShardWriter, TarWriter, Written
 
 __all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order",
-           "ShardWriter", "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix", "open",
-           "open_source"]
+           "Packed", "ShardWriter", "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix",
+           "open", "open_source", "pack"]
 
 
 def __getattr__(name: str) -> object:

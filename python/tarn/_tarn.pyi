@@ -30,6 +30,16 @@ class Writer:
     def abandon(self) -> None: ...
     def _suspend(self) -> None: ...
 
+# pack.c
+def pack(sources: Sequence[str], target: str | None, *, fold: str | None,
+         splits: dict[str, float], seed: int, shuffle: int | None, keys: int,
+         class_from_dir: bool, max_count: int, max_size: int, append: bool, resume: bool,
+         overwrite: bool, no_sync: bool, pax: bool, level: int, threads: int, lenient: bool,
+         allow_pipe: bool, codec: str | None, header: str | None, version: int,
+         dry_run: bool, progress: Callable[[int, int, int], object] | None,
+         ) -> tuple[list[tuple[str | None, tuple[int, int, int, int, int]]], int, int, int,
+                    int, list[str]]: ...
+
 # source.c
 class Source:
     def __new__(cls, url: Any, *, filter: int = 0, allow_pipe: bool = False,

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 
@@ -33,4 +34,10 @@ const char *tarn__base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+bool tarn__ends_with(const char *name, const char *ending)
+{
+    size_t len = strlen(name), n = strlen(ending);
+    return len > n && strcasecmp(name + len - n, ending) == 0;
 }

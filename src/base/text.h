@@ -11,4 +11,7 @@ TARN_CHECKED tarn_status tarn__text_set(tarn_text *text, const char *data, size_
 /* What follows the last slash. */
 const char *tarn__base_name(const char *path);
 
+/* Whether a name has this ending, in any case, and something before it. */
+bool tarn__ends_with(const char *name, const char *ending);
+
 #endif

@@ -1,18 +1,16 @@
 /* Packs from files: a folder, or a manifest that says more about each file. */
+#include "iac/gather.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/names.h"
 #include "base/utf8.h"
-#include "io/file.h"
-
-#include <tarn/iac.h>
+#include "io/manifest.h"
+#include "io/tree.h"
 
 /* --- Common ----------------------------------------------------------------------- */
 
@@ -25,21 +23,35 @@ static tarn_status no_slides(struct ArrowArrayStream *out, tarn_error *err)
     return tarn_iac_rows_finish(rows, out, err);
 }
 
-static tarn_status add_file(tarn_iac_writer *w, const char *path, tarn_error *err)
+static tarn_status add_file(tarn_iac_writer *w, const char *path, uint64_t *bytes,
+                            tarn_error *err)
 {
     tarn__contents contents;
     TARN_TRY(tarn__contents_open(&contents, path, err));
     tarn_status status =
         tarn_iac_writer_add(w, contents.data, (size_t)contents.size, err);
+    *bytes += contents.size;
     tarn__contents_close(&contents);
     return status;
+}
+
+static tarn_status add_files(tarn_iac_writer *w, char *const *files, size_t count,
+                             const tarn__iac_watch *watch, tarn_error *err)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        TARN_TRY(add_file(w, files[i], &bytes, err));
+        if (watch && watch->step(watch->context, i + 1, count, bytes))
+            return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
+    }
+    return TARN_OK;
 }
 
 /* Files in their order, next to a table with a row for each. Frees the table's builder.
  */
 static tarn_status write_pack(const char *path, tarn_iac_rows *rows, char *const *files,
                               size_t count, const tarn_iac_write_options *options,
-                              tarn_error *err)
+                              const tarn__iac_watch *watch, tarn_error *err)
 {
     struct ArrowArrayStream slides = {0}, index = {0};
     tarn_iac_writer *w;
@@ -50,8 +62,7 @@ static tarn_status write_pack(const char *path, tarn_iac_rows *rows, char *const
         return status;
     }
     TARN_TRY(tarn_iac_writer_open(path, &slides, &index, options, &w, err));
-    for (size_t i = 0; i < count && status == TARN_OK; i++)
-        status = add_file(w, files[i], err);
+    status = add_files(w, files, count, watch, err);
     if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
     tarn_iac_writer_abandon(w);
     return status;
@@ -61,6 +72,7 @@ typedef struct list {
     char **items;
     uint64_t *sizes;
     size_t count, capacity, sizes_capacity;
+    size_t inner; /* of a folder: where the paths inside it begin */
 } list;
 
 static void list_reset(list *l)
@@ -84,62 +96,22 @@ static tarn_status list_add(list *l, const char *text, uint64_t size, tarn_error
 
 /* --- Folders ---------------------------------------------------------------------- */
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static tarn_status list_file(void *context, const char *path, size_t inner,
+                             tarn_error *err)
 {
-    return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
-/* A file, or a link to one. The pack itself, if it lies in the folder, is none. */
-static bool is_payload(const FTSENT *entry, const struct stat *pack, struct stat *st)
-{
-    if (entry->fts_info == FTS_F)
-        *st = *entry->fts_statp;
-    else if (entry->fts_info != FTS_SL || stat(entry->fts_accpath, st) != 0)
-        return false;
-    return S_ISREG(st->st_mode) &&
-           (!pack || st->st_dev != pack->st_dev || st->st_ino != pack->st_ino);
-}
-
-static tarn_status walk(FTS *tree, const struct stat *pack, list *out, tarn_error *err)
-{
-    FTSENT *entry;
     struct stat st;
-    while ((errno = 0, entry = fts_read(tree))) {
-        if (entry->fts_info == FTS_ERR || entry->fts_info == FTS_DNR ||
-            entry->fts_info == FTS_NS)
-            return tarn__fail_errno(err, entry->fts_path, entry->fts_errno,
-                                    "cannot be read");
-        if (is_payload(entry, pack, &st))
-            TARN_TRY(list_add(out, entry->fts_path, (uint64_t)st.st_size, err));
-    }
-    if (errno) return tarn__fail_errno(err, NULL, errno, "cannot read the folder");
-    return TARN_OK;
+    list *files = context;
+    files->inner = inner;
+    if (stat(path, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
+    return list_add(files, path, (uint64_t)st.st_size, err);
 }
 
-static tarn_status list_folder(const char *folder, const char *path, list *out,
-                               tarn_error *err)
-{
-    struct stat pack;
-    bool there = stat(path, &pack) == 0;
-    char *roots[] = {strdup(folder), NULL};
-    if (!roots[0]) return tarn__fail_memory(err);
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-    tarn_status status = tree ? walk(tree, there ? &pack : NULL, out, err)
-                              : tarn__fail_errno(err, folder, errno, "cannot open");
-    if (tree) fts_close(tree);
-    free(roots[0]);
-    return status;
-}
-
-static tarn_status folder_rows(const list *files, size_t prefix, tarn_iac_rows **out,
-                               tarn_error *err)
+static tarn_status folder_rows(const list *files, tarn_iac_rows **out, tarn_error *err)
 {
     static const char *const columns[] = {"text:path", "uint:size"};
     TARN_TRY(tarn_iac_rows_new(columns, 2, out, err));
     for (size_t i = 0; i < files->count; i++) {
-        const char *name = files->items[i] + prefix;
-        while (*name == '/')
-            name++;
+        const char *name = files->items[i] + files->inner;
         tarn_status status = tarn_iac_rows_text(*out, 0, name, strlen(name), err);
         if (status == TARN_OK)
             status = tarn_iac_rows_number(*out, 1, (int64_t)files->sizes[i], err);
@@ -150,18 +122,19 @@ static tarn_status folder_rows(const list *files, size_t prefix, tarn_iac_rows *
     return TARN_OK;
 }
 
-tarn_status tarn_iac_pack_folder(const char *path, const char *folder,
-                                 const tarn_iac_write_options *options,
-                                 uint64_t *out_records, tarn_error *err)
+tarn_status tarn__iac_pack_folder(const char *path, const char *folder,
+                                  const tarn_iac_write_options *options,
+                                  const tarn__iac_watch *watch, uint64_t *out_records,
+                                  tarn_error *err)
 {
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "folder", folder);
     list files = {0};
     tarn_iac_rows *rows;
-    tarn_status status = list_folder(folder, path, &files, err);
-    if (status == TARN_OK) status = folder_rows(&files, strlen(folder), &rows, err);
+    tarn__tree tree = {.hidden = true, .file = list_file, .context = &files};
+    tarn__tree_output(&tree, path);
+    tarn_status status = tarn__tree_walk(&tree, folder, err);
+    if (status == TARN_OK) status = folder_rows(&files, &rows, err);
     if (status == TARN_OK)
-        status = write_pack(path, rows, files.items, files.count, options, err);
+        status = write_pack(path, rows, files.items, files.count, options, watch, err);
     if (status == TARN_OK && out_records) *out_records = files.count;
     list_reset(&files);
     return status;
@@ -169,98 +142,60 @@ tarn_status tarn_iac_pack_folder(const char *path, const char *folder,
 
 /* --- Manifests -------------------------------------------------------------------- */
 
-enum { MAX_COLUMNS = 1024, MAX_LINE = 16 << 20 };
+enum { MAX_COLUMNS = 1024 };
 
 typedef struct manifest {
-    const char *path;
-    tarn__contents contents;
     tarn__names columns;
     bool is_text[MAX_COLUMNS];
     list files;
-    uint64_t line; /* at hand, counted from 1 */
+    tarn__buf path;
+    tarn_iac_rows *rows;
 } manifest;
 
-typedef tarn_status (*on_line)(manifest *m, const tarn__json *object, void *context,
-                               tarn_error *err);
-
-static bool is_blank(const char *line, size_t len)
+static bool is_file(const tarn__cell *cell)
 {
-    for (size_t i = 0; i < len; i++)
-        if (!strchr(" \t\r", line[i]) || !line[i]) return false;
-    return true;
+    return cell->name_len == 4 && memcmp(cell->name, "file", 4) == 0;
 }
 
-/* Each line that is not blank. */
-static tarn_status each_line(manifest *m, on_line visit, void *context, tarn_error *err)
+static tarn_status add_path(manifest *m, const tarn__manifest *from,
+                            const tarn__json *file, tarn_error *err)
 {
-    const char *at = (const char *)m->contents.data, *end = at + m->contents.size;
-    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
-    o.max_bytes = MAX_LINE;
-    for (m->line = 1; at < end; m->line++) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        size_t len = (size_t)((stop ? stop : end) - at);
-        tarn__json_doc doc = {0};
-        tarn_status status = TARN_OK;
-        if (!is_blank(at, len)) {
-            status = tarn__json_parse(&doc, at, len, &o, err);
-            if (status == TARN_OK && tarn__json_root(&doc)->kind != TARN__JSON_OBJECT)
-                status = tarn__fail(err, TARN_ERR_FORMAT, "it is no JSON object");
-            if (status == TARN_OK) status = visit(m, tarn__json_root(&doc), context, err);
-        }
-        tarn__json_reset(&doc);
-        if (status != TARN_OK) {
-            tarn__error_line(err, status, m->path, m->line);
-            return status;
-        }
-        at += len + 1;
-    }
-    return TARN_OK;
-}
-
-static tarn_status add_path(manifest *m, const tarn__json *file, tarn_error *err)
-{
-    const char *slash = strrchr(m->path, '/');
-    size_t folder = slash ? (size_t)(slash - m->path) + 1 : 0;
     if (!file || file->kind != TARN__JSON_STRING)
         return tarn__fail(err, TARN_ERR_FORMAT, "it has no \"file\"");
-    if (memchr(file->u.text, 0, file->size))
-        return tarn__fail(err, TARN_ERR_FORMAT, "a NUL in the path of its \"file\"");
-    if (file->u.text[0] == '/') folder = 0;
-    char *joined = malloc(folder + file->size + 1);
-    if (!joined) return tarn__fail_memory(err);
-    memcpy(joined, m->path, folder);
-    memcpy(joined + folder, file->u.text, file->size + 1);
-    tarn_status status = list_add(&m->files, joined, 0, err);
-    free(joined);
-    return status;
+    TARN_TRY(tarn__manifest_path(from, file->u.text, file->size, &m->path, err));
+    return list_add(&m->files, m->path.data, 0, err);
 }
 
-static bool is_column(const tarn__json *key)
+/* Which columns there are, and which are of integers throughout. */
+static tarn_status learn_column(manifest *m, const tarn__cell *cell, tarn_error *err)
 {
-    return !tarn__json_is(key, "file", 4);
-}
-
-/* First pass: which columns there are, and which are of integers throughout. */
-static tarn_status learn(manifest *m, const tarn__json *object, void *context,
-                         tarn_error *err)
-{
-    const tarn__json *key = object + 1;
-    (void)context;
-    TARN_TRY(add_path(m, tarn__json_find(object, "file"), err));
-    for (uint32_t i = 0; i < object->size; i++, key = tarn__json_next(key + 1)) {
-        uint32_t id;
-        int64_t number;
-        if (!is_column(key)) continue;
-        if (strlen(key->u.text) != key->size ||
-            !tarn__utf8_is_valid(key->u.text, key->size))
-            return tarn__fail(err, TARN_ERR_FORMAT, "a column's name is not plain text");
-        TARN_TRY(tarn__names_add(&m->columns, key->u.text, key->size, &id, err));
-        if (id >= MAX_COLUMNS)
-            return tarn__fail(err, TARN_ERR_LIMIT, "more than %d columns", MAX_COLUMNS);
-        if (key[1].kind != TARN__JSON_NULL && !tarn__json_int64(key + 1, &number))
-            m->is_text[id] = true;
-    }
+    uint32_t id;
+    int64_t number;
+    if (memchr(cell->name, 0, cell->name_len) ||
+        !tarn__utf8_is_valid(cell->name, cell->name_len))
+        return tarn__fail(err, TARN_ERR_FORMAT, "a column's name is not plain text");
+    TARN_TRY(tarn__names_add(&m->columns, cell->name, cell->name_len, &id, err));
+    if (id >= MAX_COLUMNS)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %d columns", MAX_COLUMNS);
+    if (cell->value->kind != TARN__JSON_NULL && !tarn__json_int64(cell->value, &number))
+        m->is_text[id] = true;
     return TARN_OK;
+}
+
+/* The first pass. */
+static tarn_status learn(void *context, const tarn__manifest *from,
+                         const tarn__cell *cells, size_t count, tarn_error *err)
+{
+    manifest *m = context;
+    const tarn__json *file = NULL;
+    if (from->is_header) return TARN_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (is_file(&cells[i]))
+            file = cells[i].value;
+        else
+            TARN_TRY(learn_column(m, &cells[i], err));
+    }
+    return add_path(m, from, file, err);
 }
 
 /* Text as it is, everything else as JSON. */
@@ -275,7 +210,7 @@ static tarn_status add_value(tarn_iac_rows *rows, size_t column, const tarn__jso
         return tarn_iac_rows_text(rows, column, v->u.text, v->size, err);
     tarn__buf text;
     tarn__json_writer w;
-    tarn__buf_init(&text, MAX_LINE);
+    tarn__buf_init(&text, SIZE_MAX / 2);
     tarn__json_begin(&w, &text);
     w.ascii = false;
     tarn__json_put_value(&w, v, false);
@@ -286,14 +221,26 @@ static tarn_status add_value(tarn_iac_rows *rows, size_t column, const tarn__jso
     return status;
 }
 
-static tarn_status add_row(manifest *m, const tarn__json *object, void *context,
-                           tarn_error *err)
+static const tarn__json *find_value(const tarn__cell *cells, size_t count,
+                                    tarn__name name)
 {
-    tarn_iac_rows *rows = context;
-    for (size_t i = 0; i < m->columns.count; i++)
-        TARN_TRY(add_value(rows, i,
-                           tarn__json_find(object, tarn__names_get(&m->columns, i).data),
-                           m->is_text[i], err));
+    for (size_t i = 0; i < count; i++)
+        if (cells[i].name_len == name.size &&
+            memcmp(cells[i].name, name.data, name.size) == 0)
+            return cells[i].value;
+    return NULL;
+}
+
+/* The second pass. */
+static tarn_status add_row(void *context, const tarn__manifest *from,
+                           const tarn__cell *cells, size_t count, tarn_error *err)
+{
+    manifest *m = context;
+    for (size_t i = 0; !from->is_header && i < m->columns.count; i++) {
+        const tarn__json *value =
+            find_value(cells, count, tarn__names_get(&m->columns, i));
+        TARN_TRY(add_value(m->rows, i, value, m->is_text[i], err));
+    }
     return TARN_OK;
 }
 
@@ -321,39 +268,41 @@ static tarn_status new_rows(const manifest *m, tarn_iac_rows **out, tarn_error *
     return status;
 }
 
-static tarn_status pack_manifest(manifest *m, const char *path,
-                                 const tarn_iac_write_options *options, tarn_error *err)
+static tarn_status pack_manifest(manifest *m, tarn__manifest *from, const char *path,
+                                 const tarn_iac_write_options *options,
+                                 const tarn__iac_watch *watch, tarn_error *err)
 {
-    tarn_iac_rows *rows;
-    TARN_TRY(each_line(m, learn, NULL, err));
+    TARN_TRY(tarn__manifest_each(from, learn, m, err));
     if (m->columns.count == 0)
-        return tarn__fail_at(err, TARN_ERR_FORMAT, m->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_FORMAT, from->path, TARN_NO_OFFSET,
                              "the manifest has no member besides \"file\" on any line");
-    TARN_TRY(new_rows(m, &rows, err));
-    tarn_status status = each_line(m, add_row, rows, err);
+    TARN_TRY(new_rows(m, &m->rows, err));
+    tarn_status status = tarn__manifest_each(from, add_row, m, err);
     if (status == TARN_OK)
-        return write_pack(path, rows, m->files.items, m->files.count, options, err);
-    tarn_iac_rows_free(rows);
+        return write_pack(path, m->rows, m->files.items, m->files.count, options, watch,
+                          err);
+    tarn_iac_rows_free(m->rows);
     return status;
 }
 
-tarn_status tarn_iac_pack_manifest(const char *path, const char *manifest_path,
-                                   const tarn_iac_write_options *options,
-                                   uint64_t *out_records, tarn_error *err)
+tarn_status tarn__iac_pack_manifest(const char *path, const char *manifest_path,
+                                    const tarn_iac_write_options *options,
+                                    const tarn__iac_watch *watch, uint64_t *out_records,
+                                    tarn_error *err)
 {
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "manifest", manifest_path);
+    tarn__manifest from;
     manifest *m = calloc(1, sizeof *m);
     if (!m) return tarn__fail_memory(err);
-    m->path = manifest_path;
     tarn__names_init(&m->columns);
-    tarn_status status = tarn__contents_open(&m->contents, manifest_path, err);
+    tarn__buf_init(&m->path, SIZE_MAX / 2);
+    tarn_status status = tarn__manifest_open(&from, manifest_path, err);
     if (status == TARN_OK) {
-        status = pack_manifest(m, path, options, err);
-        tarn__contents_close(&m->contents);
+        status = pack_manifest(m, &from, path, options, watch, err);
+        tarn__manifest_close(&from);
     }
     if (status == TARN_OK && out_records) *out_records = m->files.count;
     tarn__names_reset(&m->columns);
+    tarn__buf_reset(&m->path);
     list_reset(&m->files);
     free(m);
     return status;

@@ -6,8 +6,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <tarn/collect.h>
-
 #include "base/bytes.h"
 #include "base/error.h"
 #include "tar/keys.h"
@@ -33,8 +31,8 @@ tarn_status tarn__check_fractions(const double *fractions, size_t count, tarn_er
     return tarn__fail(err, TARN_ERR_USAGE, "the fractions add up to %g", sum);
 }
 
-unsigned tarn_part_of(const char *key, const double *fractions, size_t count,
-                      uint64_t seed)
+unsigned tarn__part_of(const char *key, const double *fractions, size_t count,
+                       uint64_t seed)
 {
     const double steps = 9007199254740992.0; /* 2^53 */
     uint64_t hash = tarn__key_hash(key, strlen(key));

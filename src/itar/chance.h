@@ -18,4 +18,9 @@ uint64_t tarn__chance(uint64_t key_hash, tarn__chance_use use, uint64_t seed);
 TARN_CHECKED tarn_status tarn__check_fractions(const double *fractions, size_t count,
                                                tarn_error *err);
 
+/* The part of one sample where the others are not known: part k + 1 gets about
+ * fractions[k] of the samples, and part 0 the rest. */
+unsigned tarn__part_of(const char *key, const double *fractions, size_t count,
+                       uint64_t seed);
+
 #endif

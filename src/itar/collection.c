@@ -4,29 +4,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/options.h"
 #include "base/utf8.h"
 #include "itar/chance.h"
 #include "tar/keys.h"
 
-tarn_status tarn_collection_new(const tarn_collection_options *options,
-                                tarn_collection **out, tarn_error *err)
+tarn_status tarn__collection_new(const tarn__collection_options *options,
+                                 tarn__collection **out, tarn_error *err)
 {
-    TARN__OPTIONS(tarn_collection_options, taken, TARN_COLLECTION_OPTIONS_INIT, options,
-                  err);
-    struct stat st;
-    tarn_collection *c = calloc(1, sizeof *c);
+    tarn__collection *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
-    c->options = taken;
-    c->options.output = NULL;
-    c->has_output = taken.output && stat(taken.output, &st) == 0;
-    if (c->has_output) {
-        c->output_dev = st.st_dev;
-        c->output_ino = st.st_ino;
-    }
+    if (options) c->options = *options;
+    tarn__tree_output(&c->tree, c->options.output);
     tarn__names_init(&c->keys);
     tarn__names_init(&c->fields);
     tarn__names_init(&c->folders);
@@ -36,7 +26,7 @@ tarn_status tarn_collection_new(const tarn_collection_options *options,
     return TARN_OK;
 }
 
-void tarn_collection_free(tarn_collection *c)
+void tarn__collection_free(tarn__collection *c)
 {
     if (!c) return;
     tarn__names_reset(&c->keys);
@@ -50,26 +40,26 @@ void tarn_collection_free(tarn_collection *c)
     free(c);
 }
 
-tarn_status tarn_collection_add_class(tarn_collection *c, const char *name,
-                                      tarn_error *err)
+tarn_status tarn__collection_add_class(tarn__collection *c, const char *name, size_t len,
+                                       tarn_error *err)
 {
     uint32_t id;
     char shown[120];
     if (c->n_entries || c->samples)
         return tarn__fail(err, TARN_ERR_USAGE, "classes are numbered before files");
-    TARN_TRY(tarn__names_add(&c->classes, name, strlen(name), &id, err));
+    TARN_TRY(tarn__names_add(&c->classes, name, len, &id, err));
     if (id == c->n_fixed) {
         c->n_fixed++;
         return TARN_OK;
     }
     return tarn__fail(err, TARN_ERR_FORMAT, "the class %s is there twice",
-                      tarn_printable(shown, sizeof shown, name, strlen(name)));
+                      tarn_printable(shown, sizeof shown, name, len));
 }
 
 /* --- Adding ------------------------------------------------------------------------ */
 
 /* Fields are kept in lower case, so that two that differ in it alone are found. */
-static tarn_status number_field(tarn_collection *c, const char *field, size_t len,
+static tarn_status number_field(tarn__collection *c, const char *field, size_t len,
                                 uint32_t *out, tarn_error *err)
 {
     tarn__buf lower;
@@ -84,7 +74,7 @@ static tarn_status number_field(tarn_collection *c, const char *field, size_t le
     return status;
 }
 
-static tarn_status add_entry(tarn_collection *c, tarn__entry *e, const char *text,
+static tarn_status add_entry(tarn__collection *c, tarn__entry *e, const char *text,
                              size_t len, tarn_error *err)
 {
     if (c->samples)
@@ -102,7 +92,7 @@ static tarn_status add_entry(tarn_collection *c, tarn__entry *e, const char *tex
     return TARN_OK;
 }
 
-tarn_status tarn__collect_file(tarn_collection *c, const char *key, size_t key_len,
+tarn_status tarn__collect_file(tarn__collection *c, const char *key, size_t key_len,
                                const char *field, size_t field_len, const char *folder,
                                const char *name, uint32_t *out_key, tarn_error *err)
 {
@@ -115,7 +105,7 @@ tarn_status tarn__collect_file(tarn_collection *c, const char *key, size_t key_l
     return add_entry(c, &e, name, strlen(name), err);
 }
 
-tarn_status tarn__collect_value(tarn_collection *c, const char *key, size_t key_len,
+tarn_status tarn__collect_value(tarn__collection *c, const char *key, size_t key_len,
                                 const char *field, size_t field_len, const char *value,
                                 size_t value_len, tarn_error *err)
 {
@@ -128,7 +118,7 @@ tarn_status tarn__collect_value(tarn_collection *c, const char *key, size_t key_
     return add_entry(c, &e, value, value_len, err);
 }
 
-tarn_status tarn__entry_path(const tarn_collection *c, const tarn__entry *e,
+tarn_status tarn__entry_path(const tarn__collection *c, const tarn__entry *e,
                              tarn__buf *out, tarn_error *err)
 {
     tarn__name folder = tarn__names_get(&c->folders, e->folder);
@@ -142,7 +132,7 @@ tarn_status tarn__entry_path(const tarn_collection *c, const tarn__entry *e,
 
 /* --- Grouping ---------------------------------------------------------------------- */
 
-static tarn_status fail_twice(const tarn_collection *c, const tarn__entry *a,
+static tarn_status fail_twice(const tarn__collection *c, const tarn__entry *a,
                               const tarn__entry *b, tarn_error *err)
 {
     tarn__buf one, two;
@@ -171,7 +161,7 @@ static tarn_status fail_twice(const tarn_collection *c, const tarn__entry *a,
 }
 
 /* The class of each sample as one more value. */
-static tarn_status add_classes(tarn_collection *c, tarn_error *err)
+static tarn_status add_classes(tarn__collection *c, tarn_error *err)
 {
     char text[16];
     size_t keys = c->keys.count;
@@ -197,7 +187,7 @@ static int compare_names(const void *left, const void *right, void *names)
 
 /* Classes were numbered as they were met; their number is their place by name, behind
  * those whose number was given. */
-static tarn_status sort_classes(tarn_collection *c, tarn_error *err)
+static tarn_status sort_classes(tarn__collection *c, tarn_error *err)
 {
     size_t n = c->classes.count;
     uint32_t *order = malloc((n + 1) * sizeof *order),
@@ -230,7 +220,7 @@ static tarn_status sort_classes(tarn_collection *c, tarn_error *err)
 
 /* Entries of one sample stand together afterwards, in the order they were added; samples
  * in the order of their first entry, which is the number of their key. */
-static tarn_status sort_entries(tarn_collection *c, tarn_error *err)
+static tarn_status sort_entries(tarn__collection *c, tarn_error *err)
 {
     size_t n = c->keys.count;
     c->samples = calloc(n + 1, sizeof *c->samples);
@@ -259,7 +249,7 @@ static tarn_status sort_entries(tarn_collection *c, tarn_error *err)
 }
 
 /* Few fields are compared with each other; with many, a mark per field tells. */
-static tarn_status check_fields(const tarn_collection *c, const tarn__collected *s,
+static tarn_status check_fields(const tarn__collection *c, const tarn__collected *s,
                                 uint32_t *seen_at, tarn_error *err)
 {
     for (uint32_t i = 0; i < s->count; i++) {
@@ -272,7 +262,7 @@ static tarn_status check_fields(const tarn_collection *c, const tarn__collected 
     return TARN_OK;
 }
 
-tarn_status tarn_collection_group(tarn_collection *c, tarn_error *err)
+tarn_status tarn__collection_group(tarn__collection *c, tarn_error *err)
 {
     if (c->samples) return TARN_OK;
     TARN_TRY(sort_classes(c, err));
@@ -290,13 +280,13 @@ tarn_status tarn_collection_group(tarn_collection *c, tarn_error *err)
 
 /* --- Order and parts --------------------------------------------------------------- */
 
-static tarn_status check_grouped(const tarn_collection *c, tarn_error *err)
+static tarn_status check_grouped(const tarn__collection *c, tarn_error *err)
 {
     if (c->samples) return TARN_OK;
     return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
 }
 
-static void hash_keys(tarn_collection *c, tarn__chance_use use, uint64_t seed)
+static void hash_keys(tarn__collection *c, tarn__chance_use use, uint64_t seed)
 {
     for (size_t i = 0; i < c->n_samples; i++) {
         tarn__name key = tarn__names_get(&c->keys, c->samples[i].key);
@@ -312,7 +302,7 @@ static int compare_hashes(const void *left, const void *right, void *keys)
     return strcmp(tarn__names_get(keys, a->key).data, tarn__names_get(keys, b->key).data);
 }
 
-tarn_status tarn_collection_shuffle(tarn_collection *c, uint64_t seed, tarn_error *err)
+tarn_status tarn__collection_shuffle(tarn__collection *c, uint64_t seed, tarn_error *err)
 {
     TARN_TRY(check_grouped(c, err));
     hash_keys(c, TARN__CHANCE_SHUFFLE, seed);
@@ -320,8 +310,8 @@ tarn_status tarn_collection_shuffle(tarn_collection *c, uint64_t seed, tarn_erro
     return TARN_OK;
 }
 
-tarn_status tarn_collection_split(tarn_collection *c, const double *fractions,
-                                  size_t count, uint64_t seed, tarn_error *err)
+tarn_status tarn__collection_split(tarn__collection *c, const double *fractions,
+                                   size_t count, uint64_t seed, tarn_error *err)
 {
     TARN_TRY(check_grouped(c, err));
     TARN_TRY(tarn__check_fractions(fractions, count, err));
@@ -344,8 +334,8 @@ tarn_status tarn_collection_split(tarn_collection *c, const double *fractions,
     return TARN_OK;
 }
 
-tarn_status tarn_collection_filter(tarn_collection *c, tarn_keep keep, void *context,
-                                   tarn_error *err)
+tarn_status tarn__collection_filter(tarn__collection *c, tarn__keep keep, void *context,
+                                    tarn_error *err)
 {
     size_t kept = 0;
     TARN_TRY(check_grouped(c, err));
@@ -360,30 +350,8 @@ tarn_status tarn_collection_filter(tarn_collection *c, tarn_keep keep, void *con
     return TARN_OK;
 }
 
-/* --- Looking ----------------------------------------------------------------------- */
-
-void tarn_collection_info_get(const tarn_collection *c, tarn_collection_info *out)
-{
-    *out = (tarn_collection_info){.samples = c->samples ? c->n_samples : c->keys.count,
-                                  .files = c->files,
-                                  .values = c->values,
-                                  .passed_over = c->passed_over,
-                                  .fields = (uint32_t)c->fields.count,
-                                  .classes = (uint32_t)c->classes.count};
-}
-
-const char *tarn_collection_class(const tarn_collection *c, uint32_t number)
-{
-    return number < c->classes.count ? tarn__names_get(&c->classes, number).data : NULL;
-}
-
-const char *tarn_collection_field(const tarn_collection *c, uint32_t number)
-{
-    return number < c->fields.count ? tarn__names_get(&c->fields, number).data : NULL;
-}
-
-const char *tarn_collection_key(const tarn_collection *c, uint64_t number,
-                                unsigned *out_part)
+const char *tarn__collection_key(const tarn__collection *c, uint64_t number,
+                                 unsigned *out_part)
 {
     if (!c->samples || number >= c->n_samples) return NULL;
     if (out_part) *out_part = c->samples[number].part;

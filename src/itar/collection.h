@@ -1,13 +1,17 @@
-/* A collection from inside: every file and value is one entry, and samples are entries
- * with one key. */
+/* Samples that are still files and values, on their way into shards. A collection is
+ * filled from folders and manifests, put into an order, split over folds, and then
+ * walked: files are read ahead by several threads, and each sample is passed to a
+ * callback, in order.
+ *
+ * Every file and value is one entry, and samples are entries with one key. A collection
+ * belongs to one thread at a time. */
 #ifndef TARN_ITAR_COLLECTION_H
 #define TARN_ITAR_COLLECTION_H
 
-#include <tarn/collect.h>
-
-#include <sys/types.h>
+#include <tarn/pack.h>
 
 #include "base/names.h"
+#include "io/tree.h"
 
 typedef struct tarn__entry {
     uint32_t sample; /* number of its key */
@@ -25,8 +29,16 @@ typedef struct tarn__collected {
     uint32_t count;
 } tarn__collected;
 
-struct tarn_collection {
-    tarn_collection_options options;
+typedef struct tarn__collection_options {
+    tarn_keys keys;
+    bool class_from_dir; /* add a field "cls"; see tarn/pack.h */
+    tarn_notice notice;  /* what is skipped */
+    void *notice_context;
+    const char *output; /* not a source; need not exist nor outlive the call */
+} tarn__collection_options;
+
+typedef struct tarn__collection {
+    tarn__collection_options options;
     tarn__names keys, fields, folders, classes;
     tarn__buf texts;
     tarn__entry *entries;
@@ -36,25 +48,76 @@ struct tarn_collection {
     size_t class_capacity;
     tarn__collected *samples; /* once grouped */
     size_t n_samples;
-    uint64_t files, values, passed_over;
-    bool has_output; /* that exists already */
-    dev_t output_dev;
-    ino_t output_ino;
-};
+    uint64_t files, values, skipped;
+    tarn__tree tree; /* knows the output */
+} tarn__collection;
+
+/* options may be NULL: all of it 0. */
+TARN_CHECKED tarn_status tarn__collection_new(const tarn__collection_options *options,
+                                              tarn__collection **out, tarn_error *err);
+void tarn__collection_free(tarn__collection *collection);
+
+/* Fixes the number of a class, before any file is added: 0 for the first, and so on. So
+ * the same class has the same number in folds that are written at different times. */
+TARN_CHECKED tarn_status tarn__collection_add_class(tarn__collection *c, const char *name,
+                                                    size_t len, tarn_error *err);
+
+/* Add all files of a folder, one file, and the samples of a manifest. */
+TARN_CHECKED tarn_status tarn__collection_add_folder(tarn__collection *c,
+                                                     const char *path, tarn_error *err);
+TARN_CHECKED tarn_status tarn__collection_add_file(tarn__collection *c, const char *path,
+                                                   tarn_error *err);
+TARN_CHECKED tarn_status tarn__collection_add_manifest(tarn__collection *c,
+                                                       const char *path, tarn_error *err);
+
+/* Makes samples of what was added, in the order of their first file. Nothing can be added
+ * afterwards. Two files that would be one field are an error with both names. */
+TARN_CHECKED tarn_status tarn__collection_group(tarn__collection *c, tarn_error *err);
+
+/* Puts the samples into an order that depends on seed and keys alone. */
+TARN_CHECKED tarn_status tarn__collection_shuffle(tarn__collection *c, uint64_t seed,
+                                                  tarn_error *err);
+
+/* Gives each sample a part: part k + 1 gets fractions[k] of all samples, to the nearest
+ * number, and part 0 the rest. Which ones depends on seed and keys alone. */
+TARN_CHECKED tarn_status tarn__collection_split(tarn__collection *c,
+                                                const double *fractions, size_t count,
+                                                uint64_t seed, tarn_error *err);
+
+/* Keeps the samples for which keep sets *out_keep. It may fail. */
+typedef tarn_status (*tarn__keep)(void *context, const char *key, unsigned part,
+                                  bool *out_keep, tarn_error *err);
+TARN_CHECKED tarn_status tarn__collection_filter(tarn__collection *c, tarn__keep keep,
+                                                 void *context, tarn_error *err);
+
+/* The key of a sample and its part, or NULL past the last. */
+const char *tarn__collection_key(const tarn__collection *c, uint64_t number,
+                                 unsigned *out_part);
+
+/* Passes each sample to put. Small files are in memory, large ones are fields with a
+ * path. */
+TARN_CHECKED tarn_status tarn__collection_walk(tarn__collection *c,
+                                               const tarn_walk_options *options,
+                                               tarn_put put, void *context,
+                                               tarn_error *err);
+
+/* The same without opening a file: fields that are files have their path. */
+TARN_CHECKED tarn_status tarn__collection_list(tarn__collection *c, tarn_put put,
+                                               void *context, tarn_error *err);
 
 /* Adds one field of a sample: a file name in a folder, or a value. */
-TARN_CHECKED tarn_status tarn__collect_file(tarn_collection *c, const char *key,
+TARN_CHECKED tarn_status tarn__collect_file(tarn__collection *c, const char *key,
                                             size_t key_len, const char *field,
                                             size_t field_len, const char *folder,
                                             const char *name, uint32_t *out_key,
                                             tarn_error *err);
-TARN_CHECKED tarn_status tarn__collect_value(tarn_collection *c, const char *key,
+TARN_CHECKED tarn_status tarn__collect_value(tarn__collection *c, const char *key,
                                              size_t key_len, const char *field,
                                              size_t field_len, const char *value,
                                              size_t value_len, tarn_error *err);
 
 /* Where the file of an entry is: "folder/name" in out. */
-TARN_CHECKED tarn_status tarn__entry_path(const tarn_collection *c, const tarn__entry *e,
+TARN_CHECKED tarn_status tarn__entry_path(const tarn__collection *c, const tarn__entry *e,
                                           tarn__buf *out, tarn_error *err);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tarn/collect.h>
+#include <tarn/pack.h>
 
 #include "base/error.h"
 #include "base/options.h"

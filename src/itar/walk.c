@@ -30,7 +30,7 @@ typedef struct loaded {
 } loaded;
 
 typedef struct walk {
-    tarn_collection *c;
+    tarn__collection *c;
     tarn_walk_options options;
     tarn_put put;
     void *context;
@@ -89,7 +89,7 @@ static tarn_status load_open(loaded *l, int fd, const char *name, tarn_error *er
     return read_small(l, fd, path, (size_t)st.st_size, err);
 }
 
-static tarn_status load_entry(const tarn_collection *c, loaded *l, const tarn__entry *e,
+static tarn_status load_entry(const tarn__collection *c, loaded *l, const tarn__entry *e,
                               tarn_error *err)
 {
     const char *name = tarn__names_get(&c->fields, e->field).data;
@@ -106,8 +106,8 @@ static tarn_status load_entry(const tarn_collection *c, loaded *l, const tarn__e
     return status;
 }
 
-static tarn_status load_group(const tarn_collection *c, loaded *l, size_t from, size_t to,
-                              tarn_error *err)
+static tarn_status load_group(const tarn__collection *c, loaded *l, size_t from,
+                              size_t to, tarn_error *err)
 {
     l->bytes.size = l->paths.size = l->n_fields = 0;
     for (size_t i = from; i < to; i++)
@@ -181,8 +181,8 @@ static tarn_status walk_group(void *context, size_t number)
     return status;
 }
 
-tarn_status tarn_collection_walk(tarn_collection *c, const tarn_walk_options *options,
-                                 tarn_put put, void *context, tarn_error *err)
+tarn_status tarn__collection_walk(tarn__collection *c, const tarn_walk_options *options,
+                                  tarn_put put, void *context, tarn_error *err)
 {
     TARN__OPTIONS(tarn_walk_options, taken, TARN_WALK_OPTIONS_INIT, options, err);
     if (!c->samples)
@@ -199,5 +199,42 @@ tarn_status tarn_collection_walk(tarn_collection *c, const tarn_walk_options *op
     for (loaded *l; (l = (loaded *)tarn__turns_desk(&w.turns));)
         free_loaded(l);
     tarn__turns_reset(&w.turns);
+    return status;
+}
+
+static tarn_status list_sample(const tarn__collection *c, const tarn__collected *s,
+                               loaded *l, tarn_error *err)
+{
+    l->paths.size = l->n_fields = 0;
+    for (uint32_t k = 0; k < s->count; k++) {
+        const tarn__entry *e = &c->entries[s->first + k];
+        const char *name = tarn__names_get(&c->fields, e->field).data;
+        bool is_file = e->folder != TARN__NAME_NONE;
+        TARN_TRY(add_field(l, name, l->paths.size, e->size, is_file, err));
+        if (!is_file) {
+            l->fields[k].data = c->texts.data + e->text;
+            continue;
+        }
+        TARN_TRY(tarn__entry_path(c, e, &l->path, err));
+        TARN_TRY(tarn__buf_add(&l->paths, l->path.data, l->path.size, err));
+    }
+    for (size_t k = 0; k < l->n_fields; k++)
+        if (l->fields[k].path) l->fields[k].path = l->paths.data + l->places[k];
+    return TARN_OK;
+}
+
+tarn_status tarn__collection_list(tarn__collection *c, tarn_put put, void *context,
+                                  tarn_error *err)
+{
+    loaded *l = new_loaded();
+    tarn_status status = l ? TARN_OK : tarn__fail_memory(err);
+    for (size_t i = 0; status == TARN_OK && i < c->n_samples; i++) {
+        const tarn__collected *s = &c->samples[i];
+        status = list_sample(c, s, l, err);
+        if (status == TARN_OK)
+            status = put(context, s->part, tarn__names_get(&c->keys, s->key).data,
+                         l->fields, s->count, err);
+    }
+    if (l) free_loaded(l);
     return status;
 }

@@ -42,15 +42,17 @@ ls none* 2>&1
 echo "--- an exact order"
 convert d s1:train --shuffle 4 -q
 convert e s2.tar --shuffle 4 -q
-convert s2.tar s3.tar --shuffle 4 -q
+convert d s3.tar --order shuffle --seed 4 -q
 "$TARN" ls -1 s1 | tr '\n' ' '; echo
 "$TARN" ls -1 s1 | cmp - <("$TARN" ls -1 s2.tar) && echo same
 cmp s2.tar s3.tar && echo same
 "$TARN" ls -1 s1 | sort | cmp - <("$TARN" ls -1 d) && echo "all of them"
-"$TARN" convert files f1:train --shuffle 4 -q
-"$TARN" ls -1 f1 | cmp - <("$TARN" ls -1 s1) && echo "as files are shuffled"
+convert d none --shuffle 4 --seed 4
+convert files none --shuffle 4
+"$TARN" convert files f1:train -q
 cat x_00.tar | convert - none --shuffle 4
-convert x_00.tar x_01.tar none --shuffle 4
+convert x_00.tar x_01.tar s4.tar --shuffle 4 -q
+"$TARN" ls -1 s1 | cmp - <("$TARN" ls -1 s4.tar) && echo same
 
 echo "--- files"
 convert d out --files
@@ -105,7 +107,7 @@ echo "--- other kinds of files"
 "$TARN" pack files --codec zstd -o p.iac
 convert p.iac q.iac --codec gzip
 convert p.iac quiet.iac --codec gzip -q
-convert p.iac q.iac --codec gzip --shuffle 3
+convert p.iac q.iac --codec gzip --shuffle 3 -f
 convert p.iac out.tar
 convert d out.iac
 convert d out.gnz

@@ -52,7 +52,7 @@ convert "$DATA/05_empty_ext" e.tar --order identity --samples a,b,c
 tar tf e.tar
 convert "$DATA/05_empty_ext" e.iac
 echo "--- what does not go together"
-convert basic:train no.gnz --shuffle 3
+convert basic:train no.gnz --shuffle 3 --order blocks
 convert a.gnz no --codec zstd
 convert a.gnz no.iac --checksums
 convert a.gnz no.gnz --resume --fields cls

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "itar/collection.h"
 #include "itar/keyset.h"
 
 static tarn_error err;
@@ -375,7 +376,7 @@ static void shuffling_goes_by_seed_and_keys_alone(void **state)
 
 static void parts_of_folds_and_collections_are_the_same(void **state)
 {
-    tarn_collection *c;
+    tarn__collection *c;
     const double fractions[] = {0.2, 0.25};
     uint8_t parts[20];
     unsigned part, counts[3] = {0};
@@ -387,14 +388,14 @@ static void parts_of_folds_and_collections_are_the_same(void **state)
         snprintf(name, sizeof name, "files/k%03d.txt", i);
         write_file(in(name), "x", 1);
     }
-    OK(tarn_collection_new(NULL, &c, &err));
-    OK(tarn_collection_add_folder(c, in("files"), &err));
-    OK(tarn_collection_group(c, &err));
-    OK(tarn_collection_split(c, fractions, 2, 11, &err));
+    OK(tarn__collection_new(NULL, &c, &err));
+    OK(tarn__collection_add_folder(c, in("files"), &err));
+    OK(tarn__collection_group(c, &err));
+    OK(tarn__collection_split(c, fractions, 2, 11, &err));
     tarn_fold *a = open_fold("a");
     OK(tarn_fold_split(a, fractions, 2, 11, parts, &err));
     for (size_t i = 0; i < 20; i++) {
-        assert_non_null(tarn_collection_key(c, i, &part));
+        assert_non_null(tarn__collection_key(c, i, &part));
         assert_int_equal(part, parts[i]);
         counts[part]++;
     }
@@ -404,7 +405,7 @@ static void parts_of_folds_and_collections_are_the_same(void **state)
     const double much[] = {0.9, 0.2};
     FAILS(TARN_ERR_USAGE, "add up", tarn_fold_split(a, much, 2, 0, parts, &err));
     tarn_fold_close(a);
-    tarn_collection_free(c);
+    tarn__collection_free(c);
 }
 
 /* --- Walking --------------------------------------------------------------------- */

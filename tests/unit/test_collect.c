@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include "itar/collection.h"
+
 static tarn_error err;
 
 typedef struct seen {
@@ -49,25 +51,25 @@ static const char *folder_with(const char *folder, const char *file)
     return path;
 }
 
-static tarn_collection *begin(seen *s, bool classes, const char *output)
+static tarn__collection *begin(seen *s, bool classes, const char *output)
 {
-    tarn_collection *c;
-    tarn_collection_options o = TARN_COLLECTION_OPTIONS_INIT;
+    tarn__collection *c;
+    tarn__collection_options o = {0};
     o.notice = on_notice;
     o.notice_context = s;
     o.class_from_dir = classes;
     o.output = output;
-    OK(tarn_collection_new(&o, &c, &err));
+    OK(tarn__collection_new(&o, &c, &err));
     return c;
 }
 
-static tarn_status walk(tarn_collection *c, seen *s, unsigned threads)
+static tarn_status walk(tarn__collection *c, seen *s, unsigned threads)
 {
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
     o.threads = threads;
     o.progress = on_progress;
     o.progress_context = s;
-    return tarn_collection_walk(c, &o, on_put, s, &err);
+    return tarn__collection_walk(c, &o, on_put, s, &err);
 }
 
 static void stopping_takes_no_more_than_the_sample_at_hand(void **state)
@@ -80,12 +82,12 @@ static void stopping_takes_no_more_than_the_sample_at_hand(void **state)
     }
     for (unsigned threads = 1; threads <= 4; threads += 3) {
         seen s = {.stop_after = 3};
-        tarn_collection *c = begin(&s, false, NULL);
-        OK(tarn_collection_add_folder(c, scratch_path("stop"), &err));
-        OK(tarn_collection_group(c, &err));
+        tarn__collection *c = begin(&s, false, NULL);
+        OK(tarn__collection_add_folder(c, scratch_path("stop"), &err));
+        OK(tarn__collection_group(c, &err));
         FAILS(TARN_ERR_CANCELLED, "stopped", walk(c, &s, threads));
         assert_int_equal(s.puts, 3);
-        tarn_collection_free(c);
+        tarn__collection_free(c);
     }
 }
 
@@ -93,21 +95,19 @@ static void the_output_is_no_source(void **state)
 {
     (void)state;
     seen s = {0};
-    tarn_collection_info info;
     folder_with("source", "a.txt");
     folder_with("source/out", "old.tar");
-    tarn_collection *c = begin(&s, false, scratch_path("source/out"));
-    OK(tarn_collection_add_folder(c, scratch_path("source"), &err));
-    OK(tarn_collection_group(c, &err));
-    tarn_collection_info_get(c, &info);
-    assert_int_equal(info.samples, 1);
-    assert_int_equal(info.passed_over, 1);
+    tarn__collection *c = begin(&s, false, scratch_path("source/out"));
+    OK(tarn__collection_add_folder(c, scratch_path("source"), &err));
+    OK(tarn__collection_group(c, &err));
+    assert_int_equal(c->n_samples, 1);
+    assert_int_equal(c->skipped, 1);
     assert_non_null(strstr(s.last, "the output"));
-    tarn_collection_free(c);
+    tarn__collection_free(c);
     c = begin(&s, false, scratch_path("source"));
     FAILS(TARN_ERR_USAGE, "the output as well",
-          tarn_collection_add_folder(c, scratch_path("source"), &err));
-    tarn_collection_free(c);
+          tarn__collection_add_folder(c, scratch_path("source"), &err));
+    tarn__collection_free(c);
 }
 
 static void classes_keep_the_numbers_they_were_given(void **state)
@@ -116,18 +116,18 @@ static void classes_keep_the_numbers_they_were_given(void **state)
     seen s = {0};
     mkdir(scratch_path("classes"), 0777);
     folder_with("classes/bee", "b.txt");
-    tarn_collection *c = begin(&s, true, NULL);
-    OK(tarn_collection_add_class(c, "cat", &err));
-    OK(tarn_collection_add_class(c, "bee", &err));
-    FAILS(TARN_ERR_FORMAT, "twice", tarn_collection_add_class(c, "cat", &err));
-    OK(tarn_collection_add_folder(c, scratch_path("classes"), &err));
-    FAILS(TARN_ERR_USAGE, "before", tarn_collection_add_class(c, "dog", &err));
-    OK(tarn_collection_group(c, &err));
+    tarn__collection *c = begin(&s, true, NULL);
+    OK(tarn__collection_add_class(c, "cat", 3, &err));
+    OK(tarn__collection_add_class(c, "bee", 3, &err));
+    FAILS(TARN_ERR_FORMAT, "twice", tarn__collection_add_class(c, "cat", 3, &err));
+    OK(tarn__collection_add_folder(c, scratch_path("classes"), &err));
+    FAILS(TARN_ERR_USAGE, "before", tarn__collection_add_class(c, "dog", 3, &err));
+    OK(tarn__collection_group(c, &err));
     OK(walk(c, &s, 1));
     assert_string_equal(s.last, "1");
-    assert_string_equal(tarn_collection_class(c, 0), "cat");
-    assert_null(tarn_collection_class(c, 2));
-    tarn_collection_free(c);
+    assert_string_equal(tarn__names_get(&c->classes, 0).data, "cat");
+    assert_int_equal(c->classes.count, 2);
+    tarn__collection_free(c);
 }
 
 static void new_classes_stand_behind_by_name(void **state)
@@ -137,14 +137,14 @@ static void new_classes_stand_behind_by_name(void **state)
     mkdir(scratch_path("behind"), 0777);
     folder_with("behind/owl", "o.txt");
     folder_with("behind/ant", "a.txt");
-    tarn_collection *c = begin(&s, true, NULL);
-    OK(tarn_collection_add_class(c, "yak", &err));
-    OK(tarn_collection_add_folder(c, scratch_path("behind"), &err));
-    OK(tarn_collection_group(c, &err));
-    assert_string_equal(tarn_collection_class(c, 0), "yak");
-    assert_string_equal(tarn_collection_class(c, 1), "ant");
-    assert_string_equal(tarn_collection_class(c, 2), "owl");
-    tarn_collection_free(c);
+    tarn__collection *c = begin(&s, true, NULL);
+    OK(tarn__collection_add_class(c, "yak", 3, &err));
+    OK(tarn__collection_add_folder(c, scratch_path("behind"), &err));
+    OK(tarn__collection_group(c, &err));
+    assert_string_equal(tarn__names_get(&c->classes, 0).data, "yak");
+    assert_string_equal(tarn__names_get(&c->classes, 1).data, "ant");
+    assert_string_equal(tarn__names_get(&c->classes, 2).data, "owl");
+    tarn__collection_free(c);
 }
 
 static void a_line_without_a_value_is_told(void **state)
@@ -152,16 +152,14 @@ static void a_line_without_a_value_is_told(void **state)
     (void)state;
     static const char text[] = "key,txt\na,x\nb,\n";
     seen s = {0};
-    tarn_collection_info info;
     write_file(scratch_path("m.csv"), text, sizeof text - 1);
-    tarn_collection *c = begin(&s, false, NULL);
-    OK(tarn_collection_add_manifest(c, scratch_path("m.csv"), &err));
-    OK(tarn_collection_group(c, &err));
-    tarn_collection_info_get(c, &info);
-    assert_int_equal(info.samples, 1);
-    assert_int_equal(info.passed_over, 1);
+    tarn__collection *c = begin(&s, false, NULL);
+    OK(tarn__collection_add_manifest(c, scratch_path("m.csv"), &err));
+    OK(tarn__collection_group(c, &err));
+    assert_int_equal(c->n_samples, 1);
+    assert_int_equal(c->skipped, 1);
     assert_non_null(strstr(s.last, "line 3"));
-    tarn_collection_free(c);
+    tarn__collection_free(c);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* Packs as they are written: slices, segments, upgrades, folders and manifests, and input
  * that is refused. */
+#include "iac/gather.h"
 #include "packing.h"
 
 #include <sys/stat.h>
@@ -283,7 +284,7 @@ static void folders_and_manifests_are_packed(void **state)
     mkdir(scratch_path("files/sub"), 0755);
     write_file(scratch_path("files/b.txt"), "bb", 2);
     write_file(scratch_path("files/sub/a.txt"), "a", 1);
-    OK(tarn_iac_pack_folder(path, folder, &o, &records, &err));
+    OK(tarn__iac_pack_folder(path, folder, &o, NULL, &records, &err));
     assert_int_equal(records, 2);
     OK(tarn_iac_open(path, NULL, &pack, &err));
     OK(tarn_iac_find(pack, "path", "sub/a.txt", 9, 0, &row, &err));
@@ -294,7 +295,8 @@ static void folders_and_manifests_are_packed(void **state)
         "{\"file\": \"files/b.txt\", \"n\": 5, \"t\": \"x\"}\n\n"
         "{\"file\": \"files/sub/a.txt\", \"n\": null, \"t\": 1.50}";
     write_file(scratch_path("list.jsonl"), lines, sizeof lines - 1);
-    OK(tarn_iac_pack_manifest(path, scratch_path("list.jsonl"), &o, &records, &err));
+    OK(tarn__iac_pack_manifest(path, scratch_path("list.jsonl"), &o, NULL, &records,
+                               &err));
     OK(tarn_iac_open(path, NULL, &pack, &err));
     assert_string_equal(tarn_iac_column_type(pack, TARN_IAC_INDEX, 0), "int64");
     OK(tarn_iac_find(pack, "t", "1.5", 3, 0, &row, &err));
@@ -305,7 +307,8 @@ static void folders_and_manifests_are_packed(void **state)
     tarn_iac_close(pack);
     write_file(scratch_path("list.jsonl"), "{\"n\": 5}\n", 9);
     FAILS(TARN_ERR_FORMAT, "no \"file\"",
-          tarn_iac_pack_manifest(path, scratch_path("list.jsonl"), &o, &records, &err));
+          tarn__iac_pack_manifest(path, scratch_path("list.jsonl"), &o, NULL, &records,
+                                  &err));
     free(folder);
     free(path);
 }

@@ -144,10 +144,6 @@ static void functions_of_iac_name_the_argument_that_is_null(void **state)
     REFUSES("from", tarn_iac_rewrite_rows(NULL, ANY, ANY, 1, NULL, &err));
     REFUSES("to", tarn_iac_rewrite_rows(ANY, NULL, ANY, 1, NULL, &err));
     REFUSES("rows", tarn_iac_rewrite_rows(ANY, ANY, NULL, 1, NULL, &err));
-    REFUSES("path", tarn_iac_pack_folder(NULL, ANY, NULL, NULL, &err));
-    REFUSES("folder", tarn_iac_pack_folder(ANY, NULL, NULL, NULL, &err));
-    REFUSES("path", tarn_iac_pack_manifest(NULL, ANY, NULL, NULL, &err));
-    REFUSES("manifest", tarn_iac_pack_manifest(ANY, NULL, NULL, NULL, &err));
     REFUSES("columns", tarn_iac_rows_new(NULL, 1, ANY, &err));
     REFUSES("out", tarn_iac_rows_new(ANY, 1, NULL, &err));
     REFUSES("rows", tarn_iac_rows_text(NULL, 1, ANY, 1, &err));

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/crc.h"
+#include "iac/gather.h"
+#include "itar/collection.h"
 
 /* --- Values -------------------------------------------------------------- */
 
@@ -342,27 +344,27 @@ static tarn_status put_sample(void *context, unsigned part, const char *key,
 
 static tarn_status collect(tarn_error *why)
 {
-    tarn_collection *c;
+    tarn__collection *c;
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
     o.threads = 1;
-    tarn_status status = tarn_collection_new(NULL, &c, why);
+    tarn_status status = tarn__collection_new(NULL, &c, why);
     if (status != TARN_OK) return status;
-    status = tarn_collection_add_folder(c, PART("files"), why);
-    if (status == TARN_OK) status = tarn_collection_group(c, why);
-    if (status == TARN_OK) status = tarn_collection_shuffle(c, 3, why);
-    if (status == TARN_OK) status = tarn_collection_walk(c, &o, put_sample, NULL, why);
-    tarn_collection_free(c);
+    status = tarn__collection_add_folder(c, PART("files"), why);
+    if (status == TARN_OK) status = tarn__collection_group(c, why);
+    if (status == TARN_OK) status = tarn__collection_shuffle(c, 3, why);
+    if (status == TARN_OK) status = tarn__collection_walk(c, &o, put_sample, NULL, why);
+    tarn__collection_free(c);
     return status;
 }
 
 static tarn_status collect_list(tarn_error *why)
 {
-    tarn_collection *c;
-    tarn_status status = tarn_collection_new(NULL, &c, why);
+    tarn__collection *c;
+    tarn_status status = tarn__collection_new(NULL, &c, why);
     if (status != TARN_OK) return status;
-    status = tarn_collection_add_manifest(c, PART("list.csv"), why);
-    if (status == TARN_OK) status = tarn_collection_group(c, why);
-    tarn_collection_free(c);
+    status = tarn__collection_add_manifest(c, PART("list.csv"), why);
+    if (status == TARN_OK) status = tarn__collection_group(c, why);
+    tarn__collection_free(c);
     return status;
 }
 
@@ -390,12 +392,12 @@ static tarn_status collect_lists(tarn_error *why)
     }
     static const char *const names[] = {"long.csv", "long.jsonl", "comma.csv"};
     for (size_t i = 0; i < 3; i++) {
-        tarn_collection *c;
-        tarn_status status = tarn_collection_new(NULL, &c, why);
+        tarn__collection *c;
+        tarn_status status = tarn__collection_new(NULL, &c, why);
         if (status != TARN_OK) return status;
-        status = tarn_collection_add_manifest(c, PART(names[i]), why);
-        if (status == TARN_OK) status = tarn_collection_group(c, why);
-        tarn_collection_free(c);
+        status = tarn__collection_add_manifest(c, PART(names[i]), why);
+        if (status == TARN_OK) status = tarn__collection_group(c, why);
+        tarn__collection_free(c);
         if (status != TARN_OK) return status;
     }
     return TARN_OK;
@@ -427,7 +429,31 @@ static tarn_status pack_list(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    return tarn_iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, why);
+    return tarn__iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, NULL,
+                                   why);
+}
+
+static tarn_status pack_into_fold(const char *source, tarn_error *why)
+{
+    static const tarn_pack_split val = {"val", 0.5};
+    const char *sources[] = {source};
+    tarn_fold_writer_options w = fold_options();
+    tarn_pack_options o = TARN_PACK_OPTIONS_INIT;
+    o.writer = &w;
+    o.threads = 1;
+    o.splits = &val;
+    o.n_splits = 1;
+    return tarn_pack(sources, 1, PART("out/fold"), &o, NULL, 0, why);
+}
+
+static tarn_status pack_folder(tarn_error *why)
+{
+    return pack_into_fold(PART("files"), why);
+}
+
+static tarn_status pack_stream(tarn_error *why)
+{
+    return pack_into_fold(PART("shards/a_0.tar"), why);
 }
 
 /* --- What is to be seen of it ------------------------------------------------------- */
@@ -527,6 +553,8 @@ static const scenario scenarios[] = {
     {"a .tar.xz is written", write_xz, no_output, check_tar},
     {"a .tar.bz2 is written", write_bz2, no_output, check_tar},
     {"a fold is written", new_fold, no_output, check_fold},
+    {"a folder is packed", pack_folder, no_output, check_fold},
+    {"a stream is packed", pack_stream, no_output, check_fold},
     {"a fold is appended to", append_fold, old_fold, check_fold},
     {"a fold is replaced", replace_fold, old_fold, check_fold},
     {"an index is made", make_index, no_output, check_index},

@@ -4,6 +4,7 @@
 
 #include "iac/ipc.h"
 #include "io/filter.h"
+#include "itar/collection.h"
 #include "tar/pax.h"
 
 static tarn_error err;
@@ -193,17 +194,15 @@ static void unknown_formats_of_arrow_are_refused(void **state)
 static tarn_status manifest(const char *name, const char *text, size_t size,
                             uint64_t *samples)
 {
-    tarn_collection *c;
-    tarn_collection_info info;
+    tarn__collection *c;
     write_file(scratch_path(name), text, size);
-    OK(tarn_collection_new(NULL, &c, &err));
-    tarn_status status = tarn_collection_add_manifest(c, scratch_path(name), &err);
+    OK(tarn__collection_new(NULL, &c, &err));
+    tarn_status status = tarn__collection_add_manifest(c, scratch_path(name), &err);
     if (status == TARN_OK) {
-        OK(tarn_collection_group(c, &err));
-        tarn_collection_info_get(c, &info);
-        *samples = info.samples;
+        OK(tarn__collection_group(c, &err));
+        *samples = c->n_samples;
     }
-    tarn_collection_free(c);
+    tarn__collection_free(c);
     return status;
 }
 
@@ -253,7 +252,7 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
         {"m.csv", "key,jpg\na,x/\n", "line 2: the path of a file is empty or ends"},
         {"m.csv", "key,txt\na,@\n", "line 2: the path of a file is empty or ends"},
         {"m.jsonl", "[]\n", "line 1: not a JSON object"},
-        {"m.jsonl", "\n{\"txt\": \"x\"}\n", "line 2: no member is called \"key\""},
+        {"m.jsonl", "\n{\"txt\": \"x\"}\n", "line 2: no column is called \"key\""},
         {"m.jsonl", "{\"key\": 1.5}\n", "line 1: the key is neither text nor a whole"},
         {"m.jsonl", "{\"key\": \"\"}\n", "line 1: the key is neither text nor a whole"},
         {"m.jsonl", "{\"key\": \"a\\u0000\"}\n", "line 1: the key is neither text"},

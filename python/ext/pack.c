@@ -1,0 +1,218 @@
+/* pack.c: tarn_pack for Python. The work runs in a thread of its own; what it says about
+ * its progress is passed on to Python by the calling thread. */
+#include <string.h>
+
+#include "filespy.h"
+
+typedef struct packing {
+    tarnpy_strings sources;
+    PyObject *target; /* bytes, or NULL */
+    const char *path; /* of target */
+    tarn_pack_options options;
+    tarn_fold_writer_options writer;
+    tarn_tar_writer_options members; /* that it points to */
+    tarn_sink_options sink;
+    tarn_samples_options stream;
+    tarn_iac_write_options records;
+    tarn_pack_split splits[TARN_PACK_MAX_FOLDS];
+    PyObject *folds; /* whose names splits point into */
+    PyObject *progress;
+    tarn_pack_report report;
+    tarnpy_problems notices;
+    atomic_bool stop;
+    _Atomic uint64_t done, total, bytes; /* so far */
+    uint64_t shown;                      /* samples of the last call of progress */
+    tarn_status status;
+    tarn_error err;
+} packing;
+
+/* --- Arguments ---------------------------------------------------------------------- */
+
+typedef struct flags {
+    int keys, class_from_dir, append, resume, overwrite, no_sync, pax, lenient,
+        allow_pipe, dry_run;
+    PyObject *sources, *shuffle;
+    const char *codec;
+} flags;
+
+static int parse(packing *p, flags *f, PyObject *args, PyObject *kwargs)
+{
+    static const char *const words[] = {
+        "sources", "target",  "fold",           "splits",     "seed",
+        "shuffle", "keys",    "class_from_dir", "max_count",  "max_size",
+        "append",  "resume",  "overwrite",      "no_sync",    "pax",
+        "level",   "threads", "lenient",        "allow_pipe", "codec",
+        "header",  "version", "dry_run",        "progress",   NULL};
+    tarn_pack_options *o = &p->options;
+    return PyArg_ParseTupleAndKeywords(
+        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpO:pack", TARNPY_KEYWORDS(words),
+        &f->sources, tarnpy_path_or_none, &p->target, &o->fold, &PyDict_Type, &p->folds,
+        tarnpy_number, &o->seed, &f->shuffle, &f->keys, &f->class_from_dir, tarnpy_number,
+        &p->writer.max_count, tarnpy_number, &p->writer.max_size, &f->append, &f->resume,
+        &f->overwrite, &f->no_sync, &f->pax, &p->sink.level, &o->threads, &f->lenient,
+        &f->allow_pipe, &f->codec, &p->records.header, &p->records.version, &f->dry_run,
+        &p->progress);
+}
+
+static int take_flags(packing *p, const flags *f)
+{
+    tarn_pack_options *o = &p->options;
+    p->path = p->target ? PyBytes_AsString(p->target) : NULL;
+    o->keys = (tarn_keys)f->keys;
+    o->class_from_dir = f->class_from_dir;
+    o->dry_run = f->dry_run;
+    o->shuffle = f->shuffle != Py_None;
+    p->writer.append = f->append;
+    p->writer.resume = f->resume;
+    p->writer.overwrite = p->records.overwrite = f->overwrite;
+    p->writer.no_sync = p->records.no_sync = f->no_sync;
+    p->sink.allow_pipe = p->stream.allow_pipe = f->allow_pipe;
+    if (f->pax) p->members.names = TARN_NAMES_PAX;
+    p->stream.lenient = p->stream.keep_first = f->lenient;
+    /* As the library chooses without options for streams. */
+    bool flat = p->path && tarn_target_kind(p->path) == TARN_TARGET_FOLDER;
+    p->stream.grouping =
+        flat && o->keys == TARN_KEYS_BASE ? TARN_GROUP_BASE : TARN_GROUP_PATH;
+    if (f->codec) p->records.codec = tarn_iac_codec_named(f->codec);
+    p->records.level = p->sink.level;
+    p->members.sink = &p->sink;
+    p->writer.writer = &p->members;
+    if (o->shuffle && !tarnpy_number(f->shuffle, &o->shuffle_seed)) return -1;
+    return tarnpy_strings_get(f->sources, &p->sources);
+}
+
+static int take_splits(packing *p)
+{
+    PyObject *name, *fraction;
+    Py_ssize_t at = 0;
+    size_t n = 0;
+    while (PyDict_Next(p->folds, &at, &name, &fraction)) {
+        if (n == TARN_PACK_MAX_FOLDS) break; /* the library says so */
+        p->splits[n].fold = PyUnicode_AsUTF8AndSize(name, NULL);
+        p->splits[n].fraction = PyFloat_AsDouble(fraction);
+        if (PyErr_Occurred()) return -1;
+        n++;
+    }
+    p->options.splits = p->splits;
+    p->options.n_splits = n;
+    return 0;
+}
+
+/* --- The work ----------------------------------------------------------------------- */
+
+static int on_progress(void *context, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    packing *p = context;
+    atomic_store(&p->done, done);
+    atomic_store(&p->total, total);
+    atomic_store(&p->bytes, bytes);
+    return atomic_load(&p->stop);
+}
+
+static void work(void *context)
+{
+    packing *p = context;
+    p->status = tarn_pack(p->sources.items, p->sources.count, p->path, &p->options,
+                          &p->report, sizeof p->report, &p->err);
+}
+
+static int call_progress(packing *p, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    p->shown = done;
+    PyObject *result =
+        PyObject_CallFunction(p->progress, "KKK", (unsigned long long)done,
+                              (unsigned long long)total, (unsigned long long)bytes);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+static int watch(void *context)
+{
+    packing *p = context;
+    uint64_t done = atomic_load(&p->done);
+    if (p->progress == Py_None || done == p->shown) return 0;
+    return call_progress(p, done, atomic_load(&p->total), atomic_load(&p->bytes));
+}
+
+/* --- The result --------------------------------------------------------------------- */
+
+static PyObject *list_folds(const tarn_pack_report *r)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < r->n_folds; i++) {
+        const tarn_written *w = &r->folds[i].written;
+        PyObject *one =
+            Py_BuildValue("(z(KKKKK))", r->folds[i].fold, (unsigned long long)w->samples,
+                          (unsigned long long)w->members, (unsigned long long)w->payload,
+                          (unsigned long long)w->bytes, (unsigned long long)w->shards);
+        if (!one || PyList_Append(list, one) != 0) Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
+static int show_end(packing *p)
+{
+    uint64_t samples = 0, payload = 0;
+    if (p->progress == Py_None || p->options.dry_run) return 0;
+    for (size_t i = 0; i < p->report.n_folds; i++) {
+        samples += p->report.folds[i].written.samples;
+        payload += p->report.folds[i].written.payload;
+    }
+    return call_progress(p, samples, samples, payload);
+}
+
+static PyObject *finish(PyObject *module, packing *p)
+{
+    PyObject *notices = tarnpy_problems_list(&p->notices), *folds = NULL;
+    const tarn_pack_report *r = &p->report;
+    if (p->status != TARN_OK)
+        tarnpy_raise(tarnpy_module_state(module), &p->err);
+    else if (notices && !PyErr_Occurred() && show_end(p) == 0)
+        folds = list_folds(r);
+    if (folds)
+        return Py_BuildValue("(NKKKIN)", folds, (unsigned long long)r->files,
+                             (unsigned long long)r->values,
+                             (unsigned long long)r->skipped, r->classes, notices);
+    Py_XDECREF(notices);
+    return NULL;
+}
+
+PyDoc_STRVAR(pack_doc, "pack(sources, target, **options)\n--\n\nSee tarn.pack.");
+
+static PyObject *pack(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    packing p = {.options = TARN_PACK_OPTIONS_INIT,
+                 .writer = TARN_FOLD_WRITER_OPTIONS_INIT,
+                 .stream = TARN_SAMPLES_OPTIONS_INIT,
+                 .members = TARN_TAR_WRITER_OPTIONS_INIT,
+                 .sink = TARN_SINK_OPTIONS_INIT,
+                 .records = TARN_IAC_WRITE_OPTIONS_INIT};
+    PyObject *result = NULL;
+    flags f = {0};
+    if (parse(&p, &f, args, kwargs) && take_flags(&p, &f) == 0 && take_splits(&p) == 0) {
+        tarn_pack_options *o = &p.options;
+        o->writer = &p.writer;
+        o->records = &p.records;
+        o->stream = &p.stream;
+        o->notice = tarnpy_problems_add;
+        o->notice_context = &p.notices;
+        o->progress = on_progress;
+        o->progress_context = &p;
+        tarnpy_run_watched(work, &p, &p.stop, watch);
+        result = finish(module, &p);
+    }
+    tarnpy_strings_free(&p.sources);
+    Py_XDECREF(p.target);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"pack", (PyCFunction)(void (*)(void))pack, METH_VARARGS | METH_KEYWORDS, pack_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarnpy_add_pack(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,161 @@
+/* Walking over a tree of folders. */
+#include "io/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* Folders inside folders; a file system's own limits come first. */
+enum { MAX_DEPTH = 128 };
+
+typedef struct found {
+    char *name;
+    bool is_folder;
+} found;
+
+void tarn__tree_output(tarn__tree *tree, const char *path)
+{
+    struct stat st;
+    tree->has_output = path && stat(path, &st) == 0;
+    if (!tree->has_output) return;
+    tree->output_dev = st.st_dev;
+    tree->output_ino = st.st_ino;
+}
+
+static bool is_output(const tarn__tree *tree, const struct stat *st)
+{
+    return tree->has_output && st->st_dev == tree->output_dev &&
+           st->st_ino == tree->output_ino;
+}
+
+/* The inode number alone costs no system call for entries that are not the output. */
+static bool is_output_entry(const tarn__tree *tree, int dir, const struct dirent *entry)
+{
+    struct stat st;
+    return tree->has_output && entry->d_ino == tree->output_ino &&
+           fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_output(tree, &st);
+}
+
+static unsigned char type_of(int dir, const struct dirent *entry)
+{
+    struct stat st;
+    if (entry->d_type != DT_UNKNOWN) return entry->d_type;
+    if (fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) return DT_UNKNOWN;
+    return S_ISREG(st.st_mode)   ? DT_REG
+           : S_ISDIR(st.st_mode) ? DT_DIR
+           : S_ISLNK(st.st_mode) ? DT_LNK
+                                 : DT_FIFO;
+}
+
+/* Why an entry is not visited, or NULL. */
+static const char *refuse(const tarn__tree *tree, int dir, const struct dirent *entry,
+                          unsigned char type)
+{
+    struct stat st;
+    if (entry->d_name[0] == '.' && !tree->hidden) return "its name begins with a dot";
+    if (type == DT_LNK && fstatat(dir, entry->d_name, &st, 0) != 0)
+        return "a link that leads nowhere";
+    if (type == DT_LNK && !S_ISREG(st.st_mode))
+        return "a link to something that is no file";
+    if (type != DT_REG && type != DT_DIR && type != DT_LNK)
+        return "neither a file nor a folder";
+    return is_output_entry(tree, dir, entry) ? "the output is written there" : NULL;
+}
+
+static tarn_status join(const char *folder, const char *name, char **out, tarn_error *err)
+{
+    return asprintf(out, "%s/%s", folder, name) < 0 ? tarn__fail_memory(err) : TARN_OK;
+}
+
+static tarn_status add_entry(const tarn__tree *tree, int dir, const struct dirent *entry,
+                             const char *folder, found *out, bool *out_taken,
+                             tarn_error *err)
+{
+    unsigned char type = type_of(dir, entry);
+    const char *why = refuse(tree, dir, entry, type);
+    char *path;
+    *out_taken = !why;
+    if (!why) {
+        *out = (found){strdup(entry->d_name), type == DT_DIR};
+        return out->name ? TARN_OK : tarn__fail_memory(err);
+    }
+    if (!tree->skipped) return TARN_OK;
+    TARN_TRY(join(folder, entry->d_name, &path, err));
+    tree->skipped(tree->context, path, why);
+    free(path);
+    return TARN_OK;
+}
+
+static tarn_status list_folder(const tarn__tree *tree, const char *path, found **out,
+                               size_t *count, tarn_error *err)
+{
+    size_t capacity = 0;
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    if (!dir) return tarn__fail_errno(err, path, errno, "cannot open the folder");
+    tarn_status status = TARN_OK;
+    while (status == TARN_OK && (errno = 0, entry = readdir(dir))) {
+        bool taken = false;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        status = tarn__grow(out, sizeof **out, *count, &capacity, err);
+        if (status == TARN_OK)
+            status = add_entry(tree, dirfd(dir), entry, path, *out + *count, &taken, err);
+        *count += status == TARN_OK && taken;
+    }
+    if (status == TARN_OK && errno)
+        status = tarn__fail_errno(err, path, errno, "cannot list the folder");
+    closedir(dir);
+    return status;
+}
+
+static int compare_found(const void *left, const void *right)
+{
+    return strcmp(((const found *)left)->name, ((const found *)right)->name);
+}
+
+static tarn_status walk(const tarn__tree *tree, const char *path, size_t inner,
+                        unsigned depth, tarn_error *err)
+{
+    found *list = NULL;
+    size_t count = 0;
+    if (depth > MAX_DEPTH)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, path, TARN_NO_OFFSET,
+                             "more than %d folders inside each other", MAX_DEPTH);
+    tarn_status status = list_folder(tree, path, &list, &count, err);
+    if (status == TARN_OK && count) qsort(list, count, sizeof *list, compare_found);
+    for (size_t i = 0; i < count; i++) {
+        char *path_in = NULL;
+        if (status == TARN_OK) status = join(path, list[i].name, &path_in, err);
+        if (status == TARN_OK)
+            status = list[i].is_folder ? walk(tree, path_in, inner, depth + 1, err)
+                                       : tree->file(tree->context, path_in, inner, err);
+        free(path_in);
+        free(list[i].name);
+    }
+    free(list);
+    return status;
+}
+
+tarn_status tarn__tree_walk(const tarn__tree *tree, const char *path, tarn_error *err)
+{
+    size_t len = strlen(path);
+    struct stat st;
+    if (stat(path, &st) == 0 && is_output(tree, &st))
+        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+                             "the source is the output as well: choose another output");
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    char *root = strndup(path, len);
+    if (!root) return tarn__fail_memory(err);
+    tarn_status status = walk(tree, root, len + 1, 0, err);
+    free(root);
+    return status;
+}

@@ -1,0 +1,410 @@
+/* Opening a target, writing samples to it, and publishing it. */
+#include "pack/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "itar/chance.h"
+
+/* --- What a target is --------------------------------------------------------------- */
+
+static bool is_archive(const char *target)
+{
+    static const char *const endings[] = {".tar",     ".tar.gz", ".tgz",     ".tar.bz2",
+                                          ".tbz2",    ".tbz",    ".tar.xz",  ".txz",
+                                          ".tar.zst", ".tzst",   ".tar.zstd"};
+    if (strcmp(target, "-") == 0 || strncmp(target, "pipe:", 5) == 0) return true;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (tarn__ends_with(target, endings[i])) return true;
+    return false;
+}
+
+static bool has_number(const char *target)
+{
+    for (const char *at = strchr(target, '%'); at; at = strchr(at + 2, '%')) {
+        if (at[1] != '%') return true;
+        if (!at[2]) break;
+    }
+    return false;
+}
+
+tarn_target tarn_target_kind(const char *target)
+{
+    if (tarn__ends_with(target, ".iac")) return TARN_TARGET_RECORDS;
+    if (has_number(target)) return TARN_TARGET_SHARDS;
+    return is_archive(target) ? TARN_TARGET_ARCHIVE : TARN_TARGET_FOLDER;
+}
+
+/* --- Names and conflicts ------------------------------------------------------------ */
+
+/* "DIR:FOLD", unless that is the name of something. */
+static tarn_status split_target(tarn__output *o, tarn_error *err)
+{
+    struct stat st;
+    const char *colon = strrchr(o->target, ':');
+    bool cut =
+        colon && colon != o->target && !strchr(colon, '/') && stat(o->target, &st) != 0;
+    if (strstr(o->target, "://"))
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%s: there is no folder at a URL; shards are x_%%06d.tar, one "
+                          "archive is x.tar",
+                          o->target);
+    if (strstr(o->target, ".tar."))
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%s: archives end in .tar, .tar.gz, .tar.bz2, .tar.xz or "
+                          ".tar.zst",
+                          o->target);
+    if (cut && (o->count > 1 || o->options.fold))
+        return tarn__fail(err, TARN_ERR_USAGE, "%s: the folds have names already",
+                          o->target);
+    if (cut) o->names[0] = colon + 1;
+    o->folder = strndup(o->target, cut ? (size_t)(colon - o->target) : strlen(o->target));
+    return o->folder ? TARN_OK : tarn__fail_memory(err);
+}
+
+static tarn_status check_folds(const tarn__output *o, tarn_error *err)
+{
+    const tarn_fold_writer_options *w = &o->writer;
+    if (w->append + w->resume + w->overwrite > 1)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "append, resume and overwrite exclude each other");
+    if (o->sink.level)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the shards of a fold are not compressed; a level is for "
+                          "x.tar.gz and the like");
+    return TARN_OK;
+}
+
+static tarn_status check_archives(const tarn__output *o, tarn_error *err)
+{
+    static const tarn_fold_writer_options usual = TARN_FOLD_WRITER_OPTIONS_INIT;
+    const tarn_fold_writer_options *w = &o->writer;
+    if (o->count > 1 || o->options.fold || w->append || w->resume)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%s: folds, append and resume need a folder as target",
+                          o->target);
+    if (o->kind != TARN_TARGET_SHARDS &&
+        (w->max_count != usual.max_count || w->max_size != usual.max_size))
+        return tarn__fail(err, TARN_ERR_USAGE, "%s is one %s; x_%%06d.tar makes shards",
+                          o->target, o->kind == TARN_TARGET_ARCHIVE ? "archive" : "file");
+    return TARN_OK;
+}
+
+static tarn_status take_splits(tarn__output *o, tarn_error *err)
+{
+    const tarn_pack_options *p = &o->options;
+    if (p->n_splits >= TARN_PACK_MAX_FOLDS)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %d folds", TARN_PACK_MAX_FOLDS);
+    o->names[0] = p->fold ? p->fold : "train";
+    o->count = 1 + p->n_splits;
+    for (size_t i = 0; i < p->n_splits; i++) {
+        if (!p->splits[i].fold)
+            return tarn__fail(err, TARN_ERR_USAGE, "a split without the name of a fold");
+        o->names[i + 1] = p->splits[i].fold;
+        o->fractions[i] = p->splits[i].fraction;
+        for (size_t k = 0; k <= i; k++)
+            if (strcmp(o->names[k], o->names[i + 1]) == 0)
+                return tarn__fail(err, TARN_ERR_USAGE, "fold %s is there twice",
+                                  o->names[k]);
+    }
+    return tarn__check_fractions(o->fractions, p->n_splits, err);
+}
+
+tarn_status tarn__output_init(tarn__output *o, const char *target,
+                              const tarn_pack_options *options, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_fold_writer_options, writer, TARN_FOLD_WRITER_OPTIONS_INIT,
+                  options->writer, err);
+    TARN__OPTIONS(tarn_tar_writer_options, members, TARN_TAR_WRITER_OPTIONS_INIT,
+                  writer.writer, err);
+    TARN__OPTIONS(tarn_sink_options, sink, TARN_SINK_OPTIONS_INIT, members.sink, err);
+    *o = (tarn__output){.options = *options,
+                        .writer = writer,
+                        .members = members,
+                        .sink = sink,
+                        .target = target};
+    tarn__buf_init(&o->flat, TARN_MAX_NAME);
+    if (options->threads) o->writer.threads = options->threads;
+    TARN_TRY(take_splits(o, err));
+    if (!target) return TARN_OK;
+    o->kind = tarn_target_kind(target);
+    if (o->kind != TARN_TARGET_FOLDER) return check_archives(o, err);
+    TARN_TRY(check_folds(o, err));
+    return split_target(o, err);
+}
+
+void tarn__output_reset(tarn__output *o)
+{
+    free(o->folder);
+    free(o->fields);
+    tarn__seen_reset(&o->seen);
+    tarn__buf_reset(&o->flat);
+}
+
+/* --- Opening ------------------------------------------------------------------------ */
+
+static tarn_status open_shards(tarn__output *o, tarn_error *err)
+{
+    tarn_shard_writer_options s = TARN_SHARD_WRITER_OPTIONS_INIT;
+    s.start = o->writer.start;
+    s.max_count = o->writer.max_count;
+    s.max_size = o->writer.max_size;
+    s.roll = o->writer.roll;
+    s.writer = &o->members;
+    return tarn_shard_writer_open(o->target, &s, &o->shards, err);
+}
+
+tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
+{
+    if (o->kind == TARN_TARGET_FOLDER) {
+        o->members.sink = NULL; /* folds have their own */
+        o->writer.writer = &o->members;
+        o->writer.no_sync |= o->sink.no_sync;
+        for (size_t i = 0; i < o->count; i++)
+            TARN_TRY(tarn_fold_writer_open(o->folder, o->names[i], &o->writer,
+                                           &o->folds[i], err));
+        return TARN_OK;
+    }
+    o->members.names = TARN_NAMES_PAX; /* only indexes need plain ones */
+    o->members.sink = &o->sink;
+    o->sink.overwrite = o->writer.overwrite;
+    o->sink.no_sync |= o->writer.no_sync;
+    if (o->kind == TARN_TARGET_SHARDS) return open_shards(o, err);
+    return tarn_tar_writer_open(o->target, &o->members, &o->tar, err);
+}
+
+/* --- Writing ------------------------------------------------------------------------ */
+
+uint64_t tarn__output_bytes(const tarn__output *o)
+{
+    uint64_t bytes = o->written[0].payload;
+    tarn_written w;
+    if (o->shards) {
+        tarn_shard_writer_written(o->shards, &w, sizeof w);
+        bytes += w.payload;
+    }
+    for (size_t i = 0; i < o->count; i++) {
+        if (!o->folds[i]) continue;
+        tarn_fold_writer_written(o->folds[i], &w, sizeof w);
+        bytes += w.payload;
+    }
+    return bytes;
+}
+
+static tarn_status write_sample(tarn__output *o, unsigned part, const char *key,
+                                const tarn_field *fields, size_t count, tarn_error *err)
+{
+    uint64_t payload;
+    if (o->kind == TARN_TARGET_FOLDER)
+        return tarn_fold_writer_add(o->folds[part], key, fields, count, err);
+    if (o->shards) return tarn_shard_writer_add(o->shards, key, fields, count, err);
+    TARN_TRY(tarn_tar_writer_add(o->tar, key, fields, count, &payload, err));
+    o->written[0].samples++;
+    o->written[0].members += count;
+    o->written[0].payload += payload;
+    return TARN_OK;
+}
+
+tarn_status tarn__output_write(void *output, unsigned part, const char *key,
+                               const tarn_field *fields, size_t count, tarn_error *err)
+{
+    tarn__output *o = output;
+    if (part >= o->count)
+        return tarn__fail(err, TARN_ERR_USAGE, "part %u of %zu", part, o->count);
+    tarn_status status = write_sample(o, part, key, fields, count, err);
+    o->samples += status == TARN_OK;
+    /* All options have been checked: a name that cannot be written is in the data. */
+    if (status != TARN_ERR_USAGE) return status;
+    if (err) err->code = TARN_ERR_FORMAT;
+    return TARN_ERR_FORMAT;
+}
+
+tarn_status tarn__output_keep(void *output, const char *key, unsigned part,
+                              bool *out_keep, tarn_error *err)
+{
+    tarn__output *o = output;
+    bool exists = false;
+    if (o->kind == TARN_TARGET_FOLDER && o->writer.resume)
+        TARN_TRY(tarn_fold_writer_has(o->folds[part], key, &exists, err));
+    *out_keep = !exists;
+    return TARN_OK;
+}
+
+tarn_status tarn__output_key(tarn__output *o, const char *key, const char **out,
+                             tarn_error *err)
+{
+    *out = key;
+    if (o->kind != TARN_TARGET_FOLDER || !strchr(key, '/')) return TARN_OK;
+    o->flat.size = 0;
+    TARN_TRY(tarn__buf_add(&o->flat, key, strlen(key) + 1, err));
+    for (char *at = o->flat.data; (at = strchr(at, '/'));)
+        *at = '-';
+    *out = o->flat.data;
+    return TARN_OK;
+}
+
+static void skip(tarn__output *o, const char *where, const char *key, const char *why)
+{
+    tarn_error what;
+    char shown[200];
+    o->skipped++;
+    if (!o->options.notice) return;
+    tarn_printable(shown, sizeof shown, key, strlen(key));
+    tarn__error_set(&what, TARN_ERR_FORMAT, where, TARN_NO_OFFSET, "passed over %s%s",
+                    shown, why);
+    o->options.notice(o->options.notice_context, &what);
+}
+
+/* A file such as LICENSE has no field in its name, and no place in shards. */
+static tarn_status take_fields(tarn__output *o, const tarn_field *fields, size_t count,
+                               size_t *out_count, tarn_error *err)
+{
+    *out_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!fields[i].name[0]) continue;
+        TARN_TRY(
+            tarn__grow(&o->fields, sizeof *o->fields, *out_count, &o->capacity, err));
+        o->fields[(*out_count)++] = fields[i];
+    }
+    return TARN_OK;
+}
+
+/* A fold knows its keys. */
+static tarn_status check_new(tarn__output *o, const char *key, const char *where,
+                             uint32_t origin, tarn_error *err)
+{
+    bool seen;
+    uint32_t first;
+    char shown[200];
+    if (o->kind == TARN_TARGET_FOLDER || origin == TARN__NO_ORIGIN) return TARN_OK;
+    TARN_TRY(tarn__seen_before(&o->seen, key, origin, &seen, &first, err));
+    if (!seen || (first == origin && origin != TARN__ANY_ORIGIN)) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_EXISTS, where, TARN_NO_OFFSET,
+                         "sample %s comes a second time, and would be one with the first",
+                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+}
+
+tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
+                             const tarn_field *fields, size_t count, const char *where,
+                             uint32_t origin, tarn_error *err)
+{
+    size_t len = strlen(key), kept;
+    bool keep;
+    if (part >= o->count)
+        return tarn__fail(err, TARN_ERR_USAGE, "part %u of %zu", part, o->count);
+    if (!len || key[len - 1] == '/') { /* a hidden file, such as .DS_Store */
+        skip(o, where, "", "a member whose name begins with a dot");
+        return TARN_OK;
+    }
+    TARN_TRY(tarn__output_key(o, key, &key, err));
+    TARN_TRY(tarn__output_keep(o, key, part, &keep, err));
+    if (!keep) return TARN_OK;
+    TARN_TRY(take_fields(o, fields, count, &kept, err));
+    if (kept < count)
+        skip(o, where, key, ": its name has no field, no text behind a dot");
+    if (!kept) return TARN_OK;
+    TARN_TRY(check_new(o, key, where, origin, err));
+    return tarn__output_write(o, part, key, o->fields, kept, err);
+}
+
+tarn_status tarn_pack_put(void *output, unsigned part, const char *key,
+                          const tarn_field *fields, size_t count, tarn_error *err)
+{
+    tarn__output *o = output;
+    const tarn_pack_options *p = &o->options;
+    TARN_TRY(tarn__output_put(o, part, key, fields, count, NULL, TARN__ANY_ORIGIN, err));
+    if (p->progress &&
+        p->progress(p->progress_context, o->samples, 0, tarn__output_bytes(o)))
+        return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
+    return TARN_OK;
+}
+
+tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_fold *from,
+                            const uint32_t *shards, size_t count, tarn_adopt how,
+                            tarn_error *err)
+{
+    tarn__output *o = output;
+    if (o->kind != TARN_TARGET_FOLDER || part >= o->count)
+        return tarn__fail(err, TARN_ERR_USAGE, "%s: no fold number %u to add shards to",
+                          o->target, part);
+    return tarn_fold_writer_adopt(o->folds[part], from, shards, count, how, err);
+}
+
+/* --- The end ------------------------------------------------------------------------ */
+
+static bool exists(const tarn__output *o, const char *fold)
+{
+    tarn_folder *folder;
+    bool found = false;
+    if (tarn_folder_open(o->folder, &folder, NULL) != TARN_OK) return false;
+    for (size_t i = 0; i < tarn_folder_count(folder); i++)
+        found |= strcmp(tarn_folder_fold(folder, i), fold) == 0;
+    tarn_folder_close(folder);
+    return found;
+}
+
+/* A fold without samples is not published: the one it was to replace would stay, and pass
+ * for the new one beside the others. */
+static tarn_status check_replaced(tarn__output *o, tarn_error *err)
+{
+    tarn_written w;
+    for (size_t i = 0; o->writer.overwrite && i < o->count; i++) {
+        tarn_fold_writer_written(o->folds[i], &w, sizeof w);
+        if (w.samples || !exists(o, o->names[i])) continue;
+        o->options.keep_finished = false;
+        return tarn__fail_at(
+            err, TARN_ERR_NOT_FOUND, o->folder, TARN_NO_OFFSET,
+            "there is no sample for fold %s, which would stay as it is; nothing was "
+            "replaced: remove that fold, or choose other samples",
+            o->names[i]);
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__output_finish(tarn__output *o, tarn_error *err)
+{
+    if (o->kind == TARN_TARGET_FOLDER) TARN_TRY(check_replaced(o, err));
+    for (size_t i = 0; o->kind == TARN_TARGET_FOLDER && i < o->count; i++) {
+        tarn_fold_writer *w = o->folds[i];
+        o->folds[i] = NULL;
+        TARN_TRY(tarn_fold_writer_finish(w, &o->written[i], sizeof o->written[i], err));
+    }
+    if (o->shards) {
+        tarn_shard_writer *w = o->shards;
+        o->shards = NULL;
+        return tarn_shard_writer_finish(w, &o->written[0], sizeof o->written[0], err);
+    }
+    if (!o->tar) return TARN_OK;
+    tarn_tar_writer *w = o->tar;
+    o->tar = NULL;
+    o->written[0].shards = 1;
+    o->written[0].bytes = tarn_tar_writer_size(w);
+    return tarn_tar_writer_finish(w, err);
+}
+
+void tarn__output_stop(tarn__output *o)
+{
+    bool keep = o->options.keep_finished || o->writer.resume;
+    uint64_t kept = 0;
+    for (size_t i = 0; i < o->count; i++) {
+        if (!o->folds[i]) continue;
+        tarn_fold_writer_written(o->folds[i], &o->written[i], sizeof o->written[i]);
+        if (keep)
+            tarn_fold_writer_suspend(o->folds[i], &kept);
+        else
+            tarn_fold_writer_abandon(o->folds[i]);
+        o->folds[i] = NULL;
+        o->kept += keep ? kept : 0;
+    }
+    if (o->shards) {
+        tarn_shard_writer_written(o->shards, &o->written[0], sizeof o->written[0]);
+        tarn_shard_writer_abandon(o->shards);
+    }
+    if (o->tar) tarn_tar_writer_abandon(o->tar);
+    o->shards = NULL;
+    o->tar = NULL;
+}

@@ -1,0 +1,323 @@
+/* tarn_pack: which way the sources take to the target. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "iac/gather.h"
+#include "io/manifest.h"
+#include "itar/collection.h"
+#include "pack/output.h"
+
+typedef struct packing {
+    const char *const *sources;
+    size_t count;
+    tarn__output out;
+    tarn__collection *c; /* of files */
+    tarn_pack_report report;
+} packing;
+
+/* ENAMETOOLONG: a URL, or a list of them. */
+static tarn_status is_folder(const char *path, bool *out, tarn_error *err)
+{
+    struct stat st;
+    *out = false;
+    if (stat(path, &st) == 0)
+        *out = S_ISDIR(st.st_mode);
+    else if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG)
+        return tarn__fail_errno(err, path, errno, "cannot stat");
+    return TARN_OK;
+}
+
+/* --- Class names -------------------------------------------------------------------- */
+
+/* Class numbers mean something only with their names: one on each line. */
+static tarn_status classes_path(const packing *p, tarn__buf *out, tarn_error *err)
+{
+    static const char name[] = "/classes.txt";
+    const char *folder = p->out.folder;
+    TARN_TRY(tarn__buf_add(out, folder, strlen(folder), err));
+    return tarn__buf_add(out, name, sizeof name, err);
+}
+
+static tarn_status add_classes(packing *p, const tarn__contents *text, tarn_error *err)
+{
+    const char *at = (const char *)text->data, *end = at + text->size;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        size_t len = (size_t)((stop ? stop : end) - at);
+        size_t name = len && at[len - 1] == '\r' ? len - 1 : len;
+        if (name) TARN_TRY(tarn__collection_add_class(p->c, at, name, err));
+        at += len + 1;
+    }
+    return TARN_OK;
+}
+
+/* A class has the number it has in the folds that exist. */
+static tarn_status read_classes(packing *p, const char *path, tarn_error *err)
+{
+    tarn__contents text;
+    if (access(path, F_OK) != 0) return TARN_OK;
+    TARN_TRY(tarn__contents_open(&text, path, err));
+    tarn_status status = add_classes(p, &text, err);
+    tarn__contents_close(&text);
+    if (status != TARN_OK) tarn__error_place(err, path, TARN_NO_OFFSET);
+    return status;
+}
+
+static tarn_status write_classes(packing *p, const char *path, tarn_error *err)
+{
+    const tarn__names *names = &p->c->classes;
+    tarn_sink_options o = TARN_SINK_OPTIONS_INIT;
+    tarn_sink *sink;
+    o.overwrite = true;
+    TARN_TRY(tarn_sink_open(path, &o, &sink, err));
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < names->count; i++) {
+        tarn__name name = tarn__names_get(names, i);
+        status = tarn_sink_write(sink, name.data, name.size, err);
+        if (status == TARN_OK) status = tarn_sink_write(sink, "\n", 1, err);
+    }
+    if (status == TARN_OK) return tarn_sink_finish(sink, err);
+    tarn_sink_abandon(sink);
+    return status;
+}
+
+static tarn_status with_classes(packing *p,
+                                tarn_status (*act)(packing *, const char *, tarn_error *),
+                                tarn_error *err)
+{
+    tarn__buf path;
+    if (!p->out.options.class_from_dir || !p->out.folder) return TARN_OK;
+    tarn__buf_init(&path, SIZE_MAX / 2);
+    tarn_status status = classes_path(p, &path, err);
+    if (status == TARN_OK) status = act(p, path.data, err);
+    tarn__buf_reset(&path);
+    return status;
+}
+
+/* --- Files -------------------------------------------------------------------------- */
+
+static tarn_status add_source(packing *p, const char *source, tarn_error *err)
+{
+    bool folder;
+    TARN_TRY(is_folder(source, &folder, err));
+    if (folder) return tarn__collection_add_folder(p->c, source, err);
+    if (tarn__is_manifest(source))
+        return tarn__collection_add_manifest(p->c, source, err);
+    return tarn__collection_add_file(p->c, source, err);
+}
+
+static tarn_status collect(packing *p, tarn_error *err)
+{
+    const tarn_pack_options *o = &p->out.options;
+    tarn__collection_options c = {.keys = o->keys,
+                                  .class_from_dir = o->class_from_dir,
+                                  .notice = o->notice,
+                                  .notice_context = o->notice_context,
+                                  .output =
+                                      p->out.folder ? p->out.folder : p->out.target};
+    TARN_TRY(tarn__collection_new(&c, &p->c, err));
+    TARN_TRY(with_classes(p, read_classes, err));
+    for (size_t i = 0; i < p->count; i++)
+        TARN_TRY(add_source(p, p->sources[i], err));
+    TARN_TRY(tarn__collection_group(p->c, err));
+    TARN_TRY(tarn__collection_split(p->c, p->out.fractions, o->n_splits, o->seed, err));
+    if (o->shuffle) TARN_TRY(tarn__collection_shuffle(p->c, o->shuffle_seed, err));
+    if (p->c->n_samples) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, p->sources[0], TARN_NO_OFFSET,
+                         "no samples found");
+}
+
+static tarn_status count_sample(void *context, unsigned part, const char *key,
+                                const tarn_field *fields, size_t count, tarn_error *err)
+{
+    packing *p = context;
+    const tarn_pack_options *o = &p->out.options;
+    p->out.written[part].samples++;
+    p->out.written[part].members += count;
+    return o->sample ? o->sample(o->sample_context, part, key, fields, count, err)
+                     : TARN_OK;
+}
+
+static int on_progress(void *context, uint64_t done, uint64_t total)
+{
+    const packing *p = context;
+    const tarn_pack_options *o = &p->out.options;
+    return o->progress(o->progress_context, done, total, tarn__output_bytes(&p->out));
+}
+
+/* Those who resume need the numbers of the classes, so they come before the shards where
+ * these are kept after a failure; otherwise nothing may be left of them. */
+static tarn_status write_files(packing *p, tarn_error *err)
+{
+    const tarn_pack_options *o = &p->out.options;
+    bool early = o->keep_finished || p->out.writer.resume;
+    tarn_walk_options w = TARN_WALK_OPTIONS_INIT;
+    w.threads = o->threads;
+    w.progress = o->progress ? on_progress : NULL;
+    w.progress_context = p;
+    TARN_TRY(tarn__output_open(&p->out, err));
+    if (early) TARN_TRY(with_classes(p, write_classes, err));
+    TARN_TRY(tarn__collection_filter(p->c, tarn__output_keep, &p->out, err));
+    TARN_TRY(tarn__collection_walk(p->c, &w, tarn__output_write, &p->out, err));
+    if (!early) TARN_TRY(with_classes(p, write_classes, err));
+    return tarn__output_finish(&p->out, err);
+}
+
+static tarn_status pack_files(packing *p, tarn_error *err)
+{
+    tarn_status status = collect(p, err);
+    if (status == TARN_OK)
+        status = p->out.options.dry_run
+                     ? tarn__collection_list(p->c, count_sample, p, err)
+                     : write_files(p, err);
+    if (!p->c) return status;
+    p->report.files = p->c->files;
+    p->report.values = p->c->values;
+    p->report.skipped = p->c->skipped;
+    p->report.fields = (uint32_t)p->c->fields.count;
+    p->report.classes = (uint32_t)p->c->classes.count;
+    tarn__collection_free(p->c);
+    return status;
+}
+
+/* --- Others ------------------------------------------------------------------------- */
+
+/* Before anything is published, the caller may still stop. */
+static tarn_status finish(packing *p, tarn_error *err)
+{
+    uint64_t samples = p->out.samples;
+    if (p->out.options.progress && on_progress(p, samples, samples))
+        return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
+    return tarn__output_finish(&p->out, err);
+}
+
+static tarn_status pack_streams(packing *p, tarn_error *err)
+{
+    const tarn_pack_options *o = &p->out.options;
+    if (o->class_from_dir || o->shuffle || o->dry_run)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "classes from folders, shuffling and dry runs are for files, "
+                          "not for tar streams");
+    TARN_TRY(tarn__output_open(&p->out, err));
+    TARN_TRY(tarn__pack_streams(&p->out, p->sources, p->count, err));
+    return finish(p, err);
+}
+
+static tarn_status pack_feed(packing *p, tarn_error *err)
+{
+    const tarn_pack_options *o = &p->out.options;
+    TARN_TRY(tarn__output_open(&p->out, err));
+    TARN_TRY(o->feed(o->feed_context, &p->out, err));
+    return finish(p, err);
+}
+
+static int on_record(void *context, uint64_t done, uint64_t total, uint64_t bytes)
+{
+    packing *p = context;
+    const tarn_pack_options *o = &p->out.options;
+    p->out.written[0].payload = bytes;
+    return o->progress ? o->progress(o->progress_context, done, total, bytes) : 0;
+}
+
+static tarn_status pack_records(packing *p, tarn_error *err)
+{
+    const tarn_pack_options *o = &p->out.options;
+    bool folder;
+    if (o->shuffle || o->dry_run || o->class_from_dir || o->number || o->feed ||
+        o->keys != TARN_KEYS_BASE || p->count != 1)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%s: a pack is made of one folder or manifest, as it is",
+                          p->out.target);
+    tarn_iac_write_options usual = TARN_IAC_WRITE_OPTIONS_INIT;
+    usual.overwrite = p->out.writer.overwrite;
+    usual.no_sync = p->out.writer.no_sync || p->out.sink.no_sync;
+    tarn__iac_watch watch = {on_record, p};
+    TARN_TRY(is_folder(p->sources[0], &folder, err));
+    return (folder ? tarn__iac_pack_folder : tarn__iac_pack_manifest)(
+        p->out.target, p->sources[0], o->records ? o->records : &usual, &watch,
+        &p->out.written[0].samples, err);
+}
+
+static tarn_status run(packing *p, tarn_error *err)
+{
+    size_t archives = 0;
+    if (p->out.target && p->out.kind == TARN_TARGET_RECORDS) return pack_records(p, err);
+    if (p->out.options.feed) return pack_feed(p, err);
+    for (size_t i = 0; i < p->count; i++) {
+        bool folder;
+        TARN_TRY(is_folder(p->sources[i], &folder, err));
+        archives += !folder && tarn__is_archive(p->sources[i]);
+    }
+    if (archives && archives < p->count)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "tar archives and other files cannot be packed in one go");
+    if (archives) return pack_streams(p, err);
+    const tarn_pack_options *o = &p->out.options;
+    if (o->number || o->samples || o->first || o->end != UINT64_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "keys and numbers are chosen of tar streams, not of files");
+    return pack_files(p, err);
+}
+
+/* --- The call ----------------------------------------------------------------------- */
+
+static tarn_status check_arguments(const packing *p, const char *target,
+                                   const tarn_pack_options *o, tarn_error *err)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->sources || !p->sources[i])
+            return tarn__fail(err, TARN_ERR_USAGE, "source number %zu is NULL", i);
+    if (!p->count != (o->feed != NULL))
+        return tarn__fail(err, TARN_ERR_USAGE, "%s",
+                          p->count ? "a feed takes the place of sources"
+                                   : "at least one source is needed");
+    if (o->n_splits && !o->splits)
+        return tarn__fail(err, TARN_ERR_USAGE, "splits is NULL");
+    if (!target && !o->dry_run)
+        return tarn__fail(err, TARN_ERR_USAGE, "a target is needed");
+    if (target && !*target) return tarn__fail(err, TARN_ERR_USAGE, "the target is empty");
+    if (target && tarn__ends_with(target, ".gnz"))
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%s: array files are made of arrays (tarn/gnz.h), not of "
+                          "samples",
+                          target);
+    return TARN_OK;
+}
+
+static void fill_report(packing *p, tarn_pack_report *out, size_t size)
+{
+    const tarn__output *o = &p->out;
+    tarn_pack_report *r = &p->report;
+    r->skipped += o->skipped;
+    r->kept = o->kept;
+    r->folder_len = o->folder ? strlen(o->folder) : o->target ? strlen(o->target) : 0;
+    r->n_folds = o->count;
+    for (size_t i = 0; i < o->count; i++) {
+        bool folds = !o->target || o->kind == TARN_TARGET_FOLDER;
+        r->folds[i] = (tarn_pack_fold){folds ? o->names[i] : NULL, o->written[i]};
+    }
+    TARN__FILL_OUT(out, size, *r);
+}
+
+TARN__DEFINE_INIT(tarn_pack_options, TARN_PACK_OPTIONS_INIT)
+
+tarn_status tarn_pack(const char *const *sources, size_t count, const char *target,
+                      const tarn_pack_options *options, tarn_pack_report *out,
+                      size_t size, tarn_error *err)
+{
+    TARN__OPTIONS(tarn_pack_options, taken, TARN_PACK_OPTIONS_INIT, options, err);
+    packing p = {.sources = sources, .count = count};
+    tarn_status status = check_arguments(&p, target, &taken, err);
+    if (status == TARN_OK) status = tarn__output_init(&p.out, target, &taken, err);
+    if (status == TARN_OK) status = run(&p, err);
+    if (status != TARN_OK) tarn__output_stop(&p.out);
+    if (out) fill_report(&p, out, size);
+    tarn__output_reset(&p.out);
+    return status;
+}
