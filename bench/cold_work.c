@@ -202,7 +202,7 @@ int main(int argc, char **argv)
                rates[i][rounds - 1]);
     }
     tarn_read_stats stats;
-    tarn_dataset_batch_stats(&s.out, &stats);
+    tarn_dataset_batch_stats(&s.out, &stats, sizeof stats);
     if (stats.ring_errno) fprintf(stderr, "no ring: %s\n", strerror(stats.ring_errno));
     tarn_dataset_batch_reset(&s.out);
     return seen == 42;

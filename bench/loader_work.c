@@ -44,20 +44,24 @@ static tarn_loader *open_loader(tarn_image_steps *steps, tarn_load_field *load,
                                 uint64_t epoch)
 {
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    tarn_order_options order = TARN_ORDER_OPTIONS_INIT;
+    tarn_dataset *shuffled;
     tarn_loader *l;
     *load = (tarn_load_field){tarn_dataset_field(set, field), TARN_LOAD_AUTO, NULL};
     if (strcmp(way, "bytes") == 0 || strcmp(way, "first") == 0)
         load->as = TARN_LOAD_BYTES;
     else if (strcmp(way, "rgb") != 0)
         load->image = steps;
-    o.order.kind = TARN_ORDER_SHUFFLE;
-    o.order.batch = batch;
-    o.order.epoch = epoch;
+    order.kind = TARN_ORDER_SHUFFLE;
+    order.epoch = epoch;
+    o.batch = batch;
     o.threads = threads;
     o.fields = load;
     o.n_fields = 1;
     o.no_keys = getenv("NO_KEYS") != NULL;
-    if (tarn_loader_open(set, &o, &l, &err) != TARN_OK) die("open");
+    if (tarn_dataset_order(set, &order, &shuffled, &err) != TARN_OK) die("order");
+    if (tarn_loader_open(shuffled, &o, &l, &err) != TARN_OK) die("open");
+    tarn_dataset_close(shuffled);
     return l;
 }
 
@@ -89,7 +93,7 @@ static double run_loader(uint64_t round, tarn_loader_stats *stats)
         tarn_batch_release(b);
         end = now();
     }
-    tarn_loader_stats_get(l, stats);
+    tarn_loader_stats_get(l, stats, sizeof *stats);
     tarn_loader_close(l);
     return (double)samples / (end - start);
 }

@@ -168,7 +168,7 @@ def measure(args, folder):
         print(row, flush=True)
         found["loader"].append(row)
     for n in args.threads if gpu else ():
-        loader = photographs.loader(threads=n, shuffle=True, seed=7, layout="CHW", as_="torch", **shape)
+        loader = photographs.loader(threads=n, shuffle=True, seed=7, layout="CHW", array_type="torch", **shape)
         row = {"threads": n, "tarn": feed_gpu(loader, args.seconds), "slow": loader.stats()["bottleneck"],
                "torch": feed_gpu(torch_loader(folder / "pictures", n, pin_memory=True), args.seconds)}
         print(row, flush=True)
@@ -216,7 +216,7 @@ decodes and resizes with Pillow.
 
 ## Feeding the GPU
 
-A small network on each batch of 256, forwards and backwards, in bfloat16. Batches are in pinned memory (by `as_="torch"`, and by `pin_memory`) and
+A small network on each batch of 256, forwards and backwards, in bfloat16. Batches are in pinned memory (by `array_type="torch"`, and by `pin_memory`) and
 copied asynchronously: while the GPU has a batch to work on, the next is fetched.
 
 {fed}

@@ -90,7 +90,7 @@ static tarn_status choose_fields(bench *b, tarn_error *err)
 static tarn_status evict(bench *b, bool cold, tarn_error *err)
 {
     tarn_dataset_info info;
-    tarn_dataset_info_get(b->set, &info);
+    tarn_dataset_info_get(b->set, &info, sizeof info);
     char **paths = calloc((size_t)info.shards + 1, sizeof *paths);
     size_t n = 0;
     const char *last = NULL;
@@ -130,30 +130,34 @@ static bool has_images(const tarn_dataset *set)
 
 /* --- Measuring --------------------------------------------------------------------- */
 
+/* The samples in the order of a job; the caller's. */
+static tarn_status order_set(const bench *b, const job *j, tarn_dataset **out,
+                             tarn_error *err)
+{
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = j->order;
+    return tarn_dataset_order(b->set, &o, out, err);
+}
+
 static tarn_status run_single(const bench *b, const job *j, result *r, tarn_error *err)
 {
-    tarn_order *order;
-    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    tarn_dataset *set;
     uint64_t count = tarn_dataset_count(b->set), sum = 0;
     uint32_t fields = 0;
     while (tarn_dataset_field(b->set, fields))
         fields++;
-    o.kind = j->order;
-    TARN_TRY(tarn_order_open(count, &o, &order, err));
+    TARN_TRY(order_set(b, j, &set, err));
     tarn_view *views = calloc(fields ? fields : 1, sizeof *views);
     tarn_status status = views ? TARN_OK : TARN_ERR_MEMORY;
     double start = now();
     for (uint64_t i = 0; status == TARN_OK && r->seconds < b->seconds; i++) {
-        uint64_t sample;
-        status = tarn_order_at(order, i % count, &sample, err);
-        if (status == TARN_OK)
-            status = tarn_dataset_get_sample(b->set, sample, views, err);
+        status = tarn_dataset_get_all(set, i % count, views, NULL, err);
         for (uint32_t f = 0; status == TARN_OK && f < fields; f++) {
             for (size_t k = 0; k < views[f].size; k += 64)
                 sum += views[f].data[k];
             r->bytes += views[f].size;
         }
-        if (status == TARN_OK) tarn_dataset_release_sample(b->set, views);
+        if (status == TARN_OK) tarn_dataset_release_sample(set, views);
         r->samples++;
         if (i % 64 == 63 || b->cold) r->seconds = now() - start;
     }
@@ -162,7 +166,7 @@ static tarn_status run_single(const bench *b, const job *j, result *r, tarn_erro
     if (sum == UINT64_MAX) r->samples++;
     r->slow = TARN_STAGE_READ;
     free(views);
-    tarn_order_close(order);
+    tarn_dataset_close(set);
     return status;
 }
 
@@ -180,14 +184,16 @@ static tarn_status open_loader(const bench *b, const job *j, unsigned threads,
         fields[i] = (tarn_load_field){tarn_dataset_field(b->set, i),
                                       j->decode ? TARN_LOAD_AUTO : TARN_LOAD_BYTES, NULL};
     steps.width = steps.height = b->side;
-    o.order.kind = j->order;
-    o.order.batch = b->batch;
+    o.batch = b->batch;
     o.threads = threads;
     o.on_error = TARN_ON_ERROR_SKIP;
     o.fields = fields;
     o.n_fields = n;
     if (j->resize) o.image = &steps;
-    tarn_status status = tarn_loader_open(b->set, &o, out, err);
+    tarn_dataset *set = NULL;
+    tarn_status status = order_set(b, j, &set, err);
+    if (status == TARN_OK) status = tarn_loader_open(set, &o, out, err);
+    tarn_dataset_close(set);
     free(fields);
     return status;
 }
@@ -206,7 +212,7 @@ static tarn_status run_loader(const bench *b, const job *j, unsigned threads, re
         if (status == TARN_OK) tarn_batch_release(batch);
         if (status == TARN_END) ends++;
         r->seconds = now() - start;
-        tarn_loader_stats_get(l, &r->stats);
+        tarn_loader_stats_get(l, &r->stats, sizeof r->stats);
         if (status == TARN_END) status = TARN_OK;
         /* None can be had; or it is warm now. */
         if (ends && (r->stats.samples == 0 || b->cold)) break;
@@ -224,7 +230,7 @@ static tarn_status run_loader(const bench *b, const job *j, unsigned threads, re
 static void show_head(const bench *b)
 {
     tarn_dataset_info info;
-    tarn_dataset_info_get(b->set, &info);
+    tarn_dataset_info_get(b->set, &info, sizeof info);
     printf("%s: %s in %s, batches of %u, fields", b->path,
            cli_count(info.samples, "sample"), cli_count(info.shards, "file"), b->batch);
     for (uint32_t i = 0; i < info.fields; i++) {

@@ -120,7 +120,7 @@ static tarn_status list_all(listing *l, tarn_error *err)
 {
     tarn_fold_info info;
     tarn_sample s;
-    TARN_TRY(tarn_fold_info_get(l->fold, &info, err));
+    TARN_TRY(tarn_fold_info_get(l->fold, &info, sizeof info, err));
     for (uint64_t i = 0; i < info.samples; i++) {
         TARN_TRY(tarn_fold_sample(l->fold, i, &s, err));
         TARN_TRY(list_sample(l, &s, err));

@@ -21,7 +21,7 @@ static int open_all(merging *m, uint64_t *out_shards)
         int status = cli_open(m->args, m->args->words[i], &m->folds[i]);
         if (status != CLI_OK) return status;
         m->n_folds = i + 1;
-        if (tarn_fold_info_get(m->folds[i], &info, &err) != TARN_OK)
+        if (tarn_fold_info_get(m->folds[i], &info, sizeof info, &err) != TARN_OK)
             return cli_fail(&err);
         *out_shards += info.shards;
     }

@@ -24,21 +24,23 @@ int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys, tarn_f
 {
     tarn_error err;
     tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
+    tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
     cli_progress progress;
     o.scan = true;
+    o.index = &index;
     o.check = cli_has(args, "check");
-    o.index.lenient = cli_has(args, "lenient");
-    o.index.notice = cli_warn;
-    o.index.keys = keys;
-    if (!cli_keys(args, &o.index.keys)) return CLI_USAGE;
+    index.lenient = cli_has(args, "lenient");
+    index.notice = cli_warn;
+    index.keys = keys;
+    if (!cli_keys(args, &index.keys)) return CLI_USAGE;
     if (cli_is_gnz(path) || cli_is_pack(path))
         return cli_usage(args->command,
                          "%s holds no samples but %s; tarn get takes them "
                          "out one by one",
                          path, cli_is_gnz(path) ? "arrays" : "records");
     cli_progress_begin(&progress, "scanning", true);
-    o.index.progress = cli_progress_step;
-    o.index.progress_context = &progress;
+    index.progress = cli_progress_step;
+    index.progress_context = &progress;
     tarn_status status = tarn_fold_open(path, &o, out, &err);
     cli_progress_end(&progress);
     if (status != TARN_OK) return cli_fail(&err);

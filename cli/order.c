@@ -187,7 +187,18 @@ bool cli_has_order(const cli_args *args)
     return asked;
 }
 
-int cli_order(const cli_args *args, const cli_sources *sources, uint64_t **out,
+/* The sources of a mix continue from epoch to epoch. */
+static tarn_status move_mix(cli_sources *s, uint64_t epoch, tarn_error *err)
+{
+    tarn_dataset *moved;
+    if (!s->mix.dataset) return TARN_OK;
+    TARN_TRY(tarn_dataset_at_epoch(s->mix.dataset, epoch, &moved, err));
+    tarn_dataset_close(s->mix.dataset);
+    s->mix.dataset = moved;
+    return TARN_OK;
+}
+
+int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
               uint64_t *out_count)
 {
     tarn_error err;
@@ -199,7 +210,9 @@ int cli_order(const cli_args *args, const cli_sources *sources, uint64_t **out,
                          tarn_order_kind_name(o.kind));
     *out = NULL;
     *out_count = 0;
-    if (list_order(sources, by, &o, out, out_count, &err) == TARN_OK) return CLI_OK;
+    if (move_mix(sources, o.epoch, &err) == TARN_OK &&
+        list_order(sources, by, &o, out, out_count, &err) == TARN_OK)
+        return CLI_OK;
     free(*out);
     *out = NULL;
     return cli_fail(&err);

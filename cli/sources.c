@@ -53,28 +53,30 @@ static int open_one(const cli_args *args, const char *path, tarn_keys keys,
 {
     tarn_error err;
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
     cli_progress progress;
     wanted w;
     o.scan = true;
+    o.index = &index;
     o.check = cli_has(args, "check");
-    o.index.lenient = cli_has(args, "lenient");
-    o.index.notice = cli_warn;
-    o.index.keys = keys;
+    index.lenient = cli_has(args, "lenient");
+    index.notice = cli_warn;
+    index.keys = keys;
     if (!is_fold(path)) o.key_column = cli_value(args, "key");
-    if (!cli_keys(args, &o.index.keys)) return CLI_USAGE;
+    if (!cli_keys(args, &index.keys)) return CLI_USAGE;
     int status = take_fields(args, is_fold(path), &w);
     o.fields = w.names;
     out->path = path;
     if (status == CLI_OK) {
         cli_progress_begin(&progress, "scanning", true);
-        o.index.progress = cli_progress_step;
-        o.index.progress_context = &progress;
+        index.progress = cli_progress_step;
+        index.progress_context = &progress;
         if (tarn_dataset_open(path, &o, &out->dataset, &err) != TARN_OK)
             status = cli_fail(&err);
         cli_progress_end(&progress);
     }
     if (status == CLI_OK) {
-        tarn_dataset_info_get(out->dataset, &out->info);
+        tarn_dataset_info_get(out->dataset, &out->info, sizeof out->info);
         out->visible = w.names ? w.visible : out->info.fields;
     }
     wanted_free(&w);
@@ -97,7 +99,7 @@ static tarn_status keep_found(cli_source *part, const cli_list *keys, bool *anyw
     if (status != TARN_OK) return status;
     tarn_dataset_close(part->dataset);
     part->dataset = kept;
-    tarn_dataset_info_get(kept, &part->info);
+    tarn_dataset_info_get(kept, &part->info, sizeof part->info);
     return TARN_OK;
 }
 
@@ -177,7 +179,7 @@ static int mix(const cli_args *args, cli_sources *s)
         status = cli_fail(&err);
     if (status == CLI_OK) {
         s->mix.path = args->words[0];
-        tarn_dataset_info_get(s->mix.dataset, &s->mix.info);
+        tarn_dataset_info_get(s->mix.dataset, &s->mix.info, sizeof s->mix.info);
         s->mix.visible =
             cli_has(args, "fields") ? s->parts[0].visible : s->mix.info.fields;
         s->count = s->mix.info.samples;
@@ -250,7 +252,7 @@ tarn_status cli_sources_key(const cli_sources *s, uint64_t i, tarn_text *out,
     const cli_source *part = cli_sources_at(s, i, &number);
     tarn_mix_place place;
     if (s->mix.dataset) {
-        TARN_TRY(tarn_mix_at(s->mix.dataset, number, &place, err));
+        TARN_TRY(tarn_mix_at(s->mix.dataset, number, &place, sizeof place, err));
         part = &s->parts[place.source];
         number = place.sample;
     }

@@ -34,8 +34,9 @@ const cli_source *cli_sources_at(const cli_sources *sources, uint64_t i,
 tarn_status cli_sources_key(const cli_sources *sources, uint64_t i, tarn_text *out,
                             tarn_error *err);
 
-/* order.c: the numbers of the samples that come to a rank, in order; free() them. */
-int cli_order(const cli_args *args, const cli_sources *sources, uint64_t **out,
+/* order.c: the numbers of the samples that come to a rank, in order; free() them. A mix
+ * is moved to the epoch. */
+int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
               uint64_t *out_count);
 
 #endif

@@ -266,7 +266,8 @@ static int split(splitting *s)
     int status = take_parts(s);
     if (status == CLI_OK) status = cli_open(s->args, s->args->words[0], &s->fold);
     if (status != CLI_OK) return status;
-    if (tarn_fold_info_get(s->fold, &s->info, &err) != TARN_OK) return cli_fail(&err);
+    if (tarn_fold_info_get(s->fold, &s->info, sizeof s->info, &err) != TARN_OK)
+        return cli_fail(&err);
     return shards ? split_shards(s) : split_samples(s);
 }
 

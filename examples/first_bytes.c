@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     const char *fields[] = {argv[2]};
     if (tarn_fold_open(argv[1], NULL, &fold, &err) != TARN_OK) return fail(&err);
     tarn_status status = tarn_fold_require(fold, fields, 1, &err);
-    if (status == TARN_OK) status = tarn_fold_info_get(fold, &info, &err);
+    if (status == TARN_OK) status = tarn_fold_info_get(fold, &info, sizeof info, &err);
     for (uint64_t i = 0; status == TARN_OK && i < info.samples; i++) {
         tarn_sample sample;
         status = tarn_fold_sample(fold, i, &sample, &err);

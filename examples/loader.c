@@ -28,21 +28,24 @@ static uint64_t train(const tarn_batch *batch)
 int main(int argc, char **argv)
 {
     tarn_error err;
-    tarn_dataset *set;
+    tarn_dataset *set, *shuffled;
     tarn_loader *loader;
+    tarn_order_options order = TARN_ORDER_OPTIONS_INIT;
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     if (argc != 3) {
         fprintf(stderr, "usage: %s DATASET THREADS\n", argv[0]);
         return 2;
     }
-    o.order.kind = TARN_ORDER_SHUFFLE;
-    o.order.seed = 7;
-    o.order.batch = 4;
+    order.kind = TARN_ORDER_SHUFFLE;
+    order.seed = 7;
+    o.batch = 4;
     o.threads = (unsigned)strtoul(argv[2], NULL, 10);
     o.on_error = TARN_ON_ERROR_SKIP;
     if (tarn_dataset_open(argv[1], NULL, &set, &err) != TARN_OK) return fail(&err);
-    if (tarn_loader_open(set, &o, &loader, &err) != TARN_OK) return fail(&err);
-    tarn_dataset_close(set); /* the loader keeps it */
+    if (tarn_dataset_order(set, &order, &shuffled, &err) != TARN_OK) return fail(&err);
+    if (tarn_loader_open(shuffled, &o, &loader, &err) != TARN_OK) return fail(&err);
+    tarn_dataset_close(set); /* the loader keeps them */
+    tarn_dataset_close(shuffled);
 
     for (int epoch = 0; epoch < 2; epoch++) {
         tarn_batch *batch;
@@ -56,7 +59,7 @@ int main(int argc, char **argv)
         printf("epoch %d: %llu bytes\n", epoch, (unsigned long long)bytes);
     }
     tarn_loader_stats stats;
-    tarn_loader_stats_get(loader, &stats);
+    tarn_loader_stats_get(loader, &stats, sizeof stats);
     printf("%llu samples, %llu skipped, %.0f samples/s, slow: %s\n",
            (unsigned long long)stats.samples, (unsigned long long)stats.skipped,
            (double)stats.samples / stats.seconds,

@@ -1,84 +1,124 @@
-/* States of orders: whatever is resumed gives samples there are, to its last position,
- * and its own state resumes it again. The word DATA stands for the hash of the arrays. */
-#include "common.h"
+/* States of datasets: whatever is resumed gives samples that exist, to its last position,
+ * and its own state resumes it again. The words DATA and CHAIN in a text stand for what
+ * the dataset's own state has there. */
+#include <stdbool.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "folder.h"
 
-#include <tarn/order.h>
+#include <tarn/dataset.h>
 
-enum { COUNT = 20 };
+enum { ROWS = 20, SETS = 5, MOST = 4096 };
 
-static const uint64_t buckets[] = {9, 0, 11};
-static double weights[COUNT];
-static int64_t classes[COUNT];
-static uint64_t lengths[COUNT];
+static tarn_dataset *sets[SETS];
 
-static void check_order(tarn_order *order)
+static void need(tarn_status status, const tarn_error *err)
 {
-    tarn_order_info info;
-    tarn_error err;
-    uint64_t sample, again;
-    char state[TARN_ORDER_STATE_MAX];
-    tarn_order_info_get(order, &info);
-    CHECK(info.start <= info.total && info.length <= info.total + 1);
-    CHECK(tarn_order_at(order, info.length, &sample, &err) == TARN_ERR_USAGE);
-    for (uint64_t i = 0; i < info.length && i < 2 * COUNT; i++) {
-        CHECK(tarn_order_at(order, info.length - 1 - i, &sample, &err) == TARN_OK);
-        CHECK(sample < COUNT);
-        CHECK(tarn_order_fill(order, info.length - 1 - i, 1, &again, &err) == TARN_OK);
-        CHECK(again == sample);
-    }
-    CHECK(tarn_order_state(order, info.start, state, sizeof state, &err) == TARN_OK);
+    if (status != TARN_OK) fprintf(stderr, "%s\n", err->message);
+    CHECK(status == TARN_OK);
 }
 
-/* Puts the hash of what the kind goes by in the place of DATA. */
-static size_t put_hash(char *text, size_t size, size_t room)
+static void put_rows(const char *path)
 {
-    char hash[17];
-    const void *array = strstr(text, "buckets")    ? (const void *)buckets
-                        : strstr(text, "balanced") ? (const void *)classes
-                        : strstr(text, "lengths")  ? (const void *)lengths
-                                                   : (const void *)weights;
-    char *data = strstr(text, "DATA");
-    if (!data || size + 12 > room) return size;
-    size_t bytes = array == buckets ? sizeof buckets : sizeof lengths;
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH64(array, bytes, 0));
-    memmove(data + 16, data + 4, size - (size_t)(data + 4 - text));
-    memcpy(data, hash, 16);
-    return size + 12;
+    static uint8_t file[4096 + ROWS] = {'G', 'N', 'Z', '1'};
+    file[4] = (uint8_t)snprintf((char *)file + 8, 4000,
+                                "{\"version\": 1, \"arrays\": {\"x\": {\"offset\": 4096, "
+                                "\"shape\": [%d], \"dtype\": \"|u1\"}}}",
+                                ROWS);
+    put_file(path, file, sizeof file);
+}
+
+/* Rows as they are, shuffled, a mix of both, its shuffle, and that of one rank. */
+static void open_sets(void)
+{
+    char path[PATH_SIZE];
+    tarn_error err;
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    tarn_mix_options mix = TARN_MIX_OPTIONS_INIT;
+    bool made = make_folder();
+    path_to(path, "rows.gnz");
+    if (made) put_rows(path);
+    need(tarn_dataset_open(path, NULL, &sets[0], &err), &err);
+    o.kind = TARN_ORDER_SHUFFLE;
+    o.seed = 7;
+    need(tarn_dataset_order(sets[0], &o, &sets[1], &err), &err);
+    mix.counts = (const uint64_t[]){11, 25};
+    need(tarn_dataset_mix(sets, 2, &mix, &sets[2], &err), &err);
+    need(tarn_dataset_order(sets[2], &o, &sets[3], &err), &err);
+    need(tarn_dataset_split(sets[3], 1, 3, TARN_RANKS_PAD, &sets[4], &err), &err);
+}
+
+static void check_set(tarn_dataset *d)
+{
+    tarn_error err;
+    tarn_text text = {0};
+    tarn_dataset *again;
+    uint64_t n = tarn_dataset_count(d), sample;
+    uint64_t most = tarn_dataset_count(tarn_dataset_unordered(d));
+    CHECK(n <= most);
+    CHECK(tarn_dataset_sequence(d, n, 1, &sample, &err) == TARN_ERR_USAGE);
+    for (uint64_t i = 0; i < n; i++) {
+        CHECK(tarn_dataset_sequence(d, i, 1, &sample, &err) == TARN_OK);
+        CHECK(sample < most);
+        /* A mix of many epochs has too many samples. */
+        tarn_status status = tarn_dataset_key(d, i, &text, &err);
+        CHECK(status == TARN_OK || status == TARN_ERR_LIMIT);
+    }
+    need(tarn_dataset_state(d, 1, &text, &err), &err);
+    tarn_status status = tarn_dataset_resume(d, text.data, text.size, &again, &err);
+    CHECK(status == TARN_OK || status == TARN_ERR_LIMIT || status == TARN_ERR_FORMAT);
+    if (status == TARN_OK) tarn_dataset_close(again);
+    tarn_text_reset(&text);
+}
+
+/* The value after a name in a state, up to what ends it. */
+static void put_own(char *text, const char *word, const char *state, const char *name,
+                    const char *end)
+{
+    char *at = strstr(text, word);
+    const char *from = strstr(state, name);
+    CHECK(from);
+    from += strlen(name);
+    const char *to = strstr(from, end);
+    CHECK(to);
+    if (!at || strlen(text) + (size_t)(to - from) >= 3 * MOST) return;
+    memmove(at + (to - from), at + strlen(word), strlen(at + strlen(word)) + 1);
+    memcpy(at, from, (size_t)(to - from));
+}
+
+static void try_set(tarn_dataset *d, const uint8_t *data, size_t size)
+{
+    tarn_error err;
+    tarn_text own = {0};
+    tarn_dataset *rest;
+    static char text[3 * MOST];
+    memset(text, 0, sizeof text);
+    memcpy(text, data, size);
+    need(tarn_dataset_state(d, 0, &own, &err), &err);
+    if (strlen(text) == size) {
+        bool mix = strstr(own.data, "\"counts\": ");
+        put_own(text, "DATA", own.data,
+                "\"data\": ", mix ? ", \"counts\"" : ", \"chain\"");
+        put_own(text, "CHAIN", own.data, "\"chain\": ", ", \"epoch\"");
+        size = strlen(text);
+    }
+    tarn_text_reset(&own);
+    char *exact = exact_copy(text, size);
+    if (tarn_dataset_resume(d, exact, size, &rest, &err) == TARN_OK) {
+        check_set(rest);
+        tarn_dataset_close(rest);
+    } else {
+        CHECK(err.code > TARN_END && err.message[0]);
+    }
+    free(exact);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    tarn_error err;
-    tarn_order *order;
-    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
-    char text[2 * TARN_ORDER_STATE_MAX] = "";
-    for (int i = 0; i < COUNT; i++) {
-        weights[i] = i % 4;
-        classes[i] = i % 3;
-        lengths[i] = (uint64_t)i * 7 % 11;
-    }
-    o.buckets = buckets;
-    o.n_buckets = 3;
-    o.weights = weights;
-    o.classes = classes;
-    o.lengths = lengths;
-    o.world = 2;
-    if (size >= TARN_ORDER_STATE_MAX) size = TARN_ORDER_STATE_MAX;
-    memcpy(text, data, size);
-    size = put_hash(text, size, sizeof text);
-    char *exact = exact_copy(text, size);
-    for (int share = TARN_RANKS_UNEVEN; share <= TARN_RANKS_PAD; share++) {
-        o.ranks = (tarn_ranks)share;
-        if (tarn_order_resume(COUNT, exact, size, &o, &order, &err) != TARN_OK) {
-            CHECK(err.code > TARN_END && err.message[0]);
-            continue;
-        }
-        check_order(order);
-        tarn_order_close(order);
-    }
-    free(exact);
+    open_sets();
+    if (size >= MOST) size = MOST;
+    for (int i = 0; i < SETS; i++)
+        try_set(sets[i], data, size);
+    for (int i = 0; i < SETS; i++)
+        tarn_dataset_close(sets[i]);
     return 0;
 }

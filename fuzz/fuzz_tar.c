@@ -181,17 +181,21 @@ static int check_fold(const list *l, tarn_keys keys, bool lenient,
     tarn_fold_info info;
     tarn_error err;
     tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
-    o.index.keys = keys;
-    o.index.lenient = lenient;
-    o.index.threads = 1;
+    tarn_index_options scan = TARN_INDEX_OPTIONS_INIT;
+    tarn_index_info index;
+    scan.keys = keys;
+    scan.lenient = lenient;
+    scan.threads = 1;
+    o.index = &scan;
     if (tarn_fold_open(path, &o, &fold, &err) != TARN_OK) return 0;
-    CHECK(tarn_fold_info_get(fold, &info, &err) == TARN_OK);
-    uint64_t rows = info.index.rows;
-    CHECK(rows + info.report.unkeyed <= regular_count(l));
-    if (!lenient) CHECK(rows + info.report.unkeyed == regular_count(l));
+    CHECK(tarn_fold_info_get(fold, &info, sizeof info, &err) == TARN_OK);
+    tarn_index_info_get(tarn_fold_index(fold), &index, sizeof index);
+    uint64_t rows = index.rows;
+    CHECK(rows + info.report->unkeyed <= regular_count(l));
+    if (!lenient) CHECK(rows + info.report->unkeyed == regular_count(l));
     for (uint64_t i = 0; i < rows; i++)
         check_row(fold, i, l);
-    *out_duplicates = info.report.duplicates;
+    *out_duplicates = info.report->duplicates;
     tarn_fold_close(fold);
     return 1;
 }

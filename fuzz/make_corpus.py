@@ -672,21 +672,20 @@ def journals():
 
 
 def states():
-    """States of orders over the twenty samples that the target has."""
-    def state(kind, *more):
-        return ", ".join(['{"tarn_order": 1', f'"kind": "{kind}"', '"seed": 7', '"epoch": 3',
-                          '"position": 5', '"count": 20', *more]) + "}"
+    """States of the datasets that the target has: rows, and mixes of two sources."""
+    def state(epoch=3, position=5, counts=None, used=None, chain="CHAIN", more=""):
+        mix = f'"counts": {counts}, "used": {used}, ' if counts else ""
+        return (f'{{"tarn": 2, "data": DATA, {mix}"chain": {chain}, "epoch": {epoch}, '
+                f'"position": {position}{more}}}')
 
-    texts = [state("identity"), state("shuffle"), state("blocks", '"block": 3', '"window": 2'),
-             state("feistel", '"rounds": 3'), state("shuffle").replace("7", "-7"),
-             state("buckets", '"rounds": 3', '"outer": 0', '"mix": 0', '"data": "DATA"'),
-             state("buckets", '"rounds": 64', '"outer": 2', '"mix": 9', '"data": "DATA"'),
-             state("weighted", '"draws": 4611686018427387904', '"data": "DATA"'),
-             state("weighted-once", '"draws": 0', '"data": "DATA"'),
-             state("balanced", '"draws": 7', '"data": "DATA"'),
-             state("lengths", '"chunk": 4', '"pool": 2', '"data": "DATA"'),
-             state("blocks", '"block": 18446744073709551615', '"window": 18446744073709551615'),
-             state("shuffle").replace("5", "21"), "{}", "[]", ""]
+    texts = [state(), state(position=20), state(position=36), state(position=37), state(2**64 - 1),
+             state(2**64 - 2), state(-1), state(chain='"shuffle(seed=8)"'), state(more=', "x": 1'),
+             state(counts=[11, 25], used=[36, 80]), state(counts=[11, 25], used=[0, 0]),
+             state(counts=[11, 25], used=[2**63 - 1, 2**63 - 1], position=0),
+             state(counts=[5, 5], used=[7, 9]), state(counts=[5, 5], used=[7, 9], position=10),
+             state(counts=[2**62, 2**62], used=[2**62, 2**62]), state(counts=[1], used=[1]),
+             state(counts=[11, 25], used=[36, 80]).replace("[36", "[[36]"),
+             state(2**58, 0, [5, 5], [7, 9]), '{"tarn": 3}', "{}", "[]", ""]
     for i, text in enumerate(texts):
         yield f"{i:02}", text.encode()
 

@@ -18,7 +18,7 @@ src/gnz/reader.c src/gnz/journal.c src/iac/header.c src/iac/ipc_read.c src/iac/i
 src/iac/table.c src/iac/validate.c src/iac/pack.c src/iac/textpair.c src/codec/npy.c
 src/codec/npz.c src/codec/png_read.c src/codec/rle.c src/codec/tenbin.c src/codec/seg.c
 src/io/url.c src/io/urls.c src/io/filter_gzip.c src/io/filter_zstd.c src/io/filter_xz.c
-src/io/filter_bzip2.c src/dataset/order_state.c""".split()
+src/io/filter_bzip2.c src/dataset/state.c""".split()
 
 
 def rows(report):

@@ -78,7 +78,7 @@ train() {
     show 'kill -9 $!'
     kill -9 $trainer
     wait $trainer 2>/dev/null || true
-    say "the checkpoint of a few batches earlier is there; the same command goes on from it"
+    say "there is a checkpoint of a few batches earlier; the same command resumes from it"
     run "python train.py data killed$more"
     run "python compare.py whole killed"
 }

@@ -48,10 +48,10 @@ for flavour in "$@"; do
         tests/run.py --log "$log" --name format -- scripts/format.sh --check ;;
     plain)
         configure_plain
-        tests/run.py --log "$log" --build build-plain ;;
+        TARN_CHAINS=10000 tests/run.py --log "$log" --build build-plain ;;
     asan)
         configure_asan
-        TARN_INTEROP_COUNT=100 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
+        TARN_INTEROP_COUNT=100 TARN_CHAINS=100 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
             UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
             tests/run.py --log "$log" --build build-asan ;;
     tsan)

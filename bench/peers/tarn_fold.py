@@ -67,7 +67,7 @@ class Peer(base.Peer):
 
     def begin(self, folder, data, batch, steps):
         loader = self.numbered(folder, batch)
-        ids = [base.sample_id(b) for _ in range(steps) for b in next(loader)["bin"]]
+        ids = [base.sample_id(b) for _, batch in zip(range(steps), loader) for b in batch["bin"]]
         return ids, loader.state_dict()
 
     def resume(self, folder, data, batch, state):

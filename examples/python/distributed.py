@@ -1,10 +1,10 @@
-"""Several processes train on one dataset, stop, and go on with another number of processes.
+"""Several processes train on one dataset, stop, and resume with another number of processes.
 
     python -m torch.distributed.run --nproc-per-node 2 distributed.py DATA STATE [STOP]
 
-Each process gets its part of every epoch, and all of them the same number of batches. Behind batch STOP
-the first writes STATE and all end. If STATE is there at the start, they go on from it, however many they
-are now. By itself (`python distributed.py`) it is the only process.
+Each process gets its part of every epoch, and all get the same number of batches. After batch STOP
+rank 0 writes STATE and all processes exit. If STATE exists at the start, they resume from it, whatever
+their number is now. Without torchrun (`python distributed.py`) there is one process.
 """
 
 import json
@@ -34,7 +34,7 @@ def main(data: str = "birds", state: str = "", stop: str = "0") -> None:
     rank = dist.get_rank() if dist.is_initialized() else 0
     world = dist.get_world_size() if dist.is_initialized() else 1
 
-    # Rank and world are those of torch.distributed; each takes every world-th sample.
+    # The rank and the world size are those of torch.distributed; each rank takes every world-th sample.
     loader = tarn.torch.loader_for(tarn.open(data, fields=["cls"]), batch_size=8 // world, shuffle=True, seed=7)
     if state and os.path.exists(state):
         with open(state, encoding="utf-8") as file:

@@ -12,10 +12,11 @@ print(ds)
 for sample in ds[:2]:
     print(sample["__key__"], sorted(sample))
 
-# Bytes where they lie in the file, without a copy.
+# Views into the file, without a copy.
 views = tarn.open(sys.argv[1] if len(sys.argv) > 1 else "birds", decode=False)
 first = views[0]
 print({name: len(value) for name, value in first.items()})
 
-# Another order costs no memory, and any process can take its part of it.
-print(ds.shuffle(seed=7).shard(rank=0, world=2).keys())
+# Selections and orders combine in any sequence, and each acts on what the one before returned.
+print(ds.shuffle(seed=7).shard(rank=0, world_size=2).keys())
+print(ds.shuffle(seed=7)[:2].keys(), ds[:2].shuffle(seed=7).keys(), ds[::-1].keys())

@@ -1,4 +1,4 @@
-"""A training loop that can be stopped at any batch and goes on exactly there.
+"""A training loop that can be stopped at any batch and resumes exactly there.
 
     python training.py [PATH]
 """

@@ -1,10 +1,10 @@
-"""Compares a run that was killed and resumed with one that nobody killed.
+"""Compares a run that was killed and resumed with one that was not.
 
     python compare.py WHOLE KILLED
 
-WHOLE and KILLED are the names that were given to train.py. The log of the killed run holds the batches
-of both its lives; those behind the last checkpoint of the first life were done again by the second, and
-count once.
+WHOLE and KILLED are the names that were given to train.py. The log of the killed run has the batches
+of both processes. The second process repeats those after the last checkpoint of the first; they count
+once.
 """
 
 import sys
@@ -36,7 +36,7 @@ def main(whole_run: str, killed_run: str) -> int:
     equal = all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
     answer = {True: "yes", False: "NO"}
-    print(f"killed in epoch {epoch} behind batch {killed_at}, resumed behind batch {again - 1}")
+    print(f"killed in epoch {epoch} after batch {killed_at}, resumed after batch {again - 1}")
     print(f"all {len(every)} samples of that epoch, each exactly once: {answer[once]}")
     print(f"the same {len(whole)} batches as the run that was not killed: {answer[same]}")
     print(f"the same weights at the end, to the bit: {answer[equal]}")

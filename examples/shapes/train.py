@@ -2,9 +2,9 @@
 
     python train.py DATA RUN [--epochs N]
 
-Every few batches RUN.pt is replaced by a checkpoint: weights, optimizer, and where the loader stands.
-If it is there at the start, training goes on from it, in the middle of the epoch. RUN.log gets a line
-for each batch with the keys of its samples; compare.py looks at those.
+Every few batches it replaces the checkpoint RUN.pt: the weights, the optimizer and the state of the
+loader. If RUN.pt exists at the start, training resumes from it, in the middle of the epoch. RUN.log
+gets a line for each batch with the keys of its samples; compare.py reads those.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import tarn
 
 BATCH, EVERY = 32, 10  # samples in a batch, batches between checkpoints
 IMAGES: dict[str, Any] = {"resize": 32, "dtype": "float32", "layout": "CHW",
-                          "mean": (0.5, 0.5, 0.5), "std": (0.25, 0.25, 0.25), "as_": "torch"}
+                          "mean": (0.5, 0.5, 0.5), "std": (0.25, 0.25, 0.25), "array_type": "torch"}
 
 
 def network(classes: int) -> nn.Module:
@@ -56,7 +56,7 @@ class Run:
     def save(self) -> None:
         torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                     "loader": self.loader.state_dict(), "batch": self.batch}, self.path + ".new")
-        os.replace(self.path + ".new", self.path)  # there is always a whole one
+        os.replace(self.path + ".new", self.path)  # so there is always a complete one
 
     def load(self) -> None:
         state = torch.load(self.path, weights_only=True)
@@ -101,7 +101,7 @@ def main() -> None:
     run = Run(args.data, args.run + ".pt", args.epochs)
     if os.path.exists(run.path):
         run.load()
-        print(f"going on from {run.path}: epoch {run.loader.epoch}, behind batch {run.batch}", flush=True)
+        print(f"resuming from {run.path}: epoch {run.loader.epoch}, after batch {run.batch}", flush=True)
     with open(args.run + ".log", "a", encoding="utf-8") as log:
         while run.loader.epoch < args.epochs:
             run.epoch(log)

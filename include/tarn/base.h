@@ -18,6 +18,8 @@
  *     with their size as the next argument: tarn_gnz_info_get(gnz, 0, &info, sizeof info,
  *     &err). At most that many bytes are written; members that the library does not know
  *     are set to zero.
+ *   - Structs that only the library makes and that you get a pointer to (tarn_batch, the
+ *     tarn_index_report of a fold) get new members at their end.
  *   - All other structs (tarn_error, views, arrays, values, rows, members, samples and
  *     their fields) keep their members and size for as long as the soname stays.
  *

@@ -12,10 +12,16 @@
  *     tarn_view_release(&jpg);
  *     tarn_dataset_close(birds);
  *
- * A dataset never changes. A filter makes another one over the same files, which costs
- * four bytes for each sample that is kept; both are closed, in any order, and the files
- * are when the last is. So any number of threads may read from one dataset, and filter
- * it, without locks of their own; only closing needs it for itself.
+ * A dataset never changes. Slices, lists, filters, orders and ranks each make another one
+ * over the same files, in any sequence, and each acts on what the one before gives:
+ *
+ *     tarn_dataset_order(birds, &shuffle, &mixed, &err);     in random order,
+ *     tarn_dataset_slice(mixed, 0, 1, 100, &few, &err);      and of that the first 100
+ *
+ * Slices, orders and ranks cost no memory per sample; lists and filters 4 or 8 bytes for
+ * each sample that is kept. All are closed, in any order, and the files are when the last
+ * is. So any number of threads may use one dataset without locks of their own; only
+ * closing needs it for itself.
  */
 #ifndef TARN_DATASET_H
 #define TARN_DATASET_H
@@ -24,6 +30,7 @@
 #include <tarn/base.h>
 #include <tarn/fold.h>
 #include <tarn/index.h>
+#include <tarn/order.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,7 +41,7 @@ extern "C" {
 typedef struct tarn_dataset tarn_dataset;
 
 #define TARN_MAX_DATASET_FIELDS 65536u               /* that one dataset selects */
-#define TARN_MAX_FILTERED       UINT64_C(0xffffffff) /* samples of what is filtered */
+#define TARN_MAX_KEYED          UINT64_C(0xffffffff) /* samples that are found by key */
 #define TARN_MAX_MIX            1024u                /* datasets in one mix */
 #define TARN_NO_SAMPLE          UINT64_MAX
 
@@ -46,10 +53,10 @@ typedef struct tarn_dataset_options {
      * may be listed more than once, and one leading dot is dropped. NULL: all samples and
      * all fields, and a sample may lack some.
      *
-     * Besides those in the file there are, as text: _idx, the sample's number in this
-     * dataset; _key (also _name, _stem), its key; _fid, the number of its shard; _shard,
-     * that shard's file name; _source, the number of its dataset in a mix. They cannot be
-     * the only ones of a fold. */
+     * Besides those in the file there are, as text: _idx, the sample's number (see
+     * tarn_dataset_sequence); _key (also _name, _stem), its key; _fid, the number of its
+     * shard; _shard, that shard's file name; _source, the number of its dataset in a mix.
+     * They cannot be the only ones of a fold. */
     const char *const *fields;
     bool drop_twice; /* leave out a sample that has a field twice, as the reference does
                         with most of them; tarn_dataset_info counts them */
@@ -65,7 +72,7 @@ typedef struct tarn_dataset_options {
     /* Folds and tars, as in tarn/fold.h. */
     bool scan;
     bool by_hash;
-    tarn_index_options index;
+    const tarn_index_options *index; /* how to scan; NULL: the defaults */
 
     /* Packs and array files. */
     const char *key_column; /* a column, or an array with one value for each row, of text
@@ -80,9 +87,9 @@ typedef struct tarn_dataset_options {
 
 #define TARN_DATASET_OPTIONS_INIT                                                        \
     {                                                                                    \
-        sizeof(tarn_dataset_options), NULL, false, TARN_IO_AUTO, false, false, false,    \
-            false, TARN_INDEX_OPTIONS_INIT, NULL, false, false, NULL                     \
+        .size = sizeof(tarn_dataset_options)                                             \
     }
+TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t size);
 
 /* Opens what path is: "DIR", "DIR:FOLD" or "FILE.taridx", a fold; a file that begins as a
  * pack or an array file does; any other file, a tar, which is scanned.
@@ -119,9 +126,15 @@ typedef struct tarn_dataset_info {
     uint64_t dropped; /* by drop_twice, when it was opened */
     uint32_t shards;  /* files that samples lie in */
     bool numbered;    /* keys are only the numbers of rows */
+    bool in_order;    /* samples come in the order of the file */
+    bool whole;       /* it has an order that gives all samples: filters go below it */
+    uint64_t epoch;   /* of its order */
+    uint64_t seed;    /* of its order; 0 if there is none */
+    uint64_t rank, world;
 } tarn_dataset_info;
 
-TARN_API void tarn_dataset_info_get(const tarn_dataset *dataset, tarn_dataset_info *out);
+TARN_API void tarn_dataset_info_get(const tarn_dataset *dataset, tarn_dataset_info *out,
+                                    size_t size);
 
 /* Samples. */
 TARN_API uint64_t tarn_dataset_count(const tarn_dataset *dataset);
@@ -149,17 +162,12 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_get(tarn_dataset *dataset, uint64
 
 /* All fields of a sample: a view for each of the dataset's fields. One listed twice is
  * fetched once, and both views are the same bytes. One that the sample lacks, which can
- * only be without a list of fields, is an empty view whose data is NULL. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_get_sample(tarn_dataset *dataset,
-                                                          uint64_t sample, tarn_view *out,
-                                                          tarn_error *err);
-/* The same with the key, and with one look at the file where these two calls take
- * several.
- */
+ * only be without a list of fields, is an empty view whose data is NULL. key, which may
+ * be NULL, becomes the key: with less work than a second call for it takes. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_get_all(tarn_dataset *dataset,
                                                        uint64_t sample, tarn_view *out,
                                                        tarn_text *key, tarn_error *err);
-/* Gives back what tarn_dataset_get_sample and tarn_dataset_get_all gave. */
+/* Gives back what tarn_dataset_get_all gave. */
 TARN_API void tarn_dataset_release_sample(const tarn_dataset *dataset, tarn_view *views);
 
 /* What the bytes of a field are. */
@@ -183,7 +191,7 @@ typedef struct tarn_field_form {
 } tarn_field_form;
 
 /* The sample makes a difference in a mix only; it need not have the field. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_form(const tarn_dataset *dataset,
+TARN_API TARN_CHECKED tarn_status tarn_dataset_form(tarn_dataset *dataset,
                                                     uint64_t sample, uint32_t field,
                                                     tarn_field_form *out,
                                                     tarn_error *err);
@@ -261,7 +269,7 @@ typedef struct tarn_read_stats {
 } tarn_read_stats;
 
 TARN_API void tarn_dataset_batch_stats(const tarn_dataset_batch *batch,
-                                       tarn_read_stats *out);
+                                       tarn_read_stats *out, size_t size);
 
 /* Tells the system that these samples will be read soon, into the page cache, and returns
  * without them. fields NULL: all of the dataset's. What is not there or is in memory
@@ -310,10 +318,85 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_shard(tarn_dataset *dataset,
                                                      const char **out_path,
                                                      tarn_error *err);
 
+/* --- Choosing positions --------------------------------------------------------------
+ *
+ * These fix what they choose from: a slice of a shuffled dataset has the same samples in
+ * every epoch. */
+
+/* Samples start, start + stride, ..., count of them; stride may be negative. No memory.
+ * TARN_ERR_USAGE where one of them is not there. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_slice(tarn_dataset *dataset,
+                                                     uint64_t start, int64_t stride,
+                                                     uint64_t count, tarn_dataset **out,
+                                                     tarn_error *err);
+
+/* These samples, in this order; one may come several times. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_select(tarn_dataset *dataset,
+                                                      const uint64_t *samples,
+                                                      size_t count, tarn_dataset **out,
+                                                      tarn_error *err);
+
+/* --- Orders, ranks and epochs ------------------------------------------------------ */
+
+/* The samples in another order (tarn/order.h), of which rank, world and ranks are the
+ * part of one rank. An epoch of 0 is that of the dataset. An order changes with the
+ * epoch, until samples are chosen from it by position; of several orders in a row only
+ * the last one does. Arrays are copied; with one, a mix stays in its present epoch,
+ * because the numbers are those of its samples. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_order(tarn_dataset *dataset,
+                                                     const tarn_order_options *options,
+                                                     tarn_dataset **out, tarn_error *err);
+
+/* The part of one rank: every world-th sample. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_split(tarn_dataset *dataset, uint64_t rank,
+                                                     uint64_t world, tarn_ranks ranks,
+                                                     tarn_dataset **out, tarn_error *err);
+
+/* The same dataset in another epoch, from its beginning. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_at_epoch(tarn_dataset *dataset,
+                                                        uint64_t epoch,
+                                                        tarn_dataset **out,
+                                                        tarn_error *err);
+
+/* The dataset without the order that changes with the epoch, and without its ranks;
+ * itself if there is none. Borrowed. */
+TARN_API tarn_dataset *tarn_dataset_unordered(tarn_dataset *dataset);
+
+/* The numbers of count samples from the one at from on: where they are in
+ * tarn_dataset_unordered, whatever the epoch and the rank. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_sequence(tarn_dataset *dataset,
+                                                        uint64_t from, uint64_t count,
+                                                        uint64_t *out, tarn_error *err);
+
+/* Where a pass over the dataset stands when each rank has taken so many samples of this
+ * epoch: one line of JSON with a fingerprint of the data and of all selections and
+ * orders. The text can be used again and again. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_state(tarn_dataset *dataset,
+                                                     uint64_t taken, tarn_text *out,
+                                                     tarn_error *err);
+
+/* The dataset from there on: the rest of the epoch, for this rank of any number of ranks.
+ * After the last sample of an epoch it is the next epoch. TARN_ERR_STALE, with the
+ * reason, for a state of other data or of other selections or orders; TARN_ERR_FORMAT for
+ * a text that is not a state. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_resume(tarn_dataset *dataset,
+                                                      const char *state, size_t size,
+                                                      tarn_dataset **out,
+                                                      tarn_error *err);
+
 /* --- Filters -------------------------------------------------------------------------
  *
- * Each makes a dataset of those samples of another that it keeps, in the same order.
- * There may be none. */
+ * Each makes a dataset of those samples of another that it keeps. There may be none. A
+ * filter of a dataset in an order goes below that order: the shuffle of a filtered
+ * dataset is the same as the filter of a shuffled one. Where positions were chosen or
+ * ranks split after the order, the filter keeps samples of those, in the order in which
+ * they are. */
+
+/* Those that the mask says, one bool for each sample of tarn_dataset_unordered or, where
+ * the filter does not go below the order, of the dataset itself. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_keep(tarn_dataset *dataset,
+                                                    const bool *mask, tarn_dataset **out,
+                                                    tarn_error *err);
 
 /* Those with these keys; all of them, where keys repeat. A key that is not there is an
  * error, which says how many are not and names the first few, unless found (one for each
@@ -331,23 +414,6 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_json(tarn_dataset *dataset,
                                                          size_t *out_missing,
                                                          tarn_dataset **out,
                                                          tarn_error *err);
-
-/* Samples first up to but not including end, of each range; ranges ascend and do not
- * overlap. */
-typedef struct tarn_dataset_range {
-    uint64_t first, end;
-} tarn_dataset_range;
-
-TARN_API TARN_CHECKED tarn_status
-tarn_dataset_keep_ranges(tarn_dataset *dataset, const tarn_dataset_range *ranges,
-                         size_t count, tarn_dataset **out, tarn_error *err);
-
-/* These samples, by ascending numbers: for a choice that the caller makes. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_samples(tarn_dataset *dataset,
-                                                            const uint64_t *samples,
-                                                            size_t count,
-                                                            tarn_dataset **out,
-                                                            tarn_error *err);
 
 /* Those that have all of these fields (of the file, selected or not). */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_having(tarn_dataset *dataset,
@@ -456,8 +522,9 @@ typedef struct tarn_views_options {
 
 #define TARN_VIEWS_OPTIONS_INIT                                                          \
     {                                                                                    \
-        sizeof(tarn_views_options), false, TARN_VIEWS_SEED                               \
+        .size = sizeof(tarn_views_options), .seed = TARN_VIEWS_SEED                      \
     }
+TARN_API void tarn_views_options_init(tarn_views_options *options, size_t size);
 
 /* Templates have one dot and slots {0}, {1}, ... in front of it, and use all slots up to
  * the highest; all slots are used with the same endings. The dataset's fields have one
@@ -479,16 +546,14 @@ TARN_API TARN_CHECKED tarn_status tarn_views_choose(const tarn_views *views,
 /* The templates; NULL past the last. */
 TARN_API const char *tarn_views_template(const tarn_views *views, size_t number);
 
-/* What slots are filled with, sorted; NULL past the last. */
-TARN_API const char *tarn_views_prefix(const tarn_views *views, size_t number);
-
 /* --- Mixes ---------------------------------------------------------------------------
  *
  * Several datasets as one, evenly interleaved: of source k's counts[k] samples, the j-th
- * stands where (j + 1/2) / counts[k] of the mix is, and at equal places the earlier
- * source comes first. Each source keeps its own order, so position p is known from p
- * alone, and nothing else has to be kept to go on from there. A source that is asked for
- * more samples than it has begins again. */
+ * is at (j + 1/2) / counts[k] of the mix, and at equal places the earlier source comes
+ * first. A source may have selections and orders of its own, and continues from one epoch
+ * of the mix to the next: its n-th sample, counted over all epochs, is sample n mod len
+ * of its own epoch n div len. So a source with a weight of a tenth has been seen once
+ * after ten epochs. */
 
 typedef enum tarn_mix_end {
     TARN_MIX_FIRST = 0, /* when the first source has no more samples for its weight */
@@ -507,8 +572,9 @@ typedef struct tarn_mix_options {
 
 #define TARN_MIX_OPTIONS_INIT                                                            \
     {                                                                                    \
-        sizeof(tarn_mix_options), NULL, NULL, 0, TARN_MIX_FIRST, NULL                    \
+        .size = sizeof(tarn_mix_options)                                                 \
     }
+TARN_API void tarn_mix_options_init(tarn_mix_options *options, size_t size);
 
 /* The sources stay the caller's to close, at any time. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_mix(tarn_dataset *const *sources,
@@ -518,23 +584,16 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_mix(tarn_dataset *const *sources,
 
 typedef struct tarn_mix_place {
     uint32_t source;
-    uint64_t turn;   /* how many of this source's samples came before: 0 to count - 1 */
-    uint64_t sample; /* turn modulo the source's samples */
+    uint64_t turn;   /* samples of this source before it in this epoch */
+    uint64_t pass;   /* the epoch of the source, */
+    uint64_t sample; /* and the sample in that */
 } tarn_mix_place;
 
 /* Where a sample of a mix comes from, in time that depends on the number of sources only.
- * TARN_ERR_USAGE for a dataset that is no mix. */
-TARN_API TARN_CHECKED tarn_status tarn_mix_at(const tarn_dataset *mix, uint64_t sample,
-                                              tarn_mix_place *out, tarn_error *err);
-
-/* The other way. */
-TARN_API TARN_CHECKED tarn_status tarn_mix_position(const tarn_dataset *mix,
-                                                    uint32_t source, uint64_t turn,
-                                                    uint64_t *out, tarn_error *err);
-
-/* How many samples of each source are in it. */
-TARN_API TARN_CHECKED tarn_status tarn_mix_count(const tarn_dataset *mix, uint32_t source,
-                                                 uint64_t *out, tarn_error *err);
+ * TARN_ERR_USAGE for a dataset that is not a mix. */
+TARN_API TARN_CHECKED tarn_status tarn_mix_at(tarn_dataset *mix, uint64_t sample,
+                                              tarn_mix_place *out, size_t size,
+                                              tarn_error *err);
 
 #ifdef __cplusplus
 }

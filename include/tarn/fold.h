@@ -69,7 +69,8 @@ typedef struct tarn_fold_options {
     bool by_hash; /* samples that do not stand together in the order of their key hashes,
                      as the reference's enforce_contiguous has them, instead of first
                      appearance */
-    tarn_index_options index; /* how to scan; a single .tar is always scanned */
+    const tarn_index_options *index; /* how to scan (NULL: the defaults); a single .tar
+                                        is always scanned */
 
     /* The shards, in their order; ends with NULL. path is then the index of just these,
      * whatever names they have; without it, and with scan, they are scanned. */
@@ -78,15 +79,16 @@ typedef struct tarn_fold_options {
 
 #define TARN_FOLD_OPTIONS_INIT                                                           \
     {                                                                                    \
-        sizeof(tarn_fold_options), TARN_IO_AUTO, false, false, false,                    \
-            TARN_INDEX_OPTIONS_INIT, NULL                                                \
+        .size = sizeof(tarn_fold_options)                                                \
     }
+TARN_API void tarn_fold_options_init(tarn_fold_options *options, size_t size);
 
 typedef struct tarn_fold_info {
     uint64_t samples; /* after filters */
     uint64_t shards;
-    tarn_index_info index;
-    tarn_index_report report; /* what the scan met, if there was one */
+    /* What the scan met, if there was one; borrowed until the fold is closed. It is made
+     * by the library only, and new members are added at its end. */
+    const tarn_index_report *report;
 } tarn_fold_info;
 
 /* The rows of one sample, in file order. */
@@ -105,7 +107,7 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_open(const char *path,
 TARN_API void tarn_fold_close(tarn_fold *fold);
 
 TARN_API TARN_CHECKED tarn_status tarn_fold_info_get(tarn_fold *fold, tarn_fold_info *out,
-                                                     tarn_error *err);
+                                                     size_t size, tarn_error *err);
 
 /* All borrowed until the fold is closed. The path of the index is NULL if the index was
  * made by scanning. */
@@ -205,8 +207,9 @@ typedef struct tarn_extract_options {
 
 #define TARN_EXTRACT_OPTIONS_INIT                                                        \
     {                                                                                    \
-        sizeof(tarn_extract_options), false, NULL, NULL                                  \
+        .size = sizeof(tarn_extract_options)                                             \
     }
+TARN_API void tarn_extract_options_init(tarn_extract_options *options, size_t size);
 
 /* Writes every member of the fold's samples, after filters, under a folder that is made
  * if need be. Names are taken from the archive; one that would leave the folder is an

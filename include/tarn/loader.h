@@ -1,33 +1,34 @@
-/* tarn/loader.h: batches of samples, made ahead of whoever asks for them.
+/* tarn/loader.h: batches of samples, prepared ahead of the caller.
  *
  *     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
  *     tarn_loader *loader;
  *     tarn_batch *batch;
  *     tarn_status status;
- *     o.order.kind = TARN_ORDER_SHUFFLE;
- *     o.order.seed = 7;
- *     o.order.batch = 256;
+ *     o.batch = 256;
  *     o.threads = 8;
  *     o.image = &steps;
- *     if (tarn_loader_open(birds, &o, &loader, &err) != TARN_OK) return fail(&err);
+ *     if (tarn_loader_open(shuffled, &o, &loader, &err) != TARN_OK) return fail(&err);
  *     while ((status = tarn_loader_next(loader, &batch, &err)) == TARN_OK) {
  *         train(batch->columns[0].data, batch->count);
  *         tarn_batch_release(batch);
  *     }                              (TARN_END when the epoch is over; call it again for
  *     tarn_loader_close(loader);      the next epoch)
  *
- * How it works. The order's batches are made one after the other by threads, a few of
- * them (depth) at the same time:
+ * The dataset says which samples come in which order, and which of them are this rank's
+ * (tarn/dataset.h). Batch k of a rank always has the same positions: a sample that cannot
+ * be used leaves a hole in its batch, and no other sample moves.
  *
- *     order ->  fetch one batch     ->  decode its samples       ->  hand out
- *               (a thread for each)     (all threads, in chunks)     (in order)
+ * How it works. Threads prepare batches in order, a few of them (prefetch) at a time:
  *
- * A thread looks for a batch to fetch first, as long as fewer than depth are being made,
- * and then for samples to decode, the oldest batch first. Fetching looks up where the
- * samples lie and reads what stays bytes straight into the batch; decoding writes
- * straight into it. When depth batches are ready the threads sleep. What comes out
- * depends on the dataset, the order and the options alone, never on how many threads
- * there are; with none, the caller does the work.
+ *     dataset ->  fetch one batch     ->  decode its samples       ->  hand out
+ *                 (a thread for each)     (all threads, in chunks)     (in order)
+ *
+ * A thread looks for a batch to fetch first, as long as fewer than prefetch are on their
+ * way, and then for samples to decode, the oldest batch first. Fetching looks up where
+ * the samples are and reads what stays bytes straight into the batch; decoding writes
+ * straight into it. When prefetch batches are ready the threads sleep. What comes out
+ * depends on the dataset and the options only, never on the number of threads; with none,
+ * the caller does the work.
  *
  * Threads are started by the first tarn_loader_next. A loader belongs to one thread at a
  * time, but a batch may be released by any thread, also after its loader is closed. After
@@ -51,7 +52,7 @@ extern "C" {
 typedef struct tarn_loader tarn_loader;
 
 #define TARN_MAX_LOADER_THREADS 1024u
-#define TARN_MAX_LOADER_DEPTH   1024u
+#define TARN_MAX_LOADER_AHEAD   1024u      /* batches */
 #define TARN_MAX_LOADER_BATCH   (1u << 24) /* samples in one batch */
 #define TARN_MAX_LOADER_LISTED  1024u      /* skipped samples that are listed */
 
@@ -74,34 +75,42 @@ typedef struct tarn_load_field {
 } tarn_load_field;
 
 /* What happens when a sample cannot be read or decoded. Running out of memory is never
- * the sample's fault. */
+ * the sample's fault. A batch without a usable sample is an error in any case. */
 typedef enum tarn_on_error {
-    TARN_ON_ERROR_RAISE = 0, /* its batch is not delivered: tarn_loader_next fails */
-    TARN_ON_ERROR_SKIP = 1,  /* it is left out, and the next ones move up */
-    TARN_ON_ERROR_LIMIT = 2  /* the same for the first error_limit of them */
+    TARN_ON_ERROR_RAISE = 0,  /* its batch is not delivered: tarn_loader_next fails */
+    TARN_ON_ERROR_SKIP = 1,   /* the batch is smaller */
+    TARN_ON_ERROR_REPLACE = 2 /* the next usable sample of the batch comes in its place */
 } tarn_on_error;
+
+#define TARN_NO_ERROR_LIMIT UINT64_MAX
 
 typedef struct tarn_loader_options {
     size_t size; /* of this struct; set by the initialiser */
 
-    /* As for tarn_order_open; batch has to be set. Its arrays are borrowed until the
-     * loader is closed. */
-    tarn_order_options order;
-    const char *state; /* of tarn_loader_state, to go on from there; NULL: from the
-                          beginning. What tarn_order_resume says holds. */
+    uint64_t batch; /* samples in a batch: has to be set */
+    /* All ranks get the same number of batches: of full ones with TARN_RANKS_DROP and
+     * PAD; with UNEVEN each rank's samples are spread evenly over them. */
+    bool equal_batches;
+    bool drop_last; /* only full batches, as many on every rank */
+    uint64_t seed;  /* of what is random in images; 0: that of the dataset's order */
+
+    const char *state; /* of tarn_loader_state, to continue from there; NULL: from the
+                          beginning. What tarn_dataset_resume says holds. */
     size_t state_len;
 
     unsigned threads; /* 0: the caller's */
-    unsigned depth;   /* batches being made or ready; 0: enough to keep threads busy */
-    uint64_t epochs;  /* after so many from the first, or from that of set_epoch or of a
-                         state, every tarn_loader_next is TARN_END; 0: no end */
+    unsigned
+        prefetch;    /* batches being prepared or ready; 0: enough to keep threads busy */
+    uint64_t epochs; /* in all: after epoch epochs - 1 every tarn_loader_next is TARN_END;
+                        0: no end */
 
-    const tarn_load_field *fields; /* NULL: all of the dataset's, AUTO */
+    const tarn_load_field *fields; /* NULL: all of the dataset's, AUTO; a list of none
+                                      gives batches of keys and numbers */
     size_t n_fields;
-    const tarn_image_steps *image; /* for images that have no steps of their own */
-    const tarn_codecs *codecs;     /* NULL: the built-in ones; borrowed */
-    const tarn_views *views;       /* choose fields for each sample; borrowed */
-    tarn_decode_options decode;
+    const tarn_image_steps *image;     /* for images that have no steps of their own */
+    const tarn_codecs *codecs;         /* NULL: the built-in ones; borrowed */
+    const tarn_views *views;           /* choose fields for each sample; borrowed */
+    const tarn_decode_options *decode; /* NULL: the defaults */
     bool no_keys;
 
     /* Bytes of fields that are decoded are read into the batch first, many at a time, not
@@ -110,8 +119,9 @@ typedef struct tarn_loader_options {
     bool staged;
 
     tarn_on_error on_error;
-    uint64_t error_limit;
-    tarn_notice notice; /* told of each skipped sample, from tarn_loader_next; or NULL */
+    uint64_t
+        error_limit; /* SKIP, REPLACE: samples in all epochs, after which it is RAISE */
+    tarn_notice notice; /* called for each such sample, from tarn_loader_next; or NULL */
     void *notice_context;
 
     /* Memory for arrays, such as pinned memory; both or none. It is called from the
@@ -123,10 +133,9 @@ typedef struct tarn_loader_options {
 
 #define TARN_LOADER_OPTIONS_INIT                                                         \
     {                                                                                    \
-        sizeof(tarn_loader_options), TARN_ORDER_OPTIONS_INIT, NULL, 0, 0, 0, 0, NULL, 0, \
-            NULL, NULL, NULL, TARN_DECODE_OPTIONS_INIT, false, false,                    \
-            TARN_ON_ERROR_RAISE, 0, NULL, NULL, NULL, NULL, NULL                         \
+        .size = sizeof(tarn_loader_options), .error_limit = TARN_NO_ERROR_LIMIT          \
     }
+TARN_API void tarn_loader_options_init(tarn_loader_options *options, size_t size);
 
 /* The dataset may be closed before the loader; it is then closed with it. TARN_ERR_USAGE
  * says what in the options cannot be. Nothing is read and no thread started yet. */
@@ -147,7 +156,8 @@ typedef enum tarn_column_kind {
     TARN_COLUMN_VIEWS = 3   /* views, one for each sample */
 } tarn_column_kind;
 
-/* Little-endian; elements of one sample one behind the other, the last index fastest. */
+/* Little-endian; elements of one sample one behind the other, the last index fastest.
+ * It keeps its members and size for as long as the soname stays. */
 typedef struct tarn_column {
     const char *field;
     tarn_column_kind kind;
@@ -162,12 +172,12 @@ typedef struct tarn_column {
 } tarn_column;
 
 /* All of it belongs to the loader until the batch is released; the arrays may be written
- * to. */
+ * to. Batches are made by the library only, and new members are added at the end. */
 typedef struct tarn_batch {
     size_t count; /* samples */
     uint64_t epoch;
     uint64_t number;         /* of the batch in the epoch, or since it was resumed */
-    const uint64_t *samples; /* their numbers in the dataset */
+    const uint64_t *samples; /* their numbers, see tarn_dataset_sequence */
     const char *keys;        /* sample i's is keys[key_offsets[i]] up to
                                 keys[key_offsets[i + 1]] - 1, which is a NUL; NULL with
                                 no_keys */
@@ -176,9 +186,13 @@ typedef struct tarn_batch {
     size_t n_columns;
 } tarn_batch;
 
-/* The next batch, or TARN_END, once, at the end of each epoch. After a failure the loader
- * stands before the batch that failed, and says the same again; tarn_loader_set_epoch
- * leaves that behind. */
+/* A column by its number, for languages in which pointers are not arrays; NULL past the
+ * last. */
+TARN_API const tarn_column *tarn_batch_column(const tarn_batch *batch, size_t number);
+
+/* The next batch, or TARN_END, once, at the end of each epoch; then the next epoch
+ * begins. After a failure the loader is before the batch that failed, and fails again;
+ * tarn_loader_set_epoch leaves that epoch. */
 TARN_API TARN_CHECKED tarn_status tarn_loader_next(tarn_loader *loader, tarn_batch **out,
                                                    tarn_error *err);
 
@@ -189,36 +203,47 @@ TARN_API TARN_CHECKED tarn_status tarn_loader_next_within(tarn_loader *loader,
                                                           tarn_batch **out,
                                                           tarn_error *err);
 
+/* Puts the loader before the batch that it delivered last, for callers that could not use
+ * that batch: it comes again. The batch itself still has to be released. Does nothing if
+ * the last call of tarn_loader_next delivered no batch, or the epoch was set since. */
+TARN_API void tarn_loader_back(tarn_loader *loader);
+
 /* Gives the memory back for other batches. Any number of batches may be held: the loader
  * takes memory for as many more. NULL is harmless. */
 TARN_API void tarn_batch_release(tarn_batch *batch);
 
 /* --- Where it stands --------------------------------------------------------------- */
 
-/* From the beginning of an epoch, from which the option epochs is counted anew. Costs
- * nothing if that is where it stands, so it may be called before every epoch. */
+/* From the beginning of an epoch. Costs nothing if that is where the loader is. */
 TARN_API TARN_CHECKED tarn_status tarn_loader_set_epoch(tarn_loader *loader,
                                                         uint64_t epoch, tarn_error *err);
 
-/* What comes: of this epoch, for this rank, as if no sample were skipped. */
-TARN_API void tarn_loader_order(const tarn_loader *loader, tarn_order_info *out);
+typedef struct tarn_loader_info {
+    uint64_t
+        epoch; /* that the next batch is of; after the last one, the number of them */
+    uint64_t batches; /* of a whole epoch, for this rank */
+    uint64_t left;    /* batches of this epoch that were not delivered yet */
+    uint64_t rank, world;
+    bool over; /* all epochs have been delivered */
+} tarn_loader_info;
 
-/* The state behind the last batch that was delivered, as tarn_order_state gives it. At
- * the end of an epoch it is the next epoch's beginning once TARN_END was returned; at the
- * last of so many epochs it stays that one's end. A rank that skipped samples is further
- * than one that did not: to go on with another number of ranks take the state with the
- * smallest position, and some samples come twice. */
-TARN_API TARN_CHECKED tarn_status tarn_loader_state(tarn_loader *loader, char *out,
-                                                    size_t size, tarn_error *err);
+TARN_API void tarn_loader_info_get(const tarn_loader *loader, tarn_loader_info *out,
+                                   size_t size);
+
+/* The state after the last batch that was delivered, as tarn_dataset_state gives it;
+ * batches prepared ahead do not count. It continues on any number of ranks, threads and
+ * batch sizes. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_state(tarn_loader *loader, tarn_text *out,
+                                                    tarn_error *err);
 
 typedef struct tarn_skipped {
     uint64_t epoch, sample;
     tarn_error error;
 } tarn_skipped;
 
-/* The samples that were skipped since the loader was opened, in the order they would have
- * come; the first TARN_MAX_LOADER_LISTED of them, NULL past the last. Borrowed until the
- * next tarn_loader_next. */
+/* The samples that were skipped or replaced since the loader was opened, in the order
+ * they would have come; the first TARN_MAX_LOADER_LISTED of them, NULL past the last.
+ * Borrowed until the next tarn_loader_next. */
 TARN_API const tarn_skipped *tarn_loader_skipped(const tarn_loader *loader, size_t i);
 
 typedef enum tarn_loader_stage {
@@ -230,15 +255,16 @@ typedef enum tarn_loader_stage {
 
 typedef struct tarn_loader_stats {
     uint64_t batches, samples, skipped;
-    uint64_t bytes;               /* of fields, as stored */
-    double seconds;               /* since the first batch was asked for */
-    double waited;                /* by the caller, for batches */
-    double read, decode;          /* seconds of all threads together */
-    double idle;                  /* seconds threads slept, because depth was reached */
+    uint64_t bytes;      /* of fields, as stored */
+    double seconds;      /* since the first batch was asked for */
+    double waited;       /* by the caller, for batches */
+    double read, decode; /* seconds of all threads together */
+    double idle;         /* seconds threads slept, because prefetch was reached */
     tarn_loader_stage bottleneck; /* CALLER if waited is under a twentieth of seconds */
 } tarn_loader_stats;
 
-TARN_API void tarn_loader_stats_get(const tarn_loader *loader, tarn_loader_stats *out);
+TARN_API void tarn_loader_stats_get(const tarn_loader *loader, tarn_loader_stats *out,
+                                    size_t size);
 
 /* "read", "decode", "caller", "none". */
 TARN_API const char *tarn_loader_stage_name(tarn_loader_stage stage);

@@ -15,12 +15,10 @@
  *         tarn_order_fill(order, 0, 256, next, &err) != TARN_OK)
  *         return fail(&err);
  *
- * To stop in the middle of an epoch and go on later, keep the state: a line of JSON with
- * the seed, the epoch and how many positions of the epoch are used up. It is resumed on
- * any number of ranks, and what comes then is exactly what had not come yet.
+ * Datasets take orders (tarn_dataset_order), and keep where a run stands in them.
  *
- * Any number of threads may read one order. Opening, closing and setting the epoch need
- * it for themselves.
+ * An order never changes, so any number of threads may use it; only closing needs it for
+ * itself.
  */
 #ifndef TARN_ORDER_H
 #define TARN_ORDER_H
@@ -94,6 +92,7 @@ typedef struct tarn_order_options {
     /* All ranks get the same number of batches: full ones with DROP and PAD; with UNEVEN
      * each rank's samples are spread evenly over them. */
     bool equal_batches;
+    bool drop_last; /* only full batches, as many on every rank */
     uint64_t seed;
     uint64_t epoch;
     uint64_t rank;
@@ -117,7 +116,7 @@ typedef struct tarn_order_options {
     size_t n_buckets;
     uint64_t mix;
 
-    /* One for each sample. Borrowed, as the buckets are, until the order is closed. */
+    /* One for each sample. Copied, as the buckets are. */
     const double *weights;
     const int64_t *classes;
     const uint64_t *lengths;
@@ -125,10 +124,10 @@ typedef struct tarn_order_options {
 
 #define TARN_ORDER_OPTIONS_INIT                                                          \
     {                                                                                    \
-        sizeof(tarn_order_options), TARN_ORDER_IDENTITY, TARN_RANKS_UNEVEN, false,       \
-            false, 0, 0, 0, 1, 0, 0, 1024, 16, 256, 64, 3, TARN_OUTER_NONE, NULL, 0, 0,  \
-            NULL, NULL, NULL                                                             \
+        .size = sizeof(tarn_order_options), .world = 1, .block = 1024, .window = 16,     \
+        .chunk = 256, .pool = 64, .rounds = 3                                            \
     }
+TARN_API void tarn_order_options_init(tarn_order_options *options, size_t size);
 
 #define TARN_MAX_ORDER        (UINT64_C(1) << 62) /* samples, and positions */
 #define TARN_MAX_ORDER_RANKS  (UINT64_C(1) << 30)
@@ -141,11 +140,6 @@ TARN_API TARN_CHECKED tarn_status tarn_order_open(uint64_t count,
                                                   tarn_order **out, tarn_error *err);
 TARN_API void tarn_order_close(tarn_order *order);
 
-/* From the beginning of another epoch, also after a resumption. After a failure the order
- * is what it was. */
-TARN_API TARN_CHECKED tarn_status tarn_order_set_epoch(tarn_order *order, uint64_t epoch,
-                                                       tarn_error *err);
-
 /* --- What comes -------------------------------------------------------------------- */
 
 typedef struct tarn_order_info {
@@ -153,12 +147,13 @@ typedef struct tarn_order_info {
     uint64_t count; /* samples */
     uint64_t seed, epoch;
     uint64_t total;   /* positions in an epoch, of all ranks together */
-    uint64_t start;   /* how many of them were used up before this run */
+    uint64_t start;   /* how many of them are left out at the beginning */
     uint64_t length;  /* samples that come to this rank */
     uint64_t batches; /* and its batches; 0 if options.batch is 0 */
 } tarn_order_info;
 
-TARN_API void tarn_order_info_get(const tarn_order *order, tarn_order_info *out);
+TARN_API void tarn_order_info_get(const tarn_order *order, tarn_order_info *out,
+                                  size_t size);
 
 /* Samples that come to this rank. */
 TARN_API uint64_t tarn_order_length(const tarn_order *order);
@@ -171,37 +166,6 @@ TARN_API TARN_CHECKED tarn_status tarn_order_at(const tarn_order *order, uint64_
 TARN_API TARN_CHECKED tarn_status tarn_order_fill(const tarn_order *order, uint64_t from,
                                                   uint64_t count, uint64_t *out_samples,
                                                   tarn_error *err);
-
-/* Where the k-th batch of this rank begins, and how many it has: 0 only with
- * equal_batches, UNEVEN, and fewer samples than batches. */
-TARN_API TARN_CHECKED tarn_status tarn_order_batch(const tarn_order *order, uint64_t k,
-                                                   uint64_t *out_from,
-                                                   uint64_t *out_count, tarn_error *err);
-
-/* --- State ------------------------------------------------------------------------- */
-
-/* How many positions of the epoch are used up when every rank has taken n samples, or n
- * batches; a rank that has fewer has taken all of its own. Every rank gives the same
- * answer. What TARN_RANKS_DROP leaves out is not used up. */
-TARN_API uint64_t tarn_order_used(const tarn_order *order, uint64_t n);
-TARN_API uint64_t tarn_order_used_batches(const tarn_order *order, uint64_t n);
-
-#define TARN_ORDER_STATE_MAX 1024 /* bytes of a state's text, and its NUL */
-
-/* The state after so many positions, as JSON on one line. TARN_ERR_USAGE if the epoch has
- * fewer, or the text does not fit. */
-TARN_API TARN_CHECKED tarn_status tarn_order_state(const tarn_order *order, uint64_t used,
-                                                   char *out, size_t size,
-                                                   tarn_error *err);
-
-/* Opens an order that goes on from a state. Kind, seed, epoch and the kind's numbers are
- * the state's; rank, world, ranks, batch and the arrays those of options. TARN_ERR_STALE
- * if the count or the arrays are not those of the state; TARN_ERR_FORMAT if the text is
- * no state. */
-TARN_API TARN_CHECKED tarn_status tarn_order_resume(uint64_t count, const char *state,
-                                                    size_t state_len,
-                                                    const tarn_order_options *options,
-                                                    tarn_order **out, tarn_error *err);
 
 #ifdef __cplusplus
 }

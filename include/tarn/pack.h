@@ -66,6 +66,7 @@ typedef struct tarn_walk_options {
     {                                                                                    \
         .size = sizeof(tarn_walk_options)                                                \
     }
+TARN_API void tarn_walk_options_init(tarn_walk_options *options, size_t size);
 
 /* Passes the samples of a fold, after its filters and in its order, to put. Headers are
  * checked, and payloads compared with their checksums if the fold was opened so, by

@@ -78,7 +78,7 @@ static int keys_of(const char *name, tarn_keys *out)
 static bool is_slow(const tarn_dataset *set, const tarn_dataset_options *o)
 {
     tarn_dataset_info info;
-    tarn_dataset_info_get(set, &info);
+    tarn_dataset_info_get(set, &info, sizeof info);
     return o->io == TARN_IO_READ || o->cold || info.kind == TARN_DATASET_IAC;
 }
 
@@ -97,6 +97,7 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
                                         "stored", "shards",  NULL};
     tarnpy_state *state = tarnpy_module_state(module);
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
     PyObject *path = NULL, *fields = NULL, *files = NULL, *result = NULL;
     const char *io = "auto", *keys = "base";
     int drop = 0, check = 0, cold = 0, scan = 1, hash = 0, lenient = 0, stored = 0;
@@ -104,21 +105,22 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
     if (!PyArg_ParseTupleAndKeywords(
             args, kw, "O&|$OpsppppsIpzpO:open_dataset", TARNPY_KEYWORDS(names),
             tarnpy_path, &path, &fields, &drop, &io, &check, &cold, &scan, &hash, &keys,
-            &o.index.threads, &lenient, &o.key_column, &stored, &files))
+            &index.threads, &lenient, &o.key_column, &stored, &files))
         return NULL;
-    if (io_of(io, &o.io) == 0 && keys_of(keys, &o.index.keys) == 0 &&
+    if (io_of(io, &o.io) == 0 && keys_of(keys, &index.keys) == 0 &&
         tarnpy_strings_get(fields, &list) == 0 &&
         tarnpy_strings_get(files, &shards) == 0) {
         tarn_dataset *set = NULL;
         tarn_error err;
         tarn_status status;
+        o.index = &index;
         o.fields = list.items;
         o.drop_twice = drop;
         o.check = check;
         o.cold = cold;
         o.scan = scan;
         o.by_hash = hash;
-        o.index.lenient = lenient;
+        index.lenient = lenient;
         o.stored = stored;
         o.shards = shards.items;
         const char *name = PyBytes_AsString(path);
@@ -185,7 +187,7 @@ static int make_plans(tarnpy_dataset *self)
     }
     self->n_names = (size_t)count;
     tarn_dataset_info info;
-    tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info);
+    tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
     for (Py_ssize_t i = 0; i < count; i++)
         if (make_plan(self, i, info.kind != TARN_DATASET_FOLD) != 0) return -1;
     return 0;
@@ -197,21 +199,15 @@ static void keep(PyObject **slot, PyObject *object)
     *slot = object;
 }
 
-static bool is_order(const tarnpy_state *state, PyObject *order)
-{
-    return order == Py_None || Py_TYPE(order) == state->order_type ||
-           Py_TYPE(order) == state->indices_type;
-}
-
 static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
-    PyObject *handle, *names, *plans, *finish, *maps, *order, *views;
+    PyObject *handle, *names, *plans, *finish, *maps, *parts, *views;
     unsigned long long epoch;
     tarnpy_state *state = tarnpy_type_state(type);
     if (!state ||
         !PyArg_ParseTuple(args, "O!O!O!O!O!OOK:Dataset", state->handle_type, &handle,
                           &PyTuple_Type, &names, &PyTuple_Type, &plans, &PyTuple_Type,
-                          &finish, &PyTuple_Type, &maps, &order, &views, &epoch))
+                          &finish, &PyTuple_Type, &maps, &parts, &views, &epoch))
         return NULL;
     tarnpy_dataset *self = TARNPY_NEW(tarnpy_dataset, type);
     if (!self) return NULL;
@@ -222,11 +218,10 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     keep(&self->plan_items, plans);
     keep(&self->finish_items, finish);
     keep(&self->maps, maps);
-    keep(&self->order, order);
+    keep(&self->parts, parts);
     keep(&self->views, views);
-    bool known = is_order(state, order) &&
-                 (views == Py_None || Py_TYPE(views) == state->views_type);
-    if (!known) PyErr_SetString(PyExc_TypeError, "no order or views of this module");
+    bool known = views == Py_None || Py_TYPE(views) == state->views_type;
+    if (!known) PyErr_SetString(PyExc_TypeError, "no views of this module");
     if (!known || make_plans(self) != 0) {
         Py_DECREF(self);
         return NULL;
@@ -241,6 +236,7 @@ static int dataset_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->plan_items);
     Py_VISIT(self->finish_items);
     Py_VISIT(self->maps);
+    Py_VISIT(self->parts);
     return 0;
 }
 
@@ -251,6 +247,7 @@ static int dataset_clear(PyObject *object)
     Py_CLEAR(self->plan_items);
     Py_CLEAR(self->finish_items);
     Py_CLEAR(self->maps);
+    Py_CLEAR(self->parts);
     return 0;
 }
 
@@ -261,7 +258,6 @@ static void dataset_dealloc(PyObject *object)
     PyMem_Free(self->plans);
     tarn_text_reset(&self->key);
     dataset_clear(object);
-    Py_XDECREF(self->order);
     Py_XDECREF(self->views);
     Py_XDECREF(self->names);
     Py_XDECREF(self->handle);
@@ -270,10 +266,14 @@ static void dataset_dealloc(PyObject *object)
 
 /* --- Dataset: reading -------------------------------------------------------------- */
 
+static tarn_dataset *set_of(const tarnpy_dataset *self)
+{
+    return ((tarnpy_handle *)self->handle)->set;
+}
+
 static uint64_t count_of(const tarnpy_dataset *self)
 {
-    if (self->order != Py_None) return tarnpy_order_count(self->order);
-    return tarn_dataset_count(((tarnpy_handle *)self->handle)->set);
+    return tarn_dataset_count(set_of(self));
 }
 
 static Py_ssize_t dataset_length(PyObject *self)
@@ -283,10 +283,11 @@ static Py_ssize_t dataset_length(PyObject *self)
 
 static PyObject *at_position(tarnpy_dataset *self, uint64_t position)
 {
-    if (self->order == Py_None) return tarnpy_sample(self, position);
     uint64_t number;
-    if (tarnpy_order_numbers(self->order, position, 1, &number) != 0) return NULL;
-    return tarnpy_sample(self, number);
+    tarn_error err;
+    if (tarn_dataset_sequence(set_of(self), position, 1, &number, &err) != TARN_OK)
+        return tarnpy_raise(self->state, &err);
+    return tarnpy_sample(self, self->handle, number);
 }
 
 static PyObject *by_index(tarnpy_dataset *self, PyObject *number)
@@ -302,27 +303,20 @@ static PyObject *by_index(tarnpy_dataset *self, PyObject *number)
     return at_position(self, position);
 }
 
+/* Whatever the order and the rank. */
 static PyObject *by_key(tarnpy_dataset *self, PyObject *key)
 {
     PyObject *kept;
     uint64_t number;
     tarn_error err;
-    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    tarn_status status;
+    tarn_dataset *base = tarn_dataset_unordered(set_of(self));
     const char *text = tarnpy_utf8(key, &kept);
     if (!text) return NULL;
-    tarn_status status;
-    TARNPY_UNLOCKED(status, tarn_dataset_find(set, text, &number, &err));
-    if (status == TARN_OK && tarnpy_order_lacks(self->order, number)) {
-        char name[128];
-        tarn_printable(name, sizeof name, text, strlen(text));
-        err = (tarn_error){.code = TARN_ERR_NO_SAMPLE, .offset = TARN_NO_OFFSET};
-        snprintf(err.message, sizeof err.message,
-                 "sample %s is in the file, but was not chosen", name);
-        status = TARN_ERR_NO_SAMPLE;
-    }
+    TARNPY_UNLOCKED(status, tarn_dataset_find(base, text, &number, &err));
     Py_XDECREF(kept);
     if (status != TARN_OK) return tarnpy_raise_key(self->state, &err);
-    return tarnpy_sample(self, number);
+    return tarnpy_sample(self, self->handle, number);
 }
 
 static PyObject *dataset_subscript(PyObject *object, PyObject *item)
@@ -336,15 +330,6 @@ static PyObject *dataset_subscript(PyObject *object, PyObject *item)
     return PyObject_CallMethod(object, "_subscript", "(O)", item);
 }
 
-/* Positions to numbers of samples, in place. */
-static int positions_to_numbers(tarnpy_dataset *self, uint64_t *positions, size_t count)
-{
-    for (size_t i = 0; self->order != Py_None && i < count; i++)
-        if (tarnpy_order_numbers(self->order, positions[i], 1, &positions[i]) != 0)
-            return -1;
-    return 0;
-}
-
 PyDoc_STRVAR(getitems_doc,
              "__getitems__(indices)\n--\n\nThe samples at these positions, as "
              "a list. torch's DataLoader calls it for each batch.");
@@ -352,37 +337,37 @@ PyDoc_STRVAR(getitems_doc,
 static PyObject *dataset_getitems(PyObject *object, PyObject *indices)
 {
     tarnpy_dataset *self = (tarnpy_dataset *)object;
-    uint64_t *numbers;
+    uint64_t *positions;
     size_t count;
-    if (tarnpy_indices(indices, count_of(self), &numbers, &count) != 0) return NULL;
-    PyObject *list = NULL;
-    if (positions_to_numbers(self, numbers, count) == 0)
-        list = PyList_New((Py_ssize_t)count);
+    if (tarnpy_indices(indices, count_of(self), &positions, &count) != 0) return NULL;
+    PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list && i < count; i++) {
-        PyObject *sample = tarnpy_sample(self, numbers[i]);
+        PyObject *sample = at_position(self, positions[i]);
         if (!sample || PyList_SetItem(list, (Py_ssize_t)i, sample) != 0) Py_CLEAR(list);
     }
-    PyMem_Free(numbers);
+    PyMem_Free(positions);
     return list;
 }
 
-PyDoc_STRVAR(
-    numbers_doc,
-    "_numbers(indices)\n--\n\nThe numbers, in the file's order of samples, of those "
-    "at these positions: what _read_batch and _Indices take.");
+PyDoc_STRVAR(sample_doc, "_sample(number)\n--\n\nA sample by its number (see "
+                         "tarn_dataset_sequence), after the maps.");
 
-static PyObject *dataset_numbers(PyObject *object, PyObject *indices)
+static PyObject *dataset_sample(PyObject *object, PyObject *number)
 {
     tarnpy_dataset *self = (tarnpy_dataset *)object;
-    uint64_t *numbers;
-    size_t count;
-    PyObject *result = NULL;
-    if (tarnpy_indices(indices, count_of(self), &numbers, &count) != 0) return NULL;
-    if (positions_to_numbers(self, numbers, count) == 0)
-        result = tarnpy_indices_new(self->state, numbers, count);
-    else
-        PyMem_Free(numbers);
-    return result;
+    unsigned long long sample = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) return NULL;
+    return tarnpy_sample(self, self->handle, sample);
+}
+
+PyDoc_STRVAR(through_doc,
+             "_through_maps(sample)\n--\n\nWhat the functions given to map() "
+             "make of a sample.");
+
+static PyObject *dataset_through(PyObject *object, PyObject *sample)
+{
+    Py_INCREF(sample);
+    return tarnpy_through_maps((tarnpy_dataset *)object, sample);
 }
 
 /* --- Dataset: type ----------------------------------------------------------------- */
@@ -412,16 +397,16 @@ static int set_epoch(PyObject *self, PyObject *value, void *unused)
     return 0;
 }
 
-static int set_order(PyObject *object, PyObject *value, void *unused)
+static int set_handle(PyObject *object, PyObject *value, void *unused)
 {
     tarnpy_dataset *self = (tarnpy_dataset *)object;
-    if (!value || !is_order(self->state, value)) {
-        PyErr_SetString(PyExc_TypeError, "no order of this module");
+    if (!value || Py_TYPE(value) != self->state->handle_type) {
+        PyErr_SetString(PyExc_TypeError, "not a handle of this module");
         return -1;
     }
-    PyObject *old = self->order;
+    PyObject *old = self->handle;
     Py_INCREF(value);
-    self->order = value;
+    self->handle = value;
     self->position = 0;
     Py_DECREF(old);
     return 0;
@@ -433,12 +418,12 @@ static int set_order(PyObject *object, PyObject *value, void *unused)
     }
 
 static PyGetSetDef dataset_parts[] = {
-    PART("_handle", handle),
+    {"_handle", get_handle, set_handle, NULL, (void *)offsetof(tarnpy_dataset, handle)},
     PART("_names", names),
     PART("_plans", plan_items),
     PART("_finish", finish_items),
     PART("_maps", maps),
-    {"_order", get_handle, set_order, NULL, (void *)offsetof(tarnpy_dataset, order)},
+    PART("_parts", parts),
     PART("_views", views),
     {"_position", get_position, NULL, NULL, NULL},
     {"_epoch", get_epoch, set_epoch, NULL, NULL},
@@ -447,7 +432,8 @@ static PyGetSetDef dataset_parts[] = {
 
 static PyMethodDef dataset_methods[] = {
     {"__getitems__", dataset_getitems, METH_O, getitems_doc},
-    {"_numbers", dataset_numbers, METH_O, numbers_doc},
+    {"_through_maps", dataset_through, METH_O, through_doc},
+    {"_sample", dataset_sample, METH_O, sample_doc},
     {NULL, NULL, 0, NULL},
 };
 

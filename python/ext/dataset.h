@@ -1,8 +1,9 @@
 /* dataset.h: what the files about datasets share.
  *
  * A _Handle is a tarn_dataset and nothing else; whatever points into it keeps it. A
- * Dataset is what users index and iterate: a handle, what to make of each field, an order
- * of its samples, and functions that each sample goes through. */
+ * Dataset is what users index and iterate: a handle, what to make of each field, and
+ * functions that each sample goes through. Which samples come in which order is the
+ * handle's. */
 #ifndef TARNPY_DATASET_H
 #define TARNPY_DATASET_H
 
@@ -42,7 +43,7 @@ typedef struct tarnpy_dataset {
     tarnpy_plan *plans;                  /* one for each name */
     size_t n_names;
     PyObject *maps;    /* a tuple of callables */
-    PyObject *order;   /* None, an Order, or an _Indices */
+    PyObject *parts;   /* None, or a function that makes a sample of a source of a mix */
     PyObject *views;   /* None, or a _Views that says which fields stand for the names */
     uint64_t epoch;    /* for views */
     tarn_text key;     /* of the last sample; only used with the GIL held throughout */
@@ -51,8 +52,12 @@ typedef struct tarnpy_dataset {
 
 /* --- sample.c ----------------------------------------------------------------------- */
 
-/* A sample of the handle, by its number there, as users get it. */
-PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number);
+/* A sample as users get it, by its number (see tarn_dataset_sequence) in a handle of the
+ * dataset: the present one, or that of an earlier epoch. */
+PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number);
+
+/* What the maps make of a sample, which is taken over. */
+PyObject *tarnpy_through_maps(tarnpy_dataset *self, PyObject *sample);
 
 /* The samples from one position on; the type's tp_iter, and with a beginning. */
 PyObject *tarnpy_dataset_iter(PyObject *self);
@@ -60,23 +65,14 @@ int tarnpy_add_sample(PyObject *module);
 
 /* --- order.c ------------------------------------------------------------------------ */
 
-/* How many samples an order has, and which: numbers of the handle's samples. */
-uint64_t tarnpy_order_count(PyObject *order);
-int tarnpy_order_numbers(PyObject *order, uint64_t from, size_t count, uint64_t *out);
-
-/* Whether a sample was left out when samples were chosen by their positions. */
-bool tarnpy_order_lacks(PyObject *order, uint64_t number);
-
-/* Adds where it happened, as a note, to the exception that is set. */
-void tarnpy_note_place(tarn_dataset *set, uint64_t sample, const char *field);
+/* "keep", "drop" or "pad". */
+int tarnpy_ranks(tarnpy_state *state, const char *name, tarn_ranks *out);
 
 /* What an order is opened with, from keyword arguments. arrays are what the options point
- * at, by PyMem_Free; state is borrowed from the keywords, or NULL. */
+ * at, by PyMem_Free. */
 typedef struct tarnpy_order_args {
     tarn_order_options options;
     void *arrays[4];
-    const char *state;
-    Py_ssize_t state_len;
 } tarnpy_order_args;
 
 int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *keywords,
@@ -90,6 +86,21 @@ typedef struct tarnpy_views {
 
 /* The fields that stand for the names of a sample. */
 int tarnpy_views_choose(PyObject *views, uint64_t epoch, uint64_t sample, uint32_t *out);
+
+/* --- select.c ------------------------------------------------------------------------
+ */
+
+PyObject *tarnpy_handle_slice(PyObject *self, PyObject *args);
+PyObject *tarnpy_handle_select(PyObject *self, PyObject *indices);
+PyObject *tarnpy_handle_keep(PyObject *self, PyObject *mask);
+PyObject *tarnpy_handle_order(PyObject *self, PyObject *args, PyObject *kw);
+PyObject *tarnpy_handle_split(PyObject *self, PyObject *args);
+PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number);
+PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused);
+PyObject *tarnpy_handle_has(PyObject *self, PyObject *key);
+PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args);
+PyObject *tarnpy_handle_state(PyObject *self, PyObject *number);
+PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text);
 
 /* --- filter.c, batch.c ---------------------------------------------------------------*/
 

@@ -29,11 +29,13 @@ static PyObject *info(PyObject *self, PyObject *unused)
 {
     static const char *const kinds[] = {"fold", "gnz", "iac", "mix"};
     tarn_dataset_info i;
-    tarn_dataset_info_get(set_of(self), &i);
-    return Py_BuildValue("{sssKsIsKsKsI}", "kind", kinds[i.kind], "samples",
+    tarn_dataset_info_get(set_of(self), &i, sizeof i);
+    return Py_BuildValue("{sssKsIsKsKsIsKsKsK}", "kind", kinds[i.kind], "samples",
                          (unsigned long long)i.samples, "fields", i.fields, "in_file",
                          (unsigned long long)i.in_file, "dropped",
-                         (unsigned long long)i.dropped, "shards", i.shards);
+                         (unsigned long long)i.dropped, "shards", i.shards, "epoch",
+                         (unsigned long long)i.epoch, "rank", (unsigned long long)i.rank,
+                         "world_size", (unsigned long long)i.world);
 }
 
 static PyObject *names_by(PyObject *self,
@@ -257,55 +259,6 @@ static PyObject *keep_json(PyObject *self, PyObject *args)
     return handle ? Py_BuildValue("NK", handle, (unsigned long long)missing) : NULL;
 }
 
-static int range_of(PyObject *item, tarn_dataset_range *out)
-{
-    unsigned long long first, end;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "KK:range", &first, &end)) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "a range is a tuple (first, end)");
-        return -1;
-    }
-    *out = (tarn_dataset_range){first, end};
-    return 0;
-}
-
-static PyObject *keep_ranges(PyObject *self, PyObject *sequence)
-{
-    PyObject *list = PySequence_List(sequence), *result = NULL;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!list) return NULL;
-    size_t count = (size_t)PyList_Size(list);
-    tarn_dataset_range *ranges = PyMem_Calloc(count + 1, sizeof *ranges);
-    if (!ranges) PyErr_NoMemory();
-    for (size_t i = 0; ranges && i < count; i++)
-        if (range_of(PyList_GetItem(list, (Py_ssize_t)i), &ranges[i]) != 0) break;
-    if (!PyErr_Occurred()) {
-        TARNPY_UNLOCKED(
-            status, tarn_dataset_keep_ranges(set_of(self), ranges, count, &set, &err));
-        result = made(self, status, set, &err);
-    }
-    PyMem_Free(ranges);
-    Py_DECREF(list);
-    return result;
-}
-
-static PyObject *keep_samples(PyObject *self, PyObject *numbers)
-{
-    uint64_t *wanted;
-    size_t count;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (tarnpy_indices(numbers, tarn_dataset_count(set_of(self)), &wanted, &count) != 0)
-        return NULL;
-    TARNPY_UNLOCKED(status,
-                    tarn_dataset_keep_samples(set_of(self), wanted, count, &set, &err));
-    PyMem_Free(wanted);
-    return made(self, status, set, &err);
-}
-
 static PyObject *keep_having(PyObject *self, PyObject *wanted)
 {
     tarnpy_strings list;
@@ -439,7 +392,7 @@ static PyObject *shard_counts(PyObject *self, PyObject *unused)
     tarn_dataset_info i;
     tarn_error err;
     tarn_status status;
-    tarn_dataset_info_get(set_of(self), &i);
+    tarn_dataset_info_get(set_of(self), &i, sizeof i);
     uint64_t *counts = calloc(i.shards + 1, sizeof *counts);
     if (!counts) return PyErr_NoMemory();
     TARNPY_UNLOCKED(status, tarn_dataset_shard_counts(set_of(self), counts, &err));
@@ -454,9 +407,9 @@ static PyObject *mix_at(PyObject *self, PyObject *number)
     tarn_error err;
     unsigned long long sample = PyLong_AsUnsignedLongLong(number);
     if (PyErr_Occurred()) return NULL;
-    if (tarn_mix_at(set_of(self), sample, &place, &err) != TARN_OK)
+    if (tarn_mix_at(set_of(self), sample, &place, sizeof place, &err) != TARN_OK)
         return tarnpy_raise(state_of(self), &err);
-    return Py_BuildValue("IKK", place.source, (unsigned long long)place.turn,
+    return Py_BuildValue("IKK", place.source, (unsigned long long)place.pass,
                          (unsigned long long)place.sample);
 }
 
@@ -472,8 +425,18 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"shard", shard, METH_O, NULL},
     {"keep_keys", keep_keys, METH_VARARGS, NULL},
     {"keep_json", keep_json, METH_VARARGS, NULL},
-    {"keep_ranges", keep_ranges, METH_O, NULL},
-    {"keep_samples", keep_samples, METH_O, NULL},
+    {"slice", tarnpy_handle_slice, METH_VARARGS, NULL},
+    {"select", tarnpy_handle_select, METH_O, NULL},
+    {"keep", tarnpy_handle_keep, METH_O, NULL},
+    {"order", (PyCFunction)(void (*)(void))tarnpy_handle_order,
+     METH_VARARGS | METH_KEYWORDS, NULL},
+    {"split", tarnpy_handle_split, METH_VARARGS, NULL},
+    {"at_epoch", tarnpy_handle_at_epoch, METH_O, NULL},
+    {"judged", tarnpy_handle_judged, METH_NOARGS, NULL},
+    {"has", tarnpy_handle_has, METH_O, NULL},
+    {"sequence", tarnpy_handle_sequence, METH_VARARGS, NULL},
+    {"state", tarnpy_handle_state, METH_O, NULL},
+    {"resume", tarnpy_handle_resume, METH_O, NULL},
     {"keep_having", keep_having, METH_O, NULL},
     {"keep_lacking", keep_lacking, METH_VARARGS, NULL},
     {"keep_size", keep_size, METH_VARARGS, NULL},

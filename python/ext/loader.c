@@ -31,12 +31,12 @@ typedef struct loader {
     PyObject *handle;
     PyObject *views;
     tarn_loader *loader;
-    void *arrays[4]; /* what the order borrows */
     PyObject
         *items; /* the list of fields as it was given; names and calls point into it */
     column *columns;
     size_t n_columns;
-    pid_t busy; /* the process, one of whose threads is in the loader, or 0 */
+    int numbers; /* batches have their samples' numbers and epoch, too */
+    pid_t busy;  /* the process, one of whose threads is in the loader, or 0 */
 } loader;
 
 /* A batch, for as long as an array of it lives. */
@@ -138,23 +138,28 @@ static tarn_load_field *take_fields(loader *self)
 static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
                         tarn_image_steps *steps)
 {
-    static const char *const names[] = {"threads",  "depth",       "epochs",
-                                        "image",    "no_keys",     "staged",
-                                        "on_error", "error_limit", NULL};
-    static const char *const errors[] = {"raise", "skip", "limit", NULL};
+    static const char *const names[] = {
+        "batch",    "equal_batches", "drop_last", "seed",  "state",
+        "threads",  "prefetch",      "epochs",    "image", "no_keys",
+        "on_error", "error_limit",   "numbers",   NULL};
+    static const char *const errors[] = {"raise", "skip", "replace", NULL};
     PyObject *image = Py_None, *nothing = PyTuple_New(0);
     const char *on_error = "raise";
-    int no_keys = 0, staged = 0;
+    Py_ssize_t state_len = 0;
+    int no_keys = 0, equal = 0, drop = 0;
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$IIKOppsK:loader", TARNPY_KEYWORDS(names), &o->threads, &o->depth,
-        &o->epochs, &image, &no_keys, &staged, &on_error, &o->error_limit);
+        nothing, kw, "|$KppKz#IIKOpsKp:loader", TARNPY_KEYWORDS(names), &o->batch, &equal,
+        &drop, &o->seed, &o->state, &state_len, &o->threads, &o->prefetch, &o->epochs,
+        &image, &no_keys, &on_error, &o->error_limit, &self->numbers);
     Py_DECREF(nothing);
     if (!parsed) return -1;
     int policy = word_of(self->state, "on_error", on_error, errors);
     if (policy < 0) return -1;
     o->no_keys = no_keys;
-    o->staged = staged;
+    o->equal_batches = equal;
+    o->drop_last = drop;
+    o->state_len = (size_t)state_len;
     o->on_error = (tarn_on_error)policy;
     if (image == Py_None) return 0;
     if (take_steps(self->state, image, steps) != 0) return -1;
@@ -162,23 +167,16 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
     return 0;
 }
 
-static int open_loader(loader *self, PyObject *order, PyObject *kw)
+static int open_loader(loader *self, PyObject *kw)
 {
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     tarn_image_steps steps;
-    tarnpy_order_args given;
     tarn_error err;
     tarn_status status;
     tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
-    if (take_options(self, kw, &o, &steps) != 0 ||
-        tarnpy_order_options(self->state, tarn_dataset_count(set), order, &given) != 0)
-        return -1;
-    memcpy(self->arrays, given.arrays, sizeof self->arrays);
+    if (take_options(self, kw, &o, &steps) != 0) return -1;
     tarn_load_field *fields = take_fields(self);
     if (!fields) return -1;
-    o.order = given.options;
-    o.state = given.state;
-    o.state_len = (size_t)given.state_len;
     o.fields = fields;
     o.n_fields = self->n_columns;
     if (self->views != Py_None) o.views = ((tarnpy_views *)self->views)->views;
@@ -191,10 +189,10 @@ static int open_loader(loader *self, PyObject *order, PyObject *kw)
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
-    PyObject *handle, *views, *items, *order;
+    PyObject *handle, *views, *items;
     tarnpy_state *state = tarnpy_type_state(type);
-    if (!state || !PyArg_ParseTuple(args, "O!OO!O!:Loader", state->handle_type, &handle,
-                                    &views, &PyTuple_Type, &items, &PyDict_Type, &order))
+    if (!state || !PyArg_ParseTuple(args, "O!OO!:Loader", state->handle_type, &handle,
+                                    &views, &PyTuple_Type, &items))
         return NULL;
     if (views != Py_None && Py_TYPE(views) != state->views_type) {
         PyErr_SetString(PyExc_TypeError, "no views of this module");
@@ -209,7 +207,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     self->views = views;
     Py_INCREF(items);
     self->items = items;
-    if (open_loader(self, order, kw) == 0) return (PyObject *)self;
+    if (open_loader(self, kw) == 0) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
 }
@@ -236,8 +234,6 @@ static void loader_dealloc(PyObject *object)
     loader *self = (loader *)object;
     PyObject_GC_UnTrack(object);
     close_loader(self);
-    for (int i = 0; i < 4; i++)
-        PyMem_Free(self->arrays[i]);
     PyMem_Free(self->columns);
     Py_XDECREF(self->items);
     Py_XDECREF(self->views);
@@ -290,29 +286,41 @@ static each each_by_form(loader *self, const column *how_to, uint64_t sample)
 {
     tarn_field_form form;
     tarn_error err;
-    if (tarn_dataset_form(((tarnpy_handle *)self->handle)->set, sample, how_to->field,
-                          &form, &err) != TARN_OK)
+    tarn_dataset *base = tarn_dataset_unordered(((tarnpy_handle *)self->handle)->set);
+    if (tarn_dataset_form(base, sample, how_to->field, &form, &err) != TARN_OK)
         return EACH_BYTES;
     if (form.form == TARN_FORM_TEXT) return EACH_TEXT;
     return form.form == TARN_FORM_JSON ? EACH_JSON : EACH_BYTES;
 }
 
-/* One sample's bytes as an object. */
-static PyObject *piece(loader *self, const column *how_to, uint64_t sample,
-                       const unsigned char *data, size_t size)
+/* Which sample it was, for an exception of a caller's decoder. */
+static void note_sample(const tarn_batch *batch, size_t i, const char *field)
 {
-    each how =
-        how_to->each == EACH_FORM ? each_by_form(self, how_to, sample) : how_to->each;
-    tarn_value value = tarn_value_json((const char *)data, size);
+    char key[128] = "?";
+    if (batch->keys)
+        tarn_printable(key, sizeof key, batch->keys + batch->key_offsets[i],
+                       (size_t)(batch->key_offsets[i + 1] - batch->key_offsets[i] - 1));
+    tarnpy_note("sample %s: field %s", key, field);
+}
+
+/* One sample's bytes as an object. */
+static PyObject *piece(loader *self, const column *how_to, const tarn_batch *batch,
+                       size_t i, const unsigned char *data, size_t size)
+{
+    each how = how_to->each == EACH_FORM ? each_by_form(self, how_to, batch->samples[i])
+                                         : how_to->each;
     if (how == EACH_TEXT) return tarnpy_text((const char *)data, size);
-    if (how == EACH_JSON) return tarnpy_value(self->state, &value, NULL, NULL);
+    if (how == EACH_JSON) {
+        tarn_value value = tarn_value_json((const char *)data, size);
+        return tarnpy_value(self->state, &value, NULL, NULL);
+    }
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
     if (!bytes || how == EACH_BYTES) return bytes;
     PyObject *result = NULL;
     if (how == EACH_CALL) {
         result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
         const char *name = result ? NULL : PyUnicode_AsUTF8AndSize(how_to->name, NULL);
-        if (name) tarnpy_note_place(((tarnpy_handle *)self->handle)->set, sample, name);
+        if (name) note_sample(batch, i, name);
     } else {
         const char *name = PyUnicode_AsUTF8AndSize(how_to->name, NULL);
         PyObject *memory = PyMemoryView_FromObject(bytes);
@@ -341,7 +349,7 @@ static PyObject *column_list(loader *self, const tarn_batch *batch, const tarn_c
         else if (c->kind == TARN_COLUMN_VIEWS)
             item = piece_view(self, &c->views[i], owner);
         else
-            item = piece(self, how_to, batch->samples[i], c->data + c->offsets[i],
+            item = piece(self, how_to, batch, i, c->data + c->offsets[i],
                          (size_t)(c->offsets[i + 1] - c->offsets[i]));
         if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) != 0) Py_CLEAR(list);
     }
@@ -359,6 +367,28 @@ static PyObject *key_list(const tarn_batch *batch)
     return list;
 }
 
+/* For functions of samples: which they are, and of which epoch. */
+static int put_numbers(PyObject *dict, const tarn_batch *batch)
+{
+    PyObject *list = PyList_New((Py_ssize_t)batch->count);
+    for (size_t i = 0; list && i < batch->count; i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(batch->samples[i]);
+        if (!number || PyList_SetItem(list, (Py_ssize_t)i, number) != 0) Py_CLEAR(list);
+    }
+    PyObject *numbers = PyUnicode_FromString("__number__");
+    PyObject *epoch = PyUnicode_FromString("__epoch__");
+    int failed = numbers && epoch ? 0 : -1;
+    if (!failed)
+        failed = tarnpy_put(dict, numbers, list);
+    else
+        Py_XDECREF(list);
+    if (!failed)
+        failed = tarnpy_put(dict, epoch, PyLong_FromUnsignedLongLong(batch->epoch));
+    Py_XDECREF(numbers);
+    Py_XDECREF(epoch);
+    return failed;
+}
+
 static PyObject *batch_dict(loader *self, tarn_batch *batch)
 {
     loaded *owner = TARNPY_NEW(loaded, self->state->loaded_type);
@@ -373,6 +403,7 @@ static PyObject *batch_dict(loader *self, tarn_batch *batch)
     int failed = dict ? 0 : -1;
     if (!failed && batch->keys)
         failed = tarnpy_put(dict, self->state->key_name, key_list(batch));
+    if (!failed && self->numbers) failed = put_numbers(dict, batch);
     for (size_t i = 0; !failed && i < batch->n_columns; i++) {
         const tarn_column *c = &batch->columns[i];
         PyObject *value =
@@ -402,6 +433,28 @@ static int enter(loader *self)
     return 0;
 }
 
+/* Before the batch that was delivered last: the caller could not use it. */
+static PyObject *loader_back(PyObject *object, PyObject *unused)
+{
+    loader *self = (loader *)object;
+    if (enter(self) != 0) return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    tarn_loader_back(self->loader);
+    Py_END_ALLOW_THREADS;
+    self->busy = 0;
+    Py_RETURN_NONE;
+}
+
+/* The same after an exception of a decoder, which stays set. */
+static void go_back(loader *self)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Py_XDECREF(loader_back((PyObject *)self, NULL));
+    PyErr_Clear(); /* closed by the decoder, or used by another thread */
+    PyErr_Restore(type, value, trace);
+}
+
 static PyObject *loader_next(PyObject *object)
 {
     loader *self = (loader *)object;
@@ -415,9 +468,11 @@ static PyObject *loader_next(PyObject *object)
         if (!batch && status == TARN_OK && PyErr_CheckSignals() != 0) break;
     }
     self->busy = 0;
-    if (batch) return batch_dict(self, batch);
     if (status != TARN_OK && status != TARN_END) tarnpy_raise_key(self->state, &err);
-    return NULL;
+    if (!batch) return NULL;
+    PyObject *dict = batch_dict(self, batch);
+    if (!dict) go_back(self);
+    return dict;
 }
 
 /* --- Where it stands --------------------------------------------------------------- */
@@ -438,26 +493,30 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
 static PyObject *loader_state(PyObject *object, PyObject *unused)
 {
     loader *self = (loader *)object;
-    char text[TARN_ORDER_STATE_MAX];
+    tarn_text text = {NULL, 0, 0};
     tarn_error err;
+    tarn_status status;
     if (enter(self) != 0) return NULL;
-    tarn_status status = tarn_loader_state(self->loader, text, sizeof text, &err);
+    TARNPY_UNLOCKED(status, tarn_loader_state(self->loader, &text, &err));
     self->busy = 0;
-    if (status != TARN_OK) return tarnpy_raise(self->state, &err);
-    return PyUnicode_FromString(text);
+    PyObject *result = status == TARN_OK ? tarnpy_text(text.data, text.size)
+                                         : tarnpy_raise(self->state, &err);
+    tarn_text_reset(&text);
+    return result;
 }
 
 static PyObject *loader_info(PyObject *object, PyObject *unused)
 {
     loader *self = (loader *)object;
-    tarn_order_info info;
+    tarn_loader_info info;
     if (enter(self) != 0) return NULL;
-    tarn_loader_order(self->loader, &info);
+    tarn_loader_info_get(self->loader, &info, sizeof info);
     self->busy = 0;
-    return Py_BuildValue("{sKsKsKsK}", "epoch", (unsigned long long)info.epoch, "batches",
-                         (unsigned long long)info.batches, "length",
-                         (unsigned long long)info.length, "start",
-                         (unsigned long long)info.start);
+    return Py_BuildValue("{sKsKsKsKsKsi}", "epoch", (unsigned long long)info.epoch,
+                         "batches", (unsigned long long)info.batches, "left",
+                         (unsigned long long)info.left, "rank",
+                         (unsigned long long)info.rank, "world_size",
+                         (unsigned long long)info.world, "over", (int)info.over);
 }
 
 static PyObject *loader_stats(PyObject *object, PyObject *unused)
@@ -465,7 +524,7 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
     loader *self = (loader *)object;
     tarn_loader_stats s;
     if (enter(self) != 0) return NULL;
-    tarn_loader_stats_get(self->loader, &s);
+    tarn_loader_stats_get(self->loader, &s, sizeof s);
     self->busy = 0;
     return Py_BuildValue(
         "{sKsKsKsKsdsdsdsdsdss}", "batches", (unsigned long long)s.batches, "samples",
@@ -506,6 +565,7 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
 
 static PyMethodDef loader_methods[] = {
     {"set_epoch", loader_set_epoch, METH_O, NULL},
+    {"back", loader_back, METH_NOARGS, NULL},
     {"state", loader_state, METH_NOARGS, NULL},
     {"info", loader_info, METH_NOARGS, NULL},
     {"stats", loader_stats, METH_NOARGS, NULL},

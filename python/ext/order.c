@@ -96,20 +96,34 @@ static PyObject *make_indices(PyObject *module, PyObject *object)
     return tarnpy_indices_new(tarnpy_module_state(module), numbers, count);
 }
 
+PyDoc_STRVAR(
+    positions_doc,
+    "positions(indices, count)\n--\n\nPositions of count samples, of which those "
+    "below 0 count from the end.");
+
+static PyObject *make_positions(PyObject *module, PyObject *args)
+{
+    PyObject *object;
+    unsigned long long count;
+    uint64_t *numbers;
+    size_t n;
+    if (!PyArg_ParseTuple(args, "OK:positions", &object, &count) ||
+        tarnpy_indices(object, count, &numbers, &n) != 0)
+        return NULL;
+    return tarnpy_indices_new(tarnpy_module_state(module), numbers, n);
+}
+
 /* --- Order ------------------------------------------------------------------------- */
 
 typedef struct order {
     PyObject_HEAD tarnpy_state *state;
     tarn_order *order;
-    void *arrays[4]; /* buckets, weights, classes, lengths: what the order borrows */
 } order;
 
 static void order_dealloc(PyObject *object)
 {
     order *self = (order *)object;
     tarn_order_close(self->order);
-    for (int i = 0; i < 4; i++)
-        PyMem_Free(self->arrays[i]);
     tarnpy_free(object);
 }
 
@@ -192,22 +206,24 @@ static int take_array(tarnpy_state *state, const char *name, void **slot,
     return -1;
 }
 
-static int take_names(tarnpy_state *state, const char *kind, const char *share,
-                      tarn_order_options *o)
+int tarnpy_ranks(tarnpy_state *state, const char *name, tarn_ranks *out)
 {
-    static const char *const shares[] = {"uneven", "drop", "pad"};
-    tarn_error err;
-    if (tarn_order_kind_find(kind, &o->kind, &err) != TARN_OK) {
-        err.code = TARN_ERR_USAGE;
-        tarnpy_raise(state, &err);
-        return -1;
-    }
+    static const char *const names[] = {"keep", "drop", "pad"};
     for (int i = 0; i < 3; i++) {
-        if (strcmp(share, shares[i]) != 0) continue;
-        o->ranks = (tarn_ranks)i;
+        if (strcmp(name, names[i]) != 0) continue;
+        *out = (tarn_ranks)i;
         return 0;
     }
-    tarnpy_usage(state, "share is \"uneven\", \"drop\" or \"pad\", not \"%s\"", share);
+    tarnpy_usage(state, "uneven is \"keep\", \"drop\" or \"pad\", not \"%s\"", name);
+    return -1;
+}
+
+static int take_kind(tarnpy_state *state, const char *kind, tarn_order_options *o)
+{
+    tarn_error err;
+    if (tarn_order_kind_find(kind, &o->kind, &err) == TARN_OK) return 0;
+    err.code = TARN_ERR_USAGE;
+    tarnpy_raise(state, &err);
     return -1;
 }
 
@@ -225,42 +241,31 @@ static int take_seed(PyObject *seed, tarn_order_options *o)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static tarn_status open_order(uint64_t count, const char *state, size_t state_len,
-                              const tarn_order_options *o, tarn_order **out,
-                              tarn_error *err)
-{
-    if (!state) return tarn_order_open(count, o, out, err);
-    return tarn_order_resume(count, state, state_len, o, out, err);
-}
-
 int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *kw,
                          tarnpy_order_args *out)
 {
     static const char *const names[] = {
-        "kind",    "seed",          "epoch", "rank",  "world",   "share",
-        "batch",   "equal_batches", "draws", "block", "window",  "chunk",
-        "pool",    "rounds",        "outer", "mix",   "buckets", "weights",
-        "classes", "lengths",       "state", NULL};
+        "kind",    "seed",    "epoch",   "rank",    "world",  "uneven", "draws",
+        "block",   "window",  "chunk",   "pool",    "rounds", "outer",  "mix",
+        "buckets", "weights", "classes", "lengths", NULL};
     tarn_order_options *o = &out->options;
-    const char *kind = "identity", *share = "uneven";
+    const char *kind = "identity", *uneven = "keep";
     PyObject *seed = NULL, *buckets = NULL, *weights = NULL, *classes = NULL,
              *lengths = NULL;
-    int equal = 0;
     *out = (tarnpy_order_args){.options = TARN_ORDER_OPTIONS_INIT};
     PyObject *nothing = PyTuple_New(0);
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$sOO&O&O&sO&pO&O&O&O&O&O&O&O&OOOOz#:order", TARNPY_KEYWORDS(names),
+        nothing, kw, "|$sOO&O&O&sO&O&O&O&O&O&O&O&OOOO:order", TARNPY_KEYWORDS(names),
         &kind, &seed, tarnpy_number, &o->epoch, tarnpy_number, &o->rank, tarnpy_number,
-        &o->world, &share, tarnpy_number, &o->batch, &equal, tarnpy_number, &o->draws,
-        tarnpy_number, &o->block, tarnpy_number, &o->window, tarnpy_number, &o->chunk,
-        tarnpy_number, &o->pool, tarnpy_number, &o->rounds, tarnpy_number, &o->outer,
-        tarnpy_number, &o->mix, &buckets, &weights, &classes, &lengths, &out->state,
-        &out->state_len);
+        &o->world, &uneven, tarnpy_number, &o->draws, tarnpy_number, &o->block,
+        tarnpy_number, &o->window, tarnpy_number, &o->chunk, tarnpy_number, &o->pool,
+        tarnpy_number, &o->rounds, tarnpy_number, &o->outer, tarnpy_number, &o->mix,
+        &buckets, &weights, &classes, &lengths);
     Py_DECREF(nothing);
     size_t n = 0;
-    o->equal_batches = equal;
-    if (parsed && take_names(state, kind, share, o) == 0 &&
+    if (parsed && take_kind(state, kind, o) == 0 &&
+        tarnpy_ranks(state, uneven, &o->ranks) == 0 &&
         (!seed || take_seed(seed, o) == 0) &&
         take_array(state, "buckets", &out->arrays[0], buckets, 'u', UINT64_MAX,
                    &o->n_buckets) == 0 &&
@@ -300,9 +305,8 @@ static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *kw)
         return NULL;
     }
     self->state = state;
-    memcpy(self->arrays, given.arrays, sizeof self->arrays);
-    TARNPY_UNLOCKED(status, open_order(count, given.state, (size_t)given.state_len,
-                                       &given.options, &self->order, &err));
+    TARNPY_UNLOCKED(status, tarn_order_open(count, &given.options, &self->order, &err));
+    tarnpy_order_args_free(&given);
     if (status == TARN_OK) return (PyObject *)self;
     Py_DECREF(self);
     return tarnpy_raise(state, &err);
@@ -349,47 +353,10 @@ static PyObject *order_fill(PyObject *object, PyObject *args)
     return tarnpy_raise(self->state, &err);
 }
 
-PyDoc_STRVAR(batch_doc, "batch(k)\n--\n\n(start, count) of this rank's k-th batch.");
-
-static PyObject *order_batch(PyObject *object, PyObject *number)
-{
-    order *self = (order *)object;
-    uint64_t from, count;
-    tarn_error err;
-    unsigned long long k = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred()) return NULL;
-    if (tarn_order_batch(self->order, k, &from, &count, &err) != TARN_OK)
-        return tarnpy_raise(self->state, &err);
-    return Py_BuildValue("KK", (unsigned long long)from, (unsigned long long)count);
-}
-
-PyDoc_STRVAR(
-    state_doc,
-    "state(samples, batches=None)\n--\n\nThe state, as JSON, when every rank has "
-    "taken so many samples, or batches.");
-
-static PyObject *order_state(PyObject *object, PyObject *args)
-{
-    order *self = (order *)object;
-    unsigned long long samples;
-    PyObject *batches = Py_None;
-    char text[TARN_ORDER_STATE_MAX];
-    tarn_error err;
-    if (!PyArg_ParseTuple(args, "K|O:state", &samples, &batches)) return NULL;
-    uint64_t used = tarn_order_used(self->order, samples);
-    if (batches != Py_None) {
-        used = tarn_order_used_batches(self->order, PyLong_AsUnsignedLongLong(batches));
-        if (PyErr_Occurred()) return NULL;
-    }
-    if (tarn_order_state(self->order, used, text, sizeof text, &err) != TARN_OK)
-        return tarnpy_raise(self->state, &err);
-    return PyUnicode_FromString(text);
-}
-
 static PyObject *order_info(PyObject *object, PyObject *unused)
 {
     tarn_order_info info;
-    tarn_order_info_get(((order *)object)->order, &info);
+    tarn_order_info_get(((order *)object)->order, &info, sizeof info);
     return Py_BuildValue(
         "{sssKsKsKsKsKsKsK}", "kind", tarn_order_kind_name(info.kind), "count",
         (unsigned long long)info.count, "seed", (unsigned long long)info.seed, "epoch",
@@ -400,8 +367,6 @@ static PyObject *order_info(PyObject *object, PyObject *unused)
 
 static PyMethodDef order_methods[] = {
     {"fill", order_fill, METH_VARARGS, fill_doc},
-    {"batch", order_batch, METH_O, batch_doc},
-    {"state", order_state, METH_VARARGS, state_doc},
     {"info", order_info, METH_NOARGS, "info()\n--\n\nWhat is known of it, as a dict."},
     {NULL, NULL, 0, NULL},
 };
@@ -424,33 +389,6 @@ static PyType_Spec order_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = order_slots,
 };
-
-uint64_t tarnpy_order_count(PyObject *object)
-{
-    return (uint64_t)PyObject_Size(object);
-}
-
-int tarnpy_order_numbers(PyObject *object, uint64_t from, size_t count, uint64_t *out)
-{
-    tarn_error err;
-    order *self = (order *)object;
-    if (!PyObject_CheckBuffer(object)) {
-        if (tarn_order_fill(self->order, from, count, out, &err) == TARN_OK) return 0;
-        tarnpy_raise(self->state, &err);
-        return -1;
-    }
-    memcpy(out, ((indices *)object)->numbers + from, count * sizeof *out);
-    return 0;
-}
-
-bool tarnpy_order_lacks(PyObject *object, uint64_t number)
-{
-    if (object == Py_None || !PyObject_CheckBuffer(object)) return false;
-    const indices *self = (const indices *)object;
-    for (Py_ssize_t i = 0; i < self->count; i++)
-        if (self->numbers[i] == number) return false;
-    return true;
-}
 
 /* --- _Views ------------------------------------------------------------------------ */
 
@@ -519,6 +457,7 @@ static PyObject *make_views(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"indices", make_indices, METH_O, indices_doc},
+    {"positions", make_positions, METH_VARARGS, positions_doc},
     {"views", make_views, METH_VARARGS, views_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -14,14 +14,21 @@
 /* A field of a sample, and where the value comes from. */
 typedef struct source {
     tarnpy_dataset *dataset;
+    PyObject *handle;
     const tarnpy_plan *plan;
-    uint64_t sample;
+    uint64_t sample; /* its number */
     uint32_t field;
 } source;
 
+/* What numbers are of. */
+static tarn_dataset *base_of(PyObject *handle)
+{
+    return tarn_dataset_unordered(((tarnpy_handle *)handle)->set);
+}
+
 static tarn_dataset *set_of(const source *from)
 {
-    return ((tarnpy_handle *)from->dataset->handle)->set;
+    return base_of(from->handle);
 }
 
 /* The codecs do not know where their bytes come from: this is added here. */
@@ -65,7 +72,7 @@ static PyObject *decoded(const source *from, tarn_view *view)
         status = tarn_codecs_decode(NULL, plan->name, view->data, view->size, NULL,
                                     &value, &err);
     if (status == TARN_OK)
-        return tarnpy_value(from->dataset->state, &value, view, from->dataset->handle);
+        return tarnpy_value(from->dataset->state, &value, view, from->handle);
     tarn_view_release(view);
     return raise_decode(from, &err);
 }
@@ -81,7 +88,7 @@ static PyObject *row_of(const source *from, const tarn_field_form *form, tarn_vi
         tarn_view_release(view);
         return tarnpy_raise(state, &err);
     }
-    PyObject *keeper = tarnpy_keeper(state, view, NULL, from->dataset->handle);
+    PyObject *keeper = tarnpy_keeper(state, view, NULL, from->handle);
     if (!keeper) return NULL;
     PyObject *result = tarnpy_ndarray(state, &array, false, keeper);
     Py_DECREF(keeper);
@@ -100,7 +107,6 @@ static PyObject *formed(const source *from, tarn_view *view)
 {
     tarn_field_form form;
     tarn_error err;
-    tarn_value value = tarn_value_json((const char *)view->data, view->size);
     if (tarn_dataset_form(set_of(from), from->sample, from->field, &form, &err) !=
         TARN_OK) {
         tarn_view_release(view);
@@ -109,8 +115,10 @@ static PyObject *formed(const source *from, tarn_view *view)
     if (form.form == TARN_FORM_NAMED) return decoded(from, view);
     if (form.form == TARN_FORM_BYTES) return bytes_of(view);
     if (form.form == TARN_FORM_ARRAY) return row_of(from, &form, view);
-    if (form.form != TARN_FORM_TEXT)
-        return tarnpy_value(from->dataset->state, &value, view, from->dataset->handle);
+    if (form.form != TARN_FORM_TEXT) {
+        tarn_value value = tarn_value_json((const char *)view->data, view->size);
+        return tarnpy_value(from->dataset->state, &value, view, from->handle);
+    }
     PyObject *text = tarnpy_text((const char *)view->data, view->size);
     tarn_view_release(view);
     return text;
@@ -126,7 +134,7 @@ static PyObject *bytes_of(tarn_view *view)
 
 /* A caller's decoder does not know either; its exception keeps its type and gets a note.
  */
-void tarnpy_note_place(tarn_dataset *set, uint64_t sample, const char *field)
+static void note_place(tarn_dataset *set, uint64_t sample, const char *field)
 {
     tarn_text key = {NULL, 0, 0};
     tarn_error ignored;
@@ -144,7 +152,7 @@ static PyObject *called(const source *from, tarn_view *view)
     if (!bytes) return NULL;
     PyObject *result = PyObject_CallFunctionObjArgs(from->plan->call, bytes, NULL);
     Py_DECREF(bytes);
-    if (!result) tarnpy_note_place(set_of(from), from->sample, from->plan->name);
+    if (!result) note_place(set_of(from), from->sample, from->plan->name);
     return result;
 }
 
@@ -155,7 +163,7 @@ static PyObject *value_of(const source *from, tarn_view *view)
     PyObject *value = NULL;
     switch (plan->kind) {
     case TARNPY_PLAN_VIEW:
-        value = tarnpy_view(from->dataset->state, view, from->dataset->handle);
+        value = tarnpy_view(from->dataset->state, view, from->handle);
         break;
     case TARNPY_PLAN_BYTES:
         value = bytes_of(view);
@@ -176,18 +184,18 @@ static PyObject *value_of(const source *from, tarn_view *view)
 /* --- A sample ---------------------------------------------------------------------- */
 
 /* The views of the fields that samples show, and their key. */
-static tarn_status fetch(tarnpy_dataset *self, uint64_t number, const uint32_t *chosen,
-                         tarn_view *views, tarn_text *key, tarn_error *err)
+static tarn_status fetch(const tarnpy_dataset *self, tarn_dataset *set, uint64_t number,
+                         const uint32_t *chosen, tarn_view *views, tarn_text *key,
+                         tarn_error *err)
 {
-    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
     if (!chosen) return tarn_dataset_get_all(set, number, views, key, err);
     for (size_t i = 0; i < self->n_names; i++)
         TARN_TRY(tarn_dataset_get(set, number, chosen[i], &views[i], err));
     return tarn_dataset_key(set, number, key, err);
 }
 
-static PyObject *fill(tarnpy_dataset *self, uint64_t number, const uint32_t *chosen,
-                      tarn_view *views, const tarn_text *key)
+static PyObject *fill(tarnpy_dataset *self, PyObject *handle, uint64_t number,
+                      const uint32_t *chosen, tarn_view *views, const tarn_text *key)
 {
     PyObject *dict = PyDict_New();
     if (!dict) return NULL;
@@ -196,7 +204,8 @@ static PyObject *fill(tarnpy_dataset *self, uint64_t number, const uint32_t *cho
     for (size_t i = 0; !failed && i < self->n_names; i++) {
         if (!views[i].data) continue;
         PyObject *name = PyTuple_GetItem(self->names, (Py_ssize_t)i);
-        source from = {self, &self->plans[i], number, chosen ? chosen[i] : (uint32_t)i};
+        source from = {self, handle, &self->plans[i], number,
+                       chosen ? chosen[i] : (uint32_t)i};
         failed = tarnpy_put(dict, name, value_of(&from, &views[i]));
         views[i] = (tarn_view)TARN_VIEW_INIT;
     }
@@ -205,7 +214,7 @@ static PyObject *fill(tarnpy_dataset *self, uint64_t number, const uint32_t *cho
     return NULL;
 }
 
-static PyObject *through_maps(tarnpy_dataset *self, PyObject *sample)
+PyObject *tarnpy_through_maps(tarnpy_dataset *self, PyObject *sample)
 {
     Py_ssize_t count = PyTuple_Size(self->maps);
     for (Py_ssize_t i = 0; sample && i < count; i++) {
@@ -219,23 +228,22 @@ static PyObject *through_maps(tarnpy_dataset *self, PyObject *sample)
 
 /* What was copied or decoded is right only if the file was whole all the while; views
  * trust it. */
-static bool is_settled(tarnpy_dataset *self, uint64_t number)
+static bool is_settled(const tarnpy_dataset *self, tarn_dataset *set, uint64_t number)
 {
     tarn_error err;
     bool copies = false;
     for (size_t i = 0; i < self->n_names; i++)
         copies |= self->plans[i].kind != TARNPY_PLAN_VIEW;
-    if (!copies || tarn_dataset_settle(((tarnpy_handle *)self->handle)->set, number,
-                                       &err) == TARN_OK)
-        return true;
+    if (!copies || tarn_dataset_settle(set, number, &err) == TARN_OK) return true;
     tarnpy_raise(self->state, &err);
     return false;
 }
 
-static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
-                      uint32_t *fields)
+static PyObject *make(tarnpy_dataset *self, PyObject *handle, uint64_t number,
+                      tarn_view *views, uint32_t *fields)
 {
-    bool slow = ((tarnpy_handle *)self->handle)->slow;
+    bool slow = ((tarnpy_handle *)handle)->slow;
+    tarn_dataset *set = base_of(handle);
     tarn_text own = {NULL, 0, 0}, *key = slow ? &own : &self->key;
     tarn_error err;
     tarn_status status;
@@ -246,21 +254,21 @@ static PyObject *make(tarnpy_dataset *self, uint64_t number, tarn_view *views,
         chosen = fields;
     }
     if (slow)
-        TARNPY_UNLOCKED(status, fetch(self, number, chosen, views, key, &err));
+        TARNPY_UNLOCKED(status, fetch(self, set, number, chosen, views, key, &err));
     else
-        status = fetch(self, number, chosen, views, key, &err);
-    PyObject *sample = status == TARN_OK ? fill(self, number, chosen, views, key)
+        status = fetch(self, set, number, chosen, views, key, &err);
+    PyObject *sample = status == TARN_OK ? fill(self, handle, number, chosen, views, key)
                                          : tarnpy_raise_key(self->state, &err);
     tarn_text_reset(&own);
     for (size_t i = 0; i < self->n_names; i++)
         tarn_view_release(&views[i]);
-    if (sample && !is_settled(self, number)) Py_CLEAR(sample);
+    if (sample && !is_settled(self, set, number)) Py_CLEAR(sample);
     return sample;
 }
 
 /* Not inlined: what lies on its stack is gone when the maps are called. */
 __attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
-                                                       uint64_t number)
+                                                       PyObject *handle, uint64_t number)
 {
     tarn_view few[FEW_FIELDS], *views = few;
     uint32_t few_fields[FEW_FIELDS], *fields = few_fields;
@@ -271,7 +279,7 @@ __attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
     }
     if (views && fields) {
         memset(views, 0, self->n_names * sizeof *views);
-        sample = make(self, number, views, fields);
+        sample = make(self, handle, number, views, fields);
     } else {
         PyErr_NoMemory();
     }
@@ -280,13 +288,27 @@ __attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
     return sample;
 }
 
+/* A sample of a mix whose sources have functions of their own. */
+static PyObject *part_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
+{
+    tarn_mix_place place;
+    tarn_error err;
+    if (tarn_mix_at(base_of(handle), number, &place, sizeof place, &err) != TARN_OK)
+        return tarnpy_raise(self->state, &err);
+    return PyObject_CallFunction(self->parts, "IKK", place.source,
+                                 (unsigned long long)place.pass,
+                                 (unsigned long long)place.sample);
+}
+
 /* A decoder or a map may ask the dataset again, and again: the interpreter counts its own
  * functions, whose frames are smaller than these. */
-PyObject *tarnpy_sample(tarnpy_dataset *self, uint64_t number)
+PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
 {
     if (Py_EnterRecursiveCall(" while a sample is made") != 0) return NULL;
-    PyObject *sample = before_maps(self, number);
-    if (sample && PyTuple_Size(self->maps) > 0) sample = through_maps(self, sample);
+    PyObject *sample = self->parts == Py_None ? before_maps(self, handle, number)
+                                              : part_sample(self, handle, number);
+    if (sample && PyTuple_Size(self->maps) > 0)
+        sample = tarnpy_through_maps(self, sample);
     Py_LeaveRecursiveCall();
     return sample;
 }
@@ -306,7 +328,8 @@ typedef struct stretch {
 
 typedef struct iterator {
     PyObject_HEAD tarnpy_dataset *dataset;
-    PyObject *order; /* the dataset's when it began: it may get another one meanwhile */
+    PyObject *handle; /* the dataset's when it began: it may get another one meanwhile */
+    bool announces;   /* samples do not come in the order of the file */
     uint64_t next, end;
     uint64_t step;       /* positions of a stretch; 0: not known yet */
     stretch *now, *then; /* then begins where now ends */
@@ -315,7 +338,7 @@ typedef struct iterator {
 
 static tarn_dataset *iterated(const iterator *self)
 {
-    return ((tarnpy_handle *)self->dataset->handle)->set;
+    return base_of(self->handle);
 }
 
 /* As many as have ANNOUNCED_BYTES, by a few that are asked for their sizes. */
@@ -334,12 +357,13 @@ static uint64_t find_step(const iterator *self, const stretch *s)
 static int fill_stretch(const iterator *self, stretch *s, uint64_t first, uint64_t most)
 {
     s->first = first;
+    tarn_error err;
     s->count = self->end - first < most ? self->end - first : most;
-    if (self->order != Py_None)
-        return tarnpy_order_numbers(self->order, first, (size_t)s->count, s->numbers);
-    for (uint64_t i = 0; i < s->count; i++)
-        s->numbers[i] = first + i;
-    return 0;
+    if (tarn_dataset_sequence(((tarnpy_handle *)self->handle)->set, first, s->count,
+                              s->numbers, &err) == TARN_OK)
+        return 0;
+    tarnpy_raise(self->dataset->state, &err);
+    return -1;
 }
 
 /* With an order, the system is told of the stretch behind the one that begins: what is
@@ -360,7 +384,7 @@ static int go_on(iterator *self)
     uint64_t behind = self->now->first + self->now->count;
     if (self->step == 0) self->step = find_step(self, self->now);
     if (fill_stretch(self, s, behind, self->step) != 0) return -1;
-    if (self->order == Py_None || self->dataset->views != Py_None || !s->count) return 0;
+    if (!self->announces || !s->count) return 0;
     TARNPY_UNLOCKED(status, tarn_dataset_prefetch(iterated(self), s->numbers,
                                                   (size_t)s->count, NULL, 0, &err));
     return status == TARN_OK ? 0 : (tarnpy_raise(self->dataset->state, &err), -1);
@@ -377,11 +401,11 @@ static PyObject *iterator_next(PyObject *object)
     if (self->next >= self->end) return NULL;
     /* Taken before it is made: whoever asks meanwhile gets the one behind it. */
     uint64_t place = self->next++;
-    PyObject *sample =
-        tarnpy_sample(self->dataset, self->now->numbers[place - self->now->first]);
+    PyObject *sample = tarnpy_sample(self->dataset, self->handle,
+                                     self->now->numbers[place - self->now->first]);
     if (!sample && self->next == place + 1 && place >= self->now->first)
         self->next = place; /* and is what comes next again */
-    if (sample && self->dataset->order == self->order)
+    if (sample && self->dataset->handle == self->handle)
         self->dataset->position = self->next;
     return sample;
 }
@@ -403,7 +427,7 @@ static void iterator_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);
     Py_XDECREF((PyObject *)((iterator *)object)->dataset);
-    Py_XDECREF(((iterator *)object)->order);
+    Py_XDECREF(((iterator *)object)->handle);
     tarnpy_free(object);
 }
 
@@ -434,8 +458,12 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     if (!self) return NULL;
     Py_INCREF(object);
     self->dataset = dataset;
-    Py_INCREF(dataset->order);
-    self->order = dataset->order;
+    Py_INCREF(dataset->handle);
+    self->handle = dataset->handle;
+    tarn_dataset_info info;
+    tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
+    self->announces =
+        !info.in_order && dataset->views == Py_None && dataset->parts == Py_None;
     self->end = (uint64_t)count;
     self->now = &self->stretches[0];
     self->then = &self->stretches[1];

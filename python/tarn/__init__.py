@@ -32,8 +32,8 @@ import importlib as _importlib
 from . import _tarn
 from . import errors
 from ._tarn import Batch, Order
-from .dataset import Dataset, mix, open
-from .loader import Loader
+from ._dataset import Dataset, mix, open
+from ._loader import Loader
 from .errors import *  # noqa: F403
 
 __version__: str = _tarn.__version__
@@ -43,16 +43,16 @@ _LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 
 # And names, with the modules they are in.
 _NAMES = {
-    "DatasetWriter": "write", "ShardWriter": "write", "TarWriter": "write", "Written": "write",
+    "DatasetWriter": "_write", "ShardWriter": "_write", "TarWriter": "_write", "Written": "_write",
     "Packed": "_pack", "pack": "_pack",
-    "expand_urls": "source", "gopen": "source", "open_source": "source",
+    "expand_urls": "_source", "gopen": "_source", "open_source": "_source",
 }
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._pack import Packed, pack
-    from .source import expand_urls, gopen, open_source
-    from .write import DatasetWriter, ShardWriter, TarWriter, Written
+    from ._source import expand_urls, gopen, open_source
+    from ._write import DatasetWriter, ShardWriter, TarWriter, Written
 
 __all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order",
            "Packed", "ShardWriter", "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix",
@@ -68,4 +68,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_NAMES})
+    return sorted({*__all__, *_LAZY, "__version__"})

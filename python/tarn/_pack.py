@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
 from . import _tarn
-from .arguments import whole, word
+from ._arguments import whole, word
 from .errors import UsageError
-from .write import Written
+from ._write import Written
 
 __all__ = ["Packed", "pack"]
 

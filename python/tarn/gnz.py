@@ -28,8 +28,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from . import _tarn
-from .arguments import whole as _whole
-from .published import Published as _Published
+from ._arguments import whole as _whole
+from ._published import Published as _Published
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,19 +6,50 @@ StatefulDataLoader take it as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from .dataset import Dataset
+from ._dataset import Dataset
+from ._ordering import Uneven
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    from .loader import Loader
+    from typing import Unpack
+
+    from ._loader import Loader
 
 __all__ = ["Batches", "loader_for"]
+
+
+class LoaderOptions(TypedDict, total=False):
+    """What `loader_for` passes on to `Dataset.loader`."""
+
+    threads: int | None
+    prefetch: int
+    epochs: int
+    drop_last: bool
+    equal_batches: bool
+    on_error: Literal["raise", "skip", "replace"]
+    max_errors: int | None
+    keys: bool
+    integers: Sequence[str]
+    array_type: Literal["numpy", "torch"] | None
+    pin_memory: bool | None
+    resize: int | tuple[int, int] | None
+    fit: Literal["stretch", "center", "centre", "random", "exact"] | None
+    shorter: int | None
+    scale: tuple[float, float] | None
+    ratio: tuple[float, float] | None
+    flip: float | None
+    channels: Literal[1, 3, 4] | None
+    dtype: Literal["uint8", "float32", "float16"] | None
+    layout: Literal["HWC", "CHW"] | None
+    mean: Sequence[float] | None
+    std: Sequence[float] | None
+    reduce: float | None
 
 
 class Batches(IterableDataset[dict[str, Any]]):
@@ -55,39 +86,33 @@ class Batches(IterableDataset[dict[str, Any]]):
         return self.loader.stats()
 
 
-def loader_for(dataset: Dataset, rank: int | None = None, world: int | None = None,
-               batch_size: int = 64, **options: Any) -> Batches:
+def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None = None,
+               batch_size: int = 64, *, uneven: Uneven = "keep", shuffle: bool = False,
+               seed: int = 0, **options: Unpack[LoaderOptions]) -> Batches:
     """Native batches for one of several processes; options are those of `Dataset.loader`.
 
-    rank and world are torch.distributed's if they are not given. Every rank gets the same number of
-    batches, whose sizes differ by one at most; with share="drop" all are full and the last few samples
-    are left out of an epoch, with share="pad" the first few come again. on_error="skip" is not for
-    ranks that wait for each other: one that skips samples has fewer batches than the others.
+    rank and world_size are torch.distributed's if they are not given. Every rank gets the same number
+    of batches, whose sizes differ by one at most; with uneven="drop" all are full and the last few
+    samples are left out of an epoch, with uneven="pad" the first few are repeated.
 
-    >>> batches = tarn.torch.loader_for(ds, rank=0, world=2, batch_size=2)
+    >>> batches = tarn.torch.loader_for(ds, rank=0, world_size=2, batch_size=2)
     >>> [batch["cls"].tolist() for batch in batches]
     [[0, 2]]
     """
-    share = options.pop("share", "uneven")
     if not isinstance(dataset, Dataset):
         raise UsageError(f"loader_for: {type(dataset).__name__} is not a dataset")
-    if rank is None or world is None:
+    if rank is None or world_size is None:
         there = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if not there and (rank is not None or world is not None):
-            raise UsageError("loader_for: give rank and world, or neither: there is no "
-                             "torch.distributed to ask for the other")
+        if not there and (rank is not None or world_size is not None):
+            raise UsageError("loader_for: give rank and world_size, or neither: torch.distributed is "
+                             "not initialized")
         if rank is None:
             rank = torch.distributed.get_rank() if there else 0
-        if world is None:
-            world = torch.distributed.get_world_size() if there else 1
-    if options.pop("shuffle", False):
-        dataset = dataset.shuffle(options.pop("seed", 0))
-    elif dataset._chosen is not None:
-        dataset = dataset._in_file_order()
-    part = dataset.shard(rank, world, share=share)
-    options.setdefault("as_", "torch")
-    ordering = {**(part._ordering or {}), "batch": batch_size, "equal_batches": True}
-    even, state = part._with(ordering=ordering), part._state_if_resumed()
-    if state is not None:
-        even.load_state_dict(state)
-    return Batches(even.loader(batch_size, **options))
+        if world_size is None:
+            world_size = torch.distributed.get_world_size() if there else 1
+    if shuffle:
+        dataset = dataset.shuffle(seed)
+    part = dataset.shard(rank, world_size, uneven=uneven)
+    options.setdefault("array_type", "torch")
+    options.setdefault("equal_batches", True)
+    return Batches(part.loader(batch_size, seed=seed, **options))

@@ -1,6 +1,8 @@
 /* The growable buffer and the growable array. */
 #include "base/buf.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,6 +42,21 @@ tarn_status tarn__buf_add(tarn__buf *buf, const void *data, size_t len, tarn_err
     TARN_TRY(tarn__buf_reserve(buf, len, err));
     if (len) memcpy(buf->data + buf->size, data, len);
     buf->size += len;
+    return TARN_OK;
+}
+
+tarn_status tarn__buf_printf(tarn__buf *buf, tarn_error *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (len < 0) return tarn__fail_memory(err);
+    TARN_TRY(tarn__buf_reserve(buf, (size_t)len + 1, err));
+    va_start(args, format);
+    vsnprintf(buf->data + buf->size, (size_t)len + 1, format, args);
+    va_end(args);
+    buf->size += (size_t)len;
     return TARN_OK;
 }
 

@@ -20,6 +20,11 @@ TARN_CHECKED tarn_status tarn__buf_reserve(tarn__buf *buf, size_t extra, tarn_er
 TARN_CHECKED tarn_status tarn__buf_add(tarn__buf *buf, const void *data, size_t len,
                                        tarn_error *err);
 
+/* Appends formatted text; data stays terminated by a NUL that size does not count. */
+TARN_CHECKED tarn_status tarn__buf_printf(tarn__buf *buf, tarn_error *err,
+                                          const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Grows *items (item_size bytes each) so that one more fits behind count. */
 TARN_CHECKED tarn_status tarn__grow(void *items, size_t item_size, size_t count,
                                     size_t *capacity, tarn_error *err);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "dataset/order.h"
 #include "io/file.h"
 
 /* --- Sources ----------------------------------------------------------------------- */
@@ -36,8 +37,10 @@ tarn_status tarn__source_new(const tarn__source_kind *kind, const char *path,
 void tarn__source_release(tarn__source *s)
 {
     if (!s || atomic_fetch_sub(&s->users, 1) != 1) return;
-    if (s->state) s->kind->close(s->state);
+    tarn__files_reset(&s->files);
+    if (s->state && !s->borrowed) s->kind->close(s->state);
     tarn__names_reset(&s->fields);
+    free(atomic_load(&s->text));
     free(s->path);
     free(s);
 }
@@ -143,144 +146,182 @@ static tarn_status fail_field(const tarn__source *s, const char *name, tarn_erro
                          tarn__list_names(&s->fields, names, sizeof names));
 }
 
-static tarn_status alloc_fields(tarn_dataset *d, size_t count, tarn_error *err)
+static void fieldset_release(tarn__fieldset *f)
+{
+    if (!f || atomic_fetch_sub(&f->users, 1) != 1) return;
+    for (uint32_t i = 0; f->names && i < f->count; i++)
+        free(f->names[i]);
+    free(f->names);
+    free(f->ids);
+    free(f->first);
+    free(f);
+}
+
+static tarn_status fieldset_new(size_t count, tarn__fieldset **out, tarn_error *err)
 {
     if (count > TARN_MAX_DATASET_FIELDS)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "%zu fields are more than TARN_MAX_DATASET_FIELDS (%u)", count,
                           TARN_MAX_DATASET_FIELDS);
-    d->ids = calloc(count + 1, sizeof *d->ids);
-    d->first = calloc(count + 1, sizeof *d->first);
-    d->names = calloc(count + 1, sizeof *d->names);
-    return d->ids && d->first && d->names ? TARN_OK : tarn__fail_memory(err);
+    tarn__fieldset *f = *out = calloc(1, sizeof *f);
+    if (!f) return tarn__fail_memory(err);
+    atomic_init(&f->users, 1);
+    f->ids = calloc(count + 1, sizeof *f->ids);
+    f->first = calloc(count + 1, sizeof *f->first);
+    f->names = calloc(count + 1, sizeof *f->names);
+    return f->ids && f->first && f->names ? TARN_OK : tarn__fail_memory(err);
 }
 
-static tarn_status add_field(tarn_dataset *d, const char *name, uint32_t id,
+static tarn_status add_field(tarn__fieldset *f, const char *name, uint32_t id,
                              tarn_error *err)
 {
-    uint32_t n = d->n_fields;
-    if (!(d->names[n] = strdup(name))) return tarn__fail_memory(err);
-    d->ids[n] = id;
-    d->first[n] = 0;
-    while (d->ids[d->first[n]] != id)
-        d->first[n]++;
-    d->n_fields++;
+    uint32_t n = f->count;
+    if (!(f->names[n] = strdup(name))) return tarn__fail_memory(err);
+    f->ids[n] = id;
+    f->first[n] = 0;
+    while (f->ids[f->first[n]] != id)
+        f->first[n]++;
+    f->count++;
     return TARN_OK;
 }
 
-static tarn_status plain_fields(tarn_dataset *d, tarn_error *err)
+static tarn_status plain_fields(const tarn__source *s, tarn__fieldset **out,
+                                tarn_error *err)
 {
-    const tarn__source *s = d->source;
-    TARN_TRY(alloc_fields(d, s->n_plain, err));
+    TARN_TRY(fieldset_new(s->n_plain, out, err));
+    tarn__fieldset *f = *out;
     for (size_t i = 0; i < s->n_plain; i++) {
-        if (!(d->names[i] = strdup(tarn__names_get(&s->fields, i).data)))
+        if (!(f->names[i] = strdup(tarn__names_get(&s->fields, i).data)))
             return tarn__fail_memory(err);
-        d->ids[i] = d->first[i] = (uint32_t)i;
-        d->n_fields++;
+        f->ids[i] = f->first[i] = (uint32_t)i;
+        f->count++;
     }
     return TARN_OK;
 }
 
-static tarn_status listed_fields(tarn_dataset *d, const char *const *fields,
-                                 tarn_error *err)
+static tarn_status listed_fields(const tarn__source *s, const char *const *fields,
+                                 tarn__fieldset **out, tarn_error *err)
 {
     size_t count = 0;
     bool real = false;
     while (fields[count])
         count++;
-    TARN_TRY(alloc_fields(d, count, err));
+    TARN_TRY(fieldset_new(count, out, err));
     for (size_t i = 0; i < count; i++) {
-        uint32_t id = tarn__field_id(d->source, fields[i]);
+        uint32_t id = tarn__field_id(s, fields[i]);
         const char *name = fields[i];
-        if (id == TARN__FIELD_NONE && name[0] == '.')
-            id = tarn__field_id(d->source, ++name);
-        if (id == TARN__FIELD_NONE) return fail_field(d->source, fields[i], err);
-        TARN_TRY(add_field(d, name, id, err));
+        if (id == TARN__FIELD_NONE && name[0] == '.') id = tarn__field_id(s, ++name);
+        if (id == TARN__FIELD_NONE) return fail_field(s, fields[i], err);
+        TARN_TRY(add_field(*out, name, id, err));
         real |= !tarn__is_pseudo(id);
     }
-    if (real || d->source->kind->kind != TARN_DATASET_FOLD) return TARN_OK;
+    if (real || s->kind->kind != TARN_DATASET_FOLD) return TARN_OK;
     return tarn__fail(err, TARN_ERR_USAGE, "list at least one field that is in the file");
+}
+
+static void set_fieldset(tarn_dataset *d, tarn__fieldset *f)
+{
+    d->fieldset = f;
+    d->n_fields = f->count;
+    d->ids = f->ids;
+    d->first = f->first;
+    d->names = f->names;
 }
 
 /* Keeps the samples that have all fields that were listed; if none were, those that have
  * no field twice. */
 static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_twice,
-                                  tarn_error *err)
+                                  tarn_dataset **out, tarn_error *err)
 {
     const tarn__source *s = d->source;
     tarn__need need = {
-        .once = true, .may_lack = !listed, .drop_twice = drop_twice, .all_is_none = true};
-    /* Each part of a mix was asked for its fields. */
-    if (!s->kind->keep || s->kind == &tarn__kind_mix) return TARN_OK;
+        .once = true, .may_lack = !listed, .drop_twice = drop_twice, .whole = true};
+    uint64_t kept = s->samples;
     uint32_t *fields = malloc((d->n_fields + 1) * sizeof *fields);
-    uint32_t *picked = tarn__big_alloc((s->samples + 1) * sizeof *picked);
-    tarn_status status = fields && picked ? TARN_OK : tarn__fail_memory(err);
+    unsigned char *marks = calloc((size_t)(s->samples / 8 + 1), 1);
+    tarn_status status = fields && marks ? TARN_OK : tarn__fail_memory(err);
     for (uint32_t i = 0; status == TARN_OK && i < d->n_fields; i++)
         if (d->first[i] == i && !tarn__is_pseudo(d->ids[i]))
             fields[need.count++] = d->ids[i];
     need.fields = fields;
     if (status == TARN_OK)
-        status = s->kind->keep(s->state, &need, NULL, s->samples, picked, &d->count, err);
-    d->dropped = need.dropped;
+        status = s->kind->keep(s->state, &need, &d->chain, s->samples, marks, &kept, err);
+    if (status == TARN_OK && kept < s->samples)
+        status = tarn__dataset_keep(d, marks, out, err);
+    else if (status == TARN_OK)
+        *out = tarn__dataset_use(d);
+    if (status == TARN_OK) (*out)->dropped = need.dropped;
     free(fields);
-    if (status == TARN_OK && d->count < s->samples)
-        d->picked = picked;
-    else
-        free(picked);
+    free(marks);
     return status;
 }
 
 tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields, bool drop_twice,
                               tarn_dataset **out, tarn_error *err)
 {
+    tarn__fieldset *f = NULL;
     tarn_dataset *d = calloc(1, sizeof *d);
     if (!d) return tarn__fail_memory(err);
     atomic_init(&d->users, 1);
-    d->source = s;
     d->count = s->samples;
-    tarn_status status = fields ? listed_fields(d, fields, err) : plain_fields(d, err);
-    if (status == TARN_OK && (fields || drop_twice))
-        status = require_fields(d, fields != NULL, drop_twice, err);
-    if (status == TARN_OK) {
+    d->live = s->kind == &tarn__kind_mix;
+    tarn_status status =
+        fields ? listed_fields(s, fields, &f, err) : plain_fields(s, &f, err);
+    if (f) set_fieldset(d, f);
+    if (status != TARN_OK) {
+        tarn_dataset_close(d);
+        return status;
+    }
+    d->source = s;
+    /* Each part of a mix was asked for its fields. */
+    if (!s->kind->keep || d->live || (!fields && !drop_twice)) {
         *out = d;
         return TARN_OK;
     }
-    d->source = NULL;
+    atomic_fetch_add(&s->users, 1); /* the caller's, until all went well */
+    status = require_fields(d, fields != NULL, drop_twice, out, err);
     tarn_dataset_close(d);
+    if (status == TARN_OK) tarn__source_release(s);
     return status;
 }
 
-tarn_status tarn__dataset_like(tarn_dataset *from, uint32_t *picked, uint64_t count,
-                               tarn_dataset **out, tarn_error *err)
+tarn_dataset *tarn__dataset_use(tarn_dataset *d)
+{
+    atomic_fetch_add(&d->users, 1);
+    return d;
+}
+
+tarn_status tarn__dataset_like(tarn_dataset *from, tarn_dataset **out, tarn_error *err)
 {
     tarn_dataset *d = calloc(1, sizeof *d);
-    if (d) atomic_init(&d->users, 1);
-    tarn_status status =
-        d ? alloc_fields(d, from->n_fields, err) : tarn__fail_memory(err);
-    for (uint32_t i = 0; status == TARN_OK && i < from->n_fields; i++) {
-        d->ids[i] = from->ids[i];
-        d->first[i] = from->first[i];
-        if (!(d->names[i] = strdup(from->names[i]))) status = tarn__fail_memory(err);
-        d->n_fields++;
-    }
+    if (!d) return tarn__fail_memory(err);
+    *d = (tarn_dataset){.count = from->count,
+                        .epoch = from->epoch,
+                        .live = from->live,
+                        .dropped = from->dropped};
+    atomic_init(&d->users, 1);
+    tarn_status status = tarn__chain_copy(&d->chain, &from->chain, err);
     if (status != TARN_OK) {
-        free(picked);
-        tarn_dataset_close(d);
+        free(d);
         return status;
     }
     d->source = from->source;
     atomic_fetch_add(&d->source->users, 1);
-    d->picked = picked;
-    d->count = count;
+    atomic_fetch_add(&from->fieldset->users, 1);
+    set_fieldset(d, from->fieldset);
     *out = d;
     return TARN_OK;
 }
 
 /* --- Opening ----------------------------------------------------------------------- */
 
+TARN__DEFINE_INIT(tarn_dataset_options, TARN_DATASET_OPTIONS_INIT)
+
 tarn_status tarn_dataset_open(const char *path, const tarn_dataset_options *options,
                               tarn_dataset **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     tarn__source *source;
     TARN__OPTIONS(tarn_dataset_options, o, TARN_DATASET_OPTIONS_INIT, options, err);
     TARN_TRY(open_source(path, &o, &source, err));
@@ -293,44 +334,62 @@ tarn_status tarn_dataset_open(const char *path, const tarn_dataset_options *opti
 void tarn_dataset_close(tarn_dataset *d)
 {
     if (!d || atomic_fetch_sub(&d->users, 1) != 1) return;
+    tarn_dataset_close(d->base);
+    tarn_order_close(d->order);
+    tarn__chain_reset(&d->chain);
     tarn__source_release(d->source);
-    for (uint32_t i = 0; i < d->n_fields; i++)
-        free(d->names[i]);
-    free(d->names);
-    free(d->ids);
-    free(d->first);
-    free(d->picked);
+    fieldset_release(d->fieldset);
     free(d);
 }
 
-void tarn_dataset_info_get(const tarn_dataset *d, tarn_dataset_info *out)
+static tarn_dataset_info describe(const tarn_dataset *d)
 {
-    *out = (tarn_dataset_info){.kind = d->source->kind->kind,
-                               .samples = d->count,
-                               .fields = d->n_fields,
-                               .in_file = d->source->samples,
-                               .dropped = d->dropped,
-                               .shards = d->source->shards,
-                               .numbered = d->source->numbered};
+    tarn_dataset_info info = {.kind = d->source->kind->kind,
+                              .samples = d->count,
+                              .fields = d->n_fields,
+                              .in_file = d->source->samples,
+                              .dropped = d->dropped,
+                              .shards = d->source->shards,
+                              .numbered = d->source->numbered,
+                              .in_order = !d->order && tarn__chain_ascends(&d->chain),
+                              .epoch = d->epoch,
+                              .world = 1};
+    if (!d->order) return info;
+    const tarn_order_options *o = tarn__order_options(d->order);
+    info.whole = tarn__order_is_whole(d->order);
+    info.seed = o->seed;
+    info.rank = o->rank;
+    info.world = o->world;
+    return info;
+}
+
+void tarn_dataset_info_get(const tarn_dataset *d, tarn_dataset_info *out, size_t size)
+{
+    tarn_dataset_info info = {0};
+    if (d) info = describe(d);
+    TARN__FILL_OUT(out, size, info);
 }
 
 uint64_t tarn_dataset_count(const tarn_dataset *d)
 {
-    return d->count;
+    return d ? d->count : 0;
 }
 
 uint64_t tarn_dataset_in_file(const tarn_dataset *d, uint64_t sample)
 {
-    return sample < d->count ? tarn__dataset_at(d, sample) : TARN_NO_SAMPLE;
+    if (!d || sample >= d->count) return TARN_NO_SAMPLE;
+    if (d->order) tarn__order_map(d->order, &sample, 1);
+    return tarn__dataset_at(d->order ? d->base : d, sample);
 }
 
 const char *tarn_dataset_field(const tarn_dataset *d, uint32_t field)
 {
-    return field < d->n_fields ? d->names[field] : NULL;
+    return d && field < d->n_fields ? d->names[field] : NULL;
 }
 
 const char *tarn_dataset_file_field(const tarn_dataset *d, uint32_t number)
 {
+    if (!d) return NULL;
     const tarn__names *fields = &d->source->fields;
     return number < fields->count ? tarn__names_get(fields, number).data : NULL;
 }
@@ -338,6 +397,9 @@ const char *tarn_dataset_file_field(const tarn_dataset *d, uint32_t number)
 tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,
                                     uint32_t *out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "out", out);
     for (uint32_t i = 0; i < d->n_fields; i++)
         if (strcmp(d->names[i], name) == 0) {
             *out = i;
@@ -348,12 +410,17 @@ tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,
 
 /* --- One sample -------------------------------------------------------------------- */
 
-tarn_status tarn__check_sample(const tarn_dataset *d, uint64_t sample, tarn_error *err)
+tarn_status tarn__resolve(tarn_dataset **dataset, uint64_t *sample, tarn_error *err)
 {
-    if (sample < d->count) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
-                         "sample %llu of %llu", (unsigned long long)sample,
-                         (unsigned long long)d->count);
+    tarn_dataset *d = *dataset;
+    if (*sample >= d->count)
+        return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
+                             "sample %llu of %llu", (unsigned long long)*sample,
+                             (unsigned long long)d->count);
+    if (!d->order) return TARN_OK;
+    tarn__order_map(d->order, sample, 1);
+    *dataset = d->base;
+    return TARN_OK;
 }
 
 tarn_status tarn__check_field(const tarn_dataset *d, uint32_t field, tarn_error *err)
@@ -381,13 +448,13 @@ static tarn_status number_view(uint64_t number, tarn_view *out, tarn_error *err)
     return text_view(text, (size_t)len, out, err);
 }
 
-static tarn_status source_number(const tarn_dataset *d, uint64_t sample, uint32_t *out,
+static tarn_status source_number(tarn_dataset *d, uint64_t sample, uint32_t *out,
                                  tarn_error *err)
 {
     tarn_mix_place place;
     *out = 0;
     if (d->source->kind != &tarn__kind_mix) return TARN_OK;
-    TARN_TRY(tarn_mix_at(d, sample, &place, err));
+    TARN_TRY(tarn_mix_at(d, sample, &place, sizeof place, err));
     *out = place.source;
     return TARN_OK;
 }
@@ -424,26 +491,28 @@ static tarn_status get(tarn_dataset *d, uint64_t sample, uint32_t field, tarn_vi
 {
     uint32_t id = d->ids[field];
     if (tarn__is_pseudo(id)) return tarn__pseudo(d, sample, id, out, err);
-    return d->source->kind->view(d->source->state, tarn__dataset_at(d, sample), id, out,
-                                 err);
+    tarn__source *s = d->source;
+    sample = tarn__dataset_at(d, sample);
+    TARN_TRY(tarn__leaf(&s, &sample, &id, err));
+    return s->kind->view(s->state, sample, id, out, err);
 }
 
 tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
                              tarn_view *out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
     *out = (tarn_view)TARN_VIEW_INIT;
-    TARN_TRY(tarn__check_sample(d, sample, err));
+    TARN_TRY(tarn__resolve(&d, &sample, err));
     TARN_TRY(tarn__check_field(d, field, err));
     return get(d, sample, field, out, err);
 }
 
-tarn_status tarn_dataset_get_sample(tarn_dataset *d, uint64_t sample, tarn_view *out,
-                                    tarn_error *err)
+/* One field after the other. */
+static tarn_status get_each(tarn_dataset *d, uint64_t sample, tarn_view *out,
+                            tarn_error *err)
 {
     tarn_error why;
-    for (uint32_t i = 0; i < d->n_fields; i++)
-        out[i] = (tarn_view)TARN_VIEW_INIT;
-    TARN_TRY(tarn__check_sample(d, sample, err));
     for (uint32_t i = 0; i < d->n_fields; i++) {
         if (d->first[i] != i) {
             out[i] = out[d->first[i]];
@@ -451,7 +520,6 @@ tarn_status tarn_dataset_get_sample(tarn_dataset *d, uint64_t sample, tarn_view 
         }
         tarn_status status = get(d, sample, i, &out[i], &why);
         if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
-        tarn_dataset_release_sample(d, out);
         if (err) *err = why;
         return status;
     }
@@ -474,25 +542,27 @@ static tarn_status get_rest(tarn_dataset *d, uint64_t sample, tarn_view *out,
 tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *out,
                                  tarn_text *key, tarn_error *err)
 {
-    const tarn__source_kind *kind = d->source->kind;
-    if (!kind->whole) {
-        TARN_TRY(tarn_dataset_get_sample(d, sample, out, err));
-        tarn_status status = tarn_dataset_key(d, sample, key, err);
-        if (status != TARN_OK) tarn_dataset_release_sample(d, out);
-        return status;
-    }
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
+    tarn_status status;
     for (uint32_t i = 0; i < d->n_fields; i++)
         out[i] = (tarn_view)TARN_VIEW_INIT;
-    TARN_TRY(tarn__check_sample(d, sample, err));
-    tarn_status status = kind->whole(d->source->state, tarn__dataset_at(d, sample),
-                                     d->ids, d->first, d->n_fields, out, key, err);
-    if (status == TARN_OK) status = get_rest(d, sample, out, err);
+    TARN_TRY(tarn__resolve(&d, &sample, err));
+    if (key && d->source->kind->whole) {
+        status = d->source->kind->whole(d->source->state, tarn__dataset_at(d, sample),
+                                        d->ids, d->first, d->n_fields, out, key, err);
+        if (status == TARN_OK) status = get_rest(d, sample, out, err);
+    } else {
+        status = get_each(d, sample, out, err);
+        if (status == TARN_OK && key) status = tarn_dataset_key(d, sample, key, err);
+    }
     if (status != TARN_OK) tarn_dataset_release_sample(d, out);
     return status;
 }
 
 void tarn_dataset_release_sample(const tarn_dataset *d, tarn_view *views)
 {
+    if (!d || !views) return;
     for (uint32_t i = 0; i < d->n_fields; i++) {
         if (d->first[i] == i)
             tarn_view_release(&views[i]);
@@ -501,31 +571,49 @@ void tarn_dataset_release_sample(const tarn_dataset *d, tarn_view *views)
     }
 }
 
+tarn_status tarn__field_size(tarn__source *s, uint64_t row, uint32_t field, uint64_t *out,
+                             tarn_error *err)
+{
+    tarn__item item;
+    tarn_view view;
+    TARN_TRY(tarn__locate_field(&s, row, field, &item, err));
+    *out = item.spot.size;
+    if (*out != TARN__NO_SIZE) return TARN_OK;
+    TARN_TRY(s->kind->view(s->state, item.sample, item.field, &view, err));
+    *out = view.size;
+    tarn_view_release(&view);
+    return TARN_OK;
+}
+
 tarn_status tarn_dataset_size(tarn_dataset *d, uint64_t sample, uint32_t field,
                               uint64_t *out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
     tarn_view view;
-    TARN_TRY(tarn__check_sample(d, sample, err));
+    TARN_TRY(tarn__resolve(&d, &sample, err));
     TARN_TRY(tarn__check_field(d, field, err));
     uint32_t id = d->ids[field];
     if (!tarn__is_pseudo(id))
-        return d->source->kind->size(d->source->state, tarn__dataset_at(d, sample), id,
-                                     out, err);
+        return tarn__field_size(d->source, tarn__dataset_at(d, sample), id, out, err);
     TARN_TRY(tarn__pseudo(d, sample, id, &view, err));
     *out = view.size;
     tarn_view_release(&view);
     return TARN_OK;
 }
 
+/* Only a source of several files has to be asked. */
 tarn_status tarn_dataset_shard(tarn_dataset *d, uint64_t sample, uint32_t *out_number,
                                const char **out_path, tarn_error *err)
 {
-    uint32_t number;
-    const char *path;
-    TARN_TRY(tarn__check_sample(d, sample, err));
-    TARN_TRY(d->source->kind->shard(d->source->state, tarn__dataset_at(d, sample),
-                                    &number, &path, err));
-    if (out_number) *out_number = number;
-    if (out_path) *out_path = path;
+    TARN__NEED(err, "dataset", d);
+    uint32_t none = TARN__FIELD_NONE;
+    TARN_TRY(tarn__resolve(&d, &sample, err));
+    tarn__source *s = d->source;
+    tarn__item item = {.sample = tarn__dataset_at(d, sample), .field = TARN__FIELD_NONE};
+    TARN_TRY(tarn__leaf(&s, &item.sample, &none, err));
+    if (s->files.cache) TARN_TRY(s->kind->locate(s->state, &item, 1, err));
+    if (out_number) *out_number = item.spot.file;
+    if (out_path) *out_path = tarn__files_path(&s->files, item.spot.file);
     return TARN_OK;
 }

@@ -1,6 +1,11 @@
-/* A dataset from inside: a source, which is a file or a mix behind a table of functions,
- * and which of its samples and fields are looked at. One file of this folder for each
- * kind of source; the formats know nothing of it. */
+/* A dataset from inside: a source, which is a file or a mix with a table of functions,
+ * the chain that selects and orders its samples, and the fields that are selected. One
+ * file of this folder for each kind of source; the formats know nothing of it.
+ *
+ * A sample has three numbers. Its position is where it comes in the dataset. Its number
+ * is where it is in the dataset without the order that changes with the epoch; the two
+ * are the same where there is none. Its row is the source's own number, below the whole
+ * chain. */
 #ifndef TARN_DATASET_DATASET_H
 #define TARN_DATASET_DATASET_H
 
@@ -10,6 +15,9 @@
 #include <tarn/iac.h>
 
 #include "base/names.h"
+#include "base/need.h"
+#include "dataset/chain.h"
+#include "io/cold.h"
 
 /* Fields that are in no file. */
 enum {
@@ -26,54 +34,24 @@ static inline bool tarn__is_pseudo(uint32_t id)
     return id >= TARN__FIELD_IDX;
 }
 
-/* One piece of a batch on its way: where it comes from, then where it lies, or its bytes
- * if they had to be made. */
-typedef struct tarn__item {
-    uint64_t sample;
-    uint32_t field;
-    uint32_t number; /* among the pieces */
-    uint64_t size;
-    uint64_t place;  /* what pieces are sorted by, where that is of use */
-    uint64_t cookie; /* the kind's */
-    uint32_t source; /* a mix's; what spot says */
-    bool made;       /* the bytes are in view */
-    tarn_view view;
-} tarn__item;
-
-/* Where the bytes of a batch go. */
-typedef struct tarn__target {
-    unsigned char *data;
-    const uint64_t *offsets;
-    uint64_t total; /* bytes of the batch */
-    struct tarn__batch_io *io;
-    struct tarn__item *spare; /* room for all items of the batch, to sort them */
-    struct tarn__run *runs;
-} tarn__target;
-
-/* The items by ascending places, until the next call for the same target. What is in
- * memory is copied as it comes; sorting is for disks. */
-const tarn__item *tarn__items_sorted(const tarn__target *target, const tarn__item *items,
-                                     size_t count);
-
-/* Which samples to keep by their fields. */
-typedef struct tarn__need {
-    const uint32_t *fields; /* distinct */
-    size_t count;
-    bool lack;        /* keep those that lack the first; otherwise that have all */
-    bool may_lack;    /* keep those that lack some, too: only once counts */
-    bool once;        /* one that has a field twice is an error, or */
-    bool drop_twice;  /* is left out */
-    bool all_is_none; /* where every sample is kept the list need not be written */
-    uint64_t dropped;
-} tarn__need;
+struct tarn__source;
 
 /* Sample and field numbers are the source's own and in range. */
 typedef struct tarn__source_kind {
     tarn_dataset_kind kind;
     void (*close)(void *state);
+
+    /* Of a mix: the source that has a sample, with the sample's and the field's number
+     * there; the field may be TARN__FIELD_NONE. A mix has no locate, view, key, form,
+     * copy and settle: its parts are asked. NULL: the source has files itself. */
+    tarn_status (*resolve)(void *state, struct tarn__source **out_source,
+                           uint64_t *sample, uint32_t *field, tarn_error *err);
+
+    /* Where the bytes of some items are: sample and field are given, spot is set. Where
+     * the source has several files the field may be TARN__FIELD_NONE, for the sample's
+     * first member. */
+    tarn_status (*locate)(void *state, tarn__item *items, size_t count, tarn_error *err);
     tarn_status (*view)(void *state, uint64_t sample, uint32_t field, tarn_view *out,
-                        tarn_error *err);
-    tarn_status (*size)(void *state, uint64_t sample, uint32_t field, uint64_t *out,
                         tarn_error *err);
     tarn_status (*key)(void *state, uint64_t sample, tarn_text *out, tarn_error *err);
     /* The keys of many, each with a NUL behind it, appended to out; the one of samples[i]
@@ -85,8 +63,6 @@ typedef struct tarn__source_kind {
     /* The first sample at or behind from. */
     tarn_status (*find)(void *state, const char *key, uint64_t from, uint64_t *out,
                         tarn_error *err);
-    tarn_status (*shard)(void *state, uint64_t sample, uint32_t *out_number,
-                         const char **out_path, tarn_error *err);
 
     /* The key, and the fields with these ids but for pseudo ones and those that come a
      * second time (firsts[i] is another number than i), whose views stay empty as do
@@ -97,45 +73,32 @@ typedef struct tarn__source_kind {
                          tarn_text *key, tarn_error *err);
 
     /* What the bytes are; NULL: what the name says. */
-    tarn_status (*form)(const void *state, uint64_t sample, uint32_t field,
-                        tarn_field_form *out, tarn_error *err);
-    tarn_status (*where)(void *state, uint64_t sample, uint32_t field,
-                         const char **out_path, uint64_t *out_offset, tarn_error *err);
+    tarn_status (*form)(void *state, uint32_t field, tarn_field_form *out,
+                        tarn_error *err);
 
-    /* A batch in two steps: size and place of each item (or its view), which may also put
-     * the items into another order; then the bytes of those that were not made to data +
-     * offsets[number] of the target. */
-    tarn_status (*place)(void *state, tarn__item *items, size_t count, tarn_error *err);
-    tarn_status (*copy)(void *state, const tarn__item *items, size_t count,
-                        const tarn__target *to, tarn_error *err);
+    /* The bytes of items that were located and need not be made, to data +
+     * offsets[number] of the target. For other ways than TARN__COLD_COPY the items are
+     * sorted; they have been announced if that is the way. */
+    tarn_status (*copy)(void *state, tarn__cold_way way, const tarn__item *items,
+                        size_t count, const tarn__target *to, tarn_error *err);
 
     /* After somebody copied or decoded out of a sample's views: an error if what the
      * views point into has not been whole all the while. copy does this itself. */
     tarn_status (*settle)(void *state, uint64_t sample, tarn_error *err);
 
-    /* Where an item's bytes lie, without reading any: the file's number to source, the
-     * offset to cookie, size, and a place to sort by. False if they are made or not
-     * there. is_here: whether a byte of a file is in memory, as far as the caller's
-     * options let that be thought. announce tells the system that bytes will be wanted. A
-     * mix has its parts do all this. */
-    bool (*spot)(void *state, tarn__item *item);
-    bool (*is_here)(void *state, uint32_t file, uint64_t offset);
-    void (*announce)(void *state, uint32_t file, uint64_t offset, uint64_t size);
-    void (*announce_all)(void *state, tarn__item *items, size_t count);
-
-    /* The samples of a list (NULL: 0 to count - 1) that meet the need, written to out,
-     * which has room for count. NULL: every sample has every field. */
-    tarn_status (*keep)(void *state, tarn__need *need, const uint32_t *list,
-                        uint64_t count, uint32_t *out, uint64_t *out_count,
+    /* Marks which of the first count samples of a chain meet the need, one bit each, and
+     * counts them. NULL: every sample has every field. */
+    tarn_status (*keep)(void *state, tarn__need *need, const tarn__chain *chain,
+                        uint64_t count, unsigned char *marks, uint64_t *out_kept,
                         tarn_error *err);
 
     /* Calls add with the distinct fields of each sample, ascending, or of many samples at
      * once. NULL as above. */
-    tarn_status (*sets)(void *state, const uint32_t *list, uint64_t count,
-                        tarn_status (*add)(void *context, const uint32_t *fields,
-                                           size_t n_fields, uint64_t samples,
-                                           uint64_t twice, tarn_error *err),
-                        void *context, tarn_error *err);
+    tarn_status (*sets)(void *state, const tarn__chain *chain, uint64_t count,
+                        tarn__add_fields add, void *context, tarn_error *err);
+
+    /* Appends what tells this data from other data: a text about its index. */
+    tarn_status (*describe)(void *state, struct tarn__buf *out, tarn_error *err);
 
     /* NULL: a name is a key. */
     tarn_status (*key_of_name)(const void *state, const char *name, tarn_text *out,
@@ -144,33 +107,76 @@ typedef struct tarn__source_kind {
 
 typedef struct tarn__source {
     const tarn__source_kind *kind;
+    tarn__files files; /* of a mix: none */
     void *state;
     atomic_uint users;
     char *path; /* NULL for a mix */
     uint64_t samples;
     uint32_t shards;
     tarn__names fields;
-    bool cold;      /* not expected in memory */
-    size_t n_plain; /* the first of them, which a dataset without a list has */
-    bool repeats;   /* several samples may have one key */
-    bool numbered;  /* keys are row numbers */
+    bool cold;            /* not expected in memory */
+    size_t n_plain;       /* the first of them, which a dataset without a list has */
+    bool repeats;         /* several samples may have one key */
+    bool numbered;        /* keys are row numbers */
+    _Atomic(char *) text; /* what describe said, once it was asked; NULL before */
+    bool borrowed;        /* the state is the caller's */
 } tarn__source;
 
-struct tarn_dataset {
-    atomic_uint users; /* whoever opened it, and mixes */
-    tarn__source *source;
-    uint32_t *picked; /* ascending numbers of the source's samples; NULL: all */
-    uint64_t count;
-    uint32_t n_fields;
-    uint32_t *ids;   /* of the fields in the source, or TARN__FIELD_... */
+/* The source that has the bytes of a sample: of a mix that of a part, whose numbers
+ * sample and field become. */
+TARN_CHECKED static inline tarn_status tarn__leaf(tarn__source **source, uint64_t *sample,
+                                                  uint32_t *field, tarn_error *err)
+{
+    while ((*source)->kind->resolve)
+        TARN_TRY((*source)->kind->resolve((*source)->state, source, sample, field, err));
+    return TARN_OK;
+}
+
+/* Where a field of a sample is: both become those of *source, the one that has it. */
+TARN_CHECKED static inline tarn_status tarn__locate_field(tarn__source **source,
+                                                          uint64_t sample, uint32_t field,
+                                                          tarn__item *out,
+                                                          tarn_error *err)
+{
+    TARN_TRY(tarn__leaf(source, &sample, &field, err));
+    out->sample = sample;
+    out->field = field;
+    return (*source)->kind->locate((*source)->state, out, 1, err);
+}
+
+/* The fields of a dataset; those made from it share them. */
+typedef struct tarn__fieldset {
+    atomic_uint users;
+    uint32_t count;
+    uint32_t *ids;   /* in the source, or TARN__FIELD_... */
     uint32_t *first; /* the first field with the same id */
     char **names;
+} tarn__fieldset;
+
+struct tarn_dataset {
+    atomic_uint users; /* handles, mixes and loaders */
+    tarn__source *source;
+    tarn__chain chain;
+    uint64_t count; /* positions */
+    uint64_t epoch;
+    bool live; /* of a mix whose epoch changes: no position was chosen yet */
+
+    /* With an order that changes with the epoch: the dataset without it, which has no
+     * order of its own. The chain above is empty then. */
+    tarn_dataset *base;
+    tarn_order *order;
+
+    tarn__fieldset *fieldset;
+    uint32_t n_fields; /* what follows is the fieldset's */
+    const uint32_t *ids, *first;
+    char *const *names;
     uint64_t dropped;
 };
 
-static inline uint64_t tarn__dataset_at(const tarn_dataset *d, uint64_t sample)
+/* The row of a number, in a dataset that has no order. */
+static inline uint64_t tarn__dataset_at(const tarn_dataset *d, uint64_t number)
 {
-    return d->picked ? d->picked[sample] : sample;
+    return tarn__chain_at(&d->chain, number);
 }
 
 /* --- For the kinds ----------------------------------------------------------------- */
@@ -199,6 +205,19 @@ TARN_CHECKED tarn_status tarn__open_members(tarn__source *source,
 /* The pack behind a source, or NULL: for filters by a column. */
 tarn_iac *tarn__source_pack(const tarn__source *source);
 
+/* Where a record of a pack is, and the bytes of some records (kind_iac.c). */
+TARN_CHECKED tarn_status tarn__locate_record(const tarn_iac *pack, uint64_t record,
+                                             bool decode, tarn__spot *out,
+                                             tarn_error *err);
+TARN_CHECKED tarn_status tarn__copy_records(tarn_iac *pack, const tarn__files *files,
+                                            tarn__cold_way way, const tarn__item *items,
+                                            size_t count, const tarn__target *to,
+                                            tarn_error *err);
+
+/* What tells the records of a pack from others (kind_iac.c). */
+TARN_CHECKED tarn_status tarn__describe_pack(const tarn_iac *pack, uint64_t samples,
+                                             struct tarn__buf *out, tarn_error *err);
+
 /* A key that is a row number: decimal digits, no zero in front. */
 bool tarn__row_number(const char *key, uint64_t *out);
 
@@ -212,42 +231,113 @@ TARN_CHECKED tarn_status tarn__source_new(const tarn__source_kind *kind, const c
 void tarn__source_release(tarn__source *source);
 
 /* A dataset of all samples with these fields, NULL for the plain ones; takes the source
- * over if it succeeds. require is false where fields are known to be there. */
+ * over if it succeeds. */
 TARN_CHECKED tarn_status tarn__dataset_new(tarn__source *source,
                                            const char *const *fields, bool drop_twice,
                                            tarn_dataset **out, tarn_error *err);
 
-/* A dataset like another with other samples; takes picked over, whatever happens. */
-TARN_CHECKED tarn_status tarn__dataset_like(tarn_dataset *from, uint32_t *picked,
-                                            uint64_t count, tarn_dataset **out,
+/* A dataset with the same source, fields and samples as one that has no order; its chain
+ * is the caller's to extend until it is handed out. */
+TARN_CHECKED tarn_status tarn__dataset_like(tarn_dataset *from, tarn_dataset **out,
                                             tarn_error *err);
+
+tarn_dataset *tarn__dataset_use(tarn_dataset *dataset);
+
+/* --- select.c ---------------------------------------------------------------------- */
+
+/* The dataset in an order, both of which are taken over whatever happens. */
+TARN_CHECKED tarn_status tarn__dataset_ordered(tarn_dataset *base, tarn_order *order,
+                                               tarn_dataset **out, tarn_error *err);
+
+/* The dataset without an order, and its order: one of nothing, where there is none. Both
+ * are the caller's. */
+TARN_CHECKED tarn_status tarn__dataset_parts(tarn_dataset *dataset, tarn_dataset **base,
+                                             tarn_order **order, tarn_error *err);
+
+/* Both in another epoch, from a position of it. */
+TARN_CHECKED tarn_status tarn__dataset_base_at(tarn_dataset *base, uint64_t epoch,
+                                               tarn_dataset **out, tarn_error *err);
+
+/* The samples that are marked, one bit for each of the dataset without its order. The
+ * filter goes below the order where that is whole, otherwise on top. */
+TARN_CHECKED tarn_status tarn__dataset_keep(tarn_dataset *dataset,
+                                            const unsigned char *marks,
+                                            tarn_dataset **out, tarn_error *err);
+
+/* What a filter judges: the dataset without its order where the filter goes below that,
+ * otherwise the samples as they come, without an order. The caller's. */
+TARN_CHECKED tarn_status tarn__dataset_judged(tarn_dataset *dataset, tarn_dataset **out,
+                                              tarn_error *err);
 
 /* The number of a name in the source, pseudo or not, or TARN__FIELD_NONE. */
 uint32_t tarn__field_id(const tarn__source *source, const char *name);
 
-TARN_CHECKED tarn_status tarn__check_sample(const tarn_dataset *dataset, uint64_t sample,
-                                            tarn_error *err);
+/* Checks a position; then *dataset is the one without an order, and *sample the number.
+ */
+TARN_CHECKED tarn_status tarn__resolve(tarn_dataset **dataset, uint64_t *sample,
+                                       tarn_error *err);
+
+/* How many bytes a field of a row has, as stored. */
+TARN_CHECKED tarn_status tarn__field_size(tarn__source *source, uint64_t row,
+                                          uint32_t field, uint64_t *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__check_field(const tarn_dataset *dataset, uint32_t field,
                                            tarn_error *err);
 
-/* The first sample with a key, of those that are at from or behind in the source.
- * *out_next is where to go on. */
+/* The first position with a key, at or after from. */
 TARN_CHECKED tarn_status tarn__dataset_find_from(tarn_dataset *dataset, const char *key,
                                                  uint64_t from, uint64_t *out,
-                                                 uint64_t *out_next, tarn_error *err);
+                                                 tarn_error *err);
 
-/* The keys of many samples, as the kind's keys gives them. numbers has room for count. */
+/* Calls add with each row that has the key, in the order of the source; at least one, or
+ * TARN_ERR_NO_SAMPLE. */
+TARN_CHECKED tarn_status tarn__dataset_rows_of(tarn_dataset *dataset, const char *key,
+                                               tarn_status (*add)(void *context,
+                                                                  uint64_t row,
+                                                                  tarn_error *err),
+                                               void *context, tarn_error *err);
+
+/* Where rows come in a dataset whose numbers do not ascend, for many questions at once: a
+ * row and a position each, sorted. Freed by free. */
+TARN_CHECKED tarn_status tarn__dataset_places(tarn_dataset *dataset,
+                                              struct tarn__run **out, tarn_error *err);
+
+/* The first place at or after (row, 0); the count past the last. */
+uint64_t tarn__place_of(const struct tarn__run *places, uint64_t count, uint64_t row);
+
+/* The keys of many numbers, as the kind's keys gives them. rows has room for count. */
 TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
-                                            const uint64_t *samples, size_t count,
-                                            uint64_t *numbers, struct tarn__buf *out,
+                                            const uint64_t *numbers, size_t count,
+                                            uint64_t *rows, struct tarn__buf *out,
                                             uint64_t *offsets, size_t *out_done,
                                             tarn_error *err);
 
-/* The text of a pseudo field, which the view owns. */
+/* The text of a pseudo field of a number, which the view owns. */
 TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, uint32_t id,
                                       tarn_view *out, tarn_error *err);
 
+/* --- state.c ----------------------------------------------------------------------- */
+
+/* The state after some positions of an epoch, as JSON on one line. */
+TARN_CHECKED tarn_status tarn__state_text(tarn_dataset *base, const tarn_order *order,
+                                          uint64_t used, tarn_text *out, tarn_error *err);
+
+/* Where a state of this dataset stands. *out is the dataset, or, for a mix with other
+ * weights than those of the state, one whose sources continue where the state's were; the
+ * caller's. After the last position of an epoch it is the beginning of the next one. */
+TARN_CHECKED tarn_status tarn__state_take(tarn_dataset *dataset, const char *text,
+                                          size_t size, tarn_dataset **out,
+                                          uint64_t *out_epoch, uint64_t *out_used,
+                                          tarn_error *err);
+
+/* --- prefetch.c, read.c ------------------------------------------------------------ */
+
 /* Tells the system that these items, real ones, will be wanted; changes them. */
-void tarn__announce(const tarn__source *source, tarn__item *items, size_t count);
+void tarn__announce(tarn__source *source, tarn__item *items, size_t count);
+
+/* Puts items of the same source next to each other. */
+void tarn__items_group(tarn__item *items, size_t count);
+
+/* How many of the first items, at least one, have the same source. */
+size_t tarn__items_alike(const tarn__item *items, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Filters: each makes a list of the samples it keeps, and a dataset with that list. */
+/* Filters: each marks the samples it keeps, and makes a dataset of those. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,94 +8,43 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/runs.h"
 #include "dataset/dataset.h"
 #include "io/file.h"
 
-/* Room for the list of a filter's samples. */
-static tarn_status new_list(const tarn_dataset *d, uint64_t count, uint32_t **out,
-                            tarn_error *err)
-{
-    if (d->source->samples > TARN_MAX_FILTERED)
-        return tarn__fail_at(err, TARN_ERR_LIMIT, d->source->path, TARN_NO_OFFSET,
-                             "%llu samples are too many to filter (TARN_MAX_FILTERED)",
-                             (unsigned long long)d->source->samples);
-    *out = tarn__big_alloc((size_t)(count + 1) * sizeof **out);
-    return *out ? TARN_OK : tarn__fail_memory(err);
-}
-
-/* --- By number --------------------------------------------------------------------- */
-
-static tarn_status check_ranges(const tarn_dataset *d, const tarn_dataset_range *ranges,
-                                size_t count, uint64_t *out_total, tarn_error *err)
-{
-    uint64_t end = 0;
-    *out_total = 0;
-    for (size_t i = 0; i < count; i++) {
-        const tarn_dataset_range *r = &ranges[i];
-        if (r->first < end || r->end < r->first || r->end > d->count)
-            return tarn__fail(err, TARN_ERR_USAGE,
-                              "samples %llu to %llu of %llu: ranges ascend, do not "
-                              "overlap and end with the last sample",
-                              (unsigned long long)r->first, (unsigned long long)r->end,
-                              (unsigned long long)d->count);
-        end = r->end;
-        *out_total += r->end - r->first;
-    }
-    return TARN_OK;
-}
-
-tarn_status tarn_dataset_keep_ranges(tarn_dataset *d, const tarn_dataset_range *ranges,
-                                     size_t count, tarn_dataset **out, tarn_error *err)
-{
-    uint32_t *list;
-    uint64_t total, n = 0;
-    TARN_TRY(check_ranges(d, ranges, count, &total, err));
-    TARN_TRY(new_list(d, total, &list, err));
-    for (size_t i = 0; i < count; i++)
-        for (uint64_t k = ranges[i].first; k < ranges[i].end; k++)
-            list[n++] = (uint32_t)tarn__dataset_at(d, k);
-    return tarn__dataset_like(d, list, n, out, err);
-}
-
-tarn_status tarn_dataset_keep_samples(tarn_dataset *d, const uint64_t *samples,
-                                      size_t count, tarn_dataset **out, tarn_error *err)
-{
-    uint32_t *list;
-    for (size_t i = 0; i < count; i++)
-        if (samples[i] >= d->count || (i && samples[i] <= samples[i - 1]))
-            return tarn__fail(err, TARN_ERR_USAGE,
-                              "sample %llu of %llu: numbers ascend up to the last sample",
-                              (unsigned long long)samples[i],
-                              (unsigned long long)d->count);
-    TARN_TRY(new_list(d, count, &list, err));
-    for (size_t i = 0; i < count; i++)
-        list[i] = (uint32_t)tarn__dataset_at(d, samples[i]);
-    return tarn__dataset_like(d, list, count, out, err);
-}
-
-/* A dataset of the samples that are marked, one bit each. */
-static tarn_status keep_marked(tarn_dataset *d, const unsigned char *marks,
-                               tarn_dataset **out, tarn_error *err)
-{
-    uint32_t *list;
-    uint64_t total = 0, n = 0;
-    for (uint64_t i = 0; i < d->count / 8 + 1; i++)
-        total += (unsigned)__builtin_popcount(marks[i]);
-    TARN_TRY(new_list(d, total, &list, err));
-    for (uint64_t i = 0; i < d->count; i++)
-        if (marks[i / 8] >> (i % 8) & 1) list[n++] = (uint32_t)tarn__dataset_at(d, i);
-    return tarn__dataset_like(d, list, n, out, err);
-}
-
-static tarn_status new_marks(const tarn_dataset *d, unsigned char **out, tarn_error *err)
-{
-    *out = calloc((size_t)(d->count / 8 + 1), 1);
-    return *out ? TARN_OK : tarn__fail_memory(err);
-}
+/* A filter at work: the samples it judges, and a bit for each. */
+typedef struct filter {
+    tarn_dataset *dataset, *judged;
+    unsigned char *marks;
+} filter;
 
 static void mark(unsigned char *marks, uint64_t sample)
 {
     marks[sample / 8] |= (unsigned char)(1u << (sample % 8));
+}
+
+static bool is_marked(const unsigned char *marks, uint64_t sample)
+{
+    return marks[sample / 8] >> (sample % 8) & 1;
+}
+
+static tarn_status begin(filter *f, tarn_dataset *d, tarn_error *err)
+{
+    *f = (filter){.dataset = d};
+    TARN_TRY(tarn__dataset_judged(d, &f->judged, err));
+    f->marks = calloc((size_t)(f->judged->count / 8 + 1), 1);
+    if (f->marks) return TARN_OK;
+    tarn_dataset_close(f->judged);
+    return tarn__fail_memory(err);
+}
+
+/* Makes the dataset, if all went well, and frees what the filter needed. */
+static tarn_status end(filter *f, tarn_status status, tarn_dataset **out, tarn_error *err)
+{
+    if (status == TARN_OK) status = tarn__dataset_keep(f->dataset, f->marks, out, err);
+    tarn_dataset_close(f->judged);
+    free(f->marks);
+    return status;
 }
 
 /* --- By key ------------------------------------------------------------------------ */
@@ -124,43 +73,99 @@ static tarn_status fail_missing(const tarn_dataset *d, const missing *m, size_t 
                          m->names, m->count > 5 ? ", ..." : "");
 }
 
-static tarn_status mark_key(tarn_dataset *d, const char *key, unsigned char *marks,
-                            bool *out_found, missing *m, tarn_error *err)
+/* Rows that have a key. */
+typedef struct row_list {
+    uint64_t *rows;
+    size_t count, capacity;
+} row_list;
+
+static tarn_status add_row(void *context, uint64_t row, tarn_error *err)
 {
-    uint64_t sample, next;
+    row_list *l = context;
+    TARN_TRY(tarn__grow(&l->rows, sizeof *l->rows, l->count, &l->capacity, err));
+    l->rows[l->count++] = row;
+    return TARN_OK;
+}
+
+/* Marks all samples of a row; whether there are any. */
+static bool mark_row(filter *f, const tarn__run *places, uint64_t row)
+{
+    uint64_t count = f->judged->count, at;
+    if (!places) {
+        bool is = tarn__chain_find(&f->judged->chain, count, row, 0, &at);
+        if (is) mark(f->marks, at);
+        return is;
+    }
+    uint64_t first = at = tarn__place_of(places, count, row);
+    for (; at < count && places[at].hash == row; at++)
+        mark(f->marks, places[at].row);
+    return at > first;
+}
+
+/* Where numbers do not ascend, all places are looked up in one table. */
+typedef struct key_filter {
+    filter filter;
+    tarn__run *places; /* NULL where they ascend */
+    row_list rows;     /* of a key */
+    missing missing;
+} key_filter;
+
+static tarn_status begin_keys(key_filter *k, tarn_dataset *d, tarn_error *err)
+{
+    *k = (key_filter){0};
+    TARN_TRY(begin(&k->filter, d, err));
+    if (tarn__chain_ascends(&k->filter.judged->chain)) return TARN_OK;
+    tarn_status status = tarn__dataset_places(k->filter.judged, &k->places, err);
+    return status == TARN_OK ? TARN_OK : end(&k->filter, status, NULL, err);
+}
+
+static tarn_status mark_key(key_filter *k, const char *key, bool *out_found,
+                            tarn_error *err)
+{
     tarn_error why;
-    tarn_status status = tarn__dataset_find_from(d, key, 0, &sample, &next, &why);
-    *out_found = status == TARN_OK;
-    if (status == TARN_OK) mark(marks, sample);
-    while (d->source->repeats && *out_found &&
-           tarn__dataset_find_from(d, key, next, &sample, &next, NULL) == TARN_OK)
-        mark(marks, sample);
-    if (status == TARN_ERR_NO_SAMPLE) add_missing(m, key);
+    k->rows.count = 0;
+    *out_found = false;
+    tarn_status status =
+        tarn__dataset_rows_of(k->filter.judged, key, add_row, &k->rows, &why);
+    for (size_t i = 0; status == TARN_OK && i < k->rows.count; i++)
+        *out_found |= mark_row(&k->filter, k->places, k->rows.rows[i]);
+    if (!*out_found && (status == TARN_OK || status == TARN_ERR_NO_SAMPLE))
+        add_missing(&k->missing, key);
     if (status == TARN_OK || status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (err) *err = why;
     return status;
 }
 
+/* As end; of keys that are missing, with tolerant, only their number is reported. */
+static tarn_status end_keys(key_filter *k, tarn_status status, bool tolerant, size_t of,
+                            tarn_dataset **out, tarn_error *err)
+{
+    if (status == TARN_OK && k->missing.count && !tolerant)
+        status = fail_missing(k->filter.dataset, &k->missing, of, err);
+    free(k->places);
+    free(k->rows.rows);
+    return end(&k->filter, status, out, err);
+}
+
 tarn_status tarn_dataset_keep_keys(tarn_dataset *d, const char *const *keys, size_t count,
                                    bool *found, tarn_dataset **out, tarn_error *err)
 {
-    unsigned char *marks;
-    missing m = {0};
-    TARN_TRY(new_marks(d, &marks, err));
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "keys", keys || !count);
+    TARN__NEED(err, "out", out);
+    key_filter k;
+    TARN_TRY(begin_keys(&k, d, err));
     tarn_status status = TARN_OK;
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         bool is;
-        status = mark_key(d, keys[i], marks, &is, &m, err);
+        status = mark_key(&k, keys[i], &is, err);
         if (found) found[i] = is;
     }
-    if (status == TARN_OK && m.count && !found) status = fail_missing(d, &m, count, err);
-    if (status == TARN_OK) status = keep_marked(d, marks, out, err);
-    free(marks);
-    return status;
+    return end_keys(&k, status, found != NULL, count, out, err);
 }
 
-static tarn_status mark_json(tarn_dataset *d, const tarn__json *list, const char *path,
-                             unsigned char *marks, missing *m, tarn_error *err)
+static tarn_status mark_json(key_filter *k, const tarn__json *list, const char *path,
+                             tarn_error *err)
 {
     tarn_text key = {0};
     tarn_status status = TARN_OK;
@@ -174,8 +179,9 @@ static tarn_status mark_json(tarn_dataset *d, const tarn__json *list, const char
         if (v->kind != TARN__JSON_STRING || memchr(v->u.text, 0, v->size))
             status = tarn__fail_at(err, TARN_ERR_FORMAT, path, TARN_NO_OFFSET,
                                    "element %u of the list should be a string", i);
-        if (status == TARN_OK) status = tarn_dataset_key_of_name(d, v->u.text, &key, err);
-        if (status == TARN_OK) status = mark_key(d, key.data, marks, &found, m, err);
+        if (status == TARN_OK)
+            status = tarn_dataset_key_of_name(k->filter.judged, v->u.text, &key, err);
+        if (status == TARN_OK) status = mark_key(k, key.data, &found, err);
     }
     tarn_text_reset(&key);
     return status;
@@ -197,18 +203,19 @@ static tarn_status read_json(const char *path, tarn__json_doc *doc, tarn_error *
 tarn_status tarn_dataset_keep_json(tarn_dataset *d, const char *path, size_t *out_missing,
                                    tarn_dataset **out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     tarn__json_doc doc;
-    missing m = {0};
-    unsigned char *marks = NULL;
+    key_filter k;
     TARN_TRY(read_json(path, &doc, err));
     const tarn__json *list = tarn__json_root(&doc);
-    tarn_status status = new_marks(d, &marks, err);
-    if (status == TARN_OK) status = mark_json(d, list, path, marks, &m, err);
-    if (status == TARN_OK && m.count && !out_missing)
-        status = fail_missing(d, &m, list->size, err);
-    if (status == TARN_OK) status = keep_marked(d, marks, out, err);
-    if (status == TARN_OK && out_missing) *out_missing = m.count;
-    free(marks);
+    tarn_status status = begin_keys(&k, d, err);
+    if (status == TARN_OK) {
+        status = mark_json(&k, list, path, err);
+        if (out_missing) *out_missing = k.missing.count;
+        status = end_keys(&k, status, out_missing != NULL, list->size, out, err);
+    }
     tarn__json_reset(&doc);
     return status;
 }
@@ -227,32 +234,35 @@ static tarn_status file_field(const tarn_dataset *d, const char *name, uint32_t 
                          tarn__list_names(&d->source->fields, names, sizeof names));
 }
 
-/* Every sample or none. */
-static tarn_status keep_all(tarn_dataset *d, bool all, tarn_dataset **out,
-                            tarn_error *err)
+static void mark_all(filter *f)
 {
-    tarn_dataset_range range = {0, d->count};
-    return tarn_dataset_keep_ranges(d, &range, all ? 1 : 0, out, err);
+    uint64_t count = f->judged->count;
+    memset(f->marks, 0xff, (size_t)(count / 8));
+    f->marks[count / 8] = (unsigned char)((1u << (count % 8)) - 1);
 }
 
 static tarn_status keep_by_need(tarn_dataset *d, tarn__need *need, tarn_dataset **out,
                                 tarn_error *err)
 {
-    uint32_t *list;
-    uint64_t n;
+    filter f;
     const tarn__source *s = d->source;
-    if (!s->kind->keep) return keep_all(d, !need->lack, out, err);
-    TARN_TRY(new_list(d, d->count, &list, err));
-    tarn_status status =
-        s->kind->keep(s->state, need, d->picked, d->count, list, &n, err);
-    if (status == TARN_OK) return tarn__dataset_like(d, list, n, out, err);
-    free(list);
-    return status;
+    TARN_TRY(begin(&f, d, err));
+    uint64_t kept = need->lack ? 0 : f.judged->count;
+    tarn_status status = TARN_OK;
+    need->whole = true;
+    if (s->kind->keep)
+        status = s->kind->keep(s->state, need, &f.judged->chain, f.judged->count, f.marks,
+                               &kept, err);
+    if (kept == f.judged->count) mark_all(&f);
+    return end(&f, status, out, err);
 }
 
 tarn_status tarn_dataset_keep_having(tarn_dataset *d, const char *const *fields,
                                      size_t count, tarn_dataset **out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "fields", fields || !count);
+    TARN__NEED(err, "out", out);
     uint32_t *ids = malloc((count + 1) * sizeof *ids);
     if (!ids) return tarn__fail_memory(err);
     tarn__need need = {.fields = ids, .count = count};
@@ -267,6 +277,9 @@ tarn_status tarn_dataset_keep_having(tarn_dataset *d, const char *const *fields,
 tarn_status tarn_dataset_keep_lacking(tarn_dataset *d, const char *field,
                                       tarn_dataset **out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "field", field);
+    TARN__NEED(err, "out", out);
     uint32_t id;
     TARN_TRY(file_field(d, field, &id, err));
     tarn__need need = {.fields = &id, .count = 1, .lack = true};
@@ -276,24 +289,24 @@ tarn_status tarn_dataset_keep_lacking(tarn_dataset *d, const char *field,
 tarn_status tarn_dataset_keep_size(tarn_dataset *d, const char *field, uint64_t min,
                                    uint64_t max, tarn_dataset **out, tarn_error *err)
 {
-    uint32_t id, *list;
-    uint64_t n = 0, size;
-    const tarn__source *s = d->source;
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "field", field);
+    TARN__NEED(err, "out", out);
+    uint32_t id;
+    filter f;
     TARN_TRY(file_field(d, field, &id, err));
-    TARN_TRY(new_list(d, d->count, &list, err));
+    TARN_TRY(begin(&f, d, err));
     tarn_status status = TARN_OK;
-    tarn_error why;
-    for (uint64_t i = 0; i < d->count; i++) {
-        uint64_t sample = tarn__dataset_at(d, i);
-        status = s->kind->size(s->state, sample, id, &size, NULL);
-        if (status == TARN_OK && size >= min && size <= max) list[n++] = (uint32_t)sample;
-        if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
-        status = s->kind->size(s->state, sample, id, &size, &why);
-        if (err) *err = why;
-        free(list);
-        return status;
+    for (uint64_t i = 0; status == TARN_OK && i < f.judged->count; i++) {
+        uint64_t size = 0, row = tarn__dataset_at(f.judged, i);
+        status = tarn__field_size(d->source, row, id, &size, NULL);
+        if (status == TARN_OK && size >= min && size <= max) mark(f.marks, i);
+        if (status == TARN_ERR_NO_FIELD)
+            status = TARN_OK;
+        else if (status != TARN_OK)
+            status = tarn__field_size(d->source, row, id, &size, err);
     }
-    return tarn__dataset_like(d, list, n, out, err);
+    return end(&f, status, out, err);
 }
 
 /* --- By a column of a pack --------------------------------------------------------- */
@@ -324,19 +337,6 @@ static tarn_status mark_value(tarn_iac *pack, const char *column, const char *va
     return status;
 }
 
-static tarn_status keep_rows(tarn_dataset *d, const unsigned char *marks,
-                             tarn_dataset **out, tarn_error *err)
-{
-    uint32_t *list;
-    uint64_t n = 0;
-    TARN_TRY(new_list(d, d->count, &list, err));
-    for (uint64_t i = 0; i < d->count; i++) {
-        uint64_t row = tarn__dataset_at(d, i);
-        if (marks[row / 8] >> (row % 8) & 1) list[n++] = (uint32_t)row;
-    }
-    return tarn__dataset_like(d, list, n, out, err);
-}
-
 static tarn_status find_column(const tarn_dataset *d, tarn_iac *pack, const char *column,
                                size_t *out, tarn_error *err)
 {
@@ -352,17 +352,24 @@ tarn_status tarn_dataset_keep_column(tarn_dataset *d, const char *column,
                                      const char *const *values, size_t count,
                                      tarn_dataset **out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "column", column);
+    TARN__NEED(err, "values", values || !count);
+    TARN__NEED(err, "out", out);
     tarn_iac *pack;
     size_t number;
+    filter f;
     TARN_TRY(get_pack(d, &pack, err));
     TARN_TRY(find_column(d, pack, column, &number, err));
-    unsigned char *marks = calloc((size_t)(d->source->samples / 8 + 1), 1);
-    tarn_status status = marks ? TARN_OK : tarn__fail_memory(err);
+    TARN_TRY(begin(&f, d, err));
+    unsigned char *rows = calloc((size_t)(d->source->samples / 8 + 1), 1);
+    tarn_status status = rows ? TARN_OK : tarn__fail_memory(err);
     for (size_t i = 0; status == TARN_OK && i < count; i++)
-        status = mark_value(pack, column, values[i], marks, err);
-    if (status == TARN_OK) status = keep_rows(d, marks, out, err);
-    free(marks);
-    return status;
+        status = mark_value(pack, column, values[i], rows, err);
+    for (uint64_t i = 0; status == TARN_OK && i < f.judged->count; i++)
+        if (is_marked(rows, tarn__dataset_at(f.judged, i))) mark(f.marks, i);
+    free(rows);
+    return end(&f, status, out, err);
 }
 
 /* Whether a value, as JSON, is a number in the range. */
@@ -382,24 +389,24 @@ static tarn_status is_between(const tarn_view *value, double min, double max, bo
 tarn_status tarn_dataset_keep_between(tarn_dataset *d, const char *column, double min,
                                       double max, tarn_dataset **out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "column", column);
+    TARN__NEED(err, "out", out);
     tarn_iac *pack;
     size_t number;
-    uint32_t *list;
-    uint64_t n = 0;
+    filter f;
     TARN_TRY(get_pack(d, &pack, err));
     TARN_TRY(find_column(d, pack, column, &number, err));
-    TARN_TRY(new_list(d, d->count, &list, err));
+    TARN_TRY(begin(&f, d, err));
     tarn_status status = TARN_OK;
-    for (uint64_t i = 0; status == TARN_OK && i < d->count; i++) {
-        tarn_view value;
+    for (uint64_t i = 0; status == TARN_OK && i < f.judged->count; i++) {
+        tarn_view value = TARN_VIEW_INIT;
         bool is = false;
-        uint64_t row = tarn__dataset_at(d, i);
-        status = tarn_iac_value(pack, TARN_IAC_INDEX, number, row, &value, err);
+        status = tarn_iac_value(pack, TARN_IAC_INDEX, number,
+                                tarn__dataset_at(f.judged, i), &value, err);
         if (status == TARN_OK) status = is_between(&value, min, max, &is, err);
         tarn_view_release(&value);
-        if (is) list[n++] = (uint32_t)row;
+        if (is) mark(f.marks, i);
     }
-    if (status == TARN_OK) return tarn__dataset_like(d, list, n, out, err);
-    free(list);
-    return status;
+    return end(&f, status, out, err);
 }

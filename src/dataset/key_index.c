@@ -28,7 +28,7 @@ void tarn__key_index_reset(tarn__key_index *x)
 static tarn_status make(tarn__key_index *x, tarn_error *err)
 {
     tarn_text key = {0};
-    if (x->count > TARN_MAX_FILTERED)
+    if (x->count > TARN_MAX_KEYED)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "%llu samples are too many to find one by its key",
                           (unsigned long long)x->count);

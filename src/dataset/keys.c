@@ -1,19 +1,32 @@
 /* Keys of samples, and samples by their keys. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/runs.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
+#include "dataset/order.h"
+
+static tarn_status key_of_row(tarn__source *s, uint64_t row, tarn_text *out,
+                              tarn_error *err)
+{
+    uint32_t none = TARN__FIELD_NONE;
+    TARN_TRY(tarn__leaf(&s, &row, &none, err));
+    return s->kind->key(s->state, row, out, err);
+}
 
 tarn_status tarn_dataset_key(tarn_dataset *d, uint64_t sample, tarn_text *out,
                              tarn_error *err)
 {
-    TARN_TRY(tarn__check_sample(d, sample, err));
-    return d->source->kind->key(d->source->state, tarn__dataset_at(d, sample), out, err);
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
+    TARN_TRY(tarn__resolve(&d, &sample, err));
+    return key_of_row(d->source, tarn__dataset_at(d, sample), out, err);
 }
 
-static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *numbers, size_t count,
+static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *rows, size_t count,
                                    tarn__buf *out, uint64_t *offsets, size_t *out_done,
                                    tarn_error *err)
 {
@@ -21,7 +34,7 @@ static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *numbers, siz
     tarn_status status = TARN_OK;
     for (*out_done = 0; *out_done < count; ++*out_done) {
         offsets[*out_done] = out->size;
-        status = d->source->kind->key(d->source->state, numbers[*out_done], &key, err);
+        status = key_of_row(d->source, rows[*out_done], &key, err);
         if (status == TARN_OK) status = tarn__buf_add(out, key.data, key.size + 1, err);
         if (status != TARN_OK) break;
     }
@@ -29,82 +42,241 @@ static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *numbers, siz
     return status;
 }
 
-tarn_status tarn__dataset_keys(tarn_dataset *d, const uint64_t *samples, size_t count,
-                               uint64_t *numbers, tarn__buf *out, uint64_t *offsets,
+tarn_status tarn__dataset_keys(tarn_dataset *d, const uint64_t *numbers, size_t count,
+                               uint64_t *rows, tarn__buf *out, uint64_t *offsets,
                                size_t *out_done, tarn_error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        numbers[i] = tarn__dataset_at(d, samples[i]);
+    memcpy(rows, numbers, count * sizeof *rows);
+    tarn__chain_map(&d->chain, rows, count);
     if (!d->source->kind->keys)
-        return keys_one_by_one(d, numbers, count, out, offsets, out_done, err);
-    return d->source->kind->keys(d->source->state, numbers, count, out, offsets, out_done,
+        return keys_one_by_one(d, rows, count, out, offsets, out_done, err);
+    return d->source->kind->keys(d->source->state, rows, count, out, offsets, out_done,
                                  err);
 }
 
-/* The number in the dataset of a sample of its source. */
-static bool find_picked(const tarn_dataset *d, uint64_t sample, uint64_t *out)
+/* --- Samples by key ---------------------------------------------------------------- */
+
+/* The first row with a key, at or after from, if there is one. */
+static tarn_status find_row(const tarn__source *s, const char *key, uint64_t from,
+                            uint64_t *out, bool *out_found, tarn_error *err)
 {
-    uint64_t low = 0, high = d->count;
-    *out = sample;
-    if (!d->picked) return true;
+    tarn_error why;
+    tarn_status status = s->kind->find(s->state, key, from, out, &why);
+    *out_found = status == TARN_OK;
+    if (status == TARN_OK || status == TARN_ERR_NO_SAMPLE) return TARN_OK;
+    if (err) *err = why;
+    return status;
+}
+
+tarn_status tarn__dataset_rows_of(tarn_dataset *d, const char *key,
+                                  tarn_status (*add)(void *context, uint64_t row,
+                                                     tarn_error *err),
+                                  void *context, tarn_error *err)
+{
+    const tarn__source *s = d->source;
+    uint64_t first = d->chain.offset, end = first + s->samples, row = 0;
+    bool found;
+    TARN_TRY(s->kind->find(s->state, key, first, &row, err));
+    for (;;) {
+        TARN_TRY(add(context, row, err));
+        if (!s->repeats || row + 1 >= end) return TARN_OK;
+        TARN_TRY(find_row(s, key, row + 1, &row, &found, err));
+        if (!found || row >= end) return TARN_OK;
+    }
+}
+
+static tarn_status fail_unselected(const tarn_dataset *d, const char *key,
+                                   tarn_error *err)
+{
+    char shown[200];
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
+                         "sample %s is in the file, but was not selected",
+                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+}
+
+/* Where numbers ascend with positions, no row before that of from has to be looked at. */
+static tarn_status find_ascending(tarn_dataset *d, const char *key, uint64_t from,
+                                  uint64_t *out, tarn_error *err)
+{
+    const tarn__source *s = d->source;
+    uint64_t first = d->chain.offset, end = first + s->samples, row = end;
+    if (from < d->count) row = tarn__dataset_at(d, from);
+    for (bool found = true; found && row < end; row++) {
+        TARN_TRY(find_row(s, key, row, &row, &found, err));
+        if (!found || row >= end) break;
+        if (tarn__chain_find(&d->chain, d->count, row, from, out)) return TARN_OK;
+        if (!s->repeats) break;
+    }
+    /* Of the whole source, for the reason. */
+    TARN_TRY(s->kind->find(s->state, key, first, &row, err));
+    return fail_unselected(d, key, err);
+}
+
+/* Rows that have a key, ascending. */
+typedef struct rows {
+    uint64_t *items;
+    size_t count, capacity;
+} rows;
+
+static tarn_status add_row(void *context, uint64_t row, tarn_error *err)
+{
+    rows *r = context;
+    TARN_TRY(tarn__grow(&r->items, sizeof *r->items, r->count, &r->capacity, err));
+    r->items[r->count++] = row;
+    return TARN_OK;
+}
+
+static bool has_row(const rows *r, uint64_t row)
+{
+    size_t low = 0, high = r->count;
     while (low < high) {
-        uint64_t mid = low + (high - low) / 2;
-        if (d->picked[mid] < sample)
+        size_t mid = low + (high - low) / 2;
+        if (r->items[mid] < row)
             low = mid + 1;
         else
             high = mid;
     }
-    *out = low;
-    return low < d->count && d->picked[low] == sample;
+    return low < r->count && r->items[low] == row;
+}
+
+/* The first position, at or after from, of one of the rows; the count if there is none.
+ */
+static uint64_t position_of(const tarn_dataset *d, const rows *r, uint64_t from)
+{
+    enum { PIECE = 1024 };
+    const tarn_dataset *base = d->order ? d->base : d;
+    uint64_t at[PIECE];
+    for (uint64_t n; from < d->count; from += n) {
+        n = d->count - from < PIECE ? d->count - from : PIECE;
+        for (uint64_t i = 0; i < n; i++)
+            at[i] = from + i;
+        if (d->order) tarn__order_map(d->order, at, (size_t)n);
+        tarn__chain_map(&base->chain, at, (size_t)n);
+        for (uint64_t i = 0; i < n; i++)
+            if (has_row(r, at[i])) return from + i;
+    }
+    return d->count;
 }
 
 tarn_status tarn__dataset_find_from(tarn_dataset *d, const char *key, uint64_t from,
-                                    uint64_t *out, uint64_t *out_next, tarn_error *err)
+                                    uint64_t *out, tarn_error *err)
 {
-    uint64_t sample = 0;
-    TARN_TRY(d->source->kind->find(d->source->state, key, from, &sample, err));
-    while (!find_picked(d, sample, out)) {
-        char shown[200];
-        if (d->source->kind->find(d->source->state, key, sample + 1, &sample, NULL) ==
-            TARN_OK)
-            continue;
-        return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
-                             "sample %s is in the file, but was not selected",
-                             tarn_printable(shown, sizeof shown, key, strlen(key)));
-    }
-    *out_next = sample + 1;
-    return TARN_OK;
+    tarn_dataset *base = tarn_dataset_unordered(d);
+    rows r = {0};
+    if (base == d && tarn__chain_ascends(&d->chain))
+        return find_ascending(d, key, from, out, err);
+    tarn_status status = tarn__dataset_rows_of(base, key, add_row, &r, err);
+    if (status == TARN_OK) *out = position_of(d, &r, from);
+    free(r.items);
+    if (status != TARN_OK || *out < d->count) return status;
+    return fail_unselected(d, key, err);
 }
 
 tarn_status tarn_dataset_find(tarn_dataset *d, const char *key, uint64_t *out,
                               tarn_error *err)
 {
-    uint64_t next;
-    return tarn__dataset_find_from(d, key, 0, out, &next, err);
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "out", out);
+    return tarn__dataset_find_from(d, key, 0, out, err);
 }
 
-tarn_status tarn_dataset_lookup(tarn_dataset *d, const char *const *keys, size_t count,
-                                uint64_t *out, size_t *out_missing, tarn_error *err)
+tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *err)
 {
-    size_t missing = 0;
+    enum { PIECE = 1024 };
+    const tarn_dataset *base = d->order ? d->base : d;
+    uint64_t at[PIECE];
+    if (d->count > TARN_MAX_KEYED)
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "%llu samples are too many to look keys up in (TARN_MAX_KEYED)",
+                          (unsigned long long)d->count);
+    tarn__run *places = *out = tarn__big_alloc((size_t)(d->count + 1) * sizeof *places);
+    if (!places) return tarn__fail_memory(err);
+    for (uint64_t from = 0, n; from < d->count; from += n) {
+        n = d->count - from < PIECE ? d->count - from : PIECE;
+        for (uint64_t i = 0; i < n; i++)
+            at[i] = from + i;
+        if (d->order) tarn__order_map(d->order, at, (size_t)n);
+        tarn__chain_map(&base->chain, at, (size_t)n);
+        for (uint64_t i = 0; i < n; i++)
+            places[from + i] = (tarn__run){at[i], (uint32_t)(from + i), 0};
+    }
+    tarn__runs_sort(places, (size_t)d->count, 1);
+    return TARN_OK;
+}
+
+uint64_t tarn__place_of(const tarn__run *places, uint64_t count, uint64_t row)
+{
+    uint64_t low = 0, high = count;
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        if (places[mid].hash < row)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The first position of a key, by the places of all rows. */
+static tarn_status find_place(tarn_dataset *d, const tarn__run *places, const char *key,
+                              uint64_t *out, tarn_error *err)
+{
+    rows r = {0};
+    tarn_status status =
+        tarn__dataset_rows_of(tarn_dataset_unordered(d), key, add_row, &r, err);
+    *out = TARN_NO_SAMPLE;
+    for (size_t i = 0; status == TARN_OK && i < r.count; i++) {
+        uint64_t at = tarn__place_of(places, d->count, r.items[i]);
+        if (at < d->count && places[at].hash == r.items[i] && places[at].row < *out)
+            *out = places[at].row;
+    }
+    free(r.items);
+    return status == TARN_OK && *out == TARN_NO_SAMPLE ? TARN_ERR_NO_SAMPLE : status;
+}
+
+static tarn_status look_up(tarn_dataset *d, const tarn__run *places,
+                           const char *const *keys, size_t count, uint64_t *out,
+                           size_t *missing, tarn_error *err)
+{
     tarn_error why;
     for (size_t i = 0; i < count; i++) {
-        tarn_status status = tarn_dataset_find(d, keys[i], &out[i], &why);
+        tarn_status status = places ? find_place(d, places, keys[i], &out[i], &why)
+                                    : tarn_dataset_find(d, keys[i], &out[i], &why);
         if (status == TARN_OK) continue;
         if (status != TARN_ERR_NO_SAMPLE) {
             if (err) *err = why;
             return status;
         }
         out[i] = TARN_NO_SAMPLE;
-        missing++;
+        ++*missing;
     }
-    if (out_missing) *out_missing = missing;
     return TARN_OK;
+}
+
+tarn_status tarn_dataset_lookup(tarn_dataset *d, const char *const *keys, size_t count,
+                                uint64_t *out, size_t *out_missing, tarn_error *err)
+{
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "keys", keys || !count);
+    TARN__NEED(err, "out", out || !count);
+    enum { FEW = 4 }; /* keys that a scan for each is cheaper for */
+    size_t missing = 0;
+    tarn__run *places = NULL;
+    if (count > FEW && (d->order || !tarn__chain_ascends(&d->chain)))
+        TARN_TRY(tarn__dataset_places(d, &places, err));
+    tarn_status status = look_up(d, places, keys, count, out, &missing, err);
+    free(places);
+    if (status == TARN_OK && out_missing) *out_missing = missing;
+    return status;
 }
 
 tarn_status tarn_dataset_key_of_name(const tarn_dataset *d, const char *name,
                                      tarn_text *out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "out", out);
     if (d->source->kind->key_of_name)
         return d->source->kind->key_of_name(d->source->state, name, out, err);
     return tarn__text_set(out, name, strlen(name), err);

@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "dataset/cold.h"
+#include "dataset/dataset.h"
+#include "dataset/digest.h"
 #include "dataset/key_index.h"
 #include "dataset/row_value.h"
 #include "gnz/reader.h"
@@ -32,7 +33,7 @@ typedef struct state {
     size_t keys; /* its number */
     tarn_dtype key_type;
     tarn__key_index index;
-    tarn__cold_file file;
+    tarn__files *files; /* the source's */
 } state;
 
 /* The array that holds keys where nothing else is said. */
@@ -45,7 +46,6 @@ static void close_gnz(void *p)
 {
     state *s = p;
     tarn__key_index_reset(&s->index);
-    tarn__cold_file_close(&s->file);
     tarn_gnz_close(s->gnz);
     free(s->fields);
     free(s->path);
@@ -143,8 +143,9 @@ tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
     if (!s) return tarn__fail_memory(err);
     if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
     TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
-    tarn__cold_file_open(&s->file, s->path, s->gnz->file.fd, s->gnz->map);
-    tarn__cold_init(&s->file.cold, o, s->gnz->file.size, 1);
+    s->files = &source->files;
+    tarn__files_init_one(s->files, s->path, s->gnz->file.fd, s->gnz->map,
+                         s->gnz->file.size, o->cold, o->io);
     TARN_TRY(count_rows(s, o->fields, err));
     TARN_TRY(set_keys(s, o->key_column, err));
     TARN_TRY(list_arrays(s, source, err));
@@ -162,11 +163,19 @@ static tarn_status view_gnz(void *p, uint64_t sample, uint32_t id, tarn_view *ou
     return tarn_gnz_sample(s->gnz, s->fields[id].number, sample, out, err);
 }
 
-static tarn_status size_gnz(void *p, uint64_t sample, uint32_t id, uint64_t *out,
-                            tarn_error *err)
+/* Rows of arrays in Fortran's order are scattered. */
+static tarn_status locate_gnz(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
-    state *s = p;
-    *out = s->fields[id].row_bytes;
+    const state *s = p;
+    (void)err;
+    for (size_t i = 0; i < count; i++) {
+        const field *f = &s->fields[items[i].field];
+        uint64_t offset = f->offset + items[i].sample * f->row_bytes;
+        items[i].spot = (tarn__spot){.row = items[i].sample,
+                                     .offset = f->fortran ? TARN_NO_OFFSET : offset,
+                                     .size = f->row_bytes,
+                                     .made = f->fortran};
+    }
     return TARN_OK;
 }
 
@@ -204,52 +213,12 @@ static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *o
                          (unsigned long long)s->samples);
 }
 
-static tarn_status shard_gnz(void *p, uint64_t sample, uint32_t *out_number,
-                             const char **out_path, tarn_error *err)
-{
-    const state *s = p;
-    *out_number = 0;
-    *out_path = s->path;
-    return TARN_OK;
-}
-
-static tarn_status place_gnz(void *p, tarn__item *items, size_t count, tarn_error *err)
-{
-    const state *s = p;
-    for (size_t i = 0; i < count; i++) {
-        const field *f = &s->fields[items[i].field];
-        items[i].size = f->row_bytes;
-        items[i].place = f->offset + items[i].sample * f->row_bytes;
-    }
-    return TARN_OK;
-}
-
-static bool is_resident(void *p, const tarn__item *item)
-{
-    const state *s = p;
-    return tarn__cold_file_is_resident(&s->file, item->place);
-}
-
-static bool has_scattered(const state *s, const tarn__item *items, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (s->fields[items[i].field].fortran) return true;
-    return false;
-}
-
-static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
-                            const tarn__target *to, tarn_error *err)
+static tarn_status copy_gnz(void *p, tarn__cold_way way, const tarn__item *items,
+                            size_t count, const tarn__target *to, tarn_error *err)
 {
     state *s = p;
-    tarn__cold_way way =
-        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
-    if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);
-    if (way == TARN__COLD_GATHER && !has_scattered(s, items, count))
-        return tarn__cold_file_read(&s->file, 0, items, count, to, err);
-    for (size_t i = 0; way != TARN__COLD_COPY && i < count; i++)
-        tarn_gnz_advise(s->gnz, s->fields[items[i].field].number, items[i].sample, 1,
-                        TARN_GNZ_WILL_NEED);
-    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
+    if (way == TARN__COLD_GATHER)
+        return tarn__files_read(s->files, items, count, to, err);
     for (size_t i = 0; i < count; i++) {
         tarn_view view;
         TARN_TRY(view_gnz(s, items[i].sample, items[i].field, &view, err));
@@ -260,62 +229,42 @@ static tarn_status copy_gnz(void *p, const tarn__item *items, size_t count,
     return settle_gnz(s, 0, err);
 }
 
-static tarn_status form_gnz(const void *p, uint64_t sample, uint32_t id,
-                            tarn_field_form *out, tarn_error *err)
+static tarn_status form_gnz(void *p, uint32_t id, tarn_field_form *out, tarn_error *err)
 {
     const field *f = &((const state *)p)->fields[id];
     *out = (tarn_field_form){TARN_FORM_ARRAY, NULL, f->dtype, f->ndim, f->shape};
     return TARN_OK;
 }
 
-static tarn_status where_gnz(void *p, uint64_t sample, uint32_t id, const char **out_path,
-                             uint64_t *out_offset, tarn_error *err)
+static tarn_status describe_gnz(void *p, tarn__buf *out, tarn_error *err)
 {
     const state *s = p;
-    const field *f = &s->fields[id];
-    *out_path = s->path;
-    *out_offset = f->fortran ? TARN_NO_OFFSET : f->offset + sample * f->row_bytes;
-    return TARN_OK;
-}
-
-static bool spot_gnz(void *p, tarn__item *item)
-{
-    const state *s = p;
-    const field *f = &s->fields[item->field];
-    item->source = 0;
-    item->size = f->row_bytes;
-    item->cookie = item->place = f->offset + item->sample * f->row_bytes;
-    return !f->fortran;
-}
-
-static bool is_here_gnz(void *p, uint32_t file, uint64_t offset)
-{
-    state *s = p;
-    (void)file;
-    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
-}
-
-static void announce_gnz(void *p, uint32_t file, uint64_t offset, uint64_t size)
-{
-    state *s = p;
-    (void)file;
-    tarn__cold_file_announce(&s->file, offset, size);
+    XXH64_state_t hash;
+    XXH64_reset(&hash, 0);
+    for (size_t i = 0; i < tarn_gnz_count(s->gnz); i++) {
+        tarn_gnz_info info;
+        TARN_TRY(tarn_gnz_info_get(s->gnz, i, &info, sizeof info, err));
+        tarn__digest_text(&hash, info.name, strlen(info.name));
+        XXH64_update(&hash, &info.dtype.order, 1);
+        XXH64_update(&hash, &info.dtype.kind, 1);
+        tarn__digest_number(&hash, info.dtype.size);
+        tarn__digest_number(&hash, info.offset);
+        tarn__digest_number(&hash, info.has_checksum ? info.checksum : 0);
+        for (unsigned k = 0; k < info.ndim; k++)
+            tarn__digest_number(&hash, info.shape[k]);
+    }
+    return tarn__digest_end(&hash, "gnz", s->samples, out, err);
 }
 
 const tarn__source_kind tarn__kind_gnz = {
     .kind = TARN_DATASET_GNZ,
     .close = close_gnz,
+    .locate = locate_gnz,
     .view = view_gnz,
-    .size = size_gnz,
     .key = key_gnz,
     .find = find_gnz,
-    .shard = shard_gnz,
-    .place = place_gnz,
     .copy = copy_gnz,
     .settle = settle_gnz,
     .form = form_gnz,
-    .where = where_gnz,
-    .spot = spot_gnz,
-    .is_here = is_here_gnz,
-    .announce = announce_gnz,
+    .describe = describe_gnz,
 };

@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "dataset/cold.h"
+#include "dataset/dataset.h"
+#include "dataset/digest.h"
 #include "iac/pack.h"
 
 typedef struct state {
@@ -20,13 +21,12 @@ typedef struct state {
     size_t key_number;
     size_t *columns; /* by field; the payload is field 0 */
     bool decode;
-    tarn__cold_file file;
+    tarn__files *files; /* the source's */
 } state;
 
 static void close_iac(void *p)
 {
     state *s = p;
-    tarn__cold_file_close(&s->file);
     tarn_iac_close(s->pack);
     free(s->columns);
     free(s->key_column);
@@ -112,8 +112,9 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
             return TARN_OK;
         }
     }
-    tarn__cold_file_open(&s->file, s->path, s->pack->file->fd, s->pack->file->map);
-    tarn__cold_init(&s->file.cold, o, s->pack->file->size, 1);
+    s->files = &source->files;
+    tarn__files_init_one(s->files, s->path, s->pack->file->fd, s->pack->file->map,
+                         s->pack->file->size, o->cold, o->io);
     tarn_iac_info_get(s->pack, &s->info, sizeof s->info);
     s->decode =
         !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
@@ -136,20 +137,33 @@ static tarn_status view_iac(void *p, uint64_t sample, uint32_t field, tarn_view 
     return tarn_iac_view(s->pack, sample, out, err);
 }
 
-static tarn_status size_iac(void *p, uint64_t sample, uint32_t field, uint64_t *out,
-                            tarn_error *err)
+tarn_status tarn__locate_record(const tarn_iac *pack, uint64_t record, bool decode,
+                                tarn__spot *out, tarn_error *err)
 {
-    state *s = p;
-    tarn_view view;
     tarn_iac_span span;
-    if (field == 0) {
-        TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
-        *out = span.length;
-        return TARN_OK;
+    TARN_TRY(tarn_iac_locate(pack, record, &span, err));
+    *out = (tarn__spot){.row = record,
+                        .offset = pack->header.data_offset + span.offset,
+                        .size = span.length,
+                        .made = decode};
+    return TARN_OK;
+}
+
+/* Columns are made, as texts. */
+static tarn_status locate_iac(void *p, tarn__item *items, size_t count, tarn_error *err)
+{
+    const state *s = p;
+    for (size_t i = 0; i < count; i++) {
+        tarn__item *item = &items[i];
+        if (item->field == 0)
+            TARN_TRY(
+                tarn__locate_record(s->pack, item->sample, s->decode, &item->spot, err));
+        else
+            item->spot = (tarn__spot){.row = item->sample,
+                                      .offset = TARN_NO_OFFSET,
+                                      .size = TARN__NO_SIZE,
+                                      .made = true};
     }
-    TARN_TRY(view_iac(p, sample, field, &view, err));
-    *out = view.size;
-    tarn_view_release(&view);
     return TARN_OK;
 }
 
@@ -200,15 +214,6 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
                          (unsigned long long)s->info.records);
 }
 
-static tarn_status shard_iac(void *p, uint64_t sample, uint32_t *out_number,
-                             const char **out_path, tarn_error *err)
-{
-    const state *s = p;
-    *out_number = 0;
-    *out_path = s->path;
-    return TARN_OK;
-}
-
 static bool is_integer(const char *type)
 {
     static const char *const words[] = {"int8",  "int16",  "int32",  "int64",
@@ -218,32 +223,6 @@ static bool is_integer(const char *type)
     return false;
 }
 
-/* Only what is copied as it is stored has a size before it is made. */
-static tarn_status place_iac(void *p, tarn__item *items, size_t count, tarn_error *err)
-{
-    state *s = p;
-    for (size_t i = 0; i < count; i++) {
-        tarn_iac_span span;
-        if (items[i].field > 0 || s->decode) {
-            TARN_TRY(view_iac(s, items[i].sample, items[i].field, &items[i].view, err));
-            items[i].size = items[i].view.size;
-            items[i].made = true;
-            continue;
-        }
-        TARN_TRY(tarn_iac_locate(s->pack, items[i].sample, &span, err));
-        items[i].size = span.length;
-        items[i].place = span.offset;
-    }
-    return TARN_OK;
-}
-
-static bool is_resident(void *p, const tarn__item *item)
-{
-    const state *s = p;
-    return tarn__cold_file_is_resident(&s->file,
-                                       s->pack->header.data_offset + item->place);
-}
-
 static tarn_status settle_iac(void *p, uint64_t sample, tarn_error *err)
 {
     const state *s = p;
@@ -251,37 +230,32 @@ static tarn_status settle_iac(void *p, uint64_t sample, tarn_error *err)
     return tarn__source_file_settle(s->pack->file, err);
 }
 
-static tarn_status gather_iac(state *s, const tarn__item *items, size_t count,
-                              const tarn__target *to, tarn_error *err)
+tarn_status tarn__copy_records(tarn_iac *pack, const tarn__files *files,
+                               tarn__cold_way way, const tarn__item *items, size_t count,
+                               const tarn__target *to, tarn_error *err)
 {
-    TARN_TRY(tarn__source_file_check(s->pack->file, err));
-    TARN_TRY(tarn__cold_file_read(&s->file, s->pack->header.data_offset, items, count, to,
-                                  err));
-    for (size_t i = 0; i < count; i++)
-        TARN_TRY(tarn__iac_check(s->pack, items[i].sample,
-                                 to->data + to->offsets[items[i].number], err));
+    if (way == TARN__COLD_GATHER) {
+        TARN_TRY(tarn__source_file_check(pack->file, err));
+        TARN_TRY(tarn__files_read(files, items, count, to, err));
+    }
+    for (size_t i = 0; i < count; i++) {
+        const tarn__spot *spot = &items[i].spot;
+        unsigned char *data = to->data + to->offsets[items[i].number];
+        size_t size;
+        if (way == TARN__COLD_GATHER)
+            TARN_TRY(tarn__iac_check(pack, spot->row, data, err));
+        else
+            TARN_TRY(
+                tarn_iac_read(pack, spot->row, data, (size_t)spot->size, &size, err));
+    }
     return TARN_OK;
 }
 
-static tarn_status copy_iac(void *p, const tarn__item *items, size_t count,
-                            const tarn__target *to, tarn_error *err)
+static tarn_status copy_iac(void *p, tarn__cold_way way, const tarn__item *items,
+                            size_t count, const tarn__target *to, tarn_error *err)
 {
-    state *s = p;
-    tarn__cold_way way =
-        tarn__cold_choose(&s->file.cold, is_resident, s, items, count, to);
-    if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);
-    if (way == TARN__COLD_GATHER) return gather_iac(s, items, count, to, err);
-    for (size_t i = 0; way == TARN__COLD_ANNOUNCE && i < count; i++)
-        tarn__gather_announce(
-            s->file.file.fd, s->pack->header.data_offset + items[i].place, items[i].size);
-    *(way == TARN__COLD_COPY ? &to->io->copied : &to->io->announced) += count;
-    for (size_t i = 0; i < count; i++) {
-        size_t size;
-        TARN_TRY(tarn_iac_read(s->pack, items[i].sample,
-                               to->data + to->offsets[items[i].number],
-                               (size_t)items[i].size, &size, err));
-    }
-    return TARN_OK;
+    const state *s = p;
+    return tarn__copy_records(s->pack, s->files, way, items, count, to, err);
 }
 
 /* The name by which a payload of this codec can be decoded. */
@@ -306,8 +280,8 @@ static tarn_form column_form(const char *type)
                                                                 : TARN_FORM_JSON;
 }
 
-static tarn_status form_iac(const void *p, uint64_t sample, uint32_t field,
-                            tarn_field_form *out, tarn_error *err)
+static tarn_status form_iac(void *p, uint32_t field, tarn_field_form *out,
+                            tarn_error *err)
 {
     const state *s = p;
     if (field == 0)
@@ -320,59 +294,39 @@ static tarn_status form_iac(const void *p, uint64_t sample, uint32_t field,
     return TARN_OK;
 }
 
-static tarn_status where_iac(void *p, uint64_t sample, uint32_t field,
-                             const char **out_path, uint64_t *out_offset, tarn_error *err)
+tarn_status tarn__describe_pack(const tarn_iac *pack, uint64_t samples, tarn__buf *out,
+                                tarn_error *err)
 {
-    state *s = p;
-    tarn_iac_span span;
-    *out_path = s->path;
-    *out_offset = TARN_NO_OFFSET;
-    if (field > 0) return TARN_OK;
-    TARN_TRY(tarn_iac_locate(s->pack, sample, &span, err));
-    *out_offset = s->info.data_offset + span.offset;
-    return TARN_OK;
+    tarn_iac_info info;
+    XXH64_state_t hash;
+    tarn_iac_info_get(pack, &info, sizeof info);
+    XXH64_reset(&hash, 0);
+    tarn__digest_text(&hash, info.header, info.header_length);
+    for (uint64_t i = 0; info.has_spans && i < info.records; i++) {
+        tarn_iac_span span;
+        TARN_TRY(tarn_iac_locate(pack, i, &span, err));
+        tarn__digest_number(&hash, span.offset);
+        tarn__digest_number(&hash, span.length);
+        tarn__digest_number(&hash, span.crc32);
+    }
+    return tarn__digest_end(&hash, "iac", samples, out, err);
 }
 
-static bool spot_iac(void *p, tarn__item *item)
+static tarn_status describe_iac(void *p, tarn__buf *out, tarn_error *err)
 {
     const state *s = p;
-    tarn_iac_span span;
-    if (item->field > 0 || tarn_iac_locate(s->pack, item->sample, &span, NULL) != TARN_OK)
-        return false;
-    item->source = 0;
-    item->size = span.length;
-    item->cookie = item->place = s->pack->header.data_offset + span.offset;
-    return true;
-}
-
-static bool is_here_iac(void *p, uint32_t file, uint64_t offset)
-{
-    state *s = p;
-    (void)file;
-    return !s->file.cold.always && tarn__cold_file_is_resident(&s->file, offset);
-}
-
-static void announce_iac(void *p, uint32_t file, uint64_t offset, uint64_t size)
-{
-    state *s = p;
-    (void)file;
-    tarn__cold_file_announce(&s->file, offset, size);
+    return tarn__describe_pack(s->pack, s->info.records, out, err);
 }
 
 const tarn__source_kind tarn__kind_iac = {
     .kind = TARN_DATASET_IAC,
     .close = close_iac,
+    .locate = locate_iac,
     .view = view_iac,
-    .size = size_iac,
     .key = key_iac,
     .find = find_iac,
-    .shard = shard_iac,
-    .place = place_iac,
     .copy = copy_iac,
     .settle = settle_iac,
     .form = form_iac,
-    .where = where_iac,
-    .spot = spot_iac,
-    .is_here = is_here_iac,
-    .announce = announce_iac,
+    .describe = describe_iac,
 };

@@ -25,6 +25,7 @@ typedef struct state {
     size_t key_room, start_room, field_room;
     tarn__key_index index;
     bool decode;
+    tarn__files *files; /* the source's */
 } state;
 
 static void close_members(void *p)
@@ -224,6 +225,9 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
         return status;
     }
     tarn__key_index_init(&s->index, s->samples, key_members, s);
+    s->files = &source->files;
+    tarn__files_init_one(s->files, s->path, pack->file->fd, pack->file->map,
+                         pack->file->size, o->cold, o->io);
     source->kind = &tarn__kind_members;
     source->state = s;
     source->samples = s->samples;
@@ -288,47 +292,25 @@ static tarn_status find_record(const state *s, uint64_t sample, uint32_t field,
     return TARN_OK;
 }
 
-static tarn_status view_record(const state *s, uint64_t record, tarn_view *out,
-                               tarn_error *err)
+static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_view *out,
+                                tarn_error *err)
 {
+    const state *s = p;
+    uint64_t record = 0;
+    TARN_TRY(find_record(s, sample, field, &record, err));
     return s->decode ? tarn_iac_view_decoded(s->pack, record, out, err)
                      : tarn_iac_view(s->pack, record, out, err);
 }
 
-static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_view *out,
-                                tarn_error *err)
-{
-    uint64_t record = 0;
-    TARN_TRY(find_record(p, sample, field, &record, err));
-    return view_record(p, record, out, err);
-}
-
-static tarn_status span_of(const state *s, uint64_t sample, uint32_t field,
-                           tarn_iac_span *out, tarn_error *err)
-{
-    uint64_t record = 0;
-    TARN_TRY(find_record(s, sample, field, &record, err));
-    return tarn_iac_locate(s->pack, record, out, err);
-}
-
-static tarn_status size_members(void *p, uint64_t sample, uint32_t field, uint64_t *out,
-                                tarn_error *err)
-{
-    tarn_iac_span span;
-    TARN_TRY(span_of(p, sample, field, &span, err));
-    *out = span.length;
-    return TARN_OK;
-}
-
-static tarn_status where_members(void *p, uint64_t sample, uint32_t field,
-                                 const char **out_path, uint64_t *out_offset,
-                                 tarn_error *err)
+static tarn_status locate_members(void *p, tarn__item *items, size_t count,
+                                  tarn_error *err)
 {
     const state *s = p;
-    tarn_iac_span span;
-    TARN_TRY(span_of(s, sample, field, &span, err));
-    *out_path = s->path;
-    *out_offset = s->info.data_offset + span.offset;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t record = 0;
+        TARN_TRY(find_record(s, items[i].sample, items[i].field, &record, err));
+        TARN_TRY(tarn__locate_record(s->pack, record, s->decode, &items[i].spot, err));
+    }
     return TARN_OK;
 }
 
@@ -339,37 +321,6 @@ static tarn_status find_members(void *p, const char *key, uint64_t from, uint64_
     return tarn__key_index_find(&s->index, s->path, key, from, out, err);
 }
 
-static tarn_status shard_members(void *p, uint64_t sample, uint32_t *out_number,
-                                 const char **out_path, tarn_error *err)
-{
-    const state *s = p;
-    *out_number = 0;
-    *out_path = s->path;
-    return TARN_OK;
-}
-
-/* --- Batches ----------------------------------------------------------------------- */
-
-static tarn_status place_members(void *p, tarn__item *items, size_t count,
-                                 tarn_error *err)
-{
-    const state *s = p;
-    for (size_t i = 0; i < count; i++) {
-        tarn_iac_span span;
-        TARN_TRY(find_record(s, items[i].sample, items[i].field, &items[i].cookie, err));
-        if (s->decode) {
-            TARN_TRY(view_record(s, items[i].cookie, &items[i].view, err));
-            items[i].size = items[i].view.size;
-            items[i].made = true;
-            continue;
-        }
-        TARN_TRY(tarn_iac_locate(s->pack, items[i].cookie, &span, err));
-        items[i].size = span.length;
-        items[i].place = span.offset;
-    }
-    return TARN_OK;
-}
-
 static tarn_status settle_members(void *p, uint64_t sample, tarn_error *err)
 {
     const state *s = p;
@@ -377,17 +328,11 @@ static tarn_status settle_members(void *p, uint64_t sample, tarn_error *err)
     return tarn__source_file_settle(s->pack->file, err);
 }
 
-static tarn_status copy_members(void *p, const tarn__item *items, size_t count,
-                                const tarn__target *to, tarn_error *err)
+static tarn_status copy_members(void *p, tarn__cold_way way, const tarn__item *items,
+                                size_t count, const tarn__target *to, tarn_error *err)
 {
     const state *s = p;
-    for (size_t i = 0; i < count; i++) {
-        size_t size;
-        TARN_TRY(tarn_iac_read(s->pack, items[i].cookie,
-                               to->data + to->offsets[items[i].number],
-                               (size_t)items[i].size, &size, err));
-    }
-    return TARN_OK;
+    return tarn__copy_records(s->pack, s->files, way, items, count, to, err);
 }
 
 /* --- By fields --------------------------------------------------------------------- */
@@ -409,18 +354,17 @@ static tarn_status judge(const state *s, tarn__need *need, uint64_t sample,
     return TARN_OK;
 }
 
-static tarn_status keep_members(void *p, tarn__need *need, const uint32_t *list,
-                                uint64_t count, uint32_t *out, uint64_t *out_count,
+static tarn_status keep_members(void *p, tarn__need *need, const tarn__chain *chain,
+                                uint64_t count, unsigned char *marks, uint64_t *out_kept,
                                 tarn_error *err)
 {
-    uint64_t n = 0;
+    *out_kept = 0;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t sample = list ? list[i] : i;
         bool keep = false;
-        TARN_TRY(judge(p, need, sample, &keep, err));
-        if (keep) out[n++] = (uint32_t)sample;
+        TARN_TRY(judge(p, need, tarn__chain_at(chain, i), &keep, err));
+        marks[i / 8] |= (unsigned char)(keep << (i % 8));
+        *out_kept += keep;
     }
-    *out_count = n;
     return TARN_OK;
 }
 
@@ -442,10 +386,8 @@ static size_t fields_of(const state *s, uint64_t sample, uint32_t *out, bool *ou
     return n;
 }
 
-static tarn_status sets_members(void *p, const uint32_t *list, uint64_t count,
-                                tarn_status (*add)(void *, const uint32_t *, size_t,
-                                                   uint64_t, uint64_t, tarn_error *),
-                                void *context, tarn_error *err)
+static tarn_status sets_members(void *p, const tarn__chain *chain, uint64_t count,
+                                tarn__add_fields add, void *context, tarn_error *err)
 {
     const state *s = p;
     uint64_t most = 0;
@@ -456,25 +398,29 @@ static tarn_status sets_members(void *p, const uint32_t *list, uint64_t count,
     tarn_status status = fields ? TARN_OK : tarn__fail_memory(err);
     for (uint64_t i = 0; status == TARN_OK && i < count; i++) {
         bool twice;
-        size_t n = fields_of(s, list ? list[i] : i, fields, &twice);
+        size_t n = fields_of(s, tarn__chain_at(chain, i), fields, &twice);
         status = add(context, fields, n, 1, twice, err);
     }
     free(fields);
     return status;
 }
 
+static tarn_status describe_members(void *p, tarn__buf *out, tarn_error *err)
+{
+    const state *s = p;
+    return tarn__describe_pack(s->pack, s->samples, out, err);
+}
+
 const tarn__source_kind tarn__kind_members = {
     .kind = TARN_DATASET_IAC,
     .close = close_members,
+    .locate = locate_members,
     .view = view_members,
-    .size = size_members,
     .key = key_members,
     .find = find_members,
-    .shard = shard_members,
-    .place = place_members,
     .copy = copy_members,
     .settle = settle_members,
     .keep = keep_members,
     .sets = sets_members,
-    .where = where_members,
+    .describe = describe_members,
 };

@@ -1,4 +1,4 @@
-/* The loader from inside. A window is a run of positions of the order on its way to be a
+/* The loader from inside. A window is a run of positions of an epoch on its way to be a
  * batch, with all the memory for one; an engine is the threads that make windows ahead; a
  * setup is what never changes. The files:
  *
@@ -71,7 +71,8 @@ typedef struct tarn__load_column {
 
 typedef struct tarn__load_setup {
     atomic_uint users;
-    tarn_loader_options o;
+    tarn_loader_options o; /* without what is the caller's: lists, steps, decode */
+    tarn_decode_options decode;
     tarn_dataset *dataset;
     tarn__load_column *columns;
     size_t n_columns;
@@ -81,6 +82,9 @@ typedef struct tarn__load_setup {
     uint64_t seed;
 } tarn__load_setup;
 
+/* Whether options are within their limits. */
+TARN_CHECKED tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err);
+
 TARN_CHECKED tarn_status tarn__setup_new(tarn_dataset *dataset,
                                          const tarn_loader_options *o, uint64_t seed,
                                          tarn__load_setup **out, tarn_error *err);
@@ -89,21 +93,24 @@ void tarn__setup_release(tarn__load_setup *setup);
 /* Remembers what samples of a column look like. Needs the engine's lock. */
 void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
 
-/* --- One epoch's order ------------------------------------------------------------- */
+/* --- One epoch --------------------------------------------------------------------- */
 
 typedef struct tarn__epoch {
     atomic_uint users;
-    tarn_order *order;
+    tarn_dataset *set; /* without an order: what samples are read from */
+    tarn_order *order; /* in batches, for this rank */
     uint64_t number;
+    uint64_t batches; /* of the whole epoch, for this rank */
+    uint64_t left;    /* of what is left of it */
 } tarn__epoch;
 
-/* The epoch of an order that it takes over whatever happens. */
-TARN_CHECKED tarn_status tarn__epoch_new(tarn_order *order, tarn__epoch **out,
-                                         tarn_error *err);
+/* Takes both over, whatever happens. */
+TARN_CHECKED tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order,
+                                         tarn__epoch **out, tarn_error *err);
 tarn__epoch *tarn__epoch_use(tarn__epoch *epoch);
 void tarn__epoch_release(tarn__epoch *epoch);
 
-/* The same order in another epoch, from its beginning. */
+/* The same in another epoch, from its beginning. */
 TARN_CHECKED tarn_status tarn__epoch_other(const tarn__epoch *epoch, uint64_t number,
                                            tarn__epoch **out, tarn_error *err);
 
@@ -132,6 +139,7 @@ typedef struct tarn__strip {
 typedef struct tarn__fault {
     struct tarn__fault *next;
     size_t slot;
+    uint64_t sample;
     tarn_error error;
 } tarn__fault;
 
@@ -149,16 +157,15 @@ typedef struct tarn__window {
     tarn__epoch *epoch;
     bool end;               /* no window, but the end of its epoch; has no memory */
     tarn__epoch *following; /* an end's: the next epoch, or NULL */
-    uint64_t from;
+    uint64_t from;          /* of this rank's samples in the epoch */
     size_t count;
-    size_t taken; /* samples that were delivered with an earlier batch, or are faulty */
 
     /* Guarded by the engine's lock. */
     tarn__window_stage stage;
     size_t next_chunk, n_chunks, chunks_left;
     tarn_status status; /* of a failure that is not a sample's fault */
     tarn_error *error;
-    tarn__fault *faults; /* by slot, ascending; of taken samples they are gone */
+    tarn__fault *faults; /* by slot, ascending; those that were reported are gone */
 
     uint64_t *samples;
     uint64_t *numbers;    /* room for as many, for a while */
@@ -201,19 +208,9 @@ TARN_CHECKED tarn_status tarn__strip_begin(const tarn__load_setup *setup, size_t
 /* NULL if there is no memory. */
 tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape);
 
-/* Makes the batch's columns out of the pieces, where all samples are there. */
+/* Makes the batch's columns out of the pieces. Samples that are faulty are left out, or
+ * replaced, as the options say. */
 TARN_CHECKED tarn_status tarn__window_seal(tarn__window *window, tarn_error *err);
-
-/* A sample of a window. */
-typedef struct tarn__slot {
-    tarn__window *window;
-    size_t number;
-} tarn__slot;
-
-/* The same of samples of several windows, into one that is empty. Views are moved; where
- * it fails the samples are left as they were, for another try. */
-TARN_CHECKED tarn_status tarn__window_gather(tarn__window *to, const tarn__slot *slots,
-                                             size_t count, tarn_error *err);
 
 /* Marks a sample as faulty. Any thread may. */
 void tarn__window_fault(tarn__window *window, pthread_mutex_t *lock, size_t slot,
@@ -261,12 +258,8 @@ typedef struct tarn__engine {
     uint64_t window_bytes; /* of the last window */
 
     /* What is planned next. */
-    tarn__epoch *epoch;   /* NULL: nothing more */
-    uint64_t from;        /* of this rank's samples in the epoch */
-    uint64_t number;      /* of the order's batches */
-    uint64_t short_of;    /* samples, because some were skipped: a window of so many puts
-                             windows and batches in step again */
-    uint64_t epochs_left; /* behind this one; UINT64_MAX: no end */
+    tarn__epoch *epoch; /* NULL: nothing more */
+    uint64_t number;    /* of its batches */
     bool planning;
     tarn_status status; /* of planning */
     tarn_error error;
@@ -277,11 +270,9 @@ typedef struct tarn__engine {
     unsigned n_threads; /* that run */
 } tarn__engine;
 
-/* Takes epoch over, and goes on in it at sample from, with batch number. Starts threads.
- */
+/* Takes epoch over, and continues in it with batch number. Starts threads. */
 TARN_CHECKED tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch,
-                                          uint64_t from, uint64_t number,
-                                          uint64_t epochs_left, tarn__engine **out,
+                                          uint64_t number, tarn__engine **out,
                                           tarn_error *err);
 void tarn__engine_free(tarn__engine *engine);
 
@@ -293,13 +284,6 @@ TARN_CHECKED tarn_status tarn__engine_first(tarn__engine *engine, uint64_t deadl
 
 /* Takes the first window out, which is the caller's then. */
 void tarn__engine_pop(tarn__engine *engine);
-
-/* So many samples of an epoch were skipped. */
-void tarn__engine_skipped(tarn__engine *engine, const tarn__epoch *epoch, size_t count);
-
-/* So many epochs come behind the one given, which are more than before. False if the last
- * end is planned already. */
-bool tarn__engine_extend(tarn__engine *engine, const tarn__epoch *epoch, uint64_t left);
 
 uint64_t tarn__now(void);
 

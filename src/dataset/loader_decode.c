@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
+#include "dataset/order.h"
 
 /* Where a piece is made. */
 typedef struct place {
@@ -93,7 +94,7 @@ static bool is_deep_png(const unsigned char *data, size_t size)
 static tarn_status decode_image(const place *p, const unsigned char *data, size_t size,
                                 tarn_error *err)
 {
-    const tarn_decode_options *o = &p->worker->engine->setup->o.decode;
+    const tarn_decode_options *o = &p->worker->engine->setup->decode;
     tarn_image_decode_options how = TARN_IMAGE_DECODE_OPTIONS_INIT;
     tarn_image_info info;
     TARN_TRY(tarn_image_probe(p->worker->image, data, size, &info, sizeof info, err));
@@ -136,17 +137,17 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
                                 const char *name, const unsigned char *data, size_t size,
                                 tarn_error *err)
 {
-    const tarn_loader_options *o = &p->worker->engine->setup->o;
+    const tarn__load_setup *s = p->worker->engine->setup;
     tarn_value value;
     tarn_array array;
-    bool known = o->views || strcmp(name, c->codec) == 0;
+    bool known = s->o.views || strcmp(name, c->codec) == 0;
     if (known && c->decoder == TARN__CODEC_NPY) {
         TARN_TRY(tarn__npy_find(data, size, &array, err));
         return put_array(p, &array, err);
     }
     if (known && c->decoder == TARN__CODEC_IMAGE && !is_deep_png(data, size))
         return decode_image(p, data, size, err);
-    TARN_TRY(tarn_codecs_decode(o->codecs, name, data, size, &o->decode, &value, err));
+    TARN_TRY(tarn_codecs_decode(s->o.codecs, name, data, size, &s->decode, &value, err));
     tarn_status status = put_value(p, &value, data, size, err);
     tarn_value_release(&value);
     return status;
@@ -241,10 +242,12 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     place p = {k, t, &t->pieces[slot], slot, slab};
     tarn_field_form form;
     if (c->way == TARN__LOAD_VALUE) {
-        TARN_TRY(tarn_dataset_form(s->dataset, w->samples[slot], field, &form, err));
+        TARN_TRY(tarn_dataset_form(w->epoch->set, w->samples[slot], field, &form, err));
         return decode_form(&p, c, &form, data, size, err);
     }
     *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};
-    tarn_image_draw draw = {s->seed, w->epoch->number, w->samples[slot]};
+    /* By position, so that a sample that comes twice is not changed in the same way. */
+    tarn_image_draw draw = {s->seed, w->epoch->number,
+                            tarn__order_position(w->epoch->order, w->from + slot)};
     return tarn_image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
 }

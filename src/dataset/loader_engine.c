@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "dataset/dataset.h"
 #include "dataset/loader.h"
 #include "dataset/order.h"
 
@@ -31,18 +32,42 @@ static void add_time(atomic_ullong *sum, uint64_t since)
 
 /* --- Epochs ------------------------------------------------------------------------ */
 
-tarn_status tarn__epoch_new(tarn_order *order, tarn__epoch **out, tarn_error *err)
+/* Batches of the whole epoch, also if it began in the middle. */
+static tarn_status whole_batches(const tarn_order *order, const tarn_order_info *info,
+                                 uint64_t *out, tarn_error *err)
 {
-    tarn__epoch *e = malloc(sizeof *e);
-    if (!e) {
-        tarn_order_close(order);
-        return tarn__fail_memory(err);
-    }
+    tarn_order *whole;
+    tarn_order_info all;
+    *out = info->batches;
+    if (info->start == 0) return TARN_OK;
+    TARN_TRY(tarn__order_at_epoch(order, info->epoch, 0, &whole, err));
+    tarn_order_info_get(whole, &all, sizeof all);
+    tarn_order_close(whole);
+    *out = all.batches;
+    return TARN_OK;
+}
+
+tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order, tarn__epoch **out,
+                            tarn_error *err)
+{
     tarn_order_info info;
-    tarn_order_info_get(order, &info);
+    tarn__epoch *e = malloc(sizeof *e);
+    tarn_order_info_get(order, &info, sizeof info);
+    uint64_t batches = 0;
+    tarn_status status = e ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK) status = whole_batches(order, &info, &batches, err);
+    if (status != TARN_OK) {
+        tarn_dataset_close(set);
+        tarn_order_close(order);
+        free(e);
+        return status;
+    }
     atomic_init(&e->users, 1);
+    e->set = set;
     e->order = order;
     e->number = info.epoch;
+    e->batches = batches;
+    e->left = info.batches;
     *out = e;
     return TARN_OK;
 }
@@ -56,6 +81,7 @@ tarn__epoch *tarn__epoch_use(tarn__epoch *e)
 void tarn__epoch_release(tarn__epoch *e)
 {
     if (!e || atomic_fetch_sub(&e->users, 1) != 1) return;
+    tarn_dataset_close(e->set);
     tarn_order_close(e->order);
     free(e);
 }
@@ -63,13 +89,13 @@ void tarn__epoch_release(tarn__epoch *e)
 tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch **out,
                               tarn_error *err)
 {
-    tarn_order_options o = *tarn__order_options(e->order);
-    tarn_order_info info;
+    tarn_dataset *set;
     tarn_order *order;
-    tarn_order_info_get(e->order, &info);
-    o.epoch = number;
-    TARN_TRY(tarn__order_open(info.count, &o, 0, &order, err));
-    return tarn__epoch_new(order, out, err);
+    TARN_TRY(tarn__dataset_base_at(e->set, number, &set, err));
+    tarn_status status = tarn__order_at_epoch(e->order, number, 0, &order, err);
+    if (status == TARN_OK) return tarn__epoch_new(set, order, out, err);
+    tarn_dataset_close(set);
+    return status;
 }
 
 /* Small windows are made faster than a thread wakes up: as many more are on their way as
@@ -110,7 +136,8 @@ static void plan_end(tarn__engine *e)
     tarn__epoch *next = NULL;
     tarn_error why;
     tarn_status status = TARN_OK;
-    bool last = e->epochs_left == 0;
+    uint64_t epochs = e->setup->o.epochs;
+    bool last = epochs && e->epoch->number >= epochs - 1;
     pthread_mutex_unlock(&e->lock);
     if (!last) status = tarn__epoch_other(e->epoch, e->epoch->number + 1, &next, &why);
     if (status == TARN_OK) status = tarn__window_take(e->pool, true, &w, &why);
@@ -126,29 +153,7 @@ static void plan_end(tarn__engine *e)
     append(e, w);
     pthread_cond_broadcast(&e->ready);
     e->epoch = next;
-    e->from = e->number = e->short_of = 0;
-    if (!last && e->epochs_left != UINT64_MAX) e->epochs_left--;
-}
-
-/* How many samples the next window has; false at the end of the epoch. */
-static bool next_count(tarn__engine *e, size_t *out)
-{
-    tarn_order_info info;
-    uint64_t from, count;
-    tarn_order_info_get(e->epoch->order, &info);
-    uint64_t left = info.length - e->from;
-    if (e->short_of && left) {
-        count = e->short_of < e->setup->batch ? e->short_of : e->setup->batch;
-        e->short_of -= count;
-    } else if (e->number < info.batches) {
-        if (tarn_order_batch(e->epoch->order, e->number, &from, &count, NULL) != TARN_OK)
-            return false;
-        e->number++;
-    } else {
-        return false;
-    }
-    *out = (size_t)(count < left ? count : left);
-    return count == 0 || *out > 0;
+    e->number = 0;
 }
 
 /* A new window, with its samples still to be fetched, or NULL. */
@@ -156,43 +161,27 @@ static tarn__window *plan(tarn__engine *e)
 {
     tarn__window *w = NULL;
     tarn_error why;
-    size_t count;
+    uint64_t count;
     e->planning = true;
-    while (e->epoch && has_room(e) && !next_count(e, &count))
+    while (e->epoch && has_room(e) && e->number >= e->epoch->left)
         plan_end(e);
     if (e->epoch && has_room(e)) {
         tarn_status status = tarn__window_take(e->pool, false, &w, &why);
         if (status != TARN_OK) plan_failed(e, status, &why);
     }
     e->planning = false;
-    if (!w) return NULL;
+    if (!w || tarn__order_batch(e->epoch->order, e->number, &w->from, &count, NULL) !=
+                  TARN_OK) /* which it does not: the number is below left */
+        return NULL;
+    e->number++;
     w->epoch = tarn__epoch_use(e->epoch);
-    w->from = e->from;
-    w->count = count;
+    w->count = (size_t)count;
     w->stage = TARN__WINDOW_FETCHING;
-    w->n_chunks = (count + e->setup->chunk - 1) / e->setup->chunk;
+    w->n_chunks = (w->count + e->setup->chunk - 1) / e->setup->chunk;
     w->chunks_left = w->n_chunks;
     w->next_chunk = 0;
-    e->from += count;
     append(e, w);
     return w;
-}
-
-void tarn__engine_skipped(tarn__engine *e, const tarn__epoch *epoch, size_t count)
-{
-    pthread_mutex_lock(&e->lock);
-    if (e->epoch && e->epoch->number == epoch->number) e->short_of += count;
-    pthread_mutex_unlock(&e->lock);
-}
-
-bool tarn__engine_extend(tarn__engine *e, const tarn__epoch *epoch, uint64_t left)
-{
-    pthread_mutex_lock(&e->lock);
-    /* Whoever plans with the lock open is making an end. */
-    bool more = e->epoch && !(e->planning && e->epochs_left == 0);
-    if (more) e->epochs_left = left - (e->epoch->number - epoch->number);
-    pthread_mutex_unlock(&e->lock);
-    return more;
 }
 
 /* --- Working ----------------------------------------------------------------------- */
@@ -392,8 +381,8 @@ static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err
     tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
     size_t templates = 0;
     k->engine = e;
-    o.max_pixels = s->o.decode.max_pixels;
-    o.max_size = s->o.decode.max_size;
+    o.max_pixels = s->decode.max_pixels;
+    o.max_size = s->decode.max_size;
     while (s->o.views && tarn_views_template(s->o.views, templates))
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
@@ -411,7 +400,7 @@ static void worker_reset(tarn__worker *k)
 
 static size_t depth_for(const tarn__load_setup *s)
 {
-    if (s->o.depth) return s->o.depth;
+    if (s->o.prefetch) return s->o.prefetch;
     if (s->o.threads == 0) return 1;
     return s->decodes ? 3 + s->o.threads / 8 : s->o.threads + 1;
 }
@@ -449,9 +438,8 @@ static tarn_status start(tarn__engine *e, tarn_error *err)
     return TARN_OK;
 }
 
-tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64_t from,
-                             uint64_t number, uint64_t epochs_left, tarn__engine **out,
-                             tarn_error *err)
+tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64_t number,
+                             tarn__engine **out, tarn_error *err)
 {
     tarn__engine *e = calloc(1, sizeof *e);
     if (!e) {
@@ -462,11 +450,9 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     e->setup = setup;
     atomic_fetch_add(&setup->users, 1);
     e->epoch = epoch;
-    e->from = from;
     e->number = number;
-    e->epochs_left = epochs_left;
     e->depth = depth_for(setup);
-    e->may_widen = setup->o.depth == 0 && setup->o.threads > 0 && !setup->decodes;
+    e->may_widen = setup->o.prefetch == 0 && setup->o.threads > 0 && !setup->decodes;
     tarn_status status = start(e, err);
     if (status == TARN_OK)
         *out = e;

@@ -20,7 +20,7 @@ static bool is_fault(tarn_status status)
 static void explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
                     tarn_error *err)
 {
-    tarn_dataset *d = k->engine->setup->dataset;
+    tarn_dataset *d = w->epoch->set;
     char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
     const char *path, *name = tarn_dataset_field(d, field);
     uint64_t offset, sample = w->samples[slot];
@@ -56,7 +56,7 @@ static tarn_status blame(tarn__worker *k, tarn__window *w, size_t slot, uint32_t
 /* A key that cannot be had is its sample's fault; its place is left empty. */
 static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
-    tarn_dataset *d = k->engine->setup->dataset;
+    tarn_dataset *d = w->epoch->set;
     if (k->engine->setup->o.no_keys) return TARN_OK;
     for (size_t i = 0, done; i < w->count; i += done) {
         tarn_error why;
@@ -131,7 +131,7 @@ static tarn_status read_one(tarn__worker *k, tarn__window *w, size_t slot, size_
                             uint32_t field, tarn_error *err)
 {
     tarn_view view;
-    tarn_dataset *d = k->engine->setup->dataset;
+    tarn_dataset *d = w->epoch->set;
     TARN_TRY(tarn_dataset_get(d, w->samples[slot], field, &view, err));
     unsigned char *copy = tarn__slab_take(&w->slabs[w->n_slabs - 1], view.size);
     if (copy && view.size) memcpy(copy, view.data, view.size);
@@ -162,7 +162,7 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
     size_t count;
     TARN_TRY(list_wants(k, w, &count, err));
     if (count == 0) return TARN_OK;
-    tarn_status status = tarn_dataset_read(s->dataset, w->wants, count, &w->read, err);
+    tarn_status status = tarn_dataset_read(w->epoch->set, w->wants, count, &w->read, err);
     if (status == TARN_OK) {
         take_read(s, w);
         return TARN_OK;
@@ -184,11 +184,11 @@ static tarn_status announce(tarn__worker *k, tarn__window *w, tarn_error *err)
             TARN_TRY(field_of(k, w, i, &s->columns[c], &field, err));
             if (tarn__is_pseudo(s->dataset->ids[field])) continue;
             w->announced[n++] =
-                (tarn__item){.sample = tarn__dataset_at(s->dataset, w->samples[i]),
+                (tarn__item){.sample = tarn__dataset_at(w->epoch->set, w->samples[i]),
                              .field = s->dataset->ids[field]};
         }
     }
-    if (n) tarn__announce(s->dataset->source, w->announced, n);
+    if (n) tarn__announce(w->epoch->set->source, w->announced, n);
     return TARN_OK;
 }
 
@@ -205,7 +205,7 @@ static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
         if (w->faulty[i]) continue;
         tarn_status status = field_of(k, w, i, &s->columns[column], &field, &why);
         if (status == TARN_OK)
-            status = tarn_dataset_get(s->dataset, w->samples[i], field, view, &why);
+            status = tarn_dataset_get(w->epoch->set, w->samples[i], field, view, &why);
         w->bytes += view->size;
         TARN_TRY(blame(k, w, i, field, status, &why, err));
     }
@@ -240,13 +240,14 @@ static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
     if (staged)
         view = (tarn_view){t->pieces[slot].data, (size_t)t->pieces[slot].size, NULL};
     else
-        TARN_TRY(tarn_dataset_get(s->dataset, w->samples[slot], *out_field, &view, err));
+        TARN_TRY(
+            tarn_dataset_get(w->epoch->set, w->samples[slot], *out_field, &view, err));
     if (!staged) *bytes += view.size;
     tarn_status status = tarn__decode_piece(k, w, slot, column, *out_field, view.data,
                                             view.size, slab, err);
     tarn_view_release(&view);
     if (status != TARN_OK || staged) return status;
-    return tarn_dataset_settle(s->dataset, w->samples[slot], err);
+    return tarn_dataset_settle(w->epoch->set, w->samples[slot], err);
 }
 
 static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
 
@@ -75,7 +76,7 @@ static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
                               bool *by_name, tarn_error *err)
 {
     tarn_field_form form = {.form = TARN_FORM_NAMED};
-    const tarn_dataset *d = s->dataset;
+    tarn_dataset *d = s->dataset;
     /* The first sample of a mix may lack it. */
     if (!s->o.views && d->count &&
         tarn_dataset_form(d, 0, c->field, &form, NULL) != TARN_OK)
@@ -144,9 +145,9 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
     if (!o->fields && o->views)
         for (count = 0; tarn_views_template(o->views, count);)
             count++;
-    if (count == 0 || count > TARN_MAX_DATASET_FIELDS)
+    if ((count == 0 && !o->fields) || count > TARN_MAX_DATASET_FIELDS)
         return tarn__fail(err, TARN_ERR_USAGE, "%zu fields to load", count);
-    s->columns = calloc(count, sizeof *s->columns);
+    s->columns = calloc(count + 1, sizeof *s->columns);
     if (!s->columns) return tarn__fail_memory(err);
     for (; s->n_columns < count; s->n_columns++) {
         uint32_t i = (uint32_t)s->n_columns;
@@ -165,16 +166,16 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
 
 /* --- The whole --------------------------------------------------------------------- */
 
-static tarn_status check(const tarn_loader_options *o, tarn_error *err)
+tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err)
 {
-    if (o->order.batch == 0 || o->order.batch > TARN_MAX_LOADER_BATCH)
+    if (o->batch == 0 || o->batch > TARN_MAX_LOADER_BATCH)
         return tarn__fail(err, TARN_ERR_USAGE, "batches of %llu samples, of 1 to %u",
-                          (unsigned long long)o->order.batch, TARN_MAX_LOADER_BATCH);
-    if (o->threads > TARN_MAX_LOADER_THREADS || o->depth > TARN_MAX_LOADER_DEPTH)
+                          (unsigned long long)o->batch, TARN_MAX_LOADER_BATCH);
+    if (o->threads > TARN_MAX_LOADER_THREADS || o->prefetch > TARN_MAX_LOADER_AHEAD)
         return tarn__fail(
-            err, TARN_ERR_USAGE, "%u threads and a depth of %u, of at most %u and %u",
-            o->threads, o->depth, TARN_MAX_LOADER_THREADS, TARN_MAX_LOADER_DEPTH);
-    if ((unsigned)o->on_error > TARN_ON_ERROR_LIMIT)
+            err, TARN_ERR_USAGE, "%u threads and %u batches ahead, of at most %u and %u",
+            o->threads, o->prefetch, TARN_MAX_LOADER_THREADS, TARN_MAX_LOADER_AHEAD);
+    if ((unsigned)o->on_error > TARN_ON_ERROR_REPLACE)
         return tarn__fail(err, TARN_ERR_USAGE, "no way %d to take errors",
                           (int)o->on_error);
     if (!o->alloc != !o->free)
@@ -191,7 +192,6 @@ static size_t chunk_size(size_t batch)
 tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
                             uint64_t seed, tarn__load_setup **out, tarn_error *err)
 {
-    TARN_TRY(check(o, err));
     tarn__load_setup *s = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
     atomic_init(&s->users, 1);
@@ -199,11 +199,14 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     s->dataset = dataset;
     atomic_fetch_add(&dataset->users, 1);
     s->o.staged |= dataset->source->cold;
-    s->batch = (size_t)o->order.batch;
+    s->batch = (size_t)o->batch;
     s->chunk = chunk_size(s->batch);
     s->seed = seed;
-    tarn_status status = set_columns(s, err);
+    s->decode = (tarn_decode_options)TARN_DECODE_OPTIONS_INIT;
+    tarn_status status = tarn__options_take(&s->decode, sizeof s->decode, o->decode, err);
+    if (status == TARN_OK) status = set_columns(s, err);
     /* The caller's lists are not looked at again. */
+    s->o.decode = NULL;
     s->o.fields = NULL;
     s->o.image = NULL;
     s->o.state = NULL;

@@ -150,13 +150,13 @@ static void clean_window(tarn__window *w)
     }
     for (size_t i = 0; i < w->n_slabs; i++)
         tarn__slab_rewind(&w->slabs[i]);
-    if (w->faulty) memset((void *)w->faulty, 0, w->count);
+    if (w->faulty) memset((void *)w->faulty, 0, s->batch);
     w->faults = NULL;
     tarn__epoch_release(w->epoch);
     tarn__epoch_release(w->following);
     w->epoch = w->following = NULL;
     w->status = TARN_OK;
-    w->taken = w->count = 0;
+    w->count = 0;
     w->bytes = 0;
     w->keys.size = 0;
 }
@@ -181,6 +181,11 @@ void tarn__window_release(tarn__window *w)
     }
     if (!keep) free_window(w);
     tarn__pool_release(p);
+}
+
+const tarn_column *tarn_batch_column(const tarn_batch *batch, size_t number)
+{
+    return batch && number < batch->n_columns ? &batch->columns[number] : NULL;
 }
 
 void tarn_batch_release(tarn_batch *batch)
@@ -241,6 +246,7 @@ void tarn__window_fault(tarn__window *w, pthread_mutex_t *lock, size_t slot,
     } else {
         tarn__fault **at = &w->faults;
         f->slot = slot;
+        f->sample = w->samples[slot];
         f->error = *error;
         while (*at && (*at)->slot < slot)
             at = &(*at)->next;
@@ -366,84 +372,107 @@ static void describe(tarn__window *w)
     w->batch.n_columns = s->n_columns;
 }
 
+/* --- Holes -------------------------------------------------------------------------- */
+
+/* Which slot comes in the place of each: itself, or for a hole the next usable one, from
+ * the beginning again after the last. Holes that are not replaced are left out. Returns
+ * how many there are; w->numbers has them. */
+static size_t choose_slots(tarn__window *w, bool replace)
+{
+    uint64_t *from = w->numbers;
+    size_t n = 0, usable = SIZE_MAX;
+    for (size_t i = 0; i < w->count && usable == SIZE_MAX; i++)
+        if (!w->faulty[i]) usable = i; /* the first one, which follows the last */
+    for (size_t i = w->count; replace && i-- > 0;) {
+        if (!w->faulty[i]) usable = i;
+        from[i] = usable;
+    }
+    if (replace) return usable == SIZE_MAX ? 0 : w->count;
+    for (size_t i = 0; i < w->count; i++)
+        if (!w->faulty[i]) from[n++] = i;
+    return n;
+}
+
+static tarn_status move_view(tarn_view *to, tarn_view *from, bool copy, tarn_error *err)
+{
+    if (to == from) return TARN_OK;
+    tarn_view_release(to);
+    *to = *from;
+    if (!copy) {
+        *from = (tarn_view)TARN_VIEW_INIT;
+        return TARN_OK;
+    }
+    if (!from->owned) return TARN_OK;
+    unsigned char *own = malloc(from->size + 1);
+    *to = (tarn_view)TARN_VIEW_INIT;
+    if (!own) return tarn__fail_memory(err);
+    if (from->size) memcpy(own, from->data, from->size);
+    *to = (tarn_view){own, from->size, own};
+    return TARN_OK;
+}
+
+/* Memory of its own: arrays that are handed out may be written to. */
+static tarn_status copy_piece(tarn__window *w, tarn__piece *p, tarn_error *err)
+{
+    unsigned char *own = tarn__slab_take(&w->slabs[w->n_slabs - 1], p->size);
+    if (!own) return tarn__fail_memory(err);
+    if (p->size) memcpy(own, p->data, p->size);
+    p->data = own;
+    return TARN_OK;
+}
+
+static tarn_status move_keys(tarn__window *w, size_t n, tarn_error *err)
+{
+    tarn__buf keys;
+    uint64_t *offsets = malloc((n + 1) * sizeof *offsets);
+    if (!offsets) return tarn__fail_memory(err);
+    tarn__buf_init(&keys, SIZE_MAX / 2);
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < n; i++) {
+        uint64_t at = w->key_offsets[w->numbers[i]];
+        offsets[i] = keys.size;
+        status = tarn__buf_add(&keys, w->keys.data + at,
+                               w->key_offsets[w->numbers[i] + 1] - at, err);
+    }
+    offsets[n] = keys.size;
+    tarn__buf_reset(&w->keys);
+    w->keys = keys;
+    memcpy(w->key_offsets, offsets, (n + 1) * sizeof *offsets);
+    free(offsets);
+    return status;
+}
+
+/* Bytes that were read in one call stay where they are only if all of them are used. */
+static tarn_status close_holes(tarn__window *w, tarn_error *err)
+{
+    const tarn__load_setup *s = w->pool->setup;
+    bool replace = s->o.on_error == TARN_ON_ERROR_REPLACE;
+    size_t n = choose_slots(w, replace);
+    if (!s->o.no_keys) TARN_TRY(move_keys(w, n, err));
+    for (size_t c = 0; c < s->n_columns; c++) {
+        tarn__strip *t = &w->strips[c];
+        for (size_t i = 0; i < n; i++) {
+            size_t from = w->numbers[i];
+            if (from == i) continue;
+            t->pieces[i] = t->pieces[from];
+            if (t->views)
+                TARN_TRY(move_view(&t->views[i], &t->views[from], replace, err));
+            else if (replace)
+                TARN_TRY(copy_piece(w, &t->pieces[i], err));
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        w->samples[i] = w->samples[w->numbers[i]];
+    w->count = n;
+    return TARN_OK;
+}
+
 tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
 {
-    if (w->faults) return TARN_OK; /* its samples will be gathered */
+    if (w->faults && w->pool->setup->o.on_error == TARN_ON_ERROR_RAISE) return TARN_OK;
+    if (w->faults) TARN_TRY(close_holes(w, err));
     for (size_t i = 0; i < w->pool->setup->n_columns; i++)
         TARN_TRY(make_column(w, i, err));
     describe(w);
-    return TARN_OK;
-}
-
-/* --- Gathering --------------------------------------------------------------------- */
-
-static tarn_status copy_piece(tarn__window *to, tarn__strip *t, size_t i,
-                              const tarn__piece *from, tarn_error *err)
-{
-    tarn__piece *p = &t->pieces[i];
-    *p = *from;
-    if (from->shape && t->hint && tarn__shape_same(from->shape, t->hint)) {
-        p->data = t->data + i * t->hint->bytes;
-        p->shape = t->hint;
-    } else {
-        p->data = tarn__slab_take(&to->slabs[0], from->size);
-        if (!p->data) return tarn__fail_memory(err);
-        if (from->shape && !(p->shape = tarn__shape_copy(&to->slabs[0], from->shape)))
-            return tarn__fail_memory(err);
-    }
-    if (from->size) memcpy(p->data, from->data, from->size);
-    return TARN_OK;
-}
-
-static tarn_status gather_strip(tarn__window *to, size_t column, const tarn__slot *slots,
-                                size_t count, tarn_error *err)
-{
-    tarn__strip *t = &to->strips[column];
-    TARN_TRY(tarn__strip_begin(to->pool->setup, column, t, count, err));
-    for (size_t i = 0; !t->views && i < count; i++) {
-        const tarn__strip *from = &slots[i].window->strips[column];
-        TARN_TRY(copy_piece(to, t, i, &from->pieces[slots[i].number], err));
-    }
-    return TARN_OK;
-}
-
-static void move_views(tarn__window *to, size_t column, const tarn__slot *slots,
-                       size_t count)
-{
-    tarn__strip *t = &to->strips[column];
-    for (size_t i = 0; t->views && i < count; i++) {
-        tarn_view *from = &slots[i].window->strips[column].views[slots[i].number];
-        t->views[i] = *from;
-        *from = (tarn_view)TARN_VIEW_INIT;
-    }
-}
-
-static tarn_status gather_keys(tarn__window *to, const tarn__slot *slots, size_t count,
-                               tarn_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        const tarn__window *from = slots[i].window;
-        size_t n = slots[i].number;
-        to->key_offsets[i] = to->keys.size;
-        TARN_TRY(tarn__buf_add(&to->keys, from->keys.data + from->key_offsets[n],
-                               from->key_offsets[n + 1] - from->key_offsets[n], err));
-    }
-    to->key_offsets[count] = to->keys.size;
-    return TARN_OK;
-}
-
-tarn_status tarn__window_gather(tarn__window *to, const tarn__slot *slots, size_t count,
-                                tarn_error *err)
-{
-    const tarn__load_setup *s = to->pool->setup;
-    to->count = count;
-    for (size_t i = 0; i < count; i++)
-        to->samples[i] = slots[i].window->samples[slots[i].number];
-    if (!s->o.no_keys) TARN_TRY(gather_keys(to, slots, count, err));
-    for (size_t i = 0; i < s->n_columns; i++)
-        TARN_TRY(gather_strip(to, i, slots, count, err));
-    TARN_TRY(tarn__window_seal(to, err));
-    for (size_t i = 0; i < s->n_columns; i++)
-        move_views(to, i, slots, count);
     return TARN_OK;
 }

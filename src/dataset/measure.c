@@ -12,12 +12,12 @@ enum { AT_ONCE = 1024 };
 
 tarn_status tarn_dataset_shard_counts(tarn_dataset *d, uint64_t *out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
     memset(out, 0, d->source->shards * sizeof *out);
     for (uint64_t i = 0; i < d->count; i++) {
         uint32_t shard;
-        const char *path;
-        TARN_TRY(d->source->kind->shard(d->source->state, tarn__dataset_at(d, i), &shard,
-                                        &path, err));
+        TARN_TRY(tarn_dataset_shard(d, i, &shard, NULL, err));
         out[shard]++;
     }
     return TARN_OK;
@@ -26,6 +26,8 @@ tarn_status tarn_dataset_shard_counts(tarn_dataset *d, uint64_t *out, tarn_error
 tarn_status tarn_dataset_sizes(tarn_dataset *d, uint32_t field, uint64_t *out,
                                tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
     for (uint64_t i = 0; i < d->count; i++)
         TARN_TRY(tarn_dataset_size(d, i, field, &out[i], err));
     return TARN_OK;
@@ -114,11 +116,15 @@ static tarn_status read_all(tarn_dataset *d, uint32_t field, int64_t *integers,
 tarn_status tarn_dataset_integers(tarn_dataset *d, uint32_t field, int64_t *out,
                                   tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
     return read_all(d, field, out, NULL, err);
 }
 
 tarn_status tarn_dataset_numbers(tarn_dataset *d, uint32_t field, double *out,
                                  tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
     return read_all(d, field, NULL, out, err);
 }

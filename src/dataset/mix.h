@@ -29,4 +29,25 @@ TARN_CHECKED tarn_status tarn__mixing_share(const double *weights, size_t n,
                                             tarn_mix_end end, uint64_t *out_counts,
                                             tarn_error *err);
 
+/* --- mix.c: what a state of a mix consists of --------------------------------------- */
+
+struct tarn__source;
+
+/* How many sources a mix has; 0 for what is not a mix. */
+size_t tarn__mix_parts(const struct tarn__source *source);
+
+/* A source of a mix, borrowed, and how many of its samples are in an epoch. */
+tarn_dataset *tarn__mix_part(const struct tarn__source *source, size_t k,
+                             uint64_t *out_count);
+
+/* How many samples of each source were used, over all epochs, before a position; past the
+ * last, all of the epoch. */
+void tarn__mix_used(const struct tarn__source *source, uint64_t epoch, uint64_t position,
+                    uint64_t *out);
+
+/* The same mix, whose sources have been used so often when an epoch begins. */
+TARN_CHECKED tarn_status tarn__mix_continued(const struct tarn__source *from,
+                                             uint64_t epoch, const uint64_t *used,
+                                             struct tarn__source **out, tarn_error *err);
+
 #endif

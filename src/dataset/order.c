@@ -1,20 +1,49 @@
 /* An order as a rank sees it: which positions of the epoch are its own, in which batches,
- * and how much is used up. Which sample stands at a position is the kind's. */
+ * and how much is used up. Which sample is at a position is the kind's business. */
 #include "dataset/order.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/options.h"
-#include "dataset/order_random.h"
+
+/* What a kind made for one epoch; orders that differ only in ranks or batches share it.
+ */
+typedef struct epoch_data {
+    atomic_uint users;
+    const tarn__order_kind *kind;
+    void *data; /* the kind's; NULL if it needs nothing */
+} epoch_data;
+
+/* The caller's array, copied; orders of all epochs share it. */
+typedef struct shared_array {
+    atomic_uint users;
+    uint64_t count;
+    uint64_t items[];
+} shared_array;
+
+/* A split of all positions into ranks. */
+typedef struct share {
+    uint64_t rank, world;
+    tarn_ranks ranks;
+    uint64_t start, from; /* positions start to from - 1 are split */
+} share;
 
 struct tarn_order {
+    atomic_uint users;
     tarn_order_options o;
-    const tarn__order_kind *kind;
-    void *made; /* the kind's, for the epoch; NULL if it needs nothing */
+    epoch_data *made;
+    shared_array *array;
+    bool split;   /* into the ranks of the options, of which there may be one */
+    share *inner; /* splits below that, the first one first */
+    size_t n_inner;
     uint64_t count, total, start;
     uint64_t length, batches;
 };
@@ -40,6 +69,8 @@ const char *tarn_order_kind_name(tarn_order_kind kind)
 
 tarn_status tarn_order_kind_find(const char *name, tarn_order_kind *out, tarn_error *err)
 {
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "out", out);
     char known[256] = "", shown[64];
     for (unsigned k = 0; k < N_KINDS; k++) {
         if (strcmp(name, kinds[k]->name) == 0) {
@@ -53,58 +84,6 @@ tarn_status tarn_order_kind_find(const char *name, tarn_order_kind *out, tarn_er
     return tarn__fail(err, TARN_ERR_NOT_FOUND, "no order %s: there are %s",
                       tarn_printable(shown, sizeof shown, name, strlen(name)), known);
 }
-
-tarn_status tarn__order_need(const void *array, const char *name, uint64_t count,
-                             tarn_error *err)
-{
-    if (array || count == 0) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE, "this order needs %s", name);
-}
-
-void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err)
-{
-    uint64_t size;
-    void *memory = tarn__mul(count, item, &size) && size < PTRDIFF_MAX
-                       ? malloc(size ? size : 1)
-                       : NULL;
-    if (!memory) (void)tarn__fail_memory(err);
-    return memory;
-}
-
-void tarn__order_map_samples(const void *made, uint64_t *at, size_t n)
-{
-    const uint64_t *samples = made;
-    for (size_t i = 0; i < n; i++)
-        at[i] = samples[at[i]];
-}
-
-/* --- Identity and the shuffle ------------------------------------------------------ */
-
-static void keep(const void *made, uint64_t *at, size_t n)
-{
-    (void)made, (void)at, (void)n;
-}
-
-const tarn__order_kind tarn__order_identity = {"identity", NULL, NULL, NULL, keep};
-
-static tarn_status make_shuffle(const tarn_order_options *o, uint64_t count,
-                                uint64_t total, void **out, tarn_error *err)
-{
-    (void)total;
-    tarn__shuffle *s = tarn__order_alloc(1, sizeof *s, err);
-    if (!s) return TARN_ERR_MEMORY;
-    tarn__shuffle_init(s, count, tarn__order_key(o, TARN__KEY_SHUFFLE));
-    *out = s;
-    return TARN_OK;
-}
-
-static void map_shuffle(const void *made, uint64_t *at, size_t n)
-{
-    tarn__shuffle_map(made, at, n);
-}
-
-const tarn__order_kind tarn__order_shuffle = {"shuffle", NULL, make_shuffle, free,
-                                              map_shuffle};
 
 /* --- Opening ----------------------------------------------------------------------- */
 
@@ -122,14 +101,23 @@ static tarn_status check(uint64_t count, const tarn_order_options *o, tarn_error
     if (o->world > TARN_MAX_ORDER_RANKS || o->batch > TARN_MAX_ORDER_BATCH)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "an order has at most 2^30 ranks, and samples in a batch");
-    if (o->equal_batches && o->batch == 0)
-        return tarn__fail(err, TARN_ERR_USAGE, "equal batches of what size?");
+    if ((o->equal_batches || o->drop_last) && o->batch == 0)
+        return tarn__fail(err, TARN_ERR_USAGE, "equal or full batches need a batch size");
     return TARN_OK;
 }
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
     return n / by + (n % by != 0);
+}
+
+/* How many of the positions come to a rank. */
+static uint64_t share_length(uint64_t positions, uint64_t rank, uint64_t world,
+                             tarn_ranks ranks)
+{
+    if (ranks == TARN_RANKS_PAD) return divide_up(positions, world);
+    if (ranks == TARN_RANKS_DROP) return positions / world;
+    return positions / world + (rank < positions % world);
 }
 
 /* With UNEVEN and equal batches a rank of len samples begins its k-th batch here. For two
@@ -142,57 +130,120 @@ static uint64_t spread(uint64_t len, uint64_t k, uint64_t batches)
 
 static bool spreads(const tarn_order *order)
 {
-    return order->o.equal_batches && order->o.ranks == TARN_RANKS_UNEVEN;
+    return order->o.equal_batches && !order->o.drop_last &&
+           order->o.ranks == TARN_RANKS_UNEVEN;
 }
 
 static void share_out(tarn_order *order)
 {
     const tarn_order_options *o = &order->o;
     uint64_t left = order->total - order->start, most = divide_up(left, o->world);
-    if (o->ranks == TARN_RANKS_PAD)
-        order->length = most;
-    else
-        order->length = left / o->world;
-    if (o->ranks == TARN_RANKS_UNEVEN && o->rank < left % o->world) order->length++;
-    if (o->equal_batches && o->ranks == TARN_RANKS_DROP)
+    order->length = share_length(left, o->rank, o->world, o->ranks);
+    if (o->drop_last) {
+        order->length = o->ranks == TARN_RANKS_PAD ? most : left / o->world;
         order->length -= order->length % o->batch;
-    if (o->equal_batches && o->ranks == TARN_RANKS_PAD)
+    } else if (o->equal_batches && o->ranks == TARN_RANKS_DROP) {
+        order->length -= order->length % o->batch;
+    } else if (o->equal_batches && o->ranks == TARN_RANKS_PAD) {
         order->length = divide_up(most, o->batch) * o->batch;
+    }
     order->batches =
         o->batch ? divide_up(spreads(order) ? most : order->length, o->batch) : 0;
 }
 
-static tarn_status make(tarn_order *order, tarn_error *err)
+static void release_made(epoch_data *m)
 {
-    if (!order->kind->make || order->total == 0) return TARN_OK;
-    return order->kind->make(&order->o, order->count, order->total, &order->made, err);
+    if (!m || atomic_fetch_sub(&m->users, 1) != 1) return;
+    if (m->data) m->kind->drop(m->data);
+    free(m);
 }
 
-static tarn_status measure_and_make(tarn_order *order, uint64_t start, tarn_error *err)
+/* The positions of an epoch, and what the kind needs to map them. */
+static tarn_status measure_and_make(tarn_order *order, tarn_error *err)
 {
-    order->total = order->count;
-    if (order->kind->measure)
-        TARN_TRY(order->kind->measure(&order->o, order->count, &order->total, err));
+    const tarn__order_kind *kind = kinds[order->o.kind];
+    uint64_t total = order->count;
+    if (kind->measure) TARN_TRY(kind->measure(&order->o, order->count, &total, err));
+    epoch_data *m = order->made = calloc(1, sizeof *m);
+    if (!m) return tarn__fail_memory(err);
+    atomic_init(&m->users, 1);
+    m->kind = kind;
+    order->total = total;
+    if (!kind->make || total == 0) return TARN_OK;
+    return kind->make(&order->o, order->count, total, &m->data, err);
+}
+
+static tarn_status set_start(tarn_order *order, uint64_t start, tarn_error *err)
+{
     if (start > order->total)
         return tarn__fail(err, TARN_ERR_FORMAT,
                           "the state is at position %llu of an epoch of %llu",
                           (unsigned long long)start, (unsigned long long)order->total);
     order->start = start;
     share_out(order);
-    return make(order, err);
+    return TARN_OK;
+}
+
+/* The array that the kind goes by; all have items of eight bytes. */
+static const void **array_slot(tarn_order_options *o, uint64_t count, uint64_t *out_n)
+{
+    *out_n = o->kind == TARN_ORDER_BUCKETS ? o->n_buckets : count;
+    switch (o->kind) {
+    case TARN_ORDER_BUCKETS:
+        return (const void **)&o->buckets;
+    case TARN_ORDER_WEIGHTED:
+    case TARN_ORDER_WEIGHTED_ONCE:
+        return (const void **)&o->weights;
+    case TARN_ORDER_BALANCED:
+        return (const void **)&o->classes;
+    case TARN_ORDER_LENGTHS:
+        return (const void **)&o->lengths;
+    default:
+        return NULL;
+    }
+}
+
+static tarn_status copy_array(tarn_order *order, tarn_error *err)
+{
+    uint64_t n, size;
+    const void **slot = array_slot(&order->o, order->count, &n);
+    const void *given = slot ? *slot : NULL;
+    order->o.buckets = order->o.lengths = NULL;
+    order->o.weights = NULL;
+    order->o.classes = NULL;
+    if (!given) return TARN_OK;
+    if (!tarn__mul(n, sizeof(uint64_t), &size) || size > PTRDIFF_MAX / 2 ||
+        !(order->array = malloc(sizeof(shared_array) + size)))
+        return tarn__fail_memory(err);
+    atomic_init(&order->array->users, 1);
+    order->array->count = n;
+    if (size) memcpy(order->array->items, given, size);
+    *slot = order->array->items;
+    return TARN_OK;
+}
+
+static tarn_status order_new(uint64_t count, const tarn_order_options *o,
+                             tarn_order **out, tarn_error *err)
+{
+    TARN_TRY(check(count, o, err));
+    tarn_order *order = *out = calloc(1, sizeof *order);
+    if (!order) return tarn__fail_memory(err);
+    atomic_init(&order->users, 1);
+    order->o = *o;
+    order->o.negative = o->negative && o->seed; /* -0 is 0 */
+    order->split = o->world > 1;
+    order->count = count;
+    return TARN_OK;
 }
 
 tarn_status tarn__order_open(uint64_t count, const tarn_order_options *o, uint64_t start,
                              tarn_order **out, tarn_error *err)
 {
-    TARN_TRY(check(count, o, err));
-    tarn_order *order = calloc(1, sizeof *order);
-    if (!order) return tarn__fail_memory(err);
-    order->o = *o;
-    order->o.negative = o->negative && o->seed; /* -0 is 0 */
-    order->kind = kinds[o->kind];
-    order->count = count;
-    tarn_status status = measure_and_make(order, start, err);
+    tarn_order *order = NULL;
+    tarn_status status = order_new(count, o, &order, err);
+    if (status == TARN_OK) status = copy_array(order, err);
+    if (status == TARN_OK) status = measure_and_make(order, err);
+    if (status == TARN_OK) status = set_start(order, start, err);
     if (status == TARN_OK)
         *out = order;
     else
@@ -200,17 +251,29 @@ tarn_status tarn__order_open(uint64_t count, const tarn_order_options *o, uint64
     return status;
 }
 
+TARN__DEFINE_INIT(tarn_order_options, TARN_ORDER_OPTIONS_INIT)
+
 tarn_status tarn_order_open(uint64_t count, const tarn_order_options *options,
                             tarn_order **out, tarn_error *err)
 {
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_order_options, o, TARN_ORDER_OPTIONS_INIT, options, err);
     return tarn__order_open(count, &o, 0, out, err);
 }
 
+tarn_order *tarn__order_use(tarn_order *order)
+{
+    atomic_fetch_add(&order->users, 1);
+    return order;
+}
+
 void tarn_order_close(tarn_order *order)
 {
-    if (!order) return;
-    if (order->made) order->kind->drop(order->made);
+    if (!order || atomic_fetch_sub(&order->users, 1) != 1) return;
+    release_made(order->made);
+    if (order->array && atomic_fetch_sub(&order->array->users, 1) == 1)
+        free(order->array);
+    free(order->inner);
     free(order);
 }
 
@@ -219,29 +282,150 @@ const tarn_order_options *tarn__order_options(const tarn_order *order)
     return &order->o;
 }
 
-tarn_status tarn_order_set_epoch(tarn_order *order, uint64_t epoch, tarn_error *err)
+/* --- Orders from orders ------------------------------------------------------------ */
+
+static tarn_status copy_inner(tarn_order *order, const tarn_order *from, size_t more,
+                              tarn_error *err)
 {
-    tarn_order next = *order;
-    next.o.epoch = epoch;
-    next.made = NULL;
-    /* Measured anew: the arrays are the caller's, who may have changed them. */
-    TARN_TRY(measure_and_make(&next, 0, err));
-    if (order->made) order->kind->drop(order->made);
-    *order = next;
+    size_t n = from->n_inner;
+    if (n + more == 0) return TARN_OK;
+    order->inner = calloc(n + more, sizeof *order->inner);
+    if (!order->inner) return tarn__fail_memory(err);
+    if (n) memcpy(order->inner, from->inner, n * sizeof *order->inner);
+    order->n_inner = n;
     return TARN_OK;
+}
+
+/* The split of the options becomes an inner one. */
+static void push_inner(tarn_order *order, const tarn_order_options *o, uint64_t start)
+{
+    order->inner[order->n_inner++] =
+        (share){o->rank, o->world, o->ranks, start, order->total};
+    order->total = share_length(order->total - start, o->rank, o->world, o->ranks);
+}
+
+static tarn_status derive(const tarn_order *from, const tarn_order_options *o,
+                          uint64_t start, bool push, tarn_order **out, tarn_error *err)
+{
+    tarn_order *order = NULL;
+    TARN_TRY(order_new(from->count, o, &order, err));
+    order->split |= from->split;
+    if ((order->array = from->array)) atomic_fetch_add(&order->array->users, 1);
+    tarn_status status = copy_inner(order, from, push, err);
+    if (status == TARN_OK && o->epoch == from->o.epoch) {
+        order->made = from->made;
+        atomic_fetch_add(&order->made->users, 1);
+        order->total = from->total;
+    } else if (status == TARN_OK) {
+        status = measure_and_make(order, err);
+        for (size_t i = 0; status == TARN_OK && i < order->n_inner; i++) {
+            share *s = &order->inner[i];
+            s->start = 0; /* what was left out was another epoch's */
+            s->from = order->total;
+            order->total = share_length(order->total, s->rank, s->world, s->ranks);
+        }
+    }
+    if (status == TARN_OK && push) push_inner(order, &from->o, from->start);
+    if (status == TARN_OK) status = set_start(order, start, err);
+    if (status == TARN_OK)
+        *out = order;
+    else
+        tarn_order_close(order);
+    return status;
+}
+
+tarn_status tarn__order_at_epoch(const tarn_order *from, uint64_t epoch, uint64_t start,
+                                 tarn_order **out, tarn_error *err)
+{
+    tarn_order_options o = from->o;
+    o.epoch = epoch;
+    return derive(from, &o, start, false, out, err);
+}
+
+tarn_status tarn__order_split(const tarn_order *from, uint64_t rank, uint64_t world,
+                              tarn_ranks ranks, tarn_order **out, tarn_error *err)
+{
+    bool push = from->split;
+    tarn_order_options o = from->o;
+    o.rank = rank;
+    o.world = world;
+    o.ranks = ranks;
+    TARN_TRY(derive(from, &o, push ? 0 : from->start, push, out, err));
+    (*out)->split = true;
+    return TARN_OK;
+}
+
+tarn_status tarn__order_in_batches(const tarn_order *from, uint64_t batch, bool equal,
+                                   bool drop_last, tarn_order **out, tarn_error *err)
+{
+    tarn_order_options o = from->o;
+    o.batch = batch;
+    o.equal_batches = equal;
+    o.drop_last = drop_last;
+    return derive(from, &o, from->start, false, out, err);
+}
+
+bool tarn__order_has_array(const tarn_order *order)
+{
+    return order->array != NULL;
+}
+
+bool tarn__order_is_whole(const tarn_order *order)
+{
+    return !order->split && order->start == 0;
+}
+
+/* How many of the kept samples are in each bucket. */
+static void filter_buckets(const tarn_order *from, const uint64_t *kept, uint64_t n,
+                           uint64_t *out)
+{
+    uint64_t end = 0, i = 0;
+    for (uint64_t b = 0; b < from->array->count; b++) {
+        uint64_t before = i;
+        end += from->array->items[b];
+        while (i < n && kept[i] < end)
+            i++;
+        out[b] = i - before;
+    }
+}
+
+tarn_status tarn__order_filtered(const tarn_order *from, const uint64_t *kept, uint64_t n,
+                                 tarn_order **out, tarn_error *err)
+{
+    tarn_order_options o = from->o;
+    if (n == 0) o.kind = TARN_ORDER_IDENTITY; /* there is nothing to draw from */
+    if (!from->array || n == 0) return tarn__order_open(n, &o, 0, out, err);
+    bool buckets = o.kind == TARN_ORDER_BUCKETS;
+    uint64_t room = buckets ? from->array->count : n, ignored;
+    uint64_t *items = tarn__order_alloc(room, sizeof *items, err);
+    if (!items) return TARN_ERR_MEMORY;
+    if (buckets)
+        filter_buckets(from, kept, n, items);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            items[i] = from->array->items[kept[i]];
+    *array_slot(&o, n, &ignored) = items;
+    tarn_status status = tarn__order_open(n, &o, 0, out, err);
+    free(items);
+    return status;
 }
 
 /* --- What comes -------------------------------------------------------------------- */
 
-void tarn_order_info_get(const tarn_order *order, tarn_order_info *out)
+void tarn_order_info_get(const tarn_order *order, tarn_order_info *out, size_t size)
 {
-    *out = (tarn_order_info){order->o.kind, order->count, order->o.seed, order->o.epoch,
-                             order->total,  order->start, order->length, order->batches};
+    if (!order) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
+    tarn_order_info info = {order->o.kind, order->count, order->o.seed, order->o.epoch,
+                            order->total,  order->start, order->length, order->batches};
+    TARN__FILL_OUT(out, size, info);
 }
 
 uint64_t tarn_order_length(const tarn_order *order)
 {
-    return order->length;
+    return order ? order->length : 0;
 }
 
 static tarn_status past_end(const tarn_order *order, uint64_t from, uint64_t count,
@@ -253,28 +437,43 @@ static tarn_status past_end(const tarn_order *order, uint64_t from, uint64_t cou
         (unsigned long long)order->o.rank, (unsigned long long)order->length);
 }
 
-/* The rank's positions, wrapped where they are padding. */
-static void positions(const tarn_order *order, uint64_t from, size_t n, uint64_t *out)
+uint64_t tarn__order_position(const tarn_order *order, uint64_t i)
 {
-    uint64_t world = order->o.world;
-    uint64_t g = order->start + order->o.rank + from * world;
-    for (size_t i = 0; i < n; i++, g += world)
-        out[i] = g;
-    if (order->o.ranks != TARN_RANKS_PAD) return;
+    return order->start + order->o.rank + i * order->o.world;
+}
+
+static void map_share(const share *s, uint64_t *at, size_t n)
+{
     for (size_t i = 0; i < n; i++)
-        if (out[i] >= order->total) out[i] %= order->total;
+        at[i] = s->start + s->rank + at[i] * s->world;
+    for (size_t i = 0; s->ranks == TARN_RANKS_PAD && i < n; i++)
+        if (at[i] >= s->from) at[i] %= s->from; /* padding */
+}
+
+void tarn__order_map(const tarn_order *order, uint64_t *at, size_t n)
+{
+    const tarn_order_options *o = &order->o;
+    share own = {o->rank, o->world, o->ranks, order->start, order->total};
+    if (o->world > 1 || order->start || o->ranks == TARN_RANKS_PAD)
+        map_share(&own, at, n);
+    for (size_t k = order->n_inner; k-- > 0;)
+        map_share(&order->inner[k], at, n);
+    order->made->kind->map(order->made->data, at, n);
 }
 
 tarn_status tarn_order_fill(const tarn_order *order, uint64_t from, uint64_t count,
                             uint64_t *out_samples, tarn_error *err)
 {
+    TARN__NEED(err, "order", order);
+    TARN__NEED(err, "out_samples", out_samples || !count);
     enum { PIECE = 1024 }; /* stays in the cache between the two passes */
     if (!tarn__range_in(from, count, order->length))
         return past_end(order, from, count, err);
     for (uint64_t n; count > 0; count -= n, from += n, out_samples += n) {
         n = count < PIECE ? count : PIECE;
-        positions(order, from, n, out_samples);
-        order->kind->map(order->made, out_samples, n);
+        for (uint64_t i = 0; i < n; i++)
+            out_samples[i] = from + i;
+        tarn__order_map(order, out_samples, n);
     }
     return TARN_OK;
 }
@@ -282,14 +481,16 @@ tarn_status tarn_order_fill(const tarn_order *order, uint64_t from, uint64_t cou
 tarn_status tarn_order_at(const tarn_order *order, uint64_t i, uint64_t *out_sample,
                           tarn_error *err)
 {
+    TARN__NEED(err, "order", order);
+    TARN__NEED(err, "out_sample", out_sample);
     if (i >= order->length) return past_end(order, i, 1, err);
-    positions(order, i, 1, out_sample);
-    order->kind->map(order->made, out_sample, 1);
+    *out_sample = i;
+    tarn__order_map(order, out_sample, 1);
     return TARN_OK;
 }
 
-tarn_status tarn_order_batch(const tarn_order *order, uint64_t k, uint64_t *out_from,
-                             uint64_t *out_count, tarn_error *err)
+tarn_status tarn__order_batch(const tarn_order *order, uint64_t k, uint64_t *out_from,
+                              uint64_t *out_count, tarn_error *err)
 {
     if (k >= order->batches)
         return tarn__fail(err, TARN_ERR_USAGE, "batch %llu of rank %llu, which has %llu",
@@ -309,34 +510,97 @@ tarn_status tarn_order_batch(const tarn_order *order, uint64_t k, uint64_t *out_
  *
  * The same numbers on every rank, also on one that came to its end before the others. */
 
-/* Samples of the rank that has most. */
-static uint64_t longest(const tarn_order *order)
+uint64_t tarn__order_used(const tarn_order *order, uint64_t n)
 {
-    uint64_t left = order->total - order->start;
-    return order->o.ranks == TARN_RANKS_UNEVEN ? divide_up(left, order->o.world)
-                                               : order->length;
+    uint64_t left = order->total - order->start, most = divide_up(left, order->o.world);
+    if (order->o.ranks == TARN_RANKS_DROP) most = left / order->o.world;
+    if (n == 0) return order->start;
+    return n >= most ? order->total : order->start + n * order->o.world;
 }
 
-/* What DROP leaves out at the end is not used up: on fewer ranks it may still come. */
-uint64_t tarn_order_used(const tarn_order *order, uint64_t n)
+/* Batches of the rank that has most. */
+static uint64_t most_batches(const tarn_order *order)
 {
-    uint64_t left = order->total - order->start, most = longest(order);
-    if (n > most) n = most;
-    if (n >= divide_up(left, order->o.world)) return order->total;
-    return order->start + n * order->o.world;
+    if (order->o.ranks != TARN_RANKS_UNEVEN || order->o.drop_last || spreads(order))
+        return order->batches;
+    return divide_up(divide_up(order->total - order->start, order->o.world),
+                     order->o.batch);
 }
 
-uint64_t tarn_order_used_batches(const tarn_order *order, uint64_t n)
+uint64_t tarn__order_used_batches(const tarn_order *order, uint64_t n)
 {
-    uint64_t batch = order->o.batch;
-    uint64_t most = spreads(order) ? order->batches
-                    : batch        ? divide_up(longest(order), batch)
-                                   : 0;
-    if (n > most) n = most;
-    if (!spreads(order)) return tarn_order_used(order, n * batch);
-    if (n == most) return order->total;
+    uint64_t batch = order->o.batch, most = batch ? most_batches(order) : 0;
+    if (n == 0) return order->start;
+    if (n >= most) return order->total;
+    if (!spreads(order)) return tarn__order_used(order, n * batch);
     uint64_t left = order->total - order->start, world = order->o.world;
     uint64_t longer = left % world, short_len = left / world;
     return order->start + longer * spread(short_len + 1, n, most) +
            (world - longer) * spread(short_len, n, most);
+}
+
+/* --- What it is -------------------------------------------------------------------- */
+
+/* The numbers of the kinds that have them. */
+#define OF(kind) (1u << (kind))
+static const struct {
+    const char *name;
+    size_t offset;
+    unsigned kinds;
+} numbers[] = {
+    {"rounds", offsetof(tarn_order_options, rounds),
+     OF(TARN_ORDER_FEISTEL) | OF(TARN_ORDER_BUCKETS)},
+    {"outer", offsetof(tarn_order_options, outer), OF(TARN_ORDER_BUCKETS)},
+    {"mix", offsetof(tarn_order_options, mix), OF(TARN_ORDER_BUCKETS)},
+    {"block", offsetof(tarn_order_options, block), OF(TARN_ORDER_BLOCKS)},
+    {"window", offsetof(tarn_order_options, window), OF(TARN_ORDER_BLOCKS)},
+    {"draws", offsetof(tarn_order_options, draws),
+     OF(TARN_ORDER_WEIGHTED) | OF(TARN_ORDER_WEIGHTED_ONCE) | OF(TARN_ORDER_BALANCED)},
+    {"chunk", offsetof(tarn_order_options, chunk), OF(TARN_ORDER_LENGTHS)},
+    {"pool", offsetof(tarn_order_options, pool), OF(TARN_ORDER_LENGTHS)},
+};
+
+const char *tarn__ranks_name(tarn_ranks ranks)
+{
+    static const char *const names[] = {"keep", "drop", "pad"};
+    return names[ranks];
+}
+
+static tarn_status describe_split(const share *s, tarn__buf *out, tarn_error *err)
+{
+    if (s->start)
+        TARN_TRY(tarn__buf_printf(out, err, " rest(%llu)", (unsigned long long)s->start));
+    if (s->world == 1) return TARN_OK;
+    return tarn__buf_printf(out, err, " shard(%llu/%llu,%s)", (unsigned long long)s->rank,
+                            (unsigned long long)s->world, tarn__ranks_name(s->ranks));
+}
+
+tarn_status tarn__order_describe(const tarn_order *order, bool frozen, tarn__buf *out,
+                                 tarn_error *err)
+{
+    const tarn_order_options *o = &order->o;
+    share last = {o->rank, o->world, o->ranks, order->start, order->total};
+    if (o->kind != TARN_ORDER_IDENTITY) {
+        TARN_TRY(tarn__buf_printf(out, err, " %s(seed=%s%llu", kinds[o->kind]->name,
+                                  o->negative ? "-" : "", (unsigned long long)o->seed));
+        if (frozen)
+            TARN_TRY(
+                tarn__buf_printf(out, err, ",epoch=%llu", (unsigned long long)o->epoch));
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            if (numbers[k].kinds & OF(o->kind))
+                TARN_TRY(tarn__buf_printf(
+                    out, err, ",%s=%llu", numbers[k].name,
+                    (unsigned long long)*(const uint64_t *)((const char *)o +
+                                                            numbers[k].offset)));
+        if (order->array)
+            TARN_TRY(tarn__buf_printf(
+                out, err, ",array=%016llx",
+                (unsigned long long)XXH64(order->array->items,
+                                          (size_t)order->array->count * 8, 0)));
+        TARN_TRY(tarn__buf_printf(out, err, ")"));
+    }
+    for (size_t i = 0; i < order->n_inner; i++)
+        TARN_TRY(describe_split(&order->inner[i], out, err));
+    if (!frozen) return TARN_OK;
+    return o->world > 1 || order->start ? describe_split(&last, out, err) : TARN_OK;
 }

@@ -5,8 +5,9 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/runs.h"
-#include "dataset/cold.h"
+#include "dataset/dataset.h"
 
 /* The items, what they are sorted by, and room for the items in that order. */
 typedef struct work {
@@ -40,6 +41,39 @@ static tarn_status get_work(tarn_dataset_batch *b, size_t count, work *out,
     return TARN_OK;
 }
 
+/* --- Items of several sources ------------------------------------------------------ */
+
+static tarn_status resolve(tarn__item *item, tarn_error *err)
+{
+    tarn__source *source = item->source;
+    TARN_TRY(tarn__leaf(&source, &item->sample, &item->field, err));
+    item->source = source;
+    return TARN_OK;
+}
+
+size_t tarn__items_alike(const tarn__item *items, size_t count)
+{
+    size_t n = 1;
+    while (n < count && items[n].source == items[0].source)
+        n++;
+    return n;
+}
+
+void tarn__items_group(tarn__item *items, size_t count)
+{
+    for (size_t first = 0; first < count;) {
+        const void *source = items[first].source;
+        for (size_t i = first; i < count; i++) {
+            if (items[i].source != source) continue;
+            tarn__item item = items[i];
+            items[i] = items[first];
+            items[first++] = item;
+        }
+    }
+}
+
+/* --- One batch --------------------------------------------------------------------- */
+
 /* Real fields go to the front, pseudo fields to the back with their text. */
 static tarn_status take_wants(tarn_dataset *d, const tarn_dataset_want *wants,
                               size_t count, tarn__item *items, size_t *out_real,
@@ -48,21 +82,25 @@ static tarn_status take_wants(tarn_dataset *d, const tarn_dataset_want *wants,
     size_t real = 0, pseudo = count;
     tarn_status status = TARN_OK;
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
-        if (wants[i].sample >= d->count || wants[i].field >= d->n_fields) {
-            status = tarn__check_sample(d, wants[i].sample, err);
-            if (status == TARN_OK) status = tarn__check_field(d, wants[i].field, err);
-            break;
-        }
+        tarn_dataset *base = d;
+        uint64_t number = wants[i].sample;
+        status = tarn__resolve(&base, &number, err);
+        if (status == TARN_OK) status = tarn__check_field(d, wants[i].field, err);
+        if (status != TARN_OK) break;
         uint32_t id = d->ids[wants[i].field];
-        tarn__item *item = tarn__is_pseudo(id) ? &items[--pseudo] : &items[real++];
-        item->sample = tarn__dataset_at(d, wants[i].sample);
+        bool is_pseudo = tarn__is_pseudo(id);
+        tarn__item *item = is_pseudo ? &items[--pseudo] : &items[real++];
+        item->source = d->source;
+        item->sample = tarn__dataset_at(base, number);
         item->field = id;
         item->number = (uint32_t)i;
+        item->spot.made = is_pseudo;
         item->view = (tarn_view)TARN_VIEW_INIT;
-        item->made = tarn__is_pseudo(id);
-        if (!tarn__is_pseudo(id)) continue;
-        status = tarn__pseudo(d, wants[i].sample, id, &item->view, err);
-        item->size = item->view.size;
+        if (is_pseudo)
+            status = tarn__pseudo(base, number, id, &item->view, err);
+        else if (d->source->kind->resolve)
+            status = resolve(item, err);
+        if (is_pseudo) item->spot.size = item->view.size;
     }
     for (size_t i = pseudo; status != TARN_OK && i < count; i++)
         tarn_view_release(&items[i].view);
@@ -75,7 +113,7 @@ static tarn_status lay_out(tarn_dataset_batch *b, const tarn__item *items, size_
 {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++)
-        b->offsets[items[i].number] = items[i].size;
+        b->offsets[items[i].number] = items[i].spot.size;
     for (size_t i = 0; i < count; i++) {
         uint64_t size = b->offsets[i];
         b->offsets[i] = total;
@@ -94,61 +132,104 @@ static tarn_status lay_out(tarn_dataset_batch *b, const tarn__item *items, size_
     return TARN_OK;
 }
 
-const tarn__item *tarn__items_sorted(const tarn__target *to, const tarn__item *items,
-                                     size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        to->runs[i] = (tarn__run){items[i].place, (uint32_t)i, 0};
-    tarn__runs_sort(to->runs, count, 1);
-    for (size_t i = 0; i < count; i++)
-        to->spare[i] = items[to->runs[i].row];
-    return to->spare;
-}
-
 /* Copies what was made, and moves it behind what was not. */
 static size_t copy_made(tarn__item *items, size_t count, const tarn_dataset_batch *b)
 {
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        tarn__item item = items[i];
-        if (item.made) {
-            if (item.size)
-                memcpy(b->data + b->offsets[item.number], item.view.data,
-                       (size_t)item.size);
+        const tarn__item *item = &items[i];
+        if (item->spot.made) {
+            if (item->view.size)
+                memcpy(b->data + b->offsets[item->number], item->view.data,
+                       item->view.size);
             continue;
         }
         if (n != i) {
-            items[i] = items[n];
-            items[n] = item;
+            tarn__item made = items[n];
+            items[n] = items[i];
+            items[i] = made;
         }
         n++;
     }
     return n;
 }
 
-static tarn_status copy_all(tarn_dataset *d, const work *w, size_t count,
-                            tarn_dataset_batch *b, tarn_error *err)
+/* The bytes of an item that are not stored as they are asked for. */
+static tarn_status make(tarn__item *item, tarn_error *err)
+{
+    const tarn__source *s = item->source;
+    TARN_TRY(s->kind->view(s->state, item->sample, item->field, &item->view, err));
+    item->spot.size = item->view.size;
+    return TARN_OK;
+}
+
+/* Items of one source: where they are, and the bytes of those that are made. */
+static tarn_status locate(tarn__item *items, size_t count, tarn_error *err)
+{
+    const tarn__source *s = items[0].source;
+    bool made = false;
+    TARN_TRY(s->kind->locate(s->state, items, count, err));
+    for (size_t i = 0; i < count; i++) {
+        if (!items[i].spot.made) continue;
+        TARN_TRY(make(&items[i], err));
+        made = true;
+    }
+    return made ? s->kind->settle(s->state, items[0].sample, err) : TARN_OK;
+}
+
+static tarn_status locate_all(const tarn_dataset *d, tarn__item *items, size_t count,
+                              tarn_error *err)
+{
+    if (d->source->kind->resolve) tarn__items_group(items, count);
+    for (size_t i = 0, n; i < count; i += n) {
+        n = d->source->kind->resolve ? tarn__items_alike(items + i, count - i) : count;
+        TARN_TRY(locate(items + i, n, err));
+    }
+    return TARN_OK;
+}
+
+/* Items of one source that were not made. */
+static tarn_status copy(const tarn__item *items, size_t count, const tarn__target *to,
+                        tarn_error *err)
+{
+    tarn__source *s = items[0].source;
+    tarn__cold_way way = tarn__cold_choose(&s->files.cold, tarn__files_is_resident,
+                                           &s->files, items, count, to);
+    if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);
+    if (way == TARN__COLD_ANNOUNCE) tarn__files_announce(&s->files, items, count);
+    if (way == TARN__COLD_ANNOUNCE) to->io->announced += count;
+    if (way == TARN__COLD_COPY) to->io->copied += count;
+    return s->kind->copy(s->state, way, items, count, to, err);
+}
+
+static tarn_status copy_all(const work *w, size_t count, tarn_dataset_batch *b,
+                            tarn_error *err)
 {
     tarn__target to = {b->data, b->offsets, b->offsets[count], b->io, w->spare, w->runs};
-    size_t n = copy_made(w->items, count, b);
-    if (n == 0) return TARN_OK;
-    return d->source->kind->copy(d->source->state, w->items, n, &to, err);
+    size_t left = copy_made(w->items, count, b);
+    for (size_t i = 0, n; i < left; i += n) {
+        n = tarn__items_alike(w->items + i, left - i);
+        TARN_TRY(copy(w->items + i, n, &to, err));
+    }
+    return TARN_OK;
 }
 
 tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
                               size_t count, tarn_dataset_batch *out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "wants", wants || !count);
+    TARN__NEED(err, "out", out);
     work w;
     size_t real;
     out->count = 0;
     TARN_TRY(get_work(out, count, &w, err));
     TARN_TRY(take_wants(d, wants, count, w.items, &real, err));
-    tarn_status status =
-        real ? d->source->kind->place(d->source->state, w.items, real, err) : TARN_OK;
+    tarn_status status = locate_all(d, w.items, real, err);
     if (status == TARN_OK) status = lay_out(out, w.items, count, err);
-    if (status == TARN_OK) status = copy_all(d, &w, count, out, err);
+    if (status == TARN_OK) status = copy_all(&w, count, out, err);
     for (size_t i = 0; i < count; i++)
-        if (w.items[i].made) tarn_view_release(&w.items[i].view);
+        if (w.items[i].spot.made) tarn_view_release(&w.items[i].view);
     if (status != TARN_OK) out->count = 0;
     return status;
 }
@@ -158,6 +239,9 @@ tarn_status tarn_dataset_read_batch(tarn_dataset *d, const uint64_t *samples,
                                     size_t n_fields, tarn_dataset_batch *out,
                                     tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "samples", samples || !n_samples);
+    TARN__NEED(err, "out", out);
     uint64_t count;
     if (!fields) n_fields = d->n_fields;
     out->count = 0;
@@ -175,21 +259,26 @@ tarn_status tarn_dataset_read_batch(tarn_dataset *d, const uint64_t *samples,
     return status;
 }
 
-void tarn_dataset_batch_stats(const tarn_dataset_batch *b, tarn_read_stats *out)
+void tarn_dataset_batch_stats(const tarn_dataset_batch *b, tarn_read_stats *out,
+                              size_t size)
 {
-    const tarn__batch_io *io = b->io;
-    *out = (tarn_read_stats){0};
-    if (!io) return;
+    const tarn__batch_io *io = b ? b->io : NULL;
+    if (!io) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
     const tarn__gather_stats *s = &io->gather.stats;
-    out->copied = io->copied;
-    out->announced = io->announced + s->pieces[TARN__GATHER_ADVISED];
-    out->direct = s->pieces[TARN__GATHER_DIRECT];
-    out->ring = s->pieces[TARN__GATHER_RING];
-    out->ring_errno = s->ring_errno;
+    tarn_read_stats stats = {.copied = io->copied,
+                             .announced = io->announced + s->pieces[TARN__GATHER_ADVISED],
+                             .direct = s->pieces[TARN__GATHER_DIRECT],
+                             .ring = s->pieces[TARN__GATHER_RING],
+                             .ring_errno = s->ring_errno};
+    TARN__FILL_OUT(out, size, stats);
 }
 
 void tarn_dataset_batch_reset(tarn_dataset_batch *b)
 {
+    if (!b) return;
     if (b->io) tarn__gather_reset(&((tarn__batch_io *)b->io)->gather);
     free(b->io);
     free(b->data);

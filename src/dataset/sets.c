@@ -15,6 +15,7 @@ typedef struct found {
 
 void tarn_field_sets_reset(tarn_field_sets *sets)
 {
+    if (!sets) return;
     found *f = sets->owned;
     if (f) tarn__names_reset(&f->names);
     free(f);
@@ -64,13 +65,16 @@ static int by_samples(const void *a, const void *b)
 tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets *out,
                                     tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
     const tarn__source *s = d->source;
     *out = (tarn_field_sets){0};
     found *f = out->owned = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
     tarn__names_init(&f->names);
+    d = tarn_dataset_unordered(d);
     tarn_status status =
-        s->kind->sets ? s->kind->sets(s->state, d->picked, d->count, add_set, f, err)
+        s->kind->sets ? s->kind->sets(s->state, &d->chain, d->count, add_set, f, err)
                       : add_all(d, f, err);
     out->sets = f->sets;
     out->count = f->names.count;

@@ -231,10 +231,15 @@ static tarn_status sort_prefixes(tarn_views *v, tarn_error *err)
     return TARN_OK;
 }
 
+TARN__DEFINE_INIT(tarn_views_options, TARN_VIEWS_OPTIONS_INIT)
+
 tarn_status tarn_views_new(const tarn_dataset *d, const char *const *templates,
                            size_t count, const tarn_views_options *options,
                            tarn_views **out, tarn_error *err)
 {
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "templates", templates || !count);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_views_options, o, TARN_VIEWS_OPTIONS_INIT, options, err);
     tarn_views *v = calloc(1, sizeof *v);
     if (!v) return tarn__fail_memory(err);
@@ -254,12 +259,7 @@ tarn_status tarn_views_new(const tarn_dataset *d, const char *const *templates,
 
 const char *tarn_views_template(const tarn_views *v, size_t number)
 {
-    return number < v->n_templates ? v->templates[number].whole : NULL;
-}
-
-const char *tarn_views_prefix(const tarn_views *v, size_t number)
-{
-    return number < v->prefixes.count ? tarn__names_get(&v->prefixes, number).data : NULL;
+    return v && number < v->n_templates ? v->templates[number].whole : NULL;
 }
 
 /* --- Choosing ---------------------------------------------------------------------- */
@@ -290,6 +290,8 @@ static tarn_status fill_template(const tarn_views *v, const template *t,
 tarn_status tarn_views_choose(const tarn_views *v, uint64_t epoch, uint64_t sample,
                               uint32_t *out_fields, tarn_error *err)
 {
+    TARN__NEED(err, "views", v);
+    TARN__NEED(err, "out_fields", out_fields);
     tarn__pcg64 rng;
     tarn__buf text;
     uint64_t few[64], *chosen = few;

@@ -406,6 +406,11 @@ const char *tarn__filecache_path(const tarn__filecache *c, size_t number)
     return c->slots[number].path;
 }
 
+bool tarn__filecache_reaches(const tarn__filecache *c, size_t number, uint64_t size)
+{
+    return number < c->count && size <= c->slots[number].size;
+}
+
 uint64_t tarn__filecache_size(const tarn__filecache *c, size_t number)
 {
     return c->slots[number].size;

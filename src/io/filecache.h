@@ -77,4 +77,7 @@ size_t tarn__filecache_count(const tarn__filecache *cache);
 const char *tarn__filecache_path(const tarn__filecache *cache, size_t number);
 uint64_t tarn__filecache_size(const tarn__filecache *cache, size_t number);
 
+/* Whether there is such a file, with so many bytes or more. */
+bool tarn__filecache_reaches(const tarn__filecache *cache, size_t number, uint64_t size);
+
 #endif

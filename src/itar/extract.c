@@ -74,10 +74,15 @@ static tarn_status extract_all(extraction *x, tarn_error *err)
     return TARN_OK;
 }
 
+TARN__DEFINE_INIT(tarn_extract_options, TARN_EXTRACT_OPTIONS_INIT)
+
 tarn_status tarn_fold_extract(tarn_fold *fold, const char *folder,
                               const tarn_extract_options *options, uint64_t *out_files,
                               tarn_error *err)
 {
+    TARN__NEED(err, "fold", fold);
+    TARN__NEED(err, "folder", folder);
+    TARN__NEED(err, "out_files", out_files);
     *out_files = 0;
     TARN__OPTIONS(tarn_extract_options, taken, TARN_EXTRACT_OPTIONS_INIT, options, err);
     extraction x = {.fold = fold, .options = &taken, .folder = folder};

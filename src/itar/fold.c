@@ -6,14 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "itar/folder.h"
 #include "tar/reader.h"
 
-/* --- Opening --------------------------------------------------------------------- */
+/* --- Opening ----------------------------------------------------------------------- */
 
 static tarn_status stat_sizes(const char *const *paths, size_t count, uint64_t *sizes,
                               tarn_error *err)
@@ -119,7 +118,7 @@ static tarn_status get_index(tarn_fold *f, const char *index_path,
             return status;
         }
     }
-    return tarn_index_build(paths, count, &f->options.index, &f->index, &f->report,
+    return tarn_index_build(paths, count, f->options.index, &f->index, &f->report,
                             sizeof f->report, err);
 }
 
@@ -273,16 +272,30 @@ static tarn_status open_any(tarn_fold *f, const char *path, tarn_error *err)
     return attach(f, NULL, &path, 1, err);
 }
 
+TARN__DEFINE_INIT(tarn_fold_options, TARN_FOLD_OPTIONS_INIT)
+
+static tarn_status alloc_bits(tarn_fold *f, tarn_error *err)
+{
+    size_t size = (size_t)(f->index->n_rows / 8 + 1);
+    f->seen = calloc(size, 1);
+    f->plain = calloc(size, 1);
+    return f->seen && f->plain ? TARN_OK : tarn__fail_memory(err);
+}
+
 tarn_status tarn_fold_open(const char *path, const tarn_fold_options *options,
                            tarn_fold **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_fold_options, taken, TARN_FOLD_OPTIONS_INIT, options, err);
     tarn_fold *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
     f->options = taken;
     tarn__forklock_init(&f->lock, TARN__LOCK_OUTER);
     tarn_status status = open_any(f, path, err);
-    f->options.shards = NULL; /* the caller's */
+    f->options.shards = NULL; /* the caller's, both */
+    f->options.index = NULL;
+    if (status == TARN_OK) status = alloc_bits(f, err);
     if (status == TARN_OK)
         *out = f;
     else
@@ -300,132 +313,54 @@ void tarn_fold_close(tarn_fold *f)
     free(f->starts);
     free(f->shape_of);
     free(f->lead);
+    free((void *)f->seen);
+    free((void *)f->plain);
     tarn__shapes_reset(&f->shapes);
     free(f->name);
     tarn__forklock_destroy(&f->lock);
     free(f);
 }
 
-/* --- Looking ---------------------------------------------------------------------- */
+/* --- Looking ----------------------------------------------------------------------- */
 
-tarn_status tarn_fold_info_get(tarn_fold *f, tarn_fold_info *out, tarn_error *err)
+tarn_status tarn_fold_info_get(tarn_fold *f, tarn_fold_info *out, size_t size,
+                               tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "out", out);
     TARN_TRY(tarn__fold_group(f, err));
-    *out = (tarn_fold_info){.samples = f->n_samples,
-                            .shards = tarn__filecache_count(f->files),
-                            .report = f->report};
-    tarn_index_info_get(f->index, &out->index, sizeof out->index);
+    tarn_fold_info info = {.samples = f->n_samples,
+                           .shards = tarn__filecache_count(f->files),
+                           .report = &f->report};
+    TARN__FILL_OUT(out, size, info);
     return TARN_OK;
 }
 
 const char *tarn_fold_name(const tarn_fold *f)
 {
-    return f->name;
+    return f ? f->name : NULL;
 }
 
 const char *tarn_fold_index_path(const tarn_fold *f)
 {
-    return f->index->path;
+    return f ? f->index->path : NULL;
 }
 
 const tarn_index *tarn_fold_index(const tarn_fold *f)
 {
-    return f->index;
+    return f ? f->index : NULL;
 }
 
 const char *tarn_fold_shard_path(const tarn_fold *f, uint32_t shard)
 {
-    return shard < tarn__filecache_count(f->files) ? tarn__filecache_path(f->files, shard)
-                                                   : NULL;
+    return f && shard < tarn__filecache_count(f->files)
+               ? tarn__filecache_path(f->files, shard)
+               : NULL;
 }
 
 uint64_t tarn_fold_shard_size(const tarn_fold *f, uint32_t shard)
 {
-    return shard < tarn__filecache_count(f->files) ? tarn__filecache_size(f->files, shard)
-                                                   : 0;
-}
-
-/* --- Names and bytes ---------------------------------------------------------------- */
-
-tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_text *member,
-                            tarn_error *err)
-{
-    tarn__located l;
-    tarn__located_init(&l);
-    tarn_status status = tarn__locate(&f->place, row, &l, err);
-    if (status == TARN_OK) status = tarn__text_set(key, l.key.stem, l.key.stem_len, err);
-    if (status == TARN_OK) status = tarn__text_set(member, l.name, l.name_len, err);
-    tarn__located_reset(&l);
-    return status;
-}
-
-tarn_status tarn__fold_check_sum(const tarn_fold *f, uint64_t number, const tarn_row *row,
-                                 const void *data, size_t size, tarn_error *err)
-{
-    if (!f->options.check) return TARN_OK;
-    TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_CHECKSUMS, number, err));
-    uint32_t want = f->index->sums->checksums[number];
-    uint32_t have = tarn__crc32c(0, data, size);
-    if (have == want) return TARN_OK;
-    return tarn__fail_at(
-        err, TARN_ERR_CHECKSUM, tarn__filecache_path(f->files, row->shard), row->offset,
-        "the payload of row %llu has CRC-32C %08x, and %08x was recorded: "
-        "its bytes have changed",
-        (unsigned long long)number, have, want);
-}
-
-tarn_status tarn__fold_check(tarn_fold *f, uint64_t number, tarn__located *l,
-                             const unsigned char *bytes, tarn_error *err)
-{
-    memcpy(l->block, bytes, TARN__BLOCK);
-    TARN_TRY(tarn__locate_check(&f->place, number, l, err));
-    return tarn__fold_check_sum(f, number, &l->row, bytes + TARN__BLOCK,
-                                (size_t)l->row.size, err);
-}
-
-/* Header and payload in one view: one look at the file, one read where it is read. */
-static tarn_status checked_view(tarn_fold *f, uint64_t number, tarn__located *l,
-                                tarn_view *out, tarn_error *err)
-{
-    tarn_view whole;
-    TARN_TRY(tarn__locate_row(&f->place, number, l, err));
-    size_t size = (size_t)l->row.size;
-    TARN_TRY(tarn__filecache_view(f->files, l->row.shard, l->row.offset,
-                                  size + TARN__BLOCK, &whole, err));
-    tarn_status status = tarn__fold_check(f, number, l, whole.data, err);
-    if (status == TARN_OK)
-        *out = (tarn_view){whole.data + TARN__BLOCK, size, whole.owned};
-    else
-        tarn_view_release(&whole);
-    return status;
-}
-
-tarn_status tarn_fold_view(tarn_fold *f, uint64_t row, tarn_view *out, tarn_error *err)
-{
-    tarn__located l;
-    tarn__located_init(&l);
-    tarn_status status = checked_view(f, row, &l, out, err);
-    tarn__located_reset(&l);
-    return status;
-}
-
-tarn_status tarn_fold_read(tarn_fold *f, uint64_t number, void *buf, size_t size,
-                           uint64_t *out_size, tarn_error *err)
-{
-    tarn__located l;
-    tarn__located_init(&l);
-    tarn_status status = tarn__locate(&f->place, number, &l, err);
-    if (status == TARN_OK) *out_size = l.row.size;
-    if (status == TARN_OK && l.row.size > size)
-        status = tarn__fail_at(err, TARN_ERR_LIMIT,
-                               tarn__filecache_path(f->files, l.row.shard), l.row.offset,
-                               "the payload has %llu bytes, and the buffer %zu",
-                               (unsigned long long)l.row.size, size);
-    if (status == TARN_OK)
-        status = tarn__filecache_read(f->files, l.row.shard, l.row.offset + TARN__BLOCK,
-                                      buf, (size_t)l.row.size, err);
-    if (status == TARN_OK)
-        status = tarn__fold_check_sum(f, number, &l.row, buf, (size_t)l.row.size, err);
-    tarn__located_reset(&l);
-    return status;
+    return f && shard < tarn__filecache_count(f->files)
+               ? tarn__filecache_size(f->files, shard)
+               : 0;
 }

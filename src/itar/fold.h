@@ -1,4 +1,4 @@
-/* A fold as the other files of this folder see it. */
+/* A fold as the other files of this folder see it, and only those. */
 #ifndef TARN_ITAR_FOLD_H
 #define TARN_ITAR_FOLD_H
 
@@ -9,6 +9,7 @@
 #include "base/forklock.h"
 #include "itar/locate.h"
 #include "itar/shapes.h"
+#include "tar/header.h"
 
 struct tarn_fold {
     char *name;
@@ -31,6 +32,8 @@ struct tarn_fold {
     tarn__shapes shapes; /* until a filter is set */
     uint16_t *shape_of;  /* by sample; NULL if all are of one: */
     uint16_t shape;
+    atomic_uchar *seen;  /* a bit for each row whose header was compared */
+    atomic_uchar *plain; /* and for each whose key is the name in its header */
 };
 
 /* Where the rows of a sample begin, up to and with n_samples. */
@@ -58,16 +61,21 @@ TARN_CHECKED tarn_status tarn__fold_group(tarn_fold *fold, tarn_error *err);
 void tarn__fold_take(tarn_fold *fold, uint32_t *rows, uint32_t *starts,
                      uint64_t n_samples);
 
-/* Whether the header and payload at bytes are those of a row, which tarn__locate_row has
- * put into located; what the header says is there afterwards. */
+/* Whether this header and payload are those of a row, which tarn__locate_row has put into
+ * located; what the header says is there afterwards. The payload is looked at only if the
+ * fold was opened to check. */
 TARN_CHECKED tarn_status tarn__fold_check(tarn_fold *fold, uint64_t row,
                                           tarn__located *located,
-                                          const unsigned char *bytes, tarn_error *err);
+                                          const unsigned char *header,
+                                          const unsigned char *payload, tarn_error *err);
 
-/* Whether a payload has the checksum of its row, if the fold was opened to check. */
-TARN_CHECKED tarn_status tarn__fold_check_sum(const tarn_fold *fold, uint64_t number,
-                                              const tarn_row *row, const void *data,
-                                              size_t size, tarn_error *err);
+/* The same of a row that is not known, which is known afterwards. before: how many bytes
+ * in front of the header the caller has there, too. */
+TARN_CHECKED tarn_status tarn__fold_compare(tarn_fold *fold, uint64_t number,
+                                            const tarn_row *row,
+                                            const unsigned char *header, size_t before,
+                                            const unsigned char *payload,
+                                            tarn_error *err);
 
 /* The first row of a sample that has a leading field, or just its first. */
 uint64_t tarn__fold_lead(const tarn_fold *fold, uint64_t sample);
@@ -83,5 +91,110 @@ TARN_CHECKED tarn_status tarn__fold_make_order(tarn_fold *fold, tarn_error *err)
  */
 TARN_CHECKED tarn_status tarn__fold_order_at(const tarn_fold *fold, const uint32_t *order,
                                              uint64_t i, uint32_t *out, tarn_error *err);
+
+/* --- For reading ------------------------------------------------------------------- */
+
+static inline bool tarn__row_bit(const atomic_uchar *bits, uint64_t row)
+{
+    return atomic_load_explicit(&bits[row / 8], memory_order_relaxed) >> (row % 8) & 1;
+}
+
+static inline void tarn__set_row_bit(atomic_uchar *bits, uint64_t row)
+{
+    atomic_fetch_or_explicit(&bits[row / 8], (unsigned char)(1u << (row % 8)),
+                             memory_order_relaxed);
+}
+
+/* Whether the payload of a row may be used without looking at its header. */
+static inline bool tarn__fold_knows(const tarn_fold *f, uint64_t row)
+{
+    return !f->options.check && tarn__row_bit(f->seen, row);
+}
+
+/* The key of a row by its header in a map; false where that is not enough. */
+static inline bool tarn__fold_quick_key(tarn_fold *f, uint64_t number,
+                                        const tarn_row *row, const unsigned char *header,
+                                        tarn__key *out)
+{
+    if (tarn__row_bit(f->plain, number))
+        return tarn__locate_name_key(&f->place, header, out);
+    if (!tarn__locate_plain_key(&f->place, number, row, header, out)) return false;
+    tarn__set_row_bit(f->plain, number);
+    return true;
+}
+
+/* Asks the memory for what that will look at. */
+static inline void tarn__fold_touch_key(const tarn_fold *f, uint64_t number,
+                                        const unsigned char *header)
+{
+    __builtin_prefetch(header);
+    if (!tarn__row_bit(f->plain, number)) __builtin_prefetch(header + TARN__PREFIX_AT);
+}
+
+/* The maps of shards whose length was looked at in this call. */
+enum { TARN__RECENT_MAPS = 128 };
+typedef struct tarn__fold_maps {
+    uint32_t shards[TARN__RECENT_MAPS]; /* number + 1 */
+    const unsigned char *maps[TARN__RECENT_MAPS];
+} tarn__fold_maps;
+
+/* Whether what was copied out of a map was still there: see tarn__filecache_settle. */
+TARN_CHECKED static inline tarn_status tarn__fold_settle_map(const tarn_fold *f,
+                                                             const tarn__fold_maps *m,
+                                                             size_t at, tarn_error *err)
+{
+    if (!m->maps[at]) return TARN_OK;
+    return tarn__filecache_settle(f->files, m->shards[at] - 1u, err);
+}
+
+TARN_CHECKED static inline tarn_status tarn__fold_settle_maps(const tarn_fold *f,
+                                                              const tarn__fold_maps *m,
+                                                              tarn_error *err)
+{
+    for (size_t at = 0; at < TARN__RECENT_MAPS; at++)
+        if (m->shards[at]) TARN_TRY(tarn__fold_settle_map(f, m, at, err));
+    return TARN_OK;
+}
+
+/* NULL: the shard, which must be one of the fold's, is read. */
+TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn_fold *f,
+                                                         tarn__fold_maps *m,
+                                                         uint16_t shard,
+                                                         const unsigned char **out,
+                                                         tarn_error *err)
+{
+    size_t at = shard % TARN__RECENT_MAPS;
+    if (m->shards[at] != shard + 1u) {
+        if (m->shards[at]) TARN_TRY(tarn__fold_settle_map(f, m, at, err));
+        TARN_TRY(tarn__filecache_map_lately(f->files, shard, &m->maps[at], err));
+        m->shards[at] = shard + 1u;
+    }
+    *out = m->maps[at];
+    return TARN_OK;
+}
+
+/* Places of a field among the rows of a sample; there can be more rows than a shape has
+ * numbers for. */
+#define TARN__LACKED UINT32_MAX
+#define TARN__DOUBLE (UINT32_MAX - 1)
+
+static inline uint32_t tarn__fold_shape_place(const tarn_fold *f, uint16_t shape,
+                                              uint32_t field)
+{
+    uint16_t place = tarn__shapes_place(&f->shapes, shape, field);
+    return place == TARN__PLACE_NONE    ? TARN__LACKED
+           : place == TARN__PLACE_TWICE ? TARN__DOUBLE
+                                        : place;
+}
+
+uint32_t tarn__fold_place(const tarn_fold *fold, uint64_t sample, uint32_t field);
+
+/* The row of a field of a sample. */
+TARN_CHECKED tarn_status tarn__fold_row_of(tarn_fold *fold, uint64_t sample,
+                                           uint32_t field, uint64_t *out,
+                                           tarn_error *err);
+
+TARN_CHECKED tarn_status tarn__fold_fail_twice(tarn_fold *fold, uint64_t sample,
+                                               uint32_t field, tarn_error *err);
 
 #endif

@@ -366,6 +366,8 @@ static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error
 
 tarn_status tarn_folder_open(const char *path, tarn_folder **out, tarn_error *err)
 {
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
     const char *only;
     tarn_folder *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
@@ -398,35 +400,35 @@ void tarn_folder_close(tarn_folder *f)
 
 size_t tarn_folder_count(const tarn_folder *f)
 {
-    return f->count;
+    return f ? f->count : 0;
 }
 
 size_t tarn_folder_compressed(const tarn_folder *f)
 {
-    return f->n_compressed;
+    return f ? f->n_compressed : 0;
 }
 
 size_t tarn_folder_fold_compressed(const tarn_folder *f, size_t i)
 {
-    return i < f->count ? f->folds[i].compressed : 0;
+    return f && i < f->count ? f->folds[i].compressed : 0;
 }
 
 const char *tarn_folder_fold(const tarn_folder *f, size_t i)
 {
-    return i < f->count ? f->folds[i].name : NULL;
+    return f && i < f->count ? f->folds[i].name : NULL;
 }
 
 const char *tarn_folder_index_path(const tarn_folder *f, size_t i)
 {
-    return i < f->count ? f->folds[i].index_path : NULL;
+    return f && i < f->count ? f->folds[i].index_path : NULL;
 }
 
 size_t tarn_folder_shard_count(const tarn_folder *f, size_t i)
 {
-    return i < f->count ? f->folds[i].count : 0;
+    return f && i < f->count ? f->folds[i].count : 0;
 }
 
 const char *const *tarn_folder_shards(const tarn_folder *f, size_t i)
 {
-    return i < f->count ? (const char *const *)f->folds[i].paths : NULL;
+    return f && i < f->count ? (const char *const *)f->folds[i].paths : NULL;
 }

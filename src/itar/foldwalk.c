@@ -114,9 +114,9 @@ static tarn_status add_row(tarn_fold *f, located *l, uint64_t row, tarn_error *e
     const unsigned char *bytes;
     TARN_TRY(
         tarn__grow(&l->fields, sizeof *l->fields, l->n_fields, &l->field_capacity, err));
-    TARN_TRY(tarn__locate_row(&f->place, row, &l->at, err));
+    TARN_TRY(tarn__locate_row(&f->place, row, &l->at.row, err));
     TARN_TRY(find_bytes(f, l, &bytes, err));
-    TARN_TRY(tarn__fold_check(f, row, &l->at, bytes, err));
+    TARN_TRY(tarn__fold_check(f, row, &l->at, bytes, bytes + TARN__BLOCK, err));
     l->fields[l->n_fields++] =
         (tarn_field){.name = tarn_index_field(f->index, l->at.row.field),
                      .data = bytes + TARN__BLOCK,
@@ -195,9 +195,13 @@ static tarn_status walk_group(void *context, size_t number)
     return status;
 }
 
+TARN__DEFINE_INIT(tarn_walk_options, TARN_WALK_OPTIONS_INIT)
+
 tarn_status tarn_fold_walk(tarn_fold *f, const tarn_walk_options *options, tarn_put put,
                            void *context, tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "put", put);
     TARN__OPTIONS(tarn_walk_options, taken, TARN_WALK_OPTIONS_INIT, options, err);
     TARN_TRY(tarn__fold_group(f, err));
     foldwalk w = {.fold = f, .options = taken, .put = put, .context = context};

@@ -313,24 +313,32 @@ static tarn_status parse_block(lookup *l, tarn_error *err)
                      err);
 }
 
-tarn_status tarn__locate_row(const tarn__place *place, uint64_t number,
-                             tarn__located *out, tarn_error *err)
+/* A row that does not lie inside a shard. */
+static tarn_status fail_row(const tarn__place *place, uint64_t number,
+                            const tarn_row *row, tarn_error *err)
 {
     size_t shards = tarn__filecache_count(place->files);
-    TARN_TRY(tarn_index_row(place->index, number, &out->row, err));
-    const tarn_row *row = &out->row;
     if (row->shard >= shards)
         return tarn__fail_at(err, TARN_ERR_STALE, place->index->path, TARN_NO_OFFSET,
                              "row %llu is in shard %u, and there are %zu; run tarn index "
                              "again",
                              (unsigned long long)number, row->shard, shards);
-    uint64_t size = tarn__filecache_size(place->files, row->shard);
-    if (row->offset + TARN__BLOCK + row->size <= size) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_STALE,
-                         tarn__filecache_path(place->files, row->shard), row->offset,
-                         "row %llu of the index: offset past the shard, which has %llu "
-                         "bytes; run tarn index again",
-                         (unsigned long long)number, (unsigned long long)size);
+    return tarn__fail_at(
+        err, TARN_ERR_STALE, tarn__filecache_path(place->files, row->shard), row->offset,
+        "row %llu of the index: offset past the shard, which has %llu "
+        "bytes; run tarn index again",
+        (unsigned long long)number,
+        (unsigned long long)tarn__filecache_size(place->files, row->shard));
+}
+
+tarn_status tarn__locate_row(const tarn__place *place, uint64_t number, tarn_row *out,
+                             tarn_error *err)
+{
+    TARN_TRY(tarn_index_row(place->index, number, out, err));
+    if (tarn__filecache_reaches(place->files, out->shard,
+                                out->offset + TARN__BLOCK + out->size))
+        return TARN_OK;
+    return fail_row(place, number, out, err);
 }
 
 tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
@@ -348,7 +356,7 @@ tarn_status tarn__locate(const tarn__place *place, uint64_t number, tarn__locate
                          tarn_error *err)
 {
     lookup l = {.place = place, .out = out, .number = number};
-    TARN_TRY(tarn__locate_row(place, number, out, err));
+    TARN_TRY(tarn__locate_row(place, number, &out->row, err));
     TARN_TRY(get_block(&l, out->row.offset, out->block, err));
     return tarn__locate_check(place, number, out, err);
 }

@@ -33,7 +33,7 @@ void tarn__located_reset(tarn__located *located);
 
 /* Fetches row number and checks that it lies inside its shard. */
 TARN_CHECKED tarn_status tarn__locate_row(const tarn__place *place, uint64_t number,
-                                          tarn__located *out, tarn_error *err);
+                                          tarn_row *out, tarn_error *err);
 
 /* Checks the header block of the row in out, which the caller has put into out->block:
  * checksum, type, size, key and field. TARN_ERR_STALE if it is another member's. */

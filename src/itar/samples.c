@@ -67,6 +67,8 @@ extern TARN_INLINE uint64_t tarn_sample_row(const tarn_sample *sample, uint32_t 
 tarn_status tarn_fold_sample(tarn_fold *f, uint64_t number, tarn_sample *out,
                              tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "out", out);
     TARN_TRY(tarn__fold_group(f, err));
     if (number >= f->n_samples)
         return tarn__fail(err, TARN_ERR_NO_SAMPLE, "sample %llu of %llu",
@@ -150,6 +152,9 @@ static tarn_status check_key(tarn_fold *f, const tarn_sample *s, const char *key
 tarn_status tarn_fold_find(tarn_fold *f, const char *key, tarn_sample *out,
                            tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "out", out);
     const uint32_t *order;
     uint64_t at;
     size_t len = strlen(key);
@@ -194,6 +199,10 @@ static tarn_status fail_field(tarn_fold *f, const tarn_sample *s, const char *fi
 tarn_status tarn_fold_pick(tarn_fold *f, const tarn_sample *s, const char *field,
                            uint64_t *out_row, tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "sample", s);
+    TARN__NEED(err, "field", field);
+    TARN__NEED(err, "out_row", out_row);
     uint32_t id = tarn__names_find(&f->index->fields, field, strlen(field));
     uint64_t found = UINT64_MAX;
     for (uint32_t k = 0; k < s->count; k++) {
@@ -304,6 +313,8 @@ static tarn_status require_in_sample(tarn_fold *f, uint64_t i, const uint32_t *w
 tarn_status tarn_fold_require(tarn_fold *f, const char *const *fields, size_t count,
                               tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "fields", fields || !count);
     filter made = {0};
     size_t distinct;
     if (count == 0) return TARN_OK;
@@ -342,6 +353,8 @@ static tarn_status mark_keys(tarn_fold *f, const char *const *keys, size_t count
 tarn_status tarn_fold_keep(tarn_fold *f, const char *const *keys, size_t count,
                            bool *found, tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "keys", keys || !count);
     filter made = {0};
     TARN_TRY(tarn__fold_group(f, err));
     unsigned char *marks = calloc(f->index->n_rows / 8 + 1, 1);

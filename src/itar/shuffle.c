@@ -113,6 +113,7 @@ static tarn_status arrange(tarn_fold *f, const tarn__run *runs, uint64_t first,
 
 tarn_status tarn_fold_shuffle(tarn_fold *f, uint64_t seed, tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
     tarn__run *runs;
     TARN_TRY(sort_samples(f, TARN__CHANCE_SHUFFLE, seed, &runs, err));
     tarn_status status = arrange(f, runs, 0, f->n_samples, err);
@@ -122,6 +123,7 @@ tarn_status tarn_fold_shuffle(tarn_fold *f, uint64_t seed, tarn_error *err)
 
 tarn_status tarn_fold_slice(tarn_fold *f, uint64_t from, uint64_t to, tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
     TARN_TRY(tarn__fold_group(f, err));
     if (to > f->n_samples) to = f->n_samples;
     if (from > to) from = to;
@@ -131,6 +133,9 @@ tarn_status tarn_fold_slice(tarn_fold *f, uint64_t from, uint64_t to, tarn_error
 tarn_status tarn_fold_split(tarn_fold *f, const double *fractions, size_t count,
                             uint64_t seed, uint8_t *out_parts, tarn_error *err)
 {
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "fractions", fractions || !count);
+    TARN__NEED(err, "out_parts", out_parts);
     tarn__run *runs;
     TARN_TRY(tarn__check_fractions(fractions, count, err));
     if (count > UINT8_MAX)

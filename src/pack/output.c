@@ -314,6 +314,9 @@ tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
 tarn_status tarn_pack_put(void *output, unsigned part, const char *key,
                           const tarn_field *fields, size_t count, tarn_error *err)
 {
+    TARN__NEED(err, "output", output);
+    TARN__NEED(err, "key", key);
+    TARN__NEED(err, "fields", fields || !count);
     tarn__output *o = output;
     const tarn_pack_options *p = &o->options;
     TARN_TRY(tarn__output_put(o, part, key, fields, count, NULL, TARN__ANY_ORIGIN, err));
@@ -327,6 +330,8 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_fold *from,
                             const uint32_t *shards, size_t count, tarn_adopt how,
                             tarn_error *err)
 {
+    TARN__NEED(err, "output", output);
+    TARN__NEED(err, "from", from);
     tarn__output *o = output;
     if (o->kind != TARN_TARGET_FOLDER || part >= o->count)
         return tarn__fail(err, TARN_ERR_USAGE, "%s: no fold number %u to add shards to",

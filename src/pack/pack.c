@@ -271,7 +271,7 @@ static tarn_status check_arguments(const packing *p, const char *target,
                                    const tarn_pack_options *o, tarn_error *err)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (!p->sources || !p->sources[i])
+        if (!p->sources[i])
             return tarn__fail(err, TARN_ERR_USAGE, "source number %zu is NULL", i);
     if (!p->count != (o->feed != NULL))
         return tarn__fail(err, TARN_ERR_USAGE, "%s",
@@ -311,6 +311,7 @@ tarn_status tarn_pack(const char *const *sources, size_t count, const char *targ
                       const tarn_pack_options *options, tarn_pack_report *out,
                       size_t size, tarn_error *err)
 {
+    TARN__NEED(err, "sources", sources || !count);
     TARN__OPTIONS(tarn_pack_options, taken, TARN_PACK_OPTIONS_INIT, options, err);
     packing p = {.sources = sources, .count = count};
     tarn_status status = check_arguments(&p, target, &taken, err);

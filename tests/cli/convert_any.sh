@@ -47,6 +47,10 @@ convert pairs_by_0.1.4.iac pairs.gnz all --number
 convert pairs.gnz pairs.gnz mixed.tar --weights 1,2 --number
 tar tf mixed.tar
 convert pairs.gnz pairs.gnz no.tar --weights 1
+convert basic:train first.iac --range 0:6
+convert basic:train second.iac --range 6:12
+convert first.iac second.iac later.iac --weights 3,1 --order identity --epoch 1
+"$TARN" ls --order identity later.iac | cut -f 1
 convert a.gnz a.gnz no
 convert "$DATA/05_empty_ext" e.tar --order identity --samples a,b,c
 tar tf e.tar

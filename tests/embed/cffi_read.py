@@ -1,4 +1,4 @@
-"""Reads a tar through cffi: all declarations come from the installed headers.
+"""Reads a tar and loads a dataset through cffi: all declarations come from the installed headers.
 
 usage: cffi_read.py PREFIX FILE.tar
 
@@ -19,24 +19,37 @@ def declarations(prefix):
                            "-x", "c", "/dev/null"], stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
-class Tar:
-    """One archive, opened with options that the library itself initialised."""
+class Library:
+    """Calls with one error struct, and options that the library itself initialised."""
 
-    def __init__(self, ffi, lib, path):
+    def __init__(self, ffi, lib):
         self.ffi, self.lib = ffi, lib
         self.err = ffi.new("tarn_error *")
-        options = ffi.new("tarn_tar_options *")
-        lib.tarn_tar_options_init(options, ffi.sizeof("tarn_tar_options"))
-        assert options.size == ffi.sizeof("tarn_tar_options")
-        out = ffi.new("tarn_tar **")
-        self.check(lib.tarn_tar_open(path.encode(), options, out, self.err))
-        self.tar = out[0]
+
+    def options(self, name):
+        options = self.ffi.new(f"{name} *")
+        getattr(self.lib, f"{name}_init")(options, self.ffi.sizeof(name))
+        assert options.size == self.ffi.sizeof(name)
+        return options
+
+    def make(self, handle, function, *args):
+        """What a function gives out through its last pointer before the error."""
+        out = self.ffi.new(f"{handle} **")
+        self.check(function(*args, out, self.err))
+        return out[0]
 
     def check(self, status):
         if status != self.lib.TARN_OK:
             text = self.ffi.new("char[2200]")
             self.lib.tarn_error_text(self.err, text, 2200)
             raise OSError(self.ffi.string(text).decode())
+
+class Tar(Library):
+    """One archive."""
+
+    def __init__(self, ffi, lib, path):
+        super().__init__(ffi, lib)
+        self.tar = self.make("tarn_tar", lib.tarn_tar_open, path.encode(), self.options("tarn_tar_options"))
 
     def members(self):
         """Pairs of name and payload, to the end."""
@@ -56,6 +69,43 @@ class Tar:
         return counts.members
 
 
+class Loaded(Library):
+    """The samples of an archive but the first, through a slice of a dataset and a loader."""
+
+    def __init__(self, ffi, lib, path):
+        super().__init__(ffi, lib)
+        options = self.options("tarn_dataset_options")
+        options.scan = True
+        whole = self.make("tarn_dataset", lib.tarn_dataset_open, path.encode(), options)
+        info = ffi.new("tarn_dataset_info *")
+        lib.tarn_dataset_info_get(whole, info, ffi.sizeof("tarn_dataset_info"))
+        part = self.make("tarn_dataset", lib.tarn_dataset_slice, whole, 1, 1, info.samples - 1)
+        options = self.options("tarn_loader_options")
+        options.batch = info.samples
+        fields = ffi.new("tarn_load_field[]", info.fields)
+        for number in range(info.fields):
+            fields[number].field = lib.tarn_dataset_field(part, number)
+            setattr(fields[number], "as", lib.TARN_LOAD_BYTES)
+        options.fields, options.n_fields = fields, info.fields
+        self.loader = self.make("tarn_loader", lib.tarn_loader_open, part, options)
+        lib.tarn_dataset_close(part)
+        lib.tarn_dataset_close(whole)
+
+    def members(self):
+        """Pairs of name and payload of the only batch, column by column."""
+        batch = self.make("tarn_batch", self.lib.tarn_loader_next, self.loader)
+        for number in range(batch.n_columns):
+            column = self.lib.tarn_batch_column(batch, number)
+            assert column.kind == self.lib.TARN_COLUMN_BYTES, column.kind
+            for i in range(batch.count):
+                key, field = batch.keys + batch.key_offsets[i], self.ffi.string(column.field)
+                data = self.ffi.buffer(column.data + column.offsets[i], column.offsets[i + 1] - column.offsets[i])
+                yield f"{self.ffi.string(key).decode()}.{field.decode()}", data[:]
+        assert self.lib.tarn_batch_column(batch, batch.n_columns) == self.ffi.NULL
+        self.lib.tarn_batch_release(batch)
+        self.lib.tarn_loader_close(self.loader)
+
+
 def main():
     prefix, path = sys.argv[1:]
     text = declarations(prefix)
@@ -72,6 +122,9 @@ def main():
     assert wanted and list(tar.members()) == wanted
     assert tar.count() == len(wanted)
     lib.tarn_tar_close(tar.tar)
+    first = wanted[0][0].split(".")[0]
+    rest = [(name, data) for name, data in wanted if name.split(".")[0] != first]
+    assert rest and sorted(Loaded(ffi, lib, path).members()) == sorted(rest)
     assert lib.tarn_value_integer(7).integer == 7
     print(len(names), "functions,", len(wanted), "members")
 

@@ -9,7 +9,7 @@ scratch=$2
 tar=$(ls "$root"/tests/data/09a_writer_maxfiles/*.tar | head -n 1)
 export LD_LIBRARY_PATH="$prefix/lib"
 
-echo "cffi reads the headers, all of them, and a tar with them"
+echo "cffi reads the headers, all of them, and a tar and a dataset with them"
 "$root/.venv/bin/python" "$here/cffi_read.py" "$prefix" "$tar"
 
 echo "a Rust program calls the library through bindings that bindgen made"

@@ -100,13 +100,91 @@ static void list(const char *path)
     tarn_tar_close(tar);
 }
 
+static void open_dataset(const char *path, tarn_dataset **out)
+{
+    tarn_error err;
+    GUARDED(tarn_index_options, index);
+    GUARDED(tarn_dataset_options, o);
+    GUARDED(tarn_dataset_info, info);
+    tarn_index_options_init(&index.is, sizeof index.is);
+    tarn_dataset_options_init(&o.is, sizeof o.is);
+    untouched(index.after, "tarn_index_options");
+    untouched(o.after, "tarn_dataset_options");
+    o.is.scan = true;
+    o.is.index = &index.is;
+    check(tarn_dataset_open(path, &o.is, out, &err), &err);
+    tarn_dataset_info_get(*out, &info.is, sizeof info.is);
+    untouched(info.after, "tarn_dataset_info");
+    printf("%d samples in %d shards\n", (int)info.is.samples, (int)info.is.shards);
+}
+
+static void shuffle(tarn_dataset *dataset, tarn_dataset **out)
+{
+    tarn_error err;
+    GUARDED(tarn_order_options, o);
+    tarn_order_options_init(&o.is, sizeof o.is);
+    untouched(o.after, "tarn_order_options");
+    o.is.kind = TARN_ORDER_LENGTHS;
+    printf("an order of lengths without lengths: %s\n",
+           tarn_status_name(tarn_dataset_order(dataset, &o.is, out, &err)));
+    o.is.kind = TARN_ORDER_SHUFFLE;
+    o.is.seed = 4;
+    check(tarn_dataset_order(dataset, &o.is, out, &err), &err);
+}
+
+/* The context is the last member of the loader's options; nobody sets it. */
+static void *allocate(void *context, size_t size)
+{
+    if (context) printf("a context out of nowhere\n");
+    return aligned_alloc(64, size);
+}
+
+static void give_back(void *context, void *memory, size_t size)
+{
+    (void)size;
+    if (context) printf("a context out of nowhere\n");
+    free(memory);
+}
+
+static void load(tarn_dataset *dataset)
+{
+    tarn_error err;
+    tarn_loader *loader;
+    tarn_batch *batch;
+    GUARDED(tarn_decode_options, decode);
+    GUARDED(tarn_loader_options, o);
+    tarn_decode_options_init(&decode.is, sizeof decode.is);
+    tarn_loader_options_init(&o.is, sizeof o.is);
+    untouched(decode.after, "tarn_decode_options");
+    untouched(o.after, "tarn_loader_options");
+    o.is.batch = 2;
+    o.is.decode = &decode.is;
+    o.is.alloc = allocate;
+    o.is.free = give_back;
+    check(tarn_loader_open(dataset, &o.is, &loader, &err), &err);
+    while (tarn_loader_next(loader, &batch, &err) == TARN_OK) {
+        const tarn_column *column = tarn_batch_column(batch, 0);
+        for (size_t i = 0; i < batch->count; i++)
+            printf("%s: %.*s\n", batch->keys + batch->key_offsets[i],
+                   (int)(column->offsets[i + 1] - column->offsets[i]),
+                   (const char *)column->data + column->offsets[i]);
+        tarn_batch_release(batch);
+    }
+    tarn_loader_close(loader);
+}
+
 int main(int argc, char **argv)
 {
     char path[4096];
+    tarn_dataset *dataset, *shuffled;
     if (argc != 2) return 2;
     fprintf(stderr, "%zu %zu %zu %zu %zu\n", sizeof(tarn_sink_options),
             sizeof(tarn_tar_writer_options), sizeof(tarn_fold_writer_options),
             sizeof(tarn_written), sizeof(tarn_tar_counts));
+    fprintf(stderr, "%zu %zu %zu %zu %zu %zu\n", sizeof(tarn_decode_options),
+            sizeof(tarn_dataset_options), sizeof(tarn_dataset_info),
+            sizeof(tarn_index_options), sizeof(tarn_loader_options),
+            sizeof(tarn_order_options));
     snprintf(path, sizeof path, "%s/x_%%d.tar", argv[1]);
     write_shards(path);
     write_fold(argv[1]);
@@ -114,5 +192,11 @@ int main(int argc, char **argv)
     list(path);
     snprintf(path, sizeof path, "%s/train_0000.tar", argv[1]);
     list(path);
+    snprintf(path, sizeof path, "%s:x", argv[1]);
+    open_dataset(path, &dataset);
+    shuffle(dataset, &shuffled);
+    load(shuffled);
+    tarn_dataset_close(shuffled);
+    tarn_dataset_close(dataset);
     return 0;
 }

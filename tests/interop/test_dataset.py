@@ -133,7 +133,7 @@ def a_field_twice_names_the_sample(tool, scratch):
 def samples_are_measured(tool, scratch):
     want = members((DATA / "01_basic").glob("train*.tar"))
     n = tool.open(DATA / "01_basic:train", ["json", "cls", "_key"])
-    n = tool.new("ranges", n, "3-40")
+    n = tool.new("slice", n, 3, 1, 37)
     keys = tool.keys(n)
     assert [int(x) for x in tool("sizes", n, 0)] == [len(want[k]["json"]) for k in keys]
     assert [int(x) for x in tool("sizes", n, 2)] == [len(k) for k in keys]
@@ -346,12 +346,12 @@ def filters_compose(tool, scratch):
     keys = tool.keys(n)
     a = tool.new("having", n, "npy")
     b = tool.new("lacking", a, "jpg")
-    c = tool.new("ranges", b, "0-2", "3-5")
+    c = tool.new("samples", b, "4,0,1,0")
     expect = [k for k in keys if "npy" in want[k]]
     assert tool.keys(a) == expect
     expect = [k for k in expect if "jpg" not in want[k]]
     assert tool.keys(b) == expect
-    assert tool.keys(c) == expect[0:2] + expect[3:5]
+    assert tool.keys(c) == [expect[i] for i in (4, 0, 1, 0)]
     assert tool.keys(n) == keys, "the first dataset has changed"
     assert tool.keys(tool.new("having", n, "npy", "jpg", "npy")) == [
         k for k in keys if "npy" in want[k] and "jpg" in want[k]]
@@ -365,9 +365,11 @@ def filters_compose(tool, scratch):
     refused("no-sample", "was not selected", tool, "find", a, hidden)
     tool("close", n)
     tool("close", a)
-    assert tool.keys(c) == expect[0:2] + expect[3:5], "the files went with the first dataset"
-    refused("usage", "ascend", tool, "ranges", 61, c, "2-3", "0-1")
-    refused("usage", "ascend", tool, "samples", 61, c, "2,2")
+    assert tool.keys(c) == [expect[i] for i in (4, 0, 1, 0)], "the files went with the first dataset"
+    assert tool.keys(tool.new("slice", c, 3, -2, 2)) == [expect[0]] * 2
+    refused("usage", "is not within 4 samples", tool, "slice", 61, c, 2, 1, 3)
+    refused("usage", "is not within 4 samples", tool, "slice", 61, c, 2, -1, 4)
+    refused("no-sample", "sample 4 of 4", tool, "samples", 61, c, "2,4")
     refused("usage", "only packs", tool, "column", 61, c, "x", "1")
 
 
@@ -499,7 +501,7 @@ def mixes_interleave_evenly(tool):
 
 def weights_become_counts(tool):
     a = tool.open(DATA / "01_basic:train", ["cls"])
-    b = tool.new("ranges", a, "0-10")
+    b = tool.new("slice", a, 0, 1, 10)
 
     def counts(weights, total, end):
         m = tool.new("mix", f"{a},{b}", weights, "-", total, end, "-")
@@ -587,7 +589,7 @@ def wrong_paths_are_refused(tool, scratch):
     refused("no-sample", "sample 45 of 45", tool, "get", n, 45, 0)
     refused("no-field", "field number 1 of 1", tool, "get", n, 0, 1)
     refused("no-sample", "sample 45 of 45", tool, "batch", n, "0,45", "-")
-    refused("usage", "no mix", tool, "at", n, 0)
+    refused("usage", "not a mix", tool, "at", n, 0)
 
 
 def a_changed_shard_is_an_error_in_a_batch(tool, scratch):

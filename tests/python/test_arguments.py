@@ -22,11 +22,13 @@ def told(call, *words):
 
 @pytest.mark.parametrize("wrong", [
     {"batch_size": 0}, {"batch_size": -1}, {"batch_size": 1.5}, {"batch_size": "4"}, {"batch_size": None},
-    {"threads": -1}, {"threads": 2**40}, {"threads": "2"}, {"depth": -1}, {"depth": 2**33},
+    {"threads": -1}, {"threads": 2**40}, {"threads": "2"}, {"prefetch": -1}, {"prefetch": 2**33},
     {"epochs": -1}, {"epochs": 2**64}, {"epochs": None}, {"shuffle": True, "seed": None},
     {"shuffle": True, "seed": 1.5}, {"on_error": -1}, {"on_error": 2**70}, {"on_error": True},
     {"on_error": None}, {"on_error": "limit"}, {"on_error": "hide"}, {"integers": ["nosuch"]},
-    {"integers": 5}, {"as_": "jax"}, {"as_": 3},
+    {"integers": 5}, {"array_type": "jax"}, {"array_type": 3}, {"on_error": 2},
+    {"max_errors": 3}, {"on_error": "skip", "max_errors": -1}, {"on_error": "skip", "max_errors": 1.5},
+    {"array_type": "numpy", "pin_memory": True},
 ], ids=repr)
 def test_arguments_of_a_loader(birds, wrong):
     ds = tarn.open(birds)
@@ -35,7 +37,7 @@ def test_arguments_of_a_loader(birds, wrong):
 
 @pytest.mark.parametrize("wrong", [
     {"resize": 0}, {"resize": -1}, {"resize": 2**33}, {"resize": 1.5}, {"resize": "ab"}, {"resize": (8,)},
-    {"resize": (8, 8, 8)}, {"fit": "center"}, {"fit": None}, {"flip": "a"}, {"channels": -1},
+    {"resize": (8, 8, 8)}, {"fit": "middle"}, {"fit": 3}, {"flip": "a"}, {"channels": -1},
     {"dtype": "int8"}, {"dtype": np.float32}, {"layout": "chw"}, {"dtype": "float32", "mean": 0.5},
     {"dtype": "float32", "mean": (1, 2, 3, 4, 5)}, {"dtype": "float32", "std": "abc"},
     {"fit": "random", "scale": 0.5}, {"fit": "random", "ratio": (1,)}, {"fit": "centre", "shorter": -4},
@@ -52,7 +54,7 @@ def test_steps_that_would_do_nothing_are_told(pictures):
     told(lambda: ds.loader(2, resize=8, std=(0.5,)), "std", "float32")
     told(lambda: ds.loader(2, resize=8, scale=(0.1, 1)), "scale", "random")
     told(lambda: ds.loader(2, resize=8, ratio=(0.1, 1)), "ratio", "random")
-    told(lambda: ds.loader(2, resize=8, shorter=9), "shorter", "centre")
+    told(lambda: ds.loader(2, resize=8, shorter=9), "shorter", "center")
     told(lambda: ds.loader(2, fit="random"), "resize")
     for wrong in ({"shufle": True}, {"resize": 8, "shufle": True}, {"resize": 8, "width": 4}):
         with pytest.raises(TypeError, match=list(wrong)[-1]):
@@ -62,10 +64,10 @@ def test_steps_that_would_do_nothing_are_told(pictures):
 def test_numbers_of_numpy_are_numbers(pictures):
     ds = tarn.open(pictures, fields=["jpg"])
     two = np.int64(2)
-    loader = ds.loader(two, resize=np.int32(8), threads=two, depth=two, epochs=two, on_error=two,
-                       shuffle=True, seed=two)
+    loader = ds.loader(two, resize=np.int32(8), threads=two, prefetch=two, epochs=two, on_error="skip",
+                       max_errors=two, shuffle=True, seed=two)
     loader.set_epoch(np.int64(1))
-    assert loader.epoch == 1 and next(loader)["jpg"].shape == (2, 8, 8, 3)
+    assert loader.epoch == 1 and next(iter(loader))["jpg"].shape == (2, 8, 8, 3)
     shuffled = ds.shuffle(two).shard(np.int64(1), two)
     shuffled.set_epoch(two)
     assert shuffled.epoch == 2 and len(shuffled) == 8
@@ -76,8 +78,8 @@ def test_numbers_of_numpy_are_numbers(pictures):
 
 @pytest.mark.parametrize("wrong, word", [
     ({"kind": None}, "kind"), ({"seed": "a"}, "seed"), ({"kind": "blocks", "block": -1}, "block"),
-    ({"kind": "lengths", "by": "txt", "chunk": 1.5}, "chunk"), ({"share": "fair"}, "share"),
-    ({"rank": -1, "world": 2}, "rank"), ({"kind": "lengths", "lengths": [1]}, "lengths"),
+    ({"kind": "lengths", "by": "txt", "chunk": 1.5}, "chunk"),
+    ({"kind": "lengths", "lengths": [1]}, "lengths"),
     ({"kind": "lengths", "lengths": [-1] * 4}, "lengths"), ({"kind": "lengths", "lengths": 5}, "lengths"),
     ({"kind": "balanced", "classes": ["a"] * 4}, "classes"),
     ({"kind": "weighted", "weights": np.ones((4, 1))}, "weights"),
@@ -92,8 +94,9 @@ def test_arguments_of_epochs_ranks_and_filters(birds):
         for target in (ds, ds.shuffle(1), ds[[1]], ds.loader(2)):
             told(lambda: target.set_epoch(wrong), "epoch")
             assert target.epoch == 0
+    told(lambda: ds.shard(0, 2, uneven="fair"), "uneven")
     for wrong in ((2, 2), (-1, 2), (0, 0), (None, None), (0, 1.5)):
-        told(lambda: ds.shard(*wrong), "rank" if wrong[0] in (2, -1) else "world")
+        told(lambda: ds.shard(*wrong), "rank" if wrong[0] in (2, -1) else "world_size")
     for wrong in ({"size": {"txt": (-1, 7)}}, {"size": {"txt": (1, 2**70)}}, {"size": {"txt": 7}},
                   {"size": "txt"}, {"ranges": [(-1, 2)]}, {"ranges": (0, 2)}, {"ranges": [(0, 1, 2)]},
                   {"keys": [5]}, {"keys": 5}, {"having": 5}, {"lacking": [5]}, {"between": 5}):
@@ -155,9 +158,12 @@ def test_arguments_of_maps_groups_and_sources(birds):
         told(lambda: tarn.open_source(__file__, **wrong), next(iter(wrong)))
 
 
-def test_sources_of_a_mix_are_read_alike(birds):
-    for wrong in ({"decode": "bytes"}, {"as_": "torch"}, {"decoders": {"txt": "bytes"}}):
-        told(lambda: tarn.mix(tarn.open(birds), tarn.open(birds, **wrong)), "mix", "decode")
+def test_each_source_of_a_mix_is_read_in_its_own_way(birds):
+    for other, text in (({"decode": "bytes"}, b"An auk."), ({"decode": False}, b"An auk."),
+                        ({"decoders": {"txt": len}}, 7)):
+        both = tarn.mix(tarn.open(birds), tarn.open(birds, **other))
+        assert [sample["txt"] for sample in both[:2]] == ["An auk.", text]
+        assert next(iter(both.loader(2)))["txt"] == ["An auk.", text]
     alike = tarn.mix(*(tarn.open(birds, decoders={"txt": "bytes"}) for _ in range(2)))
     assert alike[0]["txt"] == b"An auk."
 

@@ -1,9 +1,11 @@
 """Examples in docstrings and in docs/python, and the types."""
 import doctest
 import importlib
+import inspect
 import os
 import pathlib
 import pkgutil
+import pydoc
 import re
 import subprocess
 import sys
@@ -63,16 +65,87 @@ def test_examples(example, there):
     assert done.stdout
 
 
-@pytest.mark.skipif(sanitized(), reason="types are the same")
-def test_types_are_complete(tmp_path):
+def mypy(cache, *targets):
+    """What mypy --strict says about some files."""
     pytest.importorskip("mypy")
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env["MYPYPATH"] = str(ROOT / "python")
-    targets = [str(ROOT / "python/tarn"), *map(str, EXAMPLES), *map(str, (ROOT / "examples/shapes").glob("*.py"))]
-    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir",
-                           str(tmp_path), "--config-file", str(ROOT / "pyproject.toml"), *targets],
+    return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache),
+                           "--config-file", str(ROOT / "pyproject.toml"), *map(str, targets)],
                           env=env, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("mypy")
+
+
+@pytest.mark.skipif(sanitized(), reason="types are the same")
+def test_types_are_complete(cache):
+    done = mypy(cache, ROOT / "python/tarn", *EXAMPLES, *(ROOT / "examples/shapes").glob("*.py"))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+WRONG = """
+import tarn
+import tarn.torch
+
+ds = tarn.open("birds", feilds=["txt"])
+ds = tarn.open("birds", decode="byte")
+ds.loader(2, shufle=True)
+ds.loader(2, on_error=3)
+ds.loader(2, fit="middle")
+ds.loader(2, pin=True)
+ds.order("shuffel")
+ds.order("blocks", blok=4)
+ds.order("shuffle", rank=1)
+ds.shuffle(sead=1)
+ds.shard(0, world=2)
+ds.shard(0, 2, uneven="share")
+ds.filter(key=["auk"])
+tarn.mix(ds, ds, weight=[1, 2])
+tarn.torch.loader_for(ds, 0, 2, thread=1)
+next(ds.loader(2))
+"""
+
+
+@pytest.mark.skipif(sanitized(), reason="types are the same")
+def test_mypy_finds_every_wrong_argument(cache, tmp_path):
+    (tmp_path / "wrong.py").write_text(WRONG)
+    done = mypy(cache, tmp_path / "wrong.py")
+    told = {int(number) for number in re.findall(r"wrong\.py:(\d+): error", done.stdout)}
+    lines = WRONG.split("\n")
+    assert told == set(range(lines.index("import tarn.torch") + 3, len(lines))), done.stdout
+
+
+def test_mypy_accepts_every_right_argument(cache, tmp_path):
+    if sanitized():
+        pytest.skip("types are the same")
+    (tmp_path / "right.py").write_text("""
+import numpy as np
+import tarn
+
+ds = tarn.open("birds", fields=["txt"], decode="bytes", array_type="torch", drop_ambiguous=True, decompress=False)
+for batch in ds.shuffle(1)[:100].shard(0, 2, uneven="pad").map(txt=len).loader(
+        10, on_error="replace", max_errors=3, prefetch=2, resize=(8, 8), fit="center", flip=0.5):
+    print(batch["txt"])
+print(ds[[1, 2]].keys(), ds[np.arange(3)], ds[::2].filter(keys=["a"], missing="ignore").order("lengths", by="txt"))
+tarn.mix(ds, ds.map(len), weights=[1, 2], end="all").loader(2).load_state_dict({})
+""")
+    done = mypy(cache, tmp_path / "right.py")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("function", [tarn.open, tarn.mix, tarn.Dataset.loader, tarn.Dataset.order,
+                                      tarn.Dataset.shard, tarn.Dataset.filter, tarn.Dataset.shuffle],
+                         ids=lambda function: function.__name__)
+def test_help_names_every_option(function):
+    shown = pydoc.plain(pydoc.render_doc(function))
+    signature, text = shown.split("\n", 3)[2:]
+    assert "**" not in signature
+    for name in inspect.signature(function).parameters:
+        assert re.search(rf"\b{name}\b", signature), name
+        assert name == "self" or re.search(rf"\b{name}\b", text), name
 
 
 @pytest.mark.skipif(sanitized(), reason="types are the same")

@@ -16,10 +16,19 @@ def run(code, **more):
                           check=True, **more).stdout
 
 
-def test_import_brings_in_neither_numpy_nor_torch_nor_pickle():
-    out = run("import sys, tarn; print([m for m in ('numpy', 'torch', 'pickle', 'PIL', 'json') "
+def test_import_brings_in_neither_torch_nor_pyarrow_nor_pillow():
+    out = run("import sys, tarn; print([m for m in ('torch', 'pyarrow', 'PIL', 'json') "
               "if m in sys.modules])")
     assert out == "[]\n"
+
+
+def test_only_public_names_are_shown():
+    modules = {"gnz", "iac", "itar", "torch", "wds"}
+    assert set(dir(tarn)) == {*tarn.__all__, *modules, "__version__"}
+    assert not [name for name in dir(tarn) if name.startswith("_") and name != "__version__"]
+    assert all(hasattr(tarn, name) for name in tarn.__all__)
+    with pytest.raises(AttributeError):
+        tarn.dataset  # noqa: B018
 
 
 def test_version_is_the_librarys():

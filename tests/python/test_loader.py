@@ -1,6 +1,7 @@
 """The native loader from Python."""
 import gc
 import io
+import itertools
 import json
 import os
 import pickle
@@ -14,6 +15,10 @@ import pytest
 from conftest import HANG, payload, picture, sanitized, write_tar
 
 import tarn
+
+
+def first(loader):
+    return next(iter(loader))
 
 
 def keys_of(loader):
@@ -46,19 +51,21 @@ def test_a_loader_goes_from_epoch_to_epoch(many):
     ds.set_epoch(1)
     assert keys_of(loader) == ds.keys()
     assert keys_of(tarn.open(many, fields=["cls"]).loader(100, shuffle=True, seed=5)) != ds.keys()
-    assert len(list(ds.loader(100, epochs=1))) == 20
+    assert list(ds.loader(100, epochs=1)) == []   # the dataset is in epoch 1
+    ds.set_epoch(0)
     once = ds.loader(100, epochs=1)
     assert len(list(once)) == 20 and list(once) == []
-    once.set_epoch(7)                             # counted anew, as after load_state_dict
-    next(once)
+    once.set_epoch(0)
+    batches = iter(once)
+    next(batches)
     state = once.state_dict()
-    assert len(list(once)) == 19 and list(once) == []
+    assert len(list(batches)) == 19 and list(once) == [] and len(once) == 20
     once.load_state_dict(state)
-    assert once.epoch == 7 and len(list(once)) == 19 and list(once) == []
-    thrice = ds.loader(100, epochs=3)
-    for first in (0, 10):
+    assert once.epoch == 0 and len(once) == 20 and len(list(once)) == 19 and list(once) == []
+    thrice = ds.loader(100, epochs=3)             # epochs 0, 1 and 2, wherever it begins
+    for first, counts in ((0, [20, 20, 20, 0]), (2, [20, 0, 0, 0]), (3, [0, 0, 0, 0])):
         thrice.set_epoch(first)
-        assert [len(list(thrice)) for _ in range(4)] == [20, 20, 20, 0]
+        assert [len(list(thrice)) for _ in range(4)] == counts
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 4])
@@ -66,28 +73,30 @@ def test_a_failure_loses_no_sample(tmp_path, threads):
     path = write_tar(tmp_path / "s.tar", [(f"s{i:02}.cls", b"bad" if i in (1, 5) else b"%d" % i)
                                           for i in range(12)])
     ds = tarn.open(path)
-    loader = ds.loader(4, threads=threads, on_error=1, epochs=1)
-    had = next(loader)["__key__"]
-    assert had == ["s00", "s02", "s03", "s04"] and [n for _, n, _ in loader.skipped()] == [1]
-    with pytest.raises(ValueError, match="which is the limit"):
-        next(loader)
+    loader = ds.loader(4, threads=threads, on_error="skip", max_errors=1, epochs=1)
+    batches = iter(loader)
+    had = next(batches)["__key__"]
+    assert had == ["s00", "s02", "s03"] and [n for _, n, _ in loader.skipped()] == [1]
+    for _ in range(2):                            # it fails again, and its state is before that
+        with pytest.raises(ValueError, match="which is the limit"):
+            next(batches)
     again = ds.loader(4, threads=threads, on_error="skip", epochs=1)
     again.load_state_dict(loader.state_dict())
     assert had + keys_of(again) == [f"s{i:02}" for i in range(12) if i not in (1, 5)]
 
 
-def test_a_broken_loop_goes_on(many):
+def test_a_broken_loop_goes_on_with_its_iterator(many):
     ds = tarn.open(many, fields=["cls"])
-    loader = ds.loader(100)
-    first = [next(loader)["__key__"] for _ in range(3)]
-    for batch in loader:
+    batches = iter(ds.loader(100))
+    first = [next(batches)["__key__"] for _ in range(3)]
+    for batch in batches:
         first.append(batch["__key__"])
         break
-    assert sum(first, []) + keys_of(loader) == ds.keys()
+    assert sum(first, []) + keys_of(batches) == ds.keys()
 
 
 def test_values_that_are_no_arrays_are_lists(birds, tmp_path):
-    batch = next(tarn.open(birds).loader(4))
+    batch = first(tarn.open(birds).loader(4))
     assert batch["txt"] == ["An auk.", "A jay.", "A kiwi.", "An owl."]
     assert batch["json"][2] == {"name": "kiwi", "n": 2}
     arrays = io.BytesIO()
@@ -95,37 +104,37 @@ def test_values_that_are_no_arrays_are_lists(birds, tmp_path):
     path = write_tar(tmp_path / "a.tar", [
         ("x.npz", arrays.getvalue()), ("x.txt.gz", tarn._tarn.encode("txt.gz", "zipped")),
         ("x.json.gz", tarn._tarn.encode("json.gz", [1])), ("x.raw", b"\x00\xff")])
-    batch = next(tarn.open(path).loader(1))
+    batch = first(tarn.open(path).loader(1))
     assert batch["npz"][0]["a"].tolist() == [0, 1, 2]
     assert batch["txt.gz"] == ["zipped"] and batch["json.gz"] == [[1]] and batch["raw"] == [b"\x00\xff"]
 
 
 def test_views_bytes_decoders_and_integers(many):
-    batch = next(tarn.open(many, decode=False).loader(8))
+    batch = first(tarn.open(many, decode=False).loader(8))
     assert all(isinstance(item, memoryview) and item.readonly for item in batch["bin"])
     gc.collect()
     assert [bytes(item) for item in batch["bin"]] == [payload(i) for i in range(8)]
-    batch = next(tarn.open(many, decode="bytes").loader(8, integers=["cls"]))
+    batch = first(tarn.open(many, decode="bytes").loader(8, integers=["cls"]))
     assert batch["bin"] == [payload(i) for i in range(8)]
     assert batch["cls"].tolist() == [i % 7 for i in range(8)]
     ds = tarn.open(many, decoders={"bin": len, "cls": float})
-    assert next(ds.loader(2)) == {"__key__": ["s00000", "s00001"], "bin": [1024, 1024],
+    assert first(ds.loader(2)) == {"__key__": ["s00000", "s00001"], "bin": [1024, 1024],
                                   "cls": [0.0, 1.0]}
-    assert "__key__" not in next(ds.loader(2, keys=False))
+    assert "__key__" not in first(ds.loader(2, keys=False))
 
 
 @pytest.mark.parametrize("threads", [0, 3])
 def test_images_become_one_array(pictures, threads):
     ds = tarn.open(pictures, fields=["png", "npy"])
-    batch = next(ds.loader(16, threads=threads, resize=(10, 12)))
+    batch = first(ds.loader(16, threads=threads, resize=(10, 12)))
     assert batch["png"].shape == (16, 10, 12, 3) and batch["png"].dtype == np.uint8
     Image = pytest.importorskip("PIL.Image")
     for i in range(16):
         want = np.asarray(Image.fromarray(picture(np, i)).resize((12, 10), Image.BILINEAR))
         assert (batch["png"][i] == want).all()
         assert (batch["npy"][i] == picture(np, i)).all()
-    batch = next(ds.loader(4, resize=8, dtype="float32", layout="CHW", mean=(0.5, 0.5, 0.5),
-                           std=(0.5, 0.5, 0.5), fit="random", flip=0.5))
+    batch = first(ds.loader(4, resize=8, dtype="float32", layout="CHW", mean=(0.5, 0.5, 0.5),
+                            std=(0.5, 0.5, 0.5), fit="random", flip=0.5))
     assert batch["png"].shape == (4, 3, 8, 8) and batch["png"].dtype == np.float32
     with pytest.raises(ValueError):
         ds.loader(4, fit="random")
@@ -146,17 +155,16 @@ def test_the_seed_is_of_images_too(pictures):
     assert not np.array_equal(pixels(ds.shard(0, 2), seed=1), pixels(ds.shard(0, 2), seed=2))
     loader = ds.loader(4, resize=8, fit="random", seed=1)
     whole = pixels(ds, seed=1)
-    next(loader)
+    first(loader)
     again = ds.loader(4, resize=8, fit="random", seed=1)
     again.load_state_dict(loader.state_dict())
     assert np.array_equal(np.concatenate([batch["jpg"] for batch in again]), whole[4:])
-    assert ds.shuffle(3).loader(4, seed=3)
-    with pytest.raises(tarn.UsageError, match="seed"):
-        ds.shuffle(3).loader(4, seed=5)
+    shuffled = ds.shuffle(3)                      # its order is not the loader's seed's
+    assert keys_of(shuffled.loader(4, seed=5)) == shuffled.keys()
 
 
 def test_images_without_resizing_are_alike_or_a_list(pictures):
-    batch = next(tarn.open(pictures, fields=["png"]).loader(3))
+    batch = first(tarn.open(pictures, fields=["png"]).loader(3))
     assert isinstance(batch["png"], list) and [image.shape for image in batch["png"]] == [
         (20, 30, 3), (21, 31, 3), (22, 32, 3)]
     batch["png"][0][:] = 7
@@ -180,8 +188,8 @@ def test_a_state_resumes_on_any_number_of_ranks(many, ranks, after):
     seen, states = [], []
     for rank in range(ranks):
         loader = ds.shard(rank, ranks).loader(16, threads=2)
-        for _ in range(7):
-            seen += next(loader)["__key__"]
+        for batch in itertools.islice(loader, 7):
+            seen += batch["__key__"]
         states.append(json.loads(json.dumps(loader.state_dict())))
     assert all(state == states[0] for state in states)
     for rank in range(after):
@@ -203,50 +211,61 @@ def test_what_cannot_be_decoded_is_raised_skipped_or_counted(tmp_path):
             list(loader)
         assert "x3" in str(caught.value) and caught.value.path == str(path)
         loader = ds.loader(4, threads=threads, on_error="skip")
-        assert [n for batch in loader for n in batch["cls"].tolist()] == [0, 1, 2, 4, 6, 7, 8, 9]
+        assert [batch["cls"].tolist() for batch in loader] == [[0, 1, 2], [4, 6, 7], [8, 9]]
         assert [(epoch, number) for epoch, number, _ in loader.skipped()] == [(0, 3), (0, 5)]
         assert loader.stats()["skipped"] == 2
         with pytest.raises(tarn.Error):
-            list(ds.loader(4, threads=threads, on_error=1))
-        assert len(list(ds.loader(4, threads=threads, on_error=2))) == 2
+            list(ds.loader(4, threads=threads, on_error="skip", max_errors=1))
+        assert len(list(ds.loader(4, threads=threads, on_error="skip", max_errors=2))) == 3
 
 
 def test_wrong_use_is_told(many, pictures):
     ds = tarn.open(many)
     for wrong in (lambda: ds.loader(0), lambda: ds.loader(4, on_error="hide"),
-                  lambda: ds.map(len).loader(4), lambda: ds[[3, 1]].loader(4),
                   lambda: tarn.open(pictures, images="pil").loader(4),
-                  lambda: ds.loader(4, integers=["bin"]).__next__()):
+                  lambda: first(ds.loader(4, integers=["bin"]))):
         with pytest.raises(ValueError):
             wrong()
+    assert keys_of(ds[[3, 1]].loader(4)) == ["s00003", "s00001"]
+    assert [batch.tolist() for batch in ds[:3].map(lambda sample: len(sample["bin"])).loader(2)] == [
+        [1024, 1024], [1024]]
     loader = ds.loader(4)
-    next(loader)
+    batches = iter(loader)
+    next(batches)
     loader.close()
     loader.close()
     with pytest.raises(ValueError):
+        next(batches)
+    with pytest.raises(TypeError):
         next(loader)
 
 
 def test_a_state_that_was_damaged_is_refused_and_the_loader_goes_on(many):
     loader = tarn.open(many, fields=["cls"]).loader(100)
-    next(loader)
+    batches = iter(loader)
+    next(batches)
     good = loader.state_dict()
-    for state in (None, 5, "x", [], {}, {"version": 1}, {**good, "version": 2}, {**good, "loader": None},
+    for state in (None, 5, "x", [], {}, {"version": 2}, {**good, "version": 1}, {**good, "loader": None},
                   {**good, "loader": 5}, {**good, "loader": ""}, {**good, "loader": "{}"}):
         with pytest.raises(ValueError):
             loader.load_state_dict(state)
-    assert len(keys_of(loader)) == 1900
+    assert len(keys_of(batches)) == 1900
 
 
-def test_a_decoder_that_raises_tells_the_sample(birds):
+def test_a_decoder_that_raises_tells_the_sample_and_fails_again(birds):
     def fail(data):
         return 1 // int(data)
 
-    loader = tarn.open(birds, fields=["cls", "txt"], decoders={"cls": fail}).loader(2, on_error="skip")
-    with pytest.raises(ZeroDivisionError) as caught:
-        next(loader)
-    assert caught.value.__notes__ == ["sample auk: field cls"]
-    assert next(loader)["__key__"] == ["kiwi", "owl"]
+    loader = tarn.open(birds, fields=["cls", "txt"], decoders={"cls": fail}).loader(2)
+    batches = iter(loader)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError) as caught:
+            next(batches)
+        assert caught.value.__notes__ == ["sample auk: field cls"]
+    assert loader.stats()["batches"] == 0
+    good = tarn.open(birds, fields=["cls", "txt"]).loader(2)
+    good.load_state_dict(loader.state_dict())
+    assert keys_of(good) == ["auk", "jay", "kiwi", "owl"]
 
 
 def test_a_closed_loader_has_a_repr(birds):
@@ -281,12 +300,12 @@ def test_packs_and_array_files(many):
     from conftest import DATA
     gnz = next((DATA / "gnz").glob("*.gnz"))
     ds = tarn.open(gnz)
-    batch = next(ds.loader(2))
+    batch = first(ds.loader(2))
     for field in ds.fields:
         assert np.asarray(batch[field][1]).tobytes() == np.asarray(ds[1][field]).tobytes()
     iac = next(path for path in sorted((DATA / "iac").rglob("*.iac")) if len(tarn.open(path)) > 0)
     ds = tarn.open(iac)
-    batch = next(ds.loader(1))
+    batch = first(ds.loader(1))
     for field in ds.fields:
         got = batch[field][0]
         assert (got.item() if isinstance(got, np.generic) else got) == ds[0][field]
@@ -294,30 +313,32 @@ def test_packs_and_array_files(many):
 
 def test_a_loader_pickles_with_its_place(many):
     loader = tarn.open(many, fields=["cls"]).shuffle(1).loader(50, threads=2)
-    next(loader)
+    batches = iter(loader)
+    next(batches)
     again = pickle.loads(pickle.dumps(loader))
-    assert keys_of(again) == keys_of(loader)
+    assert keys_of(again) == keys_of(batches)
 
 
 def test_a_forked_child_goes_on(many):
     # A child would find the sanitizer's allocator locked by a thread.
     loader = tarn.open(many, fields=["cls"]).loader(50, threads=0 if sanitized() else 2)
-    held = next(loader)
+    batches = iter(loader)
+    held = next(batches)
     child = os.fork()
     if child == 0:
-        good = len(keys_of(loader)) == 1950 and held["cls"].tolist()[:3] == [0, 1, 2]
+        good = len(keys_of(batches)) == 1950 and held["cls"].tolist()[:3] == [0, 1, 2]
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert len(keys_of(loader)) == 1950
+    assert len(keys_of(batches)) == 1950
 
 
 def test_two_threads_are_told_apart(many):
-    loader = tarn.open(many).loader(10, threads=1, epochs=1)
+    batches = iter(tarn.open(many).loader(10, threads=1, epochs=1))
     told, got = [], []
 
     def work():
         try:
-            for batch in loader:
+            for batch in batches:
                 got.extend(batch["__key__"])
         except RuntimeError as error:
             told.append(str(error))
@@ -342,7 +363,7 @@ def beside_a_wait(tmp_path, threads, statement):
             "    try:\n        while True:\n            len(loader)\n"
             f"    except RuntimeError:\n        {statement}\n"
             "threading.Thread(target=watch).start()\n"
-            "try:\n    next(loader)\n"
+            "try:\n    next(iter(loader))\n"
             "except KeyboardInterrupt:\n    print('stopped', flush=True)\n    os._exit(0)")
     done = subprocess.run([sys.executable, "-c", code], timeout=HANG, capture_output=True, text=True)
     return done.stdout, done.stderr
@@ -362,7 +383,7 @@ def test_the_gil_is_free_while_a_batch_is_made(tmp_path, threads):
                                  "del loader; pass"])
 def test_an_interpreter_with_a_live_loader_ends(many, how):
     code = ("import os, sys, tarn\n"
-            f"loader = tarn.open({many!r}).loader(7, threads=3)\nbatch = next(loader)\n{how}\n")
+            f"loader = tarn.open({many!r}).loader(7, threads=3)\nbatch = next(iter(loader))\n{how}\n")
     done = subprocess.run([sys.executable, "-c", code], timeout=HANG, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -375,7 +396,7 @@ def test_a_loader_in_a_cycle_is_collected(many):
         holder = Holder()
         decoders = {"cls": lambda data, holder=holder: holder and int(data)}
         holder.loader = tarn.open(many, decoders=decoders).loader(5)
-        next(holder.loader)
+        first(holder.loader)
         return weakref.ref(holder)
 
     left = make()
@@ -404,10 +425,10 @@ def test_epochs_keep_memory_flat(many, pictures):
 
 def test_tensors_share_the_batch(pictures):
     torch = pytest.importorskip("torch") if not sanitized() else pytest.skip("no torch here")
-    loader = tarn.open(pictures, fields=["png", "npy"], as_="torch").loader(4, resize=8)
-    batch = next(loader)
+    loader = tarn.open(pictures, fields=["png", "npy"], array_type="torch").loader(4, resize=8)
+    batch = first(loader)
     assert isinstance(batch["png"], torch.Tensor) and batch["png"].shape == (4, 8, 8, 3)
-    native = next(tarn.open(pictures, fields=["png"]).loader(4, resize=8, as_="torch"))
+    native = first(tarn.open(pictures, fields=["png"]).loader(4, resize=8, array_type="torch"))
     assert native["png"].data_ptr() % 64 == 0
 
 
@@ -417,14 +438,14 @@ def test_batches_for_ranks(many):
     from torch.utils.data import DataLoader
 
     ds = tarn.open(many, fields=["cls", "_idx"])
-    for share, world in (("uneven", 3), ("drop", 3), ("pad", 3)):
-        parts = [tarn.torch.loader_for(ds, rank, world, 64, shuffle=True, seed=2, share=share)
+    for share, world in (("keep", 3), ("drop", 3), ("pad", 3)):
+        parts = [tarn.torch.loader_for(ds, rank, world, 64, shuffle=True, seed=2, uneven=share)
                  for rank in range(world)]
         counts = {len(part) for part in parts}
         assert len(counts) == 1
         seen = [[int(i) for batch in part for i in batch["_idx"]] for part in parts]
         flat = sum(seen, [])
-        if share == "uneven":
+        if share == "keep":
             assert sorted(flat) == list(range(2000))
         elif share == "drop":
             assert len(flat) == len(set(flat)) > 1700

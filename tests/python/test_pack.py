@@ -4,11 +4,11 @@ import io
 import os
 import pathlib
 import signal
-import subprocess
 import tarfile
 import threading
 
 import pytest
+from tool import tool
 
 import tarn
 
@@ -34,8 +34,7 @@ def contents(folder):
 
 
 def command(*words):
-    subprocess.run([os.environ["TARN"], "pack", "-q", *map(str, words)], check=True,
-                   stderr=subprocess.DEVNULL)
+    tool("pack", "-q", *words)
 
 
 SAME = [

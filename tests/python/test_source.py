@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import tarn
-from tarn.source import SinkFile
+from tarn._source import SinkFile
 
 
 @pytest.mark.parametrize("suffix, unpack", [("", bytes), (".gz", gzip.decompress), (".bz2", bz2.decompress),

@@ -38,7 +38,7 @@ def test_a_dataloader_shuffles_and_an_order_is_kept(many):
 
 
 def test_images_come_as_tensors(pictures):
-    ds = tarn.open(pictures, fields=["npy"], as_="torch").map(npy=lambda x: x[:20, :30])
+    ds = tarn.open(pictures, fields=["npy"], array_type="torch").map(npy=lambda x: x[:20, :30])
     batch = next(iter(DataLoader(ds, batch_size=4)))
     assert batch["npy"].shape == (4, 20, 30, 3)
 
@@ -91,7 +91,7 @@ def test_two_gloo_processes_see_disjoint_halves(many, tmp_path):
 import sys, torch, torch.distributed as dist, tarn
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
-ds = tarn.open(sys.argv[3], fields=["cls", "_idx"]).shuffle(9).shard(rank, 2, share="drop")
+ds = tarn.open(sys.argv[3], fields=["cls", "_idx"]).shuffle(9).shard(rank, 2, uneven="drop")
 loader = torch.utils.data.DataLoader(ds, batch_size=64)
 mine = torch.cat([batch["_idx"] for batch in loader])
 both = [torch.empty_like(mine) for _ in range(2)]
@@ -115,11 +115,11 @@ def test_ranks_get_their_batches_of_chosen_samples(many):
     ds = tarn.open(many, fields=["cls"])
     for chosen in (ds[10:20], ds[10:30:2], ds[[3, 5, 1000]]):
         seen = [key for rank in range(2)
-                for batch in tarn.torch.loader_for(chosen, rank=rank, world=2, batch_size=2)
+                for batch in tarn.torch.loader_for(chosen, rank=rank, world_size=2, batch_size=2)
                 for key in batch["__key__"]]
         assert sorted(seen) == chosen.keys()
-    with pytest.raises(tarn.UsageError):
-        tarn.torch.loader_for(ds[[5, 3]], rank=0, world=2)
+    parts = [keys_of(tarn.torch.loader_for(ds[[5, 3, 5]], rank=rank, world_size=2)) for rank in range(2)]
+    assert parts == [["s00005", "s00005"], ["s00003"]]
 
 
 def test_ranks_get_what_is_left_of_a_resumed_dataset(many):
@@ -131,14 +131,14 @@ def test_ranks_get_what_is_left_of_a_resumed_dataset(many):
         made.load_state_dict(made.state_dict())
         left = made.keys()
         for rank in range(3):
-            batches = tarn.torch.loader_for(made, rank=rank, world=3, batch_size=64)
+            batches = tarn.torch.loader_for(made, rank=rank, world_size=3, batch_size=64)
             assert keys_of(batches) == left[rank::3]
 
 
 def test_a_rank_needs_its_world(many):
     ds = tarn.open(many, fields=["cls"])
-    for wrong in ({"rank": 1}, {"world": 2}):
-        with pytest.raises(tarn.UsageError, match="rank and world"):
+    for wrong in ({"rank": 1}, {"world_size": 2}):
+        with pytest.raises(tarn.UsageError, match="rank and world_size"):
             tarn.torch.loader_for(ds, **wrong)
     with pytest.raises(tarn.UsageError, match="not a dataset"):
         tarn.torch.loader_for([ds])

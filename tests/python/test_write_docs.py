@@ -10,7 +10,7 @@ import pytest
 import tarn
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MODULES = ["write", "source", "wds", *("wds." + name for name in (
+MODULES = ["_write", "_source", "wds", *("wds." + name for name in (
     "autodecode", "compat", "filters", "gopen", "handlers", "mix", "pipeline", "shardlists",
     "tariterators", "utils", "writer")), "itar", "itar.encoders", "itar.writer"]
 

@@ -9,7 +9,8 @@
  *   get N SAMPLE FIELD           shard N SAMPLE                 sample N SAMPLE
  *   batch N SAMPLES FIELDS       lookup N NAME...               sets N
  *   keys NEW N KEY...            keys? NEW N KEY...             json NEW N PATH
- *   ranges NEW N FIRST-END...    samples NEW N NUMBERS          having NEW N FIELD...
+ *   slice NEW N START STRIDE COUNT                              samples NEW N NUMBERS
+ *   having NEW N FIELD...
  *   size NEW N FIELD MIN MAX     column NEW N NAME VALUE...     between NEW N NAME A B
  *   lacking NEW N FIELD          shards N       sizes N FIELD    integers N FIELD
  *   numbers N FIELD              form N SAMPLE FIELD             where N SAMPLE FIELD
@@ -21,6 +22,9 @@
 #include <string.h>
 
 #include <tarn/tarn.h>
+
+#include "dataset/dataset.h"
+#include "dataset/mix.h"
 
 enum { MAX_WORDS = 4096, MAX_SETS = 64 };
 
@@ -134,9 +138,9 @@ static tarn_status do_sample(void)
 {
     tarn_view v[256];
     tarn_dataset_info info;
-    tarn_dataset_info_get(set(1), &info);
+    tarn_dataset_info_get(set(1), &info, sizeof info);
     if (info.fields > 256) die("fields");
-    tarn_status status = tarn_dataset_get_sample(set(1), number(2), v, &err);
+    tarn_status status = tarn_dataset_get_all(set(1), number(2), v, NULL, &err);
     if (status != TARN_OK) return status;
     printf("ok");
     for (uint32_t i = 0; i < info.fields; i++)
@@ -222,16 +226,10 @@ static tarn_status do_keys(bool strict)
                                   strict ? NULL : found, slot(1), &err);
 }
 
-static tarn_status do_ranges(void)
+static tarn_status do_slice(void)
 {
-    static tarn_dataset_range ranges[MAX_WORDS];
-    size_t n = 0;
-    for (int i = 3; i < n_words; i++) {
-        char *end;
-        ranges[n].first = strtoull(word(i), &end, 10);
-        ranges[n++].end = strtoull(end + 1, NULL, 10);
-    }
-    return tarn_dataset_keep_ranges(set(2), ranges, n, slot(1), &err);
+    return tarn_dataset_slice(set(2), number(3), strtoll(word(4), NULL, 10), number(5),
+                              slot(1), &err);
 }
 
 static tarn_status do_mix(void)
@@ -280,18 +278,32 @@ static tarn_status do_choose(void)
 static tarn_status do_at(void)
 {
     tarn_mix_place p;
-    tarn_status status = tarn_mix_at(set(1), number(2), &p, &err);
+    tarn_status status = tarn_mix_at(set(1), number(2), &p, sizeof p, &err);
     if (status == TARN_OK)
         printf("ok\t%u\t%llu\t%llu", p.source, (unsigned long long)p.turn,
                (unsigned long long)p.sample);
     return status;
 }
 
+/* Where a turn of a source is. */
+static uint64_t position_in_mix(const tarn__source *source)
+{
+    uint64_t counts[MAX_SETS], total = 0;
+    size_t n = tarn__mix_parts(source);
+    if (n > MAX_SETS) die("sources");
+    for (size_t k = 0; k < n; k++) {
+        (void)tarn__mix_part(source, k, &counts[k]);
+        total += counts[k];
+    }
+    tarn__mixing m = {counts, n, total};
+    return tarn__mixing_position(&m, (uint32_t)number(2), number(3));
+}
+
 /* One number for each sample, or shard. */
 static tarn_status do_measure(const char *verb)
 {
     tarn_dataset_info info;
-    tarn_dataset_info_get(set(1), &info);
+    tarn_dataset_info_get(set(1), &info, sizeof info);
     uint64_t n = info.samples > info.shards ? info.samples : info.shards;
     uint64_t *values = calloc(n + 1, sizeof *values);
     if (!values) die("memory");
@@ -394,8 +406,7 @@ static tarn_status look(const char *verb)
         return put_number(status, shard);
     }
     if (strcmp(verb, "position") == 0) {
-        status = tarn_mix_position(set(1), (uint32_t)number(2), number(3), &value, &err);
-        return put_number(status, value);
+        return put_number(TARN_OK, position_in_mix(set(1)->source));
     }
     die(verb);
     return TARN_OK;
@@ -408,12 +419,12 @@ static tarn_status run(const char *verb)
     if (strcmp(verb, "mix") == 0) return made(do_mix());
     if (strcmp(verb, "keys") == 0) return made(do_keys(true));
     if (strcmp(verb, "keys?") == 0) return made(do_keys(false));
-    if (strcmp(verb, "ranges") == 0) return made(do_ranges());
+    if (strcmp(verb, "slice") == 0) return made(do_slice());
     if (strcmp(verb, "json") == 0)
         return made(tarn_dataset_keep_json(set(2), word(3), NULL, slot(1), &err));
     if (strcmp(verb, "samples") == 0) {
         uint64_t *chosen = numbers(3, &n);
-        return made(tarn_dataset_keep_samples(set(2), chosen, n, slot(1), &err));
+        return made(tarn_dataset_select(set(2), chosen, n, slot(1), &err));
     }
     if (strcmp(verb, "having") == 0)
         return made(tarn_dataset_keep_having(set(2), (const char *const *)words + 3,

@@ -40,7 +40,7 @@ static tarn_loader *start(const char *folder, unsigned threads)
     tarn_loader_options o = mixed_loader(threads, 8);
     tarn_loader *loader;
     if (mixed_open(&data, folder, TARN_IO_AUTO, &err) != TARN_OK ||
-        tarn_loader_open(data.all, &o, &loader, &err) != TARN_OK)
+        tarn_loader_open(data.shuffled, &o, &loader, &err) != TARN_OK)
         exit(fail("open"));
     return loader;
 }

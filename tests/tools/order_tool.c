@@ -3,9 +3,7 @@
  *
  *   count kind seed epoch rank world ranks batch equal draws block window chunk pool
  * rounds outer mix: numbers, but kind by name and seed with a sign; buckets weights
- * classes lengths: lists with commas; from n: which samples to show (all);  state: the
- * state after so many positions instead; after: a state after so many positions is
- * resumed, with the ranks of this line */
+ * classes lengths: lists with commas; from n: which samples to show (all) */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +12,8 @@
 #include <tarn/tarn.h>
 
 typedef struct request {
-    uint64_t count, from, n, state, after;
-    bool has_n, has_state, has_after;
+    uint64_t count, from, n;
+    bool has_n;
     tarn_order_options o;
 } request;
 
@@ -74,8 +72,6 @@ static const struct {
     {"count", offsetof(request, count)},
     {"from", offsetof(request, from)},
     {"n", offsetof(request, n)},
-    {"state", offsetof(request, state)},
-    {"after", offsetof(request, after)},
 };
 
 static void set(request *r, const char *name, const char *value)
@@ -84,8 +80,6 @@ static void set(request *r, const char *name, const char *value)
         if (strcmp(name, numbers[k].name) == 0)
             *(uint64_t *)((char *)r + numbers[k].offset) = number(value);
     r->has_n = r->has_n || strcmp(name, "n") == 0;
-    r->has_state = r->has_state || strcmp(name, "state") == 0;
-    r->has_after = r->has_after || strcmp(name, "after") == 0;
     if (strcmp(name, "kind") == 0 &&
         tarn_order_kind_find(value, &r->o.kind, NULL) != TARN_OK)
         exit(3);
@@ -101,27 +95,10 @@ static void set(request *r, const char *name, const char *value)
     if (strcmp(name, "lengths") == 0) r->o.lengths = list(value, 'i', NULL);
 }
 
-static tarn_status open_order(const request *r, tarn_order **order, tarn_error *err)
-{
-    char state[TARN_ORDER_STATE_MAX];
-    TARN_TRY(tarn_order_open(r->count, &r->o, order, err));
-    if (!r->has_after) return TARN_OK;
-    tarn_status status = tarn_order_state(*order, r->after, state, sizeof state, err);
-    tarn_order_close(*order);
-    if (status != TARN_OK) return status;
-    return tarn_order_resume(r->count, state, strlen(state), &r->o, order, err);
-}
-
 static tarn_status show(const request *r, const tarn_order *order, tarn_error *err)
 {
-    char state[TARN_ORDER_STATE_MAX];
     uint64_t piece[512], length = tarn_order_length(order);
     uint64_t left = r->has_n ? r->n : length - r->from, k;
-    if (r->has_state) {
-        TARN_TRY(tarn_order_state(order, r->state, state, sizeof state, err));
-        printf("%s", state);
-        return TARN_OK;
-    }
     printf("%llu:", (unsigned long long)length);
     for (uint64_t from = r->from; left > 0; left -= k, from += k) {
         k = left < 512 ? left : 512;
@@ -143,7 +120,7 @@ static void answer(char *line)
         *value++ = '\0';
         set(&r, word, value);
     }
-    tarn_status status = open_order(&r, &order, &err);
+    tarn_status status = tarn_order_open(r.count, &r.o, &order, &err);
     if (status == TARN_OK) {
         status = show(&r, order, &err);
         tarn_order_close(order);

@@ -179,12 +179,16 @@ static int run(const mixed *m, double minutes)
 {
     static const tarn_load_field bytes = {"bin", TARN_LOAD_BYTES, NULL};
     tarn_loader_options o = mixed_loader(3, 32), b = mixed_loader(2, 16);
+    tarn_order_options shuffle = TARN_ORDER_OPTIONS_INIT;
+    tarn_dataset *shuffled;
     tarn_loader *mix, *fold;
     double begun = now(), next = 0, at;
     b.fields = &bytes;
     o.notice = b.notice = on_skip;
-    if (tarn_loader_open(m->all, &o, &mix, &err) != TARN_OK ||
-        tarn_loader_open(m->fold, &b, &fold, &err) != TARN_OK)
+    shuffle.kind = TARN_ORDER_SHUFFLE;
+    if (tarn_loader_open(m->shuffled, &o, &mix, &err) != TARN_OK ||
+        tarn_dataset_order(m->fold, &shuffle, &shuffled, &err) != TARN_OK ||
+        tarn_loader_open(shuffled, &b, &fold, &err) != TARN_OK)
         return fail("open");
     while ((at = (now() - begun) / 60) < minutes) {
         if (epoch_of_mix(m, mix) || epoch_of_fold(fold)) return 1;
@@ -196,6 +200,7 @@ static int run(const mixed *m, double minutes)
     }
     tarn_loader_close(mix);
     tarn_loader_close(fold);
+    tarn_dataset_close(shuffled);
     return 0;
 }
 

@@ -394,7 +394,7 @@ static const char *check_positions(const golden *g, tarn_fold *fold)
 {
     tarn_fold_info info;
     tarn_sample s;
-    if (tarn_fold_info_get(fold, &info, NULL) != TARN_OK) return NULL;
+    if (tarn_fold_info_get(fold, &info, sizeof info, NULL) != TARN_OK) return NULL;
     if (info.samples != g->samples) return "another number of samples";
     for (unsigned i = 0; i < g->samples; i++)
         if (tarn_fold_sample(fold, i, &s, NULL) == TARN_OK && !is_sample(g, i, &s))

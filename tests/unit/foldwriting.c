@@ -71,7 +71,7 @@ uint64_t read_fold(const char *fold, const char *prefix)
     tarn_fold_info info;
     snprintf(path, sizeof path, "%s:%s", dir, fold);
     OK(tarn_fold_open(path, NULL, &f, &err));
-    OK(tarn_fold_info_get(f, &info, &err));
+    OK(tarn_fold_info_get(f, &info, sizeof info, &err));
     for (uint64_t i = 0; prefix && i < info.samples; i++) {
         tarn_sample sample;
         uint64_t size;

@@ -120,6 +120,30 @@ tarn_dataset *open_path(const char *path)
     return d;
 }
 
+static tarn_dataset *shuffle(tarn_dataset *d)
+{
+    tarn_dataset *out;
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = TARN_ORDER_SHUFFLE;
+    o.seed = 11;
+    OK(tarn_dataset_order(d, &o, &out, &err));
+    tarn_dataset_close(d);
+    return out;
+}
+
+tarn_dataset *open_shuffled(const char *path)
+{
+    return shuffle(open_path(path));
+}
+
+tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world, tarn_ranks ranks)
+{
+    tarn_dataset *out;
+    OK(tarn_dataset_split(d, rank, world, ranks, &out, &err));
+    tarn_dataset_close(d);
+    return out;
+}
+
 tarn_dataset *open_mix(void)
 {
     tarn_dataset *parts[] = {open_path(fold_path(0)), open_path(array_path()),
@@ -134,7 +158,7 @@ tarn_dataset *open_mix(void)
     /* No field is in all sources; take those that have x. */
     OK(tarn_dataset_keep_having(mix, (const char *[]){"x"}, 1, &picked, &err));
     tarn_dataset_close(mix);
-    return picked;
+    return shuffle(picked);
 }
 
 /* --- An epoch as text -------------------------------------------------------------- */
@@ -142,9 +166,7 @@ tarn_dataset *open_mix(void)
 tarn_loader_options loader_options(void)
 {
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
-    o.order.kind = TARN_ORDER_SHUFFLE;
-    o.order.seed = 11;
-    o.order.batch = 8;
+    o.batch = 8;
     return o;
 }
 

@@ -17,10 +17,14 @@ const char *array_path(void);
 const char *pack_path(void);
 
 tarn_dataset *open_path(const char *path);
-/* Of all three, those samples that have the array's x. */
+/* In random order, which changes with the epoch. */
+tarn_dataset *open_shuffled(const char *path);
+/* One rank's part of a dataset, which is taken over. */
+tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world, tarn_ranks ranks);
+/* Of all three, those samples that have the array's x, in random order. */
 tarn_dataset *open_mix(void);
 
-/* Shuffled, in batches of 8. */
+/* Batches of 8. */
 tarn_loader_options loader_options(void);
 
 /* Appends all that a batch holds. */

@@ -114,6 +114,7 @@ tarn_status mixed_open(mixed *m, const char *folder, tarn_io io, tarn_error *err
 {
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     tarn_mix_options mix = TARN_MIX_OPTIONS_INIT;
+    tarn_order_options order = TARN_ORDER_OPTIONS_INIT;
     *m = (mixed){0};
     o.io = io;
     mix.fields = (const char *[]){"cls", NULL};
@@ -123,12 +124,16 @@ tarn_status mixed_open(mixed *m, const char *folder, tarn_io io, tarn_error *err
     if (status == TARN_OK)
         status = tarn_dataset_mix((tarn_dataset *[]){m->fold, m->gnz, m->iac}, 3, &mix,
                                   &m->all, err);
+    order.kind = TARN_ORDER_SHUFFLE;
+    order.seed = 7;
+    if (status == TARN_OK) status = tarn_dataset_order(m->all, &order, &m->shuffled, err);
     if (status != TARN_OK) mixed_close(m);
     return status;
 }
 
 void mixed_close(mixed *m)
 {
+    if (m->shuffled) tarn_dataset_close(m->shuffled);
     if (m->all) tarn_dataset_close(m->all);
     if (m->fold) tarn_dataset_close(m->fold);
     if (m->gnz) tarn_dataset_close(m->gnz);
@@ -140,7 +145,7 @@ static tarn_mix_place place_of(const mixed *m, uint64_t sample)
 {
     tarn_error err;
     tarn_mix_place place;
-    sure(tarn_mix_at(m->all, sample, &place, &err), &err);
+    sure(tarn_mix_at(m->all, sample, &place, sizeof place, &err), &err);
     return place;
 }
 
@@ -160,9 +165,7 @@ tarn_loader_options mixed_loader(unsigned threads, size_t batch)
 {
     static const tarn_load_field cls = {"cls", TARN_LOAD_INTEGER, NULL};
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
-    o.order.kind = TARN_ORDER_SHUFFLE;
-    o.order.seed = 7;
-    o.order.batch = batch;
+    o.batch = batch;
     o.threads = threads;
     o.fields = &cls;
     o.n_fields = 1;

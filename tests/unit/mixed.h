@@ -20,7 +20,8 @@ void mixed_make(const char *folder);
 
 typedef struct mixed {
     tarn_dataset *fold, *gnz, *iac;
-    tarn_dataset *all; /* cls of all three */
+    tarn_dataset *all;      /* cls of all three */
+    tarn_dataset *shuffled; /* the same in random order */
 } mixed;
 
 tarn_status mixed_open(mixed *m, const char *folder, tarn_io io, tarn_error *err);
@@ -32,7 +33,7 @@ int64_t mixed_cls(const mixed *m, uint64_t sample); /* of all */
 /* The bin of a sample of the fold; its size. */
 size_t mixed_bin(uint64_t sample, unsigned char *out);
 
-/* Options for a loader of all: cls as an integer, shuffled, samples that fail skipped. */
+/* Options for a loader: cls as an integer, samples that fail skipped. */
 tarn_loader_options mixed_loader(unsigned threads, size_t batch);
 
 /* The first sample of a batch of such a loader that is not what it should be, or

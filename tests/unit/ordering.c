@@ -1,6 +1,8 @@
 /* Arrays, options and checks that the tests of orders share. */
 #include "ordering.h"
 
+#include <unistd.h>
+
 tarn_error err;
 
 double weights[N];
@@ -17,6 +19,42 @@ int fill_arrays(void **state)
         lengths[i] = (uint64_t)(i * 37 % 101);
     }
     return 0;
+}
+
+tarn_dataset *open_rows(uint64_t count)
+{
+    char name[40];
+    tarn_gnz_writer *w;
+    tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
+    tarn_array a;
+    tarn_dataset *d;
+    snprintf(name, sizeof name, "rows%llu.gnz", (unsigned long long)count);
+    const char *path = scratch_path(name);
+    if (access(path, R_OK) == 0) {
+        OK(tarn_dataset_open(path, NULL, &d, &err));
+        return d;
+    }
+    int64_t *x = calloc(count + 1, sizeof *x);
+    assert_non_null(x);
+    for (uint64_t i = 0; i < count; i++)
+        x[i] = (int64_t)i;
+    o.no_sync = true;
+    OK(tarn_array_init(&a, x, (tarn_dtype){'<', 'i', 8}, 1, &count, &err));
+    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_add(w, "x", &a, NULL, &err));
+    OK(tarn_gnz_writer_begin(w, &err));
+    OK(tarn_gnz_writer_finish(w, &err));
+    free(x);
+    OK(tarn_dataset_open(path, NULL, &d, &err));
+    return d;
+}
+
+uint64_t *sequence_of(tarn_dataset *d)
+{
+    uint64_t n = tarn_dataset_count(d), *all = calloc(n + 1, sizeof *all);
+    assert_non_null(all);
+    OK(tarn_dataset_sequence(d, 0, n, all, &err));
+    return all;
 }
 
 tarn_order_options options_of(tarn_order_kind kind)

@@ -14,6 +14,12 @@ extern int64_t classes[N];
 extern uint64_t lengths[N];
 int fill_arrays(void **state); /* a group setup */
 
+/* An array file of so many rows: "x" is the row's number, as its key is. */
+tarn_dataset *open_rows(uint64_t count);
+
+/* The numbers of all samples of a dataset; freed by the caller. */
+uint64_t *sequence_of(tarn_dataset *d);
+
 tarn_order_options options_of(tarn_order_kind kind);
 tarn_order *open_order(uint64_t count, const tarn_order_options *o);
 

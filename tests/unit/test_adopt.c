@@ -49,7 +49,7 @@ static uint64_t count_samples(const char *path)
 {
     tarn_fold_info info;
     tarn_fold *fold = open_fold(path);
-    OK(tarn_fold_info_get(fold, &info, &err));
+    OK(tarn_fold_info_get(fold, &info, sizeof info, &err));
     tarn_fold_close(fold);
     return info.samples;
 }
@@ -359,10 +359,10 @@ static void shuffling_goes_by_seed_and_keys_alone(void **state)
     assert_memory_equal(other, one[3], sizeof one[0] * 5);
     OK(tarn_fold_slice(a, 4, 100, &err));
     tarn_fold_info info;
-    OK(tarn_fold_info_get(a, &info, &err));
+    OK(tarn_fold_info_get(a, &info, sizeof info, &err));
     assert_int_equal(info.samples, 1);
     OK(tarn_fold_slice(a, 9, 2, &err));
-    OK(tarn_fold_info_get(a, &info, &err));
+    OK(tarn_fold_info_get(a, &info, sizeof info, &err));
     assert_int_equal(info.samples, 0);
     qsort(one, 20, sizeof one[0], compare_keys);
     for (int i = 0; i < 20; i++) {

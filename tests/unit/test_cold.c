@@ -17,7 +17,7 @@
 
 #include <tarn/loader.h>
 
-#include "dataset/cold.h"
+#include "io/cold.h"
 #include "io/file.h"
 #include "io/gather.h"
 #include "io/uring.h"
@@ -367,7 +367,7 @@ static tarn__cold_way choose(const tarn__cold *c, uint32_t resident, uint64_t ap
     tarn__batch_io io = {0};
     tarn__target to = {.total = COUNT * 1000, .io = &io};
     for (uint32_t i = 0; i < COUNT; i++)
-        items[i] = (tarn__item){.number = i, .size = 1000, .place = i * apart};
+        items[i] = (tarn__item){.number = i, .spot = {.offset = i * apart, .size = 1000}};
     return tarn__cold_choose(c, below_is_resident, &resident, items, COUNT, &to);
 }
 
@@ -375,7 +375,7 @@ static void data_is_read_as_memory_and_the_caller_say(void **state)
 {
     (void)state;
     enum { FAR = 100000, CLOSE = 1500 };
-    tarn__cold small = {.unit = 1, .keep = true}, large = {.unit = 1};
+    tarn__cold small = {.keep = true}, large = {.keep = false};
     assert_int_equal(choose(&small, 64, FAR), TARN__COLD_COPY);
     assert_int_equal(choose(&small, 0, FAR), TARN__COLD_ANNOUNCE);
     assert_int_equal(choose(&small, 0, CLOSE), TARN__COLD_COPY);
@@ -386,11 +386,11 @@ static void data_is_read_as_memory_and_the_caller_say(void **state)
     assert_int_equal(choose(&large, 50, FAR), TARN__COLD_ANNOUNCE);
     large.announced = true;
     assert_int_equal(choose(&large, 0, FAR), TARN__COLD_ANNOUNCE);
-    tarn__cold told = {.unit = 1, .always = true, .keep = true};
+    tarn__cold told = {.always = true, .keep = true};
     assert_int_equal(choose(&told, 64, FAR), TARN__COLD_GATHER);
     told.announced = true;
     assert_int_equal(choose(&told, 0, FAR), TARN__COLD_ANNOUNCE);
-    tarn__cold mapped = {.unit = 1, .never = true};
+    tarn__cold mapped = {.never = true};
     assert_int_equal(choose(&mapped, 0, FAR), TARN__COLD_COPY);
     mapped.always = true;
     assert_int_equal(choose(&mapped, 0, FAR), TARN__COLD_ANNOUNCE);
@@ -400,7 +400,7 @@ static void data_is_read_as_memory_and_the_caller_say(void **state)
 static void warm_data_is_seldom_asked_about(void **state)
 {
     (void)state;
-    tarn__cold c = {.unit = 1, .keep = true};
+    tarn__cold c = {.keep = true};
     tarn__item items[64] = {0};
     tarn__batch_io io = {0};
     tarn__target to = {.total = 64 << 10, .io = &io};
@@ -413,7 +413,7 @@ static void warm_data_is_seldom_asked_about(void **state)
     int batches = 0;
     while (tarn__cold_choose(&c, below_is_resident, &resident, items, 64, &to) ==
            TARN__COLD_COPY) {
-        items[63].place = UINT32_MAX;
+        items[63].spot.offset = UINT32_MAX;
         assert_true(++batches < 17);
     }
     assert_true(batches > 8);
@@ -523,7 +523,7 @@ static void cold_folds_give_the_same_batches(void **state)
                 tarn_read_stats stats;
                 for (uint64_t seed = 0; seed < 2; seed++)
                     assert_true(batch_is_right(d, &b, seed, &err));
-                tarn_dataset_batch_stats(&b, &stats);
+                tarn_dataset_batch_stats(&b, &stats, sizeof stats);
                 assert_int_equal(stats.ring_errno, 0);
                 assert_int_equal(stats.copied + stats.announced + stats.direct +
                                      stats.ring,
@@ -532,7 +532,7 @@ static void cold_folds_give_the_same_batches(void **state)
                     assert_true(stats.direct + stats.ring > 0);
                 if (cold && how == TARN_IO_MAP) assert_true(stats.announced > 0);
                 tarn_dataset_batch_reset(&b);
-                tarn_dataset_batch_stats(&b, &stats);
+                tarn_dataset_batch_stats(&b, &stats, sizeof stats);
                 assert_int_equal(stats.copied, 0);
                 tarn_dataset_close(d);
             }
@@ -550,11 +550,11 @@ static void a_fold_out_of_memory_is_noticed(void **state)
     tarn__file_close(&file);
     tarn_dataset *d = open_fold("noticed", TARN_IO_AUTO, false, false);
     assert_true(batch_is_right(d, &b, 1, &err));
-    tarn_dataset_batch_stats(&b, &stats);
+    tarn_dataset_batch_stats(&b, &stats, sizeof stats);
     if (evicted) assert_int_equal(stats.announced, 2 * 97);
     for (uint64_t seed = 2; seed < 60; seed++)
         assert_true(batch_is_right(d, &b, seed, &err));
-    tarn_dataset_batch_stats(&b, &stats);
+    tarn_dataset_batch_stats(&b, &stats, sizeof stats);
     assert_true(stats.copied > 40 * 2 * 97);
     tarn_dataset_batch_reset(&b);
     tarn_dataset_close(d);
@@ -656,7 +656,7 @@ static void a_dataset_is_read_on_in_a_child(void **state)
     if (pid == 0) {
         tarn_read_stats stats;
         bool good = batch_is_right(d, &b, 2, &err) && batch_is_right(d, &b, 3, &err);
-        tarn_dataset_batch_stats(&b, &stats);
+        tarn_dataset_batch_stats(&b, &stats, sizeof stats);
         good = good && stats.ring_errno == 0;
         tarn_dataset_batch_reset(&b);
         tarn_dataset_close(d);
@@ -712,7 +712,7 @@ static void cold_mixes_give_the_same_bytes(void **state)
         assert_memory_equal(warm.offsets, cold.offsets,
                             (warm.count + 1) * sizeof *warm.offsets);
         assert_memory_equal(warm.data, cold.data, warm.offsets[warm.count]);
-        tarn_dataset_batch_stats(&cold, &stats);
+        tarn_dataset_batch_stats(&cold, &stats, sizeof stats);
         assert_true(ahead ? stats.announced > 0 : stats.direct + stats.ring > 0);
         tarn_dataset_batch_reset(&warm);
         tarn_dataset_batch_reset(&cold);
@@ -749,7 +749,7 @@ static void views_of_a_loader_are_announced_in_small_pieces(void **state)
     const tarn_load_field field = {"bin", TARN_LOAD_VIEWS, NULL};
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     size_t seen = 0;
-    o.order.batch = 50;
+    o.batch = 50;
     o.epochs = 1;
     o.fields = &field;
     o.n_fields = 1;

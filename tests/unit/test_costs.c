@@ -69,9 +69,8 @@ static void check_kept(tarn_dataset *d, const char *key)
 static tarn_dataset *mix_of(tarn_dataset *whole, uint64_t from, uint64_t rounds)
 {
     tarn_dataset *some, *mix;
-    tarn_dataset_range range = {from, tarn_dataset_count(whole)};
     tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
-    OK(tarn_dataset_keep_ranges(whole, &range, 1, &some, &err));
+    OK(tarn_dataset_slice(whole, from, 1, tarn_dataset_count(whole) - from, &some, &err));
     uint64_t counts[] = {tarn_dataset_count(whole) * rounds + 2,
                          tarn_dataset_count(some) * rounds / 2};
     tarn_dataset *parts[] = {whole, some};
@@ -86,9 +85,8 @@ static void keys_that_repeat_in_a_mix_are_all_found(void **state)
     (void)state;
     tarn_dataset *few = open_repeated(10), *mix = mix_of(few, 4, 3);
     tarn_dataset *nested = mix_of(mix, 7, 2);
-    tarn_dataset_range range = {5, tarn_dataset_count(nested) - 3};
     tarn_dataset *part;
-    OK(tarn_dataset_keep_ranges(nested, &range, 1, &part, &err));
+    OK(tarn_dataset_slice(nested, 5, 1, tarn_dataset_count(nested) - 8, &part, &err));
     check_kept(mix, "a");
     check_kept(mix, "b");
     check_kept(nested, "a");
@@ -102,6 +100,32 @@ static void keys_that_repeat_in_a_mix_are_all_found(void **state)
     mix = mix_of(many, 1, 1);
     check_kept(mix, "b");
     tarn_dataset_close(mix);
+    tarn_dataset_close(many);
+}
+
+static void keys_that_repeat_in_an_order_are_found(void **state)
+{
+    (void)state;
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    tarn_dataset *many = open_repeated(REPEATED), *shuffled, *part;
+    tarn_text key = {0};
+    uint64_t found, first = 0;
+    o.kind = TARN_ORDER_SHUFFLE;
+    OK(tarn_dataset_order(many, &o, &shuffled, &err));
+    OK(tarn_dataset_slice(shuffled, REPEATED - 1, -1, REPEATED - 5, &part, &err));
+    check_kept(part, "a");
+    check_kept(part, "b");
+    for (const char *want = "a"; want; want = *want == 'a' ? "b" : NULL) {
+        for (first = 0; first < REPEATED; first++) {
+            OK(tarn_dataset_key(shuffled, first, &key, &err));
+            if (strcmp(key.data, want) == 0) break;
+        }
+        OK(tarn_dataset_find(shuffled, want, &found, &err));
+        assert_int_equal(found, first);
+    }
+    tarn_text_reset(&key);
+    tarn_dataset_close(part);
+    tarn_dataset_close(shuffled);
     tarn_dataset_close(many);
 }
 
@@ -156,7 +180,7 @@ static void fields_of_a_long_sample_are_found(void **state)
     FAILS(TARN_ERR_NO_FIELD, "has no field f0", tarn_dataset_get(d, 1, 1, &view, &err));
     OK(tarn_dataset_get(d, 1, 0, &view, &err));
     tarn_view_release(&view);
-    o.order.batch = 1;
+    o.batch = 1;
     OK(tarn_loader_open(d, &o, &l, &err));
     tarn_loader_close(l);
     tarn_dataset_close(d);
@@ -207,6 +231,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_that_repeat_in_a_mix_are_all_found),
+        cmocka_unit_test(keys_that_repeat_in_an_order_are_found),
         cmocka_unit_test(fields_of_a_long_sample_are_found),
         cmocka_unit_test(texts_of_no_bytes_are_no_keys),
         cmocka_unit_test(samples_of_no_bytes_are_not_many),

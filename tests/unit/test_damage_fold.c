@@ -286,7 +286,8 @@ static const char *check_denials(const golden *g)
             why = "a field is called missing";
     }
     if (!why && tarn_fold_require(fold, fields, 1, NULL) == TARN_OK &&
-        tarn_fold_info_get(fold, &info, NULL) == TARN_OK && info.samples != g->samples)
+        tarn_fold_info_get(fold, &info, sizeof info, NULL) == TARN_OK &&
+        info.samples != g->samples)
         why = "a sample is filtered out that has the field";
     tarn_fold_close(fold);
     return why;
@@ -369,7 +370,8 @@ static const char *check_some_of_many(const golden *g, bool check)
             !is_one_of_many(fold, numbers[i], &s))
             why = "another sample, by position";
     }
-    if (fold && tarn_fold_info_get(fold, &info, NULL) == TARN_OK && info.samples != MANY)
+    if (fold && tarn_fold_info_get(fold, &info, sizeof info, NULL) == TARN_OK &&
+        info.samples != MANY)
         why = "another number of samples";
     tarn_fold_close(fold);
     return why;

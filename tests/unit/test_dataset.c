@@ -163,7 +163,7 @@ static void filters_and_mixes_outlive_what_they_came_from(void **state)
         open_set(data_path("01_basic:train"), (const char *[]){"cls", "_idx", NULL});
     tarn_dataset *some, *mix;
     uint64_t samples[] = {1, 5, 9};
-    OK(tarn_dataset_keep_samples(all, samples, 3, &some, &err));
+    OK(tarn_dataset_select(all, samples, 3, &some, &err));
     tarn_dataset *parts[] = {all, some};
     OK(tarn_dataset_mix(parts, 2, NULL, &mix, &err));
     tarn_dataset_close(all);
@@ -172,7 +172,7 @@ static void filters_and_mixes_outlive_what_they_came_from(void **state)
     tarn_dataset_close(some);
     assert_int_equal(tarn_dataset_count(mix), 48);
     tarn_mix_place place;
-    OK(tarn_mix_at(mix, 47, &place, &err));
+    OK(tarn_mix_at(mix, 47, &place, sizeof place, &err));
     assert_int_equal(place.source, 0);
     assert_int_equal(place.sample, 44);
     has(mix, 47, 0, "44");
@@ -185,11 +185,11 @@ static void all_is_the_same(tarn_dataset *d)
     tarn_view all[8], each[8];
     tarn_text key = {0}, other = {0};
     tarn_dataset_info info;
-    tarn_dataset_info_get(d, &info);
+    tarn_dataset_info_get(d, &info, sizeof info);
     assert_in_range(info.fields, 1, 8);
     for (uint64_t i = 0; i < info.samples; i++) {
         OK(tarn_dataset_get_all(d, i, all, &key, &err));
-        OK(tarn_dataset_get_sample(d, i, each, &err));
+        OK(tarn_dataset_get_all(d, i, each, NULL, &err));
         OK(tarn_dataset_key(d, i, &other, &err));
         assert_string_equal(key.data, other.data);
         for (uint32_t f = 0; f < info.fields; f++) {
@@ -251,6 +251,27 @@ static void old_callers_options_are_understood(void **state)
     o.size = 0;
     FAILS(TARN_ERR_USAGE, "initialiser",
           tarn_dataset_open(data_path("01_basic:train"), &o, &d, &err));
+}
+
+static void a_dataset_that_cannot_be_opened_leaves_out_alone(void **state)
+{
+    (void)state;
+    tarball t = {0};
+    tarn_dataset *d = NULL;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    tarball_file(&t, "a/x.txt", "1");
+    tarball_file(&t, "b/x.txt", "2");
+    tarball_end(&t);
+    save_tar(&t, scratch_path("ambiguous.tar"));
+    tarball_reset(&t);
+    o.fields = (const char *[]){"txt", NULL};
+    FAILS(TARN_ERR_AMBIGUOUS, "twice",
+          tarn_dataset_open(scratch_path("ambiguous.tar"), &o, &d, &err));
+    assert_null(d);
+    o.fields = (const char *[]){"jpg", NULL};
+    FAILS(TARN_ERR_NO_FIELD, "jpg",
+          tarn_dataset_open(scratch_path("ambiguous.tar"), &o, &d, &err));
+    assert_null(d);
 }
 
 static void a_batch_is_used_again_and_after_errors(void **state)
@@ -595,7 +616,7 @@ static void rows_are_found_by_their_keys(void **state)
     for (int n = 0; n <= THREADS; n += THREADS) {
         tarn_dataset *d = open_set(path, NULL);
         tarn_dataset_info info;
-        tarn_dataset_info_get(d, &info);
+        tarn_dataset_info_get(d, &info, sizeof info);
         assert_int_equal(info.fields, 1);
         assert_false(info.numbered);
         if (n == 0) assert_null(find_keys(d));
@@ -692,6 +713,7 @@ int main(void)
         cmocka_unit_test(filters_and_mixes_outlive_what_they_came_from),
         cmocka_unit_test(fields_and_key_come_in_one_go),
         cmocka_unit_test(old_callers_options_are_understood),
+        cmocka_unit_test(a_dataset_that_cannot_be_opened_leaves_out_alone),
         cmocka_unit_test(a_batch_is_used_again_and_after_errors),
         cmocka_unit_test(checksums_are_compared_in_batches),
         cmocka_unit_test(every_position_of_a_mix_is_one_turn),

@@ -120,7 +120,7 @@ static void samples_are_found_by_key_in_every_mode(void **state)
         tarn_fold_info info;
         tarn_text key = {0}, member = {0};
         tarn_sample s;
-        OK(tarn_fold_info_get(fold, &info, &err));
+        OK(tarn_fold_info_get(fold, &info, sizeof info, &err));
         assert_int_equal(info.samples, 11);
         assert_int_equal(info.shards, 3);
         for (uint64_t i = 0; i < info.samples; i++) {
@@ -311,7 +311,7 @@ static void changed_payloads_fail_their_checksum_when_asked(void **state)
 static uint64_t samples_of(tarn_fold *fold)
 {
     tarn_fold_info info;
-    OK(tarn_fold_info_get(fold, &info, &err));
+    OK(tarn_fold_info_get(fold, &info, sizeof info, &err));
     return info.samples;
 }
 
@@ -397,7 +397,9 @@ static void two_members_of_one_field_are_ambiguous(void **state)
     FAILS(TARN_ERR_AMBIGUOUS, "two members", tarn_fold_pick(fold, &s, "txt", &row, &err));
     tarn_fold_close(fold);
     tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
-    o.index.keys = TARN_KEYS_PATH;
+    tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
+    index.keys = TARN_KEYS_PATH;
+    o.index = &index;
     fold = open_fold(scratch_path("twice.tar"), &o);
     payload_is(fold, "b/x", "txt", "2");
     tarn_fold_close(fold);

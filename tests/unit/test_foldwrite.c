@@ -405,7 +405,7 @@ static void readers_see_the_old_fold_or_the_new_one(void **state)
             tarn_status status = tarn_fold_open(path, NULL, &f, &err);
             if (overwrite && tarn_is_not_found(status)) continue;
             OK(status);
-            OK(tarn_fold_info_get(f, &info, &err));
+            OK(tarn_fold_info_get(f, &info, sizeof info, &err));
             tarn_fold_close(f);
             if (overwrite)
                 assert_true(info.samples == 3 || info.samples == 2 + 3 * ROUNDS);

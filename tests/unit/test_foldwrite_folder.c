@@ -223,7 +223,7 @@ static void an_overwrite_that_is_given_up_halfway_leaves_no_half_fold(void **sta
     tarn_fold *fold;
     tarn_fold_info info;
     OK(tarn_fold_open(in("train.taridx"), NULL, &fold, &err));
-    OK(tarn_fold_info_get(fold, &info, &err));
+    OK(tarn_fold_info_get(fold, &info, sizeof info, &err));
     assert_int_equal(info.shards, 1);
     tarn_fold_close(fold);
 }

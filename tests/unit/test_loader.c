@@ -24,7 +24,7 @@ static void check_ragged(const tarn_batch *b)
 static void columns_are_what_the_fields_are(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     tarn_loader *l;
     tarn_batch *b;
@@ -55,18 +55,19 @@ static void columns_are_what_the_fields_are(void **state)
 static void values_are_those_of_the_codecs(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     tarn_loader *l;
     tarn_batch *b;
-    o.order.batch = 1;
+    o.batch = 1;
     OK(tarn_loader_open(d, &o, &l, &err));
     while (tarn_loader_next(l, &b, &err) == TARN_OK) {
         for (size_t c = 0; c < b->n_columns; c++) {
             const tarn_column *got = &b->columns[c];
             tarn_view view;
             tarn_value v;
-            OK(tarn_dataset_get(d, b->samples[0], (uint32_t)c, &view, &err));
+            OK(tarn_dataset_get(tarn_dataset_unordered(d), b->samples[0], (uint32_t)c,
+                                &view, &err));
             OK(tarn_codecs_decode(NULL, got->field, view.data, view.size, NULL, &v,
                                   &err));
             if (v.kind == TARN_VALUE_ARRAY) {
@@ -89,8 +90,8 @@ static void values_are_those_of_the_codecs(void **state)
 static void any_number_of_threads_gives_the_same(void **state)
 {
     (void)state;
-    tarn_dataset *sets[] = {open_path(fold_path(0)), open_path(array_path()),
-                            open_path(pack_path()), open_mix()};
+    tarn_dataset *sets[] = {open_shuffled(fold_path(0)), open_shuffled(array_path()),
+                            open_shuffled(pack_path()), open_mix()};
     static const unsigned threads[] = {1, 2, 8};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         for (int way = 0; way < 2; way++) {
@@ -106,7 +107,7 @@ static void any_number_of_threads_gives_the_same(void **state)
             assert_true(want.size > 0);
             for (size_t k = 0; k < 3; k++) {
                 o.threads = threads[k];
-                o.depth = k == 1 ? 1 : 0;
+                o.prefetch = k == 1 ? 1 : 0;
                 tarn_bytes got = epochs_of(sets[i], &o, 3);
                 same(&want, &got);
             }
@@ -119,7 +120,7 @@ static void any_number_of_threads_gives_the_same(void **state)
 static void arrays_and_packs_have_types(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(array_path());
+    tarn_dataset *d = open_shuffled(array_path());
     tarn_loader_options o = loader_options();
     tarn_loader *l;
     tarn_batch *b;
@@ -138,7 +139,7 @@ static void arrays_and_packs_have_types(void **state)
     tarn_batch_release(b);
     tarn_loader_close(l);
     tarn_dataset_close(d);
-    d = open_path(pack_path());
+    d = open_shuffled(pack_path());
     OK(tarn_loader_open(d, &o, &l, &err));
     OK(tarn_loader_next(l, &b, &err));
     for (size_t i = 0; i < b->count; i++)
@@ -154,7 +155,7 @@ static void arrays_and_packs_have_types(void **state)
 static void fields_come_as_they_are_asked_for(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     tarn_load_field fields[] = {{"cls", TARN_LOAD_BYTES, NULL},
                                 {"png", TARN_LOAD_VIEWS, NULL},
@@ -212,7 +213,7 @@ static void fields_of_no_file_are_numbers_and_text(void **state)
 static void image_steps_are_those_of_one_image(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_load_field field = {"png", TARN_LOAD_AUTO, &steps};
@@ -241,10 +242,11 @@ static void image_steps_are_those_of_one_image(void **state)
             assert_int_equal(c->shape[2], 16);
             for (size_t i = 0; i < b->count; i++) {
                 tarn_view v;
-                tarn_image_draw draw = {11, (uint64_t)epoch, b->samples[i]};
+                tarn_image_draw draw = {11, (uint64_t)epoch, b->number * 8 + i};
                 uint32_t png;
                 OK(tarn_dataset_field_find(d, "png", &png, &err));
-                OK(tarn_dataset_get(d, b->samples[i], png, &v, &err));
+                OK(tarn_dataset_get(tarn_dataset_unordered(d), b->samples[i], png, &v,
+                                    &err));
                 OK(tarn_image_run(decoder, plan, v.data, v.size, draw, want, &err));
                 assert_memory_equal(c->data + i * sizeof want, want, sizeof want);
                 tarn_view_release(&v);
@@ -267,7 +269,6 @@ static void a_bad_sample_is_named(void **state)
     tarn_loader *l;
     tarn_batch *b;
     char first[TARN_ERROR_MESSAGE_MAX];
-    o.order.kind = TARN_ORDER_IDENTITY;
     for (unsigned threads = 0; threads < 3; threads++) {
         o.threads = threads;
         OK(tarn_loader_open(d, &o, &l, &err));
@@ -282,60 +283,69 @@ static void a_bad_sample_is_named(void **state)
     tarn_dataset_close(d);
 }
 
-static size_t count_good(tarn_dataset *d, const tarn_loader_options *o, unsigned bad)
+/* Slot i of a batch of SKIP or REPLACE is sample *out of its positions. */
+static void usable_slots(const uint64_t *at, size_t n, unsigned bad, bool replace,
+                         uint64_t *out, size_t *out_n)
 {
-    tarn_loader *l;
-    tarn_batch *b;
-    bool seen[SAMPLES] = {false};
-    size_t total = 0, batches = 0;
-    tarn_order_options plain = o->order;
-    uint64_t list[SAMPLES], at = 0;
-    tarn_order *order;
-    OK(tarn_order_open(SAMPLES, &plain, &order, &err));
-    OK(tarn_order_fill(order, 0, SAMPLES, list, &err));
-    OK(tarn_loader_open(d, o, &l, &err));
-    size_t good = SAMPLES - (SAMPLES + bad - 1) / bad;
-    while (tarn_loader_next(l, &b, &err) == TARN_OK) {
-        assert_int_equal(b->number, batches++);
-        assert_int_equal(b->count, good - total < 8 ? good - total : 8);
-        for (size_t i = 0; i < b->count; i++) {
-            while (list[at] % bad == 0)
-                at++;
-            assert_int_equal(b->samples[i], list[at++]);
-            assert_false(seen[b->samples[i]]);
-            seen[b->samples[i]] = true;
-            check_sample(b, i);
-        }
-        total += b->count;
-        tarn_batch_release(b);
+    *out_n = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = i;
+        while (replace && at[k % n] % bad == 0 && k < i + n)
+            k++;
+        if (at[k % n] % bad) out[(*out_n)++] = at[k % n];
     }
+}
+
+static void check_skips(const tarn_loader *l, unsigned bad, size_t want)
+{
     tarn_loader_stats stats;
-    tarn_loader_stats_get(l, &stats);
-    assert_int_equal(stats.skipped, SAMPLES - good);
+    tarn_loader_stats_get(l, &stats, sizeof stats);
+    assert_int_equal(stats.skipped, want);
     for (size_t i = 0; i < stats.skipped; i++) {
         assert_int_equal(tarn_loader_skipped(l, i)->sample % bad, 0);
         assert_non_null(strstr(tarn_loader_skipped(l, i)->error.message, "field png"));
     }
     assert_null(tarn_loader_skipped(l, stats.skipped));
-    tarn_loader_close(l);
-    tarn_order_close(order);
-    return total;
 }
 
-static void skipping_keeps_batches_full_and_in_order(void **state)
+/* Every batch has the samples at its own positions, whatever became of others. */
+static void check_holes(tarn_dataset *d, const tarn_loader_options *o, unsigned bad)
+{
+    tarn_loader *l;
+    tarn_batch *b;
+    uint64_t all[SAMPLES], want[8];
+    size_t batches = 0, n;
+    bool replace = o->on_error == TARN_ON_ERROR_REPLACE;
+    OK(tarn_dataset_sequence(d, 0, SAMPLES, all, &err));
+    OK(tarn_loader_open(d, o, &l, &err));
+    for (; tarn_loader_next(l, &b, &err) == TARN_OK; batches++) {
+        size_t from = batches * 8, count = SAMPLES - from < 8 ? SAMPLES - from : 8;
+        usable_slots(all + from, count, bad, replace, want, &n);
+        assert_int_equal(b->number, batches);
+        assert_int_equal(b->count, n);
+        assert_memory_equal(b->samples, want, n * sizeof *want);
+        for (size_t i = 0; i < n; i++)
+            check_sample(b, i);
+        tarn_batch_release(b);
+    }
+    assert_int_equal(batches, (SAMPLES + 7) / 8);
+    check_skips(l, bad, (SAMPLES + bad - 1) / bad);
+    tarn_loader_close(l);
+}
+
+static void a_bad_sample_is_a_hole_in_its_own_batch(void **state)
 {
     (void)state;
     tarn_loader_options o = loader_options();
-    o.on_error = TARN_ON_ERROR_SKIP;
     static const unsigned bads[] = {2, 7, 50};
-    for (size_t i = 0; i < 3; i++) {
-        tarn_dataset *d = open_path(fold_path(bads[i]));
+    for (int i = 0; i < 6; i++) {
+        tarn_dataset *d = open_shuffled(fold_path(bads[i % 3]));
         tarn_bytes want = TARN_BYTES_INIT;
+        o.on_error = i < 3 ? TARN_ON_ERROR_SKIP : TARN_ON_ERROR_REPLACE;
         for (unsigned threads = 0; threads <= 8; threads += threads ? threads : 1) {
             o.threads = threads;
             o.staged = threads == 2;
-            size_t good = count_good(d, &o, bads[i]);
-            assert_int_equal(good, SAMPLES - (SAMPLES + bads[i] - 1) / bads[i]);
+            check_holes(d, &o, bads[i % 3]);
             tarn_bytes got = epochs_of(d, &o, 3);
             if (threads == 0) {
                 want = got;
@@ -348,22 +358,108 @@ static void skipping_keeps_batches_full_and_in_order(void **state)
     }
 }
 
-static void every_sample_may_be_bad(void **state)
+/* A view that is where the file is, and one of bytes that were made. */
+static void check_views(const tarn_batch *b)
+{
+    const tarn_column *txt = column(b, "txt"), *key = column(b, "_key");
+    assert_int_equal(txt->kind, TARN_COLUMN_VIEWS);
+    assert_int_equal(key->kind, TARN_COLUMN_VIEWS);
+    for (size_t i = 0; i < b->count; i++) {
+        char want[32];
+        int len = snprintf(want, sizeof want, "text of %u", (unsigned)b->samples[i]);
+        assert_int_equal(txt->views[i].size, len);
+        assert_memory_equal(txt->views[i].data, want, len);
+        assert_int_equal(key->views[i].size, 5);
+        assert_memory_equal(key->views[i].data, b->keys + b->key_offsets[i], 5);
+        snprintf(want, sizeof want, "s%04u", (unsigned)b->samples[i]);
+        assert_string_equal(b->keys + b->key_offsets[i], want);
+    }
+}
+
+static void views_have_holes_too(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(1));
+    tarn_dataset_options set = TARN_DATASET_OPTIONS_INIT;
+    tarn_load_field fields[] = {{"txt", TARN_LOAD_VIEWS, NULL},
+                                {"_key", TARN_LOAD_VIEWS, NULL},
+                                {"png", TARN_LOAD_AUTO, NULL}};
+    tarn_dataset *d;
     tarn_loader_options o = loader_options();
-    o.on_error = TARN_ON_ERROR_SKIP;
-    o.threads = 2;
+    set.fields = (const char *[]){"txt", "_key", "png", NULL};
+    o.fields = fields;
+    o.n_fields = 3;
+    OK(tarn_dataset_open(fold_path(7), &set, &d, &err));
+    for (int way = 0; way < 6; way++) {
+        tarn_loader *l;
+        tarn_batch *b;
+        size_t n = 0;
+        o.threads = (unsigned)way % 3;
+        o.on_error = way < 3 ? TARN_ON_ERROR_SKIP : TARN_ON_ERROR_REPLACE;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+            check_views(b);
+            n += b->count;
+            tarn_batch_release(b);
+        }
+        assert_int_equal(n, way < 3 ? SAMPLES - 8 : SAMPLES);
+        tarn_loader_close(l);
+    }
+    tarn_dataset_close(d);
+}
+
+/* Arrays may be written to, so that the copy of a sample is one. */
+static void a_replaced_sample_has_memory_of_its_own(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(fold_path(7)); /* sample 0 is replaced by sample 1 */
+    tarn_loader_options o = loader_options();
     tarn_loader *l;
     tarn_batch *b;
+    o.on_error = TARN_ON_ERROR_REPLACE;
     OK(tarn_loader_open(d, &o, &l, &err));
-    assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
-    assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
-    tarn_loader_stats stats;
-    tarn_loader_stats_get(l, &stats);
-    assert_int_equal(stats.skipped, 2 * SAMPLES);
+    OK(tarn_loader_next(l, &b, &err));
+    assert_int_equal(b->samples[0], 1);
+    assert_int_equal(b->samples[1], 1);
+    assert_int_equal(b->samples[7], 1); /* after the last comes the first */
+    tarn_column *rag = NULL, *fix = NULL;
+    for (size_t i = 0; i < b->n_columns; i++) {
+        if (strcmp(b->columns[i].field, "rag.npy") == 0) rag = &b->columns[i];
+        if (strcmp(b->columns[i].field, "fix.npy") == 0) fix = &b->columns[i];
+    }
+    assert_int_equal(rag->kind, TARN_COLUMN_ARRAYS);
+    memset(rag->arrays[0].data, 0xee, tarn_array_bytes(&rag->arrays[0]));
+    assert_int_equal(((const int16_t *)rag->arrays[1].data)[0], 1);
+    assert_int_equal(((const int16_t *)rag->arrays[7].data)[0], 1);
+    memset(fix->data, 0xee, 24);
+    check_sample(b, 1);
+    check_sample(b, 7);
+    tarn_batch_release(b);
     tarn_loader_close(l);
+    tarn_dataset_close(d);
+}
+
+static void a_batch_without_a_usable_sample_is_an_error(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_shuffled(fold_path(1));
+    tarn_loader_options o = loader_options();
+    for (int i = 0; i < 6; i++) {
+        tarn_loader *l;
+        tarn_batch *b;
+        o.on_error = i < 3 ? TARN_ON_ERROR_SKIP : TARN_ON_ERROR_REPLACE;
+        o.threads = (unsigned)i % 3;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        for (int again = 0; again < 2; again++)
+            FAILS(TARN_ERR_FORMAT,
+                  "no sample of batch 0 of epoch 0 can be used; the first: sample",
+                  tarn_loader_next(l, &b, &err));
+        check_skips(l, 1, 8);
+        /* Another epoch can be set. */
+        OK(tarn_loader_set_epoch(l, 1, &err));
+        FAILS(TARN_ERR_FORMAT, "batch 0 of epoch 1", tarn_loader_next(l, &b, &err));
+        check_skips(l, 1, 16);
+        tarn_loader_close(l);
+    }
     tarn_dataset_close(d);
 }
 
@@ -376,10 +472,10 @@ static void notice(void *context, const tarn_error *what)
 static void a_limit_is_a_limit(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(7));
+    tarn_dataset *d = open_shuffled(fold_path(7));
     tarn_loader_options o = loader_options();
     size_t told = 0;
-    o.on_error = TARN_ON_ERROR_LIMIT;
+    o.on_error = TARN_ON_ERROR_SKIP;
     o.notice = notice;
     o.notice_context = &told;
     for (o.error_limit = 0; o.error_limit < 9; o.error_limit++) {
@@ -419,8 +515,10 @@ int main(void)
         cmocka_unit_test(fields_of_no_file_are_numbers_and_text),
         cmocka_unit_test(image_steps_are_those_of_one_image),
         cmocka_unit_test(a_bad_sample_is_named),
-        cmocka_unit_test(skipping_keeps_batches_full_and_in_order),
-        cmocka_unit_test(every_sample_may_be_bad),
+        cmocka_unit_test(a_bad_sample_is_a_hole_in_its_own_batch),
+        cmocka_unit_test(views_have_holes_too),
+        cmocka_unit_test(a_replaced_sample_has_memory_of_its_own),
+        cmocka_unit_test(a_batch_without_a_usable_sample_is_an_error),
         cmocka_unit_test(a_limit_is_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

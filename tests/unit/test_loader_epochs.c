@@ -8,25 +8,28 @@
 
 /* --- Epochs, ranks, state ---------------------------------------------------------- */
 
-/* The samples of all ranks, in the order of positions. */
-static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const char *from,
-                         unsigned world, size_t batches, uint64_t *out, char *state)
+/* The samples of all ranks, in the order of positions; the state, if out_state is not
+ * NULL, is that of every rank. */
+static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const tarn_text *from,
+                         unsigned world, size_t batches, uint64_t *out,
+                         tarn_text *out_state)
 {
     size_t n = 0;
     tarn_batch *taken[4][64];
     size_t counts[4] = {0};
     tarn_loader *l[4];
-    o.state = from;
-    o.state_len = from ? strlen(from) : 0;
-    o.order.world = world;
+    o.state = from ? from->data : NULL;
+    o.state_len = from ? from->size : 0;
     for (unsigned r = 0; r < world; r++) {
-        o.order.rank = r;
-        OK(tarn_loader_open(d, &o, &l[r], &err));
+        tarn_dataset *part;
+        OK(tarn_dataset_split(d, r, world, TARN_RANKS_UNEVEN, &part, &err));
+        OK(tarn_loader_open(part, &o, &l[r], &err));
+        tarn_dataset_close(part);
         while (counts[r] < batches &&
                tarn_loader_next(l[r], &taken[r][counts[r]], &err) == TARN_OK)
             counts[r]++;
     }
-    if (state) OK(tarn_loader_state(l[0], state, TARN_ORDER_STATE_MAX, &err));
+    if (out_state) OK(tarn_loader_state(l[0], out_state, &err));
     for (size_t k = 0; k < counts[0]; k++)
         for (size_t i = 0; i < taken[0][k]->count; i++)
             for (unsigned r = 0; r < world; r++)
@@ -43,49 +46,51 @@ static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const char *fro
 static void a_state_goes_on_anywhere(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     uint64_t want[SAMPLES], got[SAMPLES + 8];
-    char text[TARN_ORDER_STATE_MAX];
-    o.order.batch = 3;
+    tarn_text text = {0};
+    o.batch = 3;
     assert_int_equal(take_ranks(d, o, NULL, 1, 64, want, NULL), SAMPLES);
     for (unsigned world = 1; world <= 4; world++)
         for (unsigned then = 1; then <= 3; then++)
             for (size_t batches = 0; batches * 3 * world <= SAMPLES; batches++) {
                 o.threads = (unsigned)batches % 3;
-                size_t n = take_ranks(d, o, NULL, world, batches, got, text);
+                size_t n = take_ranks(d, o, NULL, world, batches, got, &text);
                 if (batches > 0 && n < batches * 3 * world) break; /* it ended */
                 o.threads = then - 1;
-                n += take_ranks(d, o, text, then, 64, got + n, NULL);
+                n += take_ranks(d, o, &text, then, 64, got + n, NULL);
                 assert_int_equal(n, SAMPLES);
                 assert_memory_equal(got, want, sizeof want);
             }
+    tarn_text_reset(&text);
     tarn_dataset_close(d);
 }
 
 static void a_state_after_skips_goes_on(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(7));
+    tarn_dataset *d = open_shuffled(fold_path(7));
     tarn_loader_options o = loader_options();
     uint64_t want[SAMPLES], got[SAMPLES];
-    char text[TARN_ORDER_STATE_MAX];
+    tarn_text text = {0};
     o.on_error = TARN_ON_ERROR_SKIP;
     size_t total = take_ranks(d, o, NULL, 1, 64, want, NULL);
     for (size_t batches = 0; batches * 8 <= total; batches++) {
-        size_t n = take_ranks(d, o, NULL, 1, batches, got, text);
+        size_t n = take_ranks(d, o, NULL, 1, batches, got, &text);
         o.threads = 2;
-        n += take_ranks(d, o, text, 1, 64, got + n, NULL);
+        n += take_ranks(d, o, &text, 1, 64, got + n, NULL);
         assert_int_equal(n, total);
         assert_memory_equal(got, want, total * sizeof *want);
     }
+    tarn_text_reset(&text);
     tarn_dataset_close(d);
 }
 
 static void epochs_follow_each_other(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(array_path());
+    tarn_dataset *d = open_shuffled(array_path());
     tarn_loader_options o = loader_options();
     tarn_loader *l;
     tarn_batch *b;
@@ -119,94 +124,190 @@ static void epochs_follow_each_other(void **state)
     tarn_dataset_close(d);
 }
 
-/* The number of batches up to the end of all epochs, which are those from first on. */
+/* The number of batches up to the end of all epochs, from first on. */
 static size_t drain_epochs(tarn_loader *l, uint64_t first, uint64_t epochs)
 {
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_batch *b;
+    tarn_loader_info info;
     size_t n = 0;
-    for (uint64_t i = 0; i < epochs; i++) {
-        tarn_order_info info;
-        tarn_loader_order(l, &info);
-        assert_int_equal(info.epoch, first + i);
+    for (uint64_t i = first; i < epochs; i++) {
+        tarn_loader_info_get(l, &info, sizeof info);
+        assert_int_equal(info.epoch, i);
+        assert_int_equal(info.left, info.batches);
+        assert_false(info.over);
         n += drain(l, &out);
     }
     for (int i = 0; i < 3; i++)
         assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+    tarn_loader_info_get(l, &info, sizeof info);
+    assert_true(info.over);
     tarn_bytes_release(&out);
     return n;
 }
 
-static void check_counted_anew(tarn_dataset *d, const tarn_loader_options *o)
+static void check_total(tarn_dataset *d, const tarn_loader_options *o)
 {
-    size_t each = (SAMPLES + o->order.batch - 1) / o->order.batch;
+    size_t each = (SAMPLES + o->batch - 1) / o->batch;
     for (uint64_t before = 0; before <= o->epochs; before++) {
         tarn_loader *l;
         tarn_bytes out = TARN_BYTES_INIT;
         OK(tarn_loader_open(d, o, &l, &err));
         for (uint64_t i = 0; i < before; i++)
             assert_int_equal(drain(l, &out), each);
-        OK(tarn_loader_set_epoch(l, before, &err)); /* where it stands */
-        assert_int_equal(drain_epochs(l, before, o->epochs), each * o->epochs);
+        OK(tarn_loader_set_epoch(l, before, &err)); /* where it is */
+        assert_int_equal(drain_epochs(l, before, o->epochs), each * (o->epochs - before));
+        OK(tarn_loader_set_epoch(l, 1, &err));
+        assert_int_equal(drain_epochs(l, 1, o->epochs), each * (o->epochs - 1));
         OK(tarn_loader_set_epoch(l, 10, &err));
-        assert_int_equal(drain_epochs(l, 10, o->epochs), each * o->epochs);
+        assert_int_equal(drain_epochs(l, 10, o->epochs), 0);
         tarn_bytes_release(&out);
         tarn_loader_close(l);
     }
 }
 
-static void setting_an_epoch_counts_them_anew(void **state)
+static void the_number_of_epochs_is_the_total(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(array_path());
+    tarn_dataset *d = open_shuffled(array_path());
     tarn_loader_options o = loader_options();
     static const unsigned threads[] = {0, 1, 2, 4};
     o.epochs = 3;
     for (size_t i = 0; i < 4; i++)
         /* With few batches, threads are at the end of all before the caller is. */
-        for (o.order.batch = 1; o.order.batch <= 64; o.order.batch *= 8) {
+        for (o.batch = 1; o.batch <= 64; o.batch *= 8) {
             o.threads = threads[i];
-            check_counted_anew(d, &o);
+            check_total(d, &o);
         }
+    tarn_dataset_close(d);
+}
+
+static void a_resumed_loader_has_the_rest_of_the_total(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_shuffled(array_path());
+    tarn_loader_options o = loader_options();
+    tarn_text text = {0};
+    o.epochs = 3;
+    for (size_t taken = 0; taken <= 21; taken++) {
+        tarn_loader *l;
+        tarn_batch *b;
+        tarn_bytes out = TARN_BYTES_INIT;
+        tarn_loader_info info;
+        size_t n = 0;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        while (n < taken)
+            if (tarn_loader_next(l, &b, &err) == TARN_OK) {
+                tarn_batch_release(b);
+                n++;
+            }
+        OK(tarn_loader_state(l, &text, &err));
+        tarn_loader_close(l);
+        tarn_loader_options rest = o;
+        rest.state = text.data;
+        rest.state_len = text.size;
+        OK(tarn_loader_open(d, &rest, &l, &err));
+        tarn_loader_info_get(l, &info, sizeof info);
+        assert_int_equal(info.batches, 7);
+        /* After the last batch of an epoch it is the next one. */
+        assert_int_equal(info.epoch, taken / 7);
+        assert_int_equal(info.left, taken == 21 ? 0 : 7 - taken % 7);
+        for (int i = 0; i < 4; i++)
+            n += drain(l, &out);
+        assert_int_equal(n, 21);
+        tarn_bytes_release(&out);
+        tarn_loader_close(l);
+    }
+    tarn_text_reset(&text);
     tarn_dataset_close(d);
 }
 
 static void ranks_get_equal_batches(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(array_path());
     static const tarn_ranks ways[] = {TARN_RANKS_UNEVEN, TARN_RANKS_DROP, TARN_RANKS_PAD};
     for (int way = 0; way < 3; way++) {
         size_t batches[5];
         for (unsigned rank = 0; rank < 5; rank++) {
+            tarn_dataset *d = one_rank(open_shuffled(array_path()), rank, 5, ways[way]);
             tarn_loader_options o = loader_options();
             tarn_bytes out = TARN_BYTES_INIT;
             tarn_loader *l;
-            o.order.rank = rank;
-            o.order.world = 5;
-            o.order.batch = 4;
-            o.order.ranks = ways[way];
-            o.order.equal_batches = true;
+            o.batch = 4;
+            o.equal_batches = true;
             o.threads = 2;
             OK(tarn_loader_open(d, &o, &l, &err));
             batches[rank] = drain(l, &out);
             assert_int_equal(batches[rank], batches[0]);
             tarn_bytes_release(&out);
             tarn_loader_close(l);
+            tarn_dataset_close(d);
         }
         assert_int_equal(batches[0], ways[way] == TARN_RANKS_DROP ? 2 : 3);
     }
-    tarn_dataset_close(d);
+}
+
+/* The samples of one rank's epoch; all of its batches must be full. */
+static size_t take_full(tarn_dataset *d, const tarn_loader_options *o, uint64_t *out,
+                        tarn_text *out_state)
+{
+    tarn_loader *l;
+    tarn_batch *b;
+    tarn_loader_info info;
+    size_t n = 0;
+    OK(tarn_loader_open(d, o, &l, &err));
+    tarn_loader_info_get(l, &info, sizeof info);
+    while (n < info.batches) {
+        OK(tarn_loader_next(l, &b, &err));
+        assert_int_equal(b->count, o->batch);
+        memcpy(out + n++ * o->batch, b->samples, b->count * sizeof *out);
+        tarn_batch_release(b);
+    }
+    OK(tarn_loader_state(l, out_state, &err));
+    assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+    tarn_loader_close(l);
+    return n;
+}
+
+static void drop_last_gives_every_rank_the_same_full_batches(void **state)
+{
+    (void)state;
+    tarn_text first = {0}, text = {0};
+    for (int way = TARN_RANKS_UNEVEN; way <= TARN_RANKS_PAD; way++)
+        for (unsigned world = 1; world < 6; world++)
+            for (uint64_t batch = 1; batch < 9; batch++) {
+                size_t most = SAMPLES / world;
+                if (way == TARN_RANKS_PAD) most = (SAMPLES + world - 1) / world;
+                for (unsigned rank = 0; rank < world; rank++) {
+                    tarn_dataset *d = one_rank(open_shuffled(array_path()), rank, world,
+                                               (tarn_ranks)way);
+                    tarn_loader_options o = loader_options();
+                    uint64_t samples[SAMPLES], want[SAMPLES];
+                    o.batch = batch;
+                    o.drop_last = true;
+                    o.threads = rank % 2;
+                    size_t n = take_full(d, &o, samples, rank ? &text : &first);
+                    assert_int_equal(n, most / batch);
+                    OK(tarn_dataset_sequence(d, 0, n * batch, want, &err));
+                    assert_memory_equal(samples, want, n * batch * sizeof *want);
+                    if (rank) assert_string_equal(text.data, first.data);
+                    tarn_dataset_close(d);
+                }
+                /* The epoch is over, and what was dropped is used up. */
+                assert_non_null(strstr(first.data, "\"position\": 53"));
+            }
+    tarn_text_reset(&first);
+    tarn_text_reset(&text);
 }
 
 static void nothing_is_an_epoch_too(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(array_path()), *none;
+    tarn_dataset *d = open_shuffled(array_path()), *none;
     tarn_loader_options o = loader_options();
     tarn_loader *l;
     tarn_batch *b;
-    OK(tarn_dataset_keep_samples(d, NULL, 0, &none, &err));
+    OK(tarn_dataset_select(d, NULL, 0, &none, &err));
     for (o.threads = 0; o.threads < 3; o.threads++) {
         OK(tarn_loader_open(none, &o, &l, &err));
         for (int i = 0; i < 5; i++)
@@ -223,28 +324,31 @@ static void a_rank_without_samples_ends_where_the_others_do(void **state)
     static const uint64_t samples[] = {2, 3, 5};
     tarn_dataset *d = open_path(array_path()), *few;
     tarn_loader_options o = loader_options();
-    char states[4][TARN_ORDER_STATE_MAX];
-    OK(tarn_dataset_keep_samples(d, samples, 3, &few, &err));
-    o.order.world = 4;
-    o.order.batch = 1;
+    tarn_text states[4] = {{0}};
+    OK(tarn_dataset_select(d, samples, 3, &few, &err));
+    o.batch = 1;
     o.epochs = 2;
     for (int equal = 0; equal < 2; equal++) {
-        o.order.equal_batches = equal;
+        o.equal_batches = equal;
         for (unsigned r = 0; r < 4; r++) {
+            tarn_dataset *part;
             tarn_loader *l;
             tarn_bytes all = TARN_BYTES_INIT;
-            o.order.rank = r;
+            OK(tarn_dataset_split(few, r, 4, TARN_RANKS_UNEVEN, &part, &err));
             o.threads = r % 2 * 2;
-            OK(tarn_loader_open(few, &o, &l, &err));
+            OK(tarn_loader_open(part, &o, &l, &err));
             drain(l, &all);
             drain(l, &all);
-            OK(tarn_loader_state(l, states[r], TARN_ORDER_STATE_MAX, &err));
-            assert_string_equal(states[r], states[0]);
-            assert_non_null(strstr(states[r], "\"position\": 3"));
+            OK(tarn_loader_state(l, &states[r], &err));
+            assert_string_equal(states[r].data, states[0].data);
+            assert_non_null(strstr(states[r].data, "\"epoch\": 1, \"position\": 3"));
             tarn_bytes_release(&all);
             tarn_loader_close(l);
+            tarn_dataset_close(part);
         }
     }
+    for (unsigned r = 0; r < 4; r++)
+        tarn_text_reset(&states[r]);
     tarn_dataset_close(few);
     tarn_dataset_close(d);
 }
@@ -252,19 +356,16 @@ static void a_rank_without_samples_ends_where_the_others_do(void **state)
 static void options_are_checked(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader *l;
     tarn_loader_options o = loader_options();
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_load_field field = {"cls", TARN_LOAD_AUTO, &steps};
-    o.order.batch = 0;
+    o.batch = 0;
     FAILS(TARN_ERR_USAGE, "batches of 0", tarn_loader_open(d, &o, &l, &err));
     o = loader_options();
     o.threads = TARN_MAX_LOADER_THREADS + 1;
     FAILS(TARN_ERR_USAGE, "threads", tarn_loader_open(d, &o, &l, &err));
-    o = loader_options();
-    o.order.rank = 2;
-    FAILS(TARN_ERR_USAGE, "no rank 2", tarn_loader_open(d, &o, &l, &err));
     o = loader_options();
     o.fields = &field;
     o.n_fields = 1;
@@ -281,7 +382,7 @@ static void options_are_checked(void **state)
 static void it_can_be_closed_at_any_moment(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(7));
+    tarn_dataset *d = open_shuffled(fold_path(7));
     tarn_loader_options o = loader_options();
     o.on_error = TARN_ON_ERROR_SKIP;
     for (unsigned threads = 0; threads <= 4; threads += 2)
@@ -308,7 +409,7 @@ static void it_can_be_closed_at_any_moment(void **state)
 static void a_short_wait_loses_nothing(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(7));
+    tarn_dataset *d = open_shuffled(fold_path(7));
     tarn_loader_options o = loader_options();
     o.on_error = TARN_ON_ERROR_SKIP;
     tarn_bytes want = epochs_of(d, &o, 1);
@@ -337,7 +438,7 @@ static bool gets_the_rest(tarn_loader *l, const tarn_bytes *want, size_t done,
     tarn_bytes got = TARN_BYTES_INIT;
     tarn_loader_stats stats;
     drain(l, &got);
-    tarn_loader_stats_get(l, &stats);
+    tarn_loader_stats_get(l, &stats, sizeof stats);
     tarn_loader_close(l);
     bool good = stats.skipped == skipped && got.size == want->size - done &&
                 memcmp(got.data, want->data + done, got.size) == 0;
@@ -388,7 +489,7 @@ static void a_child_goes_on_by_itself(void **state)
     print_message("ThreadSanitizer starts no threads in a child\n");
     skip();
 #endif
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     tarn_bytes want = epochs_of(d, &o, 1);
     for (unsigned threads = 0; threads <= FORKED_THREADS; threads += 2)
@@ -409,15 +510,15 @@ static void a_child_goes_on_by_itself(void **state)
     tarn_dataset_close(d);
 }
 
-/* A batch that was being put together is put together anew. */
-static void a_child_misses_nothing_that_was_gathered(void **state)
+/* A batch that was being prepared is prepared again. */
+static void a_child_misses_nothing_that_was_prepared(void **state)
 {
     (void)state;
 #ifdef NO_THREADS_AFTER_FORK
     print_message("ThreadSanitizer starts no threads in a child\n");
     skip();
 #endif
-    tarn_dataset *d = open_path(fold_path(7));
+    tarn_dataset *d = open_shuffled(fold_path(7));
     tarn_loader_options o = loader_options();
     o.on_error = TARN_ON_ERROR_SKIP;
     tarn_bytes want = epochs_of(d, &o, 1);
@@ -442,12 +543,12 @@ static void a_child_misses_nothing_that_was_gathered(void **state)
 static void many_threads_share_the_work(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(50));
+    tarn_dataset *d = open_shuffled(fold_path(50));
     tarn_loader_options o = loader_options();
     o.on_error = TARN_ON_ERROR_SKIP;
     tarn_bytes want = epochs_of(d, &o, 4);
     o.threads = 64;
-    o.depth = 16;
+    o.prefetch = 16;
     tarn_bytes got = epochs_of(d, &o, 4);
     same(&want, &got);
     tarn_bytes_release(&want);
@@ -457,11 +558,11 @@ static void many_threads_share_the_work(void **state)
 static void hold_all_batches_if_you_like(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     tarn_loader *l;
     tarn_batch *held[SAMPLES];
-    o.order.batch = 1;
+    o.batch = 1;
     o.threads = 2;
     OK(tarn_loader_open(d, &o, &l, &err));
     for (size_t i = 0; i < SAMPLES; i++)
@@ -492,7 +593,7 @@ static void take_back(void *context, void *memory, size_t size)
 static void memory_may_be_the_callers(void **state)
 {
     (void)state;
-    tarn_dataset *d = open_path(fold_path(0));
+    tarn_dataset *d = open_shuffled(fold_path(0));
     tarn_loader_options o = loader_options();
     tarn_bytes want = epochs_of(d, &o, 2);
     o.alloc = lend;
@@ -518,7 +619,9 @@ int main(void)
         cmocka_unit_test(a_state_goes_on_anywhere),
         cmocka_unit_test(a_state_after_skips_goes_on),
         cmocka_unit_test(epochs_follow_each_other),
-        cmocka_unit_test(setting_an_epoch_counts_them_anew),
+        cmocka_unit_test(the_number_of_epochs_is_the_total),
+        cmocka_unit_test(a_resumed_loader_has_the_rest_of_the_total),
+        cmocka_unit_test(drop_last_gives_every_rank_the_same_full_batches),
         cmocka_unit_test(ranks_get_equal_batches),
         cmocka_unit_test(nothing_is_an_epoch_too),
         cmocka_unit_test(a_rank_without_samples_ends_where_the_others_do),
@@ -526,7 +629,7 @@ int main(void)
         cmocka_unit_test(it_can_be_closed_at_any_moment),
         cmocka_unit_test(a_short_wait_loses_nothing),
         cmocka_unit_test(a_child_goes_on_by_itself),
-        cmocka_unit_test(a_child_misses_nothing_that_was_gathered),
+        cmocka_unit_test(a_child_misses_nothing_that_was_prepared),
         cmocka_unit_test(many_threads_share_the_work),
         cmocka_unit_test(hold_all_batches_if_you_like),
         cmocka_unit_test(memory_may_be_the_callers),

@@ -74,15 +74,13 @@ static void check_flat(tarn_dataset *d, const tarn_loader_options *o, size_t mos
 static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
 {
     (void)state;
-    tarn_dataset *d;
+    tarn_dataset *d = open_shuffled(make_fold());
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     tarn_load_field fields[] = {{"cls", TARN_LOAD_AUTO, NULL},
                                 {"bin", TARN_LOAD_AUTO, NULL},
                                 {"npy", TARN_LOAD_AUTO, NULL},
                                 {"jpg", TARN_LOAD_BYTES, NULL}};
-    OK(tarn_dataset_open(make_fold(), NULL, &d, &err));
-    o.order.kind = TARN_ORDER_SHUFFLE;
-    o.order.batch = BATCH;
+    o.batch = BATCH;
     o.fields = fields;
     o.n_fields = 4;
     for (int way = 0; way < 4; way++) {
@@ -97,13 +95,11 @@ static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
 static void images_cost_what_libjpeg_takes(void **state)
 {
     (void)state;
-    tarn_dataset *d;
+    tarn_dataset *d = open_shuffled(make_fold());
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     steps.width = steps.height = 32;
-    OK(tarn_dataset_open(make_fold(), NULL, &d, &err));
-    o.order.kind = TARN_ORDER_SHUFFLE;
-    o.order.batch = BATCH;
+    o.batch = BATCH;
     for (int way = 0; way < 4; way++) {
         o.threads = way & 1 ? 2 : 0;
         o.image = way & 2 ? &steps : NULL;

@@ -47,6 +47,150 @@ static void functions_of_codec_name_the_argument_that_is_null(void **state)
     REFUSES("codec", tarn_codecs_add(ANY, NULL, &err));
 }
 
+static void functions_of_dataset_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("path", tarn_dataset_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_open(ANY, NULL, NULL, &err));
+    REFUSES("fold", tarn_dataset_of_fold(NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_of_fold(ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_field_find(NULL, ANY, ANY, &err));
+    REFUSES("name", tarn_dataset_field_find(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_field_find(ANY, ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_get(NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_get(ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_get_all(NULL, 1, ANY, NULL, &err));
+    REFUSES("out", tarn_dataset_get_all(ANY, 1, NULL, NULL, &err));
+    REFUSES("dataset", tarn_dataset_form(NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_form(ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_settle(NULL, 1, &err));
+    REFUSES("dataset", tarn_dataset_where(NULL, 1, 1, ANY, ANY, &err));
+    REFUSES("out_path", tarn_dataset_where(ANY, 1, 1, NULL, ANY, &err));
+    REFUSES("out_offset", tarn_dataset_where(ANY, 1, 1, ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_size(NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_size(ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_read(NULL, ANY, 1, ANY, &err));
+    REFUSES("wants", tarn_dataset_read(ANY, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_read(ANY, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_read_batch(NULL, ANY, 1, NULL, 1, ANY, &err));
+    REFUSES("samples", tarn_dataset_read_batch(ANY, NULL, 1, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_read_batch(ANY, ANY, 1, NULL, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_prefetch(NULL, ANY, 1, NULL, 1, &err));
+    REFUSES("samples", tarn_dataset_prefetch(ANY, NULL, 1, NULL, 1, &err));
+    REFUSES("dataset", tarn_dataset_key(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_key(ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_find(NULL, ANY, ANY, &err));
+    REFUSES("key", tarn_dataset_find(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_find(ANY, ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_lookup(NULL, ANY, 1, ANY, NULL, &err));
+    REFUSES("keys", tarn_dataset_lookup(ANY, NULL, 1, ANY, NULL, &err));
+    REFUSES("out", tarn_dataset_lookup(ANY, ANY, 1, NULL, NULL, &err));
+    REFUSES("dataset", tarn_dataset_key_of_name(NULL, ANY, ANY, &err));
+    REFUSES("name", tarn_dataset_key_of_name(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_key_of_name(ANY, ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_shard(NULL, 1, NULL, NULL, &err));
+    REFUSES("dataset", tarn_dataset_slice(NULL, 1, 1, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_slice(ANY, 1, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_select(NULL, ANY, 1, ANY, &err));
+    REFUSES("samples", tarn_dataset_select(ANY, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_select(ANY, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_order(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_order(ANY, NULL, NULL, &err));
+    REFUSES("dataset", tarn_dataset_split(NULL, 1, 1, TARN_RANKS_UNEVEN, ANY, &err));
+    REFUSES("out", tarn_dataset_split(ANY, 1, 1, TARN_RANKS_UNEVEN, NULL, &err));
+    REFUSES("dataset", tarn_dataset_at_epoch(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_at_epoch(ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_sequence(NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_sequence(ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_state(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_state(ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_resume(NULL, ANY, 1, ANY, &err));
+    REFUSES("state", tarn_dataset_resume(ANY, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_resume(ANY, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep(NULL, ANY, ANY, &err));
+    REFUSES("mask", tarn_dataset_keep(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_keep(ANY, ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep_keys(NULL, ANY, 1, NULL, ANY, &err));
+    REFUSES("keys", tarn_dataset_keep_keys(ANY, NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_keep_keys(ANY, ANY, 1, NULL, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep_json(NULL, ANY, NULL, ANY, &err));
+    REFUSES("path", tarn_dataset_keep_json(ANY, NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_keep_json(ANY, ANY, NULL, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep_having(NULL, ANY, 1, ANY, &err));
+    REFUSES("fields", tarn_dataset_keep_having(ANY, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_keep_having(ANY, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep_lacking(NULL, ANY, ANY, &err));
+    REFUSES("field", tarn_dataset_keep_lacking(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_keep_lacking(ANY, ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep_size(NULL, ANY, 1, 1, ANY, &err));
+    REFUSES("field", tarn_dataset_keep_size(ANY, NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_keep_size(ANY, ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep_column(NULL, ANY, ANY, 1, ANY, &err));
+    REFUSES("column", tarn_dataset_keep_column(ANY, NULL, ANY, 1, ANY, &err));
+    REFUSES("values", tarn_dataset_keep_column(ANY, ANY, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_keep_column(ANY, ANY, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_keep_between(NULL, ANY, 1, 1, ANY, &err));
+    REFUSES("column", tarn_dataset_keep_between(ANY, NULL, 1, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_keep_between(ANY, ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_field_sets(NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_field_sets(ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_shard_counts(NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_shard_counts(ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_sizes(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_sizes(ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_integers(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_integers(ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_numbers(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_numbers(ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_views_new(NULL, ANY, 1, NULL, ANY, &err));
+    REFUSES("templates", tarn_views_new(ANY, NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_views_new(ANY, ANY, 1, NULL, NULL, &err));
+    REFUSES("views", tarn_views_choose(NULL, 1, 1, ANY, &err));
+    REFUSES("out_fields", tarn_views_choose(ANY, 1, 1, NULL, &err));
+    REFUSES("sources", tarn_dataset_mix(NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_mix(ANY, 1, NULL, NULL, &err));
+    REFUSES("mix", tarn_mix_at(NULL, 1, ANY, 1, &err));
+    REFUSES("out", tarn_mix_at(ANY, 1, NULL, 1, &err));
+}
+
+static void functions_of_fold_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("path", tarn_folder_open(NULL, ANY, &err));
+    REFUSES("out", tarn_folder_open(ANY, NULL, &err));
+    REFUSES("path", tarn_fold_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_fold_open(ANY, NULL, NULL, &err));
+    REFUSES("fold", tarn_fold_info_get(NULL, ANY, 1, &err));
+    REFUSES("out", tarn_fold_info_get(ANY, NULL, 1, &err));
+    REFUSES("fold", tarn_fold_sample(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_fold_sample(ANY, 1, NULL, &err));
+    REFUSES("fold", tarn_fold_find(NULL, ANY, ANY, &err));
+    REFUSES("key", tarn_fold_find(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_fold_find(ANY, ANY, NULL, &err));
+    REFUSES("fold", tarn_fold_pick(NULL, ANY, ANY, ANY, &err));
+    REFUSES("sample", tarn_fold_pick(ANY, NULL, ANY, ANY, &err));
+    REFUSES("field", tarn_fold_pick(ANY, ANY, NULL, ANY, &err));
+    REFUSES("out_row", tarn_fold_pick(ANY, ANY, ANY, NULL, &err));
+    REFUSES("fold", tarn_fold_names(NULL, 1, NULL, NULL, &err));
+    REFUSES("fold", tarn_fold_view(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_fold_view(ANY, 1, NULL, &err));
+    REFUSES("fold", tarn_fold_read(NULL, 1, ANY, 1, ANY, &err));
+    REFUSES("buf", tarn_fold_read(ANY, 1, NULL, 1, ANY, &err));
+    REFUSES("out_size", tarn_fold_read(ANY, 1, ANY, 1, NULL, &err));
+    REFUSES("fold", tarn_fold_require(NULL, ANY, 1, &err));
+    REFUSES("fields", tarn_fold_require(ANY, NULL, 1, &err));
+    REFUSES("fold", tarn_fold_keep(NULL, ANY, 1, NULL, &err));
+    REFUSES("keys", tarn_fold_keep(ANY, NULL, 1, NULL, &err));
+    REFUSES("fold", tarn_fold_slice(NULL, 1, 1, &err));
+    REFUSES("fold", tarn_fold_shuffle(NULL, 1, &err));
+    REFUSES("fold", tarn_fold_split(NULL, ANY, 1, 1, ANY, &err));
+    REFUSES("fractions", tarn_fold_split(ANY, NULL, 1, 1, ANY, &err));
+    REFUSES("out_parts", tarn_fold_split(ANY, ANY, 1, 1, NULL, &err));
+    REFUSES("fold", tarn_fold_extract(NULL, ANY, NULL, ANY, &err));
+    REFUSES("folder", tarn_fold_extract(ANY, NULL, NULL, ANY, &err));
+    REFUSES("out_files", tarn_fold_extract(ANY, ANY, NULL, NULL, &err));
+}
+
 static void functions_of_gnz_name_the_argument_that_is_null(void **state)
 {
     (void)state;
@@ -213,6 +357,45 @@ static void functions_of_index_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_index_row(ANY, 1, NULL, &err));
 }
 
+static void functions_of_loader_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("dataset", tarn_loader_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_loader_open(ANY, NULL, NULL, &err));
+    REFUSES("loader", tarn_loader_next(NULL, ANY, &err));
+    REFUSES("out", tarn_loader_next(ANY, NULL, &err));
+    REFUSES("loader", tarn_loader_next_within(NULL, 1, ANY, &err));
+    REFUSES("out", tarn_loader_next_within(ANY, 1, NULL, &err));
+    REFUSES("loader", tarn_loader_set_epoch(NULL, 1, &err));
+    REFUSES("loader", tarn_loader_state(NULL, ANY, &err));
+    REFUSES("out", tarn_loader_state(ANY, NULL, &err));
+}
+
+static void functions_of_order_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("name", tarn_order_kind_find(NULL, ANY, &err));
+    REFUSES("out", tarn_order_kind_find(ANY, NULL, &err));
+    REFUSES("out", tarn_order_open(1, NULL, NULL, &err));
+    REFUSES("order", tarn_order_at(NULL, 1, ANY, &err));
+    REFUSES("out_sample", tarn_order_at(ANY, 1, NULL, &err));
+    REFUSES("order", tarn_order_fill(NULL, 1, 1, ANY, &err));
+    REFUSES("out_samples", tarn_order_fill(ANY, 1, 1, NULL, &err));
+}
+
+static void functions_of_pack_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("fold", tarn_fold_walk(NULL, NULL, tarn_pack_put, NULL, &err));
+    REFUSES("put", tarn_fold_walk(ANY, NULL, NULL, NULL, &err));
+    REFUSES("sources", tarn_pack(NULL, 1, ANY, NULL, NULL, 0, &err));
+    REFUSES("output", tarn_pack_put(NULL, 0, ANY, ANY, 1, &err));
+    REFUSES("key", tarn_pack_put(ANY, 0, NULL, ANY, 1, &err));
+    REFUSES("fields", tarn_pack_put(ANY, 0, ANY, NULL, 1, &err));
+    REFUSES("output", tarn_pack_adopt(NULL, 0, ANY, NULL, 0, TARN_ADOPT_LINK, &err));
+    REFUSES("from", tarn_pack_adopt(ANY, 0, NULL, NULL, 0, TARN_ADOPT_LINK, &err));
+}
+
 static void functions_of_samples_name_the_argument_that_is_null(void **state)
 {
     (void)state;
@@ -314,6 +497,16 @@ static void functions_that_cannot_fail_accept_null(void **state)
     tarn_bytes_release(NULL);
     tarn_value_release(NULL);
     tarn_codecs_free(NULL);
+    tarn_dataset_close(NULL);
+    tarn_dataset_release_sample(NULL, NULL);
+    tarn_dataset_batch_reset(NULL);
+    tarn_field_sets_reset(NULL);
+    tarn_views_free(NULL);
+    tarn_order_close(NULL);
+    tarn_loader_close(NULL);
+    tarn_batch_release(NULL);
+    tarn_folder_close(NULL);
+    tarn_fold_close(NULL);
     tarn_gnz_close(NULL);
     tarn_gnz_view_release(NULL);
     tarn_gnz_writer_abandon(NULL);
@@ -343,6 +536,27 @@ static void getters_of_null_are_empty(void **state)
     assert_int_equal(tarn_array_count(NULL), 0);
     assert_int_equal(tarn_array_bytes(NULL), 0);
     assert_false(tarn_array_is_packed(NULL));
+    assert_int_equal(tarn_dataset_count(NULL), 0);
+    assert_int_equal(tarn_dataset_in_file(NULL, 0), TARN_NO_SAMPLE);
+    assert_null(tarn_dataset_field(NULL, 0));
+    assert_null(tarn_dataset_file_field(NULL, 0));
+    assert_null(tarn_dataset_unordered(NULL));
+    assert_null(tarn_views_template(NULL, 0));
+    assert_int_equal(tarn_order_length(NULL), 0);
+    assert_null(tarn_loader_skipped(NULL, 0));
+    assert_null(tarn_batch_column(NULL, 0));
+    assert_int_equal(tarn_folder_count(NULL), 0);
+    assert_int_equal(tarn_folder_compressed(NULL), 0);
+    assert_int_equal(tarn_folder_fold_compressed(NULL, 0), 0);
+    assert_null(tarn_folder_fold(NULL, 0));
+    assert_null(tarn_folder_index_path(NULL, 0));
+    assert_int_equal(tarn_folder_shard_count(NULL, 0), 0);
+    assert_null(tarn_folder_shards(NULL, 0));
+    assert_null(tarn_fold_name(NULL));
+    assert_null(tarn_fold_index_path(NULL));
+    assert_null(tarn_fold_index(NULL));
+    assert_null(tarn_fold_shard_path(NULL, 0));
+    assert_int_equal(tarn_fold_shard_size(NULL, 0), 0);
     assert_int_equal(tarn_gnz_count(NULL), 0);
     assert_null(tarn_gnz_metadata(NULL, NULL));
     assert_int_equal(tarn_gnz_header_space(NULL), 0);
@@ -363,90 +577,20 @@ static void getters_of_null_are_empty(void **state)
     assert_string_equal(tarn_error_text(NULL, text, sizeof text), "");
 }
 
-/* A struct of the caller's that is shorter or longer than the library's, between bytes
- * that must stay. */
-#define FILLS(type, known, get)                                                          \
-    do {                                                                                 \
-        static const size_t sizes[] = {0, 8, sizeof(type) - 8, sizeof(type) + 64};       \
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {                    \
-            _Alignas(64) unsigned char room[sizeof(type) + 128];                         \
-            type *out = (type *)(void *)room;                                            \
-            size_t size = sizes[i];                                                      \
-            size_t filled = size < sizeof(type) ? size : sizeof(type);                   \
-            memset(room, 0x5a, sizeof room);                                             \
-            get;                                                                         \
-            assert_memory_equal(room, &(known), filled);                                 \
-            for (size_t k = filled; k < size; k++)                                       \
-                assert_int_equal(room[k], 0);                                            \
-            for (size_t k = size; k < sizeof room; k++)                                  \
-                assert_int_equal(room[k], 0x5a);                                         \
-        }                                                                                \
-    } while (0)
-
-static void nothing_is_written_past_the_size_of_a_struct(void **state)
-{
-    (void)state;
-    static const tarn_tar_counts counts;
-    static const tarn_written written;
-    static const tarn_samples_report report;
-    static const tarn_index_info index;
-    static const tarn_iac_info iac;
-    FILLS(tarn_tar_counts, counts, tarn_tar_counts_get(NULL, out, size));
-    FILLS(tarn_written, written, tarn_shard_writer_written(NULL, out, size));
-    FILLS(tarn_written, written, tarn_fold_writer_written(NULL, out, size));
-    FILLS(tarn_samples_report, report, tarn_samples_report_get(NULL, out, size));
-    FILLS(tarn_index_info, index, tarn_index_info_get(NULL, out, size));
-    FILLS(tarn_iac_info, iac, tarn_iac_info_get(NULL, out, size));
-}
-
-/* The function and the macro give the same bytes, whatever the caller's size; the size is
- * the caller's own. */
-#define INITS(type, init)                                                                \
-    do {                                                                                 \
-        type known = init;                                                               \
-        assert_int_equal(known.size, sizeof(type));                                      \
-        FILLS(type, *(known.size = size, &known), type##_init(out, size));               \
-        type##_init(NULL, sizeof(type));                                                 \
-    } while (0)
-
-static void init_functions_and_macros_agree(void **state)
-{
-    (void)state;
-    INITS(tarn_encode_options, TARN_ENCODE_OPTIONS_INIT);
-    INITS(tarn_decode_options, TARN_DECODE_OPTIONS_INIT);
-    INITS(tarn_codec, TARN_CODEC_INIT);
-    INITS(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT);
-    INITS(tarn_gnz_verify_options, TARN_GNZ_VERIFY_OPTIONS_INIT);
-    INITS(tarn_gnz_writer_options, TARN_GNZ_WRITER_OPTIONS_INIT);
-    INITS(tarn_iac_options, TARN_IAC_OPTIONS_INIT);
-    INITS(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT);
-    INITS(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT);
-    INITS(tarn_image_decoder_options, TARN_IMAGE_DECODER_OPTIONS_INIT);
-    INITS(tarn_image_decode_options, TARN_IMAGE_DECODE_OPTIONS_INIT);
-    INITS(tarn_image_steps, TARN_IMAGE_STEPS_INIT);
-    INITS(tarn_index_options, TARN_INDEX_OPTIONS_INIT);
-    INITS(tarn_samples_options, TARN_SAMPLES_OPTIONS_INIT);
-    INITS(tarn_source_calls, TARN_SOURCE_CALLS_INIT);
-    INITS(tarn_source_options, TARN_SOURCE_OPTIONS_INIT);
-    INITS(tarn_sink_calls, TARN_SINK_CALLS_INIT);
-    INITS(tarn_sink_options, TARN_SINK_OPTIONS_INIT);
-    INITS(tarn_tar_options, TARN_TAR_OPTIONS_INIT);
-    INITS(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT);
-    INITS(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT);
-    INITS(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT);
-    INITS(tarn_shard_writer_options, TARN_SHARD_WRITER_OPTIONS_INIT);
-    INITS(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_array_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_codec_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_dataset_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_fold_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_gnz_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_iac_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_image_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_index_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_loader_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_order_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_pack_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_samples_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_source_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_tar_name_the_argument_that_is_null),
@@ -455,8 +599,6 @@ int main(void)
         cmocka_unit_test(functions_of_write_name_the_argument_that_is_null),
         cmocka_unit_test(functions_that_cannot_fail_accept_null),
         cmocka_unit_test(getters_of_null_are_empty),
-        cmocka_unit_test(nothing_is_written_past_the_size_of_a_struct),
-        cmocka_unit_test(init_functions_and_macros_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -501,11 +501,83 @@ static tarn_status open_orders(tarn_error *why)
         tarn_status status = tarn_order_open(1000, &o, &order, why);
         if (status != TARN_OK) return status;
         status = tarn_order_fill(order, 5, 100, out, why);
-        if (status == TARN_OK) status = tarn_order_set_epoch(order, 3, why);
         tarn_order_close(order);
         if (status != TARN_OK) return status;
     }
     return TARN_OK;
+}
+
+/* Slice, order, filter below it, ranks twice, another epoch, and a list. */
+enum { CHAIN = 8 };
+
+static tarn_status make_chain(tarn_dataset **d, tarn_error *why)
+{
+    static const uint64_t some[] = {1, 0, 1};
+    static const double weights[] = {1, 2, 3, 4, 5, 6};
+    static const bool mask[] = {true, true, true, true, true, false};
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    TARN_TRY(tarn_dataset_slice(d[0], 5, -1, 6, &d[1], why));
+    o.kind = TARN_ORDER_SHUFFLE;
+    TARN_TRY(tarn_dataset_order(d[1], &o, &d[2], why));
+    o.kind = TARN_ORDER_WEIGHTED_ONCE;
+    o.weights = weights;
+    TARN_TRY(tarn_dataset_order(d[2], &o, &d[3], why));
+    TARN_TRY(tarn_dataset_keep(d[3], mask, &d[4], why));
+    TARN_TRY(tarn_dataset_split(d[4], 0, 2, TARN_RANKS_PAD, &d[5], why));
+    TARN_TRY(tarn_dataset_split(d[5], 0, 1, TARN_RANKS_DROP, &d[6], why));
+    TARN_TRY(tarn_dataset_at_epoch(d[6], 2, &d[7], why));
+    TARN_TRY(tarn_dataset_select(d[7], some, 3, &d[CHAIN], why));
+    return TARN_OK;
+}
+
+static tarn_status resume_each(tarn_dataset **d, tarn_error *why)
+{
+    tarn_text state = {0};
+    tarn_status status = TARN_OK;
+    for (int i = 0; i <= CHAIN && status == TARN_OK; i++) {
+        tarn_dataset *rest = NULL;
+        status = tarn_dataset_state(d[i], 1, &state, why);
+        if (status == TARN_OK)
+            status = tarn_dataset_resume(d[i], state.data, state.size, &rest, why);
+        tarn_dataset_close(rest);
+    }
+    tarn_text_reset(&state);
+    return status;
+}
+
+static tarn_status chain(tarn_error *why)
+{
+    tarn_dataset *d[CHAIN + 1] = {NULL};
+    tarn_status status = tarn_dataset_open(PART("shards"), NULL, &d[0], why);
+    if (status == TARN_OK) status = make_chain(d, why);
+    if (status == TARN_OK) status = resume_each(d, why);
+    for (int i = 0; i <= CHAIN; i++)
+        tarn_dataset_close(d[i]);
+    return status;
+}
+
+static tarn_status mix_states(tarn_error *why)
+{
+    tarn_dataset *d[5] = {NULL};
+    tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
+    tarn_text state = {0}, key = {0};
+    uint64_t found;
+    o.counts = (const uint64_t[]){4, 3};
+    tarn_status status = tarn_dataset_open(PART("shards"), NULL, &d[0], why);
+    if (status == TARN_OK) status = tarn_dataset_order(d[0], NULL, &d[1], why);
+    if (status == TARN_OK) status = tarn_dataset_mix(d, 2, &o, &d[2], why);
+    if (status == TARN_OK) status = tarn_dataset_state(d[2], 3, &state, why);
+    o.counts = (const uint64_t[]){3, 5}; /* sources continue */
+    if (status == TARN_OK) status = tarn_dataset_mix(d, 2, &o, &d[3], why);
+    if (status == TARN_OK)
+        status = tarn_dataset_resume(d[3], state.data, state.size, &d[4], why);
+    if (status == TARN_OK) status = tarn_dataset_key(d[4], 2, &key, why);
+    if (status == TARN_OK) status = tarn_dataset_find(d[4], key.data, &found, why);
+    for (int i = 0; i < 5; i++)
+        tarn_dataset_close(d[i]);
+    tarn_text_reset(&state);
+    tarn_text_reset(&key);
+    return status;
 }
 
 static tarn_loader_options loader_options(unsigned threads)
@@ -513,8 +585,7 @@ static tarn_loader_options loader_options(unsigned threads)
     static tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     steps.width = steps.height = 8;
-    o.order.kind = TARN_ORDER_SHUFFLE;
-    o.order.batch = 4;
+    o.batch = 4;
     o.threads = threads;
     o.image = &steps;
     o.epochs = 1;
@@ -535,13 +606,17 @@ static tarn_status load_all(tarn_loader *l, size_t *seen, tarn_error *why)
 static tarn_status load(const char *path, unsigned threads, tarn_error *why)
 {
     tarn_loader_options o = loader_options(threads);
-    tarn_dataset *d;
+    tarn_order_options shuffle = TARN_ORDER_OPTIONS_INIT;
+    tarn_dataset *d, *shuffled = NULL;
     tarn_loader *l;
     size_t seen = 0;
+    shuffle.kind = TARN_ORDER_SHUFFLE;
     tarn_status status = tarn_dataset_open(path, NULL, &d, why);
     if (status != TARN_OK) return status;
-    status = tarn_loader_open(d, &o, &l, why);
+    status = tarn_dataset_order(d, &shuffle, &shuffled, why);
     tarn_dataset_close(d);
+    if (status == TARN_OK) status = tarn_loader_open(shuffled, &o, &l, why);
+    tarn_dataset_close(shuffled);
     if (status != TARN_OK) return status;
     status = load_all(l, &seen, why);
     if (status == TARN_OK) assert_true(seen >= SAMPLES);
@@ -615,6 +690,8 @@ static const scenario scenarios[] = {
     {"a dataset of a pack", dataset_of_iac, NULL, NULL},
     {"a dataset that stays open", live_dataset, NULL, NULL},
     {"orders", open_orders, NULL, NULL},
+    {"a chain and its states", chain, NULL, NULL},
+    {"states of mixes", mix_states, NULL, NULL},
     {"a loader without threads", load_here, NULL, NULL},
     {"a loader with threads", load_by_threads, NULL, NULL},
     {"a loader of an array file", load_gnz, NULL, NULL},

@@ -149,22 +149,6 @@ static tarn_status decode_odd_values(tarn_error *why)
     return status;
 }
 
-static tarn_status state_of_order(tarn_error *why)
-{
-    tarn_order *order, *again;
-    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
-    char text[TARN_ORDER_STATE_MAX];
-    o.kind = TARN_ORDER_SHUFFLE;
-    tarn_status status = tarn_order_open(1000, &o, &order, why);
-    if (status != TARN_OK) return status;
-    status = tarn_order_state(order, 10, text, sizeof text, why);
-    tarn_order_close(order);
-    if (status != TARN_OK) return status;
-    status = tarn_order_resume(1000, text, strlen(text), &o, &again, why);
-    if (status == TARN_OK) tarn_order_close(again);
-    return status;
-}
-
 static tarn_status run_images(tarn_error *why)
 {
     static unsigned char out[16 * 16 * 3];
@@ -542,7 +526,6 @@ static const scenario scenarios[] = {
     {"images", run_images, NULL, NULL},
     {"text pairs are written and read", pair_texts, no_output, check_iac},
     {"a pack of a manifest", pack_list, no_output, check_iac},
-    {"order states", state_of_order, NULL, NULL},
     {"lists of URLs", expand_urls, NULL, NULL},
     {"files are collected", collect, NULL, NULL},
     {"a manifest is collected", collect_list, NULL, NULL},

@@ -3,6 +3,8 @@
  * test_order_random.c, the reference's orders in tests/interop/test_order.py. */
 #include "ordering.h"
 
+#include "dataset/order.h"
+
 #include <pthread.h>
 
 /* --- Exactness --------------------------------------------------------------------- */
@@ -294,15 +296,15 @@ static uint64_t check_batches(const tarn_order *order, uint64_t most)
 {
     tarn_order_info info;
     uint64_t next = 0, from, n;
-    tarn_order_info_get(order, &info);
+    tarn_order_info_get(order, &info, sizeof info);
     for (uint64_t k = 0; k < info.batches; k++) {
-        OK(tarn_order_batch(order, k, &from, &n, &err));
+        OK(tarn__order_batch(order, k, &from, &n, &err));
         assert_true(from == next && n <= most);
         next += n;
     }
     assert_true(next == info.length);
     FAILS(TARN_ERR_USAGE, "which has",
-          tarn_order_batch(order, info.batches, &from, &n, &err));
+          tarn__order_batch(order, info.batches, &from, &n, &err));
     return info.batches;
 }
 
@@ -356,18 +358,17 @@ static void seed_and_epoch_are_not_added(void **state)
         free(all[i]);
 }
 
-static void setting_the_epoch_is_opening_in_it(void **state)
+/* Also of an order from the middle of its epoch. */
+static void another_epoch_is_opening_in_it(void **state)
 {
     (void)state;
     for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
         tarn_order_options o = options_of((tarn_order_kind)k);
-        char text[TARN_ORDER_STATE_MAX];
-        tarn_order *one = open_order(N, &o), *two;
-        OK(tarn_order_state(one, 11, text, sizeof text, &err));
-        OK(tarn_order_resume(N, text, strlen(text), &o, &two, &err));
+        tarn_order *one = open_order(N, &o), *rest, *two;
+        OK(tarn__order_open(N, &o, 11, &rest, &err));
         o.epoch = 4;
         tarn_order *other = open_order(N, &o);
-        OK(tarn_order_set_epoch(two, 4, &err));
+        OK(tarn__order_at_epoch(rest, 4, 0, &two, &err));
         uint64_t *a = take_all(other), *b = take_all(two), *c = take_all(one);
         assert_true(tarn_order_length(two) == tarn_order_length(other));
         size_t size = tarn_order_length(other) * sizeof *a;
@@ -375,31 +376,31 @@ static void setting_the_epoch_is_opening_in_it(void **state)
         if (k != TARN_ORDER_IDENTITY) assert_memory_not_equal(a, c, size);
         free(a), free(b), free(c);
         tarn_order_close(one);
+        tarn_order_close(rest);
         tarn_order_close(two);
         tarn_order_close(other);
     }
 }
 
-static void arrays_may_change_between_epochs(void **state)
+static void arrays_are_copied_when_an_order_is_opened(void **state)
 {
     (void)state;
     double changing[] = {1, 2, 3, 4};
-    uint64_t all[4];
     tarn_order_options o = options_of(TARN_ORDER_WEIGHTED_ONCE);
     o.weights = changing;
-    tarn_order *order = open_order(4, &o);
-    assert_int_equal(tarn_order_length(order), 4);
-    changing[1] = changing[3] = 0;
-    OK(tarn_order_set_epoch(order, 1, &err));
-    assert_int_equal(tarn_order_length(order), 2);
-    OK(tarn_order_fill(order, 0, 2, all, &err));
-    assert_int_equal(all[0] + all[1], 2);
+    tarn_order *order = open_order(4, &o), *next, *want;
+    o.epoch = 1;
+    want = open_order(4, &o);
     changing[0] = -1;
-    FAILS(TARN_ERR_USAGE, "sample 0 is -1", tarn_order_set_epoch(order, 2, &err));
-    uint64_t again[2];
-    OK(tarn_order_fill(order, 0, 2, again, &err));
-    assert_memory_equal(all, again, sizeof again);
+    changing[1] = changing[3] = 0;
+    OK(tarn__order_at_epoch(order, 1, 0, &next, &err));
+    assert_int_equal(tarn_order_length(next), 4);
+    uint64_t *a = take_all(want), *b = take_all(next);
+    assert_memory_equal(a, b, 4 * sizeof *a);
+    free(a), free(b);
     tarn_order_close(order);
+    tarn_order_close(next);
+    tarn_order_close(want);
 }
 
 /* --- Threads ----------------------------------------------------------------------- */
@@ -507,16 +508,13 @@ static void nothing_is_an_order_too(void **state)
     (void)state;
     for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
         tarn_order_options o = options_of((tarn_order_kind)k);
-        char text[TARN_ORDER_STATE_MAX];
         o.n_buckets = 0;
-        tarn_order *order = open_order(0, &o);
+        tarn_order *order = open_order(0, &o), *other;
         free(take_all(order));
-        OK(tarn_order_set_epoch(order, 9, &err));
-        OK(tarn_order_state(order, 0, text, sizeof text, &err));
+        OK(tarn__order_at_epoch(order, 9, 0, &other, &err));
+        assert_int_equal(tarn_order_length(other), 0);
         tarn_order_close(order);
-        OK(tarn_order_resume(0, text, strlen(text), &o, &order, &err));
-        assert_int_equal(tarn_order_length(order), 0);
-        tarn_order_close(order);
+        tarn_order_close(other);
     }
     tarn_order_close(NULL);
 }
@@ -552,8 +550,8 @@ int main(void)
         cmocka_unit_test(more_ranks_than_samples),
         cmocka_unit_test(equal_batches_on_every_rank),
         cmocka_unit_test(seed_and_epoch_are_not_added),
-        cmocka_unit_test(setting_the_epoch_is_opening_in_it),
-        cmocka_unit_test(arrays_may_change_between_epochs),
+        cmocka_unit_test(another_epoch_is_opening_in_it),
+        cmocka_unit_test(arrays_are_copied_when_an_order_is_opened),
         cmocka_unit_test(threads_share_an_order),
         cmocka_unit_test(arguments_that_make_no_sense_are_refused),
         cmocka_unit_test(nothing_is_an_order_too),

@@ -1,62 +1,107 @@
-/* States of orders: what is left comes exactly, whatever the ranks that go on; a state
- * that does not fit is refused. */
+/* States of datasets in every kind of order: what is left comes exactly, whatever the
+ * ranks that continue; a state that does not fit is refused. */
 #include "ordering.h"
 
-/* Marks what all ranks of a run that goes on from a state see. */
-static void mark_rest(tarn_order_options o, const char *text, uint64_t world,
-                      const uint64_t *whole, uint64_t from, uint64_t total)
+#include "dataset/order.h"
+
+static tarn_dataset *open_ordered(tarn_order_kind kind)
+{
+    tarn_order_options o = options_of(kind);
+    tarn_dataset *all = open_rows(N), *d;
+    OK(tarn_dataset_order(all, &o, &d, &err));
+    tarn_dataset_close(all);
+    return d;
+}
+
+static tarn_dataset *part_of(tarn_dataset *d, uint64_t rank, uint64_t world)
+{
+    tarn_dataset *part;
+    OK(tarn_dataset_split(d, rank, world, TARN_RANKS_UNEVEN, &part, &err));
+    return part;
+}
+
+/* What all ranks of a run that continues from a state see. */
+static void check_rest(tarn_dataset *d, const tarn_text *state, uint64_t world,
+                       const uint64_t *whole, uint64_t from, uint64_t total)
 {
     uint64_t got = 0;
-    o.world = world;
-    for (o.rank = 0; o.rank < world; o.rank++) {
-        tarn_order *order;
-        OK(tarn_order_resume(N, text, strlen(text), &o, &order, &err));
-        uint64_t n = tarn_order_length(order), *mine = calloc(n + 1, sizeof *mine);
-        OK(tarn_order_fill(order, 0, n, mine, &err));
+    for (uint64_t rank = 0; rank < world; rank++) {
+        tarn_dataset *part = part_of(d, rank, world), *rest;
+        OK(tarn_dataset_resume(part, state->data, state->size, &rest, &err));
+        uint64_t n = tarn_dataset_count(rest), *mine = sequence_of(rest);
         for (uint64_t i = 0; i < n; i++)
-            assert_true(mine[i] == whole[from + o.rank + i * world]);
+            assert_true(mine[i] == whole[from + rank + i * world]);
         got += n;
         free(mine);
-        tarn_order_close(order);
+        tarn_dataset_close(rest);
+        tarn_dataset_close(part);
     }
     assert_true(got == total - from);
 }
 
-/* Stopped after every number of steps on one world size, gone on with another, stopped
+/* Continues with rank 4 of 5 for seven samples each, and then with four ranks. */
+static void check_second_stop(tarn_dataset *d, const tarn_text *state,
+                              const uint64_t *whole, uint64_t used, uint64_t total)
+{
+    tarn_text later = {0};
+    tarn_dataset *part = part_of(d, 4, 5), *rest;
+    OK(tarn_dataset_resume(part, state->data, state->size, &rest, &err));
+    OK(tarn_dataset_state(rest, 7, &later, &err));
+    if (used + 35 < total) check_rest(d, &later, 4, whole, used + 35, total);
+    tarn_text_reset(&later);
+    tarn_dataset_close(rest);
+    tarn_dataset_close(part);
+}
+
+/* Stopped after every number of steps on one world size, continued with another, stopped
  * there too, and ended on a third. */
 static void resumed_anywhere_exactly_the_rest_comes(void **state)
 {
     (void)state;
     static const uint64_t worlds[] = {1, 2, 3, 8};
+    tarn_text text = {0};
     for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
-        tarn_order_options o = options_of((tarn_order_kind)k);
-        tarn_order *order = open_order(N, &o);
-        uint64_t *whole = take_all(order), total = tarn_order_length(order);
-        char text[TARN_ORDER_STATE_MAX], later[TARN_ORDER_STATE_MAX];
-        tarn_order_close(order);
+        tarn_dataset *d = open_ordered((tarn_order_kind)k);
+        uint64_t *whole = sequence_of(d), total = tarn_dataset_count(d);
         for (size_t w = 0; w < 4; w++) {
-            tarn_order_options first = o;
-            first.world = worlds[w];
-            tarn_order *run = open_order(N, &first);
-            for (uint64_t steps = 0; steps * first.world <= total; steps++) {
-                uint64_t used = tarn_order_used(run, steps);
-                OK(tarn_order_state(run, used, text, sizeof text, &err));
-                mark_rest(o, text, worlds[(w + steps) % 4], whole, used, total);
-                tarn_order_options second = o;
-                tarn_order *again;
-                second.world = 5;
-                second.rank = 4;
-                OK(tarn_order_resume(N, text, strlen(text), &second, &again, &err));
-                uint64_t further = tarn_order_used(again, 7);
-                assert_true(further == (used + 35 < total ? used + 35 : total));
-                OK(tarn_order_state(again, further, later, sizeof later, &err));
-                mark_rest(o, later, 4, whole, further, total);
-                tarn_order_close(again);
+            tarn_dataset *run = part_of(d, 0, worlds[w]);
+            for (uint64_t steps = 0; steps * worlds[w] < total; steps++) {
+                OK(tarn_dataset_state(run, steps, &text, &err));
+                uint64_t used = steps * worlds[w];
+                check_rest(d, &text, worlds[(w + steps) % 4], whole, used, total);
+                check_second_stop(d, &text, whole, used, total);
             }
-            tarn_order_close(run);
+            tarn_dataset_close(run);
         }
         free(whole);
+        tarn_dataset_close(d);
     }
+    tarn_text_reset(&text);
+}
+
+static void after_the_last_sample_the_next_epoch_comes(void **state)
+{
+    (void)state;
+    static const uint64_t worlds[] = {1, 2, 3, 8};
+    tarn_text text = {0};
+    for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++)
+        for (int ranks = TARN_RANKS_UNEVEN; ranks <= TARN_RANKS_PAD; ranks++)
+            for (size_t w = 0; w < 4; w++) {
+                tarn_dataset *d = open_ordered((tarn_order_kind)k), *part, *next, *want;
+                OK(tarn_dataset_split(d, 0, worlds[w], (tarn_ranks)ranks, &part, &err));
+                OK(tarn_dataset_state(part, tarn_dataset_count(part), &text, &err));
+                OK(tarn_dataset_resume(d, text.data, text.size, &next, &err));
+                OK(tarn_dataset_at_epoch(d, 4, &want, &err));
+                uint64_t *a = sequence_of(want), *b = sequence_of(next);
+                assert_int_equal(tarn_dataset_count(next), tarn_dataset_count(want));
+                assert_memory_equal(a, b, tarn_dataset_count(want) * sizeof *a);
+                free(a), free(b);
+                tarn_dataset_close(want);
+                tarn_dataset_close(next);
+                tarn_dataset_close(part);
+                tarn_dataset_close(d);
+            }
+    tarn_text_reset(&text);
 }
 
 static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
@@ -74,7 +119,7 @@ static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
                 o.equal_batches = equal;
                 for (o.rank = 0; o.rank < world; o.rank++) {
                     ranks[o.rank] = open_order(N, &o);
-                    tarn_order_info_get(ranks[o.rank], &info);
+                    tarn_order_info_get(ranks[o.rank], &info, sizeof info);
                     if (info.batches > most) most = info.batches;
                 }
                 for (uint64_t k = 0; k <= most; k++) {
@@ -82,14 +127,14 @@ static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
                     uint64_t count = 0;
                     for (uint64_t r = 0; r < world; r++)
                         for (uint64_t j = 0; j < k; j++) {
-                            tarn_order_info_get(ranks[r], &info);
+                            tarn_order_info_get(ranks[r], &info, sizeof info);
                             if (j >= info.batches) break;
-                            OK(tarn_order_batch(ranks[r], j, &from, &n, &err));
+                            OK(tarn__order_batch(ranks[r], j, &from, &n, &err));
                             for (uint64_t i = from; i < from + n; i++, count++)
                                 used[r + i * world] = true;
                         }
                     for (uint64_t r = 0; r < world; r++)
-                        assert_true(tarn_order_used_batches(ranks[r], k) == count);
+                        assert_true(tarn__order_used_batches(ranks[r], k) == count);
                     for (uint64_t p = 0; p < N; p++)
                         assert_true(used[p] == (p < count));
                 }
@@ -98,193 +143,242 @@ static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
             }
 }
 
-/* At every step up to the last and past it, all ranks tell the same state, and it has
- * exactly what came: nothing that a rank which ended early did not get, or dropped. */
-static void every_rank_tells_what_was_used_at_the_end(void **state)
+/* At every step up to the last and past it, all ranks report the same; after the last
+ * sample or batch of the rank that has most, all positions are used up. */
+static void check_used(const tarn_order_options *options, uint64_t count)
+{
+    tarn_order_options o = *options;
+    uint64_t longest = 0, most = 0;
+    tarn_order *all[8];
+    tarn_order_info info;
+    for (o.rank = 0; o.rank < o.world; o.rank++) {
+        all[o.rank] = open_order(count, &o);
+        tarn_order_info_get(all[o.rank], &info, sizeof info);
+        if (info.batches > most) most = info.batches;
+    }
+    longest =
+        o.ranks == TARN_RANKS_DROP ? count / o.world : (count + o.world - 1) / o.world;
+    for (uint64_t r = 0; r < o.world; r++) {
+        for (uint64_t n = 0; n <= longest; n++)
+            assert_true(tarn__order_used(all[r], n) == (n == 0        ? 0
+                                                        : n < longest ? n * o.world
+                                                                      : count));
+        for (uint64_t n = 1; n <= most; n++) {
+            uint64_t used = tarn__order_used_batches(all[r], n);
+            assert_true(used == tarn__order_used_batches(all[0], n));
+            assert_true(used >= tarn__order_used_batches(all[r], n - 1));
+            assert_true((used == count) == (n == most) || used == count);
+        }
+        assert_true(tarn__order_used(all[r], 1000) == count);
+        assert_true(tarn__order_used(all[r], UINT64_MAX) == count);
+        assert_true(tarn__order_used_batches(all[r], most + 1) == count);
+        assert_true(tarn__order_used_batches(all[r], UINT64_MAX) == count);
+        assert_true(tarn__order_used_batches(all[r], 0) == 0);
+    }
+    for (uint64_t r = 0; r < o.world; r++)
+        tarn_order_close(all[r]);
+}
+
+static void at_the_end_every_rank_has_used_up_all(void **state)
 {
     (void)state;
     for (int ranks = TARN_RANKS_UNEVEN; ranks <= TARN_RANKS_PAD; ranks++)
-        for (int equal = 0; equal <= 1; equal++)
+        for (int way = 0; way < 4; way++)
             for (uint64_t count = 1; count < 30; count += 3)
                 for (uint64_t world = 1; world < 6; world++)
                     for (uint64_t batch = 1; batch < 5; batch++) {
                         tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
-                        tarn_order *all[8];
-                        uint64_t longest = 0, used_samples = 0;
                         o.ranks = (tarn_ranks)ranks;
-                        o.equal_batches = equal;
+                        o.equal_batches = way & 1;
+                        o.drop_last = way & 2;
                         o.world = world;
                         o.batch = batch;
-                        for (o.rank = 0; o.rank < world; o.rank++) {
-                            all[o.rank] = open_order(count, &o);
-                            uint64_t n = tarn_order_length(all[o.rank]);
-                            if (n > longest) longest = n;
-                            used_samples += n;
-                        }
-                        if (used_samples > count) used_samples = count; /* padding */
-                        for (uint64_t r = 0; r < world; r++) {
-                            for (uint64_t n = 0; n <= longest; n++) {
-                                uint64_t used = n * world;
-                                if (used > used_samples) used = used_samples;
-                                assert_true(tarn_order_used(all[r], n) == used);
-                            }
-                            assert_true(tarn_order_used(all[r], 1000) == used_samples);
-                            assert_true(tarn_order_used(all[r], UINT64_MAX) ==
-                                        used_samples);
-                            assert_true(tarn_order_used_batches(all[r], 1000) ==
-                                        used_samples);
-                            assert_true(tarn_order_used_batches(all[r], UINT64_MAX) ==
-                                        used_samples);
-                        }
-                        for (uint64_t r = 0; r < world; r++)
-                            tarn_order_close(all[r]);
+                        check_used(&o, count);
                     }
 }
 
 static void a_state_is_one_line_of_json(void **state)
 {
     (void)state;
-    char text[TARN_ORDER_STATE_MAX];
-    tarn_order_options o = options_of(TARN_ORDER_BLOCKS);
-    tarn_order *order = open_order(N, &o);
-    OK(tarn_order_state(order, 20, text, sizeof text, &err));
-    assert_string_equal(text, "{\"tarn_order\": 1, \"kind\": \"blocks\", \"seed\": 7, "
-                              "\"epoch\": 3, \"position\": 20, \"count\": 157, "
-                              "\"block\": 8, \"window\": 3}");
-    FAILS(TARN_ERR_USAGE, "of an epoch of 157",
-          tarn_order_state(order, 158, text, sizeof text, &err));
-    FAILS(TARN_ERR_USAGE, "is no room", tarn_order_state(order, 1, text, 20, &err));
-    tarn_order_close(order);
-    o.kind = TARN_ORDER_FEISTEL;
-    o.seed = UINT64_MAX;
-    o.epoch = UINT64_MAX;
-    o.negative = true;
-    order = open_order(N, &o);
-    tarn_order *again;
-    OK(tarn_order_state(order, 0, text, sizeof text, &err));
-    assert_non_null(strstr(text, "\"seed\": -18446744073709551615"));
-    OK(tarn_order_resume(N, text, strlen(text), NULL, &again, &err));
-    uint64_t *a = take_all(order), *b = take_all(again);
-    assert_memory_equal(a, b, N * sizeof *a);
-    free(a), free(b);
-    tarn_order_close(order);
-    tarn_order_close(again);
+    tarn_text text = {0};
+    tarn_dataset *d = open_ordered(TARN_ORDER_BLOCKS);
+    OK(tarn_dataset_state(d, 20, &text, &err));
+    assert_null(strchr(text.data, '\n'));
+    assert_memory_equal(text.data, "{\"tarn\": 2, \"data\": \"", 21);
+    assert_non_null(strstr(text.data,
+                           "\", \"chain\": \"blocks(seed=7,block=8,window=3)\", "
+                           "\"epoch\": 3, \"position\": 20}"));
+    tarn_dataset_close(d);
+    tarn_text_reset(&text);
 }
 
-static void a_state_of_other_data_is_stale(void **state)
+static void a_seed_may_be_any_number_with_a_sign(void **state)
 {
     (void)state;
+    tarn_text text = {0};
+    tarn_order_options o = options_of(TARN_ORDER_FEISTEL);
+    tarn_dataset *all = open_rows(N), *d, *again, *other;
+    o.seed = UINT64_MAX;
+    o.epoch = UINT64_MAX - 1;
+    o.negative = true;
+    OK(tarn_dataset_order(all, &o, &d, &err));
+    OK(tarn_dataset_state(d, 0, &text, &err));
+    assert_non_null(strstr(text.data, "seed=-18446744073709551615"));
+    OK(tarn_dataset_resume(d, text.data, text.size, &again, &err));
+    uint64_t *a = sequence_of(d), *b = sequence_of(again);
+    assert_memory_equal(a, b, N * sizeof *a);
+    free(a), free(b);
+    tarn_dataset_close(again);
+    o.negative = false;
+    OK(tarn_dataset_order(all, &o, &other, &err));
+    FAILS(TARN_ERR_STALE, "another chain",
+          tarn_dataset_resume(other, text.data, text.size, &again, &err));
+    tarn_dataset_close(other);
+    tarn_dataset_close(d);
+    tarn_dataset_close(all);
+    tarn_text_reset(&text);
+}
+
+static void a_state_of_other_data_or_arrays_is_stale(void **state)
+{
+    (void)state;
+    static const uint64_t other_buckets[] = {50, 11, 0, 90, 6};
+    static uint64_t other[N];
+    tarn_text text = {0};
+    for (int i = 0; i < N; i++)
+        other[i] = 1;
     for (int k = TARN_ORDER_SHUFFLE; k <= TARN_ORDER_LENGTHS; k++) {
-        char text[TARN_ORDER_STATE_MAX];
-        static uint64_t other[N];
-        tarn_order_options o = options_of((tarn_order_kind)k), without = o;
-        tarn_order *order = open_order(N, &o);
-        OK(tarn_order_state(order, 3, text, sizeof text, &err));
-        tarn_order_close(order);
-        FAILS(TARN_ERR_STALE, "of 157 samples, and there are 158",
-              tarn_order_resume(N + 1, text, strlen(text), &o, &order, &err));
-        if (k <= TARN_ORDER_FEISTEL) continue;
-        o.buckets = o.lengths = other;
+        tarn_order_options o = options_of((tarn_order_kind)k);
+        tarn_dataset *rows = open_rows(N), *d, *rest, *more = open_rows(N + 1), *first;
+        OK(tarn_dataset_order(rows, &o, &d, &err));
+        OK(tarn_dataset_state(d, 3, &text, &err));
+        tarn_dataset_close(d);
+        OK(tarn_dataset_slice(more, 0, 1, N, &first, &err));
+        OK(tarn_dataset_order(first, &o, &d, &err));
+        FAILS(TARN_ERR_STALE, "the state is for other data",
+              tarn_dataset_resume(d, text.data, text.size, &rest, &err));
+        tarn_dataset_close(d);
+        o.buckets = other_buckets;
+        o.lengths = other;
         o.weights = (const double *)other;
         o.classes = (const int64_t *)other;
-        FAILS(TARN_ERR_STALE, "not those given now",
-              tarn_order_resume(N, text, strlen(text), &o, &order, &err));
-        without.buckets = without.lengths = NULL;
-        without.weights = NULL;
-        without.classes = NULL;
-        FAILS(TARN_ERR_USAGE, "needs",
-              tarn_order_resume(N, text, strlen(text), &without, &order, &err));
+        if (k <= TARN_ORDER_FEISTEL) o.seed++;
+        OK(tarn_dataset_order(rows, &o, &d, &err));
+        FAILS(TARN_ERR_STALE, "the state is for another chain",
+              tarn_dataset_resume(d, text.data, text.size, &rest, &err));
+        tarn_dataset_close(d);
+        tarn_dataset_close(first);
+        tarn_dataset_close(more);
+        tarn_dataset_close(rows);
     }
+    tarn_text_reset(&text);
+}
+
+/* A state whose text from some part on is another one. */
+static char *changed_at(const tarn_text *state, const char *part, const char *to)
+{
+    char *text = calloc(1, state->size + strlen(to) + 1);
+    const char *at = strstr(state->data, part);
+    assert_non_null(at);
+    memcpy(text, state->data, (size_t)(at - state->data));
+    strcat(text, to);
+    return text;
 }
 
 static void texts_that_are_no_state_are_refused(void **state)
 {
     (void)state;
-#define START "{\"tarn_order\": 1, \"kind\": \"shuffle\", "
-#define REST  "\"epoch\": 0, \"position\": 0, \"count\": 157}"
     static const struct {
-        const char *text, *part;
+        const char *part, *text, *why;
         tarn_status status;
     } cases[] = {
-        {"", "", TARN_ERR_FORMAT},
-        {"[]", "no JSON object", TARN_ERR_FORMAT},
-        {"{}", "no tarn_order", TARN_ERR_FORMAT},
-        {"{\"tarn_order\": 2}", "version 2", TARN_ERR_UNSUPPORTED},
-        {"{\"tarn_order\": 1}", "no kind", TARN_ERR_FORMAT},
-        {"{\"tarn_order\": 1, \"kind\": \"no\"}", "kind", TARN_ERR_FORMAT},
-        {"{\"tarn_order\": 1, \"kind\": \"shuffle\\u0000\"}", "kind", TARN_ERR_FORMAT},
-        {START REST, "no seed", TARN_ERR_FORMAT},
-        {START "\"seed\": 1.0, " REST, "seed is no number", TARN_ERR_FORMAT},
-        {START "\"seed\": \"1\", " REST, "seed is no number", TARN_ERR_FORMAT},
-        {START "\"seed\": 18446744073709551616, " REST, "seed", TARN_ERR_FORMAT},
-        {START "\"seed\": -18446744073709551616, " REST, "seed", TARN_ERR_FORMAT},
-        {START "\"seed\": 1, \"seed\": 2, " REST, "", TARN_ERR_FORMAT},
-        {START "\"seed\": 1, \"more\": 2, " REST, "7 entries", TARN_ERR_FORMAT},
-        {START "\"seed\": 1, \"x\": [[[]]], " REST, "levels", TARN_ERR_LIMIT},
-        {START "\"seed\": 1, \"epoch\": -1, \"position\": 0, \"count\": 157}",
-         "epoch is no number", TARN_ERR_FORMAT},
-        {START "\"seed\": 1, \"epoch\": 1, \"position\": 158, \"count\": 157}",
-         "position 158 of an epoch of 157", TARN_ERR_FORMAT},
-        {START "\"seed\": 1, \"epoch\": 1, \"position\": 0, \"count\": 1}",
-         "of 1 samples", TARN_ERR_STALE},
-        {"{\"tarn_order\": 1, \"kind\": \"blocks\", \"seed\": 1, \"block\": 0, "
-         "\"window\": 1, " REST,
-         "blocks of 0", TARN_ERR_USAGE},
-        {"{\"tarn_order\": 1, \"kind\": \"feistel\", \"seed\": 1, "
-         "\"rounds\": 18446744073709551615, " REST,
-         "rounds", TARN_ERR_USAGE},
-        {"{\"tarn_order\": 1, \"kind\": \"feistel\", \"seed\": 1, " REST, "no rounds",
+        {"{", "", "", TARN_ERR_FORMAT},
+        {"{", "[]", "not a JSON object", TARN_ERR_FORMAT},
+        {"{", "{}", "has no tarn", TARN_ERR_FORMAT},
+        {"{", "{\"tarn_order\": 1}", "has no tarn", TARN_ERR_FORMAT},
+        {"{", "{\"tarn\": 1}", "version 1", TARN_ERR_UNSUPPORTED},
+        {"{", "{\"tarn\": \"2\"}", "tarn in the state is not a number", TARN_ERR_FORMAT},
+        {"{", "{\"tarn\": 2}", "no text for its data", TARN_ERR_FORMAT},
+        {"{", "{\"tarn\": 2, \"data\": [\"x\"]}", "the state is for a mix",
+         TARN_ERR_STALE},
+        {"{", "{\"tarn\": 2, \"data\": \"x\"}", "other data: \"x\"", TARN_ERR_STALE},
+        {"{", "{\"tarn\": 2, \"data\": [[[\"x\"]]]}", "levels", TARN_ERR_LIMIT},
+        {"\"chain", "\"epoch\": 0}", "no text for its chain", TARN_ERR_FORMAT},
+        {"\"chain", "\"chain\": 7}", "no text for its chain", TARN_ERR_FORMAT},
+        {"shuffle", "shuffle\\u0000\"}", "another chain", TARN_ERR_STALE},
+        {"\"epoch", "\"position\": 1}", "has no epoch", TARN_ERR_FORMAT},
+        {"\"epoch", "\"epoch\": -1}", "epoch in the state is not a number",
          TARN_ERR_FORMAT},
+        {"\"epoch", "\"epoch\": 1.0}", "epoch in the state is not a number",
+         TARN_ERR_FORMAT},
+        {"\"epoch", "\"epoch\": 18446744073709551616}", "epoch", TARN_ERR_FORMAT},
+        {"\"epoch", "\"epoch\": 18446744073709551615, \"position\": 1}", "too high",
+         TARN_ERR_FORMAT},
+        {"\"epoch", "\"epoch\": 1, \"epoch\": 1}", "", TARN_ERR_FORMAT},
+        {"\"position", "\"x\": 1}", "has no position", TARN_ERR_FORMAT},
+        {"\"position", "\"position\": 158}", "position 158 of an epoch of 157",
+         TARN_ERR_FORMAT},
+        {"\"position", "\"position\": 1, \"more\": 1}", "has 6 entries; a state of this",
+         TARN_ERR_FORMAT},
+        {"}", "", "", TARN_ERR_FORMAT},
+        {"}", "}}", "", TARN_ERR_FORMAT},
     };
-    tarn_order *order;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        FAILS(cases[i].status, cases[i].part,
-              tarn_order_resume(N, cases[i].text, strlen(cases[i].text), NULL, &order,
-                                &err));
-    char *large = calloc(1, 1 << 20);
-    memset(large, ' ', (1 << 20) - 1);
-    FAILS(TARN_ERR_LIMIT, "", tarn_order_resume(N, large, 1 << 19, NULL, &order, &err));
+    tarn_text text = {0};
+    tarn_dataset *d = open_ordered(TARN_ORDER_SHUFFLE), *rest;
+    OK(tarn_dataset_state(d, 3, &text, &err));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *changed = changed_at(&text, cases[i].part, cases[i].text);
+        FAILS(cases[i].status, cases[i].why,
+              tarn_dataset_resume(d, changed, strlen(changed), &rest, &err));
+        free(changed);
+    }
+    size_t much = (size_t)5 << 20;
+    char *large = malloc(much);
+    memset(large, ' ', much);
+    FAILS(TARN_ERR_LIMIT, "", tarn_dataset_resume(d, large, much, &rest, &err));
     free(large);
-    OK(tarn_order_resume(N, START "\"seed\": 1, " REST,
-                         strlen(START "\"seed\": 1, " REST), NULL, &order, &err));
-    tarn_order_close(order);
+    tarn_dataset_close(d);
+    tarn_text_reset(&text);
 }
 
-/* Whatever byte of a state is changed, it is refused or gives an order that works. */
+/* Whatever byte of a state is changed, it is refused or gives samples that exist. */
 static void changed_states_do_no_harm(void **state)
 {
     (void)state;
+    tarn_text text = {0};
     for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++) {
-        char text[TARN_ORDER_STATE_MAX], changed[TARN_ORDER_STATE_MAX];
-        tarn_order_options o = options_of((tarn_order_kind)k);
-        tarn_order *order = open_order(N, &o);
-        OK(tarn_order_state(order, 5, text, sizeof text, &err));
-        tarn_order_close(order);
-        size_t len = strlen(text);
-        for (size_t i = 0; i < len; i++)
+        tarn_dataset *d = open_ordered((tarn_order_kind)k), *rest;
+        OK(tarn_dataset_state(d, 5, &text, &err));
+        for (size_t i = 0; i < text.size; i++)
             for (const char *to = "0 9-\"{}"; *to; to++) {
-                memcpy(changed, text, len);
-                changed[i] = *to;
-                if (tarn_order_resume(N, changed, len, &o, &order, &err) != TARN_OK)
-                    continue;
-                uint64_t sample, n = tarn_order_length(order);
-                if (n) OK(tarn_order_at(order, n - 1, &sample, &err));
-                if (n) assert_true(sample < N);
-                tarn_order_close(order);
+                char before = text.data[i];
+                text.data[i] = *to;
+                if (tarn_dataset_resume(d, text.data, text.size, &rest, &err) ==
+                    TARN_OK) {
+                    uint64_t sample, n = tarn_dataset_count(rest);
+                    if (n) OK(tarn_dataset_sequence(rest, n - 1, 1, &sample, &err));
+                    if (n) assert_true(sample < N);
+                    tarn_dataset_close(rest);
+                }
+                text.data[i] = before;
             }
+        tarn_dataset_close(d);
     }
+    tarn_text_reset(&text);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resumed_anywhere_exactly_the_rest_comes),
+        cmocka_unit_test(after_the_last_sample_the_next_epoch_comes),
         cmocka_unit_test(resumed_after_any_batch_exactly_the_rest_comes),
-        cmocka_unit_test(every_rank_tells_what_was_used_at_the_end),
+        cmocka_unit_test(at_the_end_every_rank_has_used_up_all),
         cmocka_unit_test(a_state_is_one_line_of_json),
-        cmocka_unit_test(a_state_of_other_data_is_stale),
+        cmocka_unit_test(a_seed_may_be_any_number_with_a_sign),
+        cmocka_unit_test(a_state_of_other_data_or_arrays_is_stale),
         cmocka_unit_test(texts_that_are_no_state_are_refused),
         cmocka_unit_test(changed_states_do_no_harm),
     };
-    return cmocka_run_group_tests(tests, fill_arrays, NULL);
+    return cmocka_run_group_tests(tests, fill_arrays, scratch_remove);
 }

@@ -95,8 +95,7 @@ static uint64_t filter_one(uint32_t *seed)
     tarn_error why = {0};
     tarn_dataset *few;
     uint64_t first = draw(seed) % (MIXED_FOLD / 2);
-    tarn_dataset_range range = {first, first + 50};
-    tarn_status status = tarn_dataset_keep_ranges(data.fold, &range, 1, &few, &why);
+    tarn_status status = tarn_dataset_slice(data.fold, first, 1, 50, &few, &why);
     expect(status == TARN_OK, "filter", &why);
     if (status != TARN_OK) return 1;
     expect(tarn_dataset_count(few) == 50, "count", NULL);
@@ -114,8 +113,8 @@ static uint64_t load_some(uint32_t *seed)
     tarn_batch *batch;
     unsigned batches = draw(seed) % 12;
     uint64_t loaded = 1;
-    o.order.seed = *seed;
-    tarn_status status = tarn_loader_open(data.all, &o, &loader, &why);
+    o.seed = *seed;
+    tarn_status status = tarn_loader_open(data.shuffled, &o, &loader, &why);
     expect(status == TARN_OK, "loader", &why);
     if (status != TARN_OK) return loaded;
     if (draw(seed) % 4 == 0) status = tarn_loader_set_epoch(loader, 3, &why);
@@ -210,7 +209,7 @@ static void many_threads_in_one_loader(void **state)
     OK(mixed_open(&data, scratch(), TARN_IO_AUTO, &err));
     for (uint64_t i = 0; i < MIXED_ALL; i++)
         good += i < tarn_dataset_count(data.all) && !mixed_is_bad(&data, i);
-    OK(tarn_loader_open(data.all, &o, &loader, &err));
+    OK(tarn_loader_open(data.shuffled, &o, &loader, &err));
     while (epochs < wanted() / MIXED_ALL) {
         tarn_status status = tarn_loader_next(loader, &batch, &err);
         if (status == TARN_END) {

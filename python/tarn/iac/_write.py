@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, Union
 
 from .. import _tarn
-from ..published import Published
+from .._published import Published
 
 Path = Union[str, "os.PathLike[str]"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])

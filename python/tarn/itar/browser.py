@@ -58,7 +58,7 @@ class BrowserWrapper:
     def _numbers(self) -> list[int]:
         """The sample at each position."""
         reader = self._plain()
-        return memoryview(reader._numbers(range(len(reader)))).tolist()
+        return memoryview(reader._handle.sequence(0, len(reader))).tolist()
 
     def __len__(self) -> int:
         return len(self._plain())
@@ -70,7 +70,7 @@ class BrowserWrapper:
         if position < 0:
             raise IndexError(f"position {position - len(reader)} is out of range for {len(reader)}")
         fields = reader[position]
-        meta: dict[str, Any] = {"idx": memoryview(reader._numbers([position]))[0]}
+        meta: dict[str, Any] = {"idx": memoryview(reader._handle.sequence(position, 1))[0]}
         if self._stem is not None:
             meta["stem"] = fields[self._stem]
         if self._fid is not None:
@@ -103,8 +103,7 @@ class BrowserWrapper:
 
     def select(self, positions: Iterable[int], selected: bool = True) -> None:
         """Selects the samples at these positions, or takes them out."""
-        reader = self._plain()
-        stems = self.dataset._handle.keys(reader._numbers(list(positions)))
+        stems = self._plain()._handle.keys(list(positions))
         self.selected = self.selected | set(stems) if selected else self.selected - set(stems)
 
     def positions(self) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
-from ..reading import DECODERS, Decoder
+from .._reading import DECODERS, Decoder
 from .encoders import PSEUDO, decoder_for, spelled
 from .entry import PathLike
 from .epoch import checked_epoch, is_spawning, shared_number
@@ -212,18 +212,17 @@ class iTarDataset:
         size = max(1, round(total / (len(counts) * self.buckets_per_shard)))
         return [size] * (total // size) + [total % size] * (total % size > 0)
 
-    def _make_order(self, handle: _tarn._Handle) -> _tarn.Order | None:
-        options: dict[str, Any] = {"rank": self.rank, "world": self.world_size,
-                                   "share": "drop" if self.drop_last else "uneven"}
+    def _ordered(self, handle: _tarn._Handle) -> _tarn._Handle:
+        """The samples in the order that was set, and of them the part of this rank."""
+        uneven = "drop" if self.drop_last else "keep"
         shuffled = (None, self.shuffle_shard_mixing, self.shuffle_rounds)
         seed, mixing, rounds = self._override or shuffled
         if self._override or self.shuffle_enabled:
-            options.update(kind="buckets", buckets=self._buckets(handle, mixing), rounds=rounds,
-                           seed=order_seed(self.internal_seed + self._epoch if seed is None
-                                           else seed))
-        elif self.world_size == 1:
-            return None
-        return _tarn.Order(len(handle), **options)
+            return handle.order(
+                kind="buckets", buckets=self._buckets(handle, mixing), rounds=rounds,
+                seed=order_seed(self.internal_seed + self._epoch if seed is None else seed),
+                rank=self.rank, world=self.world_size, uneven=uneven)
+        return handle if self.world_size == 1 else handle.split(self.rank, self.world_size, uneven)
 
     def _make_reader(self, handle: _tarn._Handle, plain: bool = False) -> _tarn.Dataset:
         """What reads samples, and makes tuples of them; plain: without transforms and groups."""
@@ -234,9 +233,8 @@ class iTarDataset:
             views = _tarn.views(handle, *self._grouping, self.grouping_seed % _WORD)
         first = _Tuple([_SHOWN.get(name, name) for name in shown])
         plans = tuple(self._plan(name) for name in names)
-        return _tarn.Dataset(handle, names, plans, (None,) * len(names),
-                             (first,) if plain else (first, *maps), self._make_order(handle),
-                             views, self._epoch)
+        return _tarn.Dataset(self._ordered(handle), names, plans, (None,) * len(names),
+                             (first,) if plain else (first, *maps), None, views, self._epoch)
 
     def _plan(self, name: str) -> Any:
         return "decode" if name in PSEUDO else self._decoder(name)

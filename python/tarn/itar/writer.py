@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import _tarn
-from ..published import Published
-from ..write import _BYTES, _FOLD
+from .._published import Published
+from .._write import _BYTES, _FOLD
 from .encoders import encoder_for, spelled
 
 __all__ = ["iTarDatasetWriter", "iTarFoldWriter"]

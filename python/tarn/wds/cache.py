@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 
 from . import gopen as _gopen
 from .handlers import Handler, reraise_exception
-from ..source import open_source
+from .._source import open_source
 
 _COPY = 4 << 20
 

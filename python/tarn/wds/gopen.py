@@ -13,8 +13,8 @@ from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from . import utils
-from ..published import Published
-from ..source import open_source
+from .._published import Published
+from .._source import open_source
 
 __all__ = ["Pipe", "gopen", "gopen_schemes", "reader", "rewrite_url"]
 

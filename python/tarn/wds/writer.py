@@ -21,11 +21,11 @@ from typing import Any
 from . import gopen as _gopen
 from .utils import as_theirs
 from .. import _tarn
-from ..arguments import settled
+from .._arguments import settled
 from ..errors import UnsupportedError
-from ..published import Published
-from ..source import open_source
-from ..write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
+from .._published import Published
+from .._source import open_source
+from .._write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
 
 __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_extension",
            "encode_based_on_extension1", "imageencoder", "make_encoder", "numpy_dumps",

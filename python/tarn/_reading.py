@@ -117,16 +117,16 @@ def to_torch(value: Any) -> Any:
 class Reading:
     """How the fields of a dataset are read: the arguments of `tarn.open` about that."""
 
-    __slots__ = ("as_", "decode", "decoders", "images")
+    __slots__ = ("array_type", "decode", "decoders", "images")
 
-    def __init__(self, decode: bool | str = True, images: str = "numpy", as_: str = "numpy",
+    def __init__(self, decode: bool | str = True, images: str = "numpy", array_type: str = "numpy",
                  decoders: Mapping[str, Decoder | str] | None = None) -> None:
         if not isinstance(decode, bool) and decode != "bytes":
             raise UsageError(f'decode is True, False or "bytes", not {decode!r}')
         if images not in ("numpy", "pil"):
             raise UsageError(f'images is "numpy" or "pil", not {images!r}')
-        if as_ not in ("numpy", "torch"):
-            raise UsageError(f'as_ is "numpy" or "torch", not {as_!r}')
+        if array_type not in ("numpy", "torch"):
+            raise UsageError(f'array_type is "numpy" or "torch", not {array_type!r}')
         if decoders is not None and not isinstance(decoders, Mapping):
             raise UsageError(f"decoders is a dict of functions by field, not {decoders!r}")
         for name, decoder in (decoders or {}).items():
@@ -135,20 +135,20 @@ class Reading:
                                  + ", ".join(DECODERS))
         self.decode = decode
         self.images = images
-        self.as_ = as_
+        self.array_type = array_type
         self.decoders = dict(decoders or {})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reading) and self.parts() == other.parts()
 
     def __hash__(self) -> int:
-        return hash((self.decode, self.images, self.as_))
+        return hash((self.decode, self.images, self.array_type))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reading, self.parts()
 
     def parts(self) -> tuple[Any, ...]:
-        return self.decode, self.images, self.as_, self.decoders
+        return self.decode, self.images, self.array_type, self.decoders
 
     def plan(self, field: str) -> Plan:
         """What is done with a field."""
@@ -168,5 +168,5 @@ class Reading:
             return None
         if plan == "image" and self.images == "pil":
             return to_pil
-        return to_torch if self.as_ == "torch" else None
+        return to_torch if self.array_type == "torch" else None
 

@@ -20,9 +20,9 @@ import os
 from typing import Any, BinaryIO, Literal, Union, cast, overload
 
 from . import _tarn
-from .arguments import settled, whole
-from .published import Published
-from .write import filter_number
+from ._arguments import settled, whole
+from ._published import Published
+from ._write import filter_number
 
 __all__ = ["SinkFile", "SourceFile", "expand_urls", "gopen", "open_source"]
 

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "dataset/kind_fold.h"
+#include "itar/fold.h"
+#include "itar/fold_read.h"
 
 enum { STRETCH = 64 };
 
@@ -15,42 +16,38 @@ typedef struct spot {
     const unsigned char *header; /* in a map, or NULL */
 } spot;
 
-static const unsigned char *header_of(const tarn__fold_state *s, tarn__fold_maps *m,
+static const unsigned char *header_of(const tarn_fold *f, tarn__fold_maps *m,
                                       uint64_t number, tarn_row *row)
 {
-    const tarn__filecache *files = s->fold->files;
     const unsigned char *map;
-    if (tarn_index_row(s->fold->index, number, row, NULL) != TARN_OK ||
-        row->shard >= tarn__filecache_count(files) ||
-        row->offset + TARN__BLOCK > tarn__filecache_size(files, row->shard) ||
-        tarn__fold_map_of(s, m, row->shard, &map, NULL) != TARN_OK || !map)
+    if (tarn__locate_row(&f->place, number, row, NULL) != TARN_OK ||
+        tarn__fold_map_of(f, m, row->shard, &map, NULL) != TARN_OK || !map)
         return NULL;
     return map + row->offset;
 }
 
-static void find_spots(const tarn__fold_state *s, tarn__fold_maps *m,
-                       const uint64_t *samples, size_t count, spot *out)
+static void find_spots(const tarn_fold *f, tarn__fold_maps *m, const uint64_t *samples,
+                       size_t count, spot *out)
 {
-    const tarn_fold *f = s->fold;
     for (size_t i = 0; f->starts && i < count; i++)
         __builtin_prefetch(&f->starts[samples[i]]);
     for (size_t i = 0; i < count; i++) {
         out[i].number = tarn__fold_row(f, tarn__fold_start(f, samples[i]));
         __builtin_prefetch(tarn__index_at(f->index, out[i].number));
-        __builtin_prefetch((const void *)&s->plain[out[i].number / 8]);
+        __builtin_prefetch((const void *)&f->plain[out[i].number / 8]);
     }
     for (size_t i = 0; i < count; i++) {
-        out[i].header = header_of(s, m, out[i].number, &out[i].row);
-        if (out[i].header) tarn__fold_touch_key(s, out[i].number, out[i].header);
+        out[i].header = header_of(f, m, out[i].number, &out[i].row);
+        if (out[i].header) tarn__fold_touch_key(f, out[i].number, out[i].header);
     }
 }
 
-static tarn_status add_key(tarn__fold_state *s, const spot *at, tarn_text *spare,
-                           tarn__buf *out, tarn_error *err)
+static tarn_status add_key(tarn_fold *f, const spot *at, tarn_text *spare, tarn__buf *out,
+                           tarn_error *err)
 {
     tarn__key key;
-    if (!at->header || !tarn__fold_quick_key(s, at->number, &at->row, at->header, &key)) {
-        TARN_TRY(tarn_fold_names(s->fold, at->number, spare, NULL, err));
+    if (!at->header || !tarn__fold_quick_key(f, at->number, &at->row, at->header, &key)) {
+        TARN_TRY(tarn_fold_names(f, at->number, spare, NULL, err));
         key = (tarn__key){.stem = spare->data, .stem_len = spare->size};
     }
     TARN_TRY(tarn__buf_reserve(out, key.stem_len + 1, err));
@@ -60,11 +57,10 @@ static tarn_status add_key(tarn__fold_state *s, const spot *at, tarn_text *spare
     return TARN_OK;
 }
 
-tarn_status tarn__fold_keys(void *p, const uint64_t *samples, size_t count,
+tarn_status tarn__fold_keys(tarn_fold *f, const uint64_t *samples, size_t count,
                             tarn__buf *out, uint64_t *offsets, size_t *out_done,
                             tarn_error *err)
 {
-    tarn__fold_state *s = p;
     tarn__fold_maps maps = {{0}, {NULL}};
     tarn_text spare = {0};
     spot spots[STRETCH];
@@ -72,13 +68,13 @@ tarn_status tarn__fold_keys(void *p, const uint64_t *samples, size_t count,
     for (*out_done = 0; *out_done < count; ++*out_done) {
         size_t i = *out_done, left = count - i;
         if (i % STRETCH == 0)
-            find_spots(s, &maps, samples + i, left < STRETCH ? left : STRETCH, spots);
+            find_spots(f, &maps, samples + i, left < STRETCH ? left : STRETCH, spots);
         offsets[i] = out->size;
-        status = add_key(s, &spots[i % STRETCH], &spare, out, err);
+        status = add_key(f, &spots[i % STRETCH], &spare, out, err);
         if (status != TARN_OK) break;
     }
     if (status == TARN_OK) {
-        status = tarn__fold_settle_maps(s, &maps, err);
+        status = tarn__fold_settle_maps(f, &maps, err);
         if (status != TARN_OK) *out_done = 0; /* no telling whose key was lost */
     }
     tarn_text_reset(&spare);

@@ -24,9 +24,9 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
 
 from . import _tarn
-from .arguments import settled, whole
+from ._arguments import settled, whole
 from .errors import UsageError
-from .published import Published
+from ._published import Published
 
 if sys.version_info >= (3, 11):
     from typing import Unpack

@@ -5,20 +5,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from . import _tarn
 
 Step = tuple[str, tuple[Any, ...]]
 
 
-def _run(handle: _tarn._Handle, step: Step) -> tuple[_tarn._Handle, Any]:
-    """A filter, and what it tells besides (keys that are not there)."""
+def run(handle: _tarn._Handle, step: Step) -> _tarn._Handle:
+    """What a step makes of a dataset."""
     method, arguments = step
+    if method == "order":
+        return handle.order(**arguments[0])
     result = getattr(handle, method)(*arguments)
-    return result if isinstance(result, tuple) else (result, None)
+    made: _tarn._Handle = result[0] if isinstance(result, tuple) else result  # filters by key say more
+    return made
 
 
 class Recipe:
-    """A file and the filters over it."""
+    """A file, and the selections and orders over it."""
 
     __slots__ = ("options", "path", "shown", "steps")
 
@@ -30,18 +35,17 @@ class Recipe:
         self.shown = path if shown is None else shown
 
     def open(self) -> _tarn._Handle:
-        handle = _tarn.open_dataset(self.path, **self.options)
+        handle = self.start()
         for step in self.steps:
-            handle, _ = _run(handle, step)
+            handle = run(handle, step)
         return handle
 
-    def then(self, handle: _tarn._Handle, step: Step) -> tuple[Recipe, _tarn._Handle, Any]:
-        """The recipe with one step more, what that step makes of handle, and what it tells."""
-        made, told = _run(handle, step)
-        return self.more(step), made, told
+    def start(self) -> _tarn._Handle:
+        """The file without any step."""
+        return _tarn.open_dataset(self.path, **self.options)
 
-    def more(self, step: Step) -> Recipe:
-        return Recipe(self.path, self.options, (*self.steps, step), self.shown)
+    def then(self, *steps: Step) -> Recipe:
+        return Recipe(self.path, self.options, (*self.steps, *steps), self.shown)
 
     def parts(self) -> tuple[Any, ...]:
         return self.path, self.options, self.steps
@@ -60,7 +64,7 @@ class Recipe:
 
 
 class MixRecipe(Recipe):
-    """Several recipes mixed into one, and the filters over that."""
+    """Several recipes mixed into one, and the selections and orders over that."""
 
     __slots__ = ("arguments", "sources")
 
@@ -70,14 +74,11 @@ class MixRecipe(Recipe):
         self.sources = sources
         self.arguments = arguments
 
-    def open(self) -> _tarn._Handle:
-        handle = _tarn.mix(tuple(source.open() for source in self.sources), *self.arguments)
-        for step in self.steps:
-            handle, _ = _run(handle, step)
-        return handle
+    def start(self) -> _tarn._Handle:
+        return _tarn.mix(tuple(source.open() for source in self.sources), *self.arguments)
 
-    def more(self, step: Step) -> Recipe:
-        return MixRecipe(self.sources, self.arguments, (*self.steps, step))
+    def then(self, *steps: Step) -> Recipe:
+        return MixRecipe(self.sources, self.arguments, (*self.steps, *steps))
 
     def parts(self) -> tuple[Any, ...]:
         return self.sources, self.arguments, self.steps
@@ -87,9 +88,11 @@ class MixRecipe(Recipe):
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two lists of arguments are equal, numbers of samples included."""
-    if isinstance(one, _tarn._Indices) and isinstance(other, _tarn._Indices):
-        return bytes(one) == bytes(other)
+    """Whether two lists of arguments are equal, arrays of numbers included."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if hasattr(one, "dtype") and hasattr(other, "dtype"):
+        return bool(one.dtype == other.dtype and numpy.array_equal(one, other))
     return bool(one == other)

@@ -24,7 +24,7 @@ def is_url(path: str) -> bool:
 
 def local(url: str, cache: str | os.PathLike[str] | None) -> str:
     """The path of what is at a URL, after it was fetched if need be."""
-    from .source import expand_urls
+    from ._source import expand_urls
 
     scheme = urlsplit(url).scheme.lower()
     if scheme == "file":
@@ -56,7 +56,7 @@ def _name(url: str) -> str:
 
 def _fetch(url: str, path: str) -> None:
     """The file appears whole or not at all."""
-    from .source import open_source
+    from ._source import open_source
 
     with open_source(url) as source, open_source(path, "wb") as out:
         shutil.copyfileobj(source, out, 1 << 20)

@@ -4,9 +4,17 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "dataset/kind_fold.h"
+#include "itar/fold.h"
+#include "itar/fold_read.h"
 
-typedef tarn__fold_state state;
+enum { STRETCH = 256 };
+
+/* The next samples of a list, as many as fit. */
+static void next_stretch(const tarn__numbers *samples, uint64_t from, uint64_t *out)
+{
+    uint64_t left = samples->count - from;
+    samples->fill(samples->context, from, out, left < STRETCH ? (size_t)left : STRETCH);
+}
 
 /* --- Selecting by fields ----------------------------------------------------------- */
 
@@ -25,17 +33,17 @@ static verdict judge(const tarn__need *need, const uint32_t *places)
 }
 
 /* What the need says about each shape. */
-static tarn_status judge_shapes(const state *s, const tarn__need *need,
+static tarn_status judge_shapes(const tarn_fold *f, const tarn__need *need,
                                 unsigned char **out_verdicts, uint32_t **out_places,
                                 tarn_error *err)
 {
-    const tarn__shapes *shapes = &s->fold->shapes;
+    const tarn__shapes *shapes = &f->shapes;
     unsigned char *verdicts = *out_verdicts = malloc(TARN__SHAPE_ODD + 1u);
     uint32_t *places = *out_places = calloc(need->count + 1, sizeof *places);
     if (!verdicts || !places) return tarn__fail_memory(err);
     for (size_t k = 0; k < shapes->count; k++) {
         for (size_t i = 0; i < need->count; i++)
-            places[i] = tarn__fold_shape_place(s, (uint16_t)k, need->fields[i]);
+            places[i] = tarn__fold_shape_place(f, (uint16_t)k, need->fields[i]);
         verdicts[k] = (unsigned char)judge(need, places);
     }
     verdicts[TARN__SHAPE_ODD] = TWICE; /* looked at one by one, as those are */
@@ -43,54 +51,53 @@ static tarn_status judge_shapes(const state *s, const tarn__need *need,
 }
 
 /* A sample that is odd or has a field twice. */
-static tarn_status keep_special(const state *s, tarn__need *need, uint64_t sample,
+static tarn_status keep_special(tarn_fold *f, tarn__need *need, uint64_t sample,
                                 uint32_t *places, bool *out_keep, tarn_error *err)
 {
     size_t twice = 0;
     for (size_t i = 0; i < need->count; i++) {
-        places[i] = tarn__fold_place(s, sample, need->fields[i]);
+        places[i] = tarn__fold_place(f, sample, need->fields[i]);
         if (places[i] == TARN__DOUBLE) twice = i;
     }
     verdict v = judge(need, places);
     *out_keep = v == KEEP;
     if (v != TWICE) return TARN_OK;
     if (!need->drop_twice)
-        return tarn__fold_fail_twice(s, sample, need->fields[twice], err);
+        return tarn__fold_fail_twice(f, sample, need->fields[twice], err);
     need->dropped++;
     return TARN_OK;
 }
 
-static tarn_status keep_listed(const state *s, tarn__need *need,
-                               const unsigned char *verdicts, uint32_t *places,
-                               const uint32_t *list, uint64_t count, uint32_t *out,
-                               uint64_t *out_count, tarn_error *err)
+static tarn_status mark_samples(tarn_fold *f, tarn__need *need,
+                                const unsigned char *verdicts, uint32_t *places,
+                                const tarn__numbers *samples, unsigned char *marks,
+                                uint64_t *out_kept, tarn_error *err)
 {
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t sample = list ? list[i] : (uint32_t)i;
-        unsigned v = verdicts[tarn__fold_shape(s->fold, sample)];
+    uint64_t stretch[STRETCH];
+    for (uint64_t i = 0; i < samples->count; i++) {
+        if (i % STRETCH == 0) next_stretch(samples, i, stretch);
+        uint64_t sample = stretch[i % STRETCH];
+        unsigned v = verdicts[tarn__fold_shape(f, sample)];
         bool keep = v == KEEP;
-        if (v == TWICE) TARN_TRY(keep_special(s, need, sample, places, &keep, err));
-        out[n] = sample;
-        n += keep;
+        if (v == TWICE) TARN_TRY(keep_special(f, need, sample, places, &keep, err));
+        marks[i / 8] |= (unsigned char)(keep << (i % 8));
+        *out_kept += keep;
     }
-    *out_count = n;
     return TARN_OK;
 }
 
-tarn_status tarn__fold_keep_by_need(void *p, tarn__need *need, const uint32_t *list,
-                                    uint64_t count, uint32_t *out, uint64_t *out_count,
-                                    tarn_error *err)
+tarn_status tarn__fold_keep_by_need(tarn_fold *f, tarn__need *need,
+                                    const tarn__numbers *samples, unsigned char *marks,
+                                    uint64_t *out_kept, tarn_error *err)
 {
-    state *s = p;
     unsigned char *verdicts;
     uint32_t *places;
-    tarn_status status = judge_shapes(s, need, &verdicts, &places, err);
-    if (status == TARN_OK && need->all_is_none && !list && !s->fold->shape_of &&
-        verdicts[s->fold->shape] == KEEP)
-        *out_count = count;
+    *out_kept = 0;
+    tarn_status status = judge_shapes(f, need, &verdicts, &places, err);
+    if (status == TARN_OK && need->whole && !f->shape_of && verdicts[f->shape] == KEEP)
+        *out_kept = samples->count;
     else if (status == TARN_OK)
-        status = keep_listed(s, need, verdicts, places, list, count, out, out_count, err);
+        status = mark_samples(f, need, verdicts, places, samples, marks, out_kept, err);
     free(verdicts);
     free(places);
     return status;
@@ -98,16 +105,14 @@ tarn_status tarn__fold_keep_by_need(void *p, tarn__need *need, const uint32_t *l
 
 /* --- Sets of fields ---------------------------------------------------------------- */
 
-typedef tarn_status (*add_set)(void *, const uint32_t *, size_t, uint64_t, uint64_t,
-                               tarn_error *);
-
 /* The distinct fields of a shape. */
-static size_t shape_fields(const state *s, uint16_t shape, uint32_t *out, bool *out_twice)
+static size_t shape_fields(const tarn_fold *f, uint16_t shape, uint32_t *out,
+                           bool *out_twice)
 {
     size_t n = 0;
     *out_twice = false;
-    for (uint32_t i = 0; i < s->fold->shapes.n_fields; i++) {
-        uint32_t place = tarn__fold_shape_place(s, shape, i);
+    for (uint32_t i = 0; i < f->shapes.n_fields; i++) {
+        uint32_t place = tarn__fold_shape_place(f, shape, i);
         if (place == TARN__LACKED) continue;
         *out_twice |= place == TARN__DOUBLE;
         out[n++] = i;
@@ -121,20 +126,19 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The same of a sample of no known shape. met[i] is the last such sample + 1 that had
+/* The same of a sample of no known shape. met[i] is the last visit, from 1 on, that had
  * field i. */
-static size_t odd_fields(const state *s, uint64_t sample, uint64_t *met, uint32_t *out,
-                         bool *out_twice)
+static size_t odd_fields(const tarn_fold *f, uint64_t sample, uint64_t visit,
+                         uint64_t *met, uint32_t *out, bool *out_twice)
 {
-    const tarn_fold *f = s->fold;
     uint64_t end = tarn__fold_start(f, sample + 1);
     size_t n = 0;
     *out_twice = false;
     for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {
         uint16_t field = tarn__row_field(tarn__index_at(f->index, tarn__fold_row(f, at)));
-        *out_twice |= met[field] == sample + 1;
-        if (met[field] != sample + 1) out[n++] = field;
-        met[field] = sample + 1;
+        *out_twice |= met[field] == visit;
+        if (met[field] != visit) out[n++] = field;
+        met[field] = visit;
     }
     qsort(out, n, sizeof *out, by_number);
     return n;
@@ -146,37 +150,39 @@ typedef struct tally {
     uint32_t *fields;
 } tally;
 
-static tarn_status count_shapes(const state *s, const uint32_t *list, uint64_t count,
-                                tally *t, add_set add, void *context, tarn_error *err)
+static tarn_status count_shapes(const tarn_fold *f, const tarn__numbers *samples,
+                                tally *t, tarn__add_fields add, void *context,
+                                tarn_error *err)
 {
     bool twice;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t sample = list ? list[i] : i;
-        uint16_t shape = tarn__fold_shape(s->fold, sample);
+    uint64_t stretch[STRETCH];
+    for (uint64_t i = 0; i < samples->count; i++) {
+        if (i % STRETCH == 0) next_stretch(samples, i, stretch);
+        uint64_t sample = stretch[i % STRETCH];
+        uint16_t shape = tarn__fold_shape(f, sample);
         if (shape != TARN__SHAPE_ODD) {
             t->counts[shape]++;
             continue;
         }
-        size_t n = odd_fields(s, sample, t->met, t->fields, &twice);
+        size_t n = odd_fields(f, sample, i + 1, t->met, t->fields, &twice);
         TARN_TRY(add(context, t->fields, n, 1, twice, err));
     }
-    for (size_t k = 0; k < s->fold->shapes.count; k++) {
+    for (size_t k = 0; k < f->shapes.count; k++) {
         if (t->counts[k] == 0) continue;
-        size_t n = shape_fields(s, (uint16_t)k, t->fields, &twice);
+        size_t n = shape_fields(f, (uint16_t)k, t->fields, &twice);
         TARN_TRY(add(context, t->fields, n, t->counts[k], twice ? t->counts[k] : 0, err));
     }
     return TARN_OK;
 }
 
-tarn_status tarn__fold_sets(void *p, const uint32_t *list, uint64_t count, add_set add,
-                            void *context, tarn_error *err)
+tarn_status tarn__fold_sets(const tarn_fold *f, const tarn__numbers *samples,
+                            tarn__add_fields add, void *context, tarn_error *err)
 {
-    state *s = p;
-    size_t n_fields = s->fold->shapes.n_fields + 1;
-    tally t = {calloc(s->fold->shapes.count + 1, sizeof *t.counts),
+    size_t n_fields = f->shapes.n_fields + 1;
+    tally t = {calloc(f->shapes.count + 1, sizeof *t.counts),
                calloc(n_fields, sizeof *t.met), calloc(n_fields, sizeof *t.fields)};
     tarn_status status = t.counts && t.met && t.fields
-                             ? count_shapes(s, list, count, &t, add, context, err)
+                             ? count_shapes(f, samples, &t, add, context, err)
                              : tarn__fail_memory(err);
     free(t.counts);
     free(t.met);

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import _tarn
 from .errors import Error
-from .reading import IMAGES, extension
+from ._reading import IMAGES, extension
 
 if TYPE_CHECKING:
-    from .dataset import Dataset
+    from ._dataset import Dataset
 
 PICTURES = 8
 SIDE = 96
@@ -48,10 +48,9 @@ def _pictures(dataset: Dataset) -> str:
     fields = [name for name in dataset._handle.fields() if extension(name) in IMAGES]
     out = []
     for index in range(min(PICTURES, len(dataset)) if fields else 0):
-        numbers = dataset._numbers([index])
-        key = dataset._handle.keys(numbers)[0]
+        key = dataset._handle.keys([index])[0]
         try:
-            data = dataset._handle.read_batch(numbers, (fields[0],), None).data
+            data = dataset._handle.read_batch([index], (fields[0],), None).data
             small = base64.b64encode(_tarn.thumbnail(data, SIDE)).decode()
         except Error:
             continue

@@ -1,0 +1,179 @@
+/* select.c: datasets made from datasets (tarn/dataset.h): slices, lists, masks, orders,
+ * ranks, epochs and states of a _Handle. */
+#include "dataset.h"
+
+#include <string.h>
+
+static tarn_dataset *set_of(PyObject *self)
+{
+    return ((tarnpy_handle *)self)->set;
+}
+
+static tarnpy_state *state_of(PyObject *self)
+{
+    return ((tarnpy_handle *)self)->state;
+}
+
+static PyObject *made(PyObject *self, tarn_status status, tarn_dataset *set,
+                      const tarn_error *err)
+{
+    tarnpy_handle *handle = (tarnpy_handle *)self;
+    if (status == TARN_OK) return tarnpy_handle_new(handle->state, set, handle->slow);
+    return tarnpy_raise_key(handle->state, err);
+}
+
+PyObject *tarnpy_handle_slice(PyObject *self, PyObject *args)
+{
+    unsigned long long start, count;
+    long long stride;
+    tarn_dataset *set = NULL;
+    tarn_error err;
+    if (!PyArg_ParseTuple(args, "KLK:slice", &start, &stride, &count)) return NULL;
+    tarn_status status =
+        tarn_dataset_slice(set_of(self), start, stride, count, &set, &err);
+    return made(self, status, set, &err);
+}
+
+PyObject *tarnpy_handle_select(PyObject *self, PyObject *indices)
+{
+    uint64_t *wanted;
+    size_t count;
+    tarn_dataset *set = NULL;
+    tarn_error err;
+    tarn_status status;
+    if (tarnpy_indices(indices, tarn_dataset_count(set_of(self)), &wanted, &count) != 0)
+        return NULL;
+    TARNPY_UNLOCKED(status, tarn_dataset_select(set_of(self), wanted, count, &set, &err));
+    PyMem_Free(wanted);
+    return made(self, status, set, &err);
+}
+
+PyObject *tarnpy_handle_keep(PyObject *self, PyObject *mask)
+{
+    Py_buffer buffer;
+    tarn_dataset *set = NULL;
+    tarn_error err;
+    tarn_status status;
+    if (PyObject_GetBuffer(mask, &buffer, PyBUF_SIMPLE) != 0) return NULL;
+    TARNPY_UNLOCKED(status, tarn_dataset_keep(set_of(self), buffer.buf, &set, &err));
+    PyBuffer_Release(&buffer);
+    return made(self, status, set, &err);
+}
+
+PyObject *tarnpy_handle_order(PyObject *self, PyObject *args, PyObject *kw)
+{
+    tarnpy_order_args given;
+    tarn_dataset *set = NULL;
+    tarn_error err;
+    tarn_status status;
+    if (!PyArg_ParseTuple(args, ":order") ||
+        tarnpy_order_options(state_of(self), tarn_dataset_count(set_of(self)), kw,
+                             &given) != 0)
+        return NULL;
+    TARNPY_UNLOCKED(status, tarn_dataset_order(set_of(self), &given.options, &set, &err));
+    tarnpy_order_args_free(&given);
+    return made(self, status, set, &err);
+}
+
+PyObject *tarnpy_handle_split(PyObject *self, PyObject *args)
+{
+    unsigned long long rank, world;
+    const char *uneven;
+    tarn_ranks ranks;
+    tarn_dataset *set = NULL;
+    tarn_error err;
+    if (!PyArg_ParseTuple(args, "KKs:split", &rank, &world, &uneven) ||
+        tarnpy_ranks(state_of(self), uneven, &ranks) != 0)
+        return NULL;
+    tarn_status status = tarn_dataset_split(set_of(self), rank, world, ranks, &set, &err);
+    return made(self, status, set, &err);
+}
+
+PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number)
+{
+    tarn_dataset *set = NULL;
+    tarn_error err;
+    tarn_status status;
+    unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) return NULL;
+    TARNPY_UNLOCKED(status, tarn_dataset_at_epoch(set_of(self), epoch, &set, &err));
+    return made(self, status, set, &err);
+}
+
+/* What filters with a function judge: see tarn_dataset_keep. */
+PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused)
+{
+    tarn_dataset *set = NULL, *base = tarn_dataset_unordered(set_of(self));
+    tarn_error err;
+    tarn_dataset_info info;
+    tarn_dataset_info_get(set_of(self), &info, sizeof info);
+    if (base == set_of(self) || !info.whole) {
+        Py_INCREF(self);
+        return self;
+    }
+    tarn_status status =
+        tarn_dataset_slice(base, 0, 1, tarn_dataset_count(base), &set, &err);
+    return made(self, status, set, &err);
+}
+
+PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args)
+{
+    unsigned long long from, count;
+    tarn_error err;
+    tarn_status status;
+    if (!PyArg_ParseTuple(args, "KK:sequence", &from, &count)) return NULL;
+    if (count > tarn_dataset_count(set_of(self)))
+        return PyErr_Format(PyExc_IndexError, "%llu samples of %llu", count,
+                            (unsigned long long)tarn_dataset_count(set_of(self)));
+    uint64_t *numbers = PyMem_Malloc((size_t)(count + 1) * sizeof *numbers);
+    if (!numbers) return PyErr_NoMemory();
+    TARNPY_UNLOCKED(status,
+                    tarn_dataset_sequence(set_of(self), from, count, numbers, &err));
+    if (status == TARN_OK) return tarnpy_indices_new(state_of(self), numbers, count);
+    PyMem_Free(numbers);
+    return tarnpy_raise(state_of(self), &err);
+}
+
+PyObject *tarnpy_handle_state(PyObject *self, PyObject *number)
+{
+    tarn_text text = {NULL, 0, 0};
+    tarn_error err;
+    tarn_status status;
+    unsigned long long taken = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) return NULL;
+    TARNPY_UNLOCKED(status, tarn_dataset_state(set_of(self), taken, &text, &err));
+    PyObject *result = status == TARN_OK ? tarnpy_text(text.data, text.size)
+                                         : tarnpy_raise(state_of(self), &err);
+    tarn_text_reset(&text);
+    return result;
+}
+
+PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text)
+{
+    Py_ssize_t size;
+    tarn_dataset *set = NULL;
+    tarn_error err;
+    tarn_status status;
+    const char *data = PyUnicode_AsUTF8AndSize(text, &size);
+    if (!data) return NULL;
+    TARNPY_UNLOCKED(status,
+                    tarn_dataset_resume(set_of(self), data, (size_t)size, &set, &err));
+    return made(self, status, set, &err);
+}
+
+/* Whether a key can be asked for, whatever the order and the rank. */
+PyObject *tarnpy_handle_has(PyObject *self, PyObject *key)
+{
+    PyObject *kept;
+    uint64_t number;
+    tarn_error err;
+    tarn_status status;
+    tarn_dataset *base = tarn_dataset_unordered(set_of(self));
+    const char *text = tarnpy_utf8(key, &kept);
+    if (!text) return NULL;
+    TARNPY_UNLOCKED(status, tarn_dataset_find(base, text, &number, &err));
+    Py_XDECREF(kept);
+    if (status != TARN_OK && status != TARN_ERR_NO_SAMPLE)
+        return tarnpy_raise(state_of(self), &err);
+    return PyBool_FromLong(status == TARN_OK);
+}

@@ -1,0 +1,712 @@
+"""Datasets: samples 0 to n - 1 with named fields, whatever they are stored in."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+import numpy
+
+from . import _tarn
+from ._arguments import integer, names, real, reals, whole, word
+from ._maps import MapAll, MapFields, MapGroup, MixParts
+from ._ordering import UNEVEN, Kind, Uneven, order_arguments
+from ._reading import Decoder, Reading
+from ._recipe import MixRecipe, Recipe, Step, run, same
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from ._loader import Loader
+
+__all__ = ["Dataset", "mix", "open"]
+
+Sample = dict[str, Any]
+PathLike = Union[str, "os.PathLike[str]"]
+Grouping = tuple[tuple[str, ...], bool, int]
+
+_VIEWS_SEED = 0x0BAD5EED
+
+
+class Dataset(_tarn.Dataset):
+    """Samples with named fields: what `tarn.open` and `tarn.mix` return.
+
+    A sample is a dict of its fields, with its key as "__key__". Slices, selections, filters, orders,
+    shards, groups and maps each return another dataset over the same files, which costs next to
+    nothing; they can be combined in any sequence, and each acts on what the one before returned. A
+    dataset itself never changes, except by `set_epoch` and `load_state_dict`. It can be indexed by
+    position and by key, iterated, pickled, and given to torch's DataLoader.
+
+    >>> import tarn
+    >>> ds = tarn.open(birds, fields=["txt", "cls"])
+    >>> ds
+    <tarn.Dataset 'birds:train': 4 samples, fields txt cls>
+    >>> ds[0]
+    {'__key__': 'auk', 'txt': 'An auk.', 'cls': 0}
+    >>> ds["owl"]["cls"], len(ds), "owl" in ds, ds.fields
+    (3, 4, True, ('txt', 'cls'))
+    >>> [sample["__key__"] for sample in ds.shuffle(seed=7)]
+    ['kiwi', 'auk', 'jay', 'owl']
+    >>> ds.shuffle(seed=7)[:2].keys(), ds[:2].shuffle(seed=7).keys()
+    (['kiwi', 'auk'], ['jay', 'auk'])
+    """
+
+    _recipe: Recipe
+    _reading: Reading
+    _grouping: Grouping | None
+    _moment: tuple[Step, ...]  # a state and an epoch that were set since the last step of the recipe
+
+    # --- Making ---
+
+    @classmethod
+    def _make(cls, recipe: Recipe, handle: _tarn._Handle, reading: Reading,
+              maps: tuple[Callable[[Any], Any], ...] = (), grouping: Grouping | None = None,
+              parts: MixParts | None = None, moment: tuple[Step, ...] = ()) -> Self:
+        names = handle.fields()
+        views = None
+        if parts is not None:
+            fields = dict.fromkeys(name for part in parts.datasets for name in part.fields)
+            names = tuple(fields) if parts.fields is None else parts.fields
+        if grouping is not None:
+            names = grouping[0]
+            views = _tarn.views(handle, *grouping)
+        plans = tuple(reading.plan(name) for name in names)
+        finish = tuple(reading.finish(name, plan) for name, plan in zip(names, plans))
+        self = cls.__new__(cls, handle, names, plans, finish, maps, parts, views,
+                           handle.info()["epoch"])
+        self._recipe = recipe
+        self._reading = reading
+        self._grouping = grouping
+        self._moment = moment
+        return self
+
+    def _with(self, **changes: Any) -> Self:
+        """A dataset like this one but for some parts."""
+        parts: dict[str, Any] = {
+            "recipe": self._recipe, "handle": self._handle, "reading": self._reading,
+            "maps": self._maps, "grouping": self._grouping, "parts": self._parts,
+            "moment": self._moment,
+        }
+        parts.update(changes)
+        return self._make(**parts)
+
+    def _recipe_now(self) -> Recipe:
+        return self._recipe.then(*self._moment) if self._moment else self._recipe
+
+    def _step(self, method: str, *arguments: Any) -> Self:
+        """The dataset with one selection or order more."""
+        step = (method, arguments)
+        return self._with(handle=run(self._handle, step), recipe=self._recipe_now().then(step),
+                          moment=())
+
+    def _at_epoch(self, epoch: int) -> Self:
+        """A copy in another epoch."""
+        return self._with(handle=self._handle.at_epoch(epoch), moment=self._moment_at(epoch))
+
+    def _moment_at(self, epoch: int) -> tuple[Step, ...]:
+        """A state stays: the sources of a mix with other weights continue from it."""
+        states = tuple(step for step in self._moment if step[0] == "resume")
+        return (*states, ("at_epoch", (epoch,)))
+
+    # --- What it is ---
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of its samples."""
+        return self._names
+
+    @property
+    def kind(self) -> str:
+        """The kind of storage: "fold", "gnz", "iac" or "mix"."""
+        return str(self._handle.info()["kind"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its order and its groups."""
+        return self._epoch
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Counts: samples, samples in the file, shards, samples dropped at opening; epoch and rank.
+
+        >>> ds.info["samples"], ds.info["in_file"], ds.info["shards"]
+        (4, 4, 1)
+        """
+        return self._handle.info()
+
+    def keys(self, indices: Sequence[int] | None = None) -> list[str]:
+        """The keys of all samples, or of those at some positions.
+
+        >>> ds.keys()
+        ['auk', 'jay', 'kiwi', 'owl']
+        """
+        return self._handle.keys(range(len(self)) if indices is None else indices)
+
+    def shard_of(self, index: int) -> tuple[int, str]:
+        """The number and the path of the file that a sample is stored in."""
+        return self._handle.shard(range(len(self))[operator.index(index)])
+
+    def sizes(self, field: str) -> Any:
+        """How many bytes a field has: an array with one number for each sample."""
+        return self._handle.sizes(field)
+
+    def integers(self, field: str) -> Any:
+        """The integers of a field of text such as cls: an array with one number for each sample.
+        Without reading samples one by one.
+
+        >>> ds.integers("cls").tolist()
+        [0, 1, 2, 3]
+        """
+        return self._handle.integers(field)
+
+    def field_sets(self) -> list[tuple[tuple[str, ...], int, int]]:
+        """Which fields samples have, as (fields, samples, of which have one twice)."""
+        return self._handle.field_sets()
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._handle.has(key)
+
+    def lookup(self, keys: Iterable[str]) -> list[int | None]:
+        """The positions of the samples with these keys, None for each that is missing.
+
+        >>> ds.lookup(["owl", "emu"]), ds.shuffle(seed=7).lookup(["owl"])
+        ([3, None], [3])
+        """
+        return self._handle.lookup(names("keys", keys))
+
+    # --- Choosing samples ---
+
+    def _subscript(self, index: Any) -> Any:
+        """What the extension does not do itself: slices, lists, arrays and masks."""
+        if isinstance(index, slice):
+            return self._slice(range(len(self))[index])
+        if getattr(index, "ndim", 1) == 0:
+            return self[operator.index(index)]
+        if isinstance(index, (bytes, bytearray)) or not isinstance(index, Iterable):
+            raise TypeError("a position, a key, a slice or a list of positions is expected, "
+                            f"not {index!r}")
+        return self.select(index)
+
+    def select(self, indices: Iterable[int] | Iterable[bool]) -> Self:
+        """The samples at these positions, in this order; one may come several times.
+
+        `indices` is any sequence or array of positions, or a mask with one bool for each sample.
+        `ds[[3, 1]]`, `ds[10:20]` and `ds[array]` do the same. What the samples are taken from is
+        fixed from then on: `ds.shuffle(1)[:100]` has the same 100 samples in every epoch.
+
+        >>> ds.select([3, 1]).keys()
+        ['owl', 'jay']
+        >>> ds[1:3].keys(), ds[::-1].keys(), ds[[True, False, False, True]].keys()
+        (['jay', 'kiwi'], ['owl', 'kiwi', 'jay', 'auk'], ['auk', 'owl'])
+        """
+        if isinstance(indices, range) and (not indices or 0 <= min(indices)):
+            if indices and max(indices) >= len(self):
+                raise IndexError(f"{indices} is out of range for {len(self)} samples")
+            return self._slice(indices)
+        mask = _mask(indices)
+        if mask is None:
+            return self._step("select", _positions(indices, len(self)))
+        if len(mask) != len(self):
+            raise IndexError(f"a mask of {len(mask)} for {len(self)} samples")
+        return self._step("select", _positions(numpy.flatnonzero(mask), len(self)))
+
+    def _slice(self, chosen: range) -> Self:
+        """Positions that exist; the step of fewer than two of them does not matter."""
+        step = chosen.step if len(chosen) > 1 else 1
+        return self._step("slice", chosen.start if chosen else 0, step, len(chosen))
+
+    def filter(self, predicate: Callable[[Sample], Any] | None = None, *,
+               keys: Iterable[str] | None = None, json: PathLike | None = None,
+               ranges: Iterable[tuple[int, int]] | None = None,
+               having: Iterable[str] | None = None, lacking: Iterable[str] | None = None,
+               size: Mapping[str, tuple[int, int | None]] | None = None,
+               column: Mapping[str, Iterable[Any]] | None = None,
+               between: Mapping[str, tuple[float, float]] | None = None,
+               missing: Literal["error", "ignore"] = "error") -> Self:
+        """The samples that match all conditions, in the same order.
+
+        keys, json: samples with these keys, or with the names in a JSON list; one that is missing
+            is an error, unless missing="ignore".
+        ranges: samples with these numbers, (first, end) each.
+        having, lacking: samples with all of some fields; samples with none of some.
+        size: {field: (least, most)} bytes; most may be None.
+        column, between: records with one of some values in a column, or a number in a range.
+        predicate: a function of the sample, called last, for each sample that is left. It gets what
+            earlier maps return.
+
+        `ds.shuffle(1).filter(f)` is the same as `ds.filter(f).shuffle(1)`, and changes with the epoch;
+        of a dataset that was sliced, selected or sharded after its order, a filter keeps samples as
+        they are.
+
+        >>> ds.filter(keys=["kiwi", "owl"]).keys()
+        ['kiwi', 'owl']
+        >>> ds.filter(lambda sample: sample["cls"] > 1, size={"txt": (7, 7)}).keys()
+        ['kiwi', 'owl']
+        """
+        word("missing", missing, ("error", "ignore"))
+        ignore = missing == "ignore"
+        out = self
+        if ranges is not None:
+            out = out._step("keep", _ranges(out, ranges))
+        if keys is not None:
+            out = out._step("keep_keys", names("keys", keys), ignore)
+        if json is not None:
+            out = out._step("keep_json", os.path.abspath(os.fspath(json)), ignore)
+        if having is not None:
+            out = out._step("keep_having", names("having", having))
+        for field in names("lacking", lacking or ()):
+            out = out._step("keep_lacking", field)
+        for field, (least, most) in _by_name("size", size):
+            out = out._step("keep_size", field, whole("size", least),
+                            2**64 - 1 if most is None else whole("size", most))
+        if column is not None and not isinstance(column, Mapping):
+            raise UsageError(f"column is a dict with values for each name, not {column!r}")
+        for name, values in (column or {}).items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                values = [values]
+            out = out._step("keep_column", name, [str(value) for value in values])
+        for name, (low, high) in _by_name("between", between):
+            out = out._step("keep_between", name, real("between", low), real("between", high))
+        return out if predicate is None else out._keep_if(predicate)
+
+    def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
+        judged = self._with(handle=self._handle.judged())
+        return self._step("keep", bytes(bool(predicate(sample)) for sample in judged))
+
+    # --- Functions over samples ---
+
+    def map(self, function: Callable[[Any], Any] | None = None,
+            **fields: Callable[[Any], Any]) -> Self:
+        """Each sample goes through a function, and fields through functions of their own.
+
+        >>> ds.map(lambda sample: sample["cls"] + 1)[0]
+        1
+        >>> ds.map(txt=str.upper)[0]["txt"]
+        'AN AUK.'
+        """
+        for name in fields:
+            if name not in self.fields and not (self._maps or self._parts):  # which may make it
+                raise UsageError(f"map: there is no field {name}; there are " + ", ".join(self.fields))
+        more: list[Callable[[Any], Any]] = [MapFields(fields)] if fields else []
+        if function is not None:
+            more.append(function)
+        return self._with(maps=(*self._maps, *more))
+
+    def map_all(self, function: Callable[[Any], Any]) -> Self:
+        """Every field of every sample goes through the function.
+
+        >>> ds.map_all(str)[1]
+        {'__key__': 'jay', 'txt': 'A jay.', 'cls': '1'}
+        """
+        return self._with(maps=(*self._maps, MapAll(function)))
+
+    def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
+        """One function for each field, in the order of `fields`.
+
+        >>> ds.map_tuple(len, float)[1]
+        {'__key__': 'jay', 'txt': 6, 'cls': 1.0}
+        """
+        if len(functions) != len(self.fields):
+            raise UsageError(f"map_tuple: {len(functions)} functions for {len(self.fields)} fields")
+        return self._with(maps=(*self._maps, MapFields(dict(zip(self.fields, functions)))))
+
+    def map_group(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> Self:
+        """A function of several fields together, which gives as many values.
+
+        >>> ds.map_group(lambda txt, cls: (txt * cls, cls * 2), ["txt", "cls"])[1]
+        {'__key__': 'jay', 'txt': 'A jay.', 'cls': 2}
+        """
+        return self._with(maps=(*self._maps, MapGroup(function, names("fields", fields))))
+
+    def group(self, *templates: str, replace: bool = False, seed: int = 0) -> Self:
+        """One of several views of each sample, another one each epoch.
+
+        Of samples with the fields f0.jpg, f0.cls, f1.jpg, f1.cls, `ds.group("{0}.jpg", "{0}.cls")`
+        takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` both in random order. The choice is
+        computed from the seed, the epoch and the sample.
+        """
+        if self._grouping is not None or self._parts is not None:
+            raise UsageError("group: the fields of this dataset are groups already, or those of the "
+                             "sources of a mix; group the dataset with the fields")
+        number = (integer("seed", seed) ^ _VIEWS_SEED) & (2**64 - 1)
+        chosen = (tuple(names("templates", templates)), bool(replace), number)
+        return self._with(grouping=chosen)
+
+    # --- Order ---
+
+    def order(self, kind: Kind = "shuffle", *, seed: int = 0, by: str | None = None,
+              block: int | None = None, window: int | None = None, chunk: int | None = None,
+              pool: int | None = None, draws: int | None = None, rounds: int | None = None,
+              mix: int | None = None, lengths: Sequence[int] | None = None,
+              classes: Sequence[int] | None = None, weights: Sequence[float] | None = None,
+              buckets: Sequence[int] | None = None) -> Self:
+        """The samples in another order, which changes with the epoch.
+
+        kind: "shuffle", "blocks", "lengths", "balanced", "weighted", "weighted-once", "identity",
+            "feistel" or "buckets"; docs/guides/order.md says when to use which.
+        seed: another seed gives another order. Each epoch has its own, too.
+        by: the field with the lengths (its sizes), classes or weights. They can also be given as
+            lists: lengths=, classes=, weights=.
+        block, window: of "blocks": samples in a block, and blocks that are mixed together.
+        chunk, pool: of "lengths": samples that stay together, and chunks that are sorted together.
+        draws: of "weighted", "weighted-once" and "balanced": samples in an epoch.
+        rounds, mix, buckets: of "feistel" and "buckets", the orders of glzn.
+
+        >>> ds.order("lengths", by="txt", chunk=2).keys()
+        ['jay', 'kiwi', 'auk', 'owl']
+        """
+        if not isinstance(kind, str):
+            raise UsageError(f'order: kind is a name such as "shuffle", not {kind!r}')
+        options = {"kind": kind, "seed": integer("seed", seed), "block": block, "window": window,
+                   "chunk": chunk, "pool": pool, "draws": draws, "rounds": rounds, "mix": mix,
+                   "lengths": lengths, "classes": classes, "weights": weights,
+                   "buckets": buckets}
+        return self._step("order", order_arguments(self._handle, by, options))
+
+    def shuffle(self, seed: int = 0) -> Self:
+        """All samples in a random order that depends on the seed and the epoch; no memory per
+        sample.
+
+        >>> ds.shuffle(seed=7).keys() == ds.shuffle(seed=7).keys() != ds.keys()
+        True
+        """
+        return self.order("shuffle", seed=seed)
+
+    def shard(self, rank: int, world_size: int, *, uneven: Uneven = "keep") -> Self:
+        """The part of one of several processes: every world_size-th sample, from the rank-th on.
+
+        uneven says what happens when the samples cannot be divided evenly: "keep" gives the first
+        ranks one more, "drop" leaves out the last few, "pad" repeats the first few.
+
+        >>> ds.shard(0, 2).keys(), ds.shard(1, 2).keys()
+        (['auk', 'kiwi'], ['jay', 'owl'])
+        """
+        world_size = whole("world_size", world_size, 1)
+        rank = whole("rank", rank, 0, world_size - 1)
+        return self._step("split", rank, world_size, word("uneven", uneven, UNEVEN))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begins another epoch: the order and the groups are that epoch's."""
+        epoch = whole("epoch", epoch)
+        self._handle = self._handle.at_epoch(epoch)
+        self._moment = self._moment_at(epoch)
+        self._epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position of the last iteration, in a dict of plain values.
+
+        >>> shuffled = ds.shuffle(seed=7)
+        >>> first = next(iter(shuffled))["__key__"]
+        >>> state = shuffled.state_dict()
+        >>> again = ds.shuffle(seed=7)
+        >>> again.load_state_dict(state)
+        >>> [sample["__key__"] for sample in again] == shuffled.keys()[1:]
+        True
+        """
+        return {"version": 2, "dataset": self._handle.state(self._position)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from a state: the dataset is then what is left of that epoch, until `set_epoch`.
+        The number of ranks may be another one than when the state was made. A state of other data,
+        or of other selections or orders, is a `StaleError` that gives the reason."""
+        if (not isinstance(state, Mapping) or state.get("version") != 2
+                or not isinstance(state.get("dataset"), str)):
+            raise UsageError("load_state_dict: not a state of a tarn dataset")
+        self._handle = self._handle.resume(state["dataset"])
+        self._moment = (("resume", (state["dataset"],)),)
+        self._epoch = self._handle.info()["epoch"]
+
+    # --- Batches ---
+
+    def batch(self, indices: Sequence[int], fields: Sequence[str] | None = None,
+              out: _tarn.Batch | None = None) -> _tarn.Batch:
+        """The bytes of many samples in one buffer, in one call without the GIL.
+
+        out is a batch read before whose memory is used again.
+
+        >>> batch = ds.batch([2, 0], ["txt"])
+        >>> bytes(batch.data), batch.offsets.tolist(), bytes(batch[1]["txt"])
+        (b'A kiwi.An auk.', [0, 7, 14], b'An auk.')
+        """
+        wanted = self._handle.fields() if fields is None else tuple(names("fields", fields))
+        return self._handle.read_batch(indices, wanted, out)
+
+    def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0,
+               threads: int | None = None, prefetch: int = 0, epochs: int = 0,
+               drop_last: bool = False, equal_batches: bool = False,
+               on_error: Literal["raise", "skip", "replace"] = "raise",
+               max_errors: int | None = None, keys: bool = True, integers: Sequence[str] = (),
+               array_type: Literal["numpy", "torch"] | None = None,
+               pin_memory: bool | None = None, resize: int | tuple[int, int] | None = None,
+               fit: Literal["stretch", "center", "centre", "random", "exact"] | None = None,
+               shorter: int | None = None, scale: tuple[float, float] | None = None,
+               ratio: tuple[float, float] | None = None, flip: float | None = None,
+               channels: Literal[1, 3, 4] | None = None,
+               dtype: Literal["uint8", "float32", "float16"] | None = None,
+               layout: Literal["HWC", "CHW"] | None = None,
+               mean: Sequence[float] | None = None, std: Sequence[float] | None = None,
+               reduce: float | None = None) -> Loader:
+        """Batches of samples, read and decoded ahead by native threads.
+
+        batch_size: samples in a batch. Batch k of a rank always has the same positions of the epoch.
+        shuffle, seed: the same as `self.shuffle(seed)` before. Image augmentation uses the same seed.
+        threads: as many as there are cores if None; 0 does the work when a batch is asked for.
+        prefetch: batches prepared ahead; 0 is enough to keep the threads busy.
+        epochs: the total number of epochs, after which nothing comes; 0 is no end.
+        drop_last: only full batches, as many on every rank. equal_batches: the same number of
+            batches on every rank, whose sizes differ by one at most.
+        on_error: what happens to a sample that cannot be read or decoded, or for which a function
+            given to `map` raises or returns None: "raise"; "skip" makes its batch smaller;
+            "replace" puts the next usable sample of the batch in its place. More than max_errors of
+            them are raised. `Loader.skipped` lists them.
+        keys: whether batches have "__key__". integers: fields of text that are integers whatever
+            their name.
+        array_type: "numpy" or "torch", as for `tarn.open`. pin_memory: tensors in pinned memory;
+            None: if there is CUDA.
+        resize: images become arrays of that side, or (height, width). With it: fit "stretch",
+            "center" (with shorter), "random" (with scale, ratio) or "exact"; flip: the probability
+            that left and right are exchanged; channels; dtype; layout; mean and std for floats;
+            reduce: how far a JPEG may be reduced while it is decoded.
+
+        Functions given to `map` run in the caller's thread, on samples that threads have decoded.
+
+        >>> [batch["cls"].tolist() for batch in ds.loader(batch_size=2, threads=2)]
+        [[0, 1], [2, 3]]
+        >>> [batch["txt"] for batch in ds.map(txt=str.upper).loader(2)][1]
+        ['A KIWI.', 'AN OWL.']
+        """
+        from ._loader import image_steps, loader_of
+
+        image = image_steps(resize, fit=fit, shorter=shorter, scale=scale, ratio=ratio, flip=flip,
+                            channels=channels, dtype=dtype, layout=layout, mean=mean, std=std,
+                            reduce=reduce)
+        return loader_of(self.shuffle(seed) if shuffle else self, batch_size, seed=seed,
+                         threads=threads, prefetch=prefetch, epochs=epochs, drop_last=drop_last,
+                         equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
+                         keys=keys, integers=integers, array_type=array_type,
+                         pin_memory=pin_memory, image=image)
+
+    # --- As an object ---
+
+    def _reduced(self) -> tuple[Any, ...]:
+        return (self._recipe, self._reading, self._maps, self._grouping, self._parts, self._moment)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), *self._reduced())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return same(self._reduced(), other._reduced())
+
+    def __hash__(self) -> int:
+        return hash((self._recipe, self._reading, self._epoch))
+
+    def __repr__(self) -> str:
+        told = [f"{len(self)} sample" + "s" * (len(self) != 1)]
+        shown = self.fields
+        more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
+        told.append("fields " + " ".join(shown[:8]) + more)
+        if self._reading.decode is not True:
+            told.append(f"decode={self._reading.decode!r}")
+        last = next((step for step in reversed(self._recipe.steps) if step[0] == "order"), None)
+        if last is not None:
+            options = last[1][0]
+            told.append(f"{options['kind']} seed {options['seed']} epoch {self._epoch}")
+        info = self._handle.info()
+        if info["world_size"] > 1:
+            told.append(f"rank {info['rank']}/{info['world_size']}")
+        if self._maps:
+            told.append(f"{len(self._maps)} map" + "s" * (len(self._maps) != 1))
+        return f"<tarn.Dataset {self._recipe.name()}: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import dataset_html
+
+        return dataset_html(self)
+
+
+def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
+            maps: tuple[Callable[[Any], Any], ...], grouping: Grouping | None,
+            parts: MixParts | None, moment: tuple[Step, ...]) -> Dataset:
+    handle = recipe.open()
+    for step in moment:
+        handle = run(handle, step)
+    return cls._make(recipe, handle, reading, maps, grouping, parts, moment)
+
+
+def _positions(indices: Iterable[Any], count: int) -> Any:
+    """Positions of count samples, in 4 bytes each where that is enough: a recipe keeps them besides
+    the chain, which has its own copy."""
+    found = numpy.asarray(_tarn.positions(indices, count))
+    return found.astype(numpy.uint32) if count <= 2**32 else found
+
+
+def _mask(index: Iterable[Any]) -> list[bool] | None:
+    """One bool for each sample, if index is such a thing: an array, a tensor or a list of bool."""
+    dtype = getattr(index, "dtype", None)
+    if dtype is None:
+        is_mask = (isinstance(index, (list, tuple)) and len(index) > 0
+                   and all(type(i) is bool for i in index))
+        return index if is_mask else None  # type: ignore[return-value]
+    if getattr(dtype, "kind", None) != "b" and str(dtype) != "torch.bool":
+        return None
+    if index.ndim != 1:  # type: ignore[attr-defined]
+        raise IndexError("a mask has one dimension")
+    return index.tolist()  # type: ignore[attr-defined, no-any-return]
+
+
+def _pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
+    """Values that are pairs."""
+    try:
+        return [(one, other) for one, other in values]
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: pairs are expected, not {values!r}") from None
+
+
+def _ranges(dataset: Dataset, ranges: Iterable[tuple[int, int]]) -> bytes:
+    """A mask of the samples with these numbers."""
+    mask = numpy.zeros(len(dataset._handle.judged()), bool)
+    for first, end in _pairs("ranges", ranges):
+        first, end = whole("ranges", first), whole("ranges", end)
+        if not first <= end <= len(mask):
+            raise UsageError(f"ranges: ({first}, {end}) is not within {len(mask)} samples")
+        mask[first:end] = True
+    return mask.tobytes()
+
+
+def _by_name(name: str, values: Any) -> list[tuple[str, tuple[Any, Any]]]:
+    """{name: pair} as a list."""
+    if values is None:
+        return []
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{name} is a dict with a pair for each name, not {values!r}")
+    return list(zip(values, _pairs(name, values.values())))
+
+
+def _once(fields: Iterable[str]) -> list[str]:
+    """Each field once, without the dot that may lead it."""
+    given = names("fields", fields)
+    return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in given))
+
+
+# --- Opening ---------------------------------------------------------------------------------
+
+
+def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
+         decode: bool | Literal["bytes"] = True, *, images: Literal["numpy", "pil"] = "numpy",
+         array_type: Literal["numpy", "torch"] = "numpy",
+         decoders: Mapping[str, Decoder | str] | None = None,
+         io: Literal["auto", "map", "read"] = "auto", check: bool = False, cold: bool = False,
+         scan: bool = True, drop_ambiguous: bool = False, keys: Literal["base", "path"] = "base",
+         lenient: bool = False, threads: int = 0, by_hash: bool = False,
+         key_column: str | None = None, decompress: bool = True,
+         cache: PathLike | None = None) -> Dataset:
+    """Opens a dataset: a folder of shards, one fold of it, a tar, an array file or a record pack.
+
+    path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac.
+    fold: one of several folds of a folder.
+    fields: the fields of the samples; only samples with all of them are in the dataset. None
+        takes all samples and fields. "_idx", "_key", "_shard", "_fid" exist for any file.
+    decode: True gives values by the names of the fields (docs/guides/fields.md); False gives
+        read-only memoryviews into the file, valid as long as they live; "bytes" gives bytes.
+    images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
+    decoders: functions of bytes by field or extension, which come before all else, or the names of
+        some: {"pyd": "pickle"}. Nothing in a file is run unless it is named here.
+    io: "map", "read", or "auto", which maps files on local file systems.
+    check: compares what is read with its checksum. cold: the data is not in memory and not worth
+        keeping there. scan: makes an index in memory where there is none on disk.
+    keys: "base" or "path", when scanning: whether a member's folder is part of the key.
+    threads: for scanning; 0 takes as many as there are cores.
+    by_hash: samples whose members are not stored together come in the order of the hashes of their
+        keys, as in glzn, instead of that of their first members.
+    lenient: skips damage, when scanning. drop_ambiguous: leaves out samples that have a field twice.
+    key_column: of a record pack, the column with the keys. decompress: whether payloads of a record
+        pack are decompressed.
+    cache: where copies of archives are kept whose path is a URL (http, https, s3, with braces for
+        several shards); they are fetched once.
+
+    >>> import tarn
+    >>> tarn.open(birds)[0]["txt"]
+    'An auk.'
+    >>> bytes(tarn.open(birds, decode=False)[0]["txt"])
+    b'An auk.'
+    """
+    where = shown = os.fspath(path)
+    if not isinstance(where, str) or not where:
+        raise UsageError(f"path is a str or a pathlib.Path, and not empty; it is {path!r}")
+    if "://" in where:  # what it takes to fetch something is imported when it is needed
+        from ._remote import is_url, local
+
+        if is_url(where):
+            where = local(where, cache)
+    if fold is not None:
+        where, shown = f"{where}:{fold}", f"{shown}:{fold}"
+    options: dict[str, Any] = {
+        "fields": None if fields is None else _once(fields),
+        "io": word("io", io, ("auto", "map", "read")), "check": check, "cold": cold, "scan": scan,
+        "drop_twice": drop_ambiguous, "keys": word("keys", keys, ("base", "path")),
+        "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash,
+        "key_column": key_column, "stored": not decompress,
+    }
+    recipe = Recipe(os.path.abspath(where), options, shown=shown)
+    reading = Reading(decode, images, array_type, decoders)
+    return Dataset._make(recipe, recipe.open(), reading)
+
+
+def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
+        counts: Sequence[int] | None = None, total: int | None = None,
+        end: Literal["first", "all"] = "first", fields: Iterable[str] | None = None) -> Dataset:
+    """Several datasets as one, evenly interleaved.
+
+    weights: how often each comes; counts: or how many samples of each. total: samples in all, with
+    weights; otherwise it ends, as end says, when the "first" source has no more samples for its
+    weight, or when "all" have been seen. fields: those every source must have; None takes the names
+    of all.
+
+    Each source keeps its own selections, order, maps and groups, and continues from one epoch of the
+    mix to the next: with a weight of 10 % its samples have all been seen after ten epochs. A slice of
+    a mix is fixed, as of any dataset.
+
+    >>> both = tarn.mix(ds, ds[:2], weights=[2, 1])
+    >>> both.keys()
+    ['auk', 'auk', 'jay', 'kiwi', 'jay', 'owl']
+    >>> tarn.mix(ds.shuffle(seed=7), ds[:2].map(cls=float), weights=[2, 1])[1]
+    {'__key__': 'auk', 'txt': 'An auk.', 'cls': 0.0}
+    """
+    if not datasets:
+        raise UsageError("mix: no datasets")
+    word("end", end, ("first", "all"))
+    many = (len(datasets), len(datasets))
+    for dataset in datasets:
+        if not isinstance(dataset, Dataset):
+            raise UsageError(f"mix: {type(dataset).__name__} is not a dataset; "
+                             "what is in a list is given as mix(*datasets)")
+    if total is not None and weights is None:
+        raise UsageError("mix: total needs weights")
+    listed = None if fields is None else tuple(names("fields", fields))
+    arguments = (None if weights is None else reals("weights", weights, *many),
+                 None if counts is None else _counts(counts, len(datasets)),
+                 0 if total is None else whole("total", total, 1), end == "all", listed)
+    plain = all(not (dataset._maps or dataset._grouping or dataset._parts)
+                and dataset._reading == datasets[0]._reading for dataset in datasets)
+    if not plain:
+        for number, dataset in enumerate(datasets):
+            for name in listed or ():
+                if name not in dataset.fields:
+                    raise UsageError(f"mix: source {number} has no field {name}")
+        arguments = (*arguments[:-1], None)
+    recipe = MixRecipe(tuple(dataset._recipe_now() for dataset in datasets), arguments)
+    handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)
+    return Dataset._make(recipe, handle, datasets[0]._reading,
+                         parts=None if plain else MixParts(datasets, listed))
+
+
+def _counts(counts: Sequence[int], sources: int) -> tuple[int, ...]:
+    out = tuple(whole("counts", count) for count in counts)
+    if len(out) != sources:
+        raise UsageError(f"counts is a list of {sources} numbers, not of {len(out)}")
+    return out

@@ -1,0 +1,493 @@
+"""Batches prepared ahead by native threads: what `Dataset.loader` returns."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from . import _tarn
+from ._arguments import names as names_of
+from ._arguments import integer, real, reals, whole, word
+from ._collate import collate
+from ._reading import DECODERS, extension, to_torch
+from .errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from ._dataset import Dataset
+
+__all__ = ["Loader"]
+
+Batch = dict[str, Any]
+
+_TEXT = frozenset({"htm", "html", "text", "transcript", "txt"})
+_JSON = frozenset({"jsn", "json"})
+_LISTS = frozenset({"npz", "tb", "ten", "tenbin"})
+
+
+def _becomes(field: str, formed: bool) -> str:
+    """What is made of the bytes of a field that is no array."""
+    last = extension(field)
+    if formed or field.startswith("_"):
+        return "form"
+    if last in _TEXT:
+        return "text"
+    if last in _JSON:
+        return "json"
+    return "decode" if last in _LISTS else "bytes"
+
+
+_FITS = ("stretch", "center", "centre", "random", "exact")
+_TYPES = ("uint8", "float32", "float16")
+_LAYOUTS = ("HWC", "CHW")
+
+
+def image_steps(resize: int | tuple[int, int] | None, **given: Any) -> dict[str, Any] | None:
+    """What is done with images; resize is the side, or (height, width)."""
+    steps = {name: value for name, value in given.items() if value is not None}
+    if resize is None:
+        if steps:
+            raise UsageError(f"{', '.join(sorted(steps))}: only where images are resized (resize=)")
+        return None
+    sides = list(resize) if isinstance(resize, (list, tuple)) else [resize, resize]
+    if len(sides) != 2:
+        raise UsageError(f"resize is a side or (height, width), not {resize!r}")
+    height, width = (whole("resize", side, 1, 131072) for side in sides)
+    out: dict[str, Any] = {"width": width, "height": height, **steps}
+    fit = word("fit", steps.get("fit", "stretch"), _FITS)
+    fit = out["fit"] = "centre" if fit == "center" else fit
+    dtype = out["dtype"] = word("dtype", steps.get("dtype", "uint8"), _TYPES)
+    out["layout"] = word("layout", steps.get("layout", "HWC"), _LAYOUTS)
+    for name, needed, there in (("scale", 'fit="random"', fit == "random"),
+                                ("ratio", 'fit="random"', fit == "random"),
+                                ("shorter", 'fit="center"', fit == "centre"),
+                                ("mean", 'dtype="float32" or "float16"', dtype != "uint8"),
+                                ("std", 'dtype="float32" or "float16"', dtype != "uint8")):
+        if name in steps and not there:
+            raise UsageError(f"{name}: only with {needed}")
+    for name in ("channels", "shorter"):
+        if name in steps:
+            out[name] = whole(name, steps[name], 0, 131072)
+    for name in ("flip", "reduce"):
+        if name in steps:
+            out[name] = real(name, steps[name])
+    for name in ("scale", "ratio"):
+        if name in steps:
+            out[name] = reals(name, steps[name], 2, 2)
+    for name, rest in (("mean", 0.0), ("std", 1.0)):
+        if name in steps:
+            values = reals(name, steps[name], 1, 4)
+            out[name] = values + (rest,) * (4 - len(values))
+    return out
+
+
+class Loader:
+    """The batches of an epoch, prepared ahead. Each `for` loop over it is one epoch.
+
+    A batch is a dict of its fields, each for all samples: one array where values have the same shape,
+    else a list; and the keys as "__key__". Arrays are the loader's own memory, without a copy, and
+    stay valid as long as they live. `iter(loader)` starts an epoch: the first one, that of
+    `set_epoch`, or the rest of that of `load_state_dict`; then the next one each time. A new iterator
+    ends the one before it. Batches and their order depend on the dataset and the arguments only, not
+    on the number of threads.
+
+    >>> loader = ds.loader(batch_size=3)
+    >>> for batch in loader:
+    ...     print(batch["__key__"], batch["cls"].tolist(), batch["txt"][0])
+    ['auk', 'jay', 'kiwi'] [0, 1, 2] An auk.
+    ['owl'] [3] An owl.
+    >>> len(loader), loader.epoch
+    (2, 1)
+    """
+
+    def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any],
+                 array_type: str, pin_memory: bool, state: str | None = None) -> None:
+        self._dataset = dataset
+        self._arguments = (fields, dict(options), array_type, pin_memory)
+        self._functions = Functions(dataset, fields, options) if options["numbers"] else None
+        self._begun = False  # whether an iterator has been made for the present epoch
+        self._iterators = 0
+        self._open(state)
+
+    def _open(self, state: str | None) -> None:
+        fields, options, _, _ = self._arguments
+        self._native = _tarn.Loader(self._dataset._handle, self._dataset._views, fields,
+                                    state=state, **options)
+        if state is not None and self._functions is not None:
+            self._functions.resume(self._dataset, state)
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._begun and not self._native.info()["over"]:
+            self._native.set_epoch(self.epoch + 1)
+        self._begun = True
+        self._iterators += 1
+        return _Epoch(self, self._iterators)
+
+    def _next(self) -> Any:
+        """The next batch. After a failure the loader is before the batch that failed."""
+        _, _, array_type, pin_memory = self._arguments
+        batch: Any = next(self._native)
+        try:
+            if self._functions is not None:
+                batch = self._functions(batch, self._native)
+            return _tensors(batch, pin_memory) if array_type == "torch" else batch
+        except BaseException as error:
+            self._native.back()
+            if isinstance(error, StopIteration):  # would end the epoch silently
+                raise RuntimeError("a function given to map raised StopIteration") from error
+            raise
+
+    def __len__(self) -> int:
+        """The number of batches of a whole epoch, for this rank."""
+        return int(self._native.info()["batches"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return int(self._native.info()["epoch"])
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iterator starts this epoch."""
+        self._native.set_epoch(whole("epoch", epoch))
+        self._begun = False
+        self._iterators += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position after the last batch that was returned, in a dict of plain values.
+
+        >>> loader = ds.loader(batch_size=1, shuffle=True, seed=3)
+        >>> batches = iter(loader)
+        >>> first = next(batches)["__key__"]
+        >>> again = ds.loader(batch_size=1, shuffle=True, seed=3)
+        >>> again.load_state_dict(loader.state_dict())
+        >>> [batch["__key__"] for batch in batches] == [batch["__key__"] for batch in again]
+        True
+        """
+        return {"version": 2, "loader": self._native.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from a state, also of a run with another number of ranks: the next iterator
+        returns what is left of that epoch. A state of other data, or of other selections or orders,
+        is a `StaleError` that gives the reason."""
+        if (not isinstance(state, Mapping) or state.get("version") != 2
+                or not isinstance(state.get("loader"), str)):
+            raise UsageError("load_state_dict: not a state of a tarn loader")
+        before = self._native
+        self._open(state["loader"])
+        before.close()
+        self._begun = False
+        self._iterators += 1
+
+    def stats(self) -> dict[str, Any]:
+        """What was delivered, how long the caller waited, what threads did, and which stage limits
+        the rate: "read", "decode" or "caller".
+
+        >>> loader = ds.loader(batch_size=2)
+        >>> batches = list(loader)
+        >>> loader.stats()["samples"], loader.stats()["batches"]
+        (4, 2)
+        """
+        out = self._native.stats()
+        if self._functions is not None:
+            out["skipped"] += len(self._functions.skipped)
+        return out
+
+    def skipped(self) -> list[tuple[int, int, str]]:
+        """The samples that on_error left out or replaced: (epoch, number of the sample, reason)."""
+        out = self._native.skipped()
+        if self._functions is not None:
+            out += self._functions.skipped
+        return sorted(out, key=lambda one: one[0])
+
+    def close(self) -> None:
+        """Ends the threads. Batches that were returned stay as they are."""
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self._dataset, *self._arguments, self._native.state())
+
+    def __repr__(self) -> str:
+        try:
+            info = self._native.info()
+        except (UsageError, RuntimeError):  # closed, or in use by another thread
+            return f"<tarn.Loader of {self._dataset!r}>"
+        return f"<tarn.Loader epoch {info['epoch']}, {info['batches']} batches of {self._dataset!r}>"
+
+
+class _Epoch:
+    """The batches of one epoch."""
+
+    def __init__(self, loader: Loader, number: int) -> None:
+        self._loader = loader
+        self._number = number
+        self._over = bool(loader._native.info()["over"])
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch:
+        loader = self._loader
+        if loader._iterators != self._number:
+            if self._over:
+                raise StopIteration
+            raise RuntimeError("the loader was asked for another iterator, or put to another "
+                               "position, since this one was made")
+        if self._over:
+            raise StopIteration
+        try:
+            batch: Batch = loader._next()
+            return batch
+        except StopIteration:
+            self._over = True
+            loader._begun = False
+            raise
+
+    def __length_hint__(self) -> int:
+        if self._over or self._loader._iterators != self._number:
+            return 0
+        return int(self._loader._native.info()["left"])
+
+
+def _again(cls: type[Loader], dataset: Dataset, fields: Any, options: Any, array_type: str,
+           pin_memory: bool, state: str) -> Loader:
+    return cls(dataset, fields, options, array_type, pin_memory, state)
+
+
+def _tensors(batch: Any, pin_memory: bool) -> Any:
+    """A batch with tensors in the place of arrays."""
+    if isinstance(batch, dict):
+        return {name: _tensors(value, pin_memory) for name, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(_tensors(value, pin_memory) for value in batch)
+    value = to_torch(batch)
+    return value.pin_memory() if pin_memory and hasattr(value, "pin_memory") else value
+
+
+# --- Functions of samples ------------------------------------------------------------------
+
+
+def needs_python(dataset: Dataset) -> bool:
+    """Whether samples go through functions of the caller's."""
+    return bool(dataset._maps) or dataset._parts is not None
+
+
+class _Failed:
+    """Stands for a value whose decoder raised."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Guarded:
+    """A decoder in Python whose exceptions leave a hole in the batch."""
+
+    def __init__(self, decoder: Callable[[bytes], Any]) -> None:
+        self.decoder = decoder
+
+    def __call__(self, data: bytes) -> Any:
+        try:
+            return self.decoder(data)
+        except Exception as error:
+            return _Failed(error)
+
+
+class Functions:
+    """Batches of what functions of the caller's return, made in the caller's thread.
+
+    The native loader decodes; its batch is taken apart into samples, as `ds[i]` would return them,
+    and put together again after the functions given to `map`. Samples of a mix whose sources have
+    functions of their own are read one by one. Without either, only samples whose decoder raised are
+    taken out.
+    """
+
+    def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        self.dataset = dataset
+        self.guarded = [name for name, _, becomes in fields if isinstance(becomes, Guarded)]
+        self.maps = needs_python(dataset)
+        self.policy = options["on_error"]
+        self.limit = options["error_limit"]
+        self.no_keys = options["no_keys"]
+        self.skipped: list[tuple[int, int, str]] = []
+        self._at: Dataset = dataset  # in the epoch of the last batch
+
+    def resume(self, dataset: Dataset, state: str) -> None:
+        """Sources of a mix continue where those of the state were."""
+        self.dataset = self._at = dataset._with(handle=dataset._handle.resume(state))
+
+    def __call__(self, batch: Batch, native: _tarn.Loader) -> Any:
+        before = len(self.skipped)
+        try:
+            return self._made(batch, self.limit - native.stats()["skipped"])
+        except BaseException:
+            del self.skipped[before:]
+            raise
+
+    def _made(self, batch: Batch, limit: int) -> Any:
+        numbers, epoch = batch.pop("__number__"), batch.pop("__epoch__")
+        if self.dataset._parts is not None and self._at.epoch != epoch:
+            self._at = self.dataset._at_epoch(epoch)
+        results: list[Any] = [self._one(batch, i, numbers[i], epoch) for i in range(len(numbers))]
+        if len(self.skipped) > limit:
+            raise FormatError(f"more than {self.limit} samples cannot be used, which is the limit "
+                              f"(max_errors); the last one: {self.skipped[-1][2]}")
+        kept = self._kept(results, epoch)
+        if self.maps:
+            return collate([results[i] for i in kept]) if kept else {}
+        return batch if None not in results else _taken(batch, kept)
+
+    def _kept(self, results: Sequence[Any], epoch: int) -> list[int]:
+        """Which samples the batch has; one may come several times in the place of others."""
+        usable = [i for i, result in enumerate(results) if result is not None]
+        if results and not usable:
+            raise FormatError(f"no sample of a batch of epoch {epoch} can be used: "
+                              f"{self.skipped[-1][2]}")
+        if self.policy != "replace" or len(usable) == len(results):
+            return usable
+        kept, following = [], usable[0]
+        for i in range(len(results) - 1, -1, -1):
+            following = i if results[i] is not None else following
+            kept.append(following)
+        return kept[::-1]
+
+    def _one(self, batch: Batch, i: int, number: int, epoch: int) -> Any:
+        """What becomes of a sample; None if it cannot be used."""
+        key = batch["__key__"][i] if "__key__" in batch else f"number {number}"
+        try:
+            for name in self.guarded:
+                value = batch[name][i]
+                if isinstance(value, _Failed):
+                    key = f"{key}: field {name}"
+                    raise value.error
+            if not self.maps:
+                return True
+            if self.dataset._parts is not None:
+                result = self._at._sample(number)
+                if self.no_keys and isinstance(result, dict):
+                    result.pop("__key__", None)
+            else:
+                result = self.dataset._through_maps(self._sample(batch, i))
+            if result is None:
+                raise FormatError("a function given to map returned None")
+            return result
+        except Exception as error:
+            if self.policy == "raise":
+                error.add_note(f"sample {key}")
+                raise
+            self.skipped.append((epoch, number, f"sample {key}: {error!r}"))
+            return None
+
+    def _sample(self, batch: Batch, i: int) -> dict[str, Any]:
+        """Sample i of a batch, as the dataset would return it."""
+        dataset = self.dataset
+        out: dict[str, Any] = {}
+        for name, column in batch.items():
+            value = column[i]
+            if isinstance(value, numpy.generic) and dataset.kind != "gnz":
+                value = value.item()
+            out[name] = value
+        for name, finish in zip(dataset._names, dataset._finish):
+            if finish is not None and name in out:
+                out[name] = finish(out[name])
+        return out
+
+
+def _taken(batch: Batch, kept: Sequence[int]) -> Batch:
+    """Some samples of a batch."""
+    return {name: [column[i] for i in kept] if isinstance(column, list) else column[kept]
+            for name, column in batch.items()}
+
+
+# --- Opening -------------------------------------------------------------------------------
+
+
+def _guarded(field: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A field whose decoder, where it is one in Python, leaves a hole for a sample it cannot decode."""
+    name, how, becomes = field
+    if becomes == "decode":
+        becomes = functools.partial(_tarn.decode, name)
+    return (name, how, Guarded(becomes)) if callable(becomes) else field
+
+
+def _field(dataset: Dataset, field: str, formed: bool, integers: Sequence[str]) -> tuple[Any, ...]:
+    reading = dataset._reading
+    decoder = reading.decoders.get(field, reading.decoders.get(extension(field)))
+    if decoder is not None:
+        return field, "bytes", DECODERS[decoder] if isinstance(decoder, str) else decoder
+    if field in integers:
+        return field, "integer", "bytes"
+    if reading.decode is False:
+        return field, "views", "bytes"
+    if reading.decode == "bytes":
+        return field, "bytes", "bytes"
+    return field, "auto", _becomes(field, formed)
+
+
+def _can_pin() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def _read_fields(dataset: Dataset, integers: Sequence[str]) -> tuple[Any, ...]:
+    formed = dataset.kind != "fold"
+    numbers = names_of("integers", integers)
+    for name in numbers:
+        if name not in dataset.fields:
+            raise UsageError(f"integers: there is no field {name}; there are "
+                             + ", ".join(dataset.fields))
+    if dataset._parts is not None:
+        if numbers:
+            raise UsageError("integers: the sources of this mix have functions of their own; convert "
+                             "in those")
+        return ()
+    return tuple(_field(dataset, name, formed, numbers) for name in dataset.fields)
+
+
+def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | None, prefetch: int,
+              epochs: int, drop_last: bool, equal_batches: bool, on_error: str,
+              max_errors: int | None, keys: bool, integers: Sequence[str],
+              array_type: str | None, pin_memory: bool | None,
+              image: dict[str, Any] | None) -> Loader:
+    """What `Dataset.loader` does with its arguments."""
+    python = needs_python(dataset)
+    if dataset._reading.images == "pil" and not python:
+        raise UsageError('loader: batches are arrays; images="pil" is for single samples and for '
+                         "functions given to map")
+    if dataset._parts is not None and image is not None:
+        raise UsageError("resize: the sources of this mix have functions of their own; resize in those")
+    fields = _read_fields(dataset, integers)
+    if on_error != "raise":
+        fields = tuple(map(_guarded, fields))
+    guarded = any(isinstance(field[2], Guarded) for field in fields)
+    cores = len(os.sched_getaffinity(0))
+    word("on_error", on_error, ("raise", "skip", "replace"))
+    if max_errors is not None and on_error == "raise":
+        raise UsageError('max_errors: only with on_error="skip" or "replace"')
+    options: dict[str, Any] = {
+        "batch": whole("batch_size", batch_size, 1, 2**24), "equal_batches": bool(equal_batches),
+        "drop_last": bool(drop_last), "seed": abs(integer("seed", seed)) % 2**64,
+        "threads": cores if threads is None else whole("threads", threads, 0, 1024),
+        "prefetch": whole("prefetch", prefetch, 0, 1024), "epochs": whole("epochs", epochs),
+        "image": image, "no_keys": not keys, "on_error": on_error,
+        "error_limit": 2**64 - 1 if max_errors is None else whole("max_errors", max_errors),
+        "numbers": python or guarded,
+    }
+    given = dataset._reading.array_type if array_type is None else word(
+        "array_type", array_type, ("numpy", "torch"))
+    if given != "torch" and pin_memory:
+        raise UsageError('pin_memory: only with array_type="torch"')
+    pin = given == "torch" and (_can_pin() if pin_memory is None else bool(pin_memory))
+    if pin and not _can_pin():
+        raise UsageError("pin_memory: there is no CUDA device here to pin memory for")
+    return Loader(dataset, fields, options, given, pin)

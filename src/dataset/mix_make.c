@@ -1,0 +1,209 @@
+/* Making a mix of datasets, and making one again whose sources continue from a state. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "dataset/kind_mix.h"
+
+static tarn_status choose_counts(tarn__mix *s, const tarn_mix_options *o, tarn_error *err)
+{
+    uint64_t *lengths = malloc((s->n + 1) * sizeof *lengths);
+    if (!lengths) return tarn__fail_memory(err);
+    for (size_t k = 0; k < s->n; k++)
+        s->counts[k] = lengths[k] = s->parts[k].dataset->count;
+    tarn_status status = TARN_OK;
+    if (o->weights)
+        status = tarn__mixing_share(o->weights, s->n, lengths, o->total, o->end,
+                                    s->counts, err);
+    else if (o->counts)
+        memcpy(s->counts, o->counts, s->n * sizeof *s->counts);
+    for (size_t k = 0; status == TARN_OK && k < s->n; k++) {
+        if (s->counts[k] > TARN__MAX_MIXED - s->total)
+            status = tarn__fail(err, TARN_ERR_LIMIT, "more than 2^62 samples in a mix");
+        else if (lengths[k] == 0 && (s->counts[k] || o->weights))
+            status = tarn__fail(err, TARN_ERR_USAGE,
+                                "source %zu of the mix has no samples", k);
+        else
+            s->total += s->counts[k];
+    }
+    free(lengths);
+    return status;
+}
+
+static tarn_status name_fields(const tarn__mix *s, tarn__source *source, tarn_error *err)
+{
+    uint32_t id;
+    for (size_t k = 0; k < s->n; k++) {
+        const tarn_dataset *d = s->parts[k].dataset;
+        for (uint32_t i = 0; i < d->n_fields; i++)
+            if (!tarn__is_pseudo(d->ids[i]))
+                TARN_TRY(tarn__names_add(&source->fields, d->names[i],
+                                         strlen(d->names[i]), &id, err));
+    }
+    source->n_plain = source->fields.count;
+    return TARN_OK;
+}
+
+static tarn_status number_fields(tarn__mix *s, const tarn__source *source,
+                                 tarn_error *err)
+{
+    s->n_fields = (uint32_t)source->fields.count;
+    size_t cells = s->n * s->n_fields;
+    s->fields = malloc((cells + 1) * sizeof *s->fields);
+    if (!s->fields) return tarn__fail_memory(err);
+    memset(s->fields, 0xff, cells * sizeof *s->fields);
+    for (size_t k = 0; k < s->n; k++) {
+        const tarn_dataset *d = s->parts[k].dataset;
+        for (uint32_t i = d->n_fields; i-- > 0;) {
+            uint32_t id =
+                tarn__names_find(&source->fields, d->names[i], strlen(d->names[i]));
+            if (id != TARN__NAME_NONE && !tarn__is_pseudo(d->ids[i]))
+                s->fields[k * s->n_fields + id] = i;
+        }
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_listed(const tarn__mix *s, const char *const *fields,
+                                tarn_error *err)
+{
+    for (size_t i = 0; fields && fields[i]; i++) {
+        uint32_t id = tarn__field_id(s->source, fields[i]);
+        if (id == TARN__FIELD_NONE && fields[i][0] == '.')
+            id = tarn__field_id(s->source, fields[i] + 1);
+        if (id == TARN__FIELD_NONE || tarn__is_pseudo(id)) continue;
+        for (size_t k = 0; k < s->n; k++)
+            if (s->fields[k * s->n_fields + id] == TARN__FIELD_NONE)
+                return tarn__fail(err, TARN_ERR_NO_FIELD,
+                                  "source %zu of the mix has no field %s", k, fields[i]);
+    }
+    return TARN_OK;
+}
+
+/* A part; the rest of an epoch is those samples from now on. */
+static tarn_status take_part(tarn_dataset *d, tarn_dataset **out, tarn_error *err)
+{
+    tarn_order_info info = {0};
+    if (d->order) tarn_order_info_get(d->order, &info, sizeof info);
+    if (info.start) return tarn_dataset_slice(d, 0, 1, d->count, out, err);
+    *out = tarn__dataset_use(d);
+    return TARN_OK;
+}
+
+static tarn_status take_parts(tarn__mix *s, tarn__source *source,
+                              tarn_dataset *const *parts, size_t count,
+                              const tarn_mix_options *o, tarn_error *err)
+{
+    s->parts = calloc(count, sizeof *s->parts);
+    s->counts = calloc(count, sizeof *s->counts);
+    s->source = source;
+    if (!s->parts || !s->counts) return tarn__fail_memory(err);
+    for (s->n = 0; s->n < count; s->n++) {
+        TARN_TRY(take_part(parts[s->n], &s->parts[s->n].dataset, err));
+        source->shards += parts[s->n]->source->shards;
+        source->cold |= parts[s->n]->source->cold;
+    }
+    TARN_TRY(choose_counts(s, o, err));
+    TARN_TRY(name_fields(s, source, err));
+    TARN_TRY(number_fields(s, source, err));
+    source->samples = s->total;
+    source->repeats = true;
+    return check_listed(s, o->fields, err);
+}
+
+static tarn_status state_new(tarn__source *source, tarn_error *err)
+{
+    tarn__mix *s = source->state = calloc(1, sizeof *s);
+    if (!s) return tarn__fail_memory(err);
+    tarn__forklock_init(&s->lock, TARN__LOCK_OUTERMOST);
+    return TARN_OK;
+}
+
+TARN__DEFINE_INIT(tarn_mix_options, TARN_MIX_OPTIONS_INIT)
+
+tarn_status tarn_dataset_mix(tarn_dataset *const *sources, size_t count,
+                             const tarn_mix_options *options, tarn_dataset **out,
+                             tarn_error *err)
+{
+    TARN__NEED(err, "sources", sources || !count);
+    TARN__NEED(err, "out", out);
+    tarn__source *source;
+    TARN__OPTIONS(tarn_mix_options, o, TARN_MIX_OPTIONS_INIT, options, err);
+    if (count == 0 || count > TARN_MAX_MIX)
+        return tarn__fail(err, TARN_ERR_USAGE, "%zu sources in a mix, of 1 to %u", count,
+                          TARN_MAX_MIX);
+    if (o.weights && o.counts)
+        return tarn__fail(err, TARN_ERR_USAGE, "weights or counts, not both");
+    TARN_TRY(tarn__source_new(&tarn__kind_mix, NULL, &source, err));
+    tarn_status status = state_new(source, err);
+    if (status == TARN_OK)
+        status = take_parts(source->state, source, sources, count, &o, err);
+    if (status == TARN_OK) status = tarn__dataset_new(source, o.fields, false, out, err);
+    if (status != TARN_OK) tarn__source_release(source);
+    return status;
+}
+
+/* --- States ------------------------------------------------------------------------ */
+
+size_t tarn__mix_parts(const tarn__source *source)
+{
+    return source->kind == &tarn__kind_mix ? ((const tarn__mix *)source->state)->n : 0;
+}
+
+tarn_dataset *tarn__mix_part(const tarn__source *source, size_t k, uint64_t *out_count)
+{
+    const tarn__mix *s = source->state;
+    *out_count = s->counts[k];
+    return s->parts[k].dataset;
+}
+
+void tarn__mix_used(const tarn__source *source, uint64_t epoch, uint64_t position,
+                    uint64_t *out)
+{
+    const tarn__mix *s = source->state;
+    tarn__mixing m = tarn__mix_mixing(s);
+    tarn__mixing_before(&m, position < s->total ? position : s->total, out);
+    for (size_t k = 0; k < s->n; k++)
+        out[k] += tarn__mix_used_before(s, k, epoch);
+}
+
+/* The same parts, fields and counts. */
+static tarn_status copy_state(tarn__mix *s, const tarn__mix *from, tarn__source *source,
+                              tarn_error *err)
+{
+    size_t cells = from->n * from->n_fields;
+    s->parts = calloc(from->n, sizeof *s->parts);
+    s->counts = calloc(from->n, sizeof *s->counts);
+    s->fields = malloc((cells + 1) * sizeof *s->fields);
+    if (!s->parts || !s->counts || !s->fields) return tarn__fail_memory(err);
+    memcpy(s->counts, from->counts, from->n * sizeof *s->counts);
+    memcpy(s->fields, from->fields, cells * sizeof *s->fields);
+    s->total = from->total;
+    s->n_fields = from->n_fields;
+    s->source = source;
+    for (; s->n < from->n; s->n++)
+        s->parts[s->n].dataset = tarn__dataset_use(from->parts[s->n].dataset);
+    return name_fields(s, source, err);
+}
+
+tarn_status tarn__mix_continued(const tarn__source *from, uint64_t epoch,
+                                const uint64_t *used, tarn__source **out, tarn_error *err)
+{
+    TARN_TRY(tarn__source_new(&tarn__kind_mix, NULL, out, err));
+    tarn_status status = state_new(*out, err);
+    if (status == TARN_OK) status = copy_state((*out)->state, from->state, *out, err);
+    if (status != TARN_OK) {
+        tarn__source_release(*out);
+        return status;
+    }
+    tarn__mix *s = (*out)->state;
+    (*out)->samples = from->samples;
+    (*out)->shards = from->shards;
+    (*out)->cold = from->cold;
+    (*out)->repeats = true;
+    s->first_epoch = epoch;
+    for (size_t k = 0; k < s->n; k++)
+        s->parts[k].used = used[k];
+    return TARN_OK;
+}

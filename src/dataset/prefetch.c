@@ -1,0 +1,95 @@
+/* Telling the system what will be read, so that the disk works on all of it at once. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/runs.h"
+#include "dataset/dataset.h"
+
+enum { PROBES = 4 };
+
+static bool find(tarn__source *source, tarn__item *item)
+{
+    item->source = source;
+    return source->kind->locate(source->state, item, 1, NULL) == TARN_OK &&
+           item->spot.offset != TARN_NO_OFFSET && item->spot.size;
+}
+
+/* Whether some of the items are, none of them being elsewhere. */
+static bool are_here(tarn__source *source, const tarn__item *items, size_t count)
+{
+    size_t probes = count < PROBES ? count : PROBES, here = 0;
+    for (size_t i = 0; i < probes; i++) {
+        tarn__item item = items[i * count / probes];
+        if (!find(source, &item)) continue;
+        if (source->files.cold.always || !tarn__files_is_resident(&source->files, &item))
+            return false;
+        here++;
+    }
+    return here > 0;
+}
+
+/* Items of one source that has files. */
+static void announce(tarn__source *source, tarn__item *items, size_t count)
+{
+    size_t n = 0;
+    if (are_here(source, items, count)) return;
+    tarn__item *spare = malloc(count * sizeof *spare);
+    tarn__run *runs = malloc(count * sizeof *runs);
+    for (size_t i = 0; spare && runs && i < count; i++)
+        if (find(source, &items[i])) items[n++] = items[i];
+    if (n) {
+        tarn__target to = {.spare = spare, .runs = runs};
+        atomic_store_explicit(&source->files.cold.announced, true, memory_order_relaxed);
+        tarn__files_announce(&source->files, tarn__items_sorted(&to, items, n), n);
+    }
+    free(spare);
+    free(runs);
+}
+
+void tarn__announce(tarn__source *source, tarn__item *items, size_t count)
+{
+    size_t found = 0;
+    if (!source->kind->resolve) {
+        announce(source, items, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        tarn__source *leaf = source;
+        if (tarn__leaf(&leaf, &items[i].sample, &items[i].field, NULL) != TARN_OK)
+            continue;
+        items[i].source = leaf;
+        items[found++] = items[i];
+    }
+    tarn__items_group(items, found);
+    for (size_t i = 0, n; i < found; i += n) {
+        n = tarn__items_alike(items + i, found - i);
+        announce(items[i].source, items + i, n);
+    }
+}
+
+tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
+                                  size_t n_samples, const uint32_t *fields,
+                                  size_t n_fields, tarn_error *err)
+{
+    size_t n = 0;
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "samples", samples || !n_samples);
+    if (!fields) n_fields = d->n_fields;
+    if (n_samples == 0 || n_fields == 0) return TARN_OK;
+    if (n_samples > UINT32_MAX / n_fields)
+        return tarn__fail(err, TARN_ERR_USAGE, "%zu samples to prefetch", n_samples);
+    tarn__item *items = malloc(n_samples * n_fields * sizeof *items);
+    if (!items) return tarn__fail_memory(err);
+    for (size_t s = 0; s < n_samples; s++)
+        for (size_t f = 0; f < n_fields; f++) {
+            uint32_t field = fields ? fields[f] : (uint32_t)f;
+            if (samples[s] >= d->count || field >= d->n_fields ||
+                tarn__is_pseudo(d->ids[field]))
+                continue;
+            items[n++] = (tarn__item){.sample = tarn_dataset_in_file(d, samples[s]),
+                                      .field = d->ids[field]};
+        }
+    tarn__announce(d->source, items, n);
+    free(items);
+    return TARN_OK;
+}

@@ -1,0 +1,161 @@
+/* Choosing how a batch is read, announcing what will be read, and reading pieces of a
+ * single file by ring. */
+#include "io/cold.h"
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/runs.h"
+#include "io/file.h"
+
+enum {
+    MAX_PROBES = 8,
+    MIN_ORDERED = 8, /* pieces by which an order can be told */
+    HEADS = 1024,    /* bytes between two payloads that stand one behind the other */
+    WAVE = 1024      /* pieces given to the ring at once */
+};
+#define PROBE_BYTES (1u << 20) /* read for each look whether they are in memory */
+
+const tarn__item *tarn__items_sorted(const tarn__target *to, const tarn__item *items,
+                                     size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to->runs[i] = (tarn__run){tarn__spot_rank(&items[i].spot), (uint32_t)i, 0};
+    tarn__runs_sort(to->runs, count, 1);
+    for (size_t i = 0; i < count; i++)
+        to->spare[i] = items[to->runs[i].row];
+    return to->spare;
+}
+
+/* How many of some items spread over a batch are not in memory. While all were, one is
+ * asked about for so many bytes; afterwards as many as there may be, which costs nothing
+ * next to the disk. */
+static size_t count_away(tarn__is_resident is_resident, void *context,
+                         const tarn__item *items, size_t count, const tarn__target *to,
+                         size_t *out_probes)
+{
+    tarn__batch_io *io = to->io;
+    io->unasked += to->total;
+    size_t probes = (size_t)(io->unasked / PROBE_BYTES), away = 0;
+    if (probes > MAX_PROBES || !io->was_warm) probes = MAX_PROBES;
+    if (probes > count) probes = count;
+    for (size_t i = 0; i < probes; i++)
+        away += !is_resident(context, &items[i * count / probes]);
+    if (probes) io->unasked = 0;
+    io->was_warm = away == 0;
+    *out_probes = probes;
+    return away;
+}
+
+/* Pieces that stand one behind the other, as a caller who goes through a file asks for
+ * them. The system reads ahead of a map by itself then, and farther than a batch. */
+static bool in_file_order(const tarn__item *items, size_t count, uint64_t total)
+{
+    uint64_t first = tarn__spot_rank(&items[0].spot), last = first;
+    for (size_t i = 1; i < count; i++) {
+        uint64_t rank = tarn__spot_rank(&items[i].spot);
+        if (rank < first) first = rank;
+        if (rank > last) last = rank;
+    }
+    return count >= MIN_ORDERED && last - first <= 2 * total + count * HEADS;
+}
+
+tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resident,
+                                 void *context, const tarn__item *items, size_t count,
+                                 const tarn__target *to)
+{
+    bool announced = atomic_load_explicit(&c->announced, memory_order_relaxed);
+    if (c->always) return c->never || announced ? TARN__COLD_ANNOUNCE : TARN__COLD_GATHER;
+    if (c->never) return TARN__COLD_COPY;
+    size_t probes, away = count_away(is_resident, context, items, count, to, &probes);
+    if (away == 0) return TARN__COLD_COPY;
+    if (!c->keep && !announced && away * 2 > probes) return TARN__COLD_GATHER;
+    if (!announced && in_file_order(items, count, to->total)) return TARN__COLD_COPY;
+    return TARN__COLD_ANNOUNCE;
+}
+
+/* --- Files ------------------------------------------------------------------------- */
+
+static void set_cold(tarn__cold *c, uint64_t bytes, bool cold, tarn_io io)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    c->always = cold;
+    c->never = io == TARN_IO_MAP;
+    c->keep = bytes <= memory / 2;
+    atomic_init(&c->announced, false);
+}
+
+void tarn__files_init(tarn__files *f, tarn__filecache *cache, bool cold, tarn_io io)
+{
+    *f = (tarn__files){.cache = cache};
+    set_cold(&f->cold, tarn__filecache_total(cache), cold, io);
+}
+
+void tarn__files_init_one(tarn__files *f, const char *path, int fd,
+                          const unsigned char *map, uint64_t size, bool cold, tarn_io io)
+{
+    *f = (tarn__files){.one = {.path = path, .fd = fd}, .map = map};
+    f->one.direct = tarn__open_direct(fd, &f->one.align);
+    set_cold(&f->cold, size, cold, io);
+}
+
+void tarn__files_reset(tarn__files *f)
+{
+    if (f->one.path && f->one.direct >= 0) close(f->one.direct);
+    f->one = (tarn__gather_file){.fd = -1, .direct = -1};
+}
+
+const char *tarn__files_path(const tarn__files *f, uint32_t file)
+{
+    return f->cache ? tarn__filecache_path(f->cache, file) : f->one.path;
+}
+
+bool tarn__files_is_resident(void *files, const tarn__item *item)
+{
+    const tarn__files *f = files;
+    if (f->cache)
+        return tarn__filecache_is_resident(f->cache, item->spot.file, item->spot.offset);
+    return !f->map || tarn__page_is_resident(f->map, item->spot.offset);
+}
+
+void tarn__files_announce(const tarn__files *f, const tarn__item *items, size_t count)
+{
+    for (size_t i = 0; i < count;) {
+        const tarn__spot *first = &items[i].spot;
+        uint64_t from = first->offset - first->head, to = first->offset + first->size;
+        for (i++; i < count; i++) {
+            const tarn__spot *next = &items[i].spot;
+            if (next->file != first->file ||
+                next->offset - next->head > to + TARN__GATHER_GAP)
+                break;
+            if (next->offset + next->size > to) to = next->offset + next->size;
+        }
+        if (f->cache)
+            tarn__filecache_will_need(f->cache, first->file, from, to - from);
+        else
+            tarn__gather_announce(f->one.fd, from, to - from);
+    }
+}
+
+tarn_status tarn__files_read(const tarn__files *f, const tarn__item *items, size_t count,
+                             const tarn__target *to, tarn_error *err)
+{
+    tarn__gather *g = &to->io->gather;
+    size_t most = count < WAVE ? count : WAVE;
+    tarn__gather_piece *pieces = tarn__gather_scratch(g, 0, most * sizeof *pieces);
+    if (!pieces) return tarn__fail_memory(err);
+    for (size_t done = 0; done < count;) {
+        size_t n = 0;
+        for (; done < count && n < most; done++) {
+            const tarn__item *item = &items[done];
+            pieces[n++] =
+                (tarn__gather_piece){.file = &f->one,
+                                     .offset = item->spot.offset,
+                                     .size = (size_t)item->spot.size,
+                                     .to = to->data + to->offsets[item->number]};
+        }
+        TARN_TRY(tarn__gather_read(g, TARN__GATHER_DIRECT, pieces, n, err));
+    }
+    return TARN_OK;
+}

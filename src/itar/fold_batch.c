@@ -1,0 +1,223 @@
+/* Many members at once. What is in memory is copied out of maps. What is not comes by
+ * ring: a member whose header has to be compared comes with it, and with what is before
+ * it where the check looks at that, in one read; all others come as payloads only. */
+#include <string.h>
+
+#include "base/error.h"
+#include "itar/fold.h"
+#include "itar/fold_read.h"
+
+/* --- Where they are ---------------------------------------------------------------- */
+
+static void touch(const void *p)
+{
+    __builtin_prefetch(p, 0, 3);
+}
+
+static tarn_status locate_one(const tarn_fold *f, tarn__spot *spot, tarn_error *err)
+{
+    tarn_row row;
+    TARN_TRY(tarn__locate_row(&f->place, spot->row, &row, err));
+    spot->offset = row.offset + TARN__BLOCK;
+    spot->size = row.size;
+    spot->file = row.shard;
+    spot->head = TARN__BLOCK;
+    spot->made = false;
+    return TARN_OK;
+}
+
+/* What is looked up is asked for some items ahead, because none of it is in the cache. */
+tarn_status tarn__fold_locate(tarn_fold *f, tarn__item *items, size_t count,
+                              tarn_error *err)
+{
+    for (size_t i = 0; f->starts && i < count; i++) {
+        touch(&f->starts[items[i].sample]);
+        touch(&f->shape_of[items[i].sample]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t *row = &items[i].spot.row;
+        if (items[i].field >= f->shapes.n_fields)
+            *row = tarn__fold_lead(f, items[i].sample);
+        else
+            TARN_TRY(tarn__fold_row_of(f, items[i].sample, items[i].field, row, err));
+        touch(tarn__index_at(f->index, *row));
+        touch((const void *)&f->seen[*row / 8]);
+    }
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(locate_one(f, &items[i].spot, err));
+    return TARN_OK;
+}
+
+/* --- By ring ----------------------------------------------------------------------- */
+
+enum { WAVE = 1024 /* members given to the ring at once */ };
+
+/* Members of some shards, which are held open. */
+typedef struct wave {
+    const tarn__item *items;
+    size_t count;
+    tarn__gather_file *files;
+    size_t n_files;
+    uint16_t *shards; /* of the files */
+    tarn__gather_piece *pieces;
+    unsigned char *heads;
+} wave;
+
+static tarn_status make_lists(tarn__gather *g, size_t count, wave *w, tarn_error *err)
+{
+    if (count > WAVE) count = WAVE;
+    w->pieces = tarn__gather_scratch(
+        g, 0, count * (sizeof *w->pieces + sizeof *w->files + sizeof *w->shards));
+    if (!w->pieces) return tarn__fail_memory(err);
+    w->files = (tarn__gather_file *)(void *)(w->pieces + count);
+    w->shards = (uint16_t *)(void *)(w->files + count);
+    return TARN_OK;
+}
+
+static void let_go(const tarn_fold *f, wave *w)
+{
+    while (w->n_files)
+        tarn__filecache_let_go(f->files, w->shards[--w->n_files]);
+}
+
+/* Takes items from the front of a list until there are enough members or shards. */
+static tarn_status begin_wave(tarn_fold *f, const tarn__item *items, size_t count,
+                              wave *w, tarn_error *err)
+{
+    size_t holds = tarn__filecache_holds(f->files);
+    w->items = items;
+    for (w->count = 0; w->count < count && w->count < WAVE; w->count++) {
+        uint16_t shard = (uint16_t)items[w->count].spot.file;
+        if (w->n_files && w->shards[w->n_files - 1] == shard) continue;
+        if (w->n_files == holds) break;
+        TARN_TRY(tarn__filecache_hold(f->files, shard, &w->files[w->n_files], err));
+        w->shards[w->n_files++] = shard;
+    }
+    return TARN_OK;
+}
+
+/* Bytes of the member's header and of what is before it that have to be looked at. */
+static tarn_status head_of(const tarn_fold *f, uint64_t number, size_t *out,
+                           tarn_error *err)
+{
+    tarn_row row;
+    *out = 0;
+    if (tarn__fold_knows(f, number)) return TARN_OK;
+    TARN_TRY(tarn_index_row(f->index, number, &row, err));
+    *out = TARN__BLOCK + tarn__locate_before(&f->place, &row, number);
+    return TARN_OK;
+}
+
+static tarn_status list_pieces(const tarn_fold *f, tarn__gather *g, wave *w,
+                               const tarn__target *to, tarn_error *err)
+{
+    size_t total = 0, file = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        const tarn__item *item = &w->items[i];
+        tarn__gather_piece *p = &w->pieces[i];
+        if (w->shards[file] != item->spot.file) file++;
+        *p = (tarn__gather_piece){.file = &w->files[file],
+                                  .size = (size_t)item->spot.size,
+                                  .to = to->data + to->offsets[item->number]};
+        TARN_TRY(head_of(f, item->spot.row, &p->head, err));
+        p->offset = item->spot.offset - p->head;
+        total += p->head;
+    }
+    w->heads = tarn__gather_scratch(g, 1, total);
+    if (!w->heads) return tarn__fail_memory(err);
+    for (size_t i = 0, at = 0; i < w->count; at += w->pieces[i++].head)
+        w->pieces[i].head_to = w->heads + at;
+    return TARN_OK;
+}
+
+static tarn_status check_pieces(tarn_fold *f, const wave *w, tarn_error *err)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        const tarn__gather_piece *p = &w->pieces[i];
+        uint64_t number = w->items[i].spot.row;
+        tarn_row row;
+        if (p->head == 0) continue;
+        size_t before = p->head - TARN__BLOCK;
+        TARN_TRY(tarn_index_row(f->index, number, &row, err));
+        TARN_TRY(
+            tarn__fold_compare(f, number, &row, p->head_to + before, before, p->to, err));
+    }
+    return TARN_OK;
+}
+
+static tarn_status gather(tarn_fold *f, const tarn__item *items, size_t count,
+                          const tarn__target *to, tarn_error *err)
+{
+    tarn__gather *g = &to->io->gather;
+    wave w = {0};
+    TARN_TRY(make_lists(g, count, &w, err));
+    for (size_t done = 0; done < count; done += w.count) {
+        tarn_status status = begin_wave(f, items + done, count - done, &w, err);
+        if (status == TARN_OK) status = list_pieces(f, g, &w, to, err);
+        if (status == TARN_OK)
+            status = tarn__gather_read(g, TARN__GATHER_DIRECT, w.pieces, w.count, err);
+        if (status == TARN_OK) status = check_pieces(f, &w, err);
+        let_go(f, &w);
+        TARN_TRY(status);
+    }
+    return TARN_OK;
+}
+
+/* --- Out of maps ------------------------------------------------------------------- */
+
+enum { AHEAD = 8, LINE = 64 };
+
+/* Asks for what will be copied, if that is in a map that was looked at. */
+static void touch_mapped(const tarn_fold *f, const tarn__fold_maps *m,
+                         const tarn__item *item)
+{
+    size_t at = item->spot.file % TARN__RECENT_MAPS;
+    const unsigned char *map = m->maps[at];
+    if (m->shards[at] != item->spot.file + 1u || !map) return;
+    const unsigned char *header = map + item->spot.offset - TARN__BLOCK;
+    size_t bytes = item->spot.size < 4 * LINE ? (size_t)item->spot.size : 4 * LINE;
+    if (!tarn__fold_knows(f, item->spot.row))
+        for (size_t i = 0; i < TARN__BLOCK; i += LINE)
+            touch(header + i);
+    for (size_t i = 0; i < bytes; i += LINE)
+        touch(header + TARN__BLOCK + i);
+}
+
+static tarn_status compare(tarn_fold *f, uint64_t number, const unsigned char *payload,
+                           tarn_error *err)
+{
+    tarn_row row;
+    TARN_TRY(tarn_index_row(f->index, number, &row, err));
+    return tarn__fold_compare(f, number, &row, payload - TARN__BLOCK, 0, payload, err);
+}
+
+static tarn_status copy_item(tarn_fold *f, const tarn__spot *spot,
+                             const unsigned char *map, unsigned char *to, tarn_error *err)
+{
+    uint64_t size;
+    bool known = tarn__fold_knows(f, spot->row);
+    if (!map && known)
+        return tarn__filecache_read(f->files, spot->file, spot->offset, to,
+                                    (size_t)spot->size, err);
+    if (!map) return tarn_fold_read(f, spot->row, to, (size_t)spot->size, &size, err);
+    const unsigned char *payload = map + spot->offset;
+    if (!known) TARN_TRY(compare(f, spot->row, payload, err));
+    memcpy(to, payload, (size_t)spot->size);
+    return TARN_OK;
+}
+
+tarn_status tarn__fold_copy(tarn_fold *f, tarn__cold_way way, const tarn__item *items,
+                            size_t count, const tarn__target *to, tarn_error *err)
+{
+    tarn__fold_maps m = {{0}, {NULL}};
+    if (way == TARN__COLD_GATHER) return gather(f, items, count, to, err);
+    for (size_t i = 0; i < count; i++) {
+        const tarn__item *item = &items[i];
+        const unsigned char *map;
+        if (i + AHEAD < count) touch_mapped(f, &m, &items[i + AHEAD]);
+        TARN_TRY(tarn__fold_map_of(f, &m, (uint16_t)item->spot.file, &map, err));
+        TARN_TRY(
+            copy_item(f, &item->spot, map, to->data + to->offsets[item->number], err));
+    }
+    return tarn__fold_settle_maps(f, &m, err);
+}

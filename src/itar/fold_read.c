@@ -1,0 +1,204 @@
+/* One member or one sample of a fold. There is one view of a member, view_row, which
+ * decides whether the header has to be compared first. */
+#include <string.h>
+
+#include "base/crc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "itar/fold.h"
+#include "itar/fold_read.h"
+
+/* --- Checking ---------------------------------------------------------------------- */
+
+static tarn_status check_sum(const tarn_fold *f, uint64_t number, const tarn_row *row,
+                             const void *data, size_t size, tarn_error *err)
+{
+    if (!f->options.check) return TARN_OK;
+    TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_CHECKSUMS, number, err));
+    uint32_t want = f->index->sums->checksums[number];
+    uint32_t have = tarn__crc32c(0, data, size);
+    if (have == want) return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_CHECKSUM, tarn__filecache_path(f->files, row->shard), row->offset,
+        "the payload of row %llu has CRC-32C %08x, and %08x was recorded: "
+        "its bytes have changed",
+        (unsigned long long)number, have, want);
+}
+
+tarn_status tarn__fold_check(tarn_fold *f, uint64_t number, tarn__located *l,
+                             const unsigned char *header, const unsigned char *payload,
+                             tarn_error *err)
+{
+    memcpy(l->block, header, TARN__BLOCK);
+    TARN_TRY(tarn__locate_check(&f->place, number, l, err));
+    return check_sum(f, number, &l->row, payload, (size_t)l->row.size, err);
+}
+
+tarn_status tarn__fold_compare(tarn_fold *f, uint64_t number, const tarn_row *row,
+                               const unsigned char *header, size_t before,
+                               const unsigned char *payload, tarn_error *err)
+{
+    tarn__located l;
+    tarn__located_init(&l);
+    l.row = *row;
+    l.before = header - before;
+    l.before_size = before;
+    tarn_status status = tarn__fold_check(f, number, &l, header, payload, err);
+    tarn__located_reset(&l);
+    if (status == TARN_OK) tarn__set_row_bit(f->seen, number);
+    return status;
+}
+
+/* --- One member -------------------------------------------------------------------- */
+
+/* The shard that was looked at last, and its map. */
+typedef struct look {
+    const unsigned char *map;
+    uint32_t shard;
+} look;
+
+static inline tarn_status look_at(tarn_fold *f, uint32_t shard, look *l, tarn_error *err)
+{
+    if (l->shard == shard) return TARN_OK;
+    TARN_TRY(tarn__filecache_map_lately(f->files, shard, &l->map, err));
+    l->shard = shard;
+    return TARN_OK;
+}
+
+/* A row, and whether its payload may be used without looking at the header. A row that
+ * was used before lies inside its shard. */
+static inline tarn_status get_row(const tarn_fold *f, uint64_t number, tarn_row *out,
+                                  bool *out_known, tarn_error *err)
+{
+    *out_known = number < f->index->n_rows && tarn__fold_knows(f, number);
+    return *out_known ? tarn_index_row(f->index, number, out, err)
+                      : tarn__locate_row(&f->place, number, out, err);
+}
+
+/* The payload of a row, in the map of a shard that was looked at if the caller has one.
+ * Where a shard is read, header and payload come in one read. */
+static inline tarn_status view_row(tarn_fold *f, uint64_t number, look *l, tarn_view *out,
+                                   tarn_error *err)
+{
+    tarn_row row;
+    bool known;
+    TARN_TRY(get_row(f, number, &row, &known, err));
+    if (l) TARN_TRY(look_at(f, row.shard, l, err));
+    size_t head = known ? 0 : TARN__BLOCK, size = (size_t)row.size;
+    uint64_t from = row.offset + TARN__BLOCK - head;
+    if (l && l->map)
+        *out = (tarn_view){l->map + from, head + size, NULL};
+    else
+        TARN_TRY(tarn__filecache_view(f->files, row.shard, from, head + size, out, err));
+    if (known) return TARN_OK;
+    tarn_status status =
+        tarn__fold_compare(f, number, &row, out->data, 0, out->data + head, err);
+    if (status == TARN_OK)
+        *out = (tarn_view){out->data + head, size, out->owned};
+    else
+        tarn_view_release(out);
+    return status;
+}
+
+tarn_status tarn_fold_view(tarn_fold *f, uint64_t row, tarn_view *out, tarn_error *err)
+{
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "out", out);
+    return view_row(f, row, NULL, out, err);
+}
+
+tarn_status tarn_fold_read(tarn_fold *f, uint64_t number, void *buf, size_t size,
+                           uint64_t *out_size, tarn_error *err)
+{
+    TARN__NEED(err, "fold", f);
+    TARN__NEED(err, "buf", buf || !size);
+    TARN__NEED(err, "out_size", out_size);
+    tarn_row row;
+    bool known;
+    unsigned char header[TARN__BLOCK];
+    TARN_TRY(get_row(f, number, &row, &known, err));
+    *out_size = row.size;
+    if (row.size > size)
+        return tarn__fail_at(err, TARN_ERR_LIMIT,
+                             tarn__filecache_path(f->files, row.shard), row.offset,
+                             "the payload has %llu bytes, and the buffer %zu",
+                             (unsigned long long)row.size, size);
+    if (!known)
+        TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset, header,
+                                      sizeof header, err));
+    TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset + TARN__BLOCK, buf,
+                                  (size_t)row.size, err));
+    return known ? TARN_OK : tarn__fold_compare(f, number, &row, header, 0, buf, err);
+}
+
+tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_text *member,
+                            tarn_error *err)
+{
+    TARN__NEED(err, "fold", f);
+    tarn__located l;
+    tarn__located_init(&l);
+    tarn_status status = tarn__locate(&f->place, row, &l, err);
+    if (status == TARN_OK) status = tarn__text_set(key, l.key.stem, l.key.stem_len, err);
+    if (status == TARN_OK) status = tarn__text_set(member, l.name, l.name_len, err);
+    tarn__located_reset(&l);
+    return status;
+}
+
+/* --- One sample -------------------------------------------------------------------- */
+
+tarn_status tarn__fold_get(tarn_fold *f, uint64_t sample, uint32_t field, tarn_view *out,
+                           tarn_error *err)
+{
+    uint64_t row = 0;
+    TARN_TRY(tarn__fold_row_of(f, sample, field, &row, err));
+    return view_row(f, row, NULL, out, err);
+}
+
+/* A sample in the middle of nowhere is a row of waits for memory: what will be looked at
+ * in its first header is asked for at once, and comes while the fields are found. NULL
+ * where the shard is read. */
+static tarn_status touch_header(tarn_fold *f, uint64_t first, look *l, tarn_row *row,
+                                const unsigned char **out, tarn_error *err)
+{
+    __builtin_prefetch((const void *)&f->seen[first / 8]);
+    TARN_TRY(tarn__locate_row(&f->place, first, row, err));
+    TARN_TRY(look_at(f, row->shard, l, err));
+    *out = l->map ? l->map + row->offset : NULL;
+    if (*out) tarn__fold_touch_key(f, first, *out);
+    return TARN_OK;
+}
+
+tarn_status tarn__fold_whole(tarn_fold *f, uint64_t sample, const uint32_t *ids,
+                             const uint32_t *firsts, uint32_t count, tarn_view *out,
+                             tarn_text *key, tarn_error *err)
+{
+    look l = {NULL, UINT32_MAX};
+    tarn_row row;
+    tarn__key stem;
+    const unsigned char *header;
+    uint64_t start = tarn__fold_start(f, sample), first = tarn__fold_row(f, start);
+    TARN_TRY(touch_header(f, first, &l, &row, &header, err));
+    for (uint32_t i = 0; i < count; i++) {
+        if (ids[i] >= f->shapes.n_fields || firsts[i] != i) continue;
+        uint32_t place = tarn__fold_place(f, sample, ids[i]);
+        if (place == TARN__LACKED) continue;
+        if (place == TARN__DOUBLE) return tarn__fold_fail_twice(f, sample, ids[i], err);
+        TARN_TRY(view_row(f, tarn__fold_row(f, start + place), &l, &out[i], err));
+    }
+    if (header && tarn__fold_quick_key(f, first, &row, header, &stem))
+        return tarn__text_set(key, stem.stem, stem.stem_len, err);
+    return tarn_fold_names(f, first, key, NULL, err);
+}
+
+tarn_status tarn__fold_settle(const tarn_fold *f, uint64_t sample, tarn_error *err)
+{
+    uint32_t last = UINT32_MAX;
+    uint64_t end = tarn__fold_start(f, sample + 1);
+    for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {
+        uint16_t shard = tarn__row_shard(tarn__index_at(f->index, tarn__fold_row(f, at)));
+        if (shard == last || shard >= tarn__filecache_count(f->files)) continue;
+        TARN_TRY(tarn__filecache_settle(f->files, shard, err));
+        last = shard;
+    }
+    return TARN_OK;
+}
