@@ -156,7 +156,7 @@ typedef enum tarn_column_kind {
     TARN_COLUMN_VIEWS = 3   /* views, one for each sample */
 } tarn_column_kind;
 
-/* Little-endian; elements of one sample one behind the other, the last index fastest.
+/* Little-endian; elements of one sample are consecutive, the last index fastest.
  * It keeps its members and size for as long as the soname stays. */
 typedef struct tarn_column {
     const char *field;

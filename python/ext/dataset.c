@@ -20,6 +20,26 @@ PyObject *tarnpy_handle_new(tarnpy_state *state, tarn_dataset *set, bool slow)
     return (PyObject *)handle;
 }
 
+PyObject *tarnpy_handle_made(PyObject *from, tarn_status status, tarn_dataset *set,
+                             const tarn_error *err)
+{
+    tarnpy_handle *handle = (tarnpy_handle *)from;
+    if (status == TARN_OK) return tarnpy_handle_new(handle->state, set, handle->slow);
+    return tarnpy_raise_key(handle->state, err);
+}
+
+int tarnpy_handle_find(PyObject *handle, PyObject *key, uint64_t *out_number,
+                       tarn_status *out_status, tarn_error *err)
+{
+    PyObject *kept;
+    tarn_dataset *base = tarn_dataset_unordered(((tarnpy_handle *)handle)->set);
+    const char *text = tarnpy_utf8(key, &kept);
+    if (!text) return -1;
+    TARNPY_UNLOCKED(*out_status, tarn_dataset_find(base, text, out_number, err));
+    Py_XDECREF(kept);
+    return 0;
+}
+
 static void handle_dealloc(PyObject *self)
 {
     tarnpy_handle *handle = (tarnpy_handle *)self;
@@ -306,15 +326,10 @@ static PyObject *by_index(tarnpy_dataset *self, PyObject *number)
 /* Whatever the order and the rank. */
 static PyObject *by_key(tarnpy_dataset *self, PyObject *key)
 {
-    PyObject *kept;
     uint64_t number;
     tarn_error err;
     tarn_status status;
-    tarn_dataset *base = tarn_dataset_unordered(set_of(self));
-    const char *text = tarnpy_utf8(key, &kept);
-    if (!text) return NULL;
-    TARNPY_UNLOCKED(status, tarn_dataset_find(base, text, &number, &err));
-    Py_XDECREF(kept);
+    if (tarnpy_handle_find(self->handle, key, &number, &status, &err) != 0) return NULL;
     if (status != TARN_OK) return tarnpy_raise_key(self->state, &err);
     return tarnpy_sample(self, self->handle, number);
 }

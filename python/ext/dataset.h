@@ -18,6 +18,15 @@ typedef struct tarnpy_handle {
 /* set is taken over, whatever comes. */
 PyObject *tarnpy_handle_new(tarnpy_state *state, tarn_dataset *set, bool slow);
 
+/* A handle of what a call made from the dataset of another handle, or its error. */
+PyObject *tarnpy_handle_made(PyObject *from, tarn_status status, tarn_dataset *set,
+                             const tarn_error *err);
+
+/* The number of the sample with a key, whatever the order and the rank. -1 with an
+ * exception where the key is not text. */
+int tarnpy_handle_find(PyObject *handle, PyObject *key, uint64_t *out_number,
+                       tarn_status *out_status, tarn_error *err);
+
 /* What becomes of a field's bytes. */
 typedef enum tarnpy_plan_kind {
     TARNPY_PLAN_VIEW,

@@ -14,15 +14,6 @@ static tarnpy_state *state_of(PyObject *self)
     return ((tarnpy_handle *)self)->state;
 }
 
-/* A dataset made of self's, or the error. */
-static PyObject *made(PyObject *self, tarn_status status, tarn_dataset *set,
-                      const tarn_error *err)
-{
-    tarnpy_handle *handle = (tarnpy_handle *)self;
-    if (status == TARN_OK) return tarnpy_handle_new(handle->state, set, handle->slow);
-    return tarnpy_raise_key(handle->state, err);
-}
-
 /* --- What it is -------------------------------------------------------------------- */
 
 static PyObject *info(PyObject *self, PyObject *unused)
@@ -228,7 +219,7 @@ static PyObject *keep_keys(PyObject *self, PyObject *args)
         TARNPY_UNLOCKED(status,
                         tarn_dataset_keep_keys(set_of(self), list.items, list.count,
                                                tolerant ? found : NULL, &set, &err));
-        result = made(self, status, set, &err);
+        result = tarnpy_handle_made(self, status, set, &err);
         if (result && !tolerant) memset(found, 1, list.count);
         PyObject *missing = result ? missing_of(&list, found) : NULL;
         result = missing ? Py_BuildValue("NN", result, missing) : NULL;
@@ -255,7 +246,7 @@ static PyObject *keep_json(PyObject *self, PyObject *args)
                     tarn_dataset_keep_json(set_of(self), name, tolerant ? &missing : NULL,
                                            &set, &err));
     Py_DECREF(path);
-    PyObject *handle = made(self, status, set, &err);
+    PyObject *handle = tarnpy_handle_made(self, status, set, &err);
     return handle ? Py_BuildValue("NK", handle, (unsigned long long)missing) : NULL;
 }
 
@@ -269,7 +260,7 @@ static PyObject *keep_having(PyObject *self, PyObject *wanted)
     TARNPY_UNLOCKED(status, tarn_dataset_keep_having(set_of(self), list.items, list.count,
                                                      &set, &err));
     tarnpy_strings_free(&list);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 static PyObject *keep_lacking(PyObject *self, PyObject *args)
@@ -280,7 +271,7 @@ static PyObject *keep_lacking(PyObject *self, PyObject *args)
     tarn_status status;
     if (!PyArg_ParseTuple(args, "s:keep_lacking", &field)) return NULL;
     TARNPY_UNLOCKED(status, tarn_dataset_keep_lacking(set_of(self), field, &set, &err));
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 static PyObject *keep_size(PyObject *self, PyObject *args)
@@ -293,7 +284,7 @@ static PyObject *keep_size(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sKK:keep_size", &field, &min, &max)) return NULL;
     TARNPY_UNLOCKED(status,
                     tarn_dataset_keep_size(set_of(self), field, min, max, &set, &err));
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 static PyObject *keep_column(PyObject *self, PyObject *args)
@@ -310,7 +301,7 @@ static PyObject *keep_column(PyObject *self, PyObject *args)
     TARNPY_UNLOCKED(status, tarn_dataset_keep_column(set_of(self), column, list.items,
                                                      list.count, &set, &err));
     tarnpy_strings_free(&list);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 static PyObject *keep_between(PyObject *self, PyObject *args)
@@ -323,7 +314,7 @@ static PyObject *keep_between(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sdd:keep_between", &column, &min, &max)) return NULL;
     TARNPY_UNLOCKED(
         status, tarn_dataset_keep_between(set_of(self), column, min, max, &set, &err));
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 /* --- One number for each sample ---------------------------------------------------- */

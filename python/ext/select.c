@@ -14,14 +14,6 @@ static tarnpy_state *state_of(PyObject *self)
     return ((tarnpy_handle *)self)->state;
 }
 
-static PyObject *made(PyObject *self, tarn_status status, tarn_dataset *set,
-                      const tarn_error *err)
-{
-    tarnpy_handle *handle = (tarnpy_handle *)self;
-    if (status == TARN_OK) return tarnpy_handle_new(handle->state, set, handle->slow);
-    return tarnpy_raise_key(handle->state, err);
-}
-
 PyObject *tarnpy_handle_slice(PyObject *self, PyObject *args)
 {
     unsigned long long start, count;
@@ -31,7 +23,7 @@ PyObject *tarnpy_handle_slice(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "KLK:slice", &start, &stride, &count)) return NULL;
     tarn_status status =
         tarn_dataset_slice(set_of(self), start, stride, count, &set, &err);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 PyObject *tarnpy_handle_select(PyObject *self, PyObject *indices)
@@ -45,7 +37,7 @@ PyObject *tarnpy_handle_select(PyObject *self, PyObject *indices)
         return NULL;
     TARNPY_UNLOCKED(status, tarn_dataset_select(set_of(self), wanted, count, &set, &err));
     PyMem_Free(wanted);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 PyObject *tarnpy_handle_keep(PyObject *self, PyObject *mask)
@@ -57,7 +49,7 @@ PyObject *tarnpy_handle_keep(PyObject *self, PyObject *mask)
     if (PyObject_GetBuffer(mask, &buffer, PyBUF_SIMPLE) != 0) return NULL;
     TARNPY_UNLOCKED(status, tarn_dataset_keep(set_of(self), buffer.buf, &set, &err));
     PyBuffer_Release(&buffer);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 PyObject *tarnpy_handle_order(PyObject *self, PyObject *args, PyObject *kw)
@@ -72,7 +64,7 @@ PyObject *tarnpy_handle_order(PyObject *self, PyObject *args, PyObject *kw)
         return NULL;
     TARNPY_UNLOCKED(status, tarn_dataset_order(set_of(self), &given.options, &set, &err));
     tarnpy_order_args_free(&given);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 PyObject *tarnpy_handle_split(PyObject *self, PyObject *args)
@@ -86,7 +78,7 @@ PyObject *tarnpy_handle_split(PyObject *self, PyObject *args)
         tarnpy_ranks(state_of(self), uneven, &ranks) != 0)
         return NULL;
     tarn_status status = tarn_dataset_split(set_of(self), rank, world, ranks, &set, &err);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number)
@@ -97,7 +89,7 @@ PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number)
     unsigned long long epoch = PyLong_AsUnsignedLongLong(number);
     if (PyErr_Occurred()) return NULL;
     TARNPY_UNLOCKED(status, tarn_dataset_at_epoch(set_of(self), epoch, &set, &err));
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 /* What filters with a function judge: see tarn_dataset_keep. */
@@ -113,7 +105,7 @@ PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused)
     }
     tarn_status status =
         tarn_dataset_slice(base, 0, 1, tarn_dataset_count(base), &set, &err);
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args)
@@ -158,21 +150,16 @@ PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text)
     if (!data) return NULL;
     TARNPY_UNLOCKED(status,
                     tarn_dataset_resume(set_of(self), data, (size_t)size, &set, &err));
-    return made(self, status, set, &err);
+    return tarnpy_handle_made(self, status, set, &err);
 }
 
 /* Whether a key can be asked for, whatever the order and the rank. */
 PyObject *tarnpy_handle_has(PyObject *self, PyObject *key)
 {
-    PyObject *kept;
     uint64_t number;
     tarn_error err;
     tarn_status status;
-    tarn_dataset *base = tarn_dataset_unordered(set_of(self));
-    const char *text = tarnpy_utf8(key, &kept);
-    if (!text) return NULL;
-    TARNPY_UNLOCKED(status, tarn_dataset_find(base, text, &number, &err));
-    Py_XDECREF(kept);
+    if (tarnpy_handle_find(self, key, &number, &status, &err) != 0) return NULL;
     if (status != TARN_OK && status != TARN_ERR_NO_SAMPLE)
         return tarnpy_raise(state_of(self), &err);
     return PyBool_FromLong(status == TARN_OK);

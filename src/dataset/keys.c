@@ -139,19 +139,27 @@ static bool has_row(const rows *r, uint64_t row)
     return low < r->count && r->items[low] == row;
 }
 
+enum { PIECE = 1024 };
+
+/* The rows of a piece of positions; how many there are. */
+static uint64_t map_piece(const tarn_dataset *d, uint64_t from, uint64_t at[PIECE])
+{
+    const tarn_dataset *base = d->order ? d->base : d;
+    uint64_t n = d->count - from < PIECE ? d->count - from : PIECE;
+    for (uint64_t i = 0; i < n; i++)
+        at[i] = from + i;
+    if (d->order) tarn__order_map(d->order, at, (size_t)n);
+    tarn__chain_map(&base->chain, at, (size_t)n);
+    return n;
+}
+
 /* The first position, at or after from, of one of the rows; the count if there is none.
  */
 static uint64_t position_of(const tarn_dataset *d, const rows *r, uint64_t from)
 {
-    enum { PIECE = 1024 };
-    const tarn_dataset *base = d->order ? d->base : d;
     uint64_t at[PIECE];
     for (uint64_t n; from < d->count; from += n) {
-        n = d->count - from < PIECE ? d->count - from : PIECE;
-        for (uint64_t i = 0; i < n; i++)
-            at[i] = from + i;
-        if (d->order) tarn__order_map(d->order, at, (size_t)n);
-        tarn__chain_map(&base->chain, at, (size_t)n);
+        n = map_piece(d, from, at);
         for (uint64_t i = 0; i < n; i++)
             if (has_row(r, at[i])) return from + i;
     }
@@ -183,8 +191,6 @@ tarn_status tarn_dataset_find(tarn_dataset *d, const char *key, uint64_t *out,
 
 tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *err)
 {
-    enum { PIECE = 1024 };
-    const tarn_dataset *base = d->order ? d->base : d;
     uint64_t at[PIECE];
     if (d->count > TARN_MAX_KEYED)
         return tarn__fail(err, TARN_ERR_LIMIT,
@@ -193,11 +199,7 @@ tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *e
     tarn__run *places = *out = tarn__big_alloc((size_t)(d->count + 1) * sizeof *places);
     if (!places) return tarn__fail_memory(err);
     for (uint64_t from = 0, n; from < d->count; from += n) {
-        n = d->count - from < PIECE ? d->count - from : PIECE;
-        for (uint64_t i = 0; i < n; i++)
-            at[i] = from + i;
-        if (d->order) tarn__order_map(d->order, at, (size_t)n);
-        tarn__chain_map(&base->chain, at, (size_t)n);
+        n = map_piece(d, from, at);
         for (uint64_t i = 0; i < n; i++)
             places[from + i] = (tarn__run){at[i], (uint32_t)(from + i), 0};
     }

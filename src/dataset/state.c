@@ -365,7 +365,7 @@ static tarn_status take_state(const tarn__json *root, tarn_dataset *d, mix_state
     return TARN_OK;
 }
 
-/* Behind the last position the next epoch begins. */
+/* After the last position the next epoch begins. */
 static tarn_status normalise(tarn_dataset *d, uint64_t *epoch, uint64_t *used,
                              tarn_error *err)
 {

@@ -103,7 +103,7 @@ void tarn__files_init_one(tarn__files *files, const char *path, int fd,
                           const unsigned char *map, uint64_t size, bool cold, tarn_io io);
 void tarn__files_reset(tarn__files *files);
 
-/* Borrowed; file is the number of one that is there. */
+/* Borrowed; file is the number of an existing one. */
 const char *tarn__files_path(const tarn__files *files, uint32_t file);
 bool tarn__files_is_resident(void *files, const tarn__item *item);
 

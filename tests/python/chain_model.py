@@ -52,7 +52,7 @@ class Model:
         return Model.of(filter(wanted, self.items())).at(self.epoch)
 
     def arranged(self, kind, options):
-        """Another order: the present one stays as it is now; a mix below it goes on."""
+        """Another order: the present one stays as it is now; a mix below it continues."""
         base, order, shards, frozen = self.base, self.order, self.shards, self.epoch
         if kind in ARRAYS:  # the numbers are of the samples as they are now
             items = self.items()
@@ -107,7 +107,8 @@ def interleaved(counts):
 
 
 def mixed(models, counts):
-    """A mix: each source goes on from epoch to epoch, and a pass through it is an epoch of its."""
+    """A mix: each source continues from epoch to epoch, and a pass through it is an epoch of the
+    source."""
     lengths = [len(model.items(0)) for model in models]
     places = interleaved(counts)
 

@@ -135,7 +135,7 @@ def test_progress_sees_the_last_sample(pets, tmp_path):
 
 
 class Slow:
-    """A stream that goes on when it is told to: a pipe that another thread fills."""
+    """A stream that continues on request: a pipe that another thread fills."""
 
     def __init__(self, path):
         self.path = path
