@@ -96,8 +96,8 @@ static int load_numpy(cli_arrays *list, const char *path, const char *name)
     o.max_size = UINT64_MAX;
     int status = map_file(f, path);
     if (status != CLI_OK) return status;
-    if (tarn_codecs_decode(NULL, cli_kind_of(path) == CLI_NPY ? "npy" : "npz", f->map,
-                           f->size, &o, &f->value, &err) != TARN_OK) {
+    if (tarn_decode(cli_kind_of(path) == CLI_NPY ? "npy" : "npz", f->map, f->size, &o,
+                    &f->value, &err) != TARN_OK) {
         fprintf(stderr, "tarn: %s: %s\n", path, err.message);
         return CLI_DATA;
     }
@@ -428,12 +428,12 @@ static int save_numpy(const cli_args *args, const cli_arrays *list, const char *
         return CLI_DATA;
     }
     o.npz_stored = !cli_has(args, "compress");
-    tarn_value value =
-        npy ? tarn_value_array(list->arrays)
-            : tarn_value_arrays(list->arrays, (const char *const *)list->names,
-                                list->count);
+    tarn_value value = {.kind = npy ? TARN_VALUE_ARRAY : TARN_VALUE_ARRAYS,
+                        .arrays = list->arrays,
+                        .names = npy ? NULL : (const char *const *)list->names,
+                        .count = npy ? 1 : list->count};
     int status = CLI_OK;
-    if (tarn_codecs_encode(NULL, npy ? "npy" : "npz", &value, &o, &out, &err) == TARN_OK)
+    if (tarn_encode(npy ? "npy" : "npz", &value, &o, &out, &err) == TARN_OK)
         status = save_bytes(args, &out, path);
     else
         status = cli_fail(&err);

@@ -307,9 +307,8 @@ static int put_npy(const tarn_array *array, const char *output)
 {
     tarn_error err;
     tarn_bytes out = TARN_BYTES_INIT;
-    tarn_value value = tarn_value_array(array);
-    if (tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err) != TARN_OK)
-        return cli_fail(&err);
+    tarn_value value = {.kind = TARN_VALUE_ARRAY, .arrays = array, .count = 1};
+    if (tarn_encode("npy", &value, NULL, &out, &err) != TARN_OK) return cli_fail(&err);
     int status = cli_write_out(output, &(tarn_view){out.data, out.size, NULL});
     tarn_bytes_release(&out);
     return status;

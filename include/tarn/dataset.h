@@ -184,7 +184,7 @@ typedef enum tarn_form {
 
 typedef struct tarn_field_form {
     tarn_form form;
-    const char *codec;     /* a name for tarn_codecs_decode; NULL for an array */
+    const char *codec;     /* a name for tarn_decode; NULL for an array */
     tarn_dtype dtype;      /* ARRAY */
     unsigned ndim;         /* ARRAY: of one row; 0 for one number */
     const uint64_t *shape; /* borrowed, as codec is, until the dataset is closed */

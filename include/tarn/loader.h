@@ -108,7 +108,6 @@ typedef struct tarn_loader_options {
                                       gives batches of keys and numbers */
     size_t n_fields;
     const tarn_image_steps *image;     /* for images that have no steps of their own */
-    const tarn_codecs *codecs;         /* NULL: the built-in ones; borrowed */
     const tarn_views *views;           /* choose fields for each sample; borrowed */
     const tarn_decode_options *decode; /* NULL: the defaults */
     bool no_keys;

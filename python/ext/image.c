@@ -33,10 +33,10 @@ static tarn_status shrink(tarn_image_decoder *decoder, const void *data, size_t 
         status = tarn_image_run(decoder, plan, data, size, draw, pixels, err);
     if (status == TARN_OK) status = tarn_array_init(&array, pixels, byte, 3, shape, err);
     if (status == TARN_OK) {
-        tarn_value value = tarn_value_array(&array);
+        tarn_value value = {.kind = TARN_VALUE_ARRAY, .arrays = &array, .count = 1};
         tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
         o.jpeg_quality = 80;
-        status = tarn_codecs_encode(NULL, "jpg", &value, &o, out, err);
+        status = tarn_encode("jpg", &value, &o, out, err);
     }
     free(pixels);
     tarn_image_plan_free(plan);

@@ -311,7 +311,7 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
                                          : how_to->each;
     if (how == EACH_TEXT) return tarnpy_text((const char *)data, size);
     if (how == EACH_JSON) {
-        tarn_value value = tarn_value_json((const char *)data, size);
+        tarn_value value = {.kind = TARN_VALUE_JSON, .data = data, .size = size};
         return tarnpy_value(self->state, &value, NULL, NULL);
     }
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);

@@ -66,11 +66,10 @@ static PyObject *decoded(const source *from, tarn_view *view)
     tarn_error err;
     tarn_status status;
     if (plan->heavy || view->size > LIGHT_DECODE)
-        TARNPY_UNLOCKED(status, tarn_codecs_decode(NULL, plan->name, view->data,
-                                                   view->size, NULL, &value, &err));
+        TARNPY_UNLOCKED(
+            status, tarn_decode(plan->name, view->data, view->size, NULL, &value, &err));
     else
-        status = tarn_codecs_decode(NULL, plan->name, view->data, view->size, NULL,
-                                    &value, &err);
+        status = tarn_decode(plan->name, view->data, view->size, NULL, &value, &err);
     if (status == TARN_OK)
         return tarnpy_value(from->dataset->state, &value, view, from->handle);
     tarn_view_release(view);
@@ -116,7 +115,8 @@ static PyObject *formed(const source *from, tarn_view *view)
     if (form.form == TARN_FORM_BYTES) return bytes_of(view);
     if (form.form == TARN_FORM_ARRAY) return row_of(from, &form, view);
     if (form.form != TARN_FORM_TEXT) {
-        tarn_value value = tarn_value_json((const char *)view->data, view->size);
+        tarn_value value = {
+            .kind = TARN_VALUE_JSON, .data = view->data, .size = view->size};
         return tarnpy_value(from->dataset->state, &value, view, from->handle);
     }
     PyObject *text = tarnpy_text((const char *)view->data, view->size);

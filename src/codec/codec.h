@@ -10,6 +10,10 @@
 
 /* --- Help for families ---------------------------------------------------------- */
 
+/* Appends a copy. */
+TARN_CHECKED tarn_status tarn__bytes_add(tarn_bytes *bytes, const void *data, size_t len,
+                                         tarn_error *err);
+
 /* Appends room for n bytes and returns it, or NULL when memory is short. */
 unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err);
 
@@ -60,10 +64,10 @@ typedef enum tarn__codec_class {
     TARN__CODEC_NUMBER, /* the built-in ones, not compressed: numbers */
     TARN__CODEC_NPY,
     TARN__CODEC_IMAGE, /* JPEG, PNG, WebP, PPM */
-    TARN__CODEC_OTHER  /* ask tarn_codecs_decode */
+    TARN__CODEC_OTHER  /* ask tarn_decode */
 } tarn__codec_class;
 
-tarn__codec_class tarn__codec_class_of(const tarn_codecs *codecs, const char *field);
+tarn__codec_class tarn__codec_class_of(const char *field);
 
 /* --- Images --------------------------------------------------------------------- */
 
@@ -216,14 +220,19 @@ TARN_CHECKED tarn_status tarn__npy_decode(const void *data, size_t size,
 
 /* --- The calls of the table ----------------------------------------------------- */
 
+/* extension is the part of the name that chose the codec, in lower case. An encoder gets
+ * any value but bytes and text. err is never NULL. */
 #define TARN__ENCODER(name)                                                              \
-    tarn_status name(void *context, const char *extension, const tarn_value *value,      \
+    tarn_status name(const char *extension, const tarn_value *value,                     \
                      const tarn_encode_options *options, tarn_bytes *out,                \
                      tarn_error *err)
 #define TARN__DECODER(name)                                                              \
-    tarn_status name(void *context, const char *extension, const void *data,             \
-                     size_t size, const tarn_decode_options *options, tarn_value *out,   \
+    tarn_status name(const char *extension, const void *data, size_t size,               \
+                     const tarn_decode_options *options, tarn_value *out,                \
                      tarn_error *err)
+
+typedef TARN__ENCODER(tarn__encode_call);
+typedef TARN__DECODER(tarn__decode_call);
 
 TARN__ENCODER(tarn__encode_text);
 TARN__ENCODER(tarn__encode_number);

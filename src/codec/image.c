@@ -241,7 +241,7 @@ TARN__ENCODER(tarn__encode_ppm)
     int n =
         snprintf(head, sizeof head, "P%c\n%u %u\n%u\n", pixels.channels == 1 ? '5' : '6',
                  pixels.width, pixels.height, pixels.bits == 16 ? 65535u : 255u);
-    tarn_status status = tarn_bytes_add(out, head, (size_t)n, err);
+    tarn_status status = tarn__bytes_add(out, head, (size_t)n, err);
     unsigned char *p = NULL;
     if (status == TARN_OK) p = tarn__bytes_extend(out, samples * pixels.bits / 8, err);
     if (p && pixels.bits == 8) memcpy(p, pixels.data, samples);

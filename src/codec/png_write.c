@@ -41,7 +41,7 @@ static tarn_status add_head(tarn_bytes *out, const tarn__pixels *pixels, tarn_er
     put_big32(head + 4, pixels->height);
     head[8] = (unsigned char)pixels->bits;
     head[9] = colour[pixels->channels];
-    TARN_TRY(tarn_bytes_add(out, TARN__PNG_SIGNATURE, 8, err));
+    TARN_TRY(tarn__bytes_add(out, TARN__PNG_SIGNATURE, 8, err));
     return add_chunk(out, "IHDR", head, sizeof head, err);
 }
 

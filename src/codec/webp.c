@@ -20,7 +20,7 @@ typedef struct target {
 static int take_piece(const uint8_t *data, size_t size, const WebPPicture *picture)
 {
     target *t = picture->custom_ptr;
-    t->status = tarn_bytes_add(t->out, data, size, t->err);
+    t->status = tarn__bytes_add(t->out, data, size, t->err);
     return t->status == TARN_OK;
 }
 

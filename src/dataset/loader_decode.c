@@ -147,7 +147,7 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
     }
     if (known && c->decoder == TARN__CODEC_IMAGE && !is_deep_png(data, size))
         return decode_image(p, data, size, err);
-    TARN_TRY(tarn_codecs_decode(s->o.codecs, name, data, size, &s->decode, &value, err));
+    TARN_TRY(tarn_decode(name, data, size, &s->decode, &value, err));
     tarn_status status = put_value(p, &value, data, size, err);
     tarn_value_release(&value);
     return status;
@@ -159,7 +159,7 @@ static tarn_status decode_integer(const place *p, const unsigned char *data, siz
                                   tarn_error *err)
 {
     tarn_value value;
-    TARN_TRY(tarn_codecs_decode(NULL, "cls", data, size, NULL, &value, err));
+    TARN_TRY(tarn_decode("cls", data, size, NULL, &value, err));
     return put_integer(p, value.integer, err);
 }
 

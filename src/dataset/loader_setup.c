@@ -128,7 +128,7 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     c->as = f->as;
     bool by_name;
     TARN_TRY(name_codec(s, c, &by_name, err));
-    c->decoder = tarn__codec_class_of(s->o.codecs, c->codec);
+    c->decoder = tarn__codec_class_of(c->codec);
     if (f->image && (c->decoder != TARN__CODEC_IMAGE || f->as != TARN_LOAD_AUTO))
         return tarn__fail(err, TARN_ERR_USAGE,
                           "steps for field %s, which is no image that is decoded here",

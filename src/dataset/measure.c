@@ -39,7 +39,7 @@ static bool parse_integer(const tarn_field_form *form, const unsigned char *data
     tarn_value value;
     if (form->form == TARN_FORM_ARRAY)
         return size == form->dtype.size && tarn__element_integer(form->dtype, data, out);
-    tarn_status status = tarn_codecs_decode(NULL, "cls", data, size, NULL, &value, NULL);
+    tarn_status status = tarn_decode("cls", data, size, NULL, &value, NULL);
     bool good = status == TARN_OK && value.kind == TARN_VALUE_INTEGER;
     if (good) *out = value.integer;
     tarn_value_release(&value);

@@ -125,7 +125,6 @@ def main():
     first = wanted[0][0].split(".")[0]
     rest = [(name, data) for name, data in wanted if name.split(".")[0] != first]
     assert rest and sorted(Loaded(ffi, lib, path).members()) == sorted(rest)
-    assert lib.tarn_value_integer(7).integer == 7
     print(len(names), "functions,", len(wanted), "members")
 
 

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "codec/codec.h"
+
 tarn_error err;
 
 /* --- Data -------------------------------------------------------------------------- */
@@ -15,7 +17,7 @@ static void add_image(tarball *t, unsigned i, const char *field, unsigned wide)
         pixels[k] = (unsigned char)(k * 7 + i * 13 + k / 97);
     OK(tarn_array_init(&a, pixels, (tarn_dtype){'|', 'u', 1}, 3,
                        (const uint64_t[]){HIGH, wide, 3}, &err));
-    tarn_value v = tarn_value_array(&a);
+    tarn_value v = value_array(&a);
     tarball_value(t, i, field, &v);
 }
 
@@ -31,28 +33,28 @@ const char *fold_path(unsigned bad)
         int16_t ragged[SAMPLES];
         char text[64], bin[200];
         tarn_array a;
-        tarn_value v = tarn_value_integer((int64_t)i * 3 - 7);
+        tarn_value v = value_integer((int64_t)i * 3 - 7);
         tarball_value(&t, i, "cls", &v);
         memset(bin, (int)i, sizeof bin);
-        v = tarn_value_bytes(bin, i * 3);
+        v = value_bytes(bin, i * 3);
         tarball_value(&t, i, "bin", &v);
         for (unsigned k = 0; k < 6; k++)
             fixed[k] = (float)(i * 10 + k);
         OK(tarn_array_init(&a, fixed, (tarn_dtype){'<', 'f', 4}, 2,
                            (const uint64_t[]){2, 3}, &err));
-        v = tarn_value_array(&a);
+        v = value_array(&a);
         tarball_value(&t, i, "fix.npy", &v);
         for (unsigned k = 0; k < SAMPLES; k++)
             ragged[k] = (int16_t)(i + k);
         OK(tarn_array_init(&a, ragged, (tarn_dtype){'<', 'i', 2}, 1,
                            (const uint64_t[]){i % 5 ? 4 : i % 7}, &err));
-        v = tarn_value_array(&a);
+        v = value_array(&a);
         tarball_value(&t, i, "rag.npy", &v);
         snprintf(text, sizeof text, "text of %u", i);
-        v = tarn_value_text(text, strlen(text));
+        v = value_text(text, strlen(text));
         tarball_value(&t, i, "txt", &v);
         if (bad && i % bad == 0) {
-            v = tarn_value_bytes("no image at all", 15);
+            v = value_bytes("no image at all", 15);
             tarball_value(&t, i, "png", &v);
         } else {
             add_image(&t, i, "png", WIDE + i % 3);
@@ -172,7 +174,7 @@ tarn_loader_options loader_options(void)
 
 static void add(tarn_bytes *out, const void *data, size_t size)
 {
-    OK(tarn_bytes_add(out, data, size, &err));
+    OK(tarn__bytes_add(out, data, size, &err));
 }
 
 static void add_number(tarn_bytes *out, uint64_t n)

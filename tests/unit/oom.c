@@ -48,7 +48,7 @@ static void make_shard(const char *path)
     tarball t = {0};
     for (unsigned i = 0; i < SAMPLES; i++) {
         tarn_array a = image_array();
-        tarn_value v = tarn_value_integer(i), pic = tarn_value_array(&a);
+        tarn_value v = value_integer(i), pic = value_array(&a);
         tarball_value(&t, i, "cls", &v);
         tarball_value(&t, i, "jpg", &pic);
         tarball_value(&t, i, "npy", &pic);

@@ -70,7 +70,7 @@ void tarball_value(tarball *t, unsigned i, const char *field, const tarn_value *
     char name[64];
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_error err;
-    OK(tarn_codecs_encode(NULL, field, value, NULL, &out, &err));
+    OK(tarn_encode(field, value, NULL, &out, &err));
     snprintf(name, sizeof name, "s%04u.%s", i, field);
     tarball_header(t, name, '0', out.size);
     tarball_payload(t, out.data, out.size);

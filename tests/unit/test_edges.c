@@ -322,7 +322,7 @@ static tarn_status encode(const char *field, const tarn_value *value)
 {
     tarn_bytes out = TARN_BYTES_INIT;
     err.message[0] = '\0';
-    tarn_status status = tarn_codecs_encode(NULL, field, value, NULL, &out, &err);
+    tarn_status status = tarn_encode(field, value, NULL, &out, &err);
     tarn_bytes_release(&out);
     return status;
 }
@@ -340,13 +340,13 @@ static void arrays_that_a_field_cannot_hold_are_refused(void **state)
     OK(tarn_array_init(&real, zeros, (tarn_dtype){'<', 'f', 4}, 2, shape, &err));
     OK(tarn_array_init(&wide, zeros, (tarn_dtype){'<', 'u', 8}, 2, shape, &err));
     pair[0] = pair[1] = bytes;
-    tarn_value number = tarn_value_integer(5), flat = tarn_value_array(&bytes);
-    tarn_value deep = tarn_value_array(&cube), floats = tarn_value_array(&real);
-    tarn_value large = tarn_value_array(&wide);
-    tarn_value unnamed = tarn_value_arrays(pair, NULL, 2);
-    tarn_value same = tarn_value_arrays(pair, twice, 2);
-    tarn_value invalid = tarn_value_arrays(pair, wrong, 2);
-    tarn_value named = tarn_value_arrays(pair, plain, 2);
+    tarn_value number = value_integer(5), flat = value_array(&bytes);
+    tarn_value deep = value_array(&cube), floats = value_array(&real);
+    tarn_value large = value_array(&wide);
+    tarn_value unnamed = value_arrays(pair, NULL, 2);
+    tarn_value same = value_arrays(pair, twice, 2);
+    tarn_value invalid = value_arrays(pair, wrong, 2);
+    tarn_value named = value_arrays(pair, plain, 2);
     static const char *const fields[] = {"npz", "rle", "seg8", "ten",  "png",
                                          "jpg", "npy", "ppm",  "webp", "seg32"};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {

@@ -29,8 +29,8 @@ static tarn_bytes make_image(const char *field, uint32_t width, uint32_t height,
                         .ndim = 3,
                         .shape = {height, width, channels},
                         .strides = {(int64_t)width * channels, channels, 1}};
-    tarn_value value = tarn_value_array(&array);
-    OK(tarn_codecs_encode(NULL, field, &value, NULL, &out, &err));
+    tarn_value value = value_array(&array);
+    OK(tarn_encode(field, &value, NULL, &out, &err));
     free(pixels);
     return out;
 }

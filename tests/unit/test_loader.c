@@ -68,8 +68,7 @@ static void values_are_those_of_the_codecs(void **state)
             tarn_value v;
             OK(tarn_dataset_get(tarn_dataset_unordered(d), b->samples[0], (uint32_t)c,
                                 &view, &err));
-            OK(tarn_codecs_decode(NULL, got->field, view.data, view.size, NULL, &v,
-                                  &err));
+            OK(tarn_decode(got->field, view.data, view.size, NULL, &v, &err));
             if (v.kind == TARN_VALUE_ARRAY) {
                 assert_int_equal(got->ndim, v.arrays->ndim);
                 assert_int_equal(got->size, tarn_array_bytes(v.arrays));

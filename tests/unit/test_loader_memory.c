@@ -12,15 +12,15 @@ static const char *make_fold(void)
     tarball t = {0};
     for (unsigned i = 0; i < COUNT; i++) {
         tarn_array a;
-        tarn_value v = tarn_value_integer(i);
+        tarn_value v = value_integer(i);
         tarball_value(&t, i, "cls", &v);
         for (unsigned k = 0; k < sizeof pixels; k++)
             pixels[k] = (unsigned char)(k + i);
-        v = tarn_value_bytes(pixels, 100 + i);
+        v = value_bytes(pixels, 100 + i);
         tarball_value(&t, i, "bin", &v);
         OK(tarn_array_init(&a, pixels, (tarn_dtype){'|', 'u', 1}, 3,
                            (const uint64_t[]){40, 60, 3}, &err));
-        v = tarn_value_array(&a);
+        v = value_array(&a);
         tarball_value(&t, i, "jpg", &v);
         tarball_value(&t, i, "npy", &v);
     }

@@ -16,7 +16,7 @@ static tarn_bytes encoded(const char *field, const tarn_value *value)
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
     o.webp_lossless = true;
-    OK(tarn_codecs_encode(NULL, field, value, &o, &out, &err));
+    OK(tarn_encode(field, value, &o, &out, &err));
     return out;
 }
 
@@ -35,7 +35,7 @@ static tarn_bytes noisy_image(const char *field, uint32_t width, uint32_t height
         pixels[i] = (unsigned char)(seed >> 24);
     }
     OK(tarn_array_init(&array, pixels, (tarn_dtype){'|', 'u', 1}, 3, shape, &err));
-    tarn_value value = tarn_value_array(&array);
+    tarn_value value = value_array(&array);
     tarn_bytes out = encoded(field, &value);
     free(pixels);
     return out;
@@ -49,7 +49,7 @@ static tarn_bytes zeros(const char *field, tarn_dtype dtype, uint64_t height,
     void *data = calloc(height * width, dtype.size);
     assert_non_null(data);
     OK(tarn_array_init(&array, data, dtype, 2, shape, &err));
-    tarn_value value = tarn_value_array(&array);
+    tarn_value value = value_array(&array);
     tarn_bytes out = encoded(field, &value);
     free(data);
     return out;
@@ -163,7 +163,7 @@ static size_t calls_of_fields(const char *field, const tarn_bytes *bytes)
     count_memory();
     for (unsigned i = 0; i < MANY; i++) {
         tarn_value value;
-        OK(tarn_codecs_decode(NULL, field, bytes->data, bytes->size, NULL, &value, &err));
+        OK(tarn_decode(field, bytes->data, bytes->size, NULL, &value, &err));
         tarn_value_release(&value);
     }
     return count_memory().calls;
@@ -173,7 +173,7 @@ static size_t calls_of_fields(const char *field, const tarn_bytes *bytes)
 static void numbers_and_texts_take_no_memory(void **state)
 {
     (void)state;
-    tarn_value seven = tarn_value_integer(7), text = tarn_value_text("text", 4);
+    tarn_value seven = value_integer(7), text = value_text("text", 4);
     tarn_bytes cls = encoded("cls", &seven), txt = encoded("txt", &text);
     tarn_bytes npy = zeros("npy", (tarn_dtype){'<', 'f', 4}, 30, 40);
     assert_int_equal(calls_of_fields("cls", &cls), 0);
@@ -196,8 +196,7 @@ static void refuse(const char *field, const tarn_bytes *bomb)
     o.max_size = LIMIT;
     o.max_pixels = LIMIT;
     count_memory();
-    tarn_status status =
-        tarn_codecs_decode(NULL, field, bomb->data, bomb->size, &o, &value, &err);
+    tarn_status status = tarn_decode(field, bomb->data, bomb->size, &o, &value, &err);
     counted c = count_memory();
     if (status != TARN_ERR_LIMIT || c.bytes > 8 * LIMIT)
         fail_msg("%s of %zu bytes: %s after %zu bytes of memory", field, bomb->size,

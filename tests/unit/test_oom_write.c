@@ -8,6 +8,8 @@
 #include "iac/gather.h"
 #include "itar/collection.h"
 
+#include "codec/codec.h"
+
 /* --- Values -------------------------------------------------------------- */
 
 static tarn_status there_and_back(const char *field, const tarn_value *value,
@@ -15,9 +17,9 @@ static tarn_status there_and_back(const char *field, const tarn_value *value,
 {
     tarn_bytes bytes = TARN_BYTES_INIT;
     tarn_value out = TARN_VALUE_INIT;
-    tarn_status status = tarn_codecs_encode(NULL, field, value, NULL, &bytes, why);
+    tarn_status status = tarn_encode(field, value, NULL, &bytes, why);
     if (status == TARN_OK)
-        status = tarn_codecs_decode(NULL, field, bytes.data, bytes.size, NULL, &out, why);
+        status = tarn_decode(field, bytes.data, bytes.size, NULL, &out, why);
     tarn_value_release(&out);
     tarn_bytes_release(&bytes);
     return status;
@@ -30,7 +32,7 @@ static tarn_status code_values(tarn_error *why)
     tarn_array a = image_array(), numbers = row_array(8);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         bool tenbin = !strncmp(fields[i], "tenbin", 6);
-        tarn_value value = tarn_value_array(tenbin ? &numbers : &a);
+        tarn_value value = value_array(tenbin ? &numbers : &a);
         tarn_status status = there_and_back(fields[i], &value, why);
         if (status != TARN_OK) return status;
     }
@@ -49,7 +51,7 @@ static tarn_status code_masks(tarn_error *why)
                        (const uint64_t[]){20, 24}, &err));
     pair[0] = mask;
     pair[1] = row_array(8);
-    tarn_value one = tarn_value_array(&mask);
+    tarn_value one = value_array(&mask);
     tarn_value many = {
         .kind = TARN_VALUE_ARRAYS, .arrays = pair, .names = names, .count = 2};
     tarn_status status = there_and_back("rle", &one, why);
@@ -78,13 +80,13 @@ static tarn_status code_odd_values(tarn_error *why)
         OK(tarn_array_init(&a, (void *)(uintptr_t)labels,
                            (tarn_dtype){'>', swapped[i].kind, swapped[i].size}, 2,
                            (const uint64_t[]){8, 5}, &err));
-        tarn_value value = tarn_value_array(&a);
+        tarn_value value = value_array(&a);
         tarn_status status = there_and_back(swapped[i].field, &value, why);
         if (status != TARN_OK) return status;
     }
     a.strides[0] = 4; /* neither rows nor columns in one piece */
     a.strides[1] = 0;
-    tarn_value strided = tarn_value_array(&a);
+    tarn_value strided = value_array(&a);
     tarn_status status = there_and_back("npy", &strided, why);
     for (size_t len = 1; len < sizeof text && status == TARN_OK; len += 5) {
         const char *names[] = {text + len};
@@ -103,8 +105,7 @@ static tarn_status decode_shifted(const char *field, const tarn_bytes *bytes,
     tarn_value out = TARN_VALUE_INIT;
     assert_true(bytes->size < sizeof room);
     memcpy(room + 1, bytes->data, bytes->size);
-    tarn_status status =
-        tarn_codecs_decode(NULL, field, room + 1, bytes->size, NULL, &out, why);
+    tarn_status status = tarn_decode(field, room + 1, bytes->size, NULL, &out, why);
     tarn_value_release(&out);
     return status;
 }
@@ -116,18 +117,19 @@ static void split_pixels(const tarn_bytes *png, tarn_bytes *out)
     while (memcmp(png->data + at + 4, "IDAT", 4) != 0)
         at += 12 + (size_t)(png->data[at + 2] << 8 | png->data[at + 3]);
     size_t size = (size_t)(png->data[at + 2] << 8 | png->data[at + 3]), half = size / 2;
-    OK(tarn_bytes_add(out, png->data, at, &err));
+    OK(tarn__bytes_add(out, png->data, at, &err));
     for (size_t from = 0, n = half; from < size; from += n, n = size - half) {
         unsigned char head[8] = {
             0, 0, (unsigned char)(n >> 8), (unsigned char)n, 'I', 'D', 'A', 'T'};
-        OK(tarn_bytes_add(out, head, 8, &err));
-        OK(tarn_bytes_add(out, png->data + at + 8 + from, n, &err));
+        OK(tarn__bytes_add(out, head, 8, &err));
+        OK(tarn__bytes_add(out, png->data + at + 8 + from, n, &err));
         uint32_t crc = tarn__crc32(0, out->data + out->size - n - 4, n + 4);
         unsigned char sum[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16),
                                 (unsigned char)(crc >> 8), (unsigned char)crc};
-        OK(tarn_bytes_add(out, sum, 4, &err));
+        OK(tarn__bytes_add(out, sum, 4, &err));
     }
-    OK(tarn_bytes_add(out, png->data + at + 12 + size, png->size - at - 12 - size, &err));
+    OK(tarn__bytes_add(out, png->data + at + 12 + size, png->size - at - 12 - size,
+                       &err));
 }
 
 static tarn_status decode_odd_values(tarn_error *why)
@@ -136,10 +138,10 @@ static tarn_status decode_odd_values(tarn_error *why)
     if (!npy.data) {
         tarn_bytes whole = TARN_BYTES_INIT;
         tarn_array a = row_array(8), pic = image_array();
-        tarn_value value = tarn_value_array(&a), image = tarn_value_array(&pic);
-        OK(tarn_codecs_encode(NULL, "npy", &value, NULL, &npy, &err));
-        OK(tarn_codecs_encode(NULL, "ten", &value, NULL, &ten, &err));
-        OK(tarn_codecs_encode(NULL, "png", &image, NULL, &whole, &err));
+        tarn_value value = value_array(&a), image = value_array(&pic);
+        OK(tarn_encode("npy", &value, NULL, &npy, &err));
+        OK(tarn_encode("ten", &value, NULL, &ten, &err));
+        OK(tarn_encode("png", &image, NULL, &whole, &err));
         split_pixels(&whole, &png);
         tarn_bytes_release(&whole);
     }
@@ -160,8 +162,8 @@ static tarn_status run_images(tarn_error *why)
     if (!jpg) {
         tarn_bytes bytes = TARN_BYTES_INIT;
         tarn_array a = image_array();
-        tarn_value value = tarn_value_array(&a);
-        OK(tarn_codecs_encode(NULL, "jpg", &value, NULL, &bytes, &err));
+        tarn_value value = value_array(&a);
+        OK(tarn_encode("jpg", &value, NULL, &bytes, &err));
         jpg = bytes.data;
         size = bytes.size;
     }

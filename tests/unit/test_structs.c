@@ -64,7 +64,6 @@ static void init_functions_and_macros_agree(void **state)
     (void)state;
     INITS(tarn_encode_options, TARN_ENCODE_OPTIONS_INIT);
     INITS(tarn_decode_options, TARN_DECODE_OPTIONS_INIT);
-    INITS(tarn_codec, TARN_CODEC_INIT);
     INITS(tarn_dataset_options, TARN_DATASET_OPTIONS_INIT);
     INITS(tarn_views_options, TARN_VIEWS_OPTIONS_INIT);
     INITS(tarn_mix_options, TARN_MIX_OPTIONS_INIT);
