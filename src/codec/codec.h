@@ -116,6 +116,14 @@ TARN_CHECKED tarn_status tarn__ppm_decode(const void *data, size_t size,
 
 /* --- Images into memory --------------------------------------------------------- */
 
+/* Pixels of 8-bit samples, channels interleaved: 1 grey, 3 RGB, 4 RGBA. */
+typedef struct tarn__image {
+    unsigned char *data;
+    uint32_t width, height;
+    unsigned channels;
+    size_t stride; /* bytes from one row to the next */
+} tarn__image;
+
 /* What the first bytes are, or 0. */
 tarn_image_format tarn__image_format(const void *data, size_t size);
 
@@ -129,7 +137,7 @@ void tarn__jpeg_free(tarn__jpeg *jpeg);
 /* Good for one into or one part, with the same data still there. */
 TARN_CHECKED tarn_status tarn__jpeg_head(tarn__jpeg *jpeg, const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__jpeg_into(tarn__jpeg *jpeg, const tarn_image *out,
+TARN_CHECKED tarn_status tarn__jpeg_into(tarn__jpeg *jpeg, const tarn__image *out,
                                          tarn_error *err);
 
 /* Columns [left, right) of rows [top, bottom). */
@@ -150,7 +158,7 @@ TARN_CHECKED tarn_status tarn__jpeg_begin_part(tarn__jpeg *jpeg, unsigned channe
                                                uint32_t by, tarn__area *area,
                                                tarn_error *err);
 TARN_CHECKED tarn_status tarn__jpeg_read_part(tarn__jpeg *jpeg, const tarn__area *area,
-                                              const tarn_image *out, tarn_error *err);
+                                              const tarn__image *out, tarn_error *err);
 
 /* Keeps what it needs between images. A head is good for one into, with the same data
  * still there; buffer sizes are at most max_size. */
@@ -161,19 +169,19 @@ TARN_CHECKED tarn_status tarn__png_head(tarn__png *png, const void *data, size_t
                                         tarn_image_info *out, tarn_error *err);
 /* What it can give on the way to 1, 3 or 4 channels. */
 unsigned tarn__png_channels(const tarn__png *png, unsigned wanted);
-TARN_CHECKED tarn_status tarn__png_into(tarn__png *png, const tarn_image *out,
+TARN_CHECKED tarn_status tarn__png_into(tarn__png *png, const tarn__image *out,
                                         uint64_t max_size, tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__webp_head(const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__webp_into(const void *data, size_t size,
-                                         const tarn_image *out, tarn_error *err);
+                                         const tarn__image *out, tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__ppm_head(const void *data, size_t size,
                                         tarn_image_info *out, size_t *out_at,
                                         bool *out_deep, tarn_error *err);
 TARN_CHECKED tarn_status tarn__ppm_into(const void *data, size_t size,
-                                        const tarn_image *out, tarn_error *err);
+                                        const tarn__image *out, tarn_error *err);
 
 /* 1, 3 or 4 channels of 1 or 3, or the same. */
 void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned char *to,

@@ -325,7 +325,7 @@ tarn_status tarn__ppm_head(const void *data, size_t size, tarn_image_info *out,
     return TARN_OK;
 }
 
-tarn_status tarn__ppm_into(const void *data, size_t size, const tarn_image *out,
+tarn_status tarn__ppm_into(const void *data, size_t size, const tarn__image *out,
                            tarn_error *err)
 {
     tarn_image_info info;

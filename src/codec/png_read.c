@@ -475,7 +475,7 @@ unsigned tarn__png_channels(const tarn__png *png, unsigned wanted)
     return wanted == 1 && !grey ? 3 : wanted;
 }
 
-tarn_status tarn__png_into(tarn__png *png, const tarn_image *out, uint64_t max_size,
+tarn_status tarn__png_into(tarn__png *png, const tarn__image *out, uint64_t max_size,
                            tarn_error *err)
 {
     place to = {out->data, out->stride, out->channels, 8};

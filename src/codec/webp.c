@@ -100,7 +100,7 @@ tarn_status tarn__webp_head(const void *data, size_t size, tarn_image_info *out,
     return TARN_OK;
 }
 
-tarn_status tarn__webp_into(const void *data, size_t size, const tarn_image *out,
+tarn_status tarn__webp_into(const void *data, size_t size, const tarn__image *out,
                             tarn_error *err)
 {
     size_t row = (size_t)out->width * out->channels;
@@ -134,8 +134,8 @@ tarn_status tarn__webp_decode(const void *data, size_t size,
     bool to_grey = channels == 1;
     if (to_grey) channels = 3;
     TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
-    tarn_image image = {out->arrays->data, info.width, info.height, channels,
-                        (size_t)info.width * channels};
+    tarn__image image = {out->arrays->data, info.width, info.height, channels,
+                         (size_t)info.width * channels};
     tarn_status status = tarn__webp_into(data, size, &image, err);
     if (status != TARN_OK) {
         tarn_value_release(out);

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/slab.h"
 #include "codec/codec.h"
+#include "codec/pixels.h"
 
 /* --- What never changes ------------------------------------------------------------ */
 
@@ -60,7 +61,7 @@ typedef struct tarn__load_column {
     tarn_load_as as;
     char *codec; /* the name that says what it is: its own, or a payload's */
     tarn__codec_class decoder; /* what that stands for */
-    tarn_image_plan *plan;     /* STEPS */
+    tarn__image_plan *plan;    /* STEPS */
 
     /* What samples are expected to be: that of the plan, of numbers, or of the last
      * window whose samples were all alike. Only speed depends on it. */

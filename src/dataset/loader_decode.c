@@ -95,23 +95,24 @@ static tarn_status decode_image(const place *p, const unsigned char *data, size_
                                 tarn_error *err)
 {
     const tarn_decode_options *o = &p->worker->engine->setup->decode;
-    tarn_image_decode_options how = TARN_IMAGE_DECODE_OPTIONS_INIT;
     tarn_image_info info;
-    TARN_TRY(tarn_image_probe(p->worker->image, data, size, &info, sizeof info, err));
-    how.channels = o->channels ? o->channels : info.channels;
-    uint64_t lengths[] = {info.height, info.width, how.channels};
-    uint64_t bytes = (uint64_t)info.height * info.width * how.channels;
+    TARN_TRY(tarn__image_head(p->worker->image, data, size, &info, err));
+    unsigned channels = o->channels ? o->channels : info.channels;
+    if (channels == 2 || channels > 4)
+        return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
+    uint64_t lengths[] = {info.height, info.width, channels};
+    uint64_t bytes = (uint64_t)info.height * info.width * channels;
     if ((uint64_t)info.height * info.width > o->max_pixels || bytes > o->max_size)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "an image of %u x %u pixels, and the limit is %llu of them "
                           "(max_pixels) and %llu bytes (max_size)",
                           info.width, info.height, (unsigned long long)o->max_pixels,
                           (unsigned long long)o->max_size);
-    tarn__shape shape = {{'|', 'u', 1}, how.channels == 1 ? 2 : 3, bytes, lengths};
+    tarn__shape shape = {{'|', 'u', 1}, channels == 1 ? 2 : 3, bytes, lengths};
     TARN_TRY(put_shape(p, &shape, err));
-    tarn_image out = {.data = p->piece->data};
-    return tarn_image_decode(p->worker->image, data, size, &how, &out, (size_t)bytes,
-                             err);
+    tarn__image out = {p->piece->data, info.width, info.height, channels,
+                       (size_t)info.width * channels};
+    return tarn__image_into(p->worker->image, data, size, &info, &out, err);
 }
 
 static tarn_status put_value(const place *p, const tarn_value *v,
@@ -249,5 +250,5 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     /* By position, so that a sample that comes twice is not changed in the same way. */
     tarn_image_draw draw = {s->seed, w->epoch->number,
                             tarn__order_position(w->epoch->order, w->from + slot)};
-    return tarn_image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
+    return tarn__image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
 }

@@ -378,16 +378,13 @@ void tarn__engine_pop(tarn__engine *e)
 static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
 {
     const tarn__load_setup *s = e->setup;
-    tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
     size_t templates = 0;
     k->engine = e;
-    o.max_pixels = s->decode.max_pixels;
-    o.max_size = s->decode.max_size;
     while (s->o.views && tarn_views_template(s->o.views, templates))
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
     if (!k->fields) return tarn__fail_memory(err);
-    return tarn_image_decoder_new(&o, &k->image, err);
+    return tarn_image_decoder_new(&s->decode, &k->image, err);
 }
 
 static void worker_reset(tarn__worker *k)

@@ -58,7 +58,7 @@ static tarn_status hint_plan(tarn__load_column *c, const tarn_image_steps *steps
     uint64_t chw[] = {steps->channels, steps->height, steps->width};
     tarn__shape *shape =
         shape_new(dtypes[steps->type], 3, steps->layout == TARN_IMAGE_CHW ? chw : hwc,
-                  tarn_image_plan_size(c->plan));
+                  tarn__image_plan_size(c->plan));
     return add_hint(c, shape) ? TARN_OK : tarn__fail_memory(err);
 }
 
@@ -99,7 +99,7 @@ static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
         TARN_TRY(hint_integer(c, err));
     if (!steps || c->as != TARN_LOAD_AUTO || !image) return TARN_OK;
     c->way = TARN__LOAD_STEPS;
-    TARN_TRY(tarn_image_plan_new(steps, &c->plan, err));
+    TARN_TRY(tarn__image_plan_new(steps, &c->plan, err));
     return hint_plan(c, steps, err);
 }
 
@@ -224,7 +224,7 @@ void tarn__setup_release(tarn__load_setup *s)
         tarn__load_column *c = &s->columns[i];
         for (unsigned k = 0; k < c->n_hints; k++)
             free(c->hints[k]);
-        tarn_image_plan_free(c->plan);
+        tarn__image_plan_free(c->plan);
         free(c->codec);
         free(c->name);
     }

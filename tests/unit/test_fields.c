@@ -236,7 +236,7 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
     for (unsigned interlace = 0; interlace < 2; interlace++) {
         tarn__png *png = tarn__png_new();
         tarn_image_info info;
-        tarn_image to = {.data = NULL, .channels = 4};
+        tarn__image to = {.data = NULL, .channels = 4};
         begin_png(&bytes, 0x7fffffff, 0x7fffffff, 16, TARN__PNG_RGBA, interlace);
         end_png(&bytes, "\0abcd", 5);
         OK(tarn__png_head(png, bytes.data, bytes.size, &info, &err));

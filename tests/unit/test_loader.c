@@ -216,7 +216,6 @@ static void image_steps_are_those_of_one_image(void **state)
     tarn_loader_options o = loader_options();
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_load_field field = {"png", TARN_LOAD_AUTO, &steps};
-    tarn_image_plan *plan;
     tarn_image_decoder *decoder;
     tarn_loader *l;
     tarn_batch *b;
@@ -230,7 +229,6 @@ static void image_steps_are_those_of_one_image(void **state)
     o.fields = &field;
     o.n_fields = 1;
     o.threads = 2;
-    OK(tarn_image_plan_new(&steps, &plan, &err));
     OK(tarn_image_decoder_new(NULL, &decoder, &err));
     OK(tarn_loader_open(d, &o, &l, &err));
     for (int epoch = 0; epoch < 2; epoch++)
@@ -246,7 +244,8 @@ static void image_steps_are_those_of_one_image(void **state)
                 OK(tarn_dataset_field_find(d, "png", &png, &err));
                 OK(tarn_dataset_get(tarn_dataset_unordered(d), b->samples[i], png, &v,
                                     &err));
-                OK(tarn_image_run(decoder, plan, v.data, v.size, draw, want, &err));
+                OK(tarn_image_run(decoder, &steps, v.data, v.size, draw, want,
+                                  sizeof want, &err));
                 assert_memory_equal(c->data + i * sizeof want, want, sizeof want);
                 tarn_view_release(&v);
             }
@@ -254,7 +253,6 @@ static void image_steps_are_those_of_one_image(void **state)
         }
     tarn_loader_close(l);
     tarn_image_decoder_free(decoder);
-    tarn_image_plan_free(plan);
     tarn_dataset_close(d);
 }
 

@@ -320,21 +320,13 @@ static void functions_of_image_name_the_argument_that_is_null(void **state)
     REFUSES("decoder", tarn_image_probe(NULL, ANY, 1, ANY, 1, &err));
     REFUSES("data", tarn_image_probe(ANY, NULL, 1, ANY, 1, &err));
     REFUSES("out", tarn_image_probe(ANY, ANY, 1, NULL, 1, &err));
-    REFUSES("decoder", tarn_image_decode(NULL, ANY, 1, NULL, ANY, 1, &err));
-    REFUSES("data", tarn_image_decode(ANY, NULL, 1, NULL, ANY, 1, &err));
-    REFUSES("out", tarn_image_decode(ANY, ANY, 1, NULL, NULL, 1, &err));
-    REFUSES("decoder", tarn_image_resize(NULL, ANY, NULL, ANY, &err));
-    REFUSES("from", tarn_image_resize(ANY, NULL, NULL, ANY, &err));
-    REFUSES("to", tarn_image_resize(ANY, ANY, NULL, NULL, &err));
-    REFUSES("steps", tarn_image_plan_new(NULL, ANY, &err));
-    REFUSES("out", tarn_image_plan_new(ANY, NULL, &err));
-    REFUSES("plan", tarn_image_choose(NULL, 1, 1, (tarn_image_draw){0}, ANY, &err));
-    REFUSES("out", tarn_image_choose(ANY, 1, 1, (tarn_image_draw){0}, NULL, &err));
     REFUSES("decoder",
-            tarn_image_run(NULL, ANY, ANY, 1, (tarn_image_draw){0}, ANY, &err));
-    REFUSES("plan", tarn_image_run(ANY, NULL, ANY, 1, (tarn_image_draw){0}, ANY, &err));
-    REFUSES("data", tarn_image_run(ANY, ANY, NULL, 1, (tarn_image_draw){0}, ANY, &err));
-    REFUSES("out", tarn_image_run(ANY, ANY, ANY, 1, (tarn_image_draw){0}, NULL, &err));
+            tarn_image_run(NULL, ANY, ANY, 1, (tarn_image_draw){0}, ANY, 1, &err));
+    REFUSES("steps",
+            tarn_image_run(ANY, NULL, ANY, 1, (tarn_image_draw){0}, ANY, 1, &err));
+    REFUSES("data",
+            tarn_image_run(ANY, ANY, NULL, 1, (tarn_image_draw){0}, ANY, 1, &err));
+    REFUSES("out", tarn_image_run(ANY, ANY, ANY, 1, (tarn_image_draw){0}, NULL, 1, &err));
 }
 
 static void functions_of_index_name_the_argument_that_is_null(void **state)
@@ -509,7 +501,6 @@ static void functions_that_cannot_fail_accept_null(void **state)
     tarn_iac_writer_abandon(NULL);
     tarn_iac_rows_free(NULL);
     tarn_image_decoder_free(NULL);
-    tarn_image_plan_free(NULL);
     tarn_index_free(NULL);
     tarn_samples_close(NULL);
     tarn_source_close(NULL);
@@ -560,7 +551,6 @@ static void getters_of_null_are_empty(void **state)
     assert_int_equal(tarn_iac_columns(NULL, TARN_IAC_INDEX), 0);
     assert_null(tarn_iac_column_name(NULL, TARN_IAC_INDEX, 0));
     assert_null(tarn_iac_column_type(NULL, TARN_IAC_INDEX, 0));
-    assert_int_equal(tarn_image_plan_size(NULL), 0);
     assert_null(tarn_index_field(NULL, 0));
     assert_null(tarn_index_crash(NULL, 1));
     assert_false(tarn_tar_is_stream(NULL));

@@ -157,7 +157,6 @@ static tarn_status run_images(tarn_error *why)
     static unsigned char *jpg;
     static size_t size;
     tarn_image_decoder *decoder;
-    tarn_image_plan *plan = NULL;
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
     if (!jpg) {
         tarn_bytes bytes = TARN_BYTES_INIT;
@@ -170,11 +169,9 @@ static tarn_status run_images(tarn_error *why)
     s.width = s.height = 16;
     tarn_status status = tarn_image_decoder_new(NULL, &decoder, why);
     if (status != TARN_OK) return status;
-    status = tarn_image_plan_new(&s, &plan, why);
     for (uint64_t epoch = 0; epoch < 3 && status == TARN_OK; epoch++)
-        status = tarn_image_run(decoder, plan, jpg, size, (tarn_image_draw){1, epoch, 0},
-                                out, why);
-    tarn_image_plan_free(plan);
+        status = tarn_image_run(decoder, &s, jpg, size, (tarn_image_draw){1, epoch, 0},
+                                out, sizeof out, why);
     tarn_image_decoder_free(decoder);
     return status;
 }

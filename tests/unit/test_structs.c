@@ -77,8 +77,6 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_iac_options, TARN_IAC_OPTIONS_INIT);
     INITS(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT);
     INITS(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT);
-    INITS(tarn_image_decoder_options, TARN_IMAGE_DECODER_OPTIONS_INIT);
-    INITS(tarn_image_decode_options, TARN_IMAGE_DECODE_OPTIONS_INIT);
     INITS(tarn_image_steps, TARN_IMAGE_STEPS_INIT);
     INITS(tarn_index_options, TARN_INDEX_OPTIONS_INIT);
     INITS(tarn_pack_options, TARN_PACK_OPTIONS_INIT);
