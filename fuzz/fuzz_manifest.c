@@ -48,7 +48,7 @@ static tarn_status take(void *context, unsigned part, const char *key,
     CHECK(part == 0 && key[0] && count > 0);
     s->samples++;
     s->fields += count;
-    return tarn_tar_writer_add(s->writer, key, fields, count, NULL, err);
+    return tarn_tar_writer_add(s->writer, key, fields, count, err);
 }
 
 /* As many members are read as were written. */
@@ -78,7 +78,7 @@ static tarn_status write_shard(tarn__collection *c, tarn_error *err)
         tarn_tar_writer_abandon(s.writer);
         return status;
     }
-    CHECK(tarn_tar_writer_finish(s.writer, NULL) == TARN_OK);
+    CHECK(tarn_tar_writer_finish(s.writer, NULL, 0, NULL) == TARN_OK);
     CHECK(s.samples == c->n_samples && s.fields == c->files + c->values);
     read_again(s.fields);
     return TARN_OK;
@@ -148,8 +148,8 @@ static tarn_dataset *open_birds(void)
     o.sink = &sink;
     CHECK(tarn_tar_writer_open(tar_path, &o, &w, NULL) == TARN_OK);
     for (int i = 0; i < 3; i++)
-        CHECK(tarn_tar_writer_add(w, keys[i], &field, 1, NULL, NULL) == TARN_OK);
-    CHECK(tarn_tar_writer_finish(w, NULL) == TARN_OK);
+        CHECK(tarn_tar_writer_add(w, keys[i], &field, 1, NULL) == TARN_OK);
+    CHECK(tarn_tar_writer_finish(w, NULL, 0, NULL) == TARN_OK);
     CHECK(tarn_dataset_open(tar_path, NULL, &d, NULL) == TARN_OK);
     return d;
 }

@@ -147,17 +147,6 @@ void tarn__output_reset(tarn__output *o)
 
 /* --- Opening ------------------------------------------------------------------------ */
 
-static tarn_status open_shards(tarn__output *o, tarn_error *err)
-{
-    tarn_shard_writer_options s = TARN_SHARD_WRITER_OPTIONS_INIT;
-    s.start = o->writer.start;
-    s.max_count = o->writer.max_count;
-    s.max_size = o->writer.max_size;
-    s.roll = o->writer.roll;
-    s.writer = &o->members;
-    return tarn_shard_writer_open(o->target, &s, &o->shards, err);
-}
-
 tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
 {
     if (o->kind == TARN_TARGET_FOLDER) {
@@ -173,7 +162,13 @@ tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
     o->members.sink = &o->sink;
     o->sink.overwrite = o->writer.overwrite;
     o->sink.no_sync |= o->writer.no_sync;
-    if (o->kind == TARN_TARGET_SHARDS) return open_shards(o, err);
+    const tarn_fold_writer_options *w = &o->writer;
+    tarn_shard_options s = TARN_SHARD_OPTIONS_INIT;
+    s.start = w->start;
+    s.max_count = w->max_count;
+    s.max_size = w->max_size;
+    s.roll = w->roll;
+    o->members.shards = o->kind == TARN_TARGET_SHARDS ? &s : NULL;
     return tarn_tar_writer_open(o->target, &o->members, &o->tar, err);
 }
 
@@ -183,10 +178,8 @@ uint64_t tarn__output_bytes(const tarn__output *o)
 {
     uint64_t bytes = o->written[0].payload;
     tarn_written w;
-    if (o->shards) {
-        tarn_shard_writer_written(o->shards, &w, sizeof w);
-        bytes += w.payload;
-    }
+    tarn_tar_writer_written(o->tar, &w, sizeof w);
+    bytes += w.payload;
     for (size_t i = 0; i < o->count; i++) {
         if (!o->folds[i]) continue;
         tarn_fold_writer_written(o->folds[i], &w, sizeof w);
@@ -198,15 +191,9 @@ uint64_t tarn__output_bytes(const tarn__output *o)
 static tarn_status write_sample(tarn__output *o, unsigned part, const char *key,
                                 const tarn_field *fields, size_t count, tarn_error *err)
 {
-    uint64_t payload;
     if (o->kind == TARN_TARGET_FOLDER)
         return tarn_fold_writer_add(o->folds[part], key, fields, count, err);
-    if (o->shards) return tarn_shard_writer_add(o->shards, key, fields, count, err);
-    TARN_TRY(tarn_tar_writer_add(o->tar, key, fields, count, &payload, err));
-    o->written[0].samples++;
-    o->written[0].members += count;
-    o->written[0].payload += payload;
-    return TARN_OK;
+    return tarn_tar_writer_add(o->tar, key, fields, count, err);
 }
 
 tarn_status tarn__output_write(void *output, unsigned part, const char *key,
@@ -378,17 +365,10 @@ tarn_status tarn__output_finish(tarn__output *o, tarn_error *err)
         o->folds[i] = NULL;
         TARN_TRY(tarn_fold_writer_finish(w, &o->written[i], sizeof o->written[i], err));
     }
-    if (o->shards) {
-        tarn_shard_writer *w = o->shards;
-        o->shards = NULL;
-        return tarn_shard_writer_finish(w, &o->written[0], sizeof o->written[0], err);
-    }
     if (!o->tar) return TARN_OK;
     tarn_tar_writer *w = o->tar;
     o->tar = NULL;
-    o->written[0].shards = 1;
-    o->written[0].bytes = tarn_tar_writer_size(w);
-    return tarn_tar_writer_finish(w, err);
+    return tarn_tar_writer_finish(w, &o->written[0], sizeof o->written[0], err);
 }
 
 void tarn__output_stop(tarn__output *o)
@@ -398,18 +378,11 @@ void tarn__output_stop(tarn__output *o)
     for (size_t i = 0; i < o->count; i++) {
         if (!o->folds[i]) continue;
         tarn_fold_writer_written(o->folds[i], &o->written[i], sizeof o->written[i]);
-        if (keep)
-            tarn_fold_writer_suspend(o->folds[i], &kept);
-        else
-            tarn_fold_writer_abandon(o->folds[i]);
+        tarn_fold_writer_abandon(o->folds[i], keep, &kept);
         o->folds[i] = NULL;
-        o->kept += keep ? kept : 0;
+        o->kept += kept;
     }
-    if (o->shards) {
-        tarn_shard_writer_written(o->shards, &o->written[0], sizeof o->written[0]);
-        tarn_shard_writer_abandon(o->shards);
-    }
-    if (o->tar) tarn_tar_writer_abandon(o->tar);
-    o->shards = NULL;
+    if (o->tar) tarn_tar_writer_written(o->tar, &o->written[0], sizeof o->written[0]);
+    tarn_tar_writer_abandon(o->tar);
     o->tar = NULL;
 }

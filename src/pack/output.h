@@ -20,7 +20,6 @@ typedef struct tarn__output {
     double fractions[TARN_PACK_MAX_FOLDS];  /* of the folds after the first */
     size_t count;                           /* of folds, or 1 */
     tarn_fold_writer *folds[TARN_PACK_MAX_FOLDS];
-    tarn_shard_writer *shards;
     tarn_tar_writer *tar;
     tarn_written written[TARN_PACK_MAX_FOLDS];
     uint64_t samples; /* that were put */

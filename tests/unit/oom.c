@@ -131,7 +131,7 @@ tarn_status write_fold(const char *folder, const tarn_fold_writer_options *o,
         status = tarn_fold_writer_add(w, key, fields, 2, why);
     }
     if (status == TARN_OK) return tarn_fold_writer_finish(w, NULL, 0, why);
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     return status;
 }
 
@@ -189,9 +189,9 @@ tarn_status write_tar(const char *path, tarn_error *why)
         char key[16];
         tarn_field fields[] = {{"txt", "hello", 5, NULL}, {"bin", pixels, 900, NULL}};
         snprintf(key, sizeof key, "k%u", i);
-        status = tarn_tar_writer_add(w, key, fields, 2, NULL, why);
+        status = tarn_tar_writer_add(w, key, fields, 2, why);
     }
-    if (status == TARN_OK) return tarn_tar_writer_finish(w, why);
+    if (status == TARN_OK) return tarn_tar_writer_finish(w, NULL, 0, why);
     tarn_tar_writer_abandon(w);
     return status;
 }

@@ -37,7 +37,7 @@ static void nothing_is_written_past_the_size_of_a_struct(void **state)
     static const tarn_loader_info loader;
     static const tarn_loader_stats stats;
     FILLS(tarn_tar_counts, counts, tarn_tar_counts_get(NULL, out, size));
-    FILLS(tarn_written, written, tarn_shard_writer_written(NULL, out, size));
+    FILLS(tarn_written, written, tarn_tar_writer_written(NULL, out, size));
     FILLS(tarn_written, written, tarn_fold_writer_written(NULL, out, size));
     FILLS(tarn_samples_report, report, tarn_samples_report_get(NULL, out, size));
     FILLS(tarn_index_info, index, tarn_index_info_get(NULL, out, size));
@@ -90,7 +90,7 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT);
     INITS(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT);
     INITS(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT);
-    INITS(tarn_shard_writer_options, TARN_SHARD_WRITER_OPTIONS_INIT);
+    INITS(tarn_shard_options, TARN_SHARD_OPTIONS_INIT);
     INITS(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT);
 }
 
