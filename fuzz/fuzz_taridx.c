@@ -60,12 +60,13 @@ static void walk_index(void)
     for (uint64_t i = 0; i < info.rows; i++) {
         tarn_row row;
         CHECK(tarn_index_row(index, i, &row, &err) == TARN_OK);
-        CHECK(tarn_index_field(index, row.field) && row.crash <= info.crashes);
-        CHECK((tarn_index_crash(index, row.crash) != NULL) == (row.crash > 0));
+        CHECK(tarn_index_field(index, row.field) && row.collision <= info.collisions);
+        CHECK((tarn_index_collision(index, row.collision) != NULL) ==
+              (row.collision > 0));
         CHECK(row.offset % 512 == 0);
     }
     CHECK(!tarn_index_field(index, info.fields));
-    CHECK(!tarn_index_crash(index, info.crashes + 1));
+    CHECK(!tarn_index_collision(index, info.collisions + 1));
     tarn_index_free(index);
 }
 
@@ -137,7 +138,7 @@ static const truth *check_row(tarn_fold *fold, uint64_t number)
  * keys that share a hash, every row was compared. */
 static void check_sample(tarn_fold *fold, const tarn_sample *s, const char *key)
 {
-    bool exact = key && tarn_index_crash(tarn_fold_index(fold), 1);
+    bool exact = key && tarn_index_collision(tarn_fold_index(fold), 1);
     CHECK(s->count > 0);
     for (uint32_t k = 0; k < s->count && k < 64; k++) {
         const truth *m = check_row(fold, tarn_sample_row(s, k));

@@ -205,8 +205,8 @@ static int make_data(void **state)
         pixels[i] = (unsigned char)(i * 7);
     assert_int_equal(mkdir(PART("shards"), 0777), 0);
     make_shard(PART("shards/a_0.tar"));
-    OK(tarn_index_create((const char *[]){PART("shards/a_0.tar")}, 1, NULL,
-                         PART("shards/a.taridx"), NULL, NULL, 0, &err));
+    OK(tarn_index_build((const char *[]){PART("shards/a_0.tar")}, 1, NULL,
+                        PART("shards/a.taridx"), NULL, NULL, 0, &err));
     make_shard(PART("plain.tar"));
     OK(write_gnz(PART("in.gnz"), &err));
     OK(write_iac(PART("in.iac"), &err));

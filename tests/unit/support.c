@@ -177,7 +177,7 @@ uint64_t publish_fold(const tarball *t, const char *where, const tarn_index_opti
     snprintf(shard, sizeof shard, "%s/f_0.tar", where);
     snprintf(index_path, sizeof index_path, "%s/f.taridx", where);
     save_tar(t, shard);
-    OK(tarn_index_build(shards, 1, o, &index, NULL, 0, &err));
+    OK(tarn_index_build(shards, 1, o, NULL, &index, NULL, 0, &err));
     OK(tarn_index_save(index, index_path, &err));
     tarn_index_info_get(index, &info, sizeof info);
     tarn_index_free(index);

@@ -462,8 +462,8 @@ static void make_fold(const char *folder, unsigned shards, bool pax, bool sums)
     tarn_index_options io = TARN_INDEX_OPTIONS_INIT;
     io.sums = sums;
     snprintf(path, sizeof path, "%s/t.taridx", folder);
-    OK(tarn_index_create((const char *const *)paths, shards, &io, scratch_path(path),
-                         NULL, NULL, 0, &err));
+    OK(tarn_index_build((const char *const *)paths, shards, &io, scratch_path(path), NULL,
+                        NULL, 0, &err));
     for (unsigned s = 0; s < shards; s++) {
         evict(paths[s]);
         free(paths[s]);

@@ -220,8 +220,8 @@ static void fields_and_key_come_in_one_go(void **state)
     const char *shard = scratch_path("all_0.tar");
     save_tar(&t, shard);
     tarball_reset(&t);
-    OK(tarn_index_create(&shard, 1, NULL, scratch_path("all.taridx"), NULL, NULL, 0,
-                         &err));
+    OK(tarn_index_build(&shard, 1, NULL, scratch_path("all.taridx"), NULL, NULL, 0,
+                        &err));
     const char *paths[] = {scratch_path("all.taridx"), data_path("03_noncontiguous"),
                            data_path("05_empty_ext")};
     const char *const *fields[] = {NULL,
@@ -316,8 +316,8 @@ static void checksums_are_compared_in_batches(void **state)
     const char *shards[] = {scratch_path("sums/t_0.tar")};
     tarn_index_options io = TARN_INDEX_OPTIONS_INIT;
     io.sums = true;
-    OK(tarn_index_create(shards, 1, &io, scratch_path("sums/t.taridx"), NULL, NULL, 0,
-                         &err));
+    OK(tarn_index_build(shards, 1, &io, scratch_path("sums/t.taridx"), NULL, NULL, 0,
+                        &err));
     t.data[1024 + 512] ^= 1;
     save_tar(&t, scratch_path("sums/t_0.tar"));
     tarball_reset(&t);

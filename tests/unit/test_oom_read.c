@@ -98,8 +98,8 @@ static tarn_status read_long_names(tarn_error *why)
         tarball_end(&t);
         save_tar(&t, PART("names/f_0.tar"));
         tarball_reset(&t);
-        OK(tarn_index_create((const char *[]){PART("names/f_0.tar")}, 1, NULL,
-                             PART("names/f.taridx"), NULL, NULL, 0, &err));
+        OK(tarn_index_build((const char *[]){PART("names/f_0.tar")}, 1, NULL,
+                            PART("names/f.taridx"), NULL, NULL, 0, &err));
         written = true;
     }
     tarn_status status = tarn_fold_open(PART("names"), NULL, &fold, why);

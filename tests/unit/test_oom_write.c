@@ -249,7 +249,7 @@ static tarn_status make_index(tarn_error *why)
     const char *shards[] = {PART("shards/a_0.tar")};
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.sums = true;
-    return tarn_index_create(shards, 1, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
+    return tarn_index_build(shards, 1, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
 }
 
 /* Rows of several pages, in two shards, with names of every kind. */
@@ -279,7 +279,7 @@ static tarn_status index_many(tarn_error *why)
     }
     o.sums = true;
     o.threads = 1;
-    return tarn_index_create(shards, 2, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
+    return tarn_index_build(shards, 2, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
 }
 
 static tarn_status new_gnz(tarn_error *why)
