@@ -267,11 +267,11 @@ void tarn_dataset_batch_stats(const tarn_dataset_batch *b, tarn_read_stats *out,
         TARN__FILL_ZERO(out, size);
         return;
     }
-    const tarn__gather_stats *s = &io->gather.stats;
+    const tarn__ranges_stats *s = &io->ranges.stats;
     tarn_read_stats stats = {.copied = io->copied,
-                             .announced = io->announced + s->pieces[TARN__GATHER_ADVISED],
-                             .direct = s->pieces[TARN__GATHER_DIRECT],
-                             .ring = s->pieces[TARN__GATHER_RING],
+                             .announced = io->announced + s->pieces[TARN__RANGES_ADVISED],
+                             .direct = s->pieces[TARN__RANGES_DIRECT],
+                             .ring = s->pieces[TARN__RANGES_RING],
                              .ring_errno = s->ring_errno};
     TARN__FILL_OUT(out, size, stats);
 }
@@ -279,7 +279,7 @@ void tarn_dataset_batch_stats(const tarn_dataset_batch *b, tarn_read_stats *out,
 void tarn_dataset_batch_reset(tarn_dataset_batch *b)
 {
     if (!b) return;
-    if (b->io) tarn__gather_reset(&((tarn__batch_io *)b->io)->gather);
+    if (b->io) tarn__ranges_reset(&((tarn__batch_io *)b->io)->gather);
     free(b->io);
     free(b->data);
     free(b->offsets);

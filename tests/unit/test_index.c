@@ -7,7 +7,7 @@
 
 #include "base/crc.h"
 #include "itar/index.h"
-#include "itar/order.h"
+#include "itar/key_order.h"
 #include "tar/keys.h"
 
 static tarn_error err;
