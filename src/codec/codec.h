@@ -79,7 +79,8 @@ typedef struct tarn__pixels {
     unsigned bits;     /* 8 or 16 */
 } tarn__pixels;
 
-TARN_CHECKED tarn_status tarn__png_encode(const tarn__pixels *pixels, int level,
+TARN_CHECKED tarn_status tarn__png_encode(const tarn__pixels *pixels,
+                                          const tarn_encode_options *options,
                                           tarn_bytes *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
                                            const tarn_encode_options *options,
@@ -95,21 +96,10 @@ TARN_CHECKED tarn_status tarn__pixels_make(tarn_value *value, uint32_t width,
                                            const tarn_decode_options *options,
                                            tarn_error *err);
 
-/* Makes 1, 3 or 4 channels of the 1 or 3 there are, of 8 bits; the value is released on
- * failure. */
-TARN_CHECKED tarn_status tarn__pixels_change(tarn_value *value, unsigned channels,
-                                             const tarn_decode_options *options,
-                                             tarn_error *err);
-
+/* As many channels as there are, and samples of 16 bits where the file has them. */
 TARN_CHECKED tarn_status tarn__png_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__jpeg_decode(const void *data, size_t size,
-                                           const tarn_decode_options *options,
-                                           tarn_value *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__webp_decode(const void *data, size_t size,
-                                           const tarn_decode_options *options,
-                                           tarn_value *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__ppm_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);

@@ -243,31 +243,3 @@ tarn_status tarn__jpeg_read_part(tarn__jpeg *j, const tarn__area *area,
     decoding d = {.out = out, .area = *area};
     return guard(j, read_part, &d, err);
 }
-
-/* --- As a value ----------------------------------------------------------------- */
-
-static tarn_status read_value(tarn__jpeg *j, const void *data, size_t size,
-                              const tarn_decode_options *options, tarn_value *out,
-                              tarn_error *err)
-{
-    tarn_image_info info;
-    TARN_TRY(tarn__jpeg_head(j, data, size, &info, err));
-    unsigned channels = options->channels ? options->channels : info.channels;
-    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
-    tarn__image image = {out->arrays->data, info.width, info.height, channels,
-                         (size_t)info.width * channels};
-    tarn_status status = tarn__jpeg_into(j, &image, err);
-    if (status != TARN_OK) tarn_value_release(out);
-    return status;
-}
-
-tarn_status tarn__jpeg_decode(const void *data, size_t size,
-                              const tarn_decode_options *options, tarn_value *out,
-                              tarn_error *err)
-{
-    tarn__jpeg *j = tarn__jpeg_new();
-    if (!j) return tarn__fail_memory(err);
-    tarn_status status = read_value(j, data, size, options, out, err);
-    tarn__jpeg_free(j);
-    return status;
-}

@@ -147,16 +147,18 @@ static tarn_status add_pixels(tarn_bytes *out, const tarn_bytes *packed, tarn_er
     return TARN_OK;
 }
 
-tarn_status tarn__png_encode(const tarn__pixels *pixels, int level, tarn_bytes *out,
+tarn_status tarn__png_encode(const tarn__pixels *pixels,
+                             const tarn_encode_options *options, tarn_bytes *out,
                              tarn_error *err)
 {
     unsigned char *rows;
     uint64_t size;
     tarn_bytes packed = TARN_BYTES_INIT;
-    if (level < 0 || level > 9)
-        return tarn__fail(err, TARN_ERR_USAGE, "PNG level %d is not from 0 to 9", level);
+    if (options->png_level < 0 || options->png_level > 9)
+        return tarn__fail(err, TARN_ERR_USAGE, "PNG level %d is not from 0 to 9",
+                          options->png_level);
     TARN_TRY(filter_all(pixels, &rows, &size, err));
-    tarn_status status = tarn__zlib_add(rows, size, level, &packed, err);
+    tarn_status status = tarn__zlib_add(rows, size, options->png_level, &packed, err);
     free(rows);
     if (status == TARN_OK) status = add_head(out, pixels, err);
     if (status == TARN_OK) status = add_pixels(out, &packed, err);

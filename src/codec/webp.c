@@ -123,23 +123,3 @@ tarn_status tarn__webp_into(const void *data, size_t size, const tarn__image *ou
                ? TARN_OK
                : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or cut short");
 }
-
-tarn_status tarn__webp_decode(const void *data, size_t size,
-                              const tarn_decode_options *options, tarn_value *out,
-                              tarn_error *err)
-{
-    tarn_image_info info;
-    TARN_TRY(tarn__webp_head(data, size, &info, err));
-    unsigned channels = options->channels ? options->channels : info.channels;
-    bool to_grey = channels == 1;
-    if (to_grey) channels = 3;
-    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
-    tarn__image image = {out->arrays->data, info.width, info.height, channels,
-                         (size_t)info.width * channels};
-    tarn_status status = tarn__webp_into(data, size, &image, err);
-    if (status != TARN_OK) {
-        tarn_value_release(out);
-        return status;
-    }
-    return to_grey ? tarn__pixels_change(out, 1, options, err) : TARN_OK;
-}

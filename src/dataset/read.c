@@ -279,7 +279,7 @@ void tarn_dataset_batch_stats(const tarn_dataset_batch *b, tarn_read_stats *out,
 void tarn_dataset_batch_reset(tarn_dataset_batch *b)
 {
     if (!b) return;
-    if (b->io) tarn__ranges_reset(&((tarn__batch_io *)b->io)->gather);
+    if (b->io) tarn__ranges_reset(&((tarn__batch_io *)b->io)->ranges);
     free(b->io);
     free(b->data);
     free(b->offsets);
