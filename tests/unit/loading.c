@@ -78,7 +78,7 @@ const char *array_path(void)
         for (unsigned k = 0; k < 4; k++)
             x[i][k] = (float)(i + k) / 2;
     }
-    OK(tarn_gnz_writer_new(name, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(name, NULL, &w, &err));
     OK(tarn_array_init(&a, x, (tarn_dtype){'<', 'f', 4}, 2,
                        (const uint64_t[]){SAMPLES, 4}, &err));
     OK(tarn_gnz_writer_add(w, "x", &a, NULL, &err));

@@ -59,7 +59,7 @@ static void make_gnz(const char *folder)
     sure(tarn_array_init(&a, cls, (tarn_dtype){'<', 'i', 8}, 1,
                          (const uint64_t[]){MIXED_GNZ}, &err),
          &err);
-    sure(tarn_gnz_writer_new(path, &o, &w, &err), &err);
+    sure(tarn_gnz_writer_open(path, &o, &w, &err), &err);
     sure(tarn_gnz_writer_add(w, "cls", &a, NULL, &err), &err);
     sure(tarn_gnz_writer_begin(w, &err), &err);
     sure(tarn_gnz_writer_finish(w, &err), &err);

@@ -64,18 +64,17 @@ tarn_status write_gnz(const char *path, tarn_error *why)
     tarn_gnz_writer *w;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     tarn_array rows = row_array(8);
-    size_t reserved;
     o.overwrite = true;
     o.checksums = true;
-    tarn_status status = tarn_gnz_writer_new(path, &o, &w, why);
+    tarn_status status = tarn_gnz_writer_open(path, &o, &w, why);
     if (status != TARN_OK) return status;
     status = tarn_gnz_writer_metadata(w, "{\"a\": [1, 2]}", 13, why);
     if (status == TARN_OK) status = tarn_gnz_writer_add(w, "x", &rows, NULL, why);
     if (status == TARN_OK)
         status = tarn_gnz_writer_reserve(w, "y", (tarn_dtype){'<', 'i', 4}, 2,
-                                         (const uint64_t[]){0, 5}, 20, &reserved, why);
+                                         (const uint64_t[]){0, 5}, 20, why);
     if (status == TARN_OK) status = tarn_gnz_writer_begin(w, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_append(w, reserved, &rows, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_fill(w, "y", NULL, &rows, why);
     if (status == TARN_OK) return tarn_gnz_writer_finish(w, why);
     tarn_gnz_writer_abandon(w);
     return status;

@@ -52,7 +52,7 @@ static void make_gnz(const char *path, const char *metadata)
     tarn_array array[ARRAYS];
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.overwrite = o.checksums = o.no_sync = true;
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
     OK(tarn_gnz_writer_metadata(w, metadata, strlen(metadata), &err));
     for (size_t i = 0; i < ARRAYS; i++) {
         data[i] = values_of(i, &array[i]);
@@ -66,10 +66,10 @@ static void make_gnz(const char *path, const char *metadata)
 /* All ways of reading, whatever the header says; whether all is as it was. */
 static bool same_array(tarn_gnz *gnz, size_t number)
 {
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     tarn_gnz_view view;
     tarn_array want;
-    OK(tarn_gnz_info_get(gnz, number, &info, sizeof info, &err));
+    OK(tarn_gnz_array_get(gnz, number, &info, sizeof info, &err));
     size_t bytes = (size_t)info.bytes;
     unsigned char *read = malloc(bytes + 1), *data = values_of(number, &want);
     assert_non_null(read);
@@ -95,11 +95,11 @@ static bool same_array(tarn_gnz *gnz, size_t number)
 
 static bool same_gnz(tarn_gnz *gnz, const char *metadata)
 {
-    size_t len;
-    const char *text = tarn_gnz_metadata(gnz, &len);
-    bool same = tarn_gnz_count(gnz) == ARRAYS && len == strlen(metadata) &&
-                memcmp(text, metadata, len) == 0;
-    for (size_t i = 0; i < tarn_gnz_count(gnz); i++)
+    tarn_gnz_info info;
+    tarn_gnz_info_get(gnz, &info, sizeof info);
+    bool same = info.arrays == ARRAYS && info.metadata_size == strlen(metadata) &&
+                memcmp(info.metadata, metadata, info.metadata_size) == 0;
+    for (size_t i = 0; i < info.arrays; i++)
         if (i >= ARRAYS || !same_array(gnz, i)) same = false;
     return same;
 }

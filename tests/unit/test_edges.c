@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "gnz/reader.h"
 #include "iac/header.h"
 
 static tarn_error err;
@@ -28,7 +29,7 @@ static void make_arrays(const char *path)
                        (const uint64_t[]){6, 3}, &err));
     OK(tarn_array_init(&none, (void *)(uintptr_t)values, (tarn_dtype){'<', 'i', 4}, 2,
                        (const uint64_t[]){0, 3}, &err));
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
     OK(tarn_gnz_writer_add(w, "x", &x, NULL, &err));
     OK(tarn_gnz_writer_add(w, "empty", &none, NULL, &err));
     OK(tarn_gnz_writer_finish(w, &err));
@@ -42,7 +43,7 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
     make_arrays(path);
     for (int way = 0; way < 2; way++) {
         tarn_gnz *g;
-        tarn_gnz_info info;
+        tarn_gnz_array info;
         tarn_gnz_view view = {0};
         tarn_view row;
         int32_t out[18];
@@ -52,7 +53,7 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
         OK(tarn_gnz_find(g, "x", &x, &err));
         OK(tarn_gnz_find(g, "empty", &empty, &err));
         FAILS(TARN_ERR_NO_FIELD, "no array \"y\"", tarn_gnz_find(g, "y", &x, &err));
-        FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_info_get(g, 2, &info, sizeof info, &err));
+        FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_array_get(g, 2, &info, sizeof info, &err));
         FAILS(TARN_ERR_NO_FIELD, "2", tarn_gnz_get(g, 2, TARN_GNZ_READ, &view, &err));
         FAILS(TARN_ERR_USAGE, "", tarn_gnz_get(g, x, (tarn_gnz_mode)3, &view, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows 5 to 7",
@@ -61,8 +62,8 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
               tarn_gnz_read(g, x, UINT64_MAX, 2, out, sizeof out, &err));
         FAILS(TARN_ERR_LIMIT, "take 24 bytes", tarn_gnz_read(g, x, 1, 2, out, 23, &err));
         OK(tarn_gnz_read(g, empty, 0, 0, out, 0, &err));
-        FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn_gnz_sample(g, x, 6, &row, &err));
-        FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn_gnz_sample(g, empty, 0, &row, &err));
+        FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, x, 6, &row, &err));
+        FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, empty, 0, &row, &err));
         tarn_gnz_view_release(NULL);
         /* Advice is never an error, whatever it says. */
         tarn_gnz_advise(g, x, 0, 6, TARN_GNZ_WILL_NEED);
@@ -71,7 +72,7 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
         tarn_gnz_advise(g, 7, 0, 1, TARN_GNZ_RANDOM);
         tarn_gnz_advise(g, empty, 0, 0, TARN_GNZ_RANDOM);
         OK(tarn_gnz_flush(g, &err));
-        OK(tarn_gnz_sample(g, x, 5, &row, &err));
+        OK(tarn__gnz_view_row(g, x, 5, &row, &err));
         assert_memory_equal(row.data, ((const int32_t[]){50, 51, 52}), 12);
         tarn_view_release(&row);
         tarn_gnz_close(g);

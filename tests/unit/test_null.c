@@ -196,8 +196,8 @@ static void functions_of_gnz_name_the_argument_that_is_null(void **state)
     (void)state;
     REFUSES("path", tarn_gnz_open(NULL, NULL, ANY, &err));
     REFUSES("out", tarn_gnz_open(ANY, NULL, NULL, &err));
-    REFUSES("gnz", tarn_gnz_info_get(NULL, 1, ANY, 1, &err));
-    REFUSES("out", tarn_gnz_info_get(ANY, 1, NULL, 1, &err));
+    REFUSES("gnz", tarn_gnz_array_get(NULL, 1, ANY, 1, &err));
+    REFUSES("out", tarn_gnz_array_get(ANY, 1, NULL, 1, &err));
     REFUSES("gnz", tarn_gnz_find(NULL, ANY, ANY, &err));
     REFUSES("name", tarn_gnz_find(ANY, NULL, ANY, &err));
     REFUSES("out", tarn_gnz_find(ANY, ANY, NULL, &err));
@@ -206,41 +206,26 @@ static void functions_of_gnz_name_the_argument_that_is_null(void **state)
     REFUSES("gnz", tarn_gnz_flush(NULL, &err));
     REFUSES("gnz", tarn_gnz_read(NULL, 1, 1, 1, ANY, 1, &err));
     REFUSES("buf", tarn_gnz_read(ANY, 1, 1, 1, NULL, 1, &err));
-    REFUSES("gnz", tarn_gnz_samples(NULL, NULL, 1, ANY, ANY, ANY, &err));
-    REFUSES("fields", tarn_gnz_samples(ANY, NULL, 1, NULL, ANY, ANY, &err));
-    REFUSES("out_n_fields", tarn_gnz_samples(ANY, NULL, 1, ANY, NULL, ANY, &err));
-    REFUSES("out_samples", tarn_gnz_samples(ANY, NULL, 1, ANY, ANY, NULL, &err));
-    REFUSES("gnz", tarn_gnz_sample(NULL, 1, 1, ANY, &err));
-    REFUSES("out", tarn_gnz_sample(ANY, 1, 1, NULL, &err));
     REFUSES("gnz", tarn_gnz_stats_get(NULL, 1, ANY, 1, &err));
     REFUSES("out", tarn_gnz_stats_get(ANY, 1, NULL, 1, &err));
     REFUSES("path", tarn_gnz_verify(NULL, NULL, ANY, 1, &err));
     REFUSES("report", tarn_gnz_verify(ANY, NULL, NULL, 1, &err));
-    REFUSES("path", tarn_gnz_writer_new(NULL, NULL, ANY, &err));
-    REFUSES("out", tarn_gnz_writer_new(ANY, NULL, NULL, &err));
-    REFUSES("path", tarn_gnz_writer_update(NULL, NULL, ANY, &err));
-    REFUSES("out", tarn_gnz_writer_update(ANY, NULL, NULL, &err));
+    REFUSES("path", tarn_gnz_writer_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_gnz_writer_open(ANY, NULL, NULL, &err));
     REFUSES("writer", tarn_gnz_writer_metadata(NULL, ANY, 1, &err));
     REFUSES("json", tarn_gnz_writer_metadata(ANY, NULL, 1, &err));
     REFUSES("writer", tarn_gnz_writer_add(NULL, ANY, ANY, NULL, &err));
     REFUSES("name", tarn_gnz_writer_add(ANY, NULL, ANY, NULL, &err));
     REFUSES("values", tarn_gnz_writer_add(ANY, ANY, NULL, NULL, &err));
     REFUSES("writer",
-            tarn_gnz_writer_reserve(NULL, ANY, (tarn_dtype){0}, 1, ANY, 1, ANY, &err));
-    REFUSES("name",
-            tarn_gnz_writer_reserve(ANY, NULL, (tarn_dtype){0}, 1, ANY, 1, ANY, &err));
+            tarn_gnz_writer_reserve(NULL, ANY, (tarn_dtype){0}, 1, ANY, 1, &err));
+    REFUSES("name", tarn_gnz_writer_reserve(ANY, NULL, (tarn_dtype){0}, 1, ANY, 1, &err));
     REFUSES("shape",
-            tarn_gnz_writer_reserve(ANY, ANY, (tarn_dtype){0}, 1, NULL, 1, ANY, &err));
-    REFUSES("out",
-            tarn_gnz_writer_reserve(ANY, ANY, (tarn_dtype){0}, 1, ANY, 1, NULL, &err));
-    REFUSES("writer", tarn_gnz_writer_find(NULL, ANY, ANY, &err));
-    REFUSES("name", tarn_gnz_writer_find(ANY, NULL, ANY, &err));
-    REFUSES("out", tarn_gnz_writer_find(ANY, ANY, NULL, &err));
+            tarn_gnz_writer_reserve(ANY, ANY, (tarn_dtype){0}, 1, NULL, 1, &err));
     REFUSES("writer", tarn_gnz_writer_begin(NULL, &err));
-    REFUSES("writer", tarn_gnz_writer_fill(NULL, 1, NULL, ANY, &err));
-    REFUSES("values", tarn_gnz_writer_fill(ANY, 1, NULL, NULL, &err));
-    REFUSES("writer", tarn_gnz_writer_append(NULL, 1, ANY, &err));
-    REFUSES("rows", tarn_gnz_writer_append(ANY, 1, NULL, &err));
+    REFUSES("writer", tarn_gnz_writer_fill(NULL, ANY, NULL, ANY, &err));
+    REFUSES("name", tarn_gnz_writer_fill(ANY, NULL, NULL, ANY, &err));
+    REFUSES("values", tarn_gnz_writer_fill(ANY, ANY, NULL, NULL, &err));
     REFUSES("writer", tarn_gnz_writer_finish(NULL, &err));
 }
 
@@ -557,11 +542,10 @@ static void getters_of_null_are_empty(void **state)
     assert_null(tarn_fold_index(NULL));
     assert_null(tarn_fold_shard_path(NULL, 0));
     assert_int_equal(tarn_fold_shard_size(NULL, 0), 0);
-    assert_int_equal(tarn_gnz_count(NULL), 0);
-    assert_null(tarn_gnz_metadata(NULL, NULL));
-    assert_int_equal(tarn_gnz_header_space(NULL), 0);
-    assert_int_equal(tarn_gnz_header_size(NULL), 0);
-    assert_int_equal(tarn_gnz_file_size(NULL), 0);
+    tarn_gnz_info info;
+    tarn_gnz_info_get(NULL, &info, sizeof info);
+    assert_int_equal(info.arrays, 0);
+    assert_null(info.metadata);
     assert_false(tarn_iac_is_pack(NULL));
     assert_int_equal(tarn_iac_columns(NULL, TARN_IAC_INDEX), 0);
     assert_null(tarn_iac_column_name(NULL, TARN_IAC_INDEX, 0));

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "gnz/reader.h"
 #include "iac/ipc_write.h"
 #include "iac/table.h"
 #include "itar/journal.h"
@@ -187,7 +188,7 @@ static tarn_status read_gnz(tarn_error *why)
     if (status == TARN_OK) tarn_gnz_view_release(&view);
     if (status == TARN_OK)
         status = tarn_gnz_stats_get(g, number, &stats, sizeof stats, why);
-    if (status == TARN_OK) status = tarn_gnz_sample(g, number, 2, &row, why);
+    if (status == TARN_OK) status = tarn__gnz_view_row(g, number, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
     return status;
@@ -216,7 +217,7 @@ static tarn_status read_columns(tarn_error *why)
     status = tarn_gnz_read(g, 0, 0, 6, out, sizeof out, why);
     if (status == TARN_OK) status = tarn_gnz_get(g, 0, TARN_GNZ_READ, &whole, why);
     if (status == TARN_OK) tarn_gnz_view_release(&whole);
-    if (status == TARN_OK) status = tarn_gnz_sample(g, 0, 2, &row, why);
+    if (status == TARN_OK) status = tarn__gnz_view_row(g, 0, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
     return status;

@@ -292,15 +292,14 @@ static tarn_status update_gnz(tarn_error *why)
 {
     tarn_gnz_writer *w;
     tarn_array rows = row_array(4);
-    size_t number;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.checksums = true;
-    tarn_status status = tarn_gnz_writer_update(PART("out/w.gnz"), &o, &w, why);
+    o.update = true;
+    tarn_status status = tarn_gnz_writer_open(PART("out/w.gnz"), &o, &w, why);
     if (status != TARN_OK) return status;
-    status = tarn_gnz_writer_find(w, "y", &number, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_add(w, "z", &rows, NULL, why);
+    status = tarn_gnz_writer_add(w, "z", &rows, NULL, why);
     if (status == TARN_OK) status = tarn_gnz_writer_begin(w, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_append(w, number, &rows, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_fill(w, "y", NULL, &rows, why);
     if (status == TARN_OK) return tarn_gnz_writer_finish(w, why);
     tarn_gnz_writer_abandon(w);
     return status;

@@ -40,7 +40,7 @@ static void make_cut_files(void)
     make_cut_tar();
     OK(tarn_array_init(&a, bytes, (tarn_dtype){'|', 'u', 1}, 2,
                        (const uint64_t[]){CUT_ROWS, CUT_BYTES}, &err));
-    OK(tarn_gnz_writer_new(scratch_path("cut.gnz"), NULL, &w, &err));
+    OK(tarn_gnz_writer_open(scratch_path("cut.gnz"), NULL, &w, &err));
     OK(tarn_gnz_writer_add(w, "bin", &a, NULL, &err));
     OK(tarn_gnz_writer_finish(w, &err));
     OK(tarn__iac_pack_folder(scratch_path("cut.iac"), scratch_path("cut"), NULL, NULL,
