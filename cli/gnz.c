@@ -7,16 +7,20 @@
 
 #include "arrays.h"
 
-bool cli_is_gnz(const char *path)
+bool cli_begins_with(const char *path, const char *magic, size_t len)
 {
-    char magic[4] = "";
+    char begin[8];
     struct stat st;
-    if (cli_kind_of(path) == CLI_GNZ) return true;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
     FILE *f = fopen(path, "rb");
-    bool is = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GNZ1", 4) == 0;
+    bool is = f && fread(begin, 1, len, f) == len && memcmp(begin, magic, len) == 0;
     if (f) fclose(f);
     return is;
+}
+
+bool cli_is_gnz(const char *path)
+{
+    return cli_kind_of(path) == CLI_GNZ || cli_begins_with(path, "GNZ1", 4);
 }
 
 /* A program gets names as they are; a terminal gets nothing it would obey. */

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "iac/pack.h"
+#include "iac/file.h"
 
 typedef struct tarn__lookup {
     uint32_t *slots; /* first row of a value + 1, 0 for an empty slot */

@@ -7,7 +7,6 @@
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "iac/codec.h"
 
 static const char magic[7] = {'I', 'A', 'T', 'R', 'O', 'C', '\0'};
 
@@ -275,11 +274,11 @@ static tarn_status set_codec(entry *entries, size_t *count, const tarn__iac_call
                              tarn__json_doc *params, tarn_error *err)
 {
     char text[64];
-    const char *name = tarn__iac_codec_name(c->codec);
-    if (!name || has_key(entries, *count, "codec")) return TARN_OK;
-    set(entries, count, (entry){.key = "codec", .text = name});
-    size_t len = tarn__iac_codec_params(c->codec, c->level, text, sizeof text);
-    if (!len || has_key(entries, *count, "codec_params")) return TARN_OK;
+    tarn__iac_codec codec = tarn__iac_codec_named(c->codec);
+    size_t len = tarn__iac_codec_params(codec, c->level, text, sizeof text);
+    if (!len || has_key(entries, *count, "codec")) return TARN_OK;
+    set(entries, count, (entry){.key = "codec", .text = c->codec});
+    if (has_key(entries, *count, "codec_params")) return TARN_OK;
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
     TARN_TRY(tarn__json_parse(params, text, len, &o, err));
     set(entries, count, (entry){.key = "codec_params", .value = tarn__json_root(params)});

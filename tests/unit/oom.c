@@ -1,5 +1,6 @@
 /* The scenarios' data, and memory that fails in them. */
 #include "oom.h"
+#include "iac_help.h"
 
 #include <dirent.h>
 #include <ftw.h>
@@ -87,9 +88,9 @@ static tarn_status add_rows(struct ArrowArrayStream *out, size_t count, tarn_err
     tarn_status status = tarn_iac_rows_new(columns, 3, &rows, why);
     if (status != TARN_OK) return status;
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
-        status = tarn_iac_rows_text(rows, 0, i % 2 ? "odd" : "even", i % 2 ? 3 : 4, why);
-        if (status == TARN_OK) status = tarn_iac_rows_number(rows, 1, (int64_t)i, why);
-        if (status == TARN_OK) status = tarn_iac_rows_real(rows, 2, 0.5, why);
+        status = rows_text(rows, 0, i % 2 ? "odd" : "even", i % 2 ? 3 : 4, why);
+        if (status == TARN_OK) status = rows_number(rows, 1, (int64_t)i, why);
+        if (status == TARN_OK) status = rows_real(rows, 2, 0.5, why);
     }
     if (status == TARN_OK) return tarn_iac_rows_finish(rows, out, why);
     tarn_iac_rows_free(rows);
@@ -103,7 +104,7 @@ tarn_status write_iac(const char *path, tarn_error *why)
     const void *payloads[SAMPLES];
     size_t sizes[SAMPLES];
     o.overwrite = true;
-    o.codec = TARN_IAC_ZSTD;
+    o.codec = "zstd";
     for (size_t i = 0; i < SAMPLES; i++) {
         payloads[i] = pixels;
         sizes[i] = 100 + i;
@@ -111,7 +112,7 @@ tarn_status write_iac(const char *path, tarn_error *why)
     tarn_status status = add_rows(&slides, 0, why);
     if (status == TARN_OK) status = add_rows(&index, SAMPLES, why);
     if (status == TARN_OK)
-        status = tarn_iac_build(path, &slides, &index, payloads, sizes, SAMPLES, &o, why);
+        status = iac_build(path, &slides, &index, payloads, sizes, SAMPLES, &o, why);
     if (slides.release) slides.release(&slides);
     if (index.release) index.release(&index);
     return status;

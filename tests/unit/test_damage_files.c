@@ -2,6 +2,7 @@
  * error when it is opened, read or verified, or exactly what the sound file gives; a
  * damaged journal changes nothing. */
 #include "damage.h"
+#include "iac_help.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -362,7 +363,7 @@ static void table(const char *column, const char *prefix, unsigned rows,
     OK(tarn_iac_rows_new(columns, 1, &r, &err));
     for (unsigned i = 0; i < rows; i++) {
         int len = snprintf(text, sizeof text, "%s%u", prefix, i);
-        OK(tarn_iac_rows_text(r, 0, text, (size_t)len, &err));
+        OK(rows_text(r, 0, text, (size_t)len, &err));
     }
     OK(tarn_iac_rows_finish(r, out, &err));
 }
@@ -399,15 +400,15 @@ static const char *check_iac(void *context, const unsigned char *bytes, size_t s
         return is_told() ? NULL : "a failure without a word";
     tarn_iac_info_get(pack, &info, sizeof info);
     for (uint64_t i = 0; i < info.records && i < 2 * RECORDS; i++) {
-        if (tarn_iac_view(pack, i, &view, &err) != TARN_OK) continue;
+        if (tarn_iac_view(pack, i, false, &view, &err) != TARN_OK) continue;
         size_t len = record_of((unsigned)i, want);
         if (view.size != len || memcmp(view.data, want, len) != 0)
             why = info.has_checksums ? "another payload" : "another payload, unchecked";
         tarn_view_release(&view);
     }
-    for (size_t c = 0; c < tarn_iac_columns(pack, TARN_IAC_INDEX); c++)
-        (void)!tarn_iac_find(pack, tarn_iac_column_name(pack, TARN_IAC_INDEX, c), "name3",
-                             5, 0, &row, &err);
+    for (size_t c = 0; c < iac_columns(pack, TARN_IAC_INDEX); c++)
+        (void)!tarn_iac_find(pack, iac_column(pack, TARN_IAC_INDEX, c).name, "name3", 5,
+                             0, &row, &err);
     tarn_iac_close(pack);
     return why;
 }

@@ -242,9 +242,9 @@ static tarn_status read_iac(tarn_error *why)
     tarn_status status = tarn_iac_open(PART("in.iac"), NULL, &pack, why);
     if (status != TARN_OK) return status;
     status = tarn_iac_find(pack, "name", "odd", 3, 2, &row, why);
-    if (status == TARN_OK) status = tarn_iac_view_decoded(pack, row, &view, why);
+    if (status == TARN_OK) status = tarn_iac_view(pack, row, true, &view, why);
     if (status == TARN_OK) assert_memory_equal(view.data, pixels, 100);
-    if (status == TARN_OK) status = tarn_iac_read_many(pack, rows, 2, &batch, why);
+    if (status == TARN_OK) status = tarn_iac_read(pack, rows, 2, &batch, why);
     if (status == TARN_OK) status = tarn_iac_export(pack, TARN_IAC_INDEX, &stream, why);
     if (stream.release) stream.release(&stream);
     tarn_view_release(&view);

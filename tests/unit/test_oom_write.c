@@ -1,12 +1,13 @@
 /* Values, collecting and writing without memory. */
+#include "iac_help.h"
 #include "oom.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc.h"
-#include "iac/gather.h"
 #include "itar/collection.h"
+#include "pack/records.h"
 
 /* --- Values -------------------------------------------------------------- */
 
@@ -314,7 +315,7 @@ static tarn_status rewrite_iac(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    o.codec = TARN_IAC_GZIP;
+    o.codec = "gzip";
     return tarn_iac_rewrite(PART("in.iac"), PART("out/w.iac"), &o, why);
 }
 
@@ -402,7 +403,7 @@ static tarn_status pair_texts(tarn_error *why)
     if (status != TARN_OK) return status;
     status = tarn_iac_open(PART("out/w.iac"), NULL, &pack, why);
     if (status != TARN_OK) return status;
-    status = tarn_textpair_read(pack, "p2", &found, why);
+    status = textpair_find(pack, "p2", &found, why);
     if (status == TARN_OK) tarn_textpair_reset(&found);
     tarn_iac_close(pack);
     return status;
@@ -412,8 +413,8 @@ static tarn_status pack_list(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    return tarn__iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, NULL,
-                                   why);
+    return tarn__records_from_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL,
+                                       NULL, why);
 }
 
 static tarn_status pack_into_fold(const char *source, tarn_error *why)
