@@ -133,6 +133,8 @@ int cli_gnz_get(const cli_args *args);
 int cli_gnz_verify(const cli_args *args);
 
 /* iac.c: what the commands do when PATH is a pack, by its name or its first bytes. */
+/* Whether a regular file begins with these bytes, 8 at most. */
+bool cli_begins_with(const char *path, const char *magic, size_t len);
 bool cli_is_pack(const char *path);
 int cli_iac_info(const cli_args *args);
 int cli_iac_ls(const cli_args *args);

@@ -254,13 +254,15 @@ static int look_into_gnz(conversion *c)
 {
     tarn_error err;
     tarn_gnz *gnz;
-    tarn_gnz_info info;
+    tarn_gnz_info whole;
+    tarn_gnz_array info;
     const cli_source *part = &c->sources.parts[0];
     if (c->sources.n != 1 || part->info.kind != TARN_DATASET_GNZ) return CLI_OK;
     if (tarn_gnz_open(part->path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
-    if (!(c->metadata = strdup(tarn_gnz_metadata(gnz, NULL)))) cli_no_memory();
-    for (size_t i = 0; !cli_has(&c->args, "fields") && i < tarn_gnz_count(gnz); i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
+    tarn_gnz_info_get(gnz, &whole, sizeof whole);
+    if (!(c->metadata = strdup(whole.metadata))) cli_no_memory();
+    for (size_t i = 0; !cli_has(&c->args, "fields") && i < whole.arrays; i++) {
+        if (tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;
         fprintf(stderr,
                 "tarn: warning: %s: array %s is left out: it has not a row for each of "

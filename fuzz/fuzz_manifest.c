@@ -9,8 +9,8 @@
 #include <tarn/tar.h>
 
 #include "folder.h"
-#include "iac/gather.h"
 #include "itar/collection.h"
+#include "pack/records.h"
 
 enum { LONGEST = 8 << 10, KINDS = 5 };
 
@@ -118,7 +118,7 @@ static void try_pack(const char *manifest)
     uint64_t records = 0;
     o.overwrite = o.no_sync = true;
     tarn_status status =
-        tarn__iac_pack_manifest(pack_path, manifest, &o, NULL, &records, &err);
+        tarn__records_from_manifest(pack_path, manifest, &o, NULL, &records, &err);
     if (status != TARN_OK) {
         CHECK(err.code == status && err.message[0]);
         return;
@@ -127,7 +127,7 @@ static void try_pack(const char *manifest)
     tarn_iac_info_get(pack, &info, sizeof info);
     CHECK(info.records == records);
     for (uint64_t i = 0; i < records; i++) {
-        CHECK(tarn_iac_view(pack, i, &view, &err) == TARN_OK);
+        CHECK(tarn_iac_view(pack, i, false, &view, &err) == TARN_OK);
         tarn_view_release(&view);
     }
     tarn_iac_close(pack);

@@ -73,7 +73,7 @@ static int take_flags(packing *p, const flags *f)
     bool flat = p->path && tarn_target_kind(p->path) == TARN_TARGET_FOLDER;
     p->stream.grouping =
         flat && o->keys == TARN_KEYS_BASE ? TARN_GROUP_BASE : TARN_GROUP_PATH;
-    if (f->codec) p->records.codec = tarn_iac_codec_named(f->codec);
+    p->records.codec = f->codec;
     p->records.level = p->sink.level;
     p->members.sink = &p->sink;
     p->writer.writer = &p->members;

@@ -70,7 +70,8 @@ static bool has_ending(const char *path, const char *ending)
 static const tarn__source_kind *kind_of(const char *path)
 {
     if (has_ending(path, ".gnz") || begins_with(path, "GNZ1", 4)) return &tarn__kind_gnz;
-    if (has_ending(path, ".iac") || tarn_iac_is_pack(path)) return &tarn__kind_iac;
+    if (has_ending(path, ".iac") || begins_with(path, "IATROC", 7))
+        return &tarn__kind_iac;
     return &tarn__kind_fold;
 }
 

@@ -340,10 +340,11 @@ static tarn_status mark_value(tarn_iac *pack, const char *column, const char *va
 static tarn_status find_column(const tarn_dataset *d, tarn_iac *pack, const char *column,
                                size_t *out, tarn_error *err)
 {
-    size_t count = tarn_iac_columns(pack, TARN_IAC_INDEX);
-    for (*out = 0; *out < count; ++*out)
-        if (strcmp(tarn_iac_column_name(pack, TARN_IAC_INDEX, *out), column) == 0)
-            return TARN_OK;
+    tarn_iac_column c;
+    for (*out = 0;
+         tarn_iac_column_get(pack, TARN_IAC_INDEX, *out, &c, sizeof c, NULL) == TARN_OK;
+         ++*out)
+        if (strcmp(c.name, column) == 0) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
                          "no column %s", column);
 }

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/digest.h"
-#include "iac/pack.h"
+#include "iac/file.h"
 
 typedef struct state {
     tarn_iac *pack;
@@ -50,9 +50,9 @@ static bool is_span(const char *name)
 static tarn_status add_columns(state *s, tarn__source *source, bool spans,
                                tarn_error *err)
 {
-    size_t count = tarn_iac_columns(s->pack, TARN_IAC_INDEX);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = tarn_iac_column_name(s->pack, TARN_IAC_INDEX, i);
+    const struct ArrowSchema *index = &s->pack->tables[TARN_IAC_INDEX]->schema;
+    for (size_t i = 0; i < s->info.columns[TARN_IAC_INDEX]; i++) {
+        const char *name = index->children[i]->name;
         uint32_t id;
         if (is_span(name) != spans ||
             tarn__names_find(&source->fields, name, strlen(name)) != TARN__NAME_NONE)
@@ -66,8 +66,7 @@ static tarn_status add_columns(state *s, tarn__source *source, bool spans,
 static tarn_status list_fields(state *s, tarn__source *source, tarn_error *err)
 {
     uint32_t id;
-    size_t count = tarn_iac_columns(s->pack, TARN_IAC_INDEX);
-    s->columns = calloc(count + 2, sizeof *s->columns);
+    s->columns = calloc(s->info.columns[TARN_IAC_INDEX] + 2, sizeof *s->columns);
     if (!s->columns) return tarn__fail_memory(err);
     TARN_TRY(tarn__names_add(&source->fields, "payload", 7, &id, err));
     TARN_TRY(add_columns(s, source, false, err));
@@ -116,8 +115,7 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     tarn__files_init_one(s->files, s->path, s->pack->file->fd, s->pack->file->map,
                          s->pack->file->size, o->cold, o->io);
     tarn_iac_info_get(s->pack, &s->info, sizeof s->info);
-    s->decode =
-        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
+    s->decode = !o->stored && s->pack->codec != IAC_NONE && s->pack->codec != IAC_IMAGE;
     source->samples = s->info.records;
     source->shards = 1;
     source->repeats = true;
@@ -133,8 +131,7 @@ static tarn_status view_iac(void *p, uint64_t sample, uint32_t field, tarn_view 
     if (field > 0)
         return tarn_iac_value(s->pack, TARN_IAC_INDEX, s->columns[field], sample, out,
                               err);
-    if (s->decode) return tarn_iac_view_decoded(s->pack, sample, out, err);
-    return tarn_iac_view(s->pack, sample, out, err);
+    return tarn_iac_view(s->pack, sample, s->decode, out, err);
 }
 
 tarn_status tarn__locate_record(const tarn_iac *pack, uint64_t record, bool decode,
@@ -241,12 +238,10 @@ tarn_status tarn__copy_records(tarn_iac *pack, const tarn__files *files,
     for (size_t i = 0; i < count; i++) {
         const tarn__spot *spot = &items[i].spot;
         unsigned char *data = to->data + to->offsets[items[i].number];
-        size_t size;
         if (way == TARN__COLD_GATHER)
             TARN_TRY(tarn__iac_check(pack, spot->row, data, err));
         else
-            TARN_TRY(
-                tarn_iac_read(pack, spot->row, data, (size_t)spot->size, &size, err));
+            TARN_TRY(tarn__iac_copy(pack, spot->row, data, (size_t)spot->size, err));
     }
     return TARN_OK;
 }
@@ -267,7 +262,7 @@ static const char *payload_codec(const tarn_iac_info *info)
                                             {"jxl", "jxl"},
                                             {"webp", "webp"}};
     for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
-        if (strcasecmp(images[i][0], info->codec_name) == 0) return images[i][1];
+        if (strcasecmp(images[i][0], info->codec) == 0) return images[i][1];
     return "bin";
 }
 
@@ -288,9 +283,9 @@ static tarn_status form_iac(void *p, uint32_t field, tarn_field_form *out,
         *out =
             (tarn_field_form){.form = TARN_FORM_BYTES, .codec = payload_codec(&s->info)};
     else
-        *out = (tarn_field_form){.form = column_form(tarn_iac_column_type(
-                                     s->pack, TARN_IAC_INDEX, s->columns[field])),
-                                 .codec = "json"};
+        *out = (tarn_field_form){
+            .form = column_form(s->pack->types[TARN_IAC_INDEX][s->columns[field]]),
+            .codec = "json"};
     return TARN_OK;
 }
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
-#include "iac/pack.h"
+#include "iac/file.h"
 
 typedef struct state {
     tarn_iac *pack;
@@ -210,8 +210,7 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
     tarn_iac_info_get(pack, &s->info, sizeof s->info);
     s->pack = pack;
     s->names = &source->fields;
-    s->decode =
-        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
+    s->decode = !o->stored && pack->codec != IAC_NONE && pack->codec != IAC_IMAGE;
     tarn_status status =
         (s->path = strdup(source->path)) ? TARN_OK : tarn__fail_memory(err);
     if (status == TARN_OK) status = read_columns(s, &source->fields, out_is, err);
@@ -298,8 +297,7 @@ static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_v
     const state *s = p;
     uint64_t record = 0;
     TARN_TRY(find_record(s, sample, field, &record, err));
-    return s->decode ? tarn_iac_view_decoded(s->pack, record, out, err)
-                     : tarn_iac_view(s->pack, record, out, err);
+    return tarn_iac_view(s->pack, record, s->decode, out, err);
 }
 
 static tarn_status locate_members(void *p, tarn__item *items, size_t count,

@@ -1,5 +1,6 @@
 /* Data for the loader's tests, and epochs as text. */
 #include "loading.h"
+#include "iac_help.h"
 
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ const char *array_path(void)
         for (unsigned k = 0; k < 4; k++)
             x[i][k] = (float)(i + k) / 2;
     }
-    OK(tarn_gnz_writer_new(name, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(name, NULL, &w, &err));
     OK(tarn_array_init(&a, x, (tarn_dtype){'<', 'f', 4}, 2,
                        (const uint64_t[]){SAMPLES, 4}, &err));
     OK(tarn_gnz_writer_add(w, "x", &a, NULL, &err));
@@ -103,8 +104,8 @@ const char *pack_path(void)
     OK(tarn_iac_rows_finish(rows, &slides, &err));
     OK(tarn_iac_rows_new((const char *[]){"text:name", "int:label"}, 2, &rows, &err));
     for (unsigned i = 0; i < SAMPLES; i++) {
-        OK(tarn_iac_rows_text(rows, 0, "n", 1, &err));
-        OK(tarn_iac_rows_number(rows, 1, -(int64_t)i, &err));
+        OK(rows_text(rows, 0, "n", 1, &err));
+        OK(rows_number(rows, 1, -(int64_t)i, &err));
     }
     OK(tarn_iac_rows_finish(rows, &index, &err));
     OK(tarn_iac_writer_open(name, &slides, &index, NULL, &w, &err));

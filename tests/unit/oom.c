@@ -1,5 +1,6 @@
 /* The scenarios' data, and memory that fails in them. */
 #include "oom.h"
+#include "iac_help.h"
 
 #include <dirent.h>
 #include <ftw.h>
@@ -64,18 +65,17 @@ tarn_status write_gnz(const char *path, tarn_error *why)
     tarn_gnz_writer *w;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     tarn_array rows = row_array(8);
-    size_t reserved;
     o.overwrite = true;
     o.checksums = true;
-    tarn_status status = tarn_gnz_writer_new(path, &o, &w, why);
+    tarn_status status = tarn_gnz_writer_open(path, &o, &w, why);
     if (status != TARN_OK) return status;
     status = tarn_gnz_writer_metadata(w, "{\"a\": [1, 2]}", 13, why);
     if (status == TARN_OK) status = tarn_gnz_writer_add(w, "x", &rows, NULL, why);
     if (status == TARN_OK)
         status = tarn_gnz_writer_reserve(w, "y", (tarn_dtype){'<', 'i', 4}, 2,
-                                         (const uint64_t[]){0, 5}, 20, &reserved, why);
+                                         (const uint64_t[]){0, 5}, 20, why);
     if (status == TARN_OK) status = tarn_gnz_writer_begin(w, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_append(w, reserved, &rows, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_fill(w, "y", NULL, &rows, why);
     if (status == TARN_OK) return tarn_gnz_writer_finish(w, why);
     tarn_gnz_writer_abandon(w);
     return status;
@@ -88,9 +88,9 @@ static tarn_status add_rows(struct ArrowArrayStream *out, size_t count, tarn_err
     tarn_status status = tarn_iac_rows_new(columns, 3, &rows, why);
     if (status != TARN_OK) return status;
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
-        status = tarn_iac_rows_text(rows, 0, i % 2 ? "odd" : "even", i % 2 ? 3 : 4, why);
-        if (status == TARN_OK) status = tarn_iac_rows_number(rows, 1, (int64_t)i, why);
-        if (status == TARN_OK) status = tarn_iac_rows_real(rows, 2, 0.5, why);
+        status = rows_text(rows, 0, i % 2 ? "odd" : "even", i % 2 ? 3 : 4, why);
+        if (status == TARN_OK) status = rows_number(rows, 1, (int64_t)i, why);
+        if (status == TARN_OK) status = rows_real(rows, 2, 0.5, why);
     }
     if (status == TARN_OK) return tarn_iac_rows_finish(rows, out, why);
     tarn_iac_rows_free(rows);
@@ -104,7 +104,7 @@ tarn_status write_iac(const char *path, tarn_error *why)
     const void *payloads[SAMPLES];
     size_t sizes[SAMPLES];
     o.overwrite = true;
-    o.codec = TARN_IAC_ZSTD;
+    o.codec = "zstd";
     for (size_t i = 0; i < SAMPLES; i++) {
         payloads[i] = pixels;
         sizes[i] = 100 + i;
@@ -112,7 +112,7 @@ tarn_status write_iac(const char *path, tarn_error *why)
     tarn_status status = add_rows(&slides, 0, why);
     if (status == TARN_OK) status = add_rows(&index, SAMPLES, why);
     if (status == TARN_OK)
-        status = tarn_iac_build(path, &slides, &index, payloads, sizes, SAMPLES, &o, why);
+        status = iac_build(path, &slides, &index, payloads, sizes, SAMPLES, &o, why);
     if (slides.release) slides.release(&slides);
     if (index.release) index.release(&index);
     return status;

@@ -40,7 +40,7 @@ tarn_dataset *open_rows(uint64_t count)
         x[i] = (int64_t)i;
     o.no_sync = true;
     OK(tarn_array_init(&a, x, (tarn_dtype){'<', 'i', 8}, 1, &count, &err));
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
     OK(tarn_gnz_writer_add(w, "x", &a, NULL, &err));
     OK(tarn_gnz_writer_begin(w, &err));
     OK(tarn_gnz_writer_finish(w, &err));

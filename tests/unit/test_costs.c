@@ -1,13 +1,14 @@
 /* Many records of one key, many fields of one sample, many texts of no bytes: what is
  * asked of them is answered without going through all of them for each. Nothing is timed
  * here; done the long way, these tests do not come to an end. */
+#include "iac_help.h"
 #include "packing.h"
 
 enum { REPEATED = 20000, FIELDS = 60000, TWICE = 200000 };
 
 static void add_text(tarn_iac_rows *rows, size_t column, const char *text)
 {
-    OK(tarn_iac_rows_text(rows, column, text, strlen(text), &err));
+    OK(rows_text(rows, column, text, strlen(text), &err));
 }
 
 /* Payloads are the low byte of a record's number. */

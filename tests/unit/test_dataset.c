@@ -585,7 +585,7 @@ static void make_keyed(const char *path)
     }
     OK(tarn_array_init(&a, keys, (tarn_dtype){'|', 'S', 8}, 1, &shape, &err));
     OK(tarn_array_init(&b, numbers, (tarn_dtype){'<', 'i', 4}, 1, &shape, &err));
-    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     OK(tarn_gnz_writer_add(w, "_key", &a, NULL, &err));
     OK(tarn_gnz_writer_add(w, "n", &b, NULL, &err));
     OK(tarn_gnz_writer_begin(w, &err));

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "gnz/reader.h"
 #include "iac/ipc_write.h"
 #include "iac/table.h"
 #include "itar/journal.h"
@@ -187,7 +188,7 @@ static tarn_status read_gnz(tarn_error *why)
     if (status == TARN_OK) tarn_gnz_view_release(&view);
     if (status == TARN_OK)
         status = tarn_gnz_stats_get(g, number, &stats, sizeof stats, why);
-    if (status == TARN_OK) status = tarn_gnz_sample(g, number, 2, &row, why);
+    if (status == TARN_OK) status = tarn__gnz_view_row(g, number, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
     return status;
@@ -216,7 +217,7 @@ static tarn_status read_columns(tarn_error *why)
     status = tarn_gnz_read(g, 0, 0, 6, out, sizeof out, why);
     if (status == TARN_OK) status = tarn_gnz_get(g, 0, TARN_GNZ_READ, &whole, why);
     if (status == TARN_OK) tarn_gnz_view_release(&whole);
-    if (status == TARN_OK) status = tarn_gnz_sample(g, 0, 2, &row, why);
+    if (status == TARN_OK) status = tarn__gnz_view_row(g, 0, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
     return status;
@@ -241,9 +242,9 @@ static tarn_status read_iac(tarn_error *why)
     tarn_status status = tarn_iac_open(PART("in.iac"), NULL, &pack, why);
     if (status != TARN_OK) return status;
     status = tarn_iac_find(pack, "name", "odd", 3, 2, &row, why);
-    if (status == TARN_OK) status = tarn_iac_view_decoded(pack, row, &view, why);
+    if (status == TARN_OK) status = tarn_iac_view(pack, row, true, &view, why);
     if (status == TARN_OK) assert_memory_equal(view.data, pixels, 100);
-    if (status == TARN_OK) status = tarn_iac_read_many(pack, rows, 2, &batch, why);
+    if (status == TARN_OK) status = tarn_iac_read(pack, rows, 2, &batch, why);
     if (status == TARN_OK) status = tarn_iac_export(pack, TARN_IAC_INDEX, &stream, why);
     if (stream.release) stream.release(&stream);
     tarn_view_release(&view);

@@ -1,12 +1,13 @@
 /* Values, collecting and writing without memory. */
+#include "iac_help.h"
 #include "oom.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc.h"
-#include "iac/gather.h"
 #include "itar/collection.h"
+#include "pack/records.h"
 
 #include "codec/codec.h"
 
@@ -291,15 +292,14 @@ static tarn_status update_gnz(tarn_error *why)
 {
     tarn_gnz_writer *w;
     tarn_array rows = row_array(4);
-    size_t number;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.checksums = true;
-    tarn_status status = tarn_gnz_writer_update(PART("out/w.gnz"), &o, &w, why);
+    o.update = true;
+    tarn_status status = tarn_gnz_writer_open(PART("out/w.gnz"), &o, &w, why);
     if (status != TARN_OK) return status;
-    status = tarn_gnz_writer_find(w, "y", &number, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_add(w, "z", &rows, NULL, why);
+    status = tarn_gnz_writer_add(w, "z", &rows, NULL, why);
     if (status == TARN_OK) status = tarn_gnz_writer_begin(w, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_append(w, number, &rows, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_fill(w, "y", NULL, &rows, why);
     if (status == TARN_OK) return tarn_gnz_writer_finish(w, why);
     tarn_gnz_writer_abandon(w);
     return status;
@@ -314,7 +314,7 @@ static tarn_status rewrite_iac(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    o.codec = TARN_IAC_GZIP;
+    o.codec = "gzip";
     return tarn_iac_rewrite(PART("in.iac"), PART("out/w.iac"), &o, why);
 }
 
@@ -402,7 +402,7 @@ static tarn_status pair_texts(tarn_error *why)
     if (status != TARN_OK) return status;
     status = tarn_iac_open(PART("out/w.iac"), NULL, &pack, why);
     if (status != TARN_OK) return status;
-    status = tarn_textpair_read(pack, "p2", &found, why);
+    status = textpair_find(pack, "p2", &found, why);
     if (status == TARN_OK) tarn_textpair_reset(&found);
     tarn_iac_close(pack);
     return status;
@@ -412,8 +412,8 @@ static tarn_status pack_list(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    return tarn__iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, NULL,
-                                   why);
+    return tarn__records_from_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL,
+                                       NULL, why);
 }
 
 static tarn_status pack_into_fold(const char *source, tarn_error *why)

@@ -1,5 +1,6 @@
 /* tarn_pack: every kind of source and target, what is reported, and that nothing is left
  * after it was stopped. */
+#include "iac_help.h"
 #include "support.h"
 
 #include <dirent.h>
@@ -115,7 +116,7 @@ static void records_are_packed_from_folders_and_tables(void **state)
     OK(tarn_iac_open(scratch_path("files.iac"), NULL, &pack_file, &err));
     tarn_iac_info_get(pack_file, &info, sizeof info);
     assert_int_equal(info.records, 2);
-    assert_string_equal(tarn_iac_column_name(pack_file, TARN_IAC_INDEX, 0), "n");
+    assert_string_equal(iac_column(pack_file, TARN_IAC_INDEX, 0).name, "n");
     OK(tarn_iac_find(pack_file, "n", "5", 1, 0, &row, &err));
     assert_int_equal(row, 0);
     tarn_iac_close(pack_file);

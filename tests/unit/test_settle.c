@@ -1,6 +1,6 @@
 /* Files that are cut short under an open dataset: what is copied out of their maps is an
  * error from the next call on, also where no signal tells. */
-#include "iac/gather.h"
+#include "pack/records.h"
 #include "support.h"
 
 #include <fcntl.h>
@@ -40,11 +40,11 @@ static void make_cut_files(void)
     make_cut_tar();
     OK(tarn_array_init(&a, bytes, (tarn_dtype){'|', 'u', 1}, 2,
                        (const uint64_t[]){CUT_ROWS, CUT_BYTES}, &err));
-    OK(tarn_gnz_writer_new(scratch_path("cut.gnz"), NULL, &w, &err));
+    OK(tarn_gnz_writer_open(scratch_path("cut.gnz"), NULL, &w, &err));
     OK(tarn_gnz_writer_add(w, "bin", &a, NULL, &err));
     OK(tarn_gnz_writer_finish(w, &err));
-    OK(tarn__iac_pack_folder(scratch_path("cut.iac"), scratch_path("cut"), NULL, NULL,
-                             NULL, &err));
+    OK(tarn__records_from_folder(scratch_path("cut.iac"), scratch_path("cut"), NULL, NULL,
+                                 NULL, &err));
 }
 
 /* The end of the file comes to lie in the page of the last record's bytes, which a map
