@@ -233,7 +233,7 @@ void tarn__source_release(tarn__source *source);
 /* A dataset of all samples with these fields, NULL for the plain ones; takes the source
  * over if it succeeds. */
 TARN_CHECKED tarn_status tarn__dataset_new(tarn__source *source,
-                                           const char *const *fields, bool drop_twice,
+                                           const char *const *fields, bool drop_ambiguous,
                                            tarn_dataset **out, tarn_error *err);
 
 /* A dataset with the same source, fields and samples as one that has no order; its chain
@@ -277,6 +277,20 @@ uint32_t tarn__field_id(const tarn__source *source, const char *name);
 TARN_CHECKED tarn_status tarn__resolve(tarn_dataset **dataset, uint64_t *sample,
                                        tarn_error *err);
 
+enum { TARN__PIECE = 1024 }; /* positions that stay in the cache from step to step */
+
+/* The numbers of a piece of positions; how many there are. */
+uint64_t tarn__dataset_numbers(const tarn_dataset *dataset, uint64_t from,
+                               uint64_t at[TARN__PIECE]);
+
+/* Where a number is, without its field. */
+TARN_CHECKED tarn_status tarn__dataset_place(tarn_dataset *dataset, uint64_t number,
+                                             tarn_place *out, tarn_error *err);
+
+/* The sizes of a field of all samples. */
+TARN_CHECKED tarn_status tarn__dataset_sizes(tarn_dataset *dataset, uint32_t field,
+                                             uint64_t *out, tarn_error *err);
+
 /* How many bytes a field of a row has, as stored. */
 TARN_CHECKED tarn_status tarn__field_size(tarn__source *source, uint64_t row,
                                           uint32_t field, uint64_t *out, tarn_error *err);
@@ -288,13 +302,16 @@ TARN_CHECKED tarn_status tarn__dataset_find_from(tarn_dataset *dataset, const ch
                                                  uint64_t from, uint64_t *out,
                                                  tarn_error *err);
 
-/* Calls add with each row that has the key, in the order of the source; at least one, or
- * TARN_ERR_NO_SAMPLE. */
+/* Rows that have a key, in the order of the source. */
+typedef struct tarn__rows {
+    uint64_t *items;
+    size_t count, capacity;
+} tarn__rows;
+
+/* The rows that have the key, at least one, or TARN_ERR_NO_SAMPLE; what is in out is
+ * replaced, and its items are freed by the caller. */
 TARN_CHECKED tarn_status tarn__dataset_rows_of(tarn_dataset *dataset, const char *key,
-                                               tarn_status (*add)(void *context,
-                                                                  uint64_t row,
-                                                                  tarn_error *err),
-                                               void *context, tarn_error *err);
+                                               tarn__rows *out, tarn_error *err);
 
 /* Where rows come in a dataset whose numbers do not ascend, for many questions at once: a
  * row and a position each, sorted. Freed by free. */
@@ -315,6 +332,9 @@ TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
 TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, uint32_t id,
                                       tarn_view *out, tarn_error *err);
 
+/* The templates of views; NULL past the last. */
+const char *tarn__views_template(const tarn_views *views, size_t number);
+
 /* --- state.c ----------------------------------------------------------------------- */
 
 /* The state after some positions of an epoch, as JSON on one line. */
@@ -330,6 +350,31 @@ TARN_CHECKED tarn_status tarn__state_take(tarn_dataset *dataset, const char *tex
                                           tarn_error *err);
 
 /* --- prefetch.c, read.c ------------------------------------------------------------ */
+
+/* One field of one sample. */
+typedef struct tarn__want {
+    uint64_t sample;
+    uint32_t field;
+} tarn__want;
+
+/* As tarn_dataset_read, for pieces of which each has its own field. */
+TARN_CHECKED tarn_status tarn__dataset_read(tarn_dataset *dataset,
+                                            const tarn__want *wants, size_t count,
+                                            tarn_dataset_batch *out, tarn_error *err);
+
+/* How the pieces that were read into a batch came, since it began or was reset. Those
+ * that were made (pseudo fields, JSON, what is decompressed) are not counted. */
+typedef struct tarn__read_stats {
+    uint64_t copied;    /* from memory, or one after the other from files not mapped */
+    uint64_t announced; /* the same, after the system was told about the whole batch */
+    uint64_t direct;    /* around the page cache, many at once */
+    uint64_t ring;      /* through the page cache, many at once: the file system has no
+                           direct reads */
+    int ring_errno;     /* why many at once is not possible (ENOSYS, EPERM: io_uring is
+                           missing or forbidden), and pieces were announced instead; or 0 */
+} tarn__read_stats;
+
+tarn__read_stats tarn__batch_stats(const tarn_dataset_batch *batch);
 
 /* Tells the system that these items, real ones, will be wanted; changes them. */
 void tarn__announce(tarn__source *source, tarn__item *items, size_t count);

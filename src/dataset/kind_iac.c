@@ -116,8 +116,8 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     tarn__files_init_one(s->files, s->path, s->pack->file->fd, s->pack->file->map,
                          s->pack->file->size, o->cold, o->io);
     tarn_iac_info_get(s->pack, &s->info, sizeof s->info);
-    s->decode =
-        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
+    s->decode = o->decompress && s->info.codec != TARN_IAC_NONE &&
+                s->info.codec != TARN_IAC_IMAGE;
     source->samples = s->info.records;
     source->shards = 1;
     source->repeats = true;

@@ -210,8 +210,8 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
     tarn_iac_info_get(pack, &s->info, sizeof s->info);
     s->pack = pack;
     s->names = &source->fields;
-    s->decode =
-        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
+    s->decode = o->decompress && s->info.codec != TARN_IAC_NONE &&
+                s->info.codec != TARN_IAC_IMAGE;
     tarn_status status =
         (s->path = strdup(source->path)) ? TARN_OK : tarn__fail_memory(err);
     if (status == TARN_OK) status = read_columns(s, &source->fields, out_is, err);

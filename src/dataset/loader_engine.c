@@ -383,7 +383,7 @@ static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err
     k->engine = e;
     o.max_pixels = s->decode.max_pixels;
     o.max_size = s->decode.max_size;
-    while (s->o.views && tarn_views_template(s->o.views, templates))
+    while (s->o.views && tarn__views_template(s->o.views, templates))
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
     if (!k->fields) return tarn__fail_memory(err);

@@ -33,6 +33,9 @@ TARN_CHECKED tarn_status tarn__mixing_share(const double *weights, size_t n,
 
 struct tarn__source;
 
+/* Which sample of which source a row of a mix is: source, pass and sample of out. */
+void tarn__mix_place(const struct tarn__source *source, uint64_t row, tarn_place *out);
+
 /* How many sources a mix has; 0 for what is not a mix. */
 size_t tarn__mix_parts(const struct tarn__source *source);
 

@@ -17,6 +17,8 @@
 
 #include <tarn/tarn.h>
 
+#include "asking.h"
+
 /* An archive in memory. All functions below append to it. */
 typedef struct tarball {
     unsigned char *data;

@@ -22,11 +22,12 @@ static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const tarn_text
     o.state_len = from ? from->size : 0;
     for (unsigned r = 0; r < world; r++) {
         tarn_dataset *part;
-        OK(tarn_dataset_split(d, r, world, TARN_RANKS_UNEVEN, &part, &err));
+        OK(tarn_dataset_split(d, r, world, TARN_UNEVEN_KEEP, &part, &err));
         OK(tarn_loader_open(part, &o, &l[r], &err));
         tarn_dataset_close(part);
         while (counts[r] < batches &&
-               tarn_loader_next(l[r], &taken[r][counts[r]], &err) == TARN_OK)
+               tarn_loader_next(l[r], TARN_NO_TIMEOUT, &taken[r][counts[r]], &err) ==
+                   TARN_OK)
             counts[r]++;
     }
     if (out_state) OK(tarn_loader_state(l[0], out_state, &err));
@@ -100,7 +101,7 @@ static void epochs_follow_each_other(void **state)
     OK(tarn_loader_open(d, &o, &l, &err));
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
         size_t n = 0;
-        while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+        while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
             assert_int_equal(b->epoch, epoch);
             assert_int_equal(b->number, n);
             if (n++ == 0) first[epoch] = b->samples[0];
@@ -109,14 +110,14 @@ static void epochs_follow_each_other(void **state)
         assert_int_equal(n, 7);
     }
     for (int i = 0; i < 3; i++)
-        assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+        assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
     /* Back to the first, and to one that was never reached. */
     OK(tarn_loader_set_epoch(l, 0, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_int_equal(b->samples[0], first[0]);
     tarn_batch_release(b);
     OK(tarn_loader_set_epoch(l, 1, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_int_equal(b->samples[0], first[1]);
     assert_int_equal(b->number, 0);
     tarn_batch_release(b);
@@ -139,7 +140,7 @@ static size_t drain_epochs(tarn_loader *l, uint64_t first, uint64_t epochs)
         n += drain(l, &out);
     }
     for (int i = 0; i < 3; i++)
-        assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+        assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
     tarn_loader_info_get(l, &info, sizeof info);
     assert_true(info.over);
     tarn_bytes_release(&out);
@@ -197,7 +198,7 @@ static void a_resumed_loader_has_the_rest_of_the_total(void **state)
         size_t n = 0;
         OK(tarn_loader_open(d, &o, &l, &err));
         while (n < taken)
-            if (tarn_loader_next(l, &b, &err) == TARN_OK) {
+            if (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
                 tarn_batch_release(b);
                 n++;
             }
@@ -225,7 +226,8 @@ static void a_resumed_loader_has_the_rest_of_the_total(void **state)
 static void ranks_get_equal_batches(void **state)
 {
     (void)state;
-    static const tarn_ranks ways[] = {TARN_RANKS_UNEVEN, TARN_RANKS_DROP, TARN_RANKS_PAD};
+    static const tarn_uneven ways[] = {TARN_UNEVEN_KEEP, TARN_UNEVEN_DROP,
+                                       TARN_UNEVEN_PAD};
     for (int way = 0; way < 3; way++) {
         size_t batches[5];
         for (unsigned rank = 0; rank < 5; rank++) {
@@ -243,7 +245,7 @@ static void ranks_get_equal_batches(void **state)
             tarn_loader_close(l);
             tarn_dataset_close(d);
         }
-        assert_int_equal(batches[0], ways[way] == TARN_RANKS_DROP ? 2 : 3);
+        assert_int_equal(batches[0], ways[way] == TARN_UNEVEN_DROP ? 2 : 3);
     }
 }
 
@@ -258,13 +260,13 @@ static size_t take_full(tarn_dataset *d, const tarn_loader_options *o, uint64_t 
     OK(tarn_loader_open(d, o, &l, &err));
     tarn_loader_info_get(l, &info, sizeof info);
     while (n < info.batches) {
-        OK(tarn_loader_next(l, &b, &err));
+        OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         assert_int_equal(b->count, o->batch);
         memcpy(out + n++ * o->batch, b->samples, b->count * sizeof *out);
         tarn_batch_release(b);
     }
     OK(tarn_loader_state(l, out_state, &err));
-    assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+    assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
     tarn_loader_close(l);
     return n;
 }
@@ -273,14 +275,14 @@ static void drop_last_gives_every_rank_the_same_full_batches(void **state)
 {
     (void)state;
     tarn_text first = {0}, text = {0};
-    for (int way = TARN_RANKS_UNEVEN; way <= TARN_RANKS_PAD; way++)
+    for (int way = TARN_UNEVEN_KEEP; way <= TARN_UNEVEN_PAD; way++)
         for (unsigned world = 1; world < 6; world++)
             for (uint64_t batch = 1; batch < 9; batch++) {
                 size_t most = SAMPLES / world;
-                if (way == TARN_RANKS_PAD) most = (SAMPLES + world - 1) / world;
+                if (way == TARN_UNEVEN_PAD) most = (SAMPLES + world - 1) / world;
                 for (unsigned rank = 0; rank < world; rank++) {
                     tarn_dataset *d = one_rank(open_shuffled(array_path()), rank, world,
-                                               (tarn_ranks)way);
+                                               (tarn_uneven)way);
                     tarn_loader_options o = loader_options();
                     uint64_t samples[SAMPLES], want[SAMPLES];
                     o.batch = batch;
@@ -311,7 +313,7 @@ static void nothing_is_an_epoch_too(void **state)
     for (o.threads = 0; o.threads < 3; o.threads++) {
         OK(tarn_loader_open(none, &o, &l, &err));
         for (int i = 0; i < 5; i++)
-            assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+            assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
         tarn_loader_close(l);
     }
     tarn_dataset_close(none);
@@ -334,7 +336,7 @@ static void a_rank_without_samples_ends_where_the_others_do(void **state)
             tarn_dataset *part;
             tarn_loader *l;
             tarn_bytes all = TARN_BYTES_INIT;
-            OK(tarn_dataset_split(few, r, 4, TARN_RANKS_UNEVEN, &part, &err));
+            OK(tarn_dataset_split(few, r, 4, TARN_UNEVEN_KEEP, &part, &err));
             o.threads = r % 2 * 2;
             OK(tarn_loader_open(part, &o, &l, &err));
             drain(l, &all);
@@ -393,7 +395,7 @@ static void it_can_be_closed_at_any_moment(void **state)
             OK(tarn_loader_open(d, &o, &l, &err));
             size_t n = 0;
             for (size_t i = 0; i < after; i++) {
-                tarn_status status = tarn_loader_next(l, &held[n], &err);
+                tarn_status status = tarn_loader_next(l, TARN_NO_TIMEOUT, &held[n], &err);
                 if (status == TARN_OK) n++;
             }
             tarn_loader_close(l);
@@ -419,7 +421,7 @@ static void a_short_wait_loses_nothing(void **state)
         OK(tarn_loader_open(d, &o, &l, &err));
         for (;;) {
             tarn_batch *b;
-            tarn_status status = tarn_loader_next_within(l, 0, &b, &err);
+            tarn_status status = tarn_loader_next(l, 0, &b, &err);
             if (status == TARN_END) break;
             OK(status);
             if (b) add_batch(&got, b);
@@ -501,7 +503,7 @@ static void a_child_goes_on_by_itself(void **state)
             OK(tarn_loader_open(d, &o, &l, &err));
             for (size_t i = 0; i < after; i++) {
                 tarn_batch_release(b);
-                OK(tarn_loader_next(l, &b, &err));
+                OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
                 add_batch(&got, b);
             }
             fork_and_drain(l, b, &want, &got, 0);
@@ -529,7 +531,7 @@ static void a_child_misses_nothing_that_was_prepared(void **state)
             OK(tarn_loader_open(d, &o, &l, &err));
             for (size_t i = 0, batches = 0; i < waits && batches < 5; i++) {
                 tarn_batch *b;
-                OK(tarn_loader_next_within(l, 0, &b, &err));
+                OK(tarn_loader_next(l, 0, &b, &err));
                 if (b) add_batch(&got, b);
                 batches += b != NULL;
                 tarn_batch_release(b);
@@ -566,7 +568,7 @@ static void hold_all_batches_if_you_like(void **state)
     o.threads = 2;
     OK(tarn_loader_open(d, &o, &l, &err));
     for (size_t i = 0; i < SAMPLES; i++)
-        OK(tarn_loader_next(l, &held[i], &err));
+        OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &held[i], &err));
     for (size_t i = 0; i < SAMPLES; i++) {
         check_sample(held[i], 0);
         tarn_batch_release(held[i]);
