@@ -31,6 +31,15 @@ static void close_mix(void *p)
 
 /* --- Rows -------------------------------------------------------------------------- */
 
+/* The epoch that a part begins with: a mix that was continued with other weights has no
+ * earlier ones. */
+static uint64_t first_pass(const tarn__mix *s, size_t k)
+{
+    const tarn_dataset *base = tarn_dataset_unordered(s->parts[k].dataset);
+    if (!base->live) return 0;
+    return ((const tarn__mix *)base->source->state)->first_epoch;
+}
+
 void tarn__mix_place(const tarn__source *source, uint64_t row, tarn_place *out)
 {
     const tarn__mix *s = source->state;
@@ -39,7 +48,7 @@ void tarn__mix_place(const tarn__source *source, uint64_t row, tarn_place *out)
     tarn__mixing_at(&m, row % s->total, turns, &out->source, &turn);
     uint64_t use = tarn__mix_used_before(s, out->source, epoch) + turn;
     uint64_t length = s->parts[out->source].dataset->count;
-    out->pass = use / length;
+    out->pass = first_pass(s, out->source) + use / length;
     out->sample = use % length;
 }
 
@@ -135,7 +144,8 @@ static tarn_status find_in_part(tarn__mix *s, uint32_t k, const char *key, uint6
         return TARN_OK;
     for (uint64_t use = first + before; use < end; use += length - use % length) {
         uint64_t pass = use / length;
-        tarn_status status = find_in_pass(s, k, pass, key, use % length, &sample, &why);
+        tarn_status status = find_in_pass(s, k, first_pass(s, k) + pass, key,
+                                          use % length, &sample, &why);
         if (status == TARN_ERR_NO_SAMPLE) continue;
         if (status != TARN_OK) {
             if (err) *err = why;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "dataset/kind_mix.h"
@@ -158,6 +159,18 @@ tarn_dataset *tarn__mix_part(const tarn__source *source, size_t k, uint64_t *out
     return s->parts[k].dataset;
 }
 
+tarn_status tarn__mix_describe(const tarn__source *source, tarn__buf *out,
+                               tarn_error *err)
+{
+    const tarn__mix *s = source->state;
+    if (!s->continued) return TARN_OK;
+    TARN_TRY(tarn__buf_printf(out, err, " from epoch %llu after",
+                              (unsigned long long)s->first_epoch));
+    for (size_t k = 0; k < s->n; k++)
+        TARN_TRY(tarn__buf_printf(out, err, " %llu", (unsigned long long)s->parts[k].used));
+    return TARN_OK;
+}
+
 void tarn__mix_used(const tarn__source *source, uint64_t epoch, uint64_t position,
                     uint64_t *out)
 {
@@ -203,6 +216,7 @@ tarn_status tarn__mix_continued(const tarn__source *from, uint64_t epoch,
     (*out)->cold = from->cold;
     (*out)->repeats = true;
     s->first_epoch = epoch;
+    s->continued = true;
     for (size_t k = 0; k < s->n; k++)
         s->parts[k].used = used[k];
     return TARN_OK;

@@ -78,7 +78,7 @@ static tarn_status describe_data(tarn_dataset *base, tarn__buf *out, tarn_error 
         TARN_TRY(describe_part(part, out, err));
         TARN_TRY(tarn__buf_printf(out, err, ")"));
     }
-    return TARN_OK;
+    return tarn__mix_describe(s, out, err);
 }
 
 /* --- Writing ----------------------------------------------------------------------- */

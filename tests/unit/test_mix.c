@@ -409,6 +409,49 @@ static void weights_below_an_order_change_between_epochs_only(void **state)
     tarn_dataset_close(second);
 }
 
+/* Its epochs before the change have other counts, so a mix of it begins with the epoch in
+ * which it was continued. */
+static void a_continued_mix_continues_in_a_mix(void **state)
+{
+    (void)state;
+    for (int ordered_too = 0; ordered_too < 2; ordered_too++) {
+        tarn_dataset *first = open_three(3, some), *second = open_three(3, others);
+        tarn_dataset *d, *moved, *again, *mix, *outer, *fresh, *ignored;
+        tarn_text text = {0};
+        tarn_place place;
+        if (ordered_too) first = shuffle(first);
+        if (ordered_too) second = shuffle(second);
+        OK(tarn_dataset_at_epoch(first, 2, &d, &err));
+        OK(tarn_dataset_state(d, 25, &text, &err));
+        OK(tarn_dataset_resume(second, text.data, text.size, &moved, &err));
+        OK(tarn_dataset_mix(&moved, 1, NULL, &mix, &err));
+        for (uint64_t epoch = 0; epoch < 4; epoch++) {
+            OK(tarn_dataset_at_epoch(moved, 3 + epoch, &again, &err));
+            OK(tarn_dataset_at_epoch(mix, epoch, &outer, &err));
+            for (uint64_t i = 0; i < 15; i++) {
+                assert_int_equal(value_at(outer, i), value_at(again, i));
+                OK(mix_at(outer, i, &place, &err));
+                assert_int_equal(place.pass, 3 + epoch);
+            }
+            tarn_dataset_close(outer);
+            tarn_dataset_close(again);
+        }
+        check_keys(mix, 2);
+        /* A state of it does not fit a mix that was not continued. */
+        OK(tarn_dataset_state(mix, 4, &text, &err));
+        OK(tarn_dataset_mix(&second, 1, NULL, &fresh, &err));
+        FAILS(TARN_ERR_STALE, "from epoch 3 after",
+              tarn_dataset_resume(fresh, text.data, text.size, &ignored, &err));
+        tarn_text_reset(&text);
+        tarn_dataset_close(fresh);
+        tarn_dataset_close(mix);
+        tarn_dataset_close(moved);
+        tarn_dataset_close(d);
+        tarn_dataset_close(second);
+        tarn_dataset_close(first);
+    }
+}
+
 static void a_state_of_other_sources_is_refused(void **state)
 {
     (void)state;
@@ -555,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_state_of_a_mix_continues_anywhere),
         cmocka_unit_test(sources_continue_after_their_weights_change),
         cmocka_unit_test(weights_below_an_order_change_between_epochs_only),
+        cmocka_unit_test(a_continued_mix_continues_in_a_mix),
         cmocka_unit_test(a_state_of_other_sources_is_refused),
         cmocka_unit_test(hostile_states_of_a_mix_do_no_harm),
         cmocka_unit_test(a_loader_goes_through_the_epochs_of_a_mix),
