@@ -86,7 +86,14 @@ static tarn_status open_source(const char *path, const tarn_dataset_options *o,
     return status;
 }
 
-bool tarn__row_number(const char *key, uint64_t *out)
+tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error *err)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)row);
+    return tarn__text_set(out, text, (size_t)len, err);
+}
+
+bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *out)
 {
     uint64_t value = 0;
     if (!key[0] || (key[0] == '0' && key[1])) return false;
@@ -96,7 +103,7 @@ bool tarn__row_number(const char *key, uint64_t *out)
             return false;
     }
     *out = value;
-    return true;
+    return value >= from && value < count;
 }
 
 /* --- Fields ------------------------------------------------------------------------ */
@@ -487,33 +494,22 @@ static tarn_view again(const tarn_view *first)
     return (tarn_view){first->data, first->size, NULL};
 }
 
-/* One field after the other. */
-static tarn_status get_each(tarn_dataset *d, uint64_t sample, tarn_view *out,
+/* The fields that the source did not give in one call: all, or those that are not its
+ * own.
+ */
+static tarn_status get_rest(tarn_dataset *d, uint64_t sample, bool all, tarn_view *out,
                             tarn_error *err)
 {
     tarn_error why;
     for (uint32_t i = 0; i < d->n_fields; i++) {
-        if (d->first[i] != i) {
+        tarn_status status = TARN_OK;
+        if (d->first[i] != i)
             out[i] = again(&out[d->first[i]]);
-            continue;
-        }
-        tarn_status status = get(d, sample, i, &out[i], &why);
+        else if (all || tarn__is_pseudo(d->ids[i]))
+            status = get(d, sample, i, &out[i], &why);
         if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         if (err) *err = why;
         return status;
-    }
-    return TARN_OK;
-}
-
-/* What the source has no way to give in one go, and what is none of its own. */
-static tarn_status get_rest(tarn_dataset *d, uint64_t sample, tarn_view *out,
-                            tarn_error *err)
-{
-    for (uint32_t i = 0; i < d->n_fields; i++) {
-        if (d->first[i] != i)
-            out[i] = again(&out[d->first[i]]);
-        else if (tarn__is_pseudo(d->ids[i]))
-            TARN_TRY(tarn__pseudo(d, sample, d->ids[i], &out[i], err));
     }
     return TARN_OK;
 }
@@ -523,18 +519,17 @@ tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *ou
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
-    tarn_status status;
+    tarn_status status = TARN_OK;
     for (uint32_t i = 0; i < d->n_fields; i++)
         out[i] = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__resolve(&d, &sample, err));
-    if (key && d->source->kind->whole) {
+    bool whole = key && d->source->kind->whole;
+    if (whole)
         status = d->source->kind->whole(d->source->state, tarn__dataset_at(d, sample),
                                         d->ids, d->first, d->n_fields, out, key, err);
-        if (status == TARN_OK) status = get_rest(d, sample, out, err);
-    } else {
-        status = get_each(d, sample, out, err);
-        if (status == TARN_OK && key) status = tarn_dataset_key(d, sample, key, err);
-    }
+    if (status == TARN_OK) status = get_rest(d, sample, !whole, out, err);
+    if (status == TARN_OK && key && !whole)
+        status = tarn_dataset_key(d, sample, key, err);
     for (uint32_t i = 0; status != TARN_OK && i < d->n_fields; i++)
         tarn_view_release(&out[i]);
     return status;

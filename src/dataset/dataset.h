@@ -205,21 +205,36 @@ TARN_CHECKED tarn_status tarn__open_members(tarn__source *source,
 /* The pack behind a source, or NULL: for filters by a column. */
 tarn_iac *tarn__source_pack(const tarn__source *source);
 
-/* Where a record of a pack is, and the bytes of some records (kind_iac.c). */
-TARN_CHECKED tarn_status tarn__locate_record(const tarn_iac *pack, uint64_t record,
-                                             bool decode, tarn__spot *out,
+/* What the two kinds of packs begin with (kind_iac.c). */
+typedef struct tarn__pack {
+    tarn_iac *iac;
+    tarn_iac_info info;
+    tarn__source *source;
+    bool decode; /* payloads are decompressed */
+} tarn__pack;
+
+tarn__pack tarn__pack_of(tarn_iac *iac, tarn__source *source,
+                         const tarn_dataset_options *options);
+
+/* The bytes of a record, where they are, and those of some records. */
+TARN_CHECKED tarn_status tarn__pack_view(const tarn__pack *pack, uint64_t record,
+                                         tarn_view *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_locate(const tarn__pack *pack, uint64_t record,
+                                           tarn__spot *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_copy(void *pack, tarn__cold_way way,
+                                         const tarn__item *items, size_t count,
+                                         const tarn__target *to, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_settle(void *pack, uint64_t sample, tarn_error *err);
+
+/* What tells the records of a pack from others. */
+TARN_CHECKED tarn_status tarn__pack_describe(void *pack, struct tarn__buf *out,
                                              tarn_error *err);
-TARN_CHECKED tarn_status tarn__copy_records(tarn_iac *pack, const tarn__files *files,
-                                            tarn__cold_way way, const tarn__item *items,
-                                            size_t count, const tarn__target *to,
-                                            tarn_error *err);
 
-/* What tells the records of a pack from others (kind_iac.c). */
-TARN_CHECKED tarn_status tarn__describe_pack(const tarn_iac *pack, uint64_t samples,
-                                             struct tarn__buf *out, tarn_error *err);
+/* Keys that are row numbers: decimal digits, no zero in front. */
+TARN_CHECKED tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error *err);
 
-/* A key that is a row number: decimal digits, no zero in front. */
-bool tarn__row_number(const char *key, uint64_t *out);
+/* Whether a key is the number of a row, from from on and below count. */
+bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *out);
 
 /* "a, b, c, ..." of names, for messages. */
 char *tarn__list_names(const tarn__names *names, char *out, size_t size);

@@ -144,8 +144,8 @@ static tarn_status find_in_part(tarn__mix *s, uint32_t k, const char *key, uint6
         return TARN_OK;
     for (uint64_t use = first + before; use < end; use += length - use % length) {
         uint64_t pass = use / length;
-        tarn_status status = find_in_pass(s, k, first_pass(s, k) + pass, key,
-                                          use % length, &sample, &why);
+        tarn_status status =
+            find_in_pass(s, k, first_pass(s, k) + pass, key, use % length, &sample, &why);
         if (status == TARN_ERR_NO_SAMPLE) continue;
         if (status != TARN_OK) {
             if (err) *err = why;

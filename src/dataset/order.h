@@ -15,7 +15,8 @@ typedef struct tarn__order_kind {
     tarn_status (*measure)(const tarn_order_options *o, uint64_t count,
                            uint64_t *out_total, tarn_error *err);
 
-    /* Makes what map needs for one epoch. Never called for an epoch without positions. */
+    /* Makes what map needs for one epoch; after a failure, *out is dropped unless it is
+     * NULL. Never called for an epoch without positions. */
     tarn_status (*make)(const tarn_order_options *o, uint64_t count, uint64_t total,
                         void **out, tarn_error *err);
     void (*drop)(void *made);
@@ -34,6 +35,10 @@ TARN_CHECKED tarn_status tarn__order_need(const void *array, const char *name,
 
 /* Memory for count items; NULL, and err filled, if there is none. */
 void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err);
+
+/* The positions of kinds that draw: as many as there are samples, or draws. */
+TARN_CHECKED tarn_status tarn__order_draws(const tarn_order_options *o, uint64_t count,
+                                           uint64_t *out_total, tarn_error *err);
 
 /* The map of kinds that make an array of samples. */
 void tarn__order_map_samples(const void *made, uint64_t *at, size_t n);
