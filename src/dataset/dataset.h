@@ -333,9 +333,6 @@ TARN_CHECKED tarn_status tarn__dataset_rows_of(tarn_dataset *dataset, const char
 TARN_CHECKED tarn_status tarn__dataset_places(tarn_dataset *dataset,
                                               struct tarn__run **out, tarn_error *err);
 
-/* The first place at or after (row, 0); the count past the last. */
-uint64_t tarn__place_of(const struct tarn__run *places, uint64_t count, uint64_t row);
-
 /* The keys of many numbers, as the kind's keys gives them. rows has room for count. */
 TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
                                             const uint64_t *numbers, size_t count,

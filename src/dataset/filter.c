@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/runs.h"
 #include "dataset/dataset.h"
+#include "dataset/key_index.h"
 #include "io/file.h"
 
 /* A filter at work: what is asked, the samples that are judged, and a bit for each. */
@@ -69,7 +70,7 @@ static bool mark_row(const key_work *k, uint64_t row)
         if (is) mark(k->work->marks, at);
         return is;
     }
-    uint64_t first = at = tarn__place_of(k->places, d->count, row);
+    uint64_t first = at = tarn__runs_find(k->places, d->count, row, 0);
     for (; at < d->count && k->places[at].hash == row; at++)
         mark(k->work->marks, k->places[at].row);
     return at > first;

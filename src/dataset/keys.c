@@ -7,6 +7,7 @@
 #include "base/runs.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
+#include "dataset/key_index.h"
 #include "dataset/order.h"
 
 static tarn_status key_of_row(tarn__source *s, uint64_t row, tarn_text *out,
@@ -194,19 +195,6 @@ tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *e
     return TARN_OK;
 }
 
-uint64_t tarn__place_of(const tarn__run *places, uint64_t count, uint64_t row)
-{
-    uint64_t low = 0, high = count;
-    while (low < high) {
-        uint64_t mid = low + (high - low) / 2;
-        if (places[mid].hash < row)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* The first position of a key, by the places of all rows. */
 static tarn_status find_place(tarn_dataset *d, const tarn__run *places, const char *key,
                               uint64_t *out, tarn_error *err)
@@ -215,7 +203,7 @@ static tarn_status find_place(tarn_dataset *d, const tarn__run *places, const ch
     tarn_status status = tarn__dataset_rows_of(tarn_dataset_unordered(d), key, &r, err);
     *out = TARN_NO_SAMPLE;
     for (size_t i = 0; status == TARN_OK && i < r.count; i++) {
-        uint64_t at = tarn__place_of(places, d->count, r.items[i]);
+        uint64_t at = tarn__runs_find(places, d->count, r.items[i], 0);
         if (at < d->count && places[at].hash == r.items[i] && places[at].row < *out)
             *out = places[at].row;
     }
