@@ -1,4 +1,4 @@
-/* Batches of a fold of equal members for bench/cold.py: what tarn_dataset_read_batch
+/* Batches of a fold of equal members for bench/cold.py: what tarn_dataset_read
  * makes of data that is out of the page cache, next to a loop of pread over the same
  * payloads. Contestants take turns; each line of output is a name and samples per second:
  * median, slowest and fastest of the rounds.
