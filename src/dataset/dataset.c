@@ -502,11 +502,9 @@ static tarn_status get_rest(tarn_dataset *d, uint64_t sample, bool all, tarn_vie
 {
     tarn_error why;
     for (uint32_t i = 0; i < d->n_fields; i++) {
-        tarn_status status = TARN_OK;
-        if (d->first[i] != i)
-            out[i] = again(&out[d->first[i]]);
-        else if (all || tarn__is_pseudo(d->ids[i]))
-            status = get(d, sample, i, &out[i], &why);
+        if (d->first[i] != i) out[i] = again(&out[d->first[i]]);
+        if (d->first[i] != i || !(all || tarn__is_pseudo(d->ids[i]))) continue;
+        tarn_status status = get(d, sample, i, &out[i], &why);
         if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         if (err) *err = why;
         return status;
@@ -543,9 +541,5 @@ tarn_status tarn_dataset_release(tarn_dataset *d, uint64_t sample, tarn_view *vi
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "views", views || !count);
     TARN_TRY(tarn__resolve(&d, &sample, err));
-    uint32_t none = TARN__FIELD_NONE;
-    tarn__source *s = d->source;
-    sample = tarn__dataset_at(d, sample);
-    TARN_TRY(tarn__leaf(&s, &sample, &none, err));
-    return s->kind->settle(s->state, sample, err);
+    return tarn__settle(d, sample, err);
 }

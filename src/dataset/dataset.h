@@ -179,6 +179,17 @@ static inline uint64_t tarn__dataset_at(const tarn_dataset *d, uint64_t number)
     return tarn__chain_at(&d->chain, number);
 }
 
+/* Whether the file of a number was whole while its views were used. */
+TARN_CHECKED static inline tarn_status tarn__settle(tarn_dataset *d, uint64_t number,
+                                                    tarn_error *err)
+{
+    uint32_t none = TARN__FIELD_NONE;
+    tarn__source *s = d->source;
+    uint64_t row = tarn__dataset_at(d, number);
+    TARN_TRY(tarn__leaf(&s, &row, &none, err));
+    return s->kind->settle(s->state, row, err);
+}
+
 /* --- For the kinds ----------------------------------------------------------------- */
 
 /* Each fills state, samples, shards, fields and n_plain of a source that has its kind and

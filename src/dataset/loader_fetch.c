@@ -138,8 +138,8 @@ static tarn_status read_one(tarn__worker *k, tarn__window *w, size_t slot, size_
     if (copy && view.size) memcpy(copy, view.data, view.size);
     w->strips[column].pieces[slot] = (tarn__piece){copy, view.size, NULL};
     w->bytes += view.size;
-    tarn_status status = tarn_dataset_release(d, w->samples[slot], &view, 1, err);
-    return copy ? status : tarn__fail_memory(err);
+    tarn_view_release(&view);
+    return copy ? tarn__settle(d, w->samples[slot], err) : tarn__fail_memory(err);
 }
 
 static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)
@@ -247,11 +247,9 @@ static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
     if (!staged) *bytes += view.size;
     tarn_status status = tarn__decode_piece(k, w, slot, column, *out_field, view.data,
                                             view.size, slab, err);
-    if (staged) return status;
-    if (status == TARN_OK)
-        return tarn_dataset_release(w->epoch->set, w->samples[slot], &view, 1, err);
     tarn_view_release(&view);
-    return status;
+    if (status != TARN_OK || staged) return status;
+    return tarn__settle(w->epoch->set, w->samples[slot], err);
 }
 
 static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
