@@ -2,7 +2,7 @@
 """Samples that are not in memory: batches at random places, next to a loop of pread.
 
   ways    the bare ways of src/io/ranges.h and what they are compared with, cold and warm
-  random  tarn_dataset_read_batch on cold folds: as it is, with cold, with prefetch, mapped
+  random  tarn_dataset_read on cold folds: as it is, with cold, with prefetch, mapped
   order   the same for samples in the order of the file
   warm    the same on folds in the page cache: what looking whether they are costs
 

@@ -185,7 +185,7 @@ bool cli_has_order(const cli_args *args);
         {"seed", 0, "N", "of the order (default 0)"},                                    \
         {"epoch", 0, "N", "of the order (default 0)"},                                   \
         {"rank", 0, "R/W", "only what rank R of W sees"},                                \
-        {"share", 0, "HOW", "what W does not divide: uneven (default), drop, pad"},      \
+        {"uneven", 0, "HOW", "what W does not divide: keep (default), drop, pad"},       \
         {"by", 0, "FIELD", "lengths: its size; balanced, weighted: its number"},         \
         {"block", 0, "N", "blocks: samples in one (default 1024)"},                      \
         {"chunk", 0, "N", "lengths: samples that stay together (default 256)"},          \

@@ -12,7 +12,7 @@ static const char *const of_samples[] = {
     "fields",  "samples", "range",      "shuffle",    "max-count", "max-size", "files",
     "resume",  "append",  "check",      "keys",       "lenient",   "json",     "threads",
     "weights", "number",  "key",        "max-sample", "order",     "seed",     "epoch",
-    "rank",    "share",   "by",         "block",      "chunk",     "window",   "rounds",
+    "rank",    "uneven",  "by",         "block",      "chunk",     "window",   "rounds",
     "mix",     "payload", "allow-pipe", NULL};
 static const char *const of_arrays[] = {
     "as", "metadata", "checksums", "header-pages", "reserve", "compress", NULL};
@@ -21,7 +21,7 @@ static const char *const of_packs[] = {"codec",   "version", "header",
 /* What makes a target out of chosen samples, so that it is no copy of the source. */
 static const char *const choosing[] = {
     "fields", "samples", "range",  "order",     "seed", "epoch",
-    "rank",   "share",   "by",     "weights",   "key",  "mix",
+    "rank",   "uneven",  "by",     "weights",   "key",  "mix",
     "block",  "payload", "number", "max-count", NULL};
 
 static bool has_any(const cli_args *args, const char *const *names)

@@ -103,8 +103,7 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
     for (uint32_t f = 0; f < part->visible; f++) {
         tarn_view view;
         cli_piece p = {.name = tarn_dataset_field(part->dataset, f)};
-        const char *path;
-        uint64_t offset = TARN_NO_OFFSET;
+        tarn_place place = {.offset = TARN_NO_OFFSET};
         tarn_status status = tarn_dataset_get(part->dataset, number, f, &view, err);
         if (status == TARN_ERR_NO_FIELD) continue;
         TARN_TRY(status);
@@ -115,10 +114,11 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
         }
         status = tarn_dataset_form(part->dataset, number, f, &p.form, err);
         if (status == TARN_OK && p.form.form == TARN_FORM_NAMED)
-            status = tarn_dataset_where(part->dataset, number, f, &path, &offset, err);
+            status =
+                tarn_dataset_locate(part->dataset, number, f, &place, sizeof place, err);
         p.data = view.data;
         p.size = view.size;
-        add_piece(d, p, view, offset);
+        add_piece(d, p, view, place.offset);
         TARN_TRY(status);
     }
     return TARN_OK;

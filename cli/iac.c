@@ -456,7 +456,7 @@ int cli_iac_pack(const cli_args *args, const char *output)
                                  sizeof report, &err);
     cli_progress_end(&progress);
     if (made != TARN_OK) return cli_fail(&err);
-    cli_iac_tell(args, report.folds[0].written.samples, output);
+    cli_iac_tell(args, report.folds[0].samples, output);
     return CLI_OK;
 }
 

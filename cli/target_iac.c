@@ -344,11 +344,17 @@ int cli_copy_records(const cli_args *args, const cli_sources *sources,
     o.encoded = !cli_has(args, "codec");
     uint64_t *rows = malloc((count + 1) * sizeof *rows);
     if (!rows) cli_no_memory();
-    for (uint64_t i = 0; i < count; i++)
-        rows[i] = tarn_dataset_in_file(sources->parts[0].dataset, order[i]);
+    tarn_status done = TARN_OK;
+    for (uint64_t i = 0; done == TARN_OK && i < count; i++) {
+        tarn_place place;
+        done = tarn_dataset_locate(sources->parts[0].dataset, order[i], TARN_NO_FIELD,
+                                   &place, sizeof place, &err);
+        rows[i] = place.row;
+    }
     o.rows = rows;
     o.n_rows = (size_t)count;
-    if (tarn_iac_rewrite(sources->parts[0].path, path, &o, &err) != TARN_OK)
+    if (done != TARN_OK ||
+        tarn_iac_rewrite(sources->parts[0].path, path, &o, &err) != TARN_OK)
         status = cli_fail(&err);
     if (status == CLI_OK) cli_iac_tell(args, count, path);
     free(rows);

@@ -212,7 +212,9 @@ static void use_dataset(void)
             if (tarn_dataset_get(d, i, f, &view, NULL) == TARN_OK)
                 tarn_view_release(&view);
         if (tarn_dataset_key(d, i, &key, NULL) == TARN_OK)
-            CHECK(tarn_dataset_find(d, key.data, &found, NULL) == TARN_OK && found <= i);
+            CHECK(tarn_dataset_find(d, (const char *const *)&key.data, 1, &found, NULL,
+                                    NULL) == TARN_OK &&
+                  found <= i);
     }
     tarn_text_reset(&key);
     tarn_dataset_close(d);

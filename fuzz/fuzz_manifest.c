@@ -159,9 +159,12 @@ static void try_names(const char *list)
     tarn_dataset *birds = open_birds(), *kept;
     tarn_error err;
     size_t missing = 0;
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_JSON;
+    c.name = list;
     for (int strict = 0; strict < 2; strict++) {
-        tarn_status status =
-            tarn_dataset_keep_json(birds, list, strict ? NULL : &missing, &kept, &err);
+        c.missing = strict ? NULL : &missing;
+        tarn_status status = tarn_dataset_filter(birds, &c, &kept, &err);
         if (status == TARN_OK) {
             CHECK(tarn_dataset_count(kept) <= 3);
             CHECK(!strict || missing == 0);

@@ -217,7 +217,7 @@ static void check_piece(tarn_dataset *d, uint64_t sample, uint32_t field, const 
     tarn_dataset_batch batch = TARN_DATASET_BATCH_INIT;
     uint64_t pair[2] = {sample, sample};
     tarn_status status = tarn_dataset_get(d, sample, field, &view, NULL);
-    CHECK((tarn_dataset_read_batch(d, pair, 2, &field, 1, &batch, NULL) == TARN_OK) ==
+    CHECK((tarn_dataset_read(d, pair, 2, &field, 1, &batch, NULL) == TARN_OK) ==
           (status == TARN_OK));
     if (status == TARN_OK) {
         CHECK(is_member(key, tarn_dataset_field(d, field), view.data, view.size));
@@ -251,7 +251,8 @@ static void check_dataset(tarn_fold *fold)
         if (tarn_dataset_key(d, i, &key, NULL) != TARN_OK) continue;
         for (uint32_t f = 0; f < 8 && tarn_dataset_field(d, f); f++)
             check_piece(d, i, f, key.data);
-        if (tarn_dataset_find(d, key.data, &found, NULL) == TARN_OK)
+        if (tarn_dataset_find(d, (const char *const *)&key.data, 1, &found, NULL, NULL) ==
+            TARN_OK)
             CHECK(found < tarn_dataset_count(d));
     }
     tarn_text_reset(&key);

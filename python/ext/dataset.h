@@ -75,7 +75,7 @@ int tarnpy_add_sample(PyObject *module);
 /* --- order.c ------------------------------------------------------------------------ */
 
 /* "keep", "drop" or "pad". */
-int tarnpy_ranks(tarnpy_state *state, const char *name, tarn_ranks *out);
+int tarnpy_uneven(tarnpy_state *state, const char *name, tarn_uneven *out);
 
 /* What an order is opened with, from keyword arguments. arrays are what the options point
  * at, by PyMem_Free. */

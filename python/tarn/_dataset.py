@@ -252,25 +252,29 @@ class Dataset(_tarn.Dataset):
         if ranges is not None:
             out = out._step("keep", _ranges(out, ranges))
         if keys is not None:
-            out = out._step("keep_keys", names("keys", keys), ignore)
+            out = out._keep("keys", names=names("keys", keys), ignore=ignore)
         if json is not None:
-            out = out._step("keep_json", os.path.abspath(os.fspath(json)), ignore)
+            out = out._keep("json", os.path.abspath(os.fspath(json)), ignore=ignore)
         if having is not None:
-            out = out._step("keep_having", names("having", having))
+            out = out._keep("having", names=names("having", having))
         for field in names("lacking", lacking or ()):
-            out = out._step("keep_lacking", field)
+            out = out._keep("lacking", field)
         for field, (least, most) in _by_name("size", size):
-            out = out._step("keep_size", field, whole("size", least),
-                            2**64 - 1 if most is None else whole("size", most))
+            out = out._keep("size", field, least=whole("size", least),
+                            most=2**64 if most is None else whole("size", most))
         if column is not None and not isinstance(column, Mapping):
             raise UsageError(f"column is a dict with values for each name, not {column!r}")
         for name, values in (column or {}).items():
             if isinstance(values, str) or not isinstance(values, Iterable):
                 values = [values]
-            out = out._step("keep_column", name, [str(value) for value in values])
+            out = out._keep("column", name, [str(value) for value in values])
         for name, (low, high) in _by_name("between", between):
-            out = out._step("keep_between", name, real("between", low), real("between", high))
+            out = out._keep("between", name, least=real("between", low), most=real("between", high))
         return out if predicate is None else out._keep_if(predicate)
+
+    def _keep(self, kind: str, name: str | None = None, names: list[str] | None = None, *,
+              least: float = 0, most: float = 0, ignore: bool = False) -> Self:
+        return self._step("filter", kind, name, names, least, most, ignore)
 
     def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
         judged = self._with(handle=self._handle.judged())
@@ -648,9 +652,9 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     options: dict[str, Any] = {
         "fields": None if fields is None else _once(fields),
         "io": word("io", io, ("auto", "map", "read")), "check": check, "cold": cold, "scan": scan,
-        "drop_twice": drop_ambiguous, "keys": word("keys", keys, ("base", "path")),
+        "drop_ambiguous": drop_ambiguous, "keys": word("keys", keys, ("base", "path")),
         "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash,
-        "key_column": key_column, "stored": not decompress,
+        "key_column": key_column, "decompress": decompress,
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown)
     reading = Reading(decode, images, array_type, decoders)

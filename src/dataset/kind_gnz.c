@@ -26,14 +26,14 @@ typedef struct field {
 
 typedef struct state {
     tarn_gnz *gnz;
-    char *path;
+    const char *path; /* the source's, as files are */
     field *fields;
     uint64_t samples;
     bool named;  /* keys are the values of an array */
     size_t keys; /* its number */
     tarn_dtype key_type;
     tarn__key_index index;
-    tarn__files *files; /* the source's */
+    tarn__files *files;
 } state;
 
 /* The array that holds keys where nothing else is said. */
@@ -48,7 +48,6 @@ static void close_gnz(void *p)
     tarn__key_index_reset(&s->index);
     tarn_gnz_close(s->gnz);
     free(s->fields);
-    free(s->path);
     free(s);
 }
 
@@ -146,7 +145,7 @@ tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
     go.io = o->io;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
+    s->path = source->path;
     TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
     s->files = &source->files;
     tarn__files_init_one(s->files, s->path, s->gnz->file.fd, s->gnz->map,
@@ -187,18 +186,14 @@ static tarn_status locate_gnz(void *p, tarn__item *items, size_t count, tarn_err
 static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error *err)
 {
     state *s = p;
-    char text[24];
     tarn_view view;
-    if (s->named) {
-        TARN_TRY(tarn__gnz_view_row(s->gnz, s->keys, sample, &view, err));
-        tarn_status status = tarn__element_text(s->key_type, view.data, out, err);
-        tarn_view_release(&view);
-        if (status == TARN_OK) return settle_gnz(s, sample, err);
-        tarn__error_place(err, s->path, TARN_NO_OFFSET);
-        return status;
-    }
-    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)sample);
-    return tarn__text_set(out, text, (size_t)len, err);
+    if (!s->named) return tarn__row_key(sample, out, err);
+    TARN_TRY(tarn__gnz_view_row(s->gnz, s->keys, sample, &view, err));
+    tarn_status status = tarn__element_text(s->key_type, view.data, out, err);
+    tarn_view_release(&view);
+    if (status == TARN_OK) return settle_gnz(s, sample, err);
+    tarn__error_place(err, s->path, TARN_NO_OFFSET);
+    return status;
 }
 
 static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *out,
@@ -206,12 +201,8 @@ static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *o
 {
     state *s = p;
     char shown[200];
-    uint64_t row;
     if (s->named) return tarn__key_index_find(&s->index, s->path, key, from, out, err);
-    if (tarn__row_number(key, &row) && row < s->samples && row >= from) {
-        *out = row;
-        return TARN_OK;
-    }
+    if (tarn__find_row(key, from, s->samples, out)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
                          "no row %s, of %llu",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),

@@ -249,8 +249,8 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
     return TARN_OK;
 }
 
-tarn_status tarn_loader_next_within(tarn_loader *l, unsigned milliseconds,
-                                    tarn_batch **out, tarn_error *err)
+tarn_status tarn_loader_next(tarn_loader *l, unsigned milliseconds, tarn_batch **out,
+                             tarn_error *err)
 {
     TARN__NEED(err, "loader", l);
     TARN__NEED(err, "out", out);
@@ -260,16 +260,12 @@ tarn_status tarn_loader_next_within(tarn_loader *l, unsigned milliseconds,
     l->delivered = false;
     TARN_TRY(start(l, err));
     uint64_t now = tarn__now(), deadline = 0;
-    if (milliseconds != UINT32_MAX) deadline = now + (uint64_t)milliseconds * 1000000 + 1;
+    if (milliseconds != TARN_NO_TIMEOUT)
+        deadline = now + (uint64_t)milliseconds * 1000000 + 1;
     tarn_status status = next_batch(l, deadline, out, err);
     l->failed = status > TARN_END;
     l->stats.waited += (double)(tarn__now() - now) / 1e9;
     return status;
-}
-
-tarn_status tarn_loader_next(tarn_loader *l, tarn_batch **out, tarn_error *err)
-{
-    return tarn_loader_next_within(l, UINT32_MAX, out, err);
 }
 
 /* --- Where it is ------------------------------------------------------------------- */
@@ -317,7 +313,7 @@ void tarn_loader_info_get(const tarn_loader *l, tarn_loader_info *out, size_t si
                              .batches = l->epoch->batches,
                              .left = l->over ? 0 : l->epoch->left - l->number,
                              .rank = o->rank,
-                             .world = o->world,
+                             .world_size = o->world_size,
                              .over = l->over};
     TARN__FILL_OUT(out, size, info);
 }
@@ -339,18 +335,11 @@ const tarn_skipped *tarn_loader_skipped(const tarn_loader *l, size_t i)
     return l && i < l->n_skipped ? &l->skipped[i] : NULL;
 }
 
-static const char *const stage_names[] = {"none", "read", "decode", "caller"};
-
-const char *tarn_loader_stage_name(tarn_loader_stage stage)
+static const char *bottleneck(const tarn_loader_stats *s)
 {
-    return (unsigned)stage <= TARN_STAGE_CALLER ? stage_names[stage] : "none";
-}
-
-static tarn_loader_stage bottleneck(const tarn_loader_stats *s)
-{
-    if (s->batches == 0) return TARN_STAGE_NONE;
-    if (s->waited < s->seconds / 20) return TARN_STAGE_CALLER;
-    return s->decode > s->read ? TARN_STAGE_DECODE : TARN_STAGE_READ;
+    if (s->batches == 0) return "none";
+    if (s->waited < s->seconds / 20) return "caller";
+    return s->decode > s->read ? "decode" : "read";
 }
 
 void tarn_loader_stats_get(const tarn_loader *l, tarn_loader_stats *out, size_t size)

@@ -80,6 +80,9 @@ typedef struct tarn__load_setup {
     size_t batch; /* samples */
     size_t chunk; /* samples decoded by one thread at a time */
     bool decodes; /* some column is decoded */
+    /* Bytes of fields that are decoded are read into the window first, many at a time: of
+     * data that is not in memory. */
+    bool staged;
     uint64_t seed;
 } tarn__load_setup;
 
@@ -174,7 +177,7 @@ typedef struct tarn__window {
     tarn__buf keys;
     uint64_t *key_offsets;
     tarn_dataset_batch read;
-    tarn_dataset_want *wants;
+    struct tarn__want *wants;
     struct tarn__item *announced; /* room for as many */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */

@@ -380,7 +380,7 @@ static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err
     const tarn__load_setup *s = e->setup;
     size_t templates = 0;
     k->engine = e;
-    while (s->o.views && tarn_views_template(s->o.views, templates))
+    while (s->o.views && tarn__views_template(s->o.views, templates))
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
     if (!k->fields) return tarn__fail_memory(err);

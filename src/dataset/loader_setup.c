@@ -110,8 +110,8 @@ static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
     c->field = (uint32_t)(c - s->columns);
     if (!s->o.fields) return TARN_OK;
     if (!s->o.views) return tarn_dataset_field_find(s->dataset, c->name, &c->field, err);
-    for (uint32_t i = 0; tarn_views_template(s->o.views, i); i++)
-        if (strcmp(tarn_views_template(s->o.views, i), c->name) == 0) {
+    for (uint32_t i = 0; tarn__views_template(s->o.views, i); i++)
+        if (strcmp(tarn__views_template(s->o.views, i), c->name) == 0) {
             c->field = i;
             return TARN_OK;
         }
@@ -143,7 +143,7 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
     const tarn_loader_options *o = &s->o;
     size_t count = o->fields ? o->n_fields : s->dataset->n_fields;
     if (!o->fields && o->views)
-        for (count = 0; tarn_views_template(o->views, count);)
+        for (count = 0; tarn__views_template(o->views, count);)
             count++;
     if ((count == 0 && !o->fields) || count > TARN_MAX_DATASET_FIELDS)
         return tarn__fail(err, TARN_ERR_USAGE, "%zu fields to load", count);
@@ -151,7 +151,7 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
     if (!s->columns) return tarn__fail_memory(err);
     for (; s->n_columns < count; s->n_columns++) {
         uint32_t i = (uint32_t)s->n_columns;
-        tarn_load_field f = {o->views ? tarn_views_template(o->views, i)
+        tarn_load_field f = {o->views ? tarn__views_template(o->views, i)
                                       : tarn_dataset_field(s->dataset, i),
                              TARN_LOAD_AUTO, NULL};
         if (o->fields) f = o->fields[i];
@@ -198,7 +198,7 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     s->o = *o;
     s->dataset = dataset;
     atomic_fetch_add(&dataset->users, 1);
-    s->o.staged |= dataset->source->cold;
+    s->staged = dataset->source->cold;
     s->batch = (size_t)o->batch;
     s->chunk = chunk_size(s->batch);
     s->seed = seed;

@@ -35,6 +35,7 @@ static bool has_number(const char *target)
 
 tarn_target tarn_target_kind(const char *target)
 {
+    if (!target) return TARN_TARGET_FOLDER;
     if (tarn__ends_with(target, ".iac")) return TARN_TARGET_RECORDS;
     if (has_number(target)) return TARN_TARGET_SHARDS;
     return is_archive(target) ? TARN_TARGET_ARCHIVE : TARN_TARGET_FOLDER;

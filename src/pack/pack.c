@@ -300,7 +300,13 @@ static void fill_report(packing *p, tarn_pack_report *out, size_t size)
     r->n_folds = o->count;
     for (size_t i = 0; i < o->count; i++) {
         bool folds = !o->target || o->kind == TARN_TARGET_FOLDER;
-        r->folds[i] = (tarn_pack_fold){folds ? o->names[i] : NULL, o->written[i]};
+        const tarn_written *w = &o->written[i];
+        r->folds[i] = (tarn_pack_fold){folds ? o->names[i] : NULL,
+                                       w->samples,
+                                       w->members,
+                                       w->payload,
+                                       w->bytes,
+                                       w->shards};
     }
     TARN__FILL_OUT(out, size, *r);
 }

@@ -1,4 +1,6 @@
 /* Data for the loader's tests, and epochs as text. */
+#include "dataset/dataset.h"
+
 #include "loading.h"
 #include "iac_help.h"
 
@@ -139,12 +141,18 @@ tarn_dataset *open_shuffled(const char *path)
     return shuffle(open_path(path));
 }
 
-tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world, tarn_ranks ranks)
+tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world_size,
+                       tarn_uneven uneven)
 {
     tarn_dataset *out;
-    OK(tarn_dataset_split(d, rank, world, ranks, &out, &err));
+    OK(tarn_dataset_split(d, rank, world_size, uneven, &out, &err));
     tarn_dataset_close(d);
     return out;
+}
+
+void set_staged(tarn_dataset *d, bool staged)
+{
+    d->source->cold = staged;
 }
 
 tarn_dataset *open_mix(void)
@@ -159,7 +167,7 @@ tarn_dataset *open_mix(void)
     for (int i = 0; i < 3; i++)
         tarn_dataset_close(parts[i]);
     /* No field is in all sources; take those that have x. */
-    OK(tarn_dataset_keep_having(mix, (const char *[]){"x"}, 1, &picked, &err));
+    OK(keep_having(mix, (const char *[]){"x"}, 1, &picked, &err));
     tarn_dataset_close(mix);
     return shuffle(picked);
 }
@@ -232,7 +240,7 @@ size_t drain(tarn_loader *l, tarn_bytes *out)
     tarn_batch *b;
     tarn_status status;
     size_t n = 0;
-    for (; (status = tarn_loader_next(l, &b, &err)) == TARN_OK; n++) {
+    for (; (status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err)) == TARN_OK; n++) {
         add_batch(out, b);
         tarn_batch_release(b);
     }

@@ -141,23 +141,23 @@ void mixed_close(mixed *m)
     *m = (mixed){0};
 }
 
-static tarn_mix_place place_of(const mixed *m, uint64_t sample)
+static tarn_place place_of(const mixed *m, uint64_t sample)
 {
     tarn_error err;
-    tarn_mix_place place;
-    sure(tarn_mix_at(m->all, sample, &place, sizeof place, &err), &err);
+    tarn_place place;
+    sure(mix_at(m->all, sample, &place, &err), &err);
     return place;
 }
 
 bool mixed_is_bad(const mixed *m, uint64_t sample)
 {
-    tarn_mix_place place = place_of(m, sample);
+    tarn_place place = place_of(m, sample);
     return place.source == 0 && place.sample % MIXED_BAD == 0;
 }
 
 int64_t mixed_cls(const mixed *m, uint64_t sample)
 {
-    tarn_mix_place place = place_of(m, sample);
+    tarn_place place = place_of(m, sample);
     return (int64_t)(place.source * MIXED_STEP + place.sample);
 }
 

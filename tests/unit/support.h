@@ -18,6 +18,7 @@
 #include <tarn/tarn.h>
 
 #include "../values.h"
+#include "asking.h"
 
 /* An archive in memory. All functions below append to it. */
 typedef struct tarball {

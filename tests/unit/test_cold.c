@@ -17,6 +17,7 @@
 
 #include <tarn/loader.h>
 
+#include "dataset/dataset.h"
 #include "io/cold.h"
 #include "io/file.h"
 #include "io/ranges.h"
@@ -495,8 +496,7 @@ static bool batch_is_right(tarn_dataset *d, tarn_dataset_batch *b, uint64_t seed
     uint32_t fields[] = {bin, cls};
     for (size_t i = 0; i < 97; i++)
         samples[i] = draw(&seed, SAMPLES);
-    if (tarn_dataset_read_batch(d, samples, 97, fields, 2, b, why) != TARN_OK)
-        return false;
+    if (tarn_dataset_read(d, samples, 97, fields, 2, b, why) != TARN_OK) return false;
     for (size_t i = 0; i < 97; i++) {
         uint64_t at = b->offsets[2 * i], size = b->offsets[2 * i + 1] - at;
         if (size != size_of((unsigned)samples[i]) || b->data[at + size] != '7')
@@ -520,10 +520,10 @@ static void cold_folds_give_the_same_batches(void **state)
                 bool cold = kind & 1, check = kind & 2 && n < 2;
                 tarn_dataset *d = open_fold(names[n], (tarn_io)how, cold, check);
                 tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
-                tarn_read_stats stats;
+                tarn__read_stats stats;
                 for (uint64_t seed = 0; seed < 2; seed++)
                     assert_true(batch_is_right(d, &b, seed, &err));
-                tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+                stats = tarn__batch_stats(&b);
                 assert_int_equal(stats.ring_errno, 0);
                 assert_int_equal(stats.copied + stats.announced + stats.direct +
                                      stats.ring,
@@ -532,7 +532,7 @@ static void cold_folds_give_the_same_batches(void **state)
                     assert_true(stats.direct + stats.ring > 0);
                 if (cold && how == TARN_IO_MAP) assert_true(stats.announced > 0);
                 tarn_dataset_batch_reset(&b);
-                tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+                stats = tarn__batch_stats(&b);
                 assert_int_equal(stats.copied, 0);
                 tarn_dataset_close(d);
             }
@@ -542,7 +542,7 @@ static void a_fold_out_of_memory_is_noticed(void **state)
 {
     (void)state;
     tarn__file file;
-    tarn_read_stats stats;
+    tarn__read_stats stats;
     tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
     make_fold("noticed", 1, false, true);
     OK(tarn__file_open(&file, scratch_path("noticed/t_0000.tar"), &err));
@@ -550,11 +550,11 @@ static void a_fold_out_of_memory_is_noticed(void **state)
     tarn__file_close(&file);
     tarn_dataset *d = open_fold("noticed", TARN_IO_AUTO, false, false);
     assert_true(batch_is_right(d, &b, 1, &err));
-    tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+    stats = tarn__batch_stats(&b);
     if (evicted) assert_int_equal(stats.announced, 2 * 97);
     for (uint64_t seed = 2; seed < 60; seed++)
         assert_true(batch_is_right(d, &b, seed, &err));
-    tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+    stats = tarn__batch_stats(&b);
     assert_true(stats.copied > 40 * 2 * 97);
     tarn_dataset_batch_reset(&b);
     tarn_dataset_close(d);
@@ -576,25 +576,25 @@ static void cold_folds_tell_what_is_wrong_and_where(void **state)
     /* Sample 0 is empty, so sample 1's header is behind two members: 512, 512 + 512. */
     uint64_t header = 1536, payload = header + 512;
     tarn_dataset *d = open_fold("wrong", TARN_IO_AUTO, true, true);
-    OK(tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+    OK(tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     patch("wrong/t_0000.tar", payload, "????");
     FAILS(TARN_ERR_CHECKSUM, "its bytes have changed",
-          tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+          tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     assert_int_equal(err.offset, header);
     tarn_dataset_close(d);
 
     d = open_fold("wrong", TARN_IO_AUTO, true, false);
     patch("wrong/t_0000.tar", header, "x");
     FAILS(TARN_ERR_STALE, "row 2 of the index",
-          tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+          tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     assert_non_null(strstr(err.path, "t_0000.tar"));
     assert_int_equal(err.offset, header);
     patch("wrong/t_0000.tar", header, "0");
-    OK(tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+    OK(tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
 
     assert_int_equal(truncate(scratch_path("wrong/t_0001.tar"), 70000), 0);
     FAILS(TARN_ERR_STALE, "the shard has 70000 bytes",
-          tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+          tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     assert_non_null(strstr(err.path, "t_0001.tar"));
     tarn_dataset_batch_reset(&b);
     tarn_dataset_close(d);
@@ -654,9 +654,9 @@ static void a_dataset_is_read_on_in_a_child(void **state)
     assert_true(batch_is_right(d, &b, 1, &err));
     pid_t pid = fork();
     if (pid == 0) {
-        tarn_read_stats stats;
+        tarn__read_stats stats;
         bool good = batch_is_right(d, &b, 2, &err) && batch_is_right(d, &b, 3, &err);
-        tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+        stats = tarn__batch_stats(&b);
         good = good && stats.ring_errno == 0;
         tarn_dataset_batch_reset(&b);
         tarn_dataset_close(d);
@@ -684,16 +684,17 @@ static void read_everything(bool cold, bool ahead, tarn_dataset_batch *out)
     for (int i = 0; i < PARTS; i++)
         OK(tarn_dataset_open(data_path(paths[i]), &o, &parts[i], &err));
     OK(tarn_dataset_mix(parts, PARTS, &mo, &mix, &err));
-    uint64_t count = tarn_dataset_count(mix), number;
-    tarn_dataset_want *list = calloc(count * 8, sizeof *list);
+    uint64_t count = tarn_dataset_count(mix);
+    tarn_place place;
+    tarn__want *list = calloc(count * 8, sizeof *list);
     for (uint64_t s = 0; s < count; s++) {
         if (ahead) OK(tarn_dataset_prefetch(mix, &s, 1, NULL, 0, &err));
         for (uint32_t f = 0; tarn_dataset_field(mix, f) && wants < count * 8; f++)
-            if (tarn_dataset_size(mix, s, f, &number, NULL) == TARN_OK)
-                list[wants++] = (tarn_dataset_want){s, f};
+            if (tarn_dataset_locate(mix, s, f, &place, sizeof place, NULL) == TARN_OK)
+                list[wants++] = (tarn__want){s, f};
     }
     assert_true(wants > count);
-    OK(tarn_dataset_read(mix, list, wants, out, &err));
+    OK(tarn__dataset_read(mix, list, wants, out, &err));
     free(list);
     tarn_dataset_close(mix);
     for (int i = 0; i < PARTS; i++)
@@ -705,14 +706,14 @@ static void cold_mixes_give_the_same_bytes(void **state)
     (void)state;
     for (int ahead = 0; ahead < 2; ahead++) {
         tarn_dataset_batch warm = TARN_DATASET_BATCH_INIT, cold = TARN_DATASET_BATCH_INIT;
-        tarn_read_stats stats;
+        tarn__read_stats stats;
         read_everything(false, false, &warm);
         read_everything(true, ahead, &cold);
         assert_int_equal(warm.count, cold.count);
         assert_memory_equal(warm.offsets, cold.offsets,
                             (warm.count + 1) * sizeof *warm.offsets);
         assert_memory_equal(warm.data, cold.data, warm.offsets[warm.count]);
-        tarn_dataset_batch_stats(&cold, &stats, sizeof stats);
+        stats = tarn__batch_stats(&cold);
         assert_true(ahead ? stats.announced > 0 : stats.direct + stats.ring > 0);
         tarn_dataset_batch_reset(&warm);
         tarn_dataset_batch_reset(&cold);
@@ -755,7 +756,7 @@ static void views_of_a_loader_are_announced_in_small_pieces(void **state)
     o.n_fields = 1;
     told_bytes = told_most = 0;
     OK(tarn_loader_open(d, &o, &l, &err));
-    while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+    while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
         for (size_t i = 0; i < b->count; i++)
             seen += b->columns[0].views[i].size;
         tarn_batch_release(b);

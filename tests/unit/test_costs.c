@@ -52,15 +52,15 @@ static void check_kept(tarn_dataset *d, const char *key)
     tarn_dataset *kept;
     tarn_text text = {0};
     uint64_t n = 0, first = TARN_NO_SAMPLE, found;
-    OK(tarn_dataset_keep_keys(d, &key, 1, NULL, &kept, &err));
+    OK(keep_keys(d, &key, 1, NULL, &kept, &err));
     for (uint64_t i = 0; i < tarn_dataset_count(d); i++) {
         OK(tarn_dataset_key(d, i, &text, &err));
         if (strcmp(text.data, key) != 0) continue;
         if (first == TARN_NO_SAMPLE) first = i;
-        assert_int_equal(tarn_dataset_in_file(kept, n++), tarn_dataset_in_file(d, i));
+        assert_int_equal(row_of(kept, n++), row_of(d, i));
     }
     assert_int_equal(tarn_dataset_count(kept), n);
-    OK(tarn_dataset_find(d, key, &found, &err));
+    OK(find_key(d, key, &found, &err));
     assert_int_equal(found, first);
     tarn_text_reset(&text);
     tarn_dataset_close(kept);
@@ -121,7 +121,7 @@ static void keys_that_repeat_in_an_order_are_found(void **state)
             OK(tarn_dataset_key(shuffled, first, &key, &err));
             if (strcmp(key.data, want) == 0) break;
         }
-        OK(tarn_dataset_find(shuffled, want, &found, &err));
+        OK(find_key(shuffled, want, &found, &err));
         assert_int_equal(found, first);
     }
     tarn_text_reset(&key);
@@ -210,8 +210,8 @@ static void texts_of_no_bytes_are_no_keys(void **state)
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     uint64_t found;
     OK(tarn_dataset_open(path, NULL, &d, &err));
-    FAILS(TARN_ERR_NO_SAMPLE, "no row x", tarn_dataset_find(d, "x", &found, &err));
-    OK(tarn_dataset_find(d, "1048575", &found, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "no row x", find_key(d, "x", &found, &err));
+    OK(find_key(d, "1048575", &found, &err));
     assert_int_equal(found, 1048575);
     tarn_dataset_close(d);
     o.key_column = "_key";

@@ -35,7 +35,7 @@ static void run_epoch(tarn_loader *l)
     tarn_batch *b;
     tarn_status status;
     size_t seen = 0;
-    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+    while ((status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err)) == TARN_OK) {
         seen += b->count;
         tarn_batch_release(b);
     }
@@ -85,7 +85,7 @@ static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
     o.n_fields = 4;
     for (int way = 0; way < 4; way++) {
         o.threads = way & 1 ? 2 : 0;
-        o.staged = way & 2;
+        set_staged(d, way & 2);
         check_flat(d, &o, PER_EPOCH);
     }
     tarn_dataset_close(d);

@@ -438,10 +438,10 @@ static tarn_status look_at(tarn_dataset *d, tarn_error *why)
     uint64_t n, samples[] = {3, 0, 5};
     uint32_t fields[] = {0};
     tarn_status status = tarn_dataset_key(d, 2, &key, why);
-    if (status == TARN_OK) status = tarn_dataset_find(d, key.data, &n, why);
+    if (status == TARN_OK) status = find_key(d, key.data, &n, why);
     if (status == TARN_OK) assert_int_equal(n, 2);
     if (status == TARN_OK)
-        status = tarn_dataset_read_batch(d, samples, 3, fields, 1, &batch, why);
+        status = tarn_dataset_read(d, samples, 3, fields, 1, &batch, why);
     tarn_dataset_batch_reset(&batch);
     tarn_text_reset(&key);
     return status;
@@ -457,7 +457,7 @@ static tarn_status read_dataset(const char *path, tarn_error *why)
     status = look_at(d, why);
     if (status == TARN_OK) status = tarn_dataset_key(d, 3, &key, why);
     keys[0] = keys[1] = key.data;
-    if (status == TARN_OK) status = tarn_dataset_keep_keys(d, keys, 1, NULL, &few, why);
+    if (status == TARN_OK) status = keep_keys(d, keys, 1, NULL, &few, why);
     tarn_text_reset(&key);
     if (few) tarn_dataset_close(few);
     tarn_dataset_close(d);
@@ -523,9 +523,9 @@ static tarn_status make_chain(tarn_dataset **d, tarn_error *why)
     o.kind = TARN_ORDER_WEIGHTED_ONCE;
     o.weights = weights;
     TARN_TRY(tarn_dataset_order(d[2], &o, &d[3], why));
-    TARN_TRY(tarn_dataset_keep(d[3], mask, &d[4], why));
-    TARN_TRY(tarn_dataset_split(d[4], 0, 2, TARN_RANKS_PAD, &d[5], why));
-    TARN_TRY(tarn_dataset_split(d[5], 0, 1, TARN_RANKS_DROP, &d[6], why));
+    TARN_TRY(keep_mask(d[3], mask, &d[4], why));
+    TARN_TRY(tarn_dataset_split(d[4], 0, 2, TARN_UNEVEN_PAD, &d[5], why));
+    TARN_TRY(tarn_dataset_split(d[5], 0, 1, TARN_UNEVEN_DROP, &d[6], why));
     TARN_TRY(tarn_dataset_at_epoch(d[6], 2, &d[7], why));
     TARN_TRY(tarn_dataset_select(d[7], some, 3, &d[CHAIN], why));
     return TARN_OK;
@@ -573,7 +573,7 @@ static tarn_status mix_states(tarn_error *why)
     if (status == TARN_OK)
         status = tarn_dataset_resume(d[3], state.data, state.size, &d[4], why);
     if (status == TARN_OK) status = tarn_dataset_key(d[4], 2, &key, why);
-    if (status == TARN_OK) status = tarn_dataset_find(d[4], key.data, &found, why);
+    if (status == TARN_OK) status = find_key(d[4], key.data, &found, why);
     for (int i = 0; i < 5; i++)
         tarn_dataset_close(d[i]);
     tarn_text_reset(&state);
@@ -597,7 +597,7 @@ static tarn_status load_all(tarn_loader *l, size_t *seen, tarn_error *why)
 {
     tarn_batch *batch;
     tarn_status status;
-    while ((status = tarn_loader_next(l, &batch, why)) == TARN_OK) {
+    while ((status = tarn_loader_next(l, TARN_NO_TIMEOUT, &batch, why)) == TARN_OK) {
         *seen += batch->count;
         tarn_batch_release(batch);
     }

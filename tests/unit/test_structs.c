@@ -32,7 +32,6 @@ static void nothing_is_written_past_the_size_of_a_struct(void **state)
     static const tarn_index_info index;
     static const tarn_iac_info iac;
     static const tarn_dataset_info dataset;
-    static const tarn_read_stats read;
     static const tarn_order_info order;
     static const tarn_loader_info loader;
     static const tarn_loader_stats stats;
@@ -43,7 +42,6 @@ static void nothing_is_written_past_the_size_of_a_struct(void **state)
     FILLS(tarn_index_info, index, tarn_index_info_get(NULL, out, size));
     FILLS(tarn_iac_info, iac, tarn_iac_info_get(NULL, out, size));
     FILLS(tarn_dataset_info, dataset, tarn_dataset_info_get(NULL, out, size));
-    FILLS(tarn_read_stats, read, tarn_dataset_batch_stats(NULL, out, size));
     FILLS(tarn_order_info, order, tarn_order_info_get(NULL, out, size));
     FILLS(tarn_loader_info, loader, tarn_loader_info_get(NULL, out, size));
     FILLS(tarn_loader_stats, stats, tarn_loader_stats_get(NULL, out, size));
@@ -67,6 +65,7 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_dataset_options, TARN_DATASET_OPTIONS_INIT);
     INITS(tarn_views_options, TARN_VIEWS_OPTIONS_INIT);
     INITS(tarn_mix_options, TARN_MIX_OPTIONS_INIT);
+    INITS(tarn_condition, TARN_CONDITION_INIT);
     INITS(tarn_order_options, TARN_ORDER_OPTIONS_INIT);
     INITS(tarn_loader_options, TARN_LOADER_OPTIONS_INIT);
     INITS(tarn_fold_options, TARN_FOLD_OPTIONS_INIT);
