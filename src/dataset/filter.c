@@ -248,10 +248,11 @@ static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac
                 ? "the records of this pack are members of samples; open it "
                   "with records for their columns"
                 : "only packs have columns");
-    size_t count = tarn_iac_columns(*out, TARN_IAC_INDEX);
-    for (*out_number = 0; *out_number < count; ++*out_number)
-        if (!strcmp(tarn_iac_column_name(*out, TARN_IAC_INDEX, *out_number), name))
-            return TARN_OK;
+    tarn_iac_column c;
+    for (*out_number = 0; tarn_iac_column_get(*out, TARN_IAC_INDEX, *out_number, &c,
+                                              sizeof c, NULL) == TARN_OK;
+         ++*out_number)
+        if (strcmp(c.name, name) == 0) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
                          "no column %s", name);
 }
