@@ -278,7 +278,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
 {
     TARN__NEED(err, "loader", l);
     tarn__epoch *other;
-    bool whole = l->epoch->left == l->epoch->batches;
+    bool whole = tarn__epoch_used(l->epoch, 0) == 0;
     if (l->epoch->number == epoch && l->number == 0 && whole && !l->over && !l->failed)
         return TARN_OK;
     TARN_TRY(tarn__epoch_other(l->epoch, epoch, &other, err));
@@ -328,7 +328,7 @@ tarn_status tarn_loader_state(tarn_loader *l, tarn_text *out, tarn_error *err)
     TARN__NEED(err, "out", out);
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info, sizeof info);
-    uint64_t used = tarn__order_used_batches(l->epoch->order, l->number);
+    uint64_t used = tarn__epoch_used(l->epoch, l->number);
     /* The same on all ranks, also on one that had no samples. */
     if (l->over) used = info.total;
     return tarn__state_text(l->epoch->set, l->epoch->order, used, out, err);

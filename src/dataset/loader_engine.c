@@ -32,18 +32,55 @@ static void add_time(atomic_ullong *sum, uint64_t since)
 
 /* --- Epochs ------------------------------------------------------------------------ */
 
-/* Batches of the whole epoch, also if it began in the middle. */
-static tarn_status whole_batches(const tarn_order *order, const tarn_order_info *info,
-                                 uint64_t *out, tarn_error *err)
+static bool spreads(const tarn_order *order)
+{
+    const tarn_order_options *o = tarn__order_options(order);
+    return o->equal_batches && !o->drop_last && o->ranks == TARN_RANKS_UNEVEN;
+}
+
+/* The first batch of the whole epoch before which all positions up to start are used. */
+static uint64_t batch_after(const tarn_order *whole, uint64_t batches, uint64_t start)
+{
+    uint64_t low = 0, high = batches;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (tarn__order_used_batches(whole, middle) < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Continues with the batches of the whole epoch, which it takes over. */
+static void continue_whole(tarn__epoch *e, tarn_order *whole, uint64_t start)
+{
+    const tarn_order_options *o = tarn__order_options(whole);
+    e->first = batch_after(whole, e->batches, start);
+    uint64_t n = tarn__order_used_batches(whole, e->first) - start;
+    e->left = e->batches - e->first + (n > 0);
+    e->n_rest = n / o->world + (o->rank < n % o->world);
+    if (n > 0)
+        e->rest = e->order;
+    else
+        tarn_order_close(e->order);
+    e->order = whole;
+}
+
+/* An epoch that begins in the middle knows the batches of the whole one. */
+static tarn_status resume_epoch(tarn__epoch *e, const tarn_order_info *info,
+                                tarn_error *err)
 {
     tarn_order *whole;
     tarn_order_info all;
-    *out = info->batches;
     if (info->start == 0) return TARN_OK;
-    TARN_TRY(tarn__order_at_epoch(order, info->epoch, 0, &whole, err));
+    TARN_TRY(tarn__order_at_epoch(e->order, info->epoch, 0, &whole, err));
     tarn_order_info_get(whole, &all, sizeof all);
-    tarn_order_close(whole);
-    *out = all.batches;
+    e->batches = all.batches;
+    if (spreads(whole))
+        continue_whole(e, whole, info->start);
+    else
+        tarn_order_close(whole);
     return TARN_OK;
 }
 
@@ -51,25 +88,43 @@ tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order, tarn__epoch **
                             tarn_error *err)
 {
     tarn_order_info info;
-    tarn__epoch *e = malloc(sizeof *e);
-    tarn_order_info_get(order, &info, sizeof info);
-    uint64_t batches = 0;
-    tarn_status status = e ? TARN_OK : tarn__fail_memory(err);
-    if (status == TARN_OK) status = whole_batches(order, &info, &batches, err);
-    if (status != TARN_OK) {
+    tarn__epoch *e = calloc(1, sizeof *e);
+    if (!e) {
         tarn_dataset_close(set);
         tarn_order_close(order);
-        free(e);
-        return status;
+        return tarn__fail_memory(err);
     }
+    tarn_order_info_get(order, &info, sizeof info);
     atomic_init(&e->users, 1);
     e->set = set;
     e->order = order;
     e->number = info.epoch;
-    e->batches = batches;
-    e->left = info.batches;
-    *out = e;
-    return TARN_OK;
+    e->batches = e->left = info.batches;
+    tarn_status status = resume_epoch(e, &info, err);
+    if (status == TARN_OK)
+        *out = e;
+    else
+        tarn__epoch_release(e);
+    return status;
+}
+
+const tarn_order *tarn__epoch_batch(const tarn__epoch *e, uint64_t i, uint64_t *out_from,
+                                    uint64_t *out_count)
+{
+    *out_from = *out_count = 0;
+    if (e->rest && i == 0) {
+        *out_count = e->n_rest;
+        return e->rest;
+    }
+    uint64_t k = e->first + i - (e->rest != NULL);
+    return tarn__order_batch(e->order, k, out_from, out_count, NULL) == TARN_OK ? e->order
+                                                                                : NULL;
+}
+
+uint64_t tarn__epoch_used(const tarn__epoch *e, uint64_t i)
+{
+    if (e->rest && i == 0) return tarn__order_used_batches(e->rest, 0);
+    return tarn__order_used_batches(e->order, e->first + i - (e->rest != NULL));
 }
 
 tarn__epoch *tarn__epoch_use(tarn__epoch *e)
@@ -83,6 +138,7 @@ void tarn__epoch_release(tarn__epoch *e)
     if (!e || atomic_fetch_sub(&e->users, 1) != 1) return;
     tarn_dataset_close(e->set);
     tarn_order_close(e->order);
+    tarn_order_close(e->rest);
     free(e);
 }
 
@@ -170,9 +226,8 @@ static tarn__window *plan(tarn__engine *e)
         if (status != TARN_OK) plan_failed(e, status, &why);
     }
     e->planning = false;
-    if (!w || tarn__order_batch(e->epoch->order, e->number, &w->from, &count, NULL) !=
-                  TARN_OK) /* which it does not: the number is below left */
-        return NULL;
+    if (!w || !(w->order = tarn__epoch_batch(e->epoch, e->number, &w->from, &count)))
+        return NULL; /* there is such a batch: the number is below left */
     e->number++;
     w->epoch = tarn__epoch_use(e->epoch);
     w->count = (size_t)count;
