@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -29,6 +30,11 @@ PathLike = Union[str, "os.PathLike[str]"]
 Grouping = tuple[tuple[str, ...], bool, int]
 
 _VIEWS_SEED = 0x0BAD5EED
+_SHARD_FIRST = (
+    "an order after shard() only mixes the samples of this rank, which are the same in every epoch. "
+    "To deal all samples to the ranks in a new order each epoch, use "
+    "ds.shuffle(seed).shard(rank, world_size). If this is what you want, select the samples of the "
+    "rank first: ds.shard(rank, world_size)[:].shuffle(seed)")
 
 
 class Dataset(_tarn.Dataset):
@@ -355,25 +361,41 @@ class Dataset(_tarn.Dataset):
         draws: of "weighted", "weighted-once" and "balanced": samples in an epoch.
         rounds, mix, buckets: of "feistel" and "buckets", the orders of glzn.
 
+        An order after `shard` mixes the samples of this rank only and is a `UserWarning`: shuffle
+        first, then shard.
+
         >>> ds.order("lengths", by="txt", chunk=2).keys()
         ['jay', 'kiwi', 'auk', 'owl']
         """
         if not isinstance(kind, str):
             raise UsageError(f'order: kind is a name such as "shuffle", not {kind!r}')
+        if kind != "identity":
+            self._warn_of_shard()
         options = {"kind": kind, "seed": integer("seed", seed), "block": block, "window": window,
                    "chunk": chunk, "pool": pool, "draws": draws, "rounds": rounds, "mix": mix,
                    "lengths": lengths, "classes": classes, "weights": weights,
                    "buckets": buckets}
         return self._step("order", order_arguments(self._handle, by, options))
 
+    def _warn_of_shard(self) -> None:
+        """Warns where the caller's line orders the samples of one rank. Python shows it once for
+        each such line."""
+        if self._handle.info()["world_size"] > 1:
+            warnings.warn(_SHARD_FIRST, stacklevel=3)
+
     def shuffle(self, seed: int = 0) -> Self:
         """All samples in a random order that depends on the seed and the epoch; no memory per
-        sample.
+        sample. Shuffle first, then shard: see `order`.
 
         >>> ds.shuffle(seed=7).keys() == ds.shuffle(seed=7).keys() != ds.keys()
         True
         """
-        return self.order("shuffle", seed=seed)
+        self._warn_of_shard()
+        return self._shuffled(seed)
+
+    def _shuffled(self, seed: int) -> Self:
+        options = {"kind": "shuffle", "seed": integer("seed", seed)}
+        return self._step("order", order_arguments(self._handle, None, options))
 
     def shard(self, rank: int, world_size: int, *, uneven: Uneven = "keep") -> Self:
         """The part of one of several processes: every world_size-th sample, from the rank-th on.
@@ -483,7 +505,9 @@ class Dataset(_tarn.Dataset):
         image = image_steps(resize, fit=fit, shorter=shorter, scale=scale, ratio=ratio, flip=flip,
                             channels=channels, dtype=dtype, layout=layout, mean=mean, std=std,
                             reduce=reduce)
-        return loader_of(self.shuffle(seed) if shuffle else self, batch_size, seed=seed,
+        if shuffle:
+            self._warn_of_shard()
+        return loader_of(self._shuffled(seed) if shuffle else self, batch_size, seed=seed,
                          threads=threads, prefetch=prefetch, epochs=epochs, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
