@@ -144,7 +144,7 @@ class Dataset(_tarn.Dataset):
         return self._handle.info()
 
     def keys(self, indices: Sequence[int] | None = None) -> list[str]:
-        """The keys of all samples, or of those at some positions.
+        """The keys of all samples, or of those at the positions `indices`.
 
         >>> ds.keys()
         ['auk', 'jay', 'kiwi', 'owl']
@@ -152,7 +152,7 @@ class Dataset(_tarn.Dataset):
         return self._handle.keys(range(len(self)) if indices is None else indices)
 
     def shard_of(self, index: int) -> tuple[int, str]:
-        """The number and the path of the file that a sample is stored in."""
+        """The number and the path of the file that the sample at position `index` is stored in."""
         return self._handle.shard(range(len(self))[operator.index(index)])
 
     def sizes(self, field: str) -> Any:
@@ -310,7 +310,7 @@ class Dataset(_tarn.Dataset):
         return self._with(maps=(*self._maps, MapAll(function)))
 
     def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
-        """One function for each field, in the order of `fields`.
+        """`functions` has one function for each field, in the order of `fields`.
 
         >>> ds.map_tuple(len, float)[1]
         {'__key__': 'jay', 'txt': 6, 'cls': 1.0}
@@ -333,6 +333,9 @@ class Dataset(_tarn.Dataset):
         Of samples with the fields f0.jpg, f0.cls, f1.jpg, f1.cls, `ds.group("{0}.jpg", "{0}.cls")`
         takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` both in random order. The choice is
         computed from the seed, the epoch and the sample.
+
+        templates: the fields of the new samples; {0}, {1}, ... stand for views of the sample.
+        replace: whether {0} and {1} may be the same view.
         """
         if self._grouping is not None or self._parts is not None:
             raise UsageError("group: the fields of this dataset are groups already, or those of the "
@@ -447,7 +450,8 @@ class Dataset(_tarn.Dataset):
               out: _tarn.Batch | None = None) -> _tarn.Batch:
         """The bytes of many samples in one buffer, in one call without the GIL.
 
-        out is a batch read before whose memory is used again.
+        indices: the positions of the samples. fields: those to read; None takes all.
+        out: a batch read before whose memory is used again.
 
         >>> batch = ds.batch([2, 0], ["txt"])
         >>> bytes(batch.data), batch.offsets.tolist(), bytes(batch[1]["txt"])
@@ -686,10 +690,12 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
         end: Literal["first", "all"] = "first", fields: Iterable[str] | None = None) -> Dataset:
     """Several datasets as one, evenly interleaved.
 
-    weights: how often each comes; counts: or how many samples of each. total: samples in all, with
-    weights; otherwise it ends, as end says, when the "first" source has no more samples for its
-    weight, or when "all" have been seen. fields: those every source must have; None takes the names
-    of all.
+    weights: how often each comes. counts: or how many samples of each. Without either, all samples
+        of all sources.
+    total: samples in an epoch, with weights.
+    end: with weights and without total, when an epoch ends: when the "first" source has no more
+        samples for its weight, or when "all" have been seen.
+    fields: those every source must have. None takes the names of all.
 
     Each source keeps its own selections, order, maps and groups, and continues from one epoch of the
     mix to the next: with a weight of 10 % its samples have all been seen after ten epochs. A slice of
