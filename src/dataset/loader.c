@@ -45,6 +45,14 @@ static tarn_status open_at(tarn_dataset *d, const tarn_loader_options *o,
     return TARN_OK;
 }
 
+/* Where a loader of the dataset begins in an epoch: a dataset may be the rest of one. */
+static uint64_t origin_of(const tarn_dataset *d, uint64_t epoch)
+{
+    tarn_order_info info = {0};
+    if (d->order) tarn_order_info_get(d->order, &info, sizeof info);
+    return info.epoch == epoch ? info.start : 0;
+}
+
 static tarn_status open_epoch(tarn_dataset *d, const tarn_loader_options *o,
                               tarn__epoch **out, tarn_error *err)
 {
@@ -57,7 +65,10 @@ static tarn_status open_epoch(tarn_dataset *d, const tarn_loader_options *o,
     status = tarn__order_in_batches(order, o->batch, o->equal_batches, o->drop_last,
                                     &batches, err);
     tarn_order_close(order);
-    if (status == TARN_OK) return tarn__epoch_new(set, batches, out, err);
+    if (status == TARN_OK) {
+        uint64_t origin = origin_of(d, tarn__order_options(batches)->epoch);
+        return tarn__epoch_new(set, batches, origin, out, err);
+    }
     tarn_dataset_close(set);
     return status;
 }

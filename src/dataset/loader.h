@@ -95,11 +95,11 @@ void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
 
 /* --- One epoch --------------------------------------------------------------------- */
 
-/* Batches count from where the epoch was resumed. With equal batches of unequal ranks,
- * batch i is then batch first + i of the whole epoch, so that a run that continues on as
- * many ranks has the batches of one that was never interrupted. A state in the middle of
- * such a batch (of other ranks, or another batch size) has one more batch first: rest,
- * which shares out the positions up to the end of that batch. */
+/* Batches count from where the loader was resumed. With equal batches of unequal ranks,
+ * batch i is then batch first + i of a loader that was not resumed, so that a run that
+ * continues on as many ranks has the batches of one that was never interrupted. A state
+ * in the middle of such a batch (of other ranks, or another batch size) has one more
+ * batch first: rest, which shares out the positions up to the end of that batch. */
 typedef struct tarn__epoch {
     atomic_uint users;
     tarn_dataset *set; /* without an order: what samples are read from */
@@ -112,9 +112,11 @@ typedef struct tarn__epoch {
     uint64_t n_rest;  /* samples of this rank in the batch of rest */
 } tarn__epoch;
 
-/* Takes both over, whatever happens. */
+/* Takes both over, whatever happens. origin is the position where the first batch begins
+ * if the loader is not resumed. */
 TARN_CHECKED tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order,
-                                         tarn__epoch **out, tarn_error *err);
+                                         uint64_t origin, tarn__epoch **out,
+                                         tarn_error *err);
 tarn__epoch *tarn__epoch_use(tarn__epoch *epoch);
 
 /* Batch i of what is left: samples *out_from to *out_from + *out_count - 1 of the order

@@ -38,13 +38,13 @@ static bool spreads(const tarn_order *order)
     return o->equal_batches && !o->drop_last && o->ranks == TARN_RANKS_UNEVEN;
 }
 
-/* The first batch of the whole epoch before which all positions up to start are used. */
-static uint64_t batch_after(const tarn_order *whole, uint64_t batches, uint64_t start)
+/* The first batch before which all positions up to start are used. */
+static uint64_t batch_after(const tarn_order *all, uint64_t batches, uint64_t start)
 {
     uint64_t low = 0, high = batches;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (tarn__order_used_batches(whole, middle) < start)
+        if (tarn__order_used_batches(all, middle) < start)
             low = middle + 1;
         else
             high = middle;
@@ -52,55 +52,64 @@ static uint64_t batch_after(const tarn_order *whole, uint64_t batches, uint64_t 
     return low;
 }
 
-/* Continues with the batches of the whole epoch, which it takes over. */
-static void continue_whole(tarn__epoch *e, tarn_order *whole, uint64_t start)
+/* Continues with the batches of all, which it takes over. */
+static void continue_with(tarn__epoch *e, tarn_order *all, uint64_t start)
 {
-    const tarn_order_options *o = tarn__order_options(whole);
-    e->first = batch_after(whole, e->batches, start);
-    uint64_t n = tarn__order_used_batches(whole, e->first) - start;
-    e->left = e->batches - e->first + (n > 0);
+    const tarn_order_options *o = tarn__order_options(all);
+    tarn_order_info info;
+    tarn_order_info_get(all, &info, sizeof info);
+    e->first = batch_after(all, info.batches, start);
+    uint64_t n = tarn__order_used_batches(all, e->first) - start;
+    e->left = info.batches - e->first + (n > 0);
     e->n_rest = n / o->world + (o->rank < n % o->world);
     if (n > 0)
         e->rest = e->order;
     else
         tarn_order_close(e->order);
-    e->order = whole;
+    e->order = all;
 }
 
-/* An epoch that begins in the middle knows the batches of the whole one. */
-static tarn_status resume_epoch(tarn__epoch *e, const tarn_order_info *info,
-                                tarn_error *err)
+/* Batches of the whole epoch, also if it began in the middle. */
+static tarn_status count_batches(tarn__epoch *e, const tarn_order_info *info,
+                                 tarn_error *err)
 {
     tarn_order *whole;
     tarn_order_info all;
+    e->batches = e->left = info->batches;
     if (info->start == 0) return TARN_OK;
     TARN_TRY(tarn__order_at_epoch(e->order, info->epoch, 0, &whole, err));
     tarn_order_info_get(whole, &all, sizeof all);
+    tarn_order_close(whole);
     e->batches = all.batches;
-    if (spreads(whole))
-        continue_whole(e, whole, info->start);
-    else
-        tarn_order_close(whole);
     return TARN_OK;
 }
 
-tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order, tarn__epoch **out,
-                            tarn_error *err)
+static tarn_status begin_epoch(tarn__epoch *e, uint64_t origin, tarn_error *err)
 {
+    tarn_order *all;
     tarn_order_info info;
+    tarn_order_info_get(e->order, &info, sizeof info);
+    e->number = info.epoch;
+    TARN_TRY(count_batches(e, &info, err));
+    if (info.start <= origin || !spreads(e->order)) return TARN_OK;
+    TARN_TRY(tarn__order_at_epoch(e->order, info.epoch, origin, &all, err));
+    continue_with(e, all, info.start);
+    return TARN_OK;
+}
+
+tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order, uint64_t origin,
+                            tarn__epoch **out, tarn_error *err)
+{
     tarn__epoch *e = calloc(1, sizeof *e);
     if (!e) {
         tarn_dataset_close(set);
         tarn_order_close(order);
         return tarn__fail_memory(err);
     }
-    tarn_order_info_get(order, &info, sizeof info);
     atomic_init(&e->users, 1);
     e->set = set;
     e->order = order;
-    e->number = info.epoch;
-    e->batches = e->left = info.batches;
-    tarn_status status = resume_epoch(e, &info, err);
+    tarn_status status = begin_epoch(e, origin, err);
     if (status == TARN_OK)
         *out = e;
     else
@@ -149,7 +158,7 @@ tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch
     tarn_order *order;
     TARN_TRY(tarn__dataset_base_at(e->set, number, &set, err));
     tarn_status status = tarn__order_at_epoch(e->order, number, 0, &order, err);
-    if (status == TARN_OK) return tarn__epoch_new(set, order, out, err);
+    if (status == TARN_OK) return tarn__epoch_new(set, order, 0, out, err);
     tarn_dataset_close(set);
     return status;
 }

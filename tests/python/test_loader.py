@@ -243,6 +243,20 @@ def test_equal_batches_continue_on_other_ranks_with_every_sample_once(many, worl
             assert [one + other for one, other in zip(second, third)] == rest
 
 
+def test_equal_batches_of_a_dataset_that_is_the_rest_of_an_epoch(many):
+    ds = tarn.open(many, fields=["cls"])[:200].shuffle(3)
+    for _ in zip(range(31), iter(ds)):
+        pass
+    ds.load_state_dict(ds.state_dict())
+    left = ds.keys()
+    whole, _ = equal_run(ds, 3, 8)
+    assert [sum(rank, []) for rank in whole] == [left[rank::3] for rank in range(3)]
+    for stop in range(len(whole[0])):
+        begun, state = equal_run(ds, 3, 8, stop=stop)
+        rest, _ = equal_run(ds, 3, 8, state)
+        assert [one + other for one, other in zip(begun, rest)] == whole
+
+
 def of_form(batch):
     """Fields, types and the shape of one sample."""
     if isinstance(batch, dict):
