@@ -43,6 +43,10 @@ TARN_CHECKED tarn_status tarn__value_borrow_array(tarn_value *value,
                                                   const tarn_array *array,
                                                   tarn_error *err);
 
+/* Gives a value the memory that it points into, which is freed with it; also on failure,
+ * when the value is released. */
+TARN_CHECKED tarn_status tarn__value_own(tarn_value *value, void *data, tarn_error *err);
+
 /* Makes value a list of arrays that takes over what each of them owned, and the memory
  * of items and names. On failure all is released. */
 TARN_CHECKED tarn_status tarn__value_gather(tarn_value *value, tarn_value *items,

@@ -322,42 +322,19 @@ static tarn_status take_name(zip *z, const entry *e, char **out)
     return TARN_OK;
 }
 
-/* An expanded member and the value that points into it. */
-typedef struct expanded {
-    tarn_value inner;
-    unsigned char *data;
-} expanded;
-
-static void release_expanded(void *owned)
-{
-    expanded *x = owned;
-    tarn_value_release(&x->inner);
-    free(x->data);
-    free(x);
-}
-
 static tarn_status expand_member(zip *z, const entry *e, tarn_value *out)
 {
-    expanded *x = calloc(1, sizeof *x);
-    if (x) x->data = malloc(e->plain ? e->plain : 1);
-    if (!x || !x->data) {
-        free(x);
-        return tarn__fail_memory(z->err);
-    }
+    unsigned char *data = malloc(e->plain ? e->plain : 1);
+    if (!data) return tarn__fail_memory(z->err);
     tarn_status status =
-        tarn__inflate_into(z->data + e->data_at, e->packed, x->data, e->plain, z->err);
-    if (status == TARN_OK && crc_of(x->data, e->plain) != e->crc)
+        tarn__inflate_into(z->data + e->data_at, e->packed, data, e->plain, z->err);
+    if (status == TARN_OK && crc_of(data, e->plain) != e->crc)
         status = tarn__fail(z->err, TARN_ERR_CHECKSUM, "a member of an npz is damaged");
     if (status == TARN_OK)
-        status = tarn__npy_decode(x->data, e->plain, z->left, &x->inner, z->err);
-    if (status != TARN_OK) {
-        release_expanded(x);
-        return status;
-    }
-    *out = x->inner;
-    out->owned = x;
-    out->release = release_expanded;
-    return TARN_OK;
+        status = tarn__npy_decode(data, e->plain, z->left, out, z->err);
+    if (status == TARN_OK) return tarn__value_own(out, data, z->err);
+    free(data);
+    return status;
 }
 
 static tarn_status read_member(zip *z, tarn_value *out, char **out_name)

@@ -200,20 +200,6 @@ tarn_status tarn_encode(const char *field, const tarn_value *value,
 
 /* --- Decoding ------------------------------------------------------------------- */
 
-/* An expanded field and the value that may point into it. */
-typedef struct expanded {
-    tarn_value inner;
-    tarn_bytes plain;
-} expanded;
-
-static void release_expanded(void *owned)
-{
-    expanded *x = owned;
-    tarn_value_release(&x->inner);
-    tarn_bytes_release(&x->plain);
-    free(x);
-}
-
 static tarn_status decode_plain(const request *r, const void *data, size_t size,
                                 const tarn_decode_options *options, tarn_value *out,
                                 tarn_error *err)
@@ -227,20 +213,14 @@ static tarn_status decode_expanded(const request *r, const void *data, size_t si
                                    const tarn_decode_options *options, tarn_value *out,
                                    tarn_error *err)
 {
-    expanded *x = calloc(1, sizeof *x);
-    if (!x) return tarn__fail_memory(err);
+    tarn_bytes plain = TARN_BYTES_INIT;
     tarn_status status =
-        tarn__expand(r->squeeze, data, size, options->max_size, &x->plain, err);
+        tarn__expand(r->squeeze, data, size, options->max_size, &plain, err);
     if (status == TARN_OK)
-        status = decode_plain(r, x->plain.data, x->plain.size, options, &x->inner, err);
-    if (status != TARN_OK) {
-        release_expanded(x);
-        return status;
-    }
-    *out = x->inner;
-    out->owned = x;
-    out->release = release_expanded;
-    return TARN_OK;
+        status = decode_plain(r, plain.data, plain.size, options, out, err);
+    if (status == TARN_OK) return tarn__value_own(out, plain.data, err);
+    tarn_bytes_release(&plain);
+    return status;
 }
 
 tarn_status tarn_decode(const char *field, const void *data, size_t size,

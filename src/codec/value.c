@@ -55,23 +55,11 @@ void tarn_bytes_release(tarn_bytes *bytes)
 
 static const char *kind_name(tarn_value_kind kind)
 {
-    switch (kind) {
-    case TARN_VALUE_BYTES:
-        return "bytes";
-    case TARN_VALUE_TEXT:
-        return "text";
-    case TARN_VALUE_JSON:
-        return "JSON";
-    case TARN_VALUE_INTEGER:
-        return "an integer";
-    case TARN_VALUE_REAL:
-        return "a real number";
-    case TARN_VALUE_ARRAY:
-        return "an array";
-    case TARN_VALUE_ARRAYS:
-        return "a list of arrays";
-    }
-    return "a value of unknown kind";
+    static const char *const names[] = {"bytes",           "text",          "JSON",
+                                        "an integer",      "a real number", "an array",
+                                        "a list of arrays"};
+    bool known = (unsigned)kind <= TARN_VALUE_ARRAYS;
+    return known ? names[kind] : "a value of unknown kind";
 }
 
 tarn_status tarn__wrong_value(tarn_error *err, const char *extension, const char *wanted,
@@ -160,6 +148,33 @@ tarn_status tarn__value_make_array(tarn_value *value, tarn_dtype dtype, unsigned
     array.data = block + head;
     memcpy(block, &array, sizeof array);
     *value = one_array((const tarn_array *)block, block);
+    return TARN_OK;
+}
+
+typedef struct owner {
+    tarn_value inner;
+    void *data;
+} owner;
+
+static void release_owner(void *owned)
+{
+    owner *o = owned;
+    tarn_value_release(&o->inner);
+    free(o->data);
+    free(o);
+}
+
+tarn_status tarn__value_own(tarn_value *value, void *data, tarn_error *err)
+{
+    owner *o = malloc(sizeof *o);
+    if (!o) {
+        tarn_value_release(value);
+        free(data);
+        return tarn__fail_memory(err);
+    }
+    *o = (owner){*value, data};
+    value->owned = o;
+    value->release = release_owner;
     return TARN_OK;
 }
 
