@@ -35,7 +35,7 @@ static void add_time(atomic_ullong *sum, uint64_t since)
 static bool spreads(const tarn_order *order)
 {
     const tarn_order_options *o = tarn__order_options(order);
-    return o->equal_batches && !o->drop_last && o->ranks == TARN_RANKS_UNEVEN;
+    return o->equal_batches && !o->drop_last && o->uneven == TARN_UNEVEN_KEEP;
 }
 
 /* The first batch before which all positions up to start are used. */
@@ -61,7 +61,7 @@ static void continue_with(tarn__epoch *e, tarn_order *all, uint64_t start)
     e->first = batch_after(all, info.batches, start);
     uint64_t n = tarn__order_used_batches(all, e->first) - start;
     e->left = info.batches - e->first + (n > 0);
-    e->n_rest = n / o->world + (o->rank < n % o->world);
+    e->n_rest = n / o->world_size + (o->rank < n % o->world_size);
     if (n > 0)
         e->rest = e->order;
     else

@@ -251,7 +251,7 @@ static void write_batches(tarn_dataset *d, const tarn_loader_options *o, size_t 
     tarn_loader *l;
     tarn_batch *b;
     OK(tarn_loader_open(d, o, &l, &err));
-    for (size_t n = 0; n < stop && tarn_loader_next(l, &b, &err) == TARN_OK; n++) {
+    for (size_t n = 0; n < stop && tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK; n++) {
         size_t len = strlen(out);
         for (size_t i = 0; i < b->count; i++, len = strlen(out))
             snprintf(out + len, room - len, "%llu ", (unsigned long long)b->samples[i]);
@@ -270,7 +270,7 @@ static void equal_batches_are_the_same_after_a_resume(void **state)
         for (unsigned rank = 0; rank < world; rank++)
             for (size_t stop = 0; stop < 3; stop++) {
                 tarn_dataset *d =
-                    one_rank(open_shuffled(array_path()), rank, world, TARN_RANKS_UNEVEN);
+                    one_rank(open_shuffled(array_path()), rank, world, TARN_UNEVEN_KEEP);
                 tarn_loader_options o = loader_options();
                 char want[1024] = "", got[1024] = "";
                 o.batch = 5;
