@@ -1,8 +1,8 @@
 /* Data for the loader's tests, and epochs as text. */
 #include "dataset/dataset.h"
 
-#include "loading.h"
 #include "iac_help.h"
+#include "loading.h"
 
 #include <unistd.h>
 

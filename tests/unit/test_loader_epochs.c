@@ -251,7 +251,8 @@ static void write_batches(tarn_dataset *d, const tarn_loader_options *o, size_t 
     tarn_loader *l;
     tarn_batch *b;
     OK(tarn_loader_open(d, o, &l, &err));
-    for (size_t n = 0; n < stop && tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK; n++) {
+    for (size_t n = 0;
+         n < stop && tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK; n++) {
         size_t len = strlen(out);
         for (size_t i = 0; i < b->count; i++, len = strlen(out))
             snprintf(out + len, room - len, "%llu ", (unsigned long long)b->samples[i]);
