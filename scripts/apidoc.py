@@ -20,7 +20,7 @@ HIDDEN = {"TARN_API", "TARN_CHECKED", "TARN_INLINE"}
 
 
 class Item:
-    """Declarations that stand together, and the comment about them."""
+    """Consecutive declarations, and the comment about them."""
 
     def __init__(self, comment):
         self.comment, self.code = comment, []

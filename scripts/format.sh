@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang-format over all C files, and the C reference made anew from the headers; with --check, only
+# clang-format over all C files; with --check, only
 # says what would change.
 set -eu
 cd "$(dirname "$0")/.."
