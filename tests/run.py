@@ -122,7 +122,7 @@ def suites(build, only, wrap):
         for program in sorted((build / "tests").glob("replay_*")):
             if program.is_file() and os.access(program, os.X_OK):
                 target = program.name.removeprefix("replay_")
-                yield program.name, [*wrap, str(program), str(ROOT / "fuzz" / "corpus" / target)]
+                yield program.name, [*wrap, str(program), str(ROOT / "build-corpus" / target)]
     if only in (None, "cli"):
         yield "cli", [str(PYTHON), str(ROOT / "tests/cli/run.py")]
     if only in (None, "interop"):
@@ -182,9 +182,10 @@ def main():
         if done.returncode:
             print(done.stdout[-20000:])
         return 0
+    subprocess.run([ROOT / "scripts/corpus.py", "unpack"], check=True)
     build = args.build.resolve()
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", TARN=str(build / "tarn"),
-               TARN_BUILD=str(build), TARN_DATA=str(ROOT / "tests/data"))
+               TARN_BUILD=str(build), TARN_DATA=str(ROOT / "tests/data"), TARN_CORPUS=str(ROOT / "build-corpus"))
     jobs = [job for job in suites(build, args.only, args.wrap) if args.match in job[0]]
     for name, result in run_suites(jobs, env):
         tell_suite(args.log, name, *result)
