@@ -2,6 +2,11 @@
 #
 #   make          the tool, at build/tarn
 #   make demo     a tour: pictures drawn, packed, trained on, a run killed and resumed, a bit flipped
+#   make check    the fast tests after an edit, in about a minute: plain build, unit, command and
+#                 Python suites, format and words
+#   make check-unit T=order       one unit program; T=order/NAME runs one test in it (* and ? match)
+#   make check-cli T=index        one script of tests/cli
+#   make check-python T=loader    one file of tests/python; T=loader/NAME: the tests named so
 #   make test     all tests: plain and with sanitizers
 #   make bench    everything next to its peers, small: about a quarter of an hour, docs/benchmarks
 #   make bench-full  the same at size, then indexing, writing and Python by parts: hours, 40 GB under
@@ -42,11 +47,23 @@ demo: setup-build
 	@scripts/setup.sh demo & $(MAKE) --no-print-directory all NINJA_FLAGS=--quiet && \
 	    wait $$! && scripts/demo.sh
 
+check: setup-test
+	@tests/run.py check
+
+check-unit: setup-test
+	@scripts/build.sh plain && scripts/check.sh unit $(T)
+
+check-cli: setup-test
+	@scripts/build.sh plain && scripts/check.sh cli $(T)
+
+check-python: setup-test
+	@scripts/build.sh plain && scripts/check.sh python $(T)
+
 test: setup-test
-	@scripts/test.sh format plain asan tsan fuzz install
+	@tests/run.py format words plain asan tsan fuzz install
 
 valgrind: setup-test
-	@scripts/test.sh valgrind
+	@tests/run.py valgrind
 
 bench: setup-bench all
 	@bench/peers.py --write-docs
@@ -65,12 +82,12 @@ damage: setup-test
 	@scripts/damage.sh
 
 disagree: setup-test
-	@scripts/test.sh build
+	@scripts/build.sh plain
 	@TARN=build-plain/tarn TARN_INTEROP_COUNT=20000 .venv/bin/python \
 	    tests/interop/test_tar_programs.py mutated
 
 hostile: setup-test
-	@scripts/test.sh hostile
+	@TARN_FULL=1 tests/run.py hostile
 
 coverage: setup-test
 	@scripts/coverage.sh
@@ -79,7 +96,7 @@ lint: setup-test
 	@scripts/lint.sh
 
 faults: setup-test
-	@scripts/test.sh faults
+	@TARN_FULL=1 tests/run.py faults
 
 soak: setup-test
 	@scripts/soak.sh $(SOAK_MINUTES)
@@ -94,5 +111,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo test valgrind bench bench-full fuzz damage \
+.PHONY: all setup-build setup-test setup-bench demo check check-unit check-cli check-python test valgrind bench bench-full fuzz damage \
     disagree hostile faults soak coverage lint format install clean

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Configures (once) and builds one flavour in its folder: build.sh plain|clang|asan|tsan|fuzz
+set -eu
+cd "$(dirname "$0")/.."
+flavour=$1
+dir=build-$flavour
+ccache=$(command -v ccache >/dev/null && echo "ccache " || true)
+
+configure() {
+    [ -f "$dir/build.ninja" ] || meson setup "$dir" --werror -Dtests=true "$@" >"$dir.log" 2>&1 ||
+        { cat "$dir.log" >&2; rm -rf "$dir" "$dir.log"; exit 1; }
+    rm -f "$dir.log"
+}
+
+case $flavour in
+plain) configure --buildtype=debugoptimized ;;
+clang) CC="${ccache}clang-14" configure --buildtype=debugoptimized ;;
+asan)
+    CC="${ccache}clang-14" configure --buildtype=debug -Doptimization=1 \
+        -Db_sanitize=address,undefined -Db_lundef=false ;;
+tsan)
+    CC="${ccache}clang-14" configure --buildtype=debug -Doptimization=1 -Db_sanitize=thread \
+        -Db_lundef=false ;;
+fuzz) exec scripts/fuzz.sh build ;;
+*) echo "build.sh: no flavour $flavour" >&2; exit 2 ;;
+esac
+exec ninja -C "$dir" --quiet
