@@ -20,6 +20,7 @@
 #   make valgrind unit tests under memcheck
 #   make faults   failing memory, system calls, kills, power, threads, processes: in full
 #   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
+#   make docs     the documentation as a site with a search, at build-docs/site
 #   make format   clang-format over all sources
 #   make install  into PREFIX (default /usr/local)
 #   make clean
@@ -37,6 +38,9 @@ setup-build:
 
 setup-test:
 	@scripts/setup.sh build test
+
+setup-docs:
+	@scripts/setup.sh build test docs
 
 setup-bench:
 	@scripts/setup.sh build test bench
@@ -59,8 +63,11 @@ check-cli: setup-test
 check-python: setup-test
 	@scripts/build.sh plain && scripts/check.sh python $(T)
 
-test: setup-test
-	@tests/run.py format words plain asan tsan fuzz install
+test: setup-docs
+	@tests/run.py format words plain asan tsan fuzz docs install
+
+docs: setup-docs
+	@scripts/build.sh plain && scripts/docs.py
 
 valgrind: setup-test
 	@tests/run.py valgrind
@@ -111,5 +118,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo check check-unit check-cli check-python test valgrind bench bench-full fuzz damage \
+.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python test valgrind bench bench-full fuzz damage \
     disagree hostile faults soak coverage lint format install clean

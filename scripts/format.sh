@@ -7,9 +7,7 @@ files=$(find include src cli tests fuzz examples bench python -name '*.[ch]' ! -
 if [ "${1:-}" = --check ]; then
     # shellcheck disable=SC2086
     clang-format-14 --dry-run --Werror $files
-    scripts/apidoc.py --check
 else
     # shellcheck disable=SC2086
     clang-format-14 -i $files
-    scripts/apidoc.py
 fi

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what is missing on Debian, and says what. Usage: setup.sh build [test] [bench] [demo]
+# Installs what is missing on Debian, and says what.
+#   setup.sh build [test] [bench] [demo] [docs] [arm64] [debian] [peers]
 set -eu
 
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev \
@@ -16,7 +17,7 @@ for group in "$@"; do
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
     bench) wanted="$wanted $bench" ;;
-    demo) wanted="$wanted python3 python3-venv" ;;
+    demo | docs | peers) wanted="$wanted python3 python3-venv" ;;
     *) echo "setup.sh: no group $group" >&2; exit 2 ;;
     esac
 done
@@ -70,6 +71,7 @@ fetch() {
         python_packages bench/requirements-wids.txt .venv-wids --no-deps
         python_packages bench/requirements.txt .venv-bench --no-deps ;;
     esac
+    case " $* " in *" docs "*) python_packages scripts/requirements-docs.txt .venv-docs ;; esac
     case " $* " in *" demo "*) demo_packages ;; esac
 }
 [ -n "$missing" ] || { fetch "$@"; exit 0; }

@@ -45,6 +45,10 @@ def install():
     return [script("install", "tests/install.sh"), script("wheel", "tests/wheel.sh")]
 
 
+def docs():
+    return [build("plain"), script("docs site", "scripts/docs.py", needs=("build plain",))]
+
+
 def faults():
     """Needs TARN_FULL=1 in the environment to be in full."""
     full = {"TARN_FULL": "1"}
@@ -61,6 +65,7 @@ FLAVOURS = {
                        leave_out=NOT_ASAN),
     "tsan": lambda: of("tsan", TSAN, ("unit",), TSAN_ENV, NOT_TSAN),
     "fuzz": fuzz,
+    "docs": docs,
     "install": install,
     "clang": lambda: of("clang", CLANG, ("unit",)),
     "valgrind": lambda: of("memcheck", PLAIN, ("unit",), wrap=MEMCHECK),

@@ -12,6 +12,7 @@ log, so that several runs can end in one total.
       asan       AddressSanitizer and UndefinedBehaviorSanitizer; the suites they can see
       tsan       ThreadSanitizer; the unit tests that use threads
       fuzz       100,000 runs of every fuzz target, the same every time
+      docs       the documentation site is built, and no link or anchor of it leads nowhere
       install    installs into a scratch folder and builds against that; builds and uses a wheel
       clang      a plain build by clang; unit tests
       valgrind   unit tests under memcheck
