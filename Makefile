@@ -8,6 +8,7 @@
 #   make check-cli T=index        one script of tests/cli
 #   make check-python T=loader    one file of tests/python; T=loader/NAME: the tests named so
 #   make test     all tests: plain and with sanitizers
+#   make test-peers  how it works with jax, ray, transformers and grain (large downloads)
 #   make bench    everything next to its peers, small: about a quarter of an hour, docs/benchmarks
 #   make bench-full  the same at size, then indexing, writing and Python by parts: hours, 40 GB under
 #                 bench/data; what else is in bench/ is run by hand
@@ -20,6 +21,10 @@
 #   make valgrind unit tests under memcheck
 #   make faults   failing memory, system calls, kills, power, threads, processes: in full
 #   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
+#   make check-clang    a plain build by clang, and the unit tests
+#   make check-arm64    a build for arm64, and the unit tests under qemu
+#   make check-debian   the wheel, built and used in roots of Debian 12, 13 and sid, with Python 3.11,
+#                 3.13 and 3.14 (RELEASES="bookworm trixie sid"; minutes each, needs root)
 #   make docs     the documentation as a site with a search, at build-docs/site
 #   make format   clang-format over all sources
 #   make install  into PREFIX (default /usr/local)
@@ -65,6 +70,21 @@ check-python: setup-test
 
 test: setup-docs
 	@tests/run.py format words plain asan tsan fuzz docs install
+
+check-clang: setup-test
+	@tests/run.py clang
+
+check-arm64:
+	@scripts/setup.sh build test arm64
+	@tests/run.py arm64
+
+check-debian:
+	@scripts/setup.sh build debian
+	@scripts/debian.sh $(RELEASES)
+
+test-peers:
+	@scripts/setup.sh build test peers
+	@tests/run.py peers
 
 docs: setup-docs
 	@scripts/build.sh plain && scripts/docs.py
@@ -118,5 +138,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python test valgrind bench bench-full fuzz damage \
+.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test valgrind bench bench-full fuzz damage \
     disagree hostile faults soak coverage lint format install clean

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Configures (once) and builds one flavour in its folder: build.sh plain|clang|asan|tsan|fuzz
+# Configures (once) and builds one flavour in its folder: build.sh plain|clang|asan|tsan|fuzz|arm64
 set -eu
 cd "$(dirname "$0")/.."
 flavour=$1
@@ -22,6 +22,7 @@ tsan)
     CC="${ccache}clang-14" configure --buildtype=debug -Doptimization=1 -Db_sanitize=thread \
         -Db_lundef=false ;;
 fuzz) exec scripts/fuzz.sh build ;;
+arm64) exec scripts/arm64.sh ;;
 *) echo "build.sh: no flavour $flavour" >&2; exit 2 ;;
 esac
 exec ninja -C "$dir" --quiet

@@ -1,11 +1,12 @@
 """The flavours of a test run: what each builds, and which suites it runs."""
 from schedule import Job
-from suites import KINDS, NOT_ASAN, NOT_QUICK, NOT_TSAN, ROOT, suites
+from suites import KINDS, NOT_ASAN, NOT_QEMU, NOT_QUICK, NOT_TSAN, ROOT, suites
 
-PLAIN, ASAN, TSAN, CLANG = (ROOT / f"build-{name}" for name in ("plain", "asan", "tsan", "clang"))
+PLAIN, ASAN, TSAN, CLANG, ARM64 = (ROOT / f"build-{name}" for name in ("plain", "asan", "tsan", "clang", "arm64"))
 ASAN_ENV = {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",
             "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 TSAN_ENV = {"TSAN_OPTIONS": "halt_on_error=1"}
+QEMU = f"qemu-aarch64-static -L {ROOT}/build-arm64-root"
 MEMCHECK = "valgrind -q --error-exitcode=9 --leak-check=full"
 
 
@@ -30,7 +31,7 @@ def quick():
 
 
 def format_check():
-    return [script("format", "scripts/format.sh", "--check")]
+    return [script("format", "scripts/format.sh", "--check"), script("runner", "tests/check_runner.py")]
 
 
 def words():
@@ -68,6 +69,8 @@ FLAVOURS = {
     "docs": docs,
     "install": install,
     "clang": lambda: of("clang", CLANG, ("unit",)),
+    "arm64": lambda: of("arm64", ARM64, ("unit",), wrap=QEMU, leave_out=NOT_QEMU),
+    "peers": lambda: of("plain", PLAIN, ("peers",), {"PYTHONPATH": str(PLAIN / "python")}),
     "valgrind": lambda: of("memcheck", PLAIN, ("unit",), wrap=MEMCHECK),
     "hostile": lambda: of("plain", PLAIN, ("hostile",), {"TARN_FULL": "1"}),
     "faults": faults,

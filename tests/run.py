@@ -6,7 +6,7 @@ log, so that several runs can end in one total.
 
   run.py [--log FILE] FLAVOUR...          builds and runs flavours, then prints the total
       check      what `make check` runs: format, words, and the fast suites of a plain build
-      format     clang-format finds nothing to change
+      format     clang-format finds nothing to change; this program counts failures
       words      the prose has no banned phrase
       plain      warnings are errors; all suites
       asan       AddressSanitizer and UndefinedBehaviorSanitizer; the suites they can see
@@ -15,6 +15,8 @@ log, so that several runs can end in one total.
       docs       the documentation site is built, and no link or anchor of it leads nowhere
       install    installs into a scratch folder and builds against that; builds and uses a wheel
       clang      a plain build by clang; unit tests
+      arm64      a build for arm64; unit tests under qemu
+      peers      how it works with large packages; what is not installed is skipped
       valgrind   unit tests under memcheck
       hostile    the suite of that name alone, in full
       faults     memory, system calls, kills, power, threads and processes in full (an hour)

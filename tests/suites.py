@@ -11,6 +11,7 @@ from schedule import Job
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"  # has the real packages the interop tests run against
+PEERS = ROOT / ".venv-peers/bin/python"  # has large packages as well
 CORPUS = ROOT / "build-corpus"
 KINDS = ("unit", "fuzz", "cli", "interop", "faults", "hostile", "python", "docs")
 
@@ -48,6 +49,9 @@ NOT_TSAN = {
     "unit/test_tar", "unit/test_urls",
 }
 
+# qemu does not pass these on as a kernel would.
+NOT_QEMU = set()
+
 # What `make check` leaves to `make test`: type checking and every example, torch, the other
 # package's own programs, leaks and limits, measuring, and large compressed streams.
 NOT_QUICK = {
@@ -77,6 +81,9 @@ def commands(build, kind, wrap=()):
     elif kind == "python":
         for script in sorted((ROOT / "tests/python").glob("test_*.py")):
             yield f"python/{script.stem}", [str(PYTHON), str(ROOT / "tests/python/run.py"), str(script)]
+    elif kind == "peers":
+        for script in sorted((ROOT / "tests/peers").glob("test_*.py")):
+            yield f"peers/{script.stem}", [str(PEERS), str(script)]
     elif kind in KINDS:
         for script in sorted((ROOT / "tests" / kind).glob("test_*.py")):
             yield f"{kind}/{script.stem}", [str(PYTHON), str(script)]
