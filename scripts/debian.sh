@@ -40,7 +40,8 @@ use_wheel() {
     # The mount is gone when the shell ends.
     unshare --mount --propagation private sh -eu -c '
         mount -t proc proc "$1/proc"
-        exec chroot "$1" sh -eu /src/scripts/debian_inside.sh' use_wheel "$root"
+        exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+            chroot "$1" sh -eu /src/scripts/debian_inside.sh' use_wheel "$root"
 }
 
 number=0 failed=0

@@ -49,8 +49,8 @@ NOT_TSAN = {
     "unit/test_tar", "unit/test_urls",
 }
 
-# qemu does not pass these on as a kernel would.
-NOT_QEMU = set()
+# This one demands that io_uring is used, which qemu does not have.
+NOT_QEMU = {"unit/test_cold"}
 
 # What `make check` leaves to `make test`: type checking and every example, torch, the other
 # package's own programs, leaks and limits, measuring, and large compressed streams.
