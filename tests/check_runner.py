@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The runner counts every way in which a job can fail: exits with 0 if it does."""
+"""The runner counts every way in which a job can fail, and its lists name suites that exist: exits
+with 0 if so."""
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
 
 import run  # noqa: E402
+import suites  # noqa: E402
 from schedule import Job, Runner  # noqa: E402
 
 
@@ -23,6 +25,13 @@ JOBS = [
 FAILED = {"build", "needs it", "dies", "silent", "fails", "missing", "hangs", "bad"}
 
 
+def unknown():
+    """Names in the lists of suites.py that no suite has."""
+    known = {name for kind in suites.KINDS for name, _ in suites.commands(suites.ROOT, kind)}
+    listed = {*suites.LONG, *suites.NOT_ASAN, *suites.NOT_TSAN, *suites.NOT_QEMU, *suites.NOT_QUICK}
+    return sorted(listed - known)
+
+
 def main():
     with tempfile.NamedTemporaryFile() as file:
         log = run.Log(file.name)
@@ -34,7 +43,9 @@ def main():
     counts = {word: sum(outcome == word for outcome, _ in rows) for word in ("passed", "skipped")}
     good = failed == FAILED and status == 1 and counts == {"passed": 4, "skipped": 2}
     print("as expected" if good else f"found {failed}, {status}, {counts}")
-    return 0 if good else 1
+    if unknown():
+        print(f"no such suites, see tests/suites.py: {', '.join(unknown())}")
+    return 0 if good and not unknown() else 1
 
 
 sys.exit(main())

@@ -17,11 +17,12 @@ KINDS = ("unit", "fuzz", "cli", "interop", "faults", "hostile", "python", "docs"
 
 # These start first, so that no long one is left alone at the end.
 LONG = (
-    "python/test_chains", "hostile/test_limits", "faults/test_write", "python/test_loader",
-    "python/test_docs", "interop/test_tar_programs", "interop/test_http", "interop/test_s3",
-    "docs/test_demo", "unit/test_filters", "faults/test_calls", "unit/test_loader_memory",
-    "unit/test_memory", "python/test_torch", "docs/test_guides", "faults/test_processes",
-    "hostile/test_changed", "unit/test_dataset", "interop/test_image", "unit/test_damage_fold",
+    "python/test_docs", "python/test_chains", "interop/test_tar_programs", "hostile/test_limits",
+    "faults/test_write", "faults/test_calls", "docs/test_demo", "docs/test_guides",
+    "interop/test_http", "interop/test_s3", "python/test_wds_reader", "python/test_torch",
+    "unit/test_memory", "unit/test_filters", "unit/test_loader_memory", "faults/test_processes",
+    "interop/test_image", "interop/test_png", "interop/test_pack", "interop/test_webdataset_writer",
+    "unit/test_dataset", "hostile/test_changed", "unit/test_cold", "unit/test_damage_fold",
 )
 
 # The sanitizers see C code. These suites judge results (against other packages, by order, by
