@@ -1,8 +1,10 @@
 #!/bin/sh
-# Configures (once) and builds one flavour in its folder: build.sh plain|clang|asan|tsan|fuzz|arm64
+# Configures (once) and builds one flavour in its folder; with targets of ninja, only those.
+#   build.sh plain|clang|asan|tsan|fuzz|arm64 [TARGET...]
 set -eu
 cd "$(dirname "$0")/.."
 flavour=$1
+shift
 dir=build-$flavour
 ccache=$(command -v ccache >/dev/null && echo "ccache " || true)
 
@@ -20,9 +22,9 @@ asan)
         -Db_sanitize=address,undefined -Db_lundef=false ;;
 tsan)
     CC="${ccache}clang-14" configure --buildtype=debug -Doptimization=1 -Db_sanitize=thread \
-        -Db_lundef=false ;;
+        -Db_lundef=false -Dpython=disabled ;;
 fuzz) exec scripts/fuzz.sh build ;;
 arm64) exec scripts/arm64.sh ;;
 *) echo "build.sh: no flavour $flavour" >&2; exit 2 ;;
 esac
-exec ninja -C "$dir" --quiet
+exec ninja -C "$dir" --quiet "$@"
