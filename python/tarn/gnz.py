@@ -176,7 +176,7 @@ class GnzReader(Mapping[str, Any]):
         except KeyError:
             raise KeyError(f"Array '{name}' not found in GNZ file") from None
 
-    # -- as the original --
+    # -- the original interface --
 
     def keys(self) -> list[str]:  # type: ignore[override]
         """The names of the arrays, in the order of the header."""
@@ -199,7 +199,7 @@ class GnzReader(Mapping[str, Any]):
         array.mode = mode
         return array  # type: ignore[no-any-return]
 
-    # -- as tarn does --
+    # -- additions --
 
     @property
     def names(self) -> list[str]:

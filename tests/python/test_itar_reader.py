@@ -212,7 +212,7 @@ def test_samples_with_a_member_twice_are_left_out(tmp_path):
 def test_what_is_not_there(loc, tmp_path):
     with pytest.raises(FileExistsError):
         iTarDataset("emus", loc, "train")
-    with pytest.raises(ValueError, match="there are train"):
+    with pytest.raises(ValueError, match="available: train"):
         iTarDataset("birds", loc, "val")
     make_fold(tmp_path / "d", [[("a.cls", b"1")]], index=False)
     with pytest.raises(ValueError, match="parse_if_missing"):

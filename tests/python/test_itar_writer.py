@@ -269,7 +269,7 @@ def test_shards_that_may_be_of_another_fold_are_neither_removed_nor_joined(tmp_p
     """The command writes train_v-0000.tar as a shard of train_v; readers here take it for one of train."""
     other = tmp_path / "train_v-0000.tar"
     other.write_bytes(b"data")
-    with pytest.raises(FileExistsError, match="move it away"):
+    with pytest.raises(FileExistsError, match="move it elsewhere"):
         iTarFoldWriter(tmp_path, "train", shard_pattern=pattern)
     assert other.read_bytes() == b"data" and list(tmp_path.iterdir()) == [other]
 
