@@ -215,5 +215,5 @@ def test_a_list_of_names_is_found_from_another_folder(birds, tmp_path, monkeypat
 
 
 def test_messages_name_ranges(birds):
-    with pytest.raises(tarn.UsageError, match=re.escape("threads is -1; it is a number from 0 to 1024")):
+    with pytest.raises(tarn.UsageError, match=re.escape("threads must be from 0 to 1024 (found -1)")):
         tarn.open(birds).loader(2, threads=-1)

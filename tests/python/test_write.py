@@ -390,7 +390,7 @@ def test_progress_is_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"compress": "lzw"}, "no compression"), ({"names": "long"}, "pax"),
+    ({"compress": "lzw"}, "unknown compression"), ({"names": "long"}, "pax"),
     ({"subsampling": "1"}, "4:2:0"),
 ])
 def test_options_that_are_wrong(options, message):
