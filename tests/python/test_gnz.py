@@ -1,4 +1,4 @@
-"""tarn.gnz: array files through NumPy, and as the original's users write it."""
+"""tarn.gnz: array files with NumPy, and with the interface of the original package."""
 import array
 import hashlib
 import json
@@ -517,7 +517,7 @@ ARRAYS = st.sampled_from(DTYPES).flatmap(
 
 
 def twisted(draw, array):
-    """The same values behind other strides."""
+    """The same values with other strides."""
     kind = draw(st.integers(0, 3))
     if kind == 1 and array.ndim:
         return np.asfortranarray(array)

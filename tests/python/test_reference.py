@@ -1,4 +1,5 @@
-"""The references are made from the code, and are up to date; the version is one."""
+"""The reference pages are generated from the code and up to date; there is only one version
+number."""
 import re
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import tarn
 
 @pytest.mark.skipif(sanitized(), reason="the names are the same, and torch is one of them")
 def test_every_public_name_is_in_the_reference():
-    """names.md is made from what the modules export; the other pages are read with it."""
+    """names.md is generated from the exports of the modules; the other pages are checked with
+    it."""
     done = subprocess.run([sys.executable, ROOT / "scripts/pynames.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -29,7 +31,7 @@ def test_the_c_reference_is_what_the_headers_say():
 
 
 def test_everything_in_the_headers_has_a_heading():
-    """Looked for another way than the script does it."""
+    """Found in a different way than the script does it."""
     headers = "".join(path.read_text() for path in (ROOT / "include/tarn").glob("*.h"))
     code = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
     names = set(re.findall(r"\b(tarn_\w+)\(", code)) | set(re.findall(r"^} (\w+);", code, re.M))

@@ -1,4 +1,4 @@
-"""With torch: DataLoader with and without workers, its samplers, torchdata, processes."""
+"""torch: DataLoader with and without workers, its samplers, torchdata, processes."""
 import multiprocessing
 import os
 import subprocess

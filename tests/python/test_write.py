@@ -396,7 +396,7 @@ def test_progress_is_told(tmp_path, monkeypatch):
 def test_options_that_are_wrong(options, message):
     with pytest.raises(ValueError, match=message):
         tarn.TarWriter("x.tar", **options)
-    with pytest.raises(TypeError, match="no option 'frob'"):
+    with pytest.raises(TypeError, match="unknown writer option 'frob'"):
         tarn.TarWriter("x.tar", frob=1)
     with pytest.raises(ValueError, match="at least 1"):
         tarn.ShardWriter("x-%d.tar", max_count=0)
