@@ -295,7 +295,7 @@ def _to_tuple(data: Data, *args: Any, handler: Handler = reraise_exception,
 
 
 def _map_tuple(data: Data, *args: Any, handler: Handler = reraise_exception) -> Iterator[Any]:
-    """Applies one function to each value of a tuple; None leaves the value unchanged."""
+    """Applies one function to each value of a tuple. None leaves the value unchanged."""
     functions = [identity if f is None else f for f in args]
     assert all(callable(f) for f in functions), functions
     for sample in data:
