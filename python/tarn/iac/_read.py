@@ -357,7 +357,7 @@ def open(path: Path, *, check: bool = False, mapped: bool = True) -> PackReader:
 
 
 def is_pack(path: Path) -> bool:
-    """Whether a file starts like a record pack; False if it cannot be read."""
+    """Whether a file starts like a record pack. False if it cannot be read."""
     return _tarn.iac_is_pack(path)
 
 

@@ -297,7 +297,7 @@ def _restored(cls: type[iTarState], arr: Any, ext2id: dict[str, int], crashstem:
 
 def parse_tar(path: PathLike | iTarState, state: iTarState | PathLike | None = None,
               bufsize: int | None = None) -> iTarState:
-    """Adds a shard to a state and returns the state; None creates a new one. The two arguments may
+    """Adds a shard to a state and returns the state. None creates a new one. The two arguments may
     come in any order."""
     if isinstance(path, iTarState):
         path, state = state, path  # type: ignore[assignment]

@@ -87,7 +87,7 @@ def parse_field_spec(fields: str | Sequence[str]) -> list[list[str]]:
 
 
 def transform_with(sample: Sequence[Any], transformers: Sequence[Any] | None) -> Sequence[Any]:
-    """Applies one function to each value; None or a missing function leaves the value
+    """Applies one function to each value. None or a missing function leaves the value
     unchanged."""
     if not transformers:
         return sample
