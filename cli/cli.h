@@ -11,11 +11,17 @@
 enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 64 };
 
 typedef struct cli_option {
-    const char *name;  /* without the dashes; NULL ends the table */
+    const char *name;  /* without the dashes; "" for a heading; NULL ends the table */
     char letter;       /* 0 for none */
     const char *value; /* what it takes, such as "N"; NULL for a switch */
-    const char *help;
+    const char *help;  /* or the heading */
 } cli_option;
+
+/* The options after it are of one purpose. A table has none, or begins with one. */
+#define CLI_HEADING(text)                                                                \
+    {                                                                                    \
+        "", 0, NULL, text                                                                \
+    }
 
 typedef struct cli_example {
     const char *command; /* NULL ends the table */
@@ -151,7 +157,8 @@ bool cli_is_pack_name(const char *path);
 /* The options of both. */
 #define CLI_IAC_OPTIONS                                                                  \
     {"codec", 0, "NAME", "into .iac: none, brotli, zstd or gzip, for each payload"},     \
-        {"level", 0, "N", "of compression"},                                             \
+        {"level", 0, "N",                                                                \
+         "of compression, with --codec or for an archive such as x.tar.zst"},            \
         {"version", 0, "N", "into .iac: 2 (default) or 1"},                              \
     {                                                                                    \
         "header", 0, "JSON", "into .iac: an object with more fields of the header"       \
@@ -188,7 +195,7 @@ bool cli_has_order(const cli_args *args);
         {"block", 0, "N", "blocks: samples in one (default 1024)"},                      \
         {"chunk", 0, "N", "lengths: samples that stay together (default 256)"},          \
         {"window", 0, "N", "blocks: how many are mixed (default 16)"},                   \
-        {"rounds", 0, "N", "feistel, buckets: of the reference's order (default 3)"},    \
+        {"rounds", 0, "N", "feistel, buckets: of glzn's order (default 3)"},             \
     {                                                                                    \
         "mix", 0, "N", "buckets: shard mixing with N buckets per shard"                  \
     }

@@ -106,6 +106,7 @@ PyObject *tarnpy_handle_order(PyObject *self, PyObject *args, PyObject *kw);
 PyObject *tarnpy_handle_split(PyObject *self, PyObject *args);
 PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number);
 PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused);
+PyObject *tarnpy_handle_unordered(PyObject *self, PyObject *unused);
 PyObject *tarnpy_handle_has(PyObject *self, PyObject *key);
 PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args);
 PyObject *tarnpy_handle_state(PyObject *self, PyObject *number);

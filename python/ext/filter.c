@@ -424,6 +424,7 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"split", tarnpy_handle_split, METH_VARARGS, NULL},
     {"at_epoch", tarnpy_handle_at_epoch, METH_O, NULL},
     {"judged", tarnpy_handle_judged, METH_NOARGS, NULL},
+    {"unordered", tarnpy_handle_unordered, METH_NOARGS, NULL},
     {"has", tarnpy_handle_has, METH_O, NULL},
     {"sequence", tarnpy_handle_sequence, METH_VARARGS, NULL},
     {"state", tarnpy_handle_state, METH_O, NULL},

@@ -95,14 +95,19 @@ PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number)
 /* What filters with a function judge: see tarn_dataset_keep. */
 PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused)
 {
-    tarn_dataset *set = NULL, *base = tarn_dataset_unordered(set_of(self));
-    tarn_error err;
     tarn_dataset_info info;
     tarn_dataset_info_get(set_of(self), &info, sizeof info);
-    if (base == set_of(self) || !info.whole) {
-        Py_INCREF(self);
-        return self;
-    }
+    if (tarn_dataset_unordered(set_of(self)) != set_of(self) && info.whole)
+        return tarnpy_handle_unordered(self, NULL);
+    Py_INCREF(self);
+    return self;
+}
+
+/* Without the order and the rank: its positions are the numbers of samples. */
+PyObject *tarnpy_handle_unordered(PyObject *self, PyObject *unused)
+{
+    tarn_dataset *set = NULL, *base = tarn_dataset_unordered(set_of(self));
+    tarn_error err;
     tarn_status status =
         tarn_dataset_slice(base, 0, 1, tarn_dataset_count(base), &set, &err);
     return tarnpy_handle_made(self, status, set, &err);

@@ -90,7 +90,8 @@ class Batches(IterableDataset[dict[str, Any]]):
 def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None = None,
                batch_size: int = 64, *, uneven: Uneven = "keep", shuffle: bool = False,
                seed: int = 0, **options: Unpack[LoaderOptions]) -> Batches:
-    """Returns native batches for one of several processes; options are those of `Dataset.loader`.
+    """Returns native batches of a dataset for one of several processes; options are those of
+    `Dataset.loader`. shuffle and seed shuffle all samples before they are divided among the ranks.
 
     rank and world_size default to those of torch.distributed. Every rank gets the same number of
     batches, and batch sizes differ by at most one. With uneven="drop" all batches are full, and

@@ -45,6 +45,14 @@ static tarn_status open_at(tarn_dataset *d, const tarn_loader_options *o,
     return TARN_OK;
 }
 
+/* Where a loader of the dataset begins in an epoch: a dataset may be the rest of one. */
+static uint64_t origin_of(const tarn_dataset *d, uint64_t epoch)
+{
+    tarn_order_info info = {0};
+    if (d->order) tarn_order_info_get(d->order, &info, sizeof info);
+    return info.epoch == epoch ? info.start : 0;
+}
+
 static tarn_status open_epoch(tarn_dataset *d, const tarn_loader_options *o,
                               tarn__epoch **out, tarn_error *err)
 {
@@ -57,7 +65,10 @@ static tarn_status open_epoch(tarn_dataset *d, const tarn_loader_options *o,
     status = tarn__order_in_batches(order, o->batch, o->equal_batches, o->drop_last,
                                     &batches, err);
     tarn_order_close(order);
-    if (status == TARN_OK) return tarn__epoch_new(set, batches, out, err);
+    if (status == TARN_OK) {
+        uint64_t origin = origin_of(d, tarn__order_options(batches)->epoch);
+        return tarn__epoch_new(set, batches, origin, out, err);
+    }
     tarn_dataset_close(set);
     return status;
 }
@@ -278,7 +289,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
 {
     TARN__NEED(err, "loader", l);
     tarn__epoch *other;
-    bool whole = l->epoch->left == l->epoch->batches;
+    bool whole = tarn__epoch_used(l->epoch, 0) == 0;
     if (l->epoch->number == epoch && l->number == 0 && whole && !l->over && !l->failed)
         return TARN_OK;
     TARN_TRY(tarn__epoch_other(l->epoch, epoch, &other, err));
@@ -328,7 +339,7 @@ tarn_status tarn_loader_state(tarn_loader *l, tarn_text *out, tarn_error *err)
     TARN__NEED(err, "out", out);
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info, sizeof info);
-    uint64_t used = tarn__order_used_batches(l->epoch->order, l->number);
+    uint64_t used = tarn__epoch_used(l->epoch, l->number);
     /* The same on all ranks, also on one that had no samples. */
     if (l->over) used = info.total;
     return tarn__state_text(l->epoch->set, l->epoch->order, used, out, err);

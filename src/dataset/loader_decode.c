@@ -248,6 +248,6 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};
     /* By position, so that a sample that comes twice is not changed in the same way. */
     tarn_image_draw draw = {s->seed, w->epoch->number,
-                            tarn__order_position(w->epoch->order, w->from + slot)};
+                            tarn__order_position(w->order, w->from + slot)};
     return tarn_image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
 }

@@ -215,7 +215,7 @@ static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
 tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
-    TARN_TRY(tarn_order_fill(w->epoch->order, w->from, w->count, w->samples, err));
+    TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
     TARN_TRY(announce(k, w, err));

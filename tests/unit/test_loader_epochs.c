@@ -247,6 +247,50 @@ static void ranks_get_equal_batches(void **state)
     }
 }
 
+/* What the batches of one rank are, up to batch number stop: "3 5 | 7 | ". */
+static void write_batches(tarn_dataset *d, const tarn_loader_options *o, size_t stop,
+                          char *out, size_t room, tarn_text *out_state)
+{
+    tarn_loader *l;
+    tarn_batch *b;
+    OK(tarn_loader_open(d, o, &l, &err));
+    for (size_t n = 0; n < stop && tarn_loader_next(l, &b, &err) == TARN_OK; n++) {
+        size_t len = strlen(out);
+        for (size_t i = 0; i < b->count; i++, len = strlen(out))
+            snprintf(out + len, room - len, "%llu ", (unsigned long long)b->samples[i]);
+        snprintf(out + len, room - len, "| ");
+        tarn_batch_release(b);
+    }
+    OK(tarn_loader_state(l, out_state, &err));
+    tarn_loader_close(l);
+}
+
+static void equal_batches_are_the_same_after_a_resume(void **state)
+{
+    (void)state;
+    tarn_text text = {0}, ignored = {0};
+    for (unsigned world = 1; world < 6; world++)
+        for (unsigned rank = 0; rank < world; rank++)
+            for (size_t stop = 0; stop < 3; stop++) {
+                tarn_dataset *d =
+                    one_rank(open_shuffled(array_path()), rank, world, TARN_RANKS_UNEVEN);
+                tarn_loader_options o = loader_options();
+                char want[1024] = "", got[1024] = "";
+                o.batch = 5;
+                o.equal_batches = true;
+                o.threads = rank % 2 * 2;
+                write_batches(d, &o, 64, want, sizeof want, &ignored);
+                write_batches(d, &o, stop, got, sizeof got, &text);
+                o.state = text.data;
+                o.state_len = text.size;
+                write_batches(d, &o, 64, got, sizeof got, &ignored);
+                assert_string_equal(got, want);
+                tarn_dataset_close(d);
+            }
+    tarn_text_reset(&text);
+    tarn_text_reset(&ignored);
+}
+
 /* The samples of one rank's epoch; all of its batches must be full. */
 static size_t take_full(tarn_dataset *d, const tarn_loader_options *o, uint64_t *out,
                         tarn_text *out_state)
@@ -623,6 +667,7 @@ int main(void)
         cmocka_unit_test(a_resumed_loader_has_the_rest_of_the_total),
         cmocka_unit_test(drop_last_gives_every_rank_the_same_full_batches),
         cmocka_unit_test(ranks_get_equal_batches),
+        cmocka_unit_test(equal_batches_are_the_same_after_a_resume),
         cmocka_unit_test(nothing_is_an_epoch_too),
         cmocka_unit_test(a_rank_without_samples_ends_where_the_others_do),
         cmocka_unit_test(options_are_checked),
