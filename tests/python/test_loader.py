@@ -554,5 +554,5 @@ def test_batches_for_ranks(many):
     part = tarn.torch.loader_for(ds, 0, 1, 100)
     loader = DataLoader(part, batch_size=None)
     assert sum(len(batch["cls"]) for batch in loader) == 2000
-    with pytest.raises(Exception, match="threads of its own"):
+    with pytest.raises(Exception, match="its own threads"):
         list(DataLoader(part, batch_size=None, num_workers=2))
