@@ -778,6 +778,6 @@ def test_archives_arrays_and_packs_without_samples_have_length_0(tmp_path):
         ds = tarn.open(tmp_path / name)
         assert len(ds) == 0 and list(ds) == [] and list(ds.loader(2)) == []
     with tarn.gnz.create(tmp_path / "none.gnz"):
-        pass                                       # empty arrays: a file, but no samples
+        pass                                       # no arrays: a file, but no samples
     with pytest.raises(tarn.KeyNotFoundError, match="no array has rows"):
         tarn.open(tmp_path / "none.gnz")
