@@ -65,7 +65,7 @@ class Dataset(_tarn.Dataset):
     _grouping: Grouping | None
     _moment: tuple[Step, ...]  # a state and an epoch set after the last step of the recipe
 
-    # --- Making ---
+    # --- Construction ---
 
     @classmethod
     def _make(cls, recipe: Recipe, handle: _tarn._Handle, reading: Reading,
@@ -117,7 +117,7 @@ class Dataset(_tarn.Dataset):
         states = tuple(step for step in self._moment if step[0] == "resume")
         return (*states, ("at_epoch", (epoch,)))
 
-    # --- What it is ---
+    # --- Properties ---
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -524,7 +524,7 @@ class Dataset(_tarn.Dataset):
                          keys=keys, integers=integers, array_type=array_type,
                          pin_memory=pin_memory, image=image)
 
-    # --- As an object ---
+    # --- Object protocol ---
 
     def _reduced(self) -> tuple[Any, ...]:
         return (self._recipe, self._reading, self._maps, self._grouping, self._parts, self._moment)

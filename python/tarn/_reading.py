@@ -24,7 +24,7 @@ def extension(field: str) -> str:
     return parts[-1]
 
 
-# --- Decoders that need Python; they are used where a caller names them, never by default ---
+# --- Decoders that need Python; used only if the caller names them, never by default ---
 
 
 def _pickle(data: bytes) -> Any:
@@ -83,7 +83,7 @@ DECODERS: dict[str, Decoder] = {
 }
 
 
-# --- Where decoded values go --------------------------------------------------------------
+# --- Conversion of decoded values ---------------------------------------------------------
 
 
 def to_pil(value: Any) -> Any:

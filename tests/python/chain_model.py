@@ -40,7 +40,7 @@ class Model:
             out = part(out, rank, world, uneven)
         return out
 
-    # --- What chains are made of ---
+    # --- Steps of chains ---
 
     def select(self, positions):
         items = self.items()

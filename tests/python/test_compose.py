@@ -31,7 +31,7 @@ def ds(many):
 NAMES = [f"s{i:05d}" for i in range(2000)]
 
 
-# --- Five lines ------------------------------------------------------------------------------
+# --- Short chains ----------------------------------------------------------------------------
 
 
 def test_a_loader_of_the_first_samples_of_a_shuffle(ds):

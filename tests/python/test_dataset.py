@@ -267,7 +267,7 @@ def test_an_exception_in_a_decoder_passes(birds):
         tarn.open(birds, decoders={"cls": lambda data: 1 // int(data)})[0]
 
 
-# --- Arrays and packs ------------------------------------------------------------------------
+# --- Array files and record packs ------------------------------------------------------------
 
 
 def test_rows_of_an_array_file_are_samples():
@@ -288,7 +288,7 @@ def test_records_of_a_pack_are_samples():
     assert ds.kind == "iac" and isinstance(ds[0]["payload"], bytes)
 
 
-# --- Slices and choices ----------------------------------------------------------------------
+# --- Slices and selections -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cut", [slice(10, 20), slice(None), slice(5, 5), slice(20, 10),
@@ -766,7 +766,7 @@ def test_a_url_that_cannot_be_had_leaves_nothing(served, tmp_path):
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
-# --- As an object ----------------------------------------------------------------------------
+# --- Object protocol -------------------------------------------------------------------------
 
 
 def upper(text):

@@ -140,7 +140,7 @@ def test_arrays_as_the_docstrings_describe():
     run_example(ARRAYS)
 
 
-# --- Ours ------------------------------------------------------------------------------------
+# --- Examples of tarn ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["_read", "_write", "adapters.text_pair", "codecs", "packs"])

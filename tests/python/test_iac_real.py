@@ -85,7 +85,7 @@ def tmp_path():
 SLIDES = pa.table({"slide_idx": pa.array([0, 1], pa.uint8()), "slide_id": ["s0", "s1"],
                    "patient_id": ["p0", None]})
 
-# --- Tables and headers at random ------------------------------------------------------------
+# --- Random tables and headers ---------------------------------------------------------------
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 COLUMNS = {
@@ -361,7 +361,7 @@ def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, co
         reader.read_payload(1)
 
 
-# --- What is refused ---------------------------------------------------------------------------
+# --- Refused input -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what, path, more", [

@@ -33,7 +33,7 @@ def stems(ds):
 NAMES = [key for key, _, _ in BIRDS]
 
 
-# --- Recorded by the reference ----------------------------------------------------------------
+# --- Recorded by glzn -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", vectors("order_vectors.json"), ids=lambda case: "-".join(
@@ -649,7 +649,7 @@ def test_threads_read_one_dataset(loc):
     assert got == wanted * 40
 
 
-# --- The browser's data side -------------------------------------------------------------------
+# --- BrowserWrapper ----------------------------------------------------------------------------
 
 
 def test_browser(tmp_path):

@@ -155,7 +155,7 @@ def test_any_mapping_is_a_sample():
     assert list(members(file.getvalue())) == ["k.b", "k.a"]
 
 
-# --- The property: what goes in comes out --------------------------------------------------
+# --- Round trips ---------------------------------------------------------------------------
 
 names = st.text(st.characters(exclude_characters="./\\\0_", exclude_categories=("C", "Lu", "Lt")),
                 min_size=1, max_size=8).filter(lambda s: s == s.lower() and s.strip(" ") == s)

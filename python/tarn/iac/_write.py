@@ -80,7 +80,7 @@ def _target(path: Path, header: Mapping[str, Any], slides: Any, index: Any,
     return place, text, _table(slides), _table(index), _options(overwrite)
 
 
-# --- As the originals ------------------------------------------------------------------------
+# --- The iatro-base-iac interface ------------------------------------------------------------
 
 
 @_other_names
@@ -132,7 +132,7 @@ def build_pack_data_segment_from_file(output_path: Path, header_json: dict[str, 
     _tarn.iac_build_segment_file(target, data_path, int(data_length))
 
 
-# --- As tarn does ----------------------------------------------------------------------------
+# --- Additions -------------------------------------------------------------------------------
 
 
 class PackWriter(Published):

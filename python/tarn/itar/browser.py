@@ -98,7 +98,7 @@ class BrowserWrapper:
         begin = number * self.page_size
         return [self[at] for at in range(begin, min(begin + self.page_size, len(self)))]
 
-    # --- The selection ---
+    # --- Selection ---
 
     def select(self, positions: Iterable[int], selected: bool = True) -> None:
         """Adds the samples at these positions to the selection, or removes them."""

@@ -72,7 +72,7 @@ class IdentitySampler(Sampler):
 
     def __init__(self, N: int) -> None:
         if N < 0:
-            raise AssertionError(f"N is {N}")
+            raise AssertionError(f"N must not be negative (found {N})")
         super().__init__(_tarn.Order(N))
         self.N = len(self)
 

@@ -99,7 +99,7 @@ def transform_with(sample: Sequence[Any], transformers: Sequence[Any] | None) ->
     return result
 
 
-# --- Looking on ------------------------------------------------------------------------------
+# --- Inspection ------------------------------------------------------------------------------
 
 
 def _info(data: Data, fmt: str | None = None, n: int = 3, every: int = -1, width: int = 50,

@@ -195,7 +195,7 @@ def group_by_keys(data: Iterable[Sample],
         yield current
 
 
-# --- The steps one by one, for who puts something between them --------------------------------
+# --- The single steps, for pipelines that add something between them --------------------------
 
 
 def url_opener(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
