@@ -490,7 +490,7 @@ class Dataset(_tarn.Dataset):
         shuffle, seed: the same as calling `self.shuffle(seed)` before. Image augmentation uses the
             same seed.
         threads: number of threads; None uses one per core, 0 does the work in the calling thread.
-        prefetch: batches prepared in advance; 0 is enough to keep the threads busy.
+        prefetch: batches prepared in advance; 0 chooses enough to keep the threads busy.
         epochs: the total number of epochs; 0 means no limit.
         drop_last: only full batches, the same number on every rank. equal_batches: the same number of
             batches on every rank; batch sizes differ by at most one.

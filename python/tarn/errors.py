@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base class of everything the library raises.
+    """Base class of the errors of the library.
 
     `path` is the file concerned and `offset` the byte in it, or None; `code` is a short name such
     as "truncated". The message contains all of it: what was found, what was expected, and what to
