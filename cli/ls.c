@@ -144,15 +144,13 @@ static tarn_status describe_fields(const cli_source *part, uint64_t number, show
 {
     size_t n = 0;
     for (uint32_t f = 0; f < part->visible; f++) {
-        const char *path = "";
-        uint64_t offset = 0, size;
+        tarn_place place;
         tarn_status status =
-            tarn_dataset_where(part->dataset, number, f, &path, &offset, err);
+            tarn_dataset_locate(part->dataset, number, f, &place, sizeof place, err);
         if (status == TARN_ERR_NO_FIELD) continue;
         TARN_TRY(status);
-        TARN_TRY(tarn_dataset_size(part->dataset, number, f, &size, err));
-        out[n++] = (shown){tarn_dataset_field(part->dataset, f), cli_base_name(path),
-                           offset, size};
+        out[n++] = (shown){tarn_dataset_field(part->dataset, f),
+                           cli_base_name(place.path), place.offset, place.size};
     }
     qsort(out, n, sizeof *out, by_place);
     *out_count = n;
@@ -249,10 +247,10 @@ static int list_index(const char *path, bool json)
     for (uint64_t i = 0; i < info.rows; i++) {
         if (tarn_index_row(index, i, &row, &err) != TARN_OK) return cli_fail(&err);
         printf(json ? "{\"shard\": %u, \"offset\": %llu, \"size\": %llu, \"keyhash\": "
-                      "\"%016llx\", \"crash\": %u, \"field_id\": %u}\n"
+                      "\"%016llx\", \"collision\": %u, \"field_id\": %u}\n"
                     : "%u\t%llu\t%llu\t%016llx\t%u\t%u\n",
                row.shard, (unsigned long long)row.offset, (unsigned long long)row.size,
-               (unsigned long long)row.keyhash, row.crash, row.field);
+               (unsigned long long)row.keyhash, row.collision, row.field);
     }
     tarn_index_free(index);
     return CLI_OK;

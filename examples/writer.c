@@ -40,7 +40,7 @@ static tarn_status write_all(const char *folder, unsigned count, tarn_written *w
     for (unsigned i = 0; i < count; i++) {
         tarn_status status = add_number(out, i, err);
         if (status != TARN_OK) {
-            tarn_fold_writer_abandon(out);
+            tarn_fold_writer_abandon(out, false, NULL);
             return status;
         }
     }

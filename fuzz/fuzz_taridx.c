@@ -60,12 +60,13 @@ static void walk_index(void)
     for (uint64_t i = 0; i < info.rows; i++) {
         tarn_row row;
         CHECK(tarn_index_row(index, i, &row, &err) == TARN_OK);
-        CHECK(tarn_index_field(index, row.field) && row.crash <= info.crashes);
-        CHECK((tarn_index_crash(index, row.crash) != NULL) == (row.crash > 0));
+        CHECK(tarn_index_field(index, row.field) && row.collision <= info.collisions);
+        CHECK((tarn_index_collision(index, row.collision) != NULL) ==
+              (row.collision > 0));
         CHECK(row.offset % 512 == 0);
     }
     CHECK(!tarn_index_field(index, info.fields));
-    CHECK(!tarn_index_crash(index, info.crashes + 1));
+    CHECK(!tarn_index_collision(index, info.collisions + 1));
     tarn_index_free(index);
 }
 
@@ -137,7 +138,7 @@ static const truth *check_row(tarn_fold *fold, uint64_t number)
  * keys that share a hash, every row was compared. */
 static void check_sample(tarn_fold *fold, const tarn_sample *s, const char *key)
 {
-    bool exact = key && tarn_index_crash(tarn_fold_index(fold), 1);
+    bool exact = key && tarn_index_collision(tarn_fold_index(fold), 1);
     CHECK(s->count > 0);
     for (uint32_t k = 0; k < s->count && k < 64; k++) {
         const truth *m = check_row(fold, tarn_sample_row(s, k));
@@ -216,7 +217,7 @@ static void check_piece(tarn_dataset *d, uint64_t sample, uint32_t field, const 
     tarn_dataset_batch batch = TARN_DATASET_BATCH_INIT;
     uint64_t pair[2] = {sample, sample};
     tarn_status status = tarn_dataset_get(d, sample, field, &view, NULL);
-    CHECK((tarn_dataset_read_batch(d, pair, 2, &field, 1, &batch, NULL) == TARN_OK) ==
+    CHECK((tarn_dataset_read(d, pair, 2, &field, 1, &batch, NULL) == TARN_OK) ==
           (status == TARN_OK));
     if (status == TARN_OK) {
         CHECK(is_member(key, tarn_dataset_field(d, field), view.data, view.size));
@@ -250,7 +251,8 @@ static void check_dataset(tarn_fold *fold)
         if (tarn_dataset_key(d, i, &key, NULL) != TARN_OK) continue;
         for (uint32_t f = 0; f < 8 && tarn_dataset_field(d, f); f++)
             check_piece(d, i, f, key.data);
-        if (tarn_dataset_find(d, key.data, &found, NULL) == TARN_OK)
+        if (tarn_dataset_find(d, (const char *const *)&key.data, 1, &found, NULL, NULL) ==
+            TARN_OK)
             CHECK(found < tarn_dataset_count(d));
     }
     tarn_text_reset(&key);

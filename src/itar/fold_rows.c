@@ -74,7 +74,7 @@ tarn_status tarn__fold_fail_twice(tarn_fold *f, uint64_t sample, uint32_t field,
     uint64_t row = tarn__fold_row(f, tarn__fold_start(f, sample));
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, f->index->path, TARN_NO_OFFSET,
                          "sample %s (row %llu) has field %s twice; leave such samples "
-                         "out with drop_twice, or write the fold again",
+                         "out with drop_ambiguous, or write the fold again",
                          show_key(f, sample, shown, sizeof shown),
                          (unsigned long long)row, field_name(f, field));
 }

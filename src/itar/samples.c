@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "io/guard.h"
 #include "itar/fold.h"
-#include "itar/order.h"
+#include "itar/key_order.h"
 
 static const unsigned char *row_at(const tarn_fold *f, uint64_t number)
 {

@@ -7,7 +7,7 @@
 #include "base/pool.h"
 #include "itar/chance.h"
 #include "itar/fold.h"
-#include "itar/order.h"
+#include "itar/key_order.h"
 
 /* The chance of a sample, by the hash of its key. */
 static tarn_status draw(const tarn_fold *f, uint64_t sample, tarn__chance_use use,

@@ -100,7 +100,7 @@ void golden_publish(golden *g, const char *name, const tarball *shard,
     save_tar(other, g->file[OTHER]);
     o.sums = true;
     o.threads = 1;
-    OK(tarn_index_build(shards, 2, &o, &index, NULL, 0, &err));
+    OK(tarn_index_build(shards, 2, &o, NULL, &index, NULL, 0, &err));
     OK(tarn_index_save(index, g->file[INDEX], &err));
     tarn_index_free(index);
     for (int i = 0; i < 4; i++) {

@@ -30,7 +30,7 @@ tarn_status try_open(const char *fold, const tarn_fold_writer_options *o)
 {
     tarn_fold_writer *w = NULL;
     tarn_status status = tarn_fold_writer_open(dir, fold, o, &w, &err);
-    if (status == TARN_OK) tarn_fold_writer_abandon(w);
+    if (status == TARN_OK) tarn_fold_writer_abandon(w, false, NULL);
     return status;
 }
 
@@ -61,7 +61,7 @@ void suspend(tarn_fold_writer_options o, const char *prefix, int count)
 {
     tarn_fold_writer *w = open_fold("train", &o);
     add_some(w, prefix, 0, count);
-    tarn_fold_writer_suspend(w, NULL);
+    tarn_fold_writer_abandon(w, true, NULL);
 }
 
 uint64_t read_fold(const char *fold, const char *prefix)

@@ -38,7 +38,8 @@ static const char *check_rebuilt(const golden *g)
     tarn_row row;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.threads = 1;
-    if (tarn_index_build(shards, 2, &o, &index, NULL, 0, &err) != TARN_OK) return NULL;
+    if (tarn_index_build(shards, 2, &o, NULL, &index, NULL, 0, &err) != TARN_OK)
+        return NULL;
     tarn_index_info_get(index, &info, sizeof info);
     if (info.rows != g->count) why = "an index of another number of members";
     for (size_t i = 0; !why && i < g->count; i++) {

@@ -188,7 +188,7 @@ static void make_index(const char *folder, bool sums)
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.sums = sums;
     OK(tarn_folder_open(folder, &f, &err));
-    OK(tarn_index_build(tarn_folder_shards(f, 0), tarn_folder_shard_count(f, 0), &o,
+    OK(tarn_index_build(tarn_folder_shards(f, 0), tarn_folder_shard_count(f, 0), &o, NULL,
                         &index, NULL, 0, &err));
     OK(tarn_index_save(index, tarn_folder_index_path(f, 0), &err));
     tarn_index_free(index);
@@ -421,7 +421,7 @@ static void path_keys_are_recognised_without_sums(void **state)
     tarball_end(&t);
     save_tar(&t, path);
     o.keys = TARN_KEYS_PATH;
-    OK(tarn_index_build(&path, 1, &o, &index, NULL, 0, &err));
+    OK(tarn_index_build(&path, 1, &o, NULL, &index, NULL, 0, &err));
     OK(tarn_index_save(index, scratch_path("paths/p.taridx"), &err));
     tarn_index_free(index);
     for (int sums = 1; sums >= 0; sums--) {
@@ -500,7 +500,7 @@ static void shards_can_be_listed(void **state)
     o.scan = true;
     keys_are(index_path, &o, "a b ");
     o.scan = false;
-    OK(tarn_index_create(shards, 2, NULL, index_path, &index, NULL, 0, &err));
+    OK(tarn_index_build(shards, 2, NULL, index_path, &index, NULL, 0, &err));
     tarn_index_free(index);
     keys_are(index_path, &o, "a b ");
     fold = open_fold(index_path, &o);
