@@ -78,7 +78,7 @@ typedef struct tarn_index_report {
 } tarn_index_report;
 
 /* Builds an index of the given shards, in this order, which must be the order a reader
- * puts them in (see tarn_folder in fold.h). options and report may be NULL. */
+ * puts them in (see tarn_folds_list in folds.h). options and report may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_index_build(
     const char *const *shards, size_t count, const tarn_index_options *options,
     tarn_index **out, tarn_index_report *report, size_t size, tarn_error *err);
@@ -98,7 +98,7 @@ TARN_API TARN_CHECKED tarn_status tarn_index_create(const char *const *shards,
                                                     size_t size, tarn_error *err);
 
 /* Loads an index and checks every field of every row. Without the shards, offsets are
- * checked only for what no shard could have; tarn_fold_open compares them with the
+ * checked only for what no shard could have; tarn_dataset_open compares them with the
  * shards. */
 TARN_API TARN_CHECKED tarn_status tarn_index_load(const char *path, tarn_index **out,
                                                   tarn_error *err);

@@ -156,6 +156,10 @@ TARN_API void tarn_sink_abandon(tarn_sink *sink);
 
 typedef struct tarn_urls tarn_urls;
 
+/* Whether a path is a list: several URLs, or a pattern that is neither the name of a
+ * file nor "DIR:FOLD" with an existing folder. */
+TARN_API bool tarn_urls_is_list(const char *path);
+
 /* What a list stands for, in order. "::" separates; {0000..0031}, {0..10..5}, {a..e} and
  * {one,two}, nested as you like, stand for several URLs, {one} for itself, and a
  * backslash protects the next character; a local path with *, ? or [] stands for the

@@ -414,6 +414,8 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"lookup", lookup, METH_O, NULL},
     {"key_of_name", key_of_name, METH_O, NULL},
     {"shard", shard, METH_O, NULL},
+    {"index", tarnpy_handle_index, METH_NOARGS, NULL},
+    {"rows", tarnpy_handle_rows, METH_O, NULL},
     {"keep_keys", keep_keys, METH_VARARGS, NULL},
     {"keep_json", keep_json, METH_VARARGS, NULL},
     {"slice", tarnpy_handle_slice, METH_VARARGS, NULL},

@@ -1,71 +1,82 @@
 /* Folds and tars as a source: itar/fold_read.h does it all. */
 #include <string.h>
 
+#include <tarn/members.h>
+
 #include "base/error.h"
+#include "base/options.h"
 #include "dataset/dataset.h"
 #include "dataset/digest.h"
 #include "itar/fold_read.h"
+#include "itar/writer.h"
 
 static void close_fold(void *fold)
 {
-    tarn_fold_close(fold);
-}
-
-static tarn_status describe(tarn__source *source, bool cold, tarn_error *err)
-{
-    tarn_fold *fold = source->state;
-    const tarn_index *index = tarn_fold_index(fold);
-    tarn_fold_info info;
-    tarn_index_info index_info;
-    TARN_TRY(tarn_fold_info_get(fold, &info, sizeof info, err));
-    tarn_index_info_get(index, &index_info, sizeof index_info);
-    tarn__fold_files(fold, cold, &source->files);
-    source->samples = info.samples;
-    source->shards = (uint32_t)info.shards;
-    source->n_plain = index_info.fields;
-    for (uint32_t i = 0; i < index_info.fields; i++) {
-        uint32_t id;
-        const char *name = tarn_index_field(index, i);
-        TARN_TRY(tarn__names_add(&source->fields, name, strlen(name), &id, err));
-        if (id != i)
-            return tarn__fail_at(err, TARN_ERR_FORMAT, tarn_fold_index_path(fold),
-                                 TARN_NO_OFFSET, "field %s is listed twice", name);
-    }
-    return TARN_OK;
+    tarn__fold_close(fold);
 }
 
 tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
                             tarn_error *err)
 {
-    tarn_fold_options fo = TARN_FOLD_OPTIONS_INIT;
-    tarn_fold *fold;
-    fo.io = o->io;
-    fo.check = o->check;
-    fo.scan = o->scan;
-    fo.by_hash = o->by_hash;
-    fo.index = o->index;
-    fo.shards = o->shards;
-    TARN_TRY(tarn_fold_open(source->path, &fo, &fold, err));
+    tarn__fold_options fo = {o->io, o->check, o->scan, o->by_hash, o->index, o->shards};
+    tarn__fold *fold;
+    tarn_fold_info info;
+    const char *name;
+    uint32_t id;
+    TARN_TRY(tarn__fold_open(source->path, &fo, &fold, err));
     source->state = fold;
     TARN_TRY(tarn__fold_set_lead(fold, o->fields, err));
-    return describe(source, o->cold, err);
+    TARN_TRY(tarn__fold_count(fold, &source->samples, err));
+    tarn__fold_info(fold, &info);
+    tarn__fold_files(fold, o->cold, &source->files);
+    source->shards = info.n_shards;
+    for (uint32_t i = 0; (name = tarn_index_field(info.index, i)); i++) {
+        TARN_TRY(tarn__names_add(&source->fields, name, strlen(name), &id, err));
+        if (id != i)
+            return tarn__fail_at(err, TARN_ERR_FORMAT, info.index_path, TARN_NO_OFFSET,
+                                 "field %s is listed twice", name);
+    }
+    source->n_plain = source->fields.count;
+    return TARN_OK;
 }
 
-tarn_status tarn_dataset_of_fold(tarn_fold *fold, tarn_dataset **out, tarn_error *err)
+tarn__fold *tarn__source_fold(const tarn__source *source)
 {
-    TARN__NEED(err, "fold", fold);
+    return source->kind == &tarn__kind_fold ? source->state : NULL;
+}
+
+/* --- The fold itself --------------------------------------------------------------- */
+
+static tarn_status need_fold(const tarn_dataset *d, tarn__fold **out, tarn_error *err)
+{
+    *out = tarn__source_fold(d->source);
+    if (*out) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
+                         "this dataset is not a fold or a tar archive");
+}
+
+tarn_status tarn_dataset_fold(const tarn_dataset *d, tarn_fold_info *out, size_t size,
+                              tarn_error *err)
+{
+    TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
-    tarn__source *source;
-    const char *path = tarn_fold_index_path(fold);
-    TARN_TRY(tarn__fold_check_whole(fold, err));
-    TARN_TRY(tarn__source_new(&tarn__kind_fold, path ? path : tarn_fold_name(fold),
-                              &source, err));
-    source->state = fold;
-    source->borrowed = true;
-    tarn_status status = describe(source, false, err);
-    if (status == TARN_OK) status = tarn__dataset_new(source, NULL, false, out, err);
-    if (status != TARN_OK) tarn__source_release(source);
-    return status;
+    tarn__fold *fold;
+    tarn_fold_info info;
+    TARN_TRY(need_fold(d, &fold, err));
+    tarn__fold_info(fold, &info);
+    TARN__FILL_OUT(out, size, info);
+    return TARN_OK;
+}
+
+tarn_status tarn_fold_writer_adopt(tarn_fold_writer *writer, tarn_dataset *from,
+                                   const uint32_t *shards, size_t count, tarn_adopt how,
+                                   tarn_error *err)
+{
+    TARN__NEED(err, "writer", writer);
+    TARN__NEED(err, "from", from);
+    tarn__fold *fold;
+    TARN_TRY(need_fold(from, &fold, err));
+    return tarn__writer_adopt(writer, fold, shards, count, how, err);
 }
 
 /* --- One sample -------------------------------------------------------------------- */
@@ -159,17 +170,18 @@ static void add_to_hash(void *hash, const void *data, size_t size)
 
 static tarn_status describe_fold(void *fold, tarn__buf *out, tarn_error *err)
 {
-    const tarn_index *index = tarn_fold_index(fold);
     const char *name;
+    uint64_t samples;
     tarn_fold_info info;
     XXH64_state_t hash;
-    TARN_TRY(tarn_fold_info_get(fold, &info, sizeof info, err));
+    TARN_TRY(tarn__fold_count(fold, &samples, err));
+    tarn__fold_info(fold, &info);
     XXH64_reset(&hash, 0);
-    for (uint32_t i = 0; (name = tarn_index_field(index, i)); i++) {
+    for (uint32_t i = 0; (name = tarn_index_field(info.index, i)); i++) {
         tarn__digest_text(&hash, name, strlen(name));
     }
     tarn__fold_describe(fold, add_to_hash, &hash);
-    return tarn__digest_end(&hash, "fold", info.samples, out, err);
+    return tarn__digest_end(&hash, "fold", samples, out, err);
 }
 
 const tarn__source_kind tarn__kind_fold = {

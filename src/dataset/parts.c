@@ -1,0 +1,109 @@
+/* Samples distributed among parts, by seed and keys alone (itar/chance.h). The index of a
+ * fold has the hashes of its keys, so that no shard is read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tarn/members.h>
+
+#include "base/error.h"
+#include "base/pool.h"
+#include "base/runs.h"
+#include "dataset/dataset.h"
+#include "itar/chance.h"
+#include "itar/fold_read.h"
+#include "tar/keys.h"
+
+static tarn_status hash_key(tarn_dataset *d, uint64_t sample, tarn_text *key,
+                            uint64_t *out, tarn_error *err)
+{
+    const tarn__fold *fold = tarn__source_fold(d->source);
+    if (fold) return tarn__fold_key_hash(fold, tarn_dataset_in_file(d, sample), out, err);
+    TARN_TRY(tarn_dataset_key(d, sample, key, err));
+    *out = tarn__key_hash(key->data, key->size);
+    return TARN_OK;
+}
+
+/* hash becomes the chance of a sample, row its position. */
+static tarn_status draw_all(tarn_dataset *d, uint64_t seed, tarn__run *runs,
+                            tarn_error *err)
+{
+    tarn_text key = {0};
+    tarn_status status = TARN_OK;
+    for (uint64_t i = 0; status == TARN_OK && i < d->count; i++) {
+        uint64_t hash = 0;
+        status = hash_key(d, i, &key, &hash, err);
+        runs[i] =
+            (tarn__run){tarn__chance(hash, TARN__CHANCE_SPLIT, seed), (uint32_t)i, 0};
+    }
+    tarn_text_reset(&key);
+    return status;
+}
+
+typedef struct named {
+    tarn_text key;
+    tarn__run run;
+} named;
+
+static int compare_named(const void *left, const void *right)
+{
+    return strcmp(((const named *)left)->key.data, ((const named *)right)->key.data);
+}
+
+/* Keys with one hash have one chance: then the keys themselves decide. */
+static tarn_status part_equals(tarn_dataset *d, tarn__run *runs, size_t count,
+                               tarn_error *err)
+{
+    named *list = calloc(count, sizeof *list);
+    if (!list) return tarn__fail_memory(err);
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        list[i].run = runs[i];
+        status = tarn_dataset_key(d, runs[i].row, &list[i].key, err);
+    }
+    if (status == TARN_OK) qsort(list, count, sizeof *list, compare_named);
+    for (size_t i = 0; i < count; i++) {
+        if (status == TARN_OK) runs[i] = list[i].run;
+        tarn_text_reset(&list[i].key);
+    }
+    free(list);
+    return status;
+}
+
+static tarn_status sort_by_chance(tarn_dataset *d, uint64_t seed, tarn__run *runs,
+                                  tarn_error *err)
+{
+    size_t count = (size_t)d->count;
+    TARN_TRY(draw_all(d, seed, runs, err));
+    tarn__runs_sort(runs, count, tarn__thread_count(0));
+    for (size_t i = 0, j; i < count; i = j) {
+        for (j = i + 1; j < count && runs[j].hash == runs[i].hash; j++)
+            continue;
+        if (j - i > 1) TARN_TRY(part_equals(d, runs + i, j - i, err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn_dataset_parts(tarn_dataset *d, const double *fractions, size_t count,
+                               uint64_t seed, uint8_t *out_parts, tarn_error *err)
+{
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "fractions", fractions || !count);
+    TARN__NEED(err, "out_parts", out_parts);
+    TARN_TRY(tarn__check_fractions(fractions, count, err));
+    if (count > UINT8_MAX)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more than %d parts", UINT8_MAX);
+    if (d->count > TARN_MAX_KEYED)
+        return tarn__fail(err, TARN_ERR_LIMIT, "more samples than TARN_MAX_KEYED");
+    tarn__run *runs = malloc(((size_t)d->count + 1) * sizeof *runs);
+    if (!runs) return tarn__fail_memory(err);
+    tarn_status status = sort_by_chance(d, seed, runs, err);
+    memset(out_parts, 0, (size_t)d->count);
+    uint64_t at = 0;
+    for (size_t k = 0; status == TARN_OK && k < count; k++) {
+        uint64_t want = (uint64_t)(fractions[k] * (double)d->count + 0.5);
+        for (; want && at < d->count; want--)
+            out_parts[runs[at++].row] = (uint8_t)(k + 1);
+    }
+    free(runs);
+    return status;
+}
