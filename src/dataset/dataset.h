@@ -330,12 +330,11 @@ typedef struct tarn__members {
     size_t count, capacity;
 } tarn__members;
 
-/* The members of a number, in a dataset that has no order. */
-TARN_CHECKED tarn_status tarn__members_get(tarn_dataset *dataset, uint64_t number,
+TARN_CHECKED tarn_status tarn__members_get(tarn_dataset *dataset, uint64_t sample,
                                            tarn__members *out, tarn_error *err);
 
 /* The bytes of one of them; the caller settles afterwards. */
-TARN_CHECKED tarn_status tarn__member_view(tarn_dataset *dataset, uint64_t number,
+TARN_CHECKED tarn_status tarn__member_view(tarn_dataset *dataset, uint64_t sample,
                                            const struct tarn_stored *member,
                                            tarn_view *out, tarn_error *err);
 

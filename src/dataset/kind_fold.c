@@ -79,30 +79,7 @@ tarn_status tarn_fold_writer_adopt(tarn_fold_writer *writer, tarn_dataset *from,
     return tarn__writer_adopt(writer, fold, shards, count, how, err);
 }
 
-/* --- One sample -------------------------------------------------------------------- */
-
-static tarn_status view_fold(void *fold, uint64_t sample, uint32_t field, tarn_view *out,
-                             tarn_error *err)
-{
-    return tarn__fold_get(fold, sample, field, out, err);
-}
-
-static tarn_status whole_fold(void *fold, uint64_t sample, const uint32_t *ids,
-                              const uint32_t *firsts, uint32_t count, tarn_view *out,
-                              tarn_text *key, tarn_error *err)
-{
-    return tarn__fold_whole(fold, sample, ids, firsts, count, out, key, err);
-}
-
-static tarn_status settle_fold(void *fold, uint64_t sample, tarn_error *err)
-{
-    return tarn__fold_settle(fold, sample, err);
-}
-
-static tarn_status key_fold(void *fold, uint64_t sample, tarn_text *out, tarn_error *err)
-{
-    return tarn__fold_key(fold, sample, out, err);
-}
+/* --- Samples ----------------------------------------------------------------------- */
 
 static tarn_status find_fold(void *fold, const char *key, uint64_t from, uint64_t *out,
                              tarn_error *err)
@@ -110,33 +87,6 @@ static tarn_status find_fold(void *fold, const char *key, uint64_t from, uint64_
     TARN_TRY(tarn__fold_find(fold, key, out, err));
     if (*out >= from) return TARN_OK;
     return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no other sample has this key");
-}
-
-static tarn_status key_of_name_fold(const void *fold, const char *name, tarn_text *out,
-                                    tarn_error *err)
-{
-    return tarn__fold_key_of_name(fold, name, out, err);
-}
-
-/* --- Many -------------------------------------------------------------------------- */
-
-static tarn_status locate_fold(void *fold, tarn__item *items, size_t count,
-                               tarn_error *err)
-{
-    return tarn__fold_locate(fold, items, count, err);
-}
-
-static tarn_status copy_fold(void *fold, tarn__cold_way way, const tarn__item *items,
-                             size_t count, const tarn__target *to, tarn_error *err)
-{
-    return tarn__fold_copy(fold, way, items, count, to, err);
-}
-
-static tarn_status keys_fold(void *fold, const uint64_t *samples, size_t count,
-                             tarn__buf *out, uint64_t *offsets, size_t *out_done,
-                             tarn_error *err)
-{
-    return tarn__fold_keys(fold, samples, count, out, offsets, out_done, err);
 }
 
 static void fill(const void *chain, uint64_t from, uint64_t *out, size_t count)
@@ -187,16 +137,16 @@ static tarn_status describe_fold(void *fold, tarn__buf *out, tarn_error *err)
 const tarn__source_kind tarn__kind_fold = {
     .kind = TARN_DATASET_FOLD,
     .close = close_fold,
-    .locate = locate_fold,
-    .view = view_fold,
-    .key = key_fold,
-    .keys = keys_fold,
-    .whole = whole_fold,
+    .locate = tarn__fold_locate,
+    .view = tarn__fold_get,
+    .key = tarn__fold_key,
+    .keys = tarn__fold_keys,
+    .whole = tarn__fold_whole,
     .find = find_fold,
-    .copy = copy_fold,
-    .settle = settle_fold,
+    .copy = tarn__fold_copy,
+    .settle = tarn__fold_settle,
     .keep = keep_fold,
     .sets = sets_fold,
     .describe = describe_fold,
-    .key_of_name = key_of_name_fold,
+    .key_of_name = tarn__fold_key_of_name,
 };

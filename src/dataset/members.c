@@ -124,16 +124,15 @@ tarn_status tarn_dataset_members(tarn_dataset *d, uint64_t sample, tarn_stored *
     return TARN_OK;
 }
 
-tarn_status tarn__members_get(tarn_dataset *d, uint64_t number, tarn__members *out,
+tarn_status tarn__members_get(tarn_dataset *d, uint64_t sample, tarn__members *out,
                               tarn_error *err)
 {
     for (;;) {
-        list l = {out->items, out->capacity, 0};
-        TARN_TRY(fill(d, number, &l, err));
-        out->count = l.count;
-        if (l.count <= l.room) return TARN_OK;
+        TARN_TRY(
+            tarn_dataset_members(d, sample, out->items, out->capacity, &out->count, err));
+        if (out->count <= out->capacity) return TARN_OK;
         free(out->items);
-        out->capacity = 2 * l.count;
+        out->capacity = 2 * out->count;
         out->items = malloc(out->capacity * sizeof *out->items);
         if (out->items) continue;
         out->capacity = 0;
@@ -141,11 +140,10 @@ tarn_status tarn__members_get(tarn_dataset *d, uint64_t number, tarn__members *o
     }
 }
 
-tarn_status tarn__member_view(tarn_dataset *d, uint64_t number, const tarn_stored *member,
+tarn_status tarn__member_view(tarn_dataset *d, uint64_t sample, const tarn_stored *member,
                               tarn_view *out, tarn_error *err)
 {
-    tarn__fold *fold = tarn__source_fold(d->source);
-    if (fold && member->row != TARN_NO_ROW)
-        return tarn__fold_view(fold, member->row, true, out, err);
-    return tarn_dataset_get(d, number, member->field, out, err);
+    if (member->row == TARN_NO_ROW)
+        return tarn_dataset_get(d, sample, member->field, out, err);
+    return tarn__fold_view(tarn__source_fold(d->source), member->row, true, out, err);
 }

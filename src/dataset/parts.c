@@ -6,7 +6,6 @@
 #include <tarn/members.h>
 
 #include "base/error.h"
-#include "base/pool.h"
 #include "base/runs.h"
 #include "dataset/dataset.h"
 #include "itar/chance.h"
@@ -39,48 +38,37 @@ static tarn_status draw_all(tarn_dataset *d, uint64_t seed, tarn__run *runs,
     return status;
 }
 
-typedef struct named {
-    tarn_text key;
-    tarn__run run;
-} named;
-
-static int compare_named(const void *left, const void *right)
-{
-    return strcmp(((const named *)left)->key.data, ((const named *)right)->key.data);
-}
+/* What the comparison needs, and its first failure. */
+typedef struct sorting {
+    tarn_dataset *set;
+    tarn_text left, right;
+    tarn_status status;
+    tarn_error *err;
+} sorting;
 
 /* Keys with one hash have one chance: then the keys themselves decide. */
-static tarn_status part_equals(tarn_dataset *d, tarn__run *runs, size_t count,
-                               tarn_error *err)
+static int compare(const void *left, const void *right, void *context)
 {
-    named *list = calloc(count, sizeof *list);
-    if (!list) return tarn__fail_memory(err);
-    tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < count; i++) {
-        list[i].run = runs[i];
-        status = tarn_dataset_key(d, runs[i].row, &list[i].key, err);
-    }
-    if (status == TARN_OK) qsort(list, count, sizeof *list, compare_named);
-    for (size_t i = 0; i < count; i++) {
-        if (status == TARN_OK) runs[i] = list[i].run;
-        tarn_text_reset(&list[i].key);
-    }
-    free(list);
-    return status;
+    const tarn__run *a = left, *b = right;
+    sorting *s = context;
+    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
+    if (s->status == TARN_OK)
+        s->status = tarn_dataset_key(s->set, a->row, &s->left, s->err);
+    if (s->status == TARN_OK)
+        s->status = tarn_dataset_key(s->set, b->row, &s->right, s->err);
+    int order = s->status == TARN_OK ? strcmp(s->left.data, s->right.data) : 0;
+    return order ? order : (a->row > b->row) - (a->row < b->row);
 }
 
 static tarn_status sort_by_chance(tarn_dataset *d, uint64_t seed, tarn__run *runs,
                                   tarn_error *err)
 {
-    size_t count = (size_t)d->count;
+    sorting s = {.set = d, .status = TARN_OK, .err = err};
     TARN_TRY(draw_all(d, seed, runs, err));
-    tarn__runs_sort(runs, count, tarn__thread_count(0));
-    for (size_t i = 0, j; i < count; i = j) {
-        for (j = i + 1; j < count && runs[j].hash == runs[i].hash; j++)
-            continue;
-        if (j - i > 1) TARN_TRY(part_equals(d, runs + i, j - i, err));
-    }
-    return TARN_OK;
+    qsort_r(runs, (size_t)d->count, sizeof *runs, compare, &s);
+    tarn_text_reset(&s.left);
+    tarn_text_reset(&s.right);
+    return s.status;
 }
 
 tarn_status tarn_dataset_parts(tarn_dataset *d, const double *fractions, size_t count,

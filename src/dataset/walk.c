@@ -10,7 +10,6 @@
 #include "base/options.h"
 #include "base/turns.h"
 #include "dataset/dataset.h"
-#include "dataset/order.h"
 
 enum {
     GROUP = 64,           /* samples viewed before the first of them is handed on */
@@ -20,6 +19,7 @@ enum {
 
 /* Some samples of a group, and their views. */
 typedef struct desk {
+    uint64_t from; /* the first of them */
     uint64_t numbers[GROUP], rows[GROUP];
     uint64_t key_at[GROUP];
     tarn__buf keys; /* each ended by a NUL */
@@ -34,9 +34,7 @@ typedef struct desk {
 } desk;
 
 typedef struct walk {
-    tarn_dataset *set; /* without its order */
-    const tarn_order *order;
-    uint64_t count;
+    tarn_dataset *set;
     tarn_walk_options options;
     tarn_put put;
     void *context;
@@ -70,7 +68,7 @@ static void free_desk(void *state)
 
 /* --- Viewing ----------------------------------------------------------------------- */
 
-static tarn_status add_member(const walk *w, desk *d, uint64_t number,
+static tarn_status add_member(const walk *w, desk *d, uint64_t sample,
                               const tarn_stored *member, tarn_error *err)
 {
     tarn_view *view;
@@ -79,7 +77,7 @@ static tarn_status add_member(const walk *w, desk *d, uint64_t number,
     TARN_TRY(
         tarn__grow(&d->views, sizeof *d->views, d->n_fields, &d->view_capacity, err));
     view = &d->views[d->n_fields];
-    TARN_TRY(tarn__member_view(w->set, number, member, view, err));
+    TARN_TRY(tarn__member_view(w->set, sample, member, view, err));
     if (view->owned) d->copied += view->size;
     d->fields[d->n_fields++] = (tarn_field){
         .name = w->set->names[member->field], .data = view->data, .size = view->size};
@@ -88,12 +86,12 @@ static tarn_status add_member(const walk *w, desk *d, uint64_t number,
 
 static tarn_status add_sample(const walk *w, desk *d, tarn_error *err)
 {
-    uint64_t number = d->numbers[d->count];
-    TARN_TRY(tarn__members_get(w->set, number, &d->members, err));
+    uint64_t sample = d->from + d->count;
+    TARN_TRY(tarn__members_get(w->set, sample, &d->members, err));
     d->starts[d->count] = d->n_fields;
     for (size_t k = 0; k < d->members.count; k++) {
         const tarn_stored *member = &d->members.items[k];
-        TARN_TRY(add_member(w, d, number, member, err));
+        TARN_TRY(add_member(w, d, sample, member, err));
         if (k == 0)
             d->shards[d->count] = member->shard;
         else if (d->shards[d->count] != member->shard)
@@ -109,11 +107,10 @@ static tarn_status load(const walk *w, desk *d, uint64_t from, uint64_t to,
 {
     size_t count = (size_t)(to - from), done;
     clear(d);
-    for (size_t i = 0; i < count; i++)
-        d->numbers[i] = from + i;
-    if (w->order) tarn__order_map(w->order, d->numbers, count);
-    TARN_TRY(tarn__dataset_keys(w->set, d->numbers, count, d->rows, &d->keys, d->key_at,
-                                &done, err));
+    d->from = from;
+    TARN_TRY(tarn_dataset_sequence(w->set, from, count, d->numbers, err));
+    TARN_TRY(tarn__dataset_keys(tarn_dataset_unordered(w->set), d->numbers, count,
+                                d->rows, &d->keys, d->key_at, &done, err));
     while (d->count < count && d->copied < GROUP_BYTES)
         TARN_TRY(add_sample(w, d, err));
     return TARN_OK;
@@ -128,7 +125,7 @@ static tarn_status settle(const walk *w, const desk *d, size_t i, tarn_error *er
     bool same = i + 1 < d->count && d->shards[i] == d->shards[i + 1];
     if (same && d->shards[i] != UINT32_MAX && !w->set->source->kind->resolve)
         return TARN_OK;
-    return tarn_dataset_settle(w->set, d->numbers[i], err);
+    return tarn_dataset_settle(w->set, d->from + i, err);
 }
 
 static tarn_status put_all(const walk *w, const desk *d, tarn_error *err)
@@ -144,7 +141,7 @@ static tarn_status put_all(const walk *w, const desk *d, tarn_error *err)
 static uint64_t group_end(const walk *w, size_t group)
 {
     uint64_t end = ((uint64_t)group + 1) * GROUP;
-    return end < w->count ? end : w->count;
+    return end < w->set->count ? end : w->set->count;
 }
 
 static tarn_status load_turn(void *context, void *state, size_t group, tarn_error *err)
@@ -166,7 +163,7 @@ static tarn_status hand_on_turn(void *context, void *state, size_t group, tarn_e
     }
     clear(d);
     if (w->options.progress &&
-        w->options.progress(w->options.progress_context, to, w->count))
+        w->options.progress(w->options.progress_context, to, w->set->count))
         return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
     return TARN_OK;
 }
@@ -180,12 +177,7 @@ tarn_status tarn_dataset_walk(tarn_dataset *d, const tarn_walk_options *options,
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "put", put);
     TARN__OPTIONS(tarn_walk_options, taken, TARN_WALK_OPTIONS_INIT, options, err);
-    walk w = {.set = d->order ? d->base : d,
-              .order = d->order,
-              .count = d->count,
-              .options = taken,
-              .put = put,
-              .context = context};
+    walk w = {.set = d, .options = taken, .put = put, .context = context};
     return tarn__turns_run(&work, &w, taken.threads,
                            (size_t)((d->count + GROUP - 1) / GROUP), err);
 }

@@ -76,16 +76,9 @@ TARN_CHECKED tarn_status tarn__fold_group(tarn__fold *fold, tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_find_rows(tarn__fold *fold, const char *key,
                                               tarn__rows *out, tarn_error *err);
 
-/* Whether this header and payload are those of a row, which tarn__locate_row has put into
- * located; what the header says is there afterwards. The payload is looked at only if the
- * fold was opened to check. */
-TARN_CHECKED tarn_status tarn__fold_check(tarn__fold *fold, uint64_t row,
-                                          tarn__located *located,
-                                          const unsigned char *header,
-                                          const unsigned char *payload, tarn_error *err);
-
-/* The same of a row that is not known, which is known afterwards. before: how many bytes
- * in front of the header the caller has there, too. */
+/* Whether this header and payload are those of a row that is not known, which is known
+ * afterwards. before: how many bytes before the header the caller has, too. The payload
+ * is looked at only if the fold was opened to check. */
 TARN_CHECKED tarn_status tarn__fold_compare(tarn__fold *fold, uint64_t number,
                                             const tarn_row *row,
                                             const unsigned char *header, size_t before,

@@ -27,9 +27,10 @@ static tarn_status locate_one(const tarn__fold *f, tarn__spot *spot, tarn_error 
 }
 
 /* What is looked up is asked for some items ahead, because none of it is in the cache. */
-tarn_status tarn__fold_locate(tarn__fold *f, tarn__item *items, size_t count,
+tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
                               tarn_error *err)
 {
+    tarn__fold *f = fold;
     for (size_t i = 0; f->starts && i < count; i++) {
         touch(&f->starts[items[i].sample]);
         touch(&f->shape_of[items[i].sample]);
@@ -219,9 +220,10 @@ static tarn_status copy_item(tarn__fold *f, const tarn__spot *spot,
     return TARN_OK;
 }
 
-tarn_status tarn__fold_copy(tarn__fold *f, tarn__cold_way way, const tarn__item *items,
+tarn_status tarn__fold_copy(void *fold, tarn__cold_way way, const tarn__item *items,
                             size_t count, const tarn__target *to, tarn_error *err)
 {
+    tarn__fold *f = fold;
     tarn__fold_maps m = {{0}, {NULL}};
     if (way == TARN__COLD_GATHER) return gather(f, items, count, to, err);
     for (size_t i = 0; i < count; i++) {

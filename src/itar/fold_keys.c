@@ -57,10 +57,11 @@ static tarn_status add_key(tarn__fold *f, const spot *at, tarn_text *spare,
     return TARN_OK;
 }
 
-tarn_status tarn__fold_keys(tarn__fold *f, const uint64_t *samples, size_t count,
+tarn_status tarn__fold_keys(void *fold, const uint64_t *samples, size_t count,
                             tarn__buf *out, uint64_t *offsets, size_t *out_done,
                             tarn_error *err)
 {
+    tarn__fold *f = fold;
     tarn__fold_maps maps = {{0}, {NULL}};
     tarn_text spare = {0};
     spot spots[STRETCH];

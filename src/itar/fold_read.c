@@ -25,15 +25,6 @@ static tarn_status check_sum(const tarn__fold *f, uint64_t number, const tarn_ro
         (unsigned long long)number, have, want);
 }
 
-tarn_status tarn__fold_check(tarn__fold *f, uint64_t number, tarn__located *l,
-                             const unsigned char *header, const unsigned char *payload,
-                             tarn_error *err)
-{
-    memcpy(l->block, header, TARN__BLOCK);
-    TARN_TRY(tarn__locate_check(&f->place, number, l, err));
-    return check_sum(f, number, &l->row, payload, (size_t)l->row.size, err);
-}
-
 tarn_status tarn__fold_compare(tarn__fold *f, uint64_t number, const tarn_row *row,
                                const unsigned char *header, size_t before,
                                const unsigned char *payload, tarn_error *err)
@@ -43,7 +34,10 @@ tarn_status tarn__fold_compare(tarn__fold *f, uint64_t number, const tarn_row *r
     l.row = *row;
     l.before = header - before;
     l.before_size = before;
-    tarn_status status = tarn__fold_check(f, number, &l, header, payload, err);
+    memcpy(l.block, header, TARN__BLOCK);
+    tarn_status status = tarn__locate_check(&f->place, number, &l, err);
+    if (status == TARN_OK)
+        status = check_sum(f, number, &l.row, payload, (size_t)l.row.size, err);
     tarn__located_reset(&l);
     if (status == TARN_OK) tarn__set_row_bit(f->seen, number);
     return status;
@@ -121,9 +115,10 @@ tarn_status tarn__fold_names(tarn__fold *f, uint64_t row, tarn_text *key,
 
 /* --- One sample -------------------------------------------------------------------- */
 
-tarn_status tarn__fold_get(tarn__fold *f, uint64_t sample, uint32_t field, tarn_view *out,
+tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field, tarn_view *out,
                            tarn_error *err)
 {
+    tarn__fold *f = fold;
     uint64_t row = 0;
     TARN_TRY(tarn__fold_row_of(f, sample, field, &row, err));
     return view_row(f, row, NULL, out, err);
@@ -143,10 +138,11 @@ static tarn_status touch_header(tarn__fold *f, uint64_t first, look *l, tarn_row
     return TARN_OK;
 }
 
-tarn_status tarn__fold_whole(tarn__fold *f, uint64_t sample, const uint32_t *ids,
+tarn_status tarn__fold_whole(void *fold, uint64_t sample, const uint32_t *ids,
                              const uint32_t *firsts, uint32_t count, tarn_view *out,
                              tarn_text *key, tarn_error *err)
 {
+    tarn__fold *f = fold;
     look l = {NULL, UINT32_MAX};
     tarn_row row;
     tarn__key stem;
@@ -165,8 +161,9 @@ tarn_status tarn__fold_whole(tarn__fold *f, uint64_t sample, const uint32_t *ids
     return tarn__fold_names(f, first, key, NULL, err);
 }
 
-tarn_status tarn__fold_settle(const tarn__fold *f, uint64_t sample, tarn_error *err)
+tarn_status tarn__fold_settle(void *fold, uint64_t sample, tarn_error *err)
 {
+    const tarn__fold *f = fold;
     uint32_t last = UINT32_MAX;
     uint64_t end = tarn__fold_start(f, sample + 1);
     for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {

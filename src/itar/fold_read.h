@@ -59,7 +59,10 @@ TARN_CHECKED tarn_status tarn__fold_view(tarn__fold *fold, uint64_t row, bool se
 TARN_CHECKED tarn_status tarn__fold_names(tarn__fold *fold, uint64_t row, tarn_text *key,
                                           tarn_text *member, tarn_error *err);
 
-/* --- One sample -------------------------------------------------------------------- */
+/* --- One sample --------------------------------------------------------------------
+ *
+ * Functions whose fold is a void * are those of a dataset's source, as they are: see
+ * tarn__source_kind. */
 
 /* The number of its rows, and row number k of them, in file order. */
 uint64_t tarn__fold_n_rows(const tarn__fold *fold, uint64_t sample);
@@ -71,47 +74,46 @@ TARN_CHECKED tarn_status tarn__fold_row_at(const tarn__fold *fold, uint64_t samp
 TARN_CHECKED tarn_status tarn__fold_key_hash(const tarn__fold *fold, uint64_t sample,
                                              uint64_t *out, tarn_error *err);
 
-TARN_CHECKED tarn_status tarn__fold_get(tarn__fold *fold, uint64_t sample, uint32_t field,
+TARN_CHECKED tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field,
                                         tarn_view *out, tarn_error *err);
 
 /* All of it, with one look at each shard: the fields with these ids but for those past
  * the last and those that come a second time (firsts[i] is another number than i), whose
  * views stay as they are, as do those of fields that the sample lacks. After an error
  * the caller releases what is in out. */
-TARN_CHECKED tarn_status tarn__fold_whole(tarn__fold *fold, uint64_t sample,
+TARN_CHECKED tarn_status tarn__fold_whole(void *fold, uint64_t sample,
                                           const uint32_t *ids, const uint32_t *firsts,
                                           uint32_t count, tarn_view *out, tarn_text *key,
                                           tarn_error *err);
 
-TARN_CHECKED tarn_status tarn__fold_key(tarn__fold *fold, uint64_t sample, tarn_text *out,
+TARN_CHECKED tarn_status tarn__fold_key(void *fold, uint64_t sample, tarn_text *out,
                                         tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_find(tarn__fold *fold, const char *key, uint64_t *out,
                                          tarn_error *err);
 
 /* The key that a member's name stands for. */
-TARN_CHECKED tarn_status tarn__fold_key_of_name(const tarn__fold *fold, const char *name,
+TARN_CHECKED tarn_status tarn__fold_key_of_name(const void *fold, const char *name,
                                                 tarn_text *out, tarn_error *err);
 
 /* After something was copied or decoded out of a sample's views: an error if its shards
  * have not been whole all the while. */
-TARN_CHECKED tarn_status tarn__fold_settle(const tarn__fold *fold, uint64_t sample,
-                                           tarn_error *err);
+TARN_CHECKED tarn_status tarn__fold_settle(void *fold, uint64_t sample, tarn_error *err);
 
 /* --- Many (fold_batch.c, fold_keys.c) ---------------------------------------------- */
 
 /* Where the members are, by sample and field; a field past the last stands for the
  * sample's first member. */
-TARN_CHECKED tarn_status tarn__fold_locate(tarn__fold *fold, tarn__item *items,
-                                           size_t count, tarn_error *err);
+TARN_CHECKED tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
+                                           tarn_error *err);
 
 /* The payloads of located items. */
-TARN_CHECKED tarn_status tarn__fold_copy(tarn__fold *fold, tarn__cold_way way,
+TARN_CHECKED tarn_status tarn__fold_copy(void *fold, tarn__cold_way way,
                                          const tarn__item *items, size_t count,
                                          const tarn__target *to, tarn_error *err);
 
 /* The keys, each with a NUL after it, appended to out; the one of samples[i] begins at
  * offsets[i]. *out_done is how many there are, on a failure too. */
-TARN_CHECKED tarn_status tarn__fold_keys(tarn__fold *fold, const uint64_t *samples,
+TARN_CHECKED tarn_status tarn__fold_keys(void *fold, const uint64_t *samples,
                                          size_t count, struct tarn__buf *out,
                                          uint64_t *offsets, size_t *out_done,
                                          tarn_error *err);

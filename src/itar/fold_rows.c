@@ -163,16 +163,17 @@ tarn_status tarn__fold_find(tarn__fold *f, const char *key, uint64_t *out,
     return TARN_OK;
 }
 
-tarn_status tarn__fold_key(tarn__fold *f, uint64_t sample, tarn_text *out,
-                           tarn_error *err)
+tarn_status tarn__fold_key(void *fold, uint64_t sample, tarn_text *out, tarn_error *err)
 {
+    tarn__fold *f = fold;
     return tarn__fold_names(f, tarn__fold_row(f, tarn__fold_start(f, sample)), out, NULL,
                             err);
 }
 
-tarn_status tarn__fold_key_of_name(const tarn__fold *f, const char *name, tarn_text *out,
+tarn_status tarn__fold_key_of_name(const void *fold, const char *name, tarn_text *out,
                                    tarn_error *err)
 {
+    const tarn__fold *f = fold;
     const tarn__sums *sums = f->index->sums;
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     bool whole = sums && sums->keys == TARN_KEYS_PATH;
