@@ -1,8 +1,7 @@
 #!/bin/sh
-# The tour: pictures drawn on the spot are packed, looked at, trained on, and broken. README.md
-# shows the same commands; tests/docs/test_demo.py compares the two. What it makes stays in
-# build/demo. DEMO_BENCH=no leaves the last step out, DEMO_EPOCHS is how long it trains, and
-# DEMO_COLOUR=yes gives colours to a pipe.
+# The tour: draws pictures, packs them, trains on them and damages them. docs/tour.md shows the same
+# commands; tests/docs/test_demo.py compares the two. The results stay in build/demo. DEMO_BENCH=no
+# skips the last step, DEMO_EPOCHS sets the number of epochs, and DEMO_COLOUR=yes writes colours to a pipe.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -37,7 +36,7 @@ step() {
 say() { printf '%s# %s%s\n' "$quiet" "$1" "$plain"; }
 show() { printf '%s$ %s%s\n' "$command" "$1" "$plain"; }
 run() { show "$1"; eval "$1"; }
-# For commands that must find fault with something.
+# For commands that must fail.
 run_failing() { show "$1"; if eval "$1"; then echo "demo: that should have failed" >&2; exit 1; fi; }
 
 rm -rf "$build/demo"
@@ -45,28 +44,28 @@ mkdir "$build/demo"
 cd "$build/demo"
 ln -s "$root"/examples/shapes/*.py "$root/scripts/flip_bit.py" .
 
-step "A folder of pictures, one sub-folder for each class"
-has PIL || { echo "demo: no Pillow to draw with: pip install pillow" >&2; exit 1; }
+step "A folder of pictures, one subfolder for each class"
+has PIL || { echo "demo: drawing needs Pillow: pip install pillow" >&2; exit 1; }
 run "python draw.py shapes"
 run "ls shapes | paste -sd' '"
 run "ls shapes/star | head -n 2"
 
-step "Packed into shards: plain tar files, with an index and checksums"
+step "Pack them into shards: plain tar files, with an index and checksums"
 run "tarn pack shapes --class-from-dir --val 0.2 --seed 7 --max-count 500 -q -o data"
 run "ls data | paste -sd' '"
 run "tarn info data:train | head -n 7"
 
-step "Any sample, by key or in the order that training will see"
+step "Read any sample, by key or in training order"
 run "tarn ls data:train | head -n 2"
 run "tarn get data:train star_0042 json; echo"
 run "tarn ls -1 --order shuffle --seed 7 --epoch 1 data:train | head -n 4 | paste -sd' '"
 
 train() {
     more=${DEMO_EPOCHS:+ --epochs $DEMO_EPOCHS}
-    step "A training run: decoded and batched by native threads"
+    step "Train: native threads decode the images and fill the batches"
     run "python train.py data whole$more"
 
-    step "The same again, but killed in the middle of an epoch"
+    step "Train again, and kill the run in the middle of an epoch"
     show "python train.py data killed$more &"
     # shellcheck disable=SC2086
     "$interpreter" train.py data killed $more &
@@ -78,36 +77,36 @@ train() {
     show 'kill -9 $!'
     kill -9 $trainer
     wait $trainer 2>/dev/null || true
-    say "there is a checkpoint of a few batches earlier; the same command resumes from it"
+    say "the last checkpoint is a few batches old; the same command resumes from it"
     run "python train.py data killed$more"
     run "python compare.py whole killed"
 }
 if [ "$torch" = yes ]; then
     train
 else
-    step "A training run is left out: there is no torch here"
-    say "pip install -r examples/shapes/requirements.txt, and make demo again"
+    step "Training is skipped: torch is not installed"
+    say "run: pip install -r examples/shapes/requirements.txt, then make demo"
 fi
 
-step "One bit of five megabytes flips"
+step "Flip one bit of five megabytes"
 run "python flip_bit.py data/train_0002.tar 1234567"
 run_failing "tarn verify data"
 run "tarn ls -l data:train | awk -F'\t' '\$1 == \"train_0002.tar\" && \$2 <= 1234567' | tail -n 1"
-say "a payload cannot be made up again, so --repair leaves it; the pictures are still there"
+say "--repair cannot restore a payload; the pictures still exist, so pack them again"
 run "tarn pack shapes --class-from-dir --val 0.2 --seed 7 --max-count 500 --overwrite -q -o data"
 run "tarn verify data"
 
-step "The same samples in other files: arrays (.gnz) and a record pack (.iac)"
+step "Convert the samples to arrays (.gnz) and to a record pack (.iac)"
 run "tarn convert data:val val.gnz --fields jpg,cls"
 run "tarn ls val.gnz"
 run "tarn convert data:val val.iac --payload jpg --fields jpg,cls"
 run "tarn get val.iac key=star_0005 | cmp - shapes/star/star_0005.jpg && echo the same bytes"
 
 if [ "${DEMO_BENCH:-yes}" = yes ]; then
-    step "What this machine gets out of them, and which stage is slow"
+    step "Measure how fast this machine reads them, and which stage limits it"
     run "tarn bench -j 2 --side 32 -f jpg,cls data:train"
 fi
 finish_step
 
-printf '\nAll of it took %s, and lies in %s.\n' "$(since "$began")" "${PWD#"$root"/}"
+printf '\nDone in %s. The results are in %s.\n' "$(since "$began")" "${PWD#"$root"/}"
 echo "Next: README.md, docs/README.md, and tarn help."

@@ -86,7 +86,7 @@ class Run:
         batches = f"batches {first + 1} to {self.batch}" if first else f"{self.batch} batches"
         self.batch = 0
         self.save()
-        print(f"epoch {number}: {batches}, loss {sum(losses) / len(losses):.3f}, right in val "
+        print(f"epoch {number}: {batches}, loss {sum(losses) / len(losses):.3f}, val accuracy "
               f"{accuracy(self.model, self.val):.1%}  ({len(losses) * BATCH / seconds:,.0f} images/s)", flush=True)
 
 

@@ -15,7 +15,7 @@ typedef struct tarn__need {
     uint64_t dropped;
 } tarn__need;
 
-/* A list of numbers, of which fill gives those from a place on. */
+/* A list of numbers, of which fill gives those from a place on; NULL: 0, 1, 2, ... */
 typedef struct tarn__numbers {
     void (*fill)(const void *context, uint64_t from, uint64_t *out, size_t count);
     const void *context;

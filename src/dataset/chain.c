@@ -232,17 +232,22 @@ tarn_status tarn__chain_push_list(tarn__chain *c, uint64_t *at, uint64_t count,
     return push(c, s, err);
 }
 
-/* The marked positions from *from on, as many as make a piece; how many there are. */
+/* The next 64 marks from a multiple of 64 on, the first one lowest. */
+static uint64_t marks_at(const unsigned char *marks, uint64_t count, uint64_t from)
+{
+    uint64_t word = 0, bytes = (count - from + 7) / 8;
+    memcpy(&word, marks + from / 8, bytes < sizeof word ? (size_t)bytes : sizeof word);
+    return word;
+}
+
+/* The marked positions from *from on while a piece has room for 64 more; how many. */
 static size_t next_marked(const unsigned char *marks, uint64_t count, uint64_t *from,
                           uint64_t at[PIECE])
 {
     size_t n = 0;
-    uint64_t i = *from;
-    for (; i < count && n < PIECE; i++) {
-        at[n] = i;
-        n += marks[i / 8] >> (i % 8) & 1;
-    }
-    *from = i;
+    for (; *from < count && n + 64 <= PIECE; *from += 64)
+        for (uint64_t word = marks_at(marks, count, *from); word; word &= word - 1)
+            at[n++] = *from + (unsigned)__builtin_ctzll(word);
     return n;
 }
 

@@ -89,25 +89,31 @@ static tarn_status find_fold(void *fold, const char *key, uint64_t from, uint64_
     return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no other sample has this key");
 }
 
-static void fill(const void *chain, uint64_t from, uint64_t *out, size_t count)
+static void fill_numbers(const void *chain, uint64_t from, uint64_t *out, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = from + i;
     tarn__chain_map(chain, out, count);
 }
 
+static tarn__numbers chain_numbers(const tarn__chain *chain, uint64_t count)
+{
+    bool all = chain->n == 0 && chain->offset == 0;
+    return (tarn__numbers){all ? NULL : fill_numbers, chain, count};
+}
+
 static tarn_status keep_fold(void *fold, tarn__need *need, const tarn__chain *chain,
                              uint64_t count, unsigned char *marks, uint64_t *out_kept,
                              tarn_error *err)
 {
-    tarn__numbers samples = {fill, chain, count};
+    tarn__numbers samples = chain_numbers(chain, count);
     return tarn__fold_keep_by_need(fold, need, &samples, marks, out_kept, err);
 }
 
 static tarn_status sets_fold(void *fold, const tarn__chain *chain, uint64_t count,
                              tarn__add_fields add, void *context, tarn_error *err)
 {
-    tarn__numbers samples = {fill, chain, count};
+    tarn__numbers samples = chain_numbers(chain, count);
     return tarn__fold_sets(fold, &samples, add, context, err);
 }
 

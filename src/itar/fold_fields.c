@@ -9,16 +9,31 @@
 
 enum { STRETCH = 256 };
 
-/* The next samples of a list, as many as fit. */
-static void next_stretch(const tarn__numbers *samples, uint64_t from, uint64_t *out)
+/* The next samples of a list. */
+typedef struct stretch {
+    uint64_t from;
+    size_t count;
+    bool listed; /* in numbers; otherwise from, from + 1, ... */
+    uint64_t numbers[STRETCH];
+} stretch;
+
+static void next_stretch(const tarn__numbers *samples, uint64_t from, stretch *out)
 {
     uint64_t left = samples->count - from;
-    samples->fill(samples->context, from, out, left < STRETCH ? (size_t)left : STRETCH);
+    out->from = from;
+    out->count = left < STRETCH ? (size_t)left : STRETCH;
+    out->listed = samples->fill != NULL;
+    if (out->listed) samples->fill(samples->context, from, out->numbers, out->count);
+}
+
+static inline uint64_t stretch_at(const stretch *s, size_t i)
+{
+    return s->listed ? s->numbers[i] : s->from + i;
 }
 
 /* --- Selecting by fields ----------------------------------------------------------- */
 
-typedef enum verdict { LEAVE, KEEP, TWICE } verdict;
+typedef enum verdict { LEAVE = 0, KEEP = 1, TWICE = 2 } verdict;
 
 static verdict judge(const tarn__need *need, const uint32_t *places)
 {
@@ -68,20 +83,47 @@ static tarn_status keep_special(tarn__fold *f, tarn__need *need, uint64_t sample
     return TARN_OK;
 }
 
+/* Eight bytes of 0 or 1 as the bits of one, the first one lowest. */
+static unsigned char pack_bits(const unsigned char *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return (unsigned char)(word * UINT64_C(0x0102040810204080) >> 56);
+}
+
+static tarn_status mark_stretch(tarn__fold *f, tarn__need *need,
+                                const unsigned char *verdicts, uint32_t *places,
+                                const stretch *s, unsigned char *marks, uint64_t *kept,
+                                tarn_error *err)
+{
+    unsigned char v[STRETCH] = {0};
+    unsigned seen = 0, total = 0;
+    for (size_t i = 0; i < s->count; i++)
+        seen |= v[i] = verdicts[tarn__fold_shape(f, stretch_at(s, i))];
+    for (size_t i = 0; (seen & TWICE) && i < s->count; i++) {
+        bool keep = v[i] == KEEP;
+        if (v[i] == TWICE)
+            TARN_TRY(keep_special(f, need, stretch_at(s, i), places, &keep, err));
+        v[i] = keep;
+    }
+    for (size_t i = 0; i < STRETCH; i++)
+        total += v[i];
+    for (size_t i = 0; i < s->count; i += 8)
+        marks[i / 8] = pack_bits(v + i);
+    *kept += total;
+    return TARN_OK;
+}
+
 static tarn_status mark_samples(tarn__fold *f, tarn__need *need,
                                 const unsigned char *verdicts, uint32_t *places,
                                 const tarn__numbers *samples, unsigned char *marks,
                                 uint64_t *out_kept, tarn_error *err)
 {
-    uint64_t stretch[STRETCH];
-    for (uint64_t i = 0; i < samples->count; i++) {
-        if (i % STRETCH == 0) next_stretch(samples, i, stretch);
-        uint64_t sample = stretch[i % STRETCH];
-        unsigned v = verdicts[tarn__fold_shape(f, sample)];
-        bool keep = v == KEEP;
-        if (v == TWICE) TARN_TRY(keep_special(f, need, sample, places, &keep, err));
-        marks[i / 8] |= (unsigned char)(keep << (i % 8));
-        *out_kept += keep;
+    stretch s;
+    for (uint64_t i = 0; i < samples->count; i += STRETCH) {
+        next_stretch(samples, i, &s);
+        TARN_TRY(
+            mark_stretch(f, need, verdicts, places, &s, marks + i / 8, out_kept, err));
     }
     return TARN_OK;
 }
@@ -155,10 +197,10 @@ static tarn_status count_shapes(const tarn__fold *f, const tarn__numbers *sample
                                 tarn_error *err)
 {
     bool twice;
-    uint64_t stretch[STRETCH];
+    stretch s;
     for (uint64_t i = 0; i < samples->count; i++) {
-        if (i % STRETCH == 0) next_stretch(samples, i, stretch);
-        uint64_t sample = stretch[i % STRETCH];
+        if (i % STRETCH == 0) next_stretch(samples, i, &s);
+        uint64_t sample = stretch_at(&s, i % STRETCH);
         uint16_t shape = tarn__fold_shape(f, sample);
         if (shape != TARN__SHAPE_ODD) {
             t->counts[shape]++;
