@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Samples that are not in memory: batches at random places, next to a loop of pread.
 
-  ways    the bare ways of src/io/gather.h and what they are compared with, cold and warm
-  random  tarn_dataset_read_batch on cold folds: as it is, with cold, with prefetch, mapped
+  ways    the bare ways of src/io/ranges.h and what they are compared with, cold and warm
+  random  tarn_dataset_read on cold folds: as it is, with cold, with prefetch, mapped
   order   the same for samples in the order of the file
   warm    the same on folds in the page cache: what looking whether they are costs
 
@@ -33,7 +33,7 @@ BATCHES = (64, 256, 1024)
 READS = {1024: 16_384, 10_240: 16_384, 102_400: 4096}
 WARM_READS = {1024: 131_072, 10_240: 32_768, 102_400: 4096}
 TARGETS = {10_240: "8", 102_400: "3"}
-WAYS_SOURCES = ["bench/cold_ways.c", "src/io/gather.c", "src/io/uring.c", "src/io/file.c", "src/io/guard.c",
+WAYS_SOURCES = ["bench/cold_ways.c", "src/io/ranges.c", "src/io/uring.c", "src/io/file.c", "src/io/guard.c",
                 "src/base/error.c", "src/base/utf8.c", "src/base/buf.c"]
 
 

@@ -1,5 +1,5 @@
 /* The bare ways of bench/cold.py: random ranges of files that are out of the page cache,
- * or in it, by each way of src/io/gather.h and by what it is compared with. Contestants
+ * or in it, by each way of src/io/ranges.h and by what it is compared with. Contestants
  * take turns; each line of output is a name and ranges per second, the median of rounds.
  *
  *   cold_ways cold|warm WAYS SIZE BATCH READS ROUNDS FILE...
@@ -18,19 +18,19 @@
 
 #include "clock.h"
 #include "io/file.h"
-#include "io/gather.h"
+#include "io/ranges.h"
 
 enum { MAX_FILES = 64, MAX_ROUNDS = 99, BLOCK = 512 };
 
 typedef struct setting {
     tarn__file files[MAX_FILES];
-    tarn__gather_file gathered[MAX_FILES];
+    tarn__ranges_file gathered[MAX_FILES];
     unsigned char *maps[MAX_FILES];
     unsigned n_files;
     uint32_t own_align;
     size_t size, batch, reads;
-    tarn__gather gather;
-    tarn__gather_piece *pieces;
+    tarn__ranges gather;
+    tarn__ranges_piece *pieces;
     unsigned char *data;
 } setting;
 
@@ -62,7 +62,7 @@ static void evict(setting *s)
 
 static int by_place(const void *a, const void *b)
 {
-    const tarn__gather_piece *x = a, *y = b;
+    const tarn__ranges_piece *x = a, *y = b;
     if (x->file != y->file) return x->file < y->file ? -1 : 1;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
@@ -73,7 +73,7 @@ static void choose(setting *s)
     for (size_t i = 0; i < s->batch; i++) {
         unsigned f = (unsigned)draw(s->n_files);
         uint64_t blocks = (s->files[f].size - s->size) / BLOCK;
-        s->pieces[i] = (tarn__gather_piece){.file = &s->gathered[f],
+        s->pieces[i] = (tarn__ranges_piece){.file = &s->gathered[f],
                                             .offset = draw(blocks) * BLOCK,
                                             .size = s->size,
                                             .to = s->data + i * s->size};
@@ -83,38 +83,38 @@ static void choose(setting *s)
 
 typedef void (*way)(setting *);
 
-static void by_gather(setting *s, tarn__gather_way how)
+static void by_gather(setting *s, tarn__ranges_way how)
 {
     tarn_error err;
     char text[2200];
-    if (tarn__gather_read(&s->gather, how, s->pieces, s->batch, &err) != TARN_OK)
+    if (tarn__ranges_read(&s->gather, how, s->pieces, s->batch, &err) != TARN_OK)
         die(tarn_error_text(&err, text, sizeof text));
 }
 
 static void by_pread(setting *s)
 {
-    by_gather(s, TARN__GATHER_PREAD);
+    by_gather(s, TARN__RANGES_PREAD);
 }
 
 static void by_advised(setting *s)
 {
-    by_gather(s, TARN__GATHER_ADVISED);
+    by_gather(s, TARN__RANGES_ADVISED);
 }
 
 static void by_ring(setting *s)
 {
-    by_gather(s, TARN__GATHER_RING);
+    by_gather(s, TARN__RANGES_RING);
 }
 
 static void by_direct(setting *s)
 {
-    by_gather(s, TARN__GATHER_DIRECT);
+    by_gather(s, TARN__RANGES_DIRECT);
 }
 
 static void by_direct_pages(setting *s)
 {
     for (unsigned i = 0; i < s->n_files; i++)
-        s->gathered[i].align = TARN__GATHER_ALIGN;
+        s->gathered[i].align = TARN__RANGES_ALIGN;
     by_direct(s);
     for (unsigned i = 0; i < s->n_files; i++)
         s->gathered[i].align = s->own_align;
@@ -123,7 +123,7 @@ static void by_direct_pages(setting *s)
 static void by_map(setting *s)
 {
     for (size_t i = 0; i < s->batch; i++) {
-        const tarn__gather_piece *p = &s->pieces[i];
+        const tarn__ranges_piece *p = &s->pieces[i];
         memcpy(p->to, s->maps[p->file - s->gathered] + p->offset, p->size);
     }
 }
@@ -144,7 +144,7 @@ static void by_direct_pread(setting *s)
     static unsigned char *bounce;
     if (!bounce) bounce = aligned_alloc(4096, 1 << 20);
     for (size_t i = 0; i < s->batch; i++) {
-        const tarn__gather_piece *p = &s->pieces[i];
+        const tarn__ranges_piece *p = &s->pieces[i];
         uint64_t skip = p->offset % 4096;
         if (pread(p->file->direct, bounce, (skip + p->size + 4095) & ~UINT64_C(4095),
                   (off_t)(p->offset - skip)) < (ssize_t)(skip + p->size))
@@ -153,7 +153,7 @@ static void by_direct_pread(setting *s)
     }
 }
 
-static bool is_resident(const setting *s, const tarn__gather_piece *p)
+static bool is_resident(const setting *s, const tarn__ranges_piece *p)
 {
     unsigned char resident = 1;
     uintptr_t at = (uintptr_t)s->maps[p->file - s->gathered] + p->offset;
@@ -170,29 +170,29 @@ static void by_probe(setting *s)
     if (warm)
         by_map(s);
     else
-        by_gather(s, TARN__GATHER_DIRECT);
+        by_gather(s, TARN__RANGES_DIRECT);
 }
 
 /* Takes what is resident from the map, and the rest by ring: by mincore, and by reads
  * that must not wait. */
-static void by_each(setting *s, bool (*resident)(const setting *, tarn__gather_piece *))
+static void by_each(setting *s, bool (*resident)(const setting *, tarn__ranges_piece *))
 {
     size_t n = 0, all = s->batch;
     for (size_t i = 0; i < all; i++)
         if (!resident(s, &s->pieces[i])) s->pieces[n++] = s->pieces[i];
     s->batch = n;
-    by_gather(s, TARN__GATHER_DIRECT);
+    by_gather(s, TARN__RANGES_DIRECT);
     s->batch = all;
 }
 
-static bool take_mapped(const setting *s, tarn__gather_piece *p)
+static bool take_mapped(const setting *s, tarn__ranges_piece *p)
 {
     if (!is_resident(s, p)) return false;
     memcpy(p->to, s->maps[p->file - s->gathered] + p->offset, p->size);
     return true;
 }
 
-static bool take_nowait(const setting *s, tarn__gather_piece *p)
+static bool take_nowait(const setting *s, tarn__ranges_piece *p)
 {
     struct iovec iov = {p->to, p->size};
     return preadv2(p->file->fd, &iov, 1, (off_t)p->offset, RWF_NOWAIT) ==
@@ -251,7 +251,7 @@ static void open_files(setting *s, char **paths, int count)
     for (int i = 0; i < count; i++) {
         tarn__file *f = &s->files[i];
         if (tarn__file_open(f, paths[i], NULL) != TARN_OK) die("cannot open a file");
-        s->gathered[i] = (tarn__gather_file){.path = f->path, .fd = f->fd};
+        s->gathered[i] = (tarn__ranges_file){.path = f->path, .fd = f->fd};
         s->gathered[i].direct = tarn__open_direct(f->fd, &s->gathered[i].align);
         s->own_align = s->gathered[i].align;
         s->maps[i] = tarn__map(f->fd, f->size);

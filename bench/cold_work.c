@@ -1,4 +1,4 @@
-/* Batches of a fold of equal members for bench/cold.py: what tarn_dataset_read_batch
+/* Batches of a fold of equal members for bench/cold.py: what tarn_dataset_read
  * makes of data that is out of the page cache, next to a loop of pread over the same
  * payloads. Contestants take turns; each line of output is a name and samples per second:
  * median, slowest and fastest of the rounds.
@@ -101,7 +101,7 @@ static void by_dataset(setting *s, const uint64_t *samples)
         tarn_dataset_prefetch(s->dataset, samples + s->batch * AHEAD, s->batch, NULL, 0,
                               &err) != TARN_OK)
         die(NULL);
-    if (tarn_dataset_read_batch(s->dataset, samples, s->batch, NULL, 0, &s->out, &err) !=
+    if (tarn_dataset_read(s->dataset, samples, s->batch, NULL, 0, &s->out, &err) !=
         TARN_OK)
         die(NULL);
     seen += s->out.data[0];
@@ -201,9 +201,6 @@ int main(int argc, char **argv)
         printf("%s %.0f %.0f %.0f\n", all[i].name, rates[i][rounds / 2], rates[i][0],
                rates[i][rounds - 1]);
     }
-    tarn_read_stats stats;
-    tarn_dataset_batch_stats(&s.out, &stats, sizeof stats);
-    if (stats.ring_errno) fprintf(stderr, "no ring: %s\n", strerror(stats.ring_errno));
     tarn_dataset_batch_reset(&s.out);
     return seen == 42;
 }

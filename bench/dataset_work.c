@@ -100,11 +100,15 @@ static void bench_filter(const char *path, const char *const *fields)
     size_t count = 0;
     while (fields[count])
         count++;
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_HAVING;
+    c.names = fields;
+    c.n_names = count;
     for (int i = 0; i < ROUNDS; i++) {
         opened[i] = open_once(path, fields);
         double start = now();
         tarn_dataset *d;
-        if (tarn_dataset_keep_having(all, fields, count, &d, &err) != TARN_OK) die();
+        if (tarn_dataset_filter(all, &c, &d, &err) != TARN_OK) die();
         filtered[i] = now() - start;
         kept = tarn_dataset_count(d);
         tarn_dataset_close(d);
@@ -151,8 +155,7 @@ static double copy_batch(tarn_dataset *d, const uint64_t *samples, size_t total,
     static tarn_dataset_batch batch;
     double start = now();
     for (size_t b = 0; b + count <= total; b += count) {
-        if (tarn_dataset_read_batch(d, samples + b, count, NULL, 0, &batch, &err) !=
-            TARN_OK)
+        if (tarn_dataset_read(d, samples + b, count, NULL, 0, &batch, &err) != TARN_OK)
             die();
         seen += batch.data[0];
     }

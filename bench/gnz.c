@@ -4,7 +4,7 @@
  *   gnz write  PATH BYTES SYNC    one buffer into a file by write(2)
  *   gnz tarn   PATH BYTES SYNC    the same buffer as one array of a .gnz
  *   gnz open   PATH TIMES         opening a .gnz, with a view of every array
- *   gnz rows   PATH COUNT         random rows of the first array, through tarn_gnz_row
+ *   gnz rows   PATH COUNT         random rows of the first array, through its strides
  *   gnz bare   PATH COUNT         the same through a pointer and a constant */
 #include <fcntl.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static double by_tarn(const char *path, float *data, size_t bytes, int sync)
     o.no_sync = !sync;
     double began = now();
     OK(tarn_array_init(&array, data, f4, 2, shape, &err));
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
     OK(tarn_gnz_writer_add(w, "x", &array, NULL, &err));
     OK(tarn_gnz_writer_finish(w, &err));
     return now() - began;
@@ -77,8 +77,10 @@ static double open_all(const char *path, size_t times)
     for (size_t k = 0; k < times; k++) {
         tarn_gnz *gnz;
         tarn_gnz_view view;
+        tarn_gnz_info info;
         OK(tarn_gnz_open(path, NULL, &gnz, &err));
-        for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
+        tarn_gnz_info_get(gnz, &info, sizeof info);
+        for (size_t i = 0; i < info.arrays; i++) {
             OK(tarn_gnz_get(gnz, i, TARN_GNZ_READ, &view, &err));
             tarn_gnz_view_release(&view);
         }
@@ -107,7 +109,10 @@ static double rows(const char *path, size_t count, int bare)
     for (size_t k = 0; k < count; k++) {
         at = at * 6364136223846793005u + 1442695040888963407u;
         uint64_t row = at >> 33 & mask;
-        const float *p = bare ? base + row * 16 : (const float *)tarn_gnz_row(array, row);
+        const float *p =
+            bare
+                ? base + row * 16
+                : (const float *)((char *)array->data + (int64_t)row * array->strides[0]);
         sum += p[0] + p[15];
     }
     double seconds = now() - began;

@@ -20,6 +20,8 @@
 
 #include <tarn/tarn.h>
 
+#include "../tests/unit/iac_help.h"
+
 static tarn_error err;
 
 /* Of one thread's work the CPU time, which others on the machine disturb least; of
@@ -55,28 +57,25 @@ static double read_some(const char *path, uint64_t count, int mode)
     tarn_iac_info info;
     tarn_iac_batch batch = {0};
     uint64_t x = 88172645463325252u, rows[256], sum = 0;
-    enum { CAPACITY = 16 << 20 };
-    unsigned char *buf = malloc(CAPACITY);
     check(tarn_iac_open(path, NULL, &pack, &err));
     tarn_iac_info_get(pack, &info, sizeof info);
-    memset(buf, 1, CAPACITY);
     double began = now();
     for (uint64_t i = 0; i < count; i += mode == 2 ? 256 : 1) {
-        size_t size;
         tarn_view view;
         if (mode == 0) {
-            check(tarn_iac_read(pack, next_random(&x) % info.records, buf, CAPACITY,
-                                &size, &err));
-            sum += buf[0];
+            rows[0] = next_random(&x) % info.records;
+            check(tarn_iac_read(pack, rows, 1, &batch, &err));
+            sum += batch.data[0];
         } else if (mode != 2) {
-            check(tarn_iac_view(pack, next_random(&x) % info.records, &view, &err));
+            check(
+                tarn_iac_view(pack, next_random(&x) % info.records, false, &view, &err));
             for (size_t k = 0; mode == 1 && k < view.size; k += 64)
                 sum += view.data[k];
             tarn_view_release(&view);
         } else {
             for (int k = 0; k < 256; k++)
                 rows[k] = next_random(&x) % info.records;
-            check(tarn_iac_read_many(pack, rows, 256, &batch, &err));
+            check(tarn_iac_read(pack, rows, 256, &batch, &err));
             sum += batch.data[0];
         }
     }
@@ -84,7 +83,6 @@ static double read_some(const char *path, uint64_t count, int mode)
     if (sum == 1) fprintf(stderr, "sum\n");
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
-    free(buf);
     return took;
 }
 
@@ -163,7 +161,7 @@ static void table(const char *const *columns, uint64_t count,
     for (uint64_t i = 0; i < count; i++) {
         char name[32];
         int len = snprintf(name, sizeof name, "item_%08llu", (unsigned long long)i);
-        check(tarn_iac_rows_text(rows, 0, name, (size_t)len, &err));
+        check(rows_text(rows, 0, name, (size_t)len, &err));
     }
     check(tarn_iac_rows_finish(rows, out, &err));
 }

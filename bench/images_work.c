@@ -5,7 +5,7 @@
  *
  * WAY: turbo   TurboJPEG alone, a handle per thread, RGB
  *      libpng  libpng alone, RGB
- *      decode  tarn_image_decode, RGB
+ *      decode  tarn_image_run at the size it has, RGB
  *      steps   random part, 224 x 224, flip, float, planes; JPEGs reduced where possible
  *      exact   the same with JPEGs decoded at their size
  *      bytes   the same as steps, as bytes, pixel by pixel
@@ -34,7 +34,7 @@ static file *files;
 static size_t file_count;
 static const char *way;
 static double seconds;
-static const tarn_image_plan *plan;
+static tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
 
 /* Processor time of this thread: what others do on the machine does not count. */
 static double now(void)
@@ -120,21 +120,24 @@ static void one(worker *w, const file *f, size_t i)
 {
     tarn_error err;
     tarn_status status = TARN_OK;
-    tarn_image image = {0};
     if (!strcmp(way, "turbo")) {
         turbo(w, f);
     } else if (!strcmp(way, "libpng")) {
         libpng(w, f);
     } else if (!strcmp(way, "decode")) {
-        tarn_image_decode_options o = TARN_IMAGE_DECODE_OPTIONS_INIT;
-        o.channels = 3;
-        image.data = w->pixels;
-        status = tarn_image_decode(w->decoder, f->data, f->size, &o, &image, w->capacity,
-                                   &err);
+        tarn_image_info info;
+        tarn_image_steps whole = TARN_IMAGE_STEPS_INIT;
+        status = tarn_image_probe(w->decoder, f->data, f->size, &info, sizeof info, &err);
+        whole.width = info.width;
+        whole.height = info.height;
+        if (status == TARN_OK)
+            status = tarn_image_run(w->decoder, &whole, f->data, f->size,
+                                    (tarn_image_draw){0}, w->pixels, w->capacity, &err);
     } else {
         tarn_image_draw draw = {7, 0, i};
-        status = tarn_image_run(w->decoder, plan, f->data, f->size, draw,
-                                w->batch + i % BATCH * (3 * SIDE * SIDE), &err);
+        status = tarn_image_run(w->decoder, &steps, f->data, f->size, draw,
+                                w->batch + i % BATCH * (3 * SIDE * SIDE),
+                                sizeof(float) * 3 * SIDE * SIDE, &err);
     }
     if (status != TARN_OK) fail(err.message);
 }
@@ -163,10 +166,9 @@ static void prepare(worker *w)
     memset(w->batch, 0, sizeof(float) * BATCH * 3 * SIDE * SIDE);
 }
 
-static tarn_image_plan *make_plan(void)
+static tarn_image_steps make_steps(void)
 {
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
-    tarn_image_plan *out;
     s.width = s.height = SIDE;
     s.fit = TARN_IMAGE_FIT_RANDOM;
     s.flip = 0.5;
@@ -186,8 +188,7 @@ static tarn_image_plan *make_plan(void)
         s.fit = TARN_IMAGE_FIT_STRETCH;
         s.flip = 0;
     }
-    if (tarn_image_plan_new(&s, &out, NULL) != TARN_OK) fail("plan");
-    return out;
+    return s;
 }
 
 int main(int argc, char **argv)
@@ -202,7 +203,7 @@ int main(int argc, char **argv)
     if (!files || !workers) fail("no memory");
     for (size_t i = 0; i < file_count; i++)
         files[i] = load(argv[4 + i]);
-    plan = make_plan();
+    steps = make_steps();
     double rate = 0;
     for (size_t i = 0; i < threads; i++)
         prepare(&workers[i]);

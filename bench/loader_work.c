@@ -81,7 +81,7 @@ static double run_loader(uint64_t round, tarn_loader_stats *stats)
     uint64_t samples = 0, warm = 4;
     double start = now(), end = start;
     while (end - start < seconds) {
-        tarn_status status = tarn_loader_next(l, &b, &err);
+        tarn_status status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err);
         if (status == TARN_END) continue;
         if (status != TARN_OK) die("next");
         if (warm > 0 && --warm == 0) {
@@ -147,7 +147,7 @@ static void *run_limit(void *context)
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
     o.kind = TARN_ORDER_SHUFFLE;
     o.rank = w->number;
-    o.world = threads ? threads : 1;
+    o.world_size = threads ? threads : 1;
     o.epoch = w->epoch;
     if (tarn_order_open(count, &o, &order, &err) != TARN_OK) die("order");
     for (uint64_t i = 0; i < count; i++)
@@ -158,9 +158,11 @@ static void *run_limit(void *context)
     memset(to[0], 1, size);
     memset(to[1], 1, size);
     tjhandle jpeg = tjInitDecompress();
+    tarn_order_info info;
+    tarn_order_info_get(order, &info, sizeof info);
     double start = now(), end = start;
     for (unsigned k = 0; end - start < seconds; k++) {
-        if (at + batch > tarn_order_length(order)) at = 0;
+        if (at + batch > info.length) at = 0;
         if (tarn_order_fill(order, at, batch, list, &err) != TARN_OK) die("order");
         at += batch;
         samples += strcmp(way, "bytes") == 0 ? copy_batch(list, to[k & 1])
@@ -211,7 +213,7 @@ static void first_batch(const char *path, const char *name)
     open_set(path, name);
     double opened = now();
     tarn_loader *l = open_loader(NULL, &load, 0);
-    if (tarn_loader_next(l, &b, &err) != TARN_OK) die("first batch");
+    if (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) != TARN_OK) die("first batch");
     printf("open %.3f\nfirst %.3f\n", 1e3 * (opened - start), 1e3 * (now() - opened));
     tarn_batch_release(b);
     tarn_loader_close(l);

@@ -32,15 +32,22 @@ static void give_arrays(tarn_order_options *o, uint64_t count)
     o->lengths = lengths;
 }
 
+static uint64_t length_of(const tarn_order *order)
+{
+    tarn_order_info info;
+    tarn_order_info_get(order, &info, sizeof info);
+    return info.length;
+}
+
 static tarn_status one_by_one(const tarn_order *order, uint64_t n, uint64_t *sum,
                               tarn_error *err)
 {
-    uint64_t length = tarn_order_length(order), x = 88172645463325252u, sample;
+    uint64_t length = length_of(order), x = 88172645463325252u, sample;
     for (uint64_t i = 0; i < n; i++) {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        TARN_TRY(tarn_order_at(order, x % length, &sample, err));
+        TARN_TRY(tarn_order_fill(order, x % length, 1, &sample, err));
         *sum += sample * i;
     }
     return TARN_OK;
@@ -49,7 +56,7 @@ static tarn_status one_by_one(const tarn_order *order, uint64_t n, uint64_t *sum
 static tarn_status in_batches(const tarn_order *order, uint64_t n, uint64_t *sum,
                               tarn_error *err)
 {
-    uint64_t batch[256], length = tarn_order_length(order), from = 0;
+    uint64_t batch[256], length = length_of(order), from = 0;
     for (uint64_t i = 0; i + 256 <= n; i += 256, from += 256) {
         if (from + 256 > length) from = 0;
         TARN_TRY(tarn_order_fill(order, from, 256, batch, err));

@@ -10,7 +10,7 @@
 static int find_long(const cli_command *c, const char *name, size_t len)
 {
     for (int i = 0; c->options[i].name; i++)
-        if (strlen(c->options[i].name) == len &&
+        if (len && strlen(c->options[i].name) == len &&
             memcmp(c->options[i].name, name, len) == 0)
             return i;
     return -1;

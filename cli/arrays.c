@@ -96,8 +96,8 @@ static int load_numpy(cli_arrays *list, const char *path, const char *name)
     o.max_size = UINT64_MAX;
     int status = map_file(f, path);
     if (status != CLI_OK) return status;
-    if (tarn_codecs_decode(NULL, cli_kind_of(path) == CLI_NPY ? "npy" : "npz", f->map,
-                           f->size, &o, &f->value, &err) != TARN_OK) {
+    if (tarn_decode(cli_kind_of(path) == CLI_NPY ? "npy" : "npz", f->map, f->size, &o,
+                    &f->value, &err) != TARN_OK) {
         fprintf(stderr, "tarn: %s: %s\n", path, err.message);
         return CLI_DATA;
     }
@@ -124,14 +124,13 @@ static int by_place(const void *a, const void *b)
 
 /* Numbers of arrays in the order they lie in the file, so that a copy is laid out alike.
  */
-static place *places(const tarn_gnz *gnz)
+static place *places(const tarn_gnz *gnz, size_t count)
 {
-    size_t count = tarn_gnz_count(gnz);
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     place *all = calloc(count + 1, sizeof *all);
     if (!all) cli_no_memory();
     for (size_t i = 0; i < count; i++)
-        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) == TARN_OK)
+        if (tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) == TARN_OK)
             all[i] = (place){info.offset, i};
     qsort(all, count, sizeof *all, by_place);
     return all;
@@ -140,18 +139,20 @@ static place *places(const tarn_gnz *gnz)
 static int load_gnz(cli_arrays *list, const char *path)
 {
     tarn_error err;
-    tarn_gnz_info info;
+    tarn_gnz_info whole;
+    tarn_gnz_array info;
     file *f = add_file(list);
     if (tarn_gnz_open(path, NULL, &f->gnz, &err) != TARN_OK) return cli_fail(&err);
+    tarn_gnz_info_get(f->gnz, &whole, sizeof whole);
     free(list->metadata);
-    if (!(list->metadata = strdup(tarn_gnz_metadata(f->gnz, NULL)))) cli_no_memory();
-    f->views = calloc(tarn_gnz_count(f->gnz) + 1, sizeof *f->views);
+    if (!(list->metadata = strdup(whole.metadata))) cli_no_memory();
+    f->views = calloc(whole.arrays + 1, sizeof *f->views);
     if (!f->views) cli_no_memory();
-    place *all = places(f->gnz);
+    place *all = places(f->gnz, whole.arrays);
     int status = CLI_OK;
-    for (size_t i = 0; i < tarn_gnz_count(f->gnz) && status == CLI_OK; i++) {
+    for (size_t i = 0; i < whole.arrays && status == CLI_OK; i++) {
         size_t number = all[i].number;
-        if (tarn_gnz_info_get(f->gnz, number, &info, sizeof info, &err) != TARN_OK ||
+        if (tarn_gnz_array_get(f->gnz, number, &info, sizeof info, &err) != TARN_OK ||
             tarn_gnz_get(f->gnz, number, TARN_GNZ_READ, &f->views[i], &err) != TARN_OK) {
             status = cli_fail(&err);
             break;
@@ -276,10 +277,9 @@ static int add_growing(tarn_gnz_writer *w, const char *name, const tarn_array *a
                        tarn_dtype dtype, uint64_t reserve)
 {
     tarn_error err;
-    size_t number;
     uint64_t rows = array->shape[0] > reserve ? array->shape[0] : reserve;
-    if (tarn_gnz_writer_reserve(w, name, dtype, array->ndim, array->shape, rows, &number,
-                                &err) != TARN_OK)
+    if (tarn_gnz_writer_reserve(w, name, dtype, array->ndim, array->shape, rows, &err) !=
+        TARN_OK)
         return cli_fail(&err);
     return CLI_OK;
 }
@@ -309,12 +309,12 @@ static int add_arrays(const cli_args *args, const cli_arrays *list, tarn_gnz_wri
 
 static int fill_growing(const cli_arrays *list, tarn_gnz_writer *w)
 {
+    static const uint64_t origin[TARN_MAX_DIMS];
     tarn_error err;
-    size_t number;
     for (size_t i = 0; i < list->count; i++)
         if (list->arrays[i].ndim &&
-            (tarn_gnz_writer_find(w, list->names[i], &number, &err) != TARN_OK ||
-             tarn_gnz_writer_fill(w, number, NULL, &list->arrays[i], &err) != TARN_OK))
+            tarn_gnz_writer_fill(w, list->names[i], origin, &list->arrays[i], &err) !=
+                TARN_OK)
             return cli_fail(&err);
     return CLI_OK;
 }
@@ -351,7 +351,7 @@ static int save_gnz(const cli_args *args, const cli_arrays *list, const char *pa
     cli_progress_begin(&progress, "writing", !cli_has(args, "quiet"));
     o.progress = cli_progress_step;
     o.progress_context = &progress;
-    if (tarn_gnz_writer_new(path, &o, &w, &err) != TARN_OK) return cli_fail(&err);
+    if (tarn_gnz_writer_open(path, &o, &w, &err) != TARN_OK) return cli_fail(&err);
     int status = cli_arrays_metadata(args, list->metadata, w);
     if (status == CLI_OK) status = add_arrays(args, list, w, reserve);
     if (status == CLI_OK && reserve) {
@@ -366,10 +366,9 @@ static int save_gnz(const cli_args *args, const cli_arrays *list, const char *pa
 static int append_rows(const cli_arrays *list, tarn_gnz_writer *w)
 {
     tarn_error err;
-    size_t number;
     for (size_t i = 0; i < list->count; i++)
-        if (tarn_gnz_writer_find(w, list->names[i], &number, &err) != TARN_OK ||
-            tarn_gnz_writer_append(w, number, &list->arrays[i], &err) != TARN_OK)
+        if (tarn_gnz_writer_fill(w, list->names[i], NULL, &list->arrays[i], &err) !=
+            TARN_OK)
             return cli_fail(&err);
     return CLI_OK;
 }
@@ -382,9 +381,10 @@ static int update_file(const cli_args *args, const cli_arrays *list, const char 
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     bool append = cli_has(args, "append");
     uint64_t reserve = 0;
+    o.update = true;
     o.checksums = cli_has(args, "checksums");
     if (!cli_size(args, "reserve", &reserve)) return CLI_USAGE;
-    if (tarn_gnz_writer_update(path, &o, &w, &err) != TARN_OK) return cli_fail(&err);
+    if (tarn_gnz_writer_open(path, &o, &w, &err) != TARN_OK) return cli_fail(&err);
     int status = CLI_OK;
     if (cli_has(args, "metadata")) status = cli_arrays_metadata(args, list->metadata, w);
     if (status == CLI_OK && !append) status = add_arrays(args, list, w, reserve);
@@ -428,12 +428,12 @@ static int save_numpy(const cli_args *args, const cli_arrays *list, const char *
         return CLI_DATA;
     }
     o.npz_stored = !cli_has(args, "compress");
-    tarn_value value =
-        npy ? tarn_value_array(list->arrays)
-            : tarn_value_arrays(list->arrays, (const char *const *)list->names,
-                                list->count);
+    tarn_value value = {.kind = npy ? TARN_VALUE_ARRAY : TARN_VALUE_ARRAYS,
+                        .arrays = list->arrays,
+                        .names = npy ? NULL : (const char *const *)list->names,
+                        .count = npy ? 1 : list->count};
     int status = CLI_OK;
-    if (tarn_codecs_encode(NULL, npy ? "npy" : "npz", &value, &o, &out, &err) == TARN_OK)
+    if (tarn_encode(npy ? "npy" : "npz", &value, &o, &out, &err) == TARN_OK)
         status = save_bytes(args, &out, path);
     else
         status = cli_fail(&err);

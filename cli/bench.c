@@ -45,7 +45,7 @@ typedef struct result {
     double seconds;
     uint64_t samples, bytes, skipped;
     tarn_loader_stats stats;
-    tarn_loader_stage slow;
+    const char *slow;
 } result;
 
 static double now(void)
@@ -95,10 +95,12 @@ static tarn_status evict(bench *b, bool cold, tarn_error *err)
     size_t n = 0;
     const char *last = NULL;
     for (uint64_t i = 0; paths && i < info.samples; i++) {
-        const char *path;
-        if (tarn_dataset_shard(b->set, i, NULL, &path, NULL) != TARN_OK || path == last)
+        tarn_place place;
+        if (tarn_dataset_locate(b->set, i, TARN_NO_FIELD, &place, sizeof place, NULL) !=
+                TARN_OK ||
+            place.path == last)
             continue;
-        last = path;
+        const char *path = last = place.path;
         bool known = false;
         for (size_t k = n; k-- > 0 && !known;)
             known = strcmp(paths[k], path) == 0;
@@ -157,14 +159,15 @@ static tarn_status run_single(const bench *b, const job *j, result *r, tarn_erro
                 sum += views[f].data[k];
             r->bytes += views[f].size;
         }
-        if (status == TARN_OK) tarn_dataset_release_sample(set, views);
+        if (status == TARN_OK)
+            status = tarn_dataset_release(set, i % count, views, fields, err);
         r->samples++;
         if (i % 64 == 63 || b->cold) r->seconds = now() - start;
     }
     r->seconds = now() - start;
     /* The bytes were looked at, whatever the compiler thinks of it. */
     if (sum == UINT64_MAX) r->samples++;
-    r->slow = TARN_STAGE_READ;
+    r->slow = "read";
     free(views);
     tarn_dataset_close(set);
     return status;
@@ -208,7 +211,7 @@ static tarn_status run_loader(const bench *b, const job *j, unsigned threads, re
     double start = now();
     do {
         tarn_batch *batch;
-        status = tarn_loader_next(l, &batch, err);
+        status = tarn_loader_next(l, TARN_NO_TIMEOUT, &batch, err);
         if (status == TARN_OK) tarn_batch_release(batch);
         if (status == TARN_END) ends++;
         r->seconds = now() - start;
@@ -220,7 +223,7 @@ static tarn_status run_loader(const bench *b, const job *j, unsigned threads, re
     r->samples = r->stats.samples;
     r->bytes = r->stats.bytes;
     r->skipped = r->stats.skipped;
-    r->slow = r->stats.decode > r->stats.read ? TARN_STAGE_DECODE : TARN_STAGE_READ;
+    r->slow = r->stats.decode > r->stats.read ? "decode" : "read";
     tarn_loader_close(l);
     return status;
 }
@@ -256,7 +259,7 @@ static void show_row(const job *j, const char *state, unsigned threads, const re
         printf("%6s %6s  read", "", "");
     else
         printf("%5.0f%% %5.0f%%  %s", share(r->stats.read, busy),
-               share(r->stats.decode, busy), tarn_loader_stage_name(r->slow));
+               share(r->stats.decode, busy), r->slow);
     if (r->skipped) printf("  (%s skipped)", cli_count(r->skipped, "bad sample"));
     putchar('\n');
     fflush(stdout);
@@ -280,7 +283,7 @@ static void show_json(bench *b, const job *j, const char *state, unsigned thread
     cli_json_raw(o, "read", text, (size_t)len);
     len = snprintf(text, sizeof text, "%.6f", r->stats.decode);
     cli_json_raw(o, "decode", text, (size_t)len);
-    cli_json_text(o, "slow", tarn_loader_stage_name(r->slow));
+    cli_json_text(o, "slow", r->slow);
     cli_json_close(o, '}');
 }
 
@@ -327,7 +330,7 @@ static void conclude(const result *r)
 {
     double busy = r->stats.read + r->stats.decode;
     if (busy <= 0) return;
-    bool decode = r->slow == TARN_STAGE_DECODE;
+    bool decode = strcmp(r->slow, "decode") == 0;
     printf("\nThe slow stage is %s: %.0f %% of the threads' time in the last row. %s\n",
            decode ? "decoding" : "reading",
            share(decode ? r->stats.decode : r->stats.read, busy),

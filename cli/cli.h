@@ -11,11 +11,17 @@
 enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 64 };
 
 typedef struct cli_option {
-    const char *name;  /* without the dashes; NULL ends the table */
+    const char *name;  /* without the dashes; "" for a heading; NULL ends the table */
     char letter;       /* 0 for none */
     const char *value; /* what it takes, such as "N"; NULL for a switch */
-    const char *help;
+    const char *help;  /* or the heading */
 } cli_option;
+
+/* The options after it are of one purpose. A table has none, or begins with one. */
+#define CLI_HEADING(text)                                                                \
+    {                                                                                    \
+        "", 0, NULL, text                                                                \
+    }
 
 typedef struct cli_example {
     const char *command; /* NULL ends the table */
@@ -133,6 +139,8 @@ int cli_gnz_get(const cli_args *args);
 int cli_gnz_verify(const cli_args *args);
 
 /* iac.c: what the commands do when PATH is a pack, by its name or its first bytes. */
+/* Whether a regular file begins with these bytes, 8 at most. */
+bool cli_begins_with(const char *path, const char *magic, size_t len);
 bool cli_is_pack(const char *path);
 int cli_iac_info(const cli_args *args);
 int cli_iac_ls(const cli_args *args);
@@ -151,7 +159,8 @@ bool cli_is_pack_name(const char *path);
 /* The options of both. */
 #define CLI_IAC_OPTIONS                                                                  \
     {"codec", 0, "NAME", "into .iac: none, brotli, zstd or gzip, for each payload"},     \
-        {"level", 0, "N", "of compression"},                                             \
+        {"level", 0, "N",                                                                \
+         "of compression, with --codec or for an archive such as x.tar.zst"},            \
         {"version", 0, "N", "into .iac: 2 (default) or 1"},                              \
     {                                                                                    \
         "header", 0, "JSON", "into .iac: an object with more fields of the header"       \
@@ -205,12 +214,12 @@ bool cli_has_order(const cli_args *args);
         {"seed", 0, "N", "of the order (default 0)"},                                    \
         {"epoch", 0, "N", "of the order (default 0)"},                                   \
         {"rank", 0, "R/W", "only what rank R of W sees"},                                \
-        {"share", 0, "HOW", "what W does not divide: uneven (default), drop, pad"},      \
+        {"uneven", 0, "HOW", "what W does not divide: keep (default), drop, pad"},       \
         {"by", 0, "FIELD", "lengths: its size; balanced, weighted: its number"},         \
         {"block", 0, "N", "blocks: samples in one (default 1024)"},                      \
         {"chunk", 0, "N", "lengths: samples that stay together (default 256)"},          \
         {"window", 0, "N", "blocks: how many are mixed (default 16)"},                   \
-        {"rounds", 0, "N", "feistel, buckets: of the reference's order (default 3)"},    \
+        {"rounds", 0, "N", "feistel, buckets: of glzn's order (default 3)"},             \
     {                                                                                    \
         "mix", 0, "N", "buckets: shard mixing with N buckets per shard"                  \
     }

@@ -12,17 +12,83 @@ static const char *const of_samples[] = {
     "fields",  "samples", "range",      "shuffle",    "max-count", "max-size", "files",
     "resume",  "append",  "check",      "keys",       "lenient",   "json",     "threads",
     "weights", "number",  "key",        "max-sample", "order",     "seed",     "epoch",
-    "rank",    "share",   "by",         "block",      "chunk",     "window",   "rounds",
+    "rank",    "uneven",  "by",         "block",      "chunk",     "window",   "rounds",
     "mix",     "payload", "allow-pipe", NULL};
-static const char *const of_arrays[] = {
-    "as", "metadata", "checksums", "header-pages", "reserve", "compress", NULL};
-static const char *const of_packs[] = {"codec",   "version", "header",
-                                       "upgrade", "payload", NULL};
+/* Kinds of targets. */
+enum {
+    TO_FOLD = 1,
+    TO_SHARDS = 2,
+    TO_ARCHIVE = 4,
+    TO_FILES = 8,
+    TO_GNZ = 16,
+    TO_NPZ = 32,
+    TO_NPY = 64,
+    TO_IAC = 128
+};
+
+/* Options of some targets. */
+static const struct {
+    const char *name;
+    unsigned targets;
+    const char *those;
+} of_targets[] = {
+    {"max-size", TO_FOLD | TO_SHARDS, "folders and numbered archives"},
+    {"resume", TO_FOLD, "folders"},
+    {"append", TO_FOLD, "folders"},
+    {"as", TO_GNZ | TO_NPZ | TO_NPY, ".gnz, .npz and .npy"},
+    {"metadata", TO_GNZ, ".gnz"},
+    {"checksums", TO_GNZ, ".gnz"},
+    {"header-pages", TO_GNZ, ".gnz"},
+    {"reserve", TO_GNZ, ".gnz"},
+    {"compress", TO_NPZ, ".npz"},
+    {"codec", TO_IAC, ".iac"},
+    {"level", TO_IAC | TO_SHARDS | TO_ARCHIVE, ".iac and compressed archives"},
+    {"version", TO_IAC, ".iac"},
+    {"header", TO_IAC, ".iac"},
+    {"payload", TO_IAC, ".iac"},
+    {"upgrade", TO_IAC, ".iac"},
+};
+
 /* What makes a target out of chosen samples, so that it is no copy of the source. */
 static const char *const choosing[] = {
     "fields", "samples", "range",  "order",     "seed", "epoch",
-    "rank",   "share",   "by",     "weights",   "key",  "mix",
+    "rank",   "uneven",  "by",     "weights",   "key",  "mix",
     "block",  "payload", "number", "max-count", NULL};
+
+static unsigned target_of(const cli_args *args, const char *to)
+{
+    static const unsigned of_arrays[] = {
+        [CLI_GNZ] = TO_GNZ, [CLI_NPZ] = TO_NPZ, [CLI_NPY] = TO_NPY};
+    cli_kind kind = cli_kind_of(to);
+    if (kind != CLI_OTHER) return of_arrays[kind];
+    if (cli_is_pack_name(to)) return TO_IAC;
+    if (cli_has(args, "files")) return TO_FILES;
+    tarn_target target = tarn_target_kind(to);
+    return target == TARN_TARGET_FOLDER   ? TO_FOLD
+           : target == TARN_TARGET_SHARDS ? TO_SHARDS
+                                          : TO_ARCHIVE;
+}
+
+/* An option that means nothing to the target is an error. */
+static int refuse_foreign(const cli_args *args, const char *to)
+{
+    unsigned target = target_of(args, to);
+    for (size_t i = 0; i < sizeof of_targets / sizeof *of_targets; i++)
+        if (cli_has(args, of_targets[i].name) && !(of_targets[i].targets & target))
+            return cli_usage(args->command, "--%s is for %s as target, not for %s%s",
+                             of_targets[i].name, of_targets[i].those, to,
+                             target == TO_FILES ? " with --files" : "");
+    if (!cli_has(args, "level")) return CLI_OK;
+    if (target == TO_IAC && !cli_has(args, "codec"))
+        return cli_usage(args->command, "--level needs --codec, which says what is used");
+    if (target != TO_IAC && (cli_ends_with(to, ".tar") || strcmp(to, "-") == 0))
+        return cli_usage(
+            args->command,
+            "--level is for compressed archives such as x.tar.zst; %s is not "
+            "one",
+            to);
+    return CLI_OK;
+}
 
 static bool has_any(const cli_args *args, const char *const *names)
 {
@@ -40,7 +106,6 @@ static int convert_arrays(const cli_args *args, const char *from, const char *to
                          "converts .npy and .npz into .gnz and back; samples go into a "
                          ".gnz, and that into .npz");
     int status = cli_refuse(args, "arrays", of_samples);
-    if (status == CLI_OK) status = cli_refuse(args, "arrays", of_packs);
     if (status == CLI_OK) status = cli_arrays_load(&list, from);
     if (status == CLI_OK) status = cli_arrays_save(args, &list, to);
     cli_arrays_free(&list);
@@ -50,27 +115,7 @@ static int convert_arrays(const cli_args *args, const char *from, const char *to
 static int copy_pack(const cli_args *args, const char *from, const char *to)
 {
     int status = cli_refuse(args, "packs", of_samples);
-    if (status == CLI_OK) status = cli_refuse(args, "packs", of_arrays);
     return status == CLI_OK ? cli_iac_convert(args, from, to) : status;
-}
-
-/* Options that mean nothing to a target are not passed over. */
-static int refuse_foreign(const cli_args *args, const char *to)
-{
-    static const char *const not_files[] = {"max-size", "files",    "resume", "append",
-                                            "upgrade",  "compress", NULL};
-    static const char *const never[] = {"max-sample", "allow-pipe", "files", "upgrade",
-                                        NULL};
-    bool pack = cli_is_pack_name(to), arrays = cli_kind_of(to) == CLI_GNZ;
-    int status = cli_refuse(args, "this source", never);
-    if (status == CLI_OK && (pack || arrays))
-        status =
-            cli_refuse(args, pack ? "a pack as target" : "arrays as target", not_files);
-    if (status == CLI_OK && !arrays)
-        status = cli_refuse(args, pack ? "a pack as target" : "samples", of_arrays);
-    if (status == CLI_OK && !pack)
-        status = cli_refuse(args, arrays ? "arrays as target" : "samples", of_packs);
-    return status;
 }
 
 /* Whether samples are needed one by one, rather than a stream of them. */
@@ -96,7 +141,7 @@ static bool is_plain(const char *word)
            !cli_is_archive(word) && !cli_is_fold(word);
 }
 
-static int convert_dataset(const cli_args *args, const char *to)
+static int convert_dataset(const cli_args *args)
 {
     if (cli_has_order(args) && cli_has(args, "files"))
         return cli_usage(args->command, "an order and --files exclude each other");
@@ -112,7 +157,9 @@ static int convert_dataset(const cli_args *args, const char *to)
                              "%s is a stream, which has no index to choose from: convert "
                              "it into a folder first, and then that",
                              args->words[i]);
-    int status = refuse_foreign(args, to);
+    static const char *const never[] = {"max-sample", "allow-pipe", "files", "upgrade",
+                                        NULL};
+    int status = cli_refuse(args, "this source", never);
     return status == CLI_OK ? cli_convert_dataset(args) : status;
 }
 
@@ -135,15 +182,17 @@ static int run_ordered(const cli_args *args)
     const char *from = args->words[0], *to = args->words[args->n_words - 1];
     cli_kind kind = cli_kind_of(from), target = cli_kind_of(to);
     bool copy = args->n_words == 2 && !has_any(args, choosing) && !strchr(to, '%');
+    int status = refuse_foreign(args, to);
+    if (status != CLI_OK) return status;
     if (kind == CLI_NPY || kind == CLI_NPZ || target == CLI_NPY || target == CLI_NPZ ||
         (copy && kind == CLI_GNZ && target == CLI_GNZ))
         return convert_arrays(args, from, to);
     if (copy && cli_is_pack(from) && cli_is_pack_name(to))
         return copy_pack(args, from, to);
-    if (is_dataset(args)) return convert_dataset(args, to);
-    int status = cli_refuse(args, "samples", of_arrays);
-    if (status == CLI_OK) status = cli_refuse(args, "samples", of_packs);
-    return status == CLI_OK ? cli_convert_samples(args) : status;
+    if (is_dataset(args)) return convert_dataset(args);
+    if (cli_has(args, "key"))
+        return cli_usage(args->command, "--key is for .iac and .gnz: folds have keys");
+    return cli_convert_samples(args);
 }
 
 static int run(const cli_args *args)
@@ -154,33 +203,40 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
+    CLI_HEADING("Which samples"),
     {"fields", 0, "LIST", "only samples that have all of these, and only these"},
     {"samples", 's', "LIST", "only these keys, in the source's order: a,b or @FILE"},
-    {"range", 0, "A:B", "of what is left, samples number A to B - 1"},
+    {"range", 0, "A:B", "of these, in the order asked for, number A to B - 1"},
+    CLI_HEADING("Order"),
     {"shuffle", 0, "SEED", "short for --order shuffle --seed SEED"},
     CLI_ORDER,
     {"weights", 0, "LIST", "mix the sources evenly, by weights such as 3,1"},
-    {"number", 0, NULL, "keys are the numbers in which samples come"},
-    CLI_ROLL_OPTIONS,
-    {"files", 0, NULL, "the target is a folder of plain files"},
-    CLI_FOLD_OPTIONS,
-    {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
+    CLI_HEADING("Source"),
+    {"key", 0, "COLUMN", "of an .iac or .gnz: what names the samples"},
     CLI_KEYS,
-    {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
+    {"lenient", 0, NULL, "where there is no index: skip damage"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
-    {"threads", 'j', "N", "that read (default: all cores)"},
-    {"as", 0, "LIST", "into .gnz: cast to a type (<f2), or NAME=TYPE,..."},
-    {"metadata", 0, "JSON", "into .gnz: one JSON object, or @FILE with one"},
-    {"checksums", 0, NULL, "into .gnz: keep a CRC-32C of each array"},
-    {"header-pages", 0, "N", "into .gnz: reserve at least N pages for the header"},
-    {"reserve", 0, "N", "into .gnz: reserve room for N rows in each array"},
-    {"compress", 'z', NULL, "into .npz: deflate, as np.savez_compressed does"},
+    CLI_HEADING("Target"),
+    {"files", 0, NULL, "the target is a folder of plain files"},
+    {"number", 0, NULL, "keys are the numbers in which samples come"},
+    CLI_ROLL_OPTIONS,
+    CLI_FOLD_OPTIONS,
+    CLI_HEADING("Into .gnz, .npz or .npy"),
+    {"as", 0, "LIST", "cast to a type (<f2), or NAME=TYPE,..."},
+    {"metadata", 0, "JSON", ".gnz: one JSON object, or @FILE with one"},
+    {"checksums", 0, NULL, ".gnz: keep a CRC-32C of each array"},
+    {"header-pages", 0, "N", ".gnz: reserve at least N pages for the header"},
+    {"reserve", 0, "N", ".gnz: reserve room for N rows in each array"},
+    {"compress", 'z', NULL, ".npz: deflate, as np.savez_compressed does"},
+    CLI_HEADING("Into .iac, and compression"),
     CLI_IAC_OPTIONS,
     {"payload", 0, "FIELD",
      "into .iac: a record for each sample, other fields as columns"},
-    {"key", 0, "COLUMN", "of an .iac or .gnz: what names the samples"},
-    {"upgrade", 0, NULL, "into .iac: write the header anew, copy all else"},
+    {"upgrade", 0, NULL, "into .iac: rewrite the header, copy all else"},
+    CLI_HEADING("Running"),
+    {"threads", 'j', "N", "that read (default: all cores)"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};
@@ -214,11 +270,11 @@ const cli_command cli_convert = {
     .words = "SOURCE... TARGET",
     .min_words = 2,
     .max_words = 1 << 20,
-    .summary = "write any dataset anew, in another form or order",
+    .summary = "write any dataset in another form or order",
     .text =
         "A SOURCE is a dataset: a fold (DIR, DIR:FOLD, FILE.taridx), a .tar, an array "
         "file "
-        "(.gnz) or a pack (.iac); several come one behind the other, or mixed with "
+        "(.gnz) or a pack (.iac); several come in this order, or mixed with "
         "--weights. Or it is a stream: archives as files, URLs, -, compressed or not, "
         "and "
         "lists of them. A folder without shards, and plain files, are packed as tarn "
@@ -232,13 +288,12 @@ const cli_command cli_convert = {
         "--files "
         "it is a folder of plain files, under the names the archive has.\n\n"
         "--order writes samples in the order that tarn ls --order shows, of any dataset. "
-        "--shuffle is of one fold, and goes by seed and keys alone, so the same samples "
-        "come in the same order whatever shards they are in. A stream has no index to "
-        "choose from; a single plain .tar is looked through first.\n\n"
+        "A stream has no index and no order to choose; a single plain .tar is indexed in "
+        "memory first.\n\n"
         "Into a .gnz, each field becomes an array with a row for each sample, x.npy the "
         "array x: arrays, images and bytes of one shape, numbers, and text as wide as "
         "the "
-        "longest; _key has the keys. What is not alike in all samples is told. Out of a "
+        "longest; _key has the keys. A field of different shapes is an error. Out of a "
         ".gnz, rows are .npy members; keys are _key, the array of --key, or row "
         "numbers.\n\n"
         "Into an .iac, each member becomes a record with the columns key and field, and "
@@ -252,7 +307,8 @@ const cli_command cli_convert = {
         "them; without --keys, a fold gets x, and archives get a/b/x. A key that comes "
         "twice is an error; --number makes keys of the numbers in which samples come. "
         "Into "
-        "a fold, nothing has its name before all is complete, and --resume goes on after "
+        "a fold, nothing has its name before all is complete, and --resume continues "
+        "after "
         "an interruption. The source stays as it is.\n\n"
         "Arrays go between .npy, .npz and .gnz whole. Metadata of a .gnz goes along into "
         "a .gnz; the others have no place for it. A .npy takes one array. Files of NumPy "

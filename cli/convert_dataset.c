@@ -103,8 +103,7 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
     for (uint32_t f = 0; f < part->visible; f++) {
         tarn_view view;
         cli_piece p = {.name = tarn_dataset_field(part->dataset, f)};
-        const char *path;
-        uint64_t offset = TARN_NO_OFFSET;
+        tarn_place place = {.offset = TARN_NO_OFFSET};
         tarn_status status = tarn_dataset_get(part->dataset, number, f, &view, err);
         if (status == TARN_ERR_NO_FIELD) continue;
         TARN_TRY(status);
@@ -115,10 +114,11 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
         }
         status = tarn_dataset_form(part->dataset, number, f, &p.form, err);
         if (status == TARN_OK && p.form.form == TARN_FORM_NAMED)
-            status = tarn_dataset_where(part->dataset, number, f, &path, &offset, err);
+            status =
+                tarn_dataset_locate(part->dataset, number, f, &place, sizeof place, err);
         p.data = view.data;
         p.size = view.size;
-        add_piece(d, p, view, offset);
+        add_piece(d, p, view, place.offset);
         TARN_TRY(status);
     }
     return TARN_OK;
@@ -254,13 +254,15 @@ static int look_into_gnz(conversion *c)
 {
     tarn_error err;
     tarn_gnz *gnz;
-    tarn_gnz_info info;
+    tarn_gnz_info whole;
+    tarn_gnz_array info;
     const cli_source *part = &c->sources.parts[0];
     if (c->sources.n != 1 || part->info.kind != TARN_DATASET_GNZ) return CLI_OK;
     if (tarn_gnz_open(part->path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
-    if (!(c->metadata = strdup(tarn_gnz_metadata(gnz, NULL)))) cli_no_memory();
-    for (size_t i = 0; !cli_has(&c->args, "fields") && i < tarn_gnz_count(gnz); i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
+    tarn_gnz_info_get(gnz, &whole, sizeof whole);
+    if (!(c->metadata = strdup(whole.metadata))) cli_no_memory();
+    for (size_t i = 0; !cli_has(&c->args, "fields") && i < whole.arrays; i++) {
+        if (tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;
         fprintf(stderr,
                 "tarn: warning: %s: array %s is left out: it has not a row for each of "

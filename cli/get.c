@@ -23,7 +23,7 @@ typedef struct origin {
 static int look_again(const origin *from)
 {
     tarn_error err;
-    if (!from || tarn_dataset_settle(from->set, from->sample, &err) == TARN_OK)
+    if (!from || tarn_dataset_release(from->set, from->sample, NULL, 0, &err) == TARN_OK)
         return CLI_OK;
     return cli_fail(&err);
 }
@@ -129,7 +129,7 @@ static int get(cli_fold *f, const char *key, const char *field, const char *outp
 {
     tarn_error err;
     uint64_t sample;
-    if (tarn_dataset_find(f->set, key, &sample, &err) != TARN_OK ||
+    if (tarn_dataset_find(f->set, &key, 1, &sample, NULL, &err) != TARN_OK ||
         cli_members_of(f, f->set, sample, &err) != TARN_OK)
         return cli_fail(&err);
     if (!field && f->count > 1 && !is_folder(output)) return several(f, key);

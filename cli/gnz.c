@@ -7,16 +7,20 @@
 
 #include "arrays.h"
 
-bool cli_is_gnz(const char *path)
+bool cli_begins_with(const char *path, const char *magic, size_t len)
 {
-    char magic[4] = "";
+    char begin[8];
     struct stat st;
-    if (cli_kind_of(path) == CLI_GNZ) return true;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
     FILE *f = fopen(path, "rb");
-    bool is = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GNZ1", 4) == 0;
+    bool is = f && fread(begin, 1, len, f) == len && memcmp(begin, magic, len) == 0;
     if (f) fclose(f);
     return is;
+}
+
+bool cli_is_gnz(const char *path)
+{
+    return cli_kind_of(path) == CLI_GNZ || cli_begins_with(path, "GNZ1", 4);
 }
 
 /* A program gets names as they are; a terminal gets nothing it would obey. */
@@ -29,7 +33,7 @@ static void put_name(const char *name)
 }
 
 /* "(3, 4)", as Python shows a shape. */
-static const char *shape_text(const tarn_gnz_info *info)
+static const char *shape_text(const tarn_gnz_array *info)
 {
     static char text[TARN_MAX_DIMS * 22 + 8];
     size_t n = (size_t)snprintf(text, sizeof text, "(");
@@ -40,7 +44,7 @@ static const char *shape_text(const tarn_gnz_info *info)
     return text;
 }
 
-static void json_shape(cli_json *j, const tarn_gnz_info *info)
+static void json_shape(cli_json *j, const tarn_gnz_array *info)
 {
     cli_json_open(j, "shape", '[');
     for (unsigned i = 0; i < info->ndim; i++)
@@ -48,7 +52,7 @@ static void json_shape(cli_json *j, const tarn_gnz_info *info)
     cli_json_close(j, ']');
 }
 
-static void json_array(cli_json *j, const tarn_gnz_info *info)
+static void json_array(cli_json *j, const tarn_gnz_array *info)
 {
     char text[TARN_DTYPE_TEXT_MAX];
     cli_json_text(j, "name", info->name);
@@ -64,86 +68,77 @@ static void json_array(cli_json *j, const tarn_gnz_info *info)
 
 /* --- info -------------------------------------------------------------------------- */
 
-typedef struct summary {
-    uint64_t bytes, checksums, samples;
-    size_t *fields, n_fields;
-} summary;
-
-static void summarise(tarn_gnz *gnz, summary *s)
+static void json_arrays(cli_json *j, tarn_gnz *gnz, size_t count)
 {
-    tarn_gnz_info info;
-    size_t count = tarn_gnz_count(gnz);
-    *s = (summary){.fields = calloc(count + 1, sizeof(size_t))};
-    if (!s->fields) cli_no_memory();
-    for (size_t i = 0; i < count; i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
-        s->bytes += info.bytes;
-        s->checksums += info.has_checksum;
-    }
-    if (tarn_gnz_samples(gnz, NULL, 0, s->fields, &s->n_fields, &s->samples, NULL) !=
-        TARN_OK)
-        s->n_fields = 0;
-}
-
-static int info_json(tarn_gnz *gnz, const char *path, const summary *s, cli_json *j)
-{
-    tarn_gnz_info info;
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "file", path);
-    cli_json_number(j, "size", tarn_gnz_file_size(gnz));
-    cli_json_number(j, "header", tarn_gnz_header_size(gnz));
-    cli_json_number(j, "header_space", tarn_gnz_header_space(gnz));
-    cli_json_text(j, "metadata", tarn_gnz_metadata(gnz, NULL));
-    cli_json_number(j, "bytes", s->bytes);
-    cli_json_number(j, "samples", s->n_fields ? s->samples : 0);
+    tarn_gnz_array array;
     cli_json_open(j, "fields", '[');
-    for (size_t i = 0; i < s->n_fields; i++)
-        if (tarn_gnz_info_get(gnz, s->fields[i], &info, sizeof info, NULL) == TARN_OK)
-            cli_json_text(j, NULL, info.name);
+    for (size_t i = 0; i < count; i++)
+        if (tarn_gnz_array_get(gnz, i, &array, sizeof array, NULL) == TARN_OK &&
+            array.is_field)
+            cli_json_text(j, NULL, array.name);
     cli_json_close(j, ']');
     cli_json_open(j, "arrays", '[');
-    for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
+    for (size_t i = 0; i < count; i++) {
+        if (tarn_gnz_array_get(gnz, i, &array, sizeof array, NULL) != TARN_OK) continue;
         cli_json_open(j, NULL, '{');
-        json_array(j, &info);
+        json_array(j, &array);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
+}
+
+static int info_json(tarn_gnz *gnz, const char *path, const tarn_gnz_info *info,
+                     uint64_t bytes, cli_json *j)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "file", path);
+    cli_json_number(j, "size", info->file_size);
+    cli_json_number(j, "header", info->header_size);
+    cli_json_number(j, "header_space", info->header_space);
+    cli_json_text(j, "metadata", info->metadata);
+    cli_json_number(j, "bytes", bytes);
+    cli_json_number(j, "samples", info->samples);
+    json_arrays(j, gnz, info->arrays);
     int status = cli_show_sets(path, j);
     cli_json_close(j, '}');
     return status;
 }
 
-static int info_text(tarn_gnz *gnz, const char *path, const summary *s)
+static void print_array(const tarn_gnz_array *array)
 {
-    char metadata[512], type[TARN_DTYPE_TEXT_MAX];
-    size_t len, count = tarn_gnz_count(gnz);
-    tarn_gnz_info info;
-    const char *text = tarn_gnz_metadata(gnz, &len);
-    printf("%s: %s, %s of values in a file of %llu\n", path, cli_count(count, "array"),
-           cli_count(s->bytes, "byte"), (unsigned long long)tarn_gnz_file_size(gnz));
-    printf("  header    %s, with room for %llu\n",
-           cli_count(tarn_gnz_header_size(gnz), "byte"),
-           (unsigned long long)tarn_gnz_header_space(gnz));
-    printf("  metadata  %s\n", tarn_printable(metadata, sizeof metadata, text, len));
-    printf("  checksums %s\n", s->checksums == 0       ? "none"
-                               : s->checksums == count ? "of all arrays"
-                                                       : "of some arrays");
-    if (s->n_fields)
-        printf("  samples   %s in %s\n", cli_count(s->samples, "row"),
-               cli_count(s->n_fields, "field"));
+    char type[TARN_DTYPE_TEXT_MAX];
+    printf("  %-6s %16llu %12llu  %-20s ", tarn_dtype_text(array->dtype, type),
+           (unsigned long long)array->bytes, (unsigned long long)array->offset,
+           shape_text(array));
+    put_name(array->name);
+    if (array->fortran) printf("  (Fortran order)");
+    if (array->ndim && array->reserved > array->shape[0])
+        printf("  (room for %llu rows)", (unsigned long long)array->reserved);
+    putchar('\n');
+}
+
+static int info_text(tarn_gnz *gnz, const char *path, const tarn_gnz_info *info,
+                     uint64_t bytes, size_t checksums)
+{
+    char metadata[512];
+    tarn_gnz_array array;
+    printf("%s: %s, %s of values in a file of %llu\n", path,
+           cli_count(info->arrays, "array"), cli_count(bytes, "byte"),
+           (unsigned long long)info->file_size);
+    printf("  header    %s, with room for %llu\n", cli_count(info->header_size, "byte"),
+           (unsigned long long)info->header_space);
+    printf("  metadata  %s\n", tarn_printable(metadata, sizeof metadata, info->metadata,
+                                              info->metadata_size));
+    printf("  checksums %s\n", checksums == 0              ? "none"
+                               : checksums == info->arrays ? "of all arrays"
+                                                           : "of some arrays");
+    if (info->fields)
+        printf("  samples   %s in %s\n", cli_count(info->samples, "row"),
+               cli_count(info->fields, "field"));
     printf("  %-6s %16s %12s  %-20s %s\n", "type", "bytes", "offset", "shape", "name");
-    for (size_t i = 0; i < count; i++) {
-        if (tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
-        printf("  %-6s %16llu %12llu  %-20s ", tarn_dtype_text(info.dtype, type),
-               (unsigned long long)info.bytes, (unsigned long long)info.offset,
-               shape_text(&info));
-        put_name(info.name);
-        if (info.fortran) printf("  (Fortran order)");
-        if (info.ndim && info.reserved > info.shape[0])
-            printf("  (room for %llu rows)", (unsigned long long)info.reserved);
-        putchar('\n');
-    }
+    for (size_t i = 0; i < info->arrays; i++)
+        if (tarn_gnz_array_get(gnz, i, &array, sizeof array, NULL) == TARN_OK)
+            print_array(&array);
     return cli_show_sets(path, &(cli_json){0});
 }
 
@@ -151,11 +146,19 @@ int cli_gnz_info(const char *path, cli_json *json)
 {
     tarn_error err;
     tarn_gnz *gnz;
-    summary s;
+    tarn_gnz_info info;
+    tarn_gnz_array array;
+    uint64_t bytes = 0;
+    size_t checksums = 0;
     if (tarn_gnz_open(path, NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
-    summarise(gnz, &s);
-    int status = json->out ? info_json(gnz, path, &s, json) : info_text(gnz, path, &s);
-    free(s.fields);
+    tarn_gnz_info_get(gnz, &info, sizeof info);
+    for (size_t i = 0; i < info.arrays; i++) {
+        if (tarn_gnz_array_get(gnz, i, &array, sizeof array, NULL) != TARN_OK) continue;
+        bytes += array.bytes;
+        checksums += array.has_checksum;
+    }
+    int status = json->out ? info_json(gnz, path, &info, bytes, json)
+                           : info_text(gnz, path, &info, bytes, checksums);
     tarn_gnz_close(gnz);
     return status;
 }
@@ -213,11 +216,11 @@ static void json_stats(cli_json *j, const tarn_gnz_stats *s)
 static int list_array(const cli_args *args, tarn_gnz *gnz, size_t number)
 {
     tarn_error err;
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     tarn_gnz_stats s;
     char type[TARN_DTYPE_TEXT_MAX];
     cli_json json = {.out = stdout};
-    if (tarn_gnz_info_get(gnz, number, &info, sizeof info, &err) != TARN_OK)
+    if (tarn_gnz_array_get(gnz, number, &info, sizeof info, &err) != TARN_OK)
         return cli_fail(&err);
     if (cli_has(args, "names") || cli_has(args, "null")) {
         cli_has(args, "null") ? (void)fputs(info.name, stdout) : put_name(info.name);
@@ -257,7 +260,9 @@ int cli_gnz_ls(const cli_args *args)
             return cli_usage(args->command, "--%s is not for array files", others[i]);
     if (tarn_gnz_open(args->words[0], NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
     int status = CLI_OK;
-    for (size_t i = 0; i < tarn_gnz_count(gnz) && status == CLI_OK; i++) {
+    tarn_gnz_info info;
+    tarn_gnz_info_get(gnz, &info, sizeof info);
+    for (size_t i = 0; i < info.arrays && status == CLI_OK; i++) {
         status = list_array(args, gnz, i);
         if (ferror(stdout)) break;
     }
@@ -298,7 +303,7 @@ static int choose_rows(const cli_args *args, tarn_array *array)
                          "--rows takes A:B, with A not behind B, and the array has %llu "
                          "rows; not %s",
                          (unsigned long long)(array->ndim ? array->shape[0] : 0), rows);
-    array->data = tarn_gnz_row(array, first);
+    array->data = (char *)array->data + (int64_t)first * array->strides[0];
     array->shape[0] = end - first;
     return CLI_OK;
 }
@@ -307,9 +312,8 @@ static int put_npy(const tarn_array *array, const char *output)
 {
     tarn_error err;
     tarn_bytes out = TARN_BYTES_INIT;
-    tarn_value value = tarn_value_array(array);
-    if (tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err) != TARN_OK)
-        return cli_fail(&err);
+    tarn_value value = {.kind = TARN_VALUE_ARRAY, .arrays = array, .count = 1};
+    if (tarn_encode("npy", &value, NULL, &out, &err) != TARN_OK) return cli_fail(&err);
     int status = cli_write_out(output, &(tarn_view){out.data, out.size, NULL});
     tarn_bytes_release(&out);
     return status;
@@ -325,8 +329,8 @@ static int put_raw(const cli_args *args, tarn_gnz *gnz, size_t number,
     if (tarn_array_is_packed(array))
         return cli_write_out(output, &(tarn_view){array->data, size, NULL});
     if (cli_value(args, "rows")) {
-        tarn_gnz_info info;
-        if (tarn_gnz_info_get(gnz, number, &info, sizeof info, &err) != TARN_OK)
+        tarn_gnz_array info;
+        if (tarn_gnz_array_get(gnz, number, &info, sizeof info, &err) != TARN_OK)
             return cli_fail(&err);
         parse_rows(cli_value(args, "rows"), info.shape[0], &first, &end);
     }

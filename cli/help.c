@@ -46,6 +46,10 @@ static void put_wrapped(FILE *out, const char *text, int indent)
 static void put_option(const cli_option *o)
 {
     char left[64];
+    if (!o->name[0]) {
+        printf("\n%s:\n", o->help);
+        return;
+    }
     int n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
                       : snprintf(left, sizeof left, "    --%s", o->name);
     if (o->value) snprintf(left + n, sizeof left - (size_t)n, " %s", o->value);
@@ -57,7 +61,7 @@ int cli_show_help(const cli_command *c)
     printf("tarn %s: %s\n\nUsage: tarn %s%s %s\n\n", c->name, c->summary, c->name,
            c->options[0].name ? " [options]" : "", c->words);
     put_wrapped(stdout, c->text, 0);
-    if (c->options[0].name) printf("\nOptions:\n");
+    if (c->options[0].name && c->options[0].name[0]) printf("\nOptions:\n");
     for (const cli_option *o = c->options; o->name; o++)
         put_option(o);
     printf("\nExamples:\n");
@@ -114,6 +118,11 @@ static void put_title(const char *name)
 
 static void put_man_option(const cli_option *o)
 {
+    if (!o->name[0]) {
+        printf(".SS ");
+        put_roff(o->help);
+        return;
+    }
     printf(".TP\n");
     if (o->letter) printf("\\fB\\-%c\\fR, ", o->letter);
     printf("\\fB\\-\\-%s\\fR", o->name);
@@ -180,7 +189,7 @@ static void put_completion(void)
     for (int i = 0; cli_commands[i]; i++) {
         printf("    %s) options=\"--help", cli_commands[i]->name);
         for (const cli_option *o = cli_commands[i]->options; o->name; o++)
-            printf(" --%s", o->name);
+            if (o->name[0]) printf(" --%s", o->name);
         printf("\" ;;\n");
     }
     printf("    esac\n"

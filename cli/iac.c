@@ -14,7 +14,7 @@ bool cli_is_pack(const char *path)
     struct stat st;
     if (len > n && strcmp(path + len - n, ending) == 0)
         return stat(path, &st) != 0 || S_ISREG(st.st_mode);
-    return tarn_iac_is_pack(path);
+    return cli_begins_with(path, "IATROC", 7);
 }
 
 /* Text from a file: as it is to a program, harmless to a terminal. */
@@ -29,14 +29,21 @@ static void put_text(const char *text, size_t len)
 
 /* --- info ------------------------------------------------------------------------- */
 
+static bool get_column(const tarn_iac *pack, tarn_iac_table table, size_t i,
+                       tarn_iac_column *out)
+{
+    return tarn_iac_column_get(pack, table, i, out, sizeof *out, NULL) == TARN_OK;
+}
+
 static void columns_json(cli_json *j, const char *key, const tarn_iac *pack,
                          tarn_iac_table table)
 {
+    tarn_iac_column c;
     cli_json_open(j, key, '[');
-    for (size_t i = 0; i < tarn_iac_columns(pack, table); i++) {
+    for (size_t i = 0; get_column(pack, table, i, &c); i++) {
         cli_json_open(j, NULL, '{');
-        cli_json_text(j, "name", tarn_iac_column_name(pack, table, i));
-        cli_json_text(j, "type", tarn_iac_column_type(pack, table, i));
+        cli_json_text(j, "name", c.name);
+        cli_json_text(j, "type", c.type);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -54,7 +61,7 @@ static int info_json(const char *path, const tarn_iac *pack, const tarn_iac_info
     cli_json_number(&j, "bytes", info->data_length);
     cli_json_number(&j, "size", info->file_size);
     cli_json_text(&j, "payload_type", info->payload_type);
-    cli_json_text(&j, "codec", info->codec_name);
+    cli_json_text(&j, "codec", info->codec);
     cli_json_bool(&j, "checksums", info->has_checksums);
     if (!info->has_spans) cli_json_number(&j, "record_bytes", info->record_bytes);
     columns_json(&j, "slide_columns", pack, TARN_IAC_SLIDES);
@@ -71,12 +78,11 @@ static void show_columns(const char *what, const tarn_iac *pack, tarn_iac_table 
                          uint64_t rows, uint64_t bytes)
 {
     printf("  %-9s %s, %s\n", what, cli_count(rows, "row"), cli_count(bytes, "byte"));
-    for (size_t i = 0; i < tarn_iac_columns(pack, table); i++) {
-        const char *name = tarn_iac_column_name(pack, table, i),
-                   *type = tarn_iac_column_type(pack, table, i);
+    tarn_iac_column c;
+    for (size_t i = 0; get_column(pack, table, i, &c); i++) {
         char shown[256];
-        printf("    %-24s ", tarn_printable(shown, sizeof shown, name, strlen(name)));
-        put_text(type, strlen(type));
+        printf("    %-24s ", tarn_printable(shown, sizeof shown, c.name, strlen(c.name)));
+        put_text(c.type, strlen(c.type));
         putchar('\n');
     }
 }
@@ -113,7 +119,7 @@ int cli_iac_info(const cli_args *args)
            cli_count(info.data_length, "byte"), info.version);
     char type[256], codec[256];
     tarn_printable(type, sizeof type, info.payload_type, strlen(info.payload_type));
-    tarn_printable(codec, sizeof codec, info.codec_name, strlen(info.codec_name));
+    tarn_printable(codec, sizeof codec, info.codec, strlen(info.codec));
     printf("  payloads  %s, codec %s%s\n", type[0] ? type : "(no type)",
            codec[0] ? codec : "(not said)",
            info.has_checksums ? ", with checksums" : ", no checksums");
@@ -162,14 +168,15 @@ static tarn_status list_row(listing *l, uint64_t row, tarn_error *err)
     }
     for (size_t i = 0; i < l->count && !l->names; i++) {
         tarn_view value;
-        const char *name = tarn_iac_column_name(l->pack, TARN_IAC_INDEX, l->columns[i]);
+        tarn_iac_column c;
+        if (!get_column(l->pack, TARN_IAC_INDEX, l->columns[i], &c)) continue;
         TARN_TRY(
             tarn_iac_value(l->pack, TARN_IAC_INDEX, l->columns[i], row, &value, err));
         if (l->json) {
-            cli_json_raw(&l->out, name, (const char *)value.data, value.size);
+            cli_json_raw(&l->out, c.name, (const char *)value.data, value.size);
         } else {
             putchar('\t');
-            put_text(name, strlen(name));
+            put_text(c.name, strlen(c.name));
             putchar('=');
             put_text((const char *)value.data, value.size);
         }
@@ -189,8 +196,11 @@ static tarn_status list_row(listing *l, uint64_t row, tarn_error *err)
 static bool choose(const cli_args *args, listing *l)
 {
     const char *asked = cli_value(args, "columns");
-    size_t all = tarn_iac_columns(l->pack, TARN_IAC_INDEX);
+    tarn_iac_info info;
+    tarn_iac_column c;
     cli_list list = {0};
+    tarn_iac_info_get(l->pack, &info, sizeof info);
+    size_t all = info.columns[TARN_IAC_INDEX];
     if (asked && !cli_list_get(asked, &list)) return false;
     size_t room = all > list.count ? all : list.count;
     l->columns = calloc(room + 1, sizeof *l->columns);
@@ -198,19 +208,17 @@ static bool choose(const cli_args *args, listing *l)
     bool good = true;
     for (size_t k = 0; k < list.count && good; k++) {
         size_t i = 0;
-        while (i < all && strcmp(tarn_iac_column_name(l->pack, TARN_IAC_INDEX, i),
-                                 list.items[k]) != 0)
+        while (get_column(l->pack, TARN_IAC_INDEX, i, &c) &&
+               strcmp(c.name, list.items[k]) != 0)
             i++;
         good = i < all;
         if (good) l->columns[l->count++] = i;
         if (!good) fprintf(stderr, "tarn: no column %s in the index\n", list.items[k]);
     }
-    for (size_t i = 0; i < all && !asked; i++) {
-        const char *name = tarn_iac_column_name(l->pack, TARN_IAC_INDEX, i);
-        if (strcmp(name, "offset") != 0 && strcmp(name, "length") != 0 &&
-            strcmp(name, "crc32") != 0)
+    for (size_t i = 0; !asked && get_column(l->pack, TARN_IAC_INDEX, i, &c); i++)
+        if (strcmp(c.name, "offset") != 0 && strcmp(c.name, "length") != 0 &&
+            strcmp(c.name, "crc32") != 0)
             l->columns[l->count++] = i;
-    }
     cli_list_free(&list);
     return good;
 }
@@ -317,8 +325,7 @@ int cli_iac_get(const cli_args *args)
     else
         status = find_row(pack, key, &row, &err);
     if (status == TARN_OK)
-        status = cli_has(args, "decode") ? tarn_iac_view_decoded(pack, row, &view, &err)
-                                         : tarn_iac_view(pack, row, &view, &err);
+        status = tarn_iac_view(pack, row, cli_has(args, "decode"), &view, &err);
     int result = CLI_DATA;
     if (status == TARN_OK) {
         result = cli_write_out(cli_value(args, "output"), &view);
@@ -383,10 +390,12 @@ bool cli_is_pack_name(const char *path)
 
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
 {
+    static const char *const codecs[] = {"none", "raw", "brotli", "zstd", "gzip", ""};
     const char *codec = cli_value(args, "codec");
     unsigned level = 0;
-    if (codec) o->codec = tarn_iac_codec_named(codec);
-    if (o->codec == TARN_IAC_IMAGE || o->codec == TARN_IAC_OTHER)
+    for (size_t i = 0; codec && !o->codec && i < sizeof codecs / sizeof *codecs; i++)
+        if (strcmp(codecs[i], codec) == 0) o->codec = codecs[i];
+    if (codec && !o->codec)
         return cli_usage(args->command, "--codec is none, brotli, zstd or gzip, not %s",
                          codec);
     if (!cli_number(args, "level", &level) || !cli_number(args, "version", &o->version))
@@ -447,7 +456,7 @@ int cli_iac_pack(const cli_args *args, const char *output)
                                  sizeof report, &err);
     cli_progress_end(&progress);
     if (made != TARN_OK) return cli_fail(&err);
-    cli_iac_tell(args, report.folds[0].written.samples, output);
+    cli_iac_tell(args, report.folds[0].samples, output);
     return CLI_OK;
 }
 
@@ -458,10 +467,8 @@ int cli_iac_convert(const cli_args *args, const char *from, const char *to)
     int usage = cli_iac_options(args, &o);
     if (usage != CLI_OK) return usage;
     o.encoded = !cli_has(args, "codec");
-    tarn_status status = cli_has(args, "upgrade")
-                             ? tarn_iac_upgrade(from, to, o.overwrite, &err)
-                             : tarn_iac_rewrite(from, to, &o, &err);
-    if (status != TARN_OK) return cli_fail(&err);
+    o.upgrade = cli_has(args, "upgrade");
+    if (tarn_iac_rewrite(from, to, &o, &err) != TARN_OK) return cli_fail(&err);
     if (!cli_has(args, "quiet")) printf("%s -> %s\n", from, to);
     return CLI_OK;
 }

@@ -40,7 +40,7 @@ static void show_json(cli_json *j, const char *fold, const char *path,
     cli_json_number(j, "samples", i.samples);
     cli_json_number(j, "members", i.rows);
     cli_json_number(j, "fields", i.fields);
-    cli_json_number(j, "crashes", i.crashes);
+    cli_json_number(j, "collisions", i.collisions);
     cli_json_bool(j, "contiguous", i.contiguous);
     cli_json_bool(j, "checksums", i.has_checksums);
     cli_json_number(j, "directories", r->directories);
@@ -75,8 +75,8 @@ static tarn_status index_fold(const tarn_listed_fold *fold, const tarn_index_opt
 {
     tarn_index *index;
     tarn_index_report report;
-    TARN_TRY(tarn_index_create(fold->shards, fold->n_shards, o, fold->index_path, &index,
-                               &report, sizeof report, err));
+    TARN_TRY(tarn_index_build(fold->shards, fold->n_shards, o, fold->index_path, &index,
+                              &report, sizeof report, err));
     cli_progress_end(o->progress_context);
     if (json->out)
         show_json(json, fold->name, fold->index_path, index, fold->n_shards, &report);
@@ -114,7 +114,7 @@ static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *j
     o->allow_pipe = cli_has(args, "allow-pipe");
     o->names = &name;
     tarn_status status =
-        tarn_index_create(&url, 1, o, path, &index, &report, sizeof report, &err);
+        tarn_index_build(&url, 1, o, path, &index, &report, sizeof report, &err);
     o->names = NULL;
     cli_progress_end(o->progress_context);
     int result = status == TARN_OK ? CLI_OK : cli_fail(&err);

@@ -160,7 +160,7 @@ static int show_json(cli_json *j, const char *name, const char *index_path,
     cli_json_number(j, "members", s->index.rows);
     cli_json_number(j, "bytes", s->all.bytes);
     cli_json_bool(j, "contiguous", s->index.contiguous);
-    cli_json_number(j, "crashes", s->index.crashes);
+    cli_json_number(j, "collisions", s->index.collisions);
     cli_json_bool(j, "sums", s->index.has_sums && index_path);
     cli_json_bool(j, "checksums", s->index.has_checksums && index_path);
     cli_json_text(j, "keys",
@@ -209,8 +209,8 @@ static int show(const char *name, const char *index_path, const cli_fold *fold,
            cli_count(s->index.rows, "member"), cli_count(s->all.bytes, "byte"),
            cli_count(s->n_shards, "shard"));
     show_index(index_path, s);
-    if (s->index.crashes)
-        printf("  crashes   %u keys whose hash another key has\n", s->index.crashes);
+    if (s->index.collisions)
+        printf("  collisions %u keys whose hash another key has\n", s->index.collisions);
     put_fields_head();
     for (uint32_t i = 0; i < s->index.fields; i++)
         put_field(tarn_index_field(index, i), &s->fields[i]);

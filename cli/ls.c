@@ -213,10 +213,10 @@ static int list_index(const char *path, bool json)
     for (uint64_t i = 0; i < info.rows; i++) {
         if (tarn_index_row(index, i, &row, &err) != TARN_OK) return cli_fail(&err);
         printf(json ? "{\"shard\": %u, \"offset\": %llu, \"size\": %llu, \"keyhash\": "
-                      "\"%016llx\", \"crash\": %u, \"field_id\": %u}\n"
+                      "\"%016llx\", \"collision\": %u, \"field_id\": %u}\n"
                     : "%u\t%llu\t%llu\t%016llx\t%u\t%u\n",
                row.shard, (unsigned long long)row.offset, (unsigned long long)row.size,
-               (unsigned long long)row.keyhash, row.crash, row.field);
+               (unsigned long long)row.keyhash, row.collision, row.field);
     }
     tarn_index_free(index);
     return CLI_OK;

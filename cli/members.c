@@ -37,9 +37,9 @@ tarn_status cli_piece_npy(const cli_piece *p, tarn_bytes *out, tarn_error *err)
     tarn_array array;
     TARN_TRY(tarn_array_init(&array, (void *)(uintptr_t)p->data, p->form.dtype,
                              p->form.ndim, p->form.shape, err));
-    tarn_value value = tarn_value_array(&array);
+    tarn_value value = {.kind = TARN_VALUE_ARRAY, .arrays = &array, .count = 1};
     out->size = 0;
-    return tarn_codecs_encode(NULL, "npy", &value, NULL, out, err);
+    return tarn_encode("npy", &value, NULL, out, err);
 }
 
 static tarn_status add_row(cli_members *m, const cli_piece *p, tarn_error *err)

@@ -115,16 +115,22 @@ static int keep_samples(cli_fold *f, const cli_list *keys)
 {
     tarn_error err;
     tarn_dataset *kept = NULL;
-    tarn_status status =
-        tarn_dataset_keep_keys(f->set, keys->items, keys->count, NULL, &kept, &err);
-    return replace(f, status, kept, &err);
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_KEYS;
+    c.names = keys->items;
+    c.n_names = keys->count;
+    return replace(f, tarn_dataset_filter(f->set, &c, &kept, &err), kept, &err);
 }
 
 int cli_fold_fields(cli_fold *f, const char *const *fields, size_t count)
 {
     tarn_error err;
     tarn_dataset *made = NULL;
-    tarn_status status = tarn_dataset_keep_having(f->set, fields, count, &made, &err);
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_HAVING;
+    c.names = fields;
+    c.n_names = count;
+    tarn_status status = tarn_dataset_filter(f->set, &c, &made, &err);
     if (replace(f, status, made, &err) != CLI_OK) return CLI_DATA;
     status = tarn_dataset_with_fields(f->set, fields, count, &made, &err);
     return replace(f, status, made, &err);

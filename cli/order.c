@@ -55,25 +55,25 @@ static bool take_rank(const cli_args *args, tarn_order_options *o)
     if (slash && (size_t)(slash - value) < sizeof rank) {
         memcpy(rank, value, (size_t)(slash - value));
         rank[slash - value] = '\0';
-        if (parse_number(rank, &o->rank) && parse_number(slash + 1, &o->world) &&
-            o->rank < o->world)
+        if (parse_number(rank, &o->rank) && parse_number(slash + 1, &o->world_size) &&
+            o->rank < o->world_size)
             return true;
     }
     cli_usage(args->command, "--rank needs RANK/WORLD, such as 0/4, not %s", value);
     return false;
 }
 
-static bool take_share(const cli_args *args, tarn_order_options *o)
+static bool take_uneven(const cli_args *args, tarn_order_options *o)
 {
-    static const char *const names[] = {"uneven", "drop", "pad"};
-    const char *value = cli_value(args, "share");
+    static const char *const names[] = {"keep", "drop", "pad"};
+    const char *value = cli_value(args, "uneven");
     if (!value) return true;
-    for (int k = TARN_RANKS_UNEVEN; k <= TARN_RANKS_PAD; k++)
+    for (int k = TARN_UNEVEN_KEEP; k <= TARN_UNEVEN_PAD; k++)
         if (strcmp(value, names[k]) == 0) {
-            o->ranks = (tarn_ranks)k;
+            o->uneven = (tarn_uneven)k;
             return true;
         }
-    cli_usage(args->command, "--share is uneven, drop or pad, not %s", value);
+    cli_usage(args->command, "--uneven is keep, drop or pad, not %s", value);
     return false;
 }
 
@@ -95,7 +95,7 @@ static bool take_options(const cli_args *args, tarn_order_options *o)
             return false;
         }
     return take_seed(args, o) && take_number(args, "epoch", &o->epoch) &&
-           take_rank(args, o) && take_share(args, o) &&
+           take_rank(args, o) && take_uneven(args, o) &&
            take_number(args, "block", &o->block) &&
            take_number(args, "window", &o->window) &&
            take_number(args, "chunk", &o->chunk) && take_number(args, "mix", &o->mix) &&
@@ -132,10 +132,13 @@ static tarn_status measure(const cli_source *part, const char *by, tarn_order_ki
     uint32_t field;
     TARN_TRY(tarn_dataset_field_find(part->dataset, by, &field, err));
     if (kind == TARN_ORDER_LENGTHS)
-        return tarn_dataset_sizes(part->dataset, field, a->lengths + part->first, err);
+        return tarn_dataset_numbers(part->dataset, field, TARN_NUMBERS_SIZE,
+                                    a->lengths + part->first, err);
     if (kind == TARN_ORDER_BALANCED)
-        return tarn_dataset_integers(part->dataset, field, a->classes + part->first, err);
-    return tarn_dataset_numbers(part->dataset, field, a->weights + part->first, err);
+        return tarn_dataset_numbers(part->dataset, field, TARN_NUMBERS_INTEGER,
+                                    a->classes + part->first, err);
+    return tarn_dataset_numbers(part->dataset, field, TARN_NUMBERS_REAL,
+                                a->weights + part->first, err);
 }
 
 static tarn_status learn(const cli_sources *s, const char *by, tarn_order_options *o,
@@ -168,7 +171,9 @@ static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_o
     tarn_status status = learn(s, by, o, &a, err);
     if (status == TARN_OK) status = tarn_order_open(s->count, o, &order, err);
     if (status == TARN_OK) {
-        *out_count = tarn_order_length(order);
+        tarn_order_info info;
+        tarn_order_info_get(order, &info, sizeof info);
+        *out_count = info.length;
         *out = malloc((*out_count + 1) * sizeof **out);
         if (!*out) cli_no_memory();
         status = tarn_order_fill(order, 0, *out_count, *out, err);
@@ -181,7 +186,7 @@ static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_o
 bool cli_has_order(const cli_args *args)
 {
     bool asked =
-        cli_has(args, "order") || cli_has(args, "rank") || cli_has(args, "share");
+        cli_has(args, "order") || cli_has(args, "rank") || cli_has(args, "uneven");
     for (size_t i = 0; !asked && of_kinds[i]; i++)
         asked = cli_has(args, of_kinds[i]);
     return asked;
@@ -207,7 +212,7 @@ int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
     if (!take_options(args, &o)) return CLI_USAGE;
     if (o.kind >= TARN_ORDER_WEIGHTED && !by)
         return cli_usage(args->command, "--order %s needs --by FIELD",
-                         tarn_order_kind_name(o.kind));
+                         cli_value(args, "order"));
     *out = NULL;
     *out_count = 0;
     if (move_mix(sources, o.epoch, &err) == TARN_OK &&

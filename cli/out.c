@@ -84,7 +84,7 @@ static void show_json(const cli_out *out, const tarn_pack_report *r, double seco
     snprintf(folder, sizeof folder, "%.*s", (int)r->folder_len, out->target);
     cli_json_open(&j, NULL, '[');
     for (size_t i = 0; i < r->n_folds; i++) {
-        const tarn_written *w = &r->folds[i].written;
+        const tarn_pack_fold *w = &r->folds[i];
         cli_json_open(&j, NULL, '{');
         if (r->folds[i].fold) cli_json_text(&j, "fold", r->folds[i].fold);
         cli_json_text(&j, "output", folder);
@@ -109,7 +109,7 @@ static void show(const cli_out *out, const tarn_pack_report *r, double seconds)
         return;
     }
     for (size_t i = 0; i < r->n_folds; i++) {
-        const tarn_written *w = &r->folds[i].written;
+        const tarn_pack_fold *w = &r->folds[i];
         samples += w->samples;
         payload += w->payload;
         if (r->folds[i].fold) printf("%s: ", r->folds[i].fold);
@@ -134,7 +134,7 @@ static int show_failure(const cli_out *out, const tarn_pack_report *r,
             ? cli_usage(out->args->command, "%s", tarn_error_text(err, text, sizeof text))
             : cli_fail(err);
     for (size_t i = 0; i < r->n_folds; i++)
-        samples += r->folds[i].written.samples;
+        samples += r->folds[i].samples;
     if (err->code == TARN_ERR_EXISTS && samples && out->hint &&
         !cli_has(out->args, "append"))
         fprintf(stderr, "tarn: %s\n", out->hint);

@@ -34,9 +34,10 @@ typedef struct cli_out {
     }
 
 #define CLI_FOLD_OPTIONS                                                                 \
-    {"resume", 0, NULL, "go on behind what an interrupted run finished"},                \
-        {"append", 0, NULL, "add shards to a fold (rows to arrays) that is there"},      \
-        {"overwrite", 'f', NULL, "replace what is there, once the new is complete"},     \
+    {"resume", 0, NULL, "continue after what an interrupted run finished"},              \
+        {"append", 0, NULL, "add shards to an existing fold"},                           \
+        {"overwrite", 'f', NULL,                                                         \
+         "replace an existing target, once the new one is complete"},                    \
     {                                                                                    \
         "no-sync", 0, NULL, "do not wait for the disk: faster, not crash-safe"           \
     }

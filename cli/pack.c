@@ -99,12 +99,12 @@ static void show_plan(const packing *p)
     uint64_t samples = 0;
     char shown[200];
     for (size_t i = 0; i < r->n_folds; i++)
-        samples += r->folds[i].written.samples;
+        samples += r->folds[i].samples;
     printf("%s from %s and %s; nothing is written\n", cli_count(samples, "sample"),
            cli_count(r->files, "file"), cli_count(r->values, "value"));
     for (size_t i = 0; i < r->n_folds; i++)
         printf("  fold %s: %s\n", r->folds[i].fold,
-               cli_count(r->folds[i].written.samples, "sample"));
+               cli_count(r->folds[i].samples, "sample"));
     printf("  fields:");
     for (size_t i = 0; i < p->fields.count; i++)
         printf("%s %s", i ? "," : "",

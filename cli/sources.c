@@ -66,9 +66,13 @@ static tarn_status keep_found(cli_source *part, const cli_list *keys, bool *anyw
 {
     bool *found = calloc(keys->count + 1, sizeof *found);
     tarn_dataset *kept;
+    tarn_condition c = TARN_CONDITION_INIT;
     if (!found) cli_no_memory();
-    tarn_status status = tarn_dataset_keep_keys(part->dataset, keys->items, keys->count,
-                                                found, &kept, err);
+    c.kind = TARN_CONDITION_KEYS;
+    c.names = keys->items;
+    c.n_names = keys->count;
+    c.found = found;
+    tarn_status status = tarn_dataset_filter(part->dataset, &c, &kept, err);
     for (size_t i = 0; i < keys->count; i++)
         anywhere[i] |= status == TARN_OK && found[i];
     free(found);
@@ -226,9 +230,10 @@ tarn_status cli_sources_key(const cli_sources *s, uint64_t i, tarn_text *out,
     uint64_t number;
     char text[64];
     const cli_source *part = cli_sources_at(s, i, &number);
-    tarn_mix_place place;
+    tarn_place place;
     if (s->mix.dataset) {
-        TARN_TRY(tarn_mix_at(s->mix.dataset, number, &place, sizeof place, err));
+        TARN_TRY(tarn_dataset_locate(s->mix.dataset, number, TARN_NO_FIELD, &place,
+                                     sizeof place, err));
         part = &s->parts[place.source];
         number = place.sample;
     }

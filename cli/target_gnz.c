@@ -19,7 +19,6 @@ typedef struct column {
     bool look_once;  /* decoding is dear, and putting finds what is not alike */
     tarn_array like; /* one row */
     uint64_t width;
-    size_t number; /* in the writer */
     unsigned char *rows;
     size_t row_bytes, room, filled;
     uint64_t first; /* row that rows begins with */
@@ -274,7 +273,7 @@ static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
     c->rows = malloc(c->room * c->row_bytes + 1);
     if (!c->rows) return cli_error(err, TARN_ERR_MEMORY, "out of memory");
     return tarn_gnz_writer_reserve(s->writer, c->name, as, c->like.ndim + 1, shape, rows,
-                                   &c->number, err);
+                                   err);
 }
 
 static bool check_as(const state *s)
@@ -304,7 +303,7 @@ static tarn_status begin(void *context, tarn_error *err)
     if (!cli_number(s->args, "header-pages", &o.header_pages) ||
         !cli_size(s->args, "reserve", &rows))
         return cli_error(err, TARN_ERR_USAGE, "%s", "");
-    TARN_TRY(tarn_gnz_writer_new(s->path, &o, &s->writer, err));
+    TARN_TRY(tarn_gnz_writer_open(s->path, &o, &s->writer, err));
     if (cli_arrays_metadata(s->args, s->metadata, s->writer) != CLI_OK)
         return cli_error(err, TARN_ERR_USAGE, "%s", "");
     for (size_t i = 0; i < s->sized; i++)
@@ -325,7 +324,7 @@ static tarn_status fill(state *s, const column *c, void *data, uint64_t rows,
         stride *= (int64_t)block.shape[i];
     }
     block.strides[0] = (int64_t)c->row_bytes;
-    return tarn_gnz_writer_fill(s->writer, c->number, start, &block, err);
+    return tarn_gnz_writer_fill(s->writer, c->name, start, &block, err);
 }
 
 static tarn_status flush(state *s, column *c, tarn_error *err)

@@ -39,6 +39,13 @@ static void free_state(state *s)
     free(s);
 }
 
+static tarn_status add_text(state *s, size_t i, const char *text, size_t size,
+                            tarn_error *err)
+{
+    tarn_iac_cell cell = {.kind = TARN_IAC_TEXT, .text = text, .size = size};
+    return tarn_iac_rows_add(s->rows, i, &cell, err);
+}
+
 /* --- A record for each member ------------------------------------------------------ */
 
 static tarn_status look_members(void *context, const cli_record *r, tarn_error *err)
@@ -47,8 +54,8 @@ static tarn_status look_members(void *context, const cli_record *r, tarn_error *
     TARN_TRY(cli_members_make(&s->members, r, err));
     for (size_t i = 0; i < s->members.count; i++) {
         const char *name = s->members.fields[i].name;
-        TARN_TRY(tarn_iac_rows_text(s->rows, 0, r->key, strlen(r->key), err));
-        TARN_TRY(tarn_iac_rows_text(s->rows, 1, name, strlen(name), err));
+        TARN_TRY(add_text(s, 0, r->key, strlen(r->key), err));
+        TARN_TRY(add_text(s, 1, name, strlen(name), err));
     }
     s->records += s->members.count;
     return TARN_OK;
@@ -169,15 +176,13 @@ static tarn_status add_value(state *s, const cli_record *r, size_t i,
                              const cli_piece_value *v, tarn_error *err)
 {
     const column *c = &s->columns[i];
-    int64_t integer = 0;
-    double real = 0;
-    if (v->kind == CLI_NULL) return tarn_iac_rows_null(s->rows, i, err);
+    tarn_iac_cell cell = {.kind = c->kind == 'i' ? TARN_IAC_INTEGER : TARN_IAC_REAL};
+    if (v->kind == CLI_NULL) return tarn_iac_rows_add(s->rows, i, NULL, err);
     if (kind_of(v) != c->kind)
         return fail_piece(r, c->name, "is of another type than in the first sample", err);
-    if (c->kind == 't') return tarn_iac_rows_text(s->rows, i, v->text, v->size, err);
-    TARN_TRY(number_of(r, c->name, &v->array, &integer, &real, err));
-    return c->kind == 'i' ? tarn_iac_rows_number(s->rows, i, integer, err)
-                          : tarn_iac_rows_real(s->rows, i, real, err);
+    if (c->kind == 't') return add_text(s, i, v->text, v->size, err);
+    TARN_TRY(number_of(r, c->name, &v->array, &cell.integer, &cell.real, err));
+    return tarn_iac_rows_add(s->rows, i, &cell, err);
 }
 
 /* A field that no column was made for. */
@@ -204,7 +209,7 @@ static tarn_status look_sample(void *context, const cli_record *r, tarn_error *e
     if (!find_piece(r, s->payload))
         return fail_piece(r, s->payload, "is to be the payload, and is not there", err);
     if (!s->rows) TARN_TRY(look_first(s, r, err));
-    if (s->keyed) TARN_TRY(tarn_iac_rows_text(s->rows, 0, r->key, strlen(r->key), err));
+    if (s->keyed) TARN_TRY(add_text(s, 0, r->key, strlen(r->key), err));
     for (size_t i = s->keyed; i < s->n; i++) {
         const cli_piece *p = find_piece(r, s->columns[i].name);
         cli_piece_value v = {.kind = CLI_NULL};
@@ -339,10 +344,17 @@ int cli_copy_records(const cli_args *args, const cli_sources *sources,
     o.encoded = !cli_has(args, "codec");
     uint64_t *rows = malloc((count + 1) * sizeof *rows);
     if (!rows) cli_no_memory();
-    for (uint64_t i = 0; i < count; i++)
-        rows[i] = tarn_dataset_in_file(sources->parts[0].dataset, order[i]);
-    if (tarn_iac_rewrite_rows(sources->parts[0].path, path, rows, (size_t)count, &o,
-                              &err) != TARN_OK)
+    tarn_status done = TARN_OK;
+    for (uint64_t i = 0; done == TARN_OK && i < count; i++) {
+        tarn_place place;
+        done = tarn_dataset_locate(sources->parts[0].dataset, order[i], TARN_NO_FIELD,
+                                   &place, sizeof place, &err);
+        rows[i] = place.row;
+    }
+    o.rows = rows;
+    o.n_rows = (size_t)count;
+    if (done != TARN_OK ||
+        tarn_iac_rewrite(sources->parts[0].path, path, &o, &err) != TARN_OK)
         status = cli_fail(&err);
     if (status == CLI_OK) cli_iac_tell(args, count, path);
     free(rows);

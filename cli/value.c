@@ -184,8 +184,7 @@ tarn_status cli_value_read(const cli_record *r, const cli_piece *p, cli_piece_va
         return tarn_array_init(&out->array, (void *)(uintptr_t)p->data, p->form.dtype,
                                p->form.ndim, p->form.shape, err);
     }
-    if (tarn_codecs_decode(NULL, p->form.codec, p->data, p->size, NULL, &out->held,
-                           err) != TARN_OK) {
+    if (tarn_decode(p->form.codec, p->data, p->size, NULL, &out->held, err) != TARN_OK) {
         char why[400];
         snprintf(why, sizeof why, "cannot be decoded: %.350s", err->message);
         return fail(r, p, why, err);

@@ -19,7 +19,7 @@ static tarn_status add_up(tarn_dataset *data, uint64_t *out_bytes, tarn_error *e
         size_t n = 0;
         for (; n < BATCH && first + n < count; n++)
             samples[n] = first + n;
-        status = tarn_dataset_read_batch(data, samples, n, NULL, 0, &batch, err);
+        status = tarn_dataset_read(data, samples, n, NULL, 0, &batch, err);
         if (status == TARN_OK) *out_bytes += batch.offsets[batch.count];
     }
     tarn_dataset_batch_reset(&batch);

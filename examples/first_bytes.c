@@ -21,8 +21,7 @@ static tarn_status show(tarn_dataset *fold, uint64_t sample, tarn_text *key,
     TARN_TRY(tarn_dataset_get_all(fold, sample, &view, key, err));
     int shown = view.size < 16 ? (int)view.size : 16;
     printf("%s: %zu bytes: %.*s\n", key->data, view.size, shown, (const char *)view.data);
-    tarn_dataset_release_sample(fold, &view);
-    return TARN_OK;
+    return tarn_dataset_release(fold, sample, &view, 1, err);
 }
 
 int main(int argc, char **argv)

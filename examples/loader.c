@@ -51,7 +51,8 @@ int main(int argc, char **argv)
         tarn_batch *batch;
         tarn_status status;
         uint64_t bytes = 0;
-        while ((status = tarn_loader_next(loader, &batch, &err)) == TARN_OK) {
+        while ((status = tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err)) ==
+               TARN_OK) {
             bytes += train(batch);
             tarn_batch_release(batch);
         }
@@ -62,8 +63,7 @@ int main(int argc, char **argv)
     tarn_loader_stats_get(loader, &stats, sizeof stats);
     printf("%llu samples, %llu skipped, %.0f samples/s, slow: %s\n",
            (unsigned long long)stats.samples, (unsigned long long)stats.skipped,
-           (double)stats.samples / stats.seconds,
-           tarn_loader_stage_name(stats.bottleneck));
+           (double)stats.samples / stats.seconds, stats.bottleneck);
     tarn_loader_close(loader);
     return 0;
 }

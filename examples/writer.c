@@ -40,7 +40,7 @@ static tarn_status write_all(const char *folder, unsigned count, tarn_written *w
     for (unsigned i = 0; i < count; i++) {
         tarn_status status = add_number(out, i, err);
         if (status != TARN_OK) {
-            tarn_fold_writer_abandon(out);
+            tarn_fold_writer_abandon(out, false, NULL);
             return status;
         }
     }
@@ -66,7 +66,8 @@ int main(int argc, char **argv)
            (unsigned long long)written.shards);
 
     if (tarn_dataset_open(argv[1], NULL, &fold, &err) != TARN_OK) return fail(&err);
-    if (tarn_dataset_find(fold, "n000012", &sample, &err) != TARN_OK ||
+    const char *key = "n000012";
+    if (tarn_dataset_find(fold, &key, 1, &sample, NULL, &err) != TARN_OK ||
         tarn_dataset_field_find(fold, "txt", &txt, &err) != TARN_OK ||
         tarn_dataset_get(fold, sample, txt, &view, &err) != TARN_OK)
         return fail(&err);

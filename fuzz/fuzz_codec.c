@@ -52,11 +52,10 @@ static void check_round(const char *field, const tarn_value *value,
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_value again;
     tarn_error err;
-    if (tarn_codecs_encode(NULL, field, value, NULL, &out, &err) == TARN_OK) {
+    if (tarn_encode(field, value, NULL, &out, &err) == TARN_OK) {
         tarn_decode_options wide = *options;
         wide.max_size = 4 * MAX_SIZE;
-        CHECK(tarn_codecs_decode(NULL, field, out.data, out.size, &wide, &again, &err) ==
-              TARN_OK);
+        CHECK(tarn_decode(field, out.data, out.size, &wide, &again, &err) == TARN_OK);
         CHECK(again.kind == value->kind && again.count == value->count);
         if (value->kind == TARN_VALUE_INTEGER) CHECK(again.integer == value->integer);
         if (is_exact(field) && value->kind <= TARN_VALUE_TEXT)
@@ -83,8 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.max_size = MAX_SIZE;
     options.max_pixels = 65536;
     unsigned char *bytes = exact_copy(data + 1, size - 1);
-    if (tarn_codecs_decode(NULL, field, bytes, size - 1, &options, &value, &err) ==
-        TARN_OK) {
+    if (tarn_decode(field, bytes, size - 1, &options, &value, &err) == TARN_OK) {
         for (size_t i = 0; i < value.count; i++)
             check_array(&value.arrays[i]);
         check_round(field, &value, &options);

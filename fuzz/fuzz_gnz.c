@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/bytes.h"
 #include "folder.h"
+#include "gnz/reader.h"
 
 enum { LENGTH = 16, VERIFY = 32, STATS = 64, MAX_PAGES = 16 };
 
@@ -38,13 +39,14 @@ static size_t put_input(const uint8_t *data, size_t size, unsigned options)
 
 static void check_place(const tarn_gnz *gnz, size_t number, size_t len)
 {
-    tarn_gnz_info a, b;
-    CHECK(tarn_gnz_info_get(gnz, number, &a, sizeof a, NULL) == TARN_OK);
+    tarn_gnz_array a, b;
+    CHECK(tarn_gnz_array_get(gnz, number, &a, sizeof a, NULL) == TARN_OK);
     CHECK(a.offset % TARN_GNZ_PAGE == 0 && a.offset <= len && a.bytes <= len - a.offset);
-    CHECK(a.offset >= tarn_gnz_header_size(gnz) &&
-          a.offset >= tarn_gnz_header_space(gnz));
+    tarn_gnz_info info;
+    tarn_gnz_info_get(gnz, &info, sizeof info);
+    CHECK(a.offset >= info.header_size && a.offset >= info.header_space);
     for (size_t i = 0; i < number && number < 64; i++) {
-        CHECK(tarn_gnz_info_get(gnz, i, &b, sizeof b, NULL) == TARN_OK);
+        CHECK(tarn_gnz_array_get(gnz, i, &b, sizeof b, NULL) == TARN_OK);
         CHECK(strcmp(a.name, b.name) != 0);
         CHECK(!a.bytes || !b.bytes || a.offset >= b.offset + b.bytes ||
               b.offset >= a.offset + a.bytes);
@@ -52,7 +54,7 @@ static void check_place(const tarn_gnz *gnz, size_t number, size_t len)
 }
 
 /* All ways of reading, and the values packed in the caller's hands. */
-static char *check_values(tarn_gnz *gnz, size_t number, const tarn_gnz_info *info)
+static char *check_values(tarn_gnz *gnz, size_t number, const tarn_gnz_array *info)
 {
     tarn_gnz_view view;
     size_t bytes = (size_t)info->bytes;
@@ -69,7 +71,7 @@ static char *check_values(tarn_gnz *gnz, size_t number, const tarn_gnz_info *inf
     }
     if (rows && bytes) {
         tarn_view row;
-        CHECK(tarn_gnz_sample(gnz, number, rows - 1, &row, NULL) == TARN_OK);
+        CHECK(tarn__gnz_view_row(gnz, number, rows - 1, &row, NULL) == TARN_OK);
         CHECK(row.size == bytes / rows);
         CHECK(memcmp(row.data, read + bytes - row.size, row.size) == 0);
         tarn_view_release(&row);
@@ -82,15 +84,15 @@ static char *check_values(tarn_gnz *gnz, size_t number, const tarn_gnz_info *inf
 static void compare(tarn_gnz *gnz, char **values)
 {
     tarn_gnz *again;
-    tarn_gnz_info a, b;
+    tarn_gnz_array a, b;
     tarn_gnz_view view;
     size_t number;
     CHECK(tarn_gnz_open(out_path, NULL, &again, NULL) == TARN_OK);
-    CHECK(tarn_gnz_count(again) == tarn_gnz_count(gnz));
-    for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        CHECK(tarn_gnz_info_get(gnz, i, &a, sizeof a, NULL) == TARN_OK);
+    CHECK(again->header.count == gnz->header.count);
+    for (size_t i = 0; i < gnz->header.count; i++) {
+        CHECK(tarn_gnz_array_get(gnz, i, &a, sizeof a, NULL) == TARN_OK);
         CHECK(tarn_gnz_find(again, a.name, &number, NULL) == TARN_OK);
-        CHECK(tarn_gnz_info_get(again, number, &b, sizeof b, NULL) == TARN_OK);
+        CHECK(tarn_gnz_array_get(again, number, &b, sizeof b, NULL) == TARN_OK);
         CHECK(a.bytes == b.bytes && a.ndim == b.ndim && !b.fortran);
         CHECK(memcmp(a.shape, b.shape, a.ndim * sizeof *a.shape) == 0);
         CHECK(tarn_gnz_get(again, number, TARN_GNZ_READ, &view, NULL) == TARN_OK);
@@ -103,52 +105,52 @@ static void compare(tarn_gnz *gnz, char **values)
 static void rewrite(tarn_gnz *gnz, char **values)
 {
     tarn_gnz_writer *w;
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     tarn_array array;
     tarn_gnz_report report;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
-    size_t len;
+    tarn_gnz_info whole;
+    tarn_gnz_info_get(gnz, &whole, sizeof whole);
     o.overwrite = o.checksums = true;
-    CHECK(tarn_gnz_writer_new(out_path, &o, &w, NULL) == TARN_OK);
-    const char *metadata = tarn_gnz_metadata(gnz, &len);
-    CHECK(tarn_gnz_writer_metadata(w, metadata, len, NULL) == TARN_OK);
-    for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        CHECK(tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) == TARN_OK);
+    CHECK(tarn_gnz_writer_open(out_path, &o, &w, NULL) == TARN_OK);
+    CHECK(tarn_gnz_writer_metadata(w, whole.metadata, whole.metadata_size, NULL) ==
+          TARN_OK);
+    for (size_t i = 0; i < gnz->header.count; i++) {
+        CHECK(tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) == TARN_OK);
         CHECK(tarn_array_init(&array, values[i], info.dtype, info.ndim, info.shape,
                               NULL) == TARN_OK);
         CHECK(tarn_gnz_writer_add(w, info.name, &array, NULL, NULL) == TARN_OK);
     }
     CHECK(tarn_gnz_writer_finish(w, NULL) == TARN_OK);
     CHECK(tarn_gnz_verify(out_path, NULL, &report, sizeof report, NULL) == TARN_OK);
-    CHECK(report.problems == 0 && report.checksummed == tarn_gnz_count(gnz));
+    CHECK(report.problems == 0 && report.checksummed == gnz->header.count);
     compare(gnz, values);
 }
 
 static void check_file(tarn_gnz *gnz, size_t len, bool stats)
 {
-    size_t count = tarn_gnz_count(gnz), n_fields;
-    uint64_t samples, total = 0;
-    tarn_gnz_info info;
+    size_t count = gnz->header.count, n_fields = 0;
+    uint64_t total = 0;
+    tarn_gnz_array info;
     tarn_gnz_stats s;
     char **values = calloc(count + 1, sizeof *values);
-    size_t *fields = calloc(count + 1, sizeof *fields);
-    CHECK(values && fields);
+    CHECK(values);
     for (size_t i = 0; i < count; i++) {
         check_place(gnz, i, len);
-        CHECK(tarn_gnz_info_get(gnz, i, &info, sizeof info, NULL) == TARN_OK);
+        CHECK(tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) == TARN_OK);
         values[i] = check_values(gnz, i, &info);
         if (stats && tarn_gnz_stats_get(gnz, i, &s, sizeof s, NULL) == TARN_OK)
             CHECK(s.nans + s.infinities <= s.count);
         total += info.bytes;
+        n_fields += info.is_field;
+        CHECK(!info.is_field || info.shape[0] == gnz->samples);
     }
     CHECK(total <= len);
-    if (tarn_gnz_samples(gnz, NULL, 0, fields, &n_fields, &samples, NULL) == TARN_OK)
-        CHECK(n_fields && n_fields <= count);
+    CHECK(n_fields == gnz->fields);
     rewrite(gnz, values);
     for (size_t i = 0; i < count; i++)
         free(values[i]);
     free(values);
-    free(fields);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

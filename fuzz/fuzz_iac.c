@@ -17,6 +17,8 @@
 #include "iac/header.h"
 #include "iac/ipc.h"
 
+#include "../tests/unit/iac_help.h"
+
 enum {
     RAW_HEADER = 1,
     FIRST_VERSION = 2,
@@ -95,9 +97,9 @@ static uint64_t rows_to_use(const tarn_iac *pack)
 static void use_columns(tarn_iac *pack)
 {
     uint64_t row, rows = rows_to_use(pack);
-    for (size_t c = 0; c < tarn_iac_columns(pack, TARN_IAC_INDEX); c++) {
-        const char *name = tarn_iac_column_name(pack, TARN_IAC_INDEX, c);
-        CHECK(tarn_iac_column_type(pack, TARN_IAC_INDEX, c));
+    for (size_t c = 0; c < iac_columns(pack, TARN_IAC_INDEX); c++) {
+        const char *name = iac_column(pack, TARN_IAC_INDEX, c).name;
+        CHECK(iac_column(pack, TARN_IAC_INDEX, c).type);
         (void)!tarn_iac_find(pack, name, "7", 1, 0, &row, NULL);
         if (tarn_iac_find(pack, name, "a", 1, 0, &row, NULL) == TARN_OK)
             CHECK(row < rows || rows == MAX_ROWS);
@@ -112,16 +114,16 @@ static void use_payloads(tarn_iac *pack)
     for (uint64_t i = 0; i < rows; i++) {
         tarn_view view, decoded;
         tarn_textpair_patient who;
-        if (tarn_iac_view(pack, i, &view, NULL) != TARN_OK) continue;
+        if (tarn_iac_view(pack, i, false, &view, NULL) != TARN_OK) continue;
         list[rows - ++good] = i;
         free(exact_copy(view.data, view.size)); /* touches every byte */
         tarn_view_release(&view);
-        if (tarn_iac_view_decoded(pack, i, &decoded, NULL) == TARN_OK)
+        if (tarn_iac_view(pack, i, true, &decoded, NULL) == TARN_OK)
             tarn_view_release(&decoded);
-        if (i < 4 && tarn_textpair_read_at(pack, i, &who, NULL) == TARN_OK)
+        if (i < 4 && tarn_textpair_read(pack, i, &who, NULL) == TARN_OK)
             tarn_textpair_reset(&who);
     }
-    CHECK(tarn_iac_read_many(pack, list + rows - good, good, &batch, NULL) == TARN_OK);
+    CHECK(tarn_iac_read(pack, list + rows - good, good, &batch, NULL) == TARN_OK);
     tarn_iac_batch_reset(&batch);
 }
 
@@ -129,15 +131,15 @@ static void use_payloads(tarn_iac *pack)
 static void compare_values(tarn_iac *a, tarn_iac *b, bool reversed)
 {
     uint64_t rows = rows_to_use(a);
-    CHECK(tarn_iac_columns(b, TARN_IAC_INDEX) >= tarn_iac_columns(a, TARN_IAC_INDEX));
-    for (size_t c = 0; c < tarn_iac_columns(a, TARN_IAC_INDEX); c++) {
-        const char *name = tarn_iac_column_name(a, TARN_IAC_INDEX, c);
-        CHECK(strcmp(name, tarn_iac_column_name(b, TARN_IAC_INDEX, c)) == 0);
+    CHECK(iac_columns(b, TARN_IAC_INDEX) >= iac_columns(a, TARN_IAC_INDEX));
+    for (size_t c = 0; c < iac_columns(a, TARN_IAC_INDEX); c++) {
+        const char *name = iac_column(a, TARN_IAC_INDEX, c).name;
+        CHECK(strcmp(name, iac_column(b, TARN_IAC_INDEX, c).name) == 0);
         if (strcmp(name, "offset") == 0 || strcmp(name, "length") == 0 ||
             strcmp(name, "crc32") == 0)
             continue;
-        CHECK(strcmp(tarn_iac_column_type(a, TARN_IAC_INDEX, c),
-                     tarn_iac_column_type(b, TARN_IAC_INDEX, c)) == 0);
+        CHECK(strcmp(iac_column(a, TARN_IAC_INDEX, c).type,
+                     iac_column(b, TARN_IAC_INDEX, c).type) == 0);
         for (uint64_t i = 0; i < rows; i++) {
             tarn_view x, y;
             uint64_t k = reversed ? rows - 1 - i : i;
@@ -182,7 +184,9 @@ static void write_reversed(tarn_iac *pack)
     o.no_sync = true;
     for (uint64_t i = 0; i < count; i++)
         rows[i] = count - 1 - i;
-    if (tarn_iac_rewrite_rows(pack_path, copy_path, rows, count, &o, &err) != TARN_OK) {
+    o.rows = rows;
+    o.n_rows = count;
+    if (tarn_iac_rewrite(pack_path, copy_path, &o, &err) != TARN_OK) {
         CHECK(err.message[0]);
         return;
     }
@@ -208,7 +212,9 @@ static void use_dataset(void)
             if (tarn_dataset_get(d, i, f, &view, NULL) == TARN_OK)
                 tarn_view_release(&view);
         if (tarn_dataset_key(d, i, &key, NULL) == TARN_OK)
-            CHECK(tarn_dataset_find(d, key.data, &found, NULL) == TARN_OK && found <= i);
+            CHECK(tarn_dataset_find(d, (const char *const *)&key.data, 1, &found, NULL,
+                                    NULL) == TARN_OK &&
+                  found <= i);
     }
     tarn_text_reset(&key);
     tarn_dataset_close(d);

@@ -8,12 +8,14 @@
 
 #include <tarn/image.h>
 
+#include "../tests/images.h"
+
 #define MAX_SIZE   (4u << 20) /* so that no input asks for much memory */
 #define MAX_PIXELS 65536u
 
 static tarn_image_decoder *make_decoder(void)
 {
-    tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
+    tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
     tarn_image_decoder *decoder;
     o.max_pixels = MAX_PIXELS;
     o.max_size = MAX_SIZE;
@@ -25,25 +27,26 @@ static void check_decode(tarn_image_decoder *decoder, const void *data, size_t s
                          const uint8_t *choice)
 {
     tarn_image_info info;
-    tarn_image_decode_options o = TARN_IMAGE_DECODE_OPTIONS_INIT;
-    tarn_image image = {0};
+    tarn__image image = {0};
     tarn_error err;
-    o.channels = (unsigned[]){0, 1, 3, 4}[choice[0] % 4];
-    o.least_width = o.least_height = choice[1];
+    unsigned channels = (unsigned[]){0, 1, 3, 4}[choice[0] % 4];
+    const uint32_t least[2] = {choice[1], choice[1]};
     tarn_status probed = tarn_image_probe(decoder, data, size, &info, sizeof info, &err);
     if (probed != TARN_OK) CHECK(err.code > TARN_END && err.message[0]);
-    if (tarn_image_decode(decoder, data, size, &o, &image, 0, &err) == TARN_OK) {
+    if (image_decode(decoder, data, size, channels, least, &image, &err) == TARN_OK) {
         CHECK(probed == TARN_OK &&
-              image.channels == (o.channels ? o.channels : info.channels));
+              image.channels == (channels ? channels : info.channels));
         CHECK(image.width <= info.width && image.height <= info.height);
         CHECK((uint64_t)info.width * info.height <= MAX_PIXELS);
-        CHECK(image.width == info.width || image.width >= o.least_width);
+        CHECK(image.width == info.width || image.width >= least[0]);
         /* The same in the caller's memory, which is exactly large enough. */
         size_t bytes = image.stride * image.height;
         void *first = exact_copy(image.data, bytes);
-        tarn_image mine = {.data = exact_copy(image.data, bytes)};
+        tarn__image mine = image;
+        mine.data = exact_copy(image.data, bytes);
         memset(mine.data, 0xa5, bytes);
-        CHECK(tarn_image_decode(decoder, data, size, &o, &mine, bytes, &err) == TARN_OK);
+        CHECK(tarn__image_open(decoder, data, size, &info, &err) == TARN_OK);
+        CHECK(tarn__image_into(decoder, data, size, &info, &mine, &err) == TARN_OK);
         CHECK(!memcmp(first, mine.data, bytes));
         free(first);
         free(mine.data);
@@ -52,10 +55,10 @@ static void check_decode(tarn_image_decoder *decoder, const void *data, size_t s
     }
 }
 
-static tarn_image_plan *make_plan(const uint8_t *choice)
+static tarn__image_plan *make_plan(const uint8_t *choice)
 {
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
-    tarn_image_plan *plan;
+    tarn__image_plan *plan;
     s.width = 1 + choice[0] % 32;
     s.height = 1 + choice[1] % 32;
     s.channels = (unsigned[]){1, 3, 4, 3}[choice[2] % 4];
@@ -65,28 +68,28 @@ static tarn_image_plan *make_plan(const uint8_t *choice)
     s.layout = (tarn_image_layout)(choice[3] % 2);
     s.reduce = choice[3] & 2 ? 1 : 0;
     s.flip = choice[3] & 4 ? 0.5 : 0;
-    CHECK(tarn_image_plan_new(&s, &plan, NULL) == TARN_OK);
+    CHECK(tarn__image_plan_new(&s, &plan, NULL) == TARN_OK);
     return plan;
 }
 
 static void check_steps(tarn_image_decoder *used, const void *data, size_t size,
                         const uint8_t *choice)
 {
-    tarn_image_plan *plan = make_plan(choice);
+    tarn__image_plan *plan = make_plan(choice);
     tarn_image_decoder *fresh = make_decoder();
     tarn_image_draw draw = {choice[4], choice[5], 7};
-    size_t bytes = tarn_image_plan_size(plan);
+    size_t bytes = tarn__image_plan_size(plan);
     unsigned char *one = malloc(bytes), *two = malloc(bytes);
     tarn_error err;
     CHECK(one && two);
-    tarn_status status = tarn_image_run(used, plan, data, size, draw, one, &err);
+    tarn_status status = tarn__image_run(used, plan, data, size, draw, one, &err);
     if (status != TARN_OK) CHECK(err.code == status && err.message[0]);
-    CHECK(tarn_image_run(fresh, plan, data, size, draw, two, NULL) == status);
+    CHECK(tarn__image_run(fresh, plan, data, size, draw, two, NULL) == status);
     if (status == TARN_OK) CHECK(!memcmp(one, two, bytes));
     free(one);
     free(two);
     tarn_image_decoder_free(fresh);
-    tarn_image_plan_free(plan);
+    tarn__image_plan_free(plan);
 }
 
 /* --- PNGs that are right where nothing is to be found ------------------------------- */

@@ -9,8 +9,8 @@
 #include <tarn/tar.h>
 
 #include "folder.h"
-#include "iac/gather.h"
 #include "itar/collection.h"
+#include "pack/records.h"
 
 enum { LONGEST = 8 << 10, KINDS = 5 };
 
@@ -48,7 +48,7 @@ static tarn_status take(void *context, unsigned part, const char *key,
     CHECK(part == 0 && key[0] && count > 0);
     s->samples++;
     s->fields += count;
-    return tarn_tar_writer_add(s->writer, key, fields, count, NULL, err);
+    return tarn_tar_writer_add(s->writer, key, fields, count, err);
 }
 
 /* As many members are read as were written. */
@@ -78,7 +78,7 @@ static tarn_status write_shard(tarn__collection *c, tarn_error *err)
         tarn_tar_writer_abandon(s.writer);
         return status;
     }
-    CHECK(tarn_tar_writer_finish(s.writer, NULL) == TARN_OK);
+    CHECK(tarn_tar_writer_finish(s.writer, NULL, 0, NULL) == TARN_OK);
     CHECK(s.samples == c->n_samples && s.fields == c->files + c->values);
     read_again(s.fields);
     return TARN_OK;
@@ -118,7 +118,7 @@ static void try_pack(const char *manifest)
     uint64_t records = 0;
     o.overwrite = o.no_sync = true;
     tarn_status status =
-        tarn__iac_pack_manifest(pack_path, manifest, &o, NULL, &records, &err);
+        tarn__records_from_manifest(pack_path, manifest, &o, NULL, &records, &err);
     if (status != TARN_OK) {
         CHECK(err.code == status && err.message[0]);
         return;
@@ -127,7 +127,7 @@ static void try_pack(const char *manifest)
     tarn_iac_info_get(pack, &info, sizeof info);
     CHECK(info.records == records);
     for (uint64_t i = 0; i < records; i++) {
-        CHECK(tarn_iac_view(pack, i, &view, &err) == TARN_OK);
+        CHECK(tarn_iac_view(pack, i, false, &view, &err) == TARN_OK);
         tarn_view_release(&view);
     }
     tarn_iac_close(pack);
@@ -148,8 +148,8 @@ static tarn_dataset *open_birds(void)
     o.sink = &sink;
     CHECK(tarn_tar_writer_open(tar_path, &o, &w, NULL) == TARN_OK);
     for (int i = 0; i < 3; i++)
-        CHECK(tarn_tar_writer_add(w, keys[i], &field, 1, NULL, NULL) == TARN_OK);
-    CHECK(tarn_tar_writer_finish(w, NULL) == TARN_OK);
+        CHECK(tarn_tar_writer_add(w, keys[i], &field, 1, NULL) == TARN_OK);
+    CHECK(tarn_tar_writer_finish(w, NULL, 0, NULL) == TARN_OK);
     CHECK(tarn_dataset_open(tar_path, NULL, &d, NULL) == TARN_OK);
     return d;
 }
@@ -159,9 +159,12 @@ static void try_names(const char *list)
     tarn_dataset *birds = open_birds(), *kept;
     tarn_error err;
     size_t missing = 0;
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_JSON;
+    c.name = list;
     for (int strict = 0; strict < 2; strict++) {
-        tarn_status status =
-            tarn_dataset_keep_json(birds, list, strict ? NULL : &missing, &kept, &err);
+        c.missing = strict ? NULL : &missing;
+        tarn_status status = tarn_dataset_filter(birds, &c, &kept, &err);
         if (status == TARN_OK) {
             CHECK(tarn_dataset_count(kept) <= 3);
             CHECK(!strict || missing == 0);

@@ -44,7 +44,7 @@ static void open_sets(void)
     mix.counts = (const uint64_t[]){11, 25};
     need(tarn_dataset_mix(sets, 2, &mix, &sets[2], &err), &err);
     need(tarn_dataset_order(sets[2], &o, &sets[3], &err), &err);
-    need(tarn_dataset_split(sets[3], 1, 3, TARN_RANKS_PAD, &sets[4], &err), &err);
+    need(tarn_dataset_split(sets[3], 1, 3, TARN_UNEVEN_PAD, &sets[4], &err), &err);
 }
 
 static void check_set(tarn_dataset *d)

@@ -61,12 +61,13 @@ static void walk_index(void)
     for (uint64_t i = 0; i < info.rows; i++) {
         tarn_row row;
         CHECK(tarn_index_row(index, i, &row, &err) == TARN_OK);
-        CHECK(tarn_index_field(index, row.field) && row.crash <= info.crashes);
-        CHECK((tarn_index_crash(index, row.crash) != NULL) == (row.crash > 0));
+        CHECK(tarn_index_field(index, row.field) && row.collision <= info.collisions);
+        CHECK((tarn_index_collision(index, row.collision) != NULL) ==
+              (row.collision > 0));
         CHECK(row.offset % 512 == 0);
     }
     CHECK(!tarn_index_field(index, info.fields));
-    CHECK(!tarn_index_crash(index, info.crashes + 1));
+    CHECK(!tarn_index_collision(index, info.collisions + 1));
     tarn_index_free(index);
 }
 
@@ -130,9 +131,9 @@ static const truth *check_row(tarn__fold *fold, uint64_t number)
 /* All rows of a sample that can be read have one key, or two with one hash: whoever wrote
  * the index is believed about those. Where a key was asked for and the index knows of
  * keys that share a hash, every row was compared. */
-static void check_sample(tarn__fold *fold, const tarn__rows *s, const char *key)
+static void check_sample(tarn__fold *fold, const tarn__sample_rows *s, const char *key)
 {
-    bool exact = key && tarn_index_crash(fold->index, 1);
+    bool exact = key && tarn_index_collision(fold->index, 1);
     CHECK(s->count > 0);
     for (uint32_t k = 0; k < s->count && k < 64; k++) {
         const truth *m = check_row(fold, tarn__rows_at(s, k));
@@ -142,16 +143,16 @@ static void check_sample(tarn__fold *fold, const tarn__rows *s, const char *key)
     }
 }
 
-static tarn__rows rows_of(const tarn__fold *fold, uint64_t sample)
+static tarn__sample_rows rows_of(const tarn__fold *fold, uint64_t sample)
 {
     uint64_t from = tarn__fold_start(fold, sample);
-    return (tarn__rows){(uint32_t)tarn__fold_n_rows(fold, sample), (uint32_t)from,
-                        fold->rows ? fold->rows + from : NULL};
+    return (tarn__sample_rows){(uint32_t)tarn__fold_n_rows(fold, sample), (uint32_t)from,
+                               fold->rows ? fold->rows + from : NULL};
 }
 
 static void check_key(tarn__fold *fold, const char *key, const char *field)
 {
-    tarn__rows s;
+    tarn__sample_rows s;
     uint64_t sample, row;
     if (tarn__fold_find_rows(fold, key, &s, NULL) != TARN_OK) return;
     check_sample(fold, &s, key);
@@ -171,7 +172,7 @@ static uint64_t check_positions(tarn__fold *fold, uint64_t samples)
     tarn_index_info index;
     tarn_index_info_get(fold->index, &index, sizeof index);
     for (uint64_t i = 0; i < samples; i++) {
-        tarn__rows s = rows_of(fold, i);
+        tarn__sample_rows s = rows_of(fold, i);
         if (i < 32) check_sample(fold, &s, NULL);
         for (uint32_t k = 0; k < s.count && i < 32; k++)
             good += check_row(fold, tarn__rows_at(&s, k)) != NULL;
@@ -203,7 +204,7 @@ static void check_piece(tarn_dataset *d, uint64_t sample, uint32_t field, const 
     tarn_dataset_batch batch = TARN_DATASET_BATCH_INIT;
     uint64_t pair[2] = {sample, sample};
     tarn_status status = tarn_dataset_get(d, sample, field, &view, NULL);
-    CHECK((tarn_dataset_read_batch(d, pair, 2, &field, 1, &batch, NULL) == TARN_OK) ==
+    CHECK((tarn_dataset_read(d, pair, 2, &field, 1, &batch, NULL) == TARN_OK) ==
           (status == TARN_OK));
     if (status == TARN_OK) {
         CHECK(is_member(key, tarn_dataset_field(d, field), view.data, view.size));
@@ -243,9 +244,17 @@ static void check_filters(tarn__fold *fold, tarn_dataset *all)
     const char *fields[] = {"txt", "cls"}, *keys[] = {"a", "m", TWIN_TWO, "absent"};
     bool found[4];
     tarn_dataset *having, *few, *d;
-    if (tarn_dataset_keep_having(all, fields, 2, &having, NULL) != TARN_OK) return;
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_HAVING;
+    c.names = fields;
+    c.n_names = 2;
+    if (tarn_dataset_filter(all, &c, &having, NULL) != TARN_OK) return;
+    c.kind = TARN_CONDITION_KEYS;
+    c.names = keys;
+    c.n_names = 4;
+    c.found = found;
     if (tarn_dataset_with_fields(having, fields, 2, &few, NULL) == TARN_OK) {
-        if (tarn_dataset_keep_keys(few, keys, 4, found, &d, NULL) == TARN_OK) {
+        if (tarn_dataset_filter(few, &c, &d, NULL) == TARN_OK) {
             CHECK(!found[3]);
             for (uint64_t i = 0; i < tarn_dataset_count(d); i++)
                 check_members(fold, d, i);
@@ -273,7 +282,8 @@ static void check_dataset(tarn__fold *fold, const char *path, unsigned options)
         check_members(fold, d, i);
         for (uint32_t f = 0; f < 8 && tarn_dataset_field(d, f); f++)
             check_piece(d, i, f, key.data);
-        if (tarn_dataset_find(d, key.data, &found, NULL) == TARN_OK)
+        if (tarn_dataset_find(d, (const char *const *)&key.data, 1, &found, NULL, NULL) ==
+            TARN_OK)
             CHECK(found < tarn_dataset_count(d));
     }
     tarn_text_reset(&key);

@@ -15,7 +15,7 @@ PARSERS = """src/base/json_read.c src/base/number.c src/base/utf8.c src/tar/head
 src/tar/reader.c src/tar/keys.c src/tar/recover.c src/itar/index.c src/itar/sums.c
 src/itar/regular.c src/itar/locate.c src/itar/journal.c src/io/manifest.c src/gnz/parse.c
 src/gnz/reader.c src/gnz/journal.c src/iac/header.c src/iac/ipc_read.c src/iac/ipc_schema.c
-src/iac/table.c src/iac/validate.c src/iac/pack.c src/iac/textpair.c src/codec/npy.c
+src/iac/table.c src/iac/validate.c src/iac/file.c src/iac/textpair.c src/codec/npy.c
 src/codec/npz.c src/codec/png_read.c src/codec/rle.c src/codec/tenbin.c src/codec/seg.c
 src/io/url.c src/io/urls.c src/io/filter_gzip.c src/io/filter_zstd.c src/io/filter_xz.c
 src/io/filter_bzip2.c src/dataset/state.c""".split()

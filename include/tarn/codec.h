@@ -1,8 +1,8 @@
 /* tarn/codec.h: a field's value to bytes and back, chosen by the field's name.
  *
  *     tarn_bytes out = TARN_BYTES_INIT;
- *     tarn_value label = tarn_value_integer(7);
- *     if (tarn_codecs_encode(NULL, "cls", &label, NULL, &out, &err) != TARN_OK) ...
+ *     tarn_value label = {.kind = TARN_VALUE_INTEGER, .integer = 7};
+ *     if (tarn_encode("cls", &label, NULL, &out, &err) != TARN_OK) ...
  *     tarn_bytes_release(&out);
  *
  * What counts in a name is its last dotted part, in lower case: "seg.PNG" is a PNG. A
@@ -13,8 +13,7 @@
  * that is encoded already, or that no codec knows, is passed as bytes. Nothing here ever
  * runs what a field holds: pickles and their like are bytes to this library.
  *
- * All functions may be called from any number of threads at once; a table that is in use
- * must not be changed.
+ * All functions may be called from any number of threads at once.
  */
 #ifndef TARN_CODEC_H
 #define TARN_CODEC_H
@@ -39,15 +38,13 @@ typedef struct tarn_bytes {
         NULL, 0, 0                                                                       \
     }
 
-/* Appends a copy. For encoders of your own. */
-TARN_API TARN_CHECKED tarn_status tarn_bytes_add(tarn_bytes *bytes, const void *data,
-                                                 size_t len, tarn_error *err);
-
 /* Frees what is held. Set size to 0 instead to use the memory again. */
 TARN_API void tarn_bytes_release(tarn_bytes *bytes);
 
 /* --- Values --------------------------------------------------------------------- */
 
+/* A value to be encoded is a struct that you fill: its kind, and the members named here.
+ * What it points at stays yours. */
 typedef enum tarn_value_kind {
     TARN_VALUE_BYTES = 0,   /* data, size */
     TARN_VALUE_TEXT = 1,    /* data, size: UTF-8 */
@@ -76,18 +73,10 @@ typedef struct tarn_value {
         TARN_VALUE_BYTES, NULL, 0, 0, 0, NULL, NULL, 0, NULL, NULL                       \
     }
 
-/* Values to be encoded: what they point at stays the caller's. */
-TARN_API tarn_value tarn_value_bytes(const void *data, size_t size);
-TARN_API tarn_value tarn_value_text(const char *text, size_t size);
-TARN_API tarn_value tarn_value_json(const char *text, size_t size);
-TARN_API tarn_value tarn_value_integer(int64_t integer);
-TARN_API tarn_value tarn_value_real(double real);
-TARN_API tarn_value tarn_value_array(const tarn_array *array);
-TARN_API tarn_value tarn_value_arrays(const tarn_array *arrays, const char *const *names,
-                                      size_t count);
-
 /* Frees what a decoder made. Harmless on a value that is released or borrows all. */
 TARN_API void tarn_value_release(tarn_value *value);
+
+#define TARN_MAX_EXTENSION 63u /* bytes in the part of a name that chooses a codec */
 
 /* --- Encoding ------------------------------------------------------------------- */
 
@@ -116,17 +105,12 @@ typedef struct tarn_encode_options {
     }
 TARN_API void tarn_encode_options_init(tarn_encode_options *options, size_t size);
 
-typedef struct tarn_codecs tarn_codecs;
-
 /* Appends the bytes of value under the name field to out; after a failure out is as it
- * was. The same value, name and options always give the same bytes. codecs may be NULL
- * for the built-in ones, options for the defaults.
+ * was. The same value, name and options always give the same bytes. options may be NULL.
  * TARN_ERR_UNSUPPORTED: the name takes no such value (the message says what it takes). */
-TARN_API TARN_CHECKED tarn_status tarn_codecs_encode(const tarn_codecs *codecs,
-                                                     const char *field,
-                                                     const tarn_value *value,
-                                                     const tarn_encode_options *options,
-                                                     tarn_bytes *out, tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_encode(const char *field, const tarn_value *value,
+                                              const tarn_encode_options *options,
+                                              tarn_bytes *out, tarn_error *err);
 
 /* --- Decoding ------------------------------------------------------------------- */
 
@@ -153,50 +137,10 @@ TARN_API void tarn_decode_options_init(tarn_decode_options *options, size_t size
  * as it is until the value is released: text and JSON do (JSON is checked), and arrays
  * whose elements lie well. A name that no codec knows gives bytes. *out is set whatever
  * the outcome; after a failure it is empty. */
-TARN_API TARN_CHECKED tarn_status tarn_codecs_decode(const tarn_codecs *codecs,
-                                                     const char *field, const void *data,
-                                                     size_t size,
-                                                     const tarn_decode_options *options,
-                                                     tarn_value *out, tarn_error *err);
-
-/* --- Codecs of your own --------------------------------------------------------- */
-
-#define TARN_MAX_EXTENSION 63u /* bytes in a name that a codec answers to */
-
-/* extension is the part of the name that chose the codec, in lower case. err is never
- * NULL and holds a general message, to be made better where more is known. */
-typedef tarn_status (*tarn_encode_call)(void *context, const char *extension,
-                                        const tarn_value *value,
-                                        const tarn_encode_options *options,
-                                        tarn_bytes *out, tarn_error *err);
-typedef tarn_status (*tarn_decode_call)(void *context, const char *extension,
-                                        const void *data, size_t size,
-                                        const tarn_decode_options *options,
-                                        tarn_value *out, tarn_error *err);
-
-typedef struct tarn_codec {
-    size_t size;             /* of this struct; set by the initialiser */
-    const char *names;       /* in lower case, with blanks between: "jpg jpeg" */
-    tarn_encode_call encode; /* gets any value but bytes; NULL: only bytes are taken */
-    tarn_decode_call decode; /* NULL: the field stays bytes */
-    void *context;           /* given to both */
-} tarn_codec;
-
-#define TARN_CODEC_INIT                                                                  \
-    {                                                                                    \
-        .size = sizeof(tarn_codec)                                                       \
-    }
-TARN_API void tarn_codec_init(tarn_codec *codec, size_t size);
-
-/* A table with the built-in codecs. */
-TARN_API TARN_CHECKED tarn_status tarn_codecs_new(tarn_codecs **out, tarn_error *err);
-
-/* Adds a codec in front of all others, so that it answers to its names from now on. The
- * struct and its names are copied. */
-TARN_API TARN_CHECKED tarn_status tarn_codecs_add(tarn_codecs *codecs,
-                                                  const tarn_codec *codec,
-                                                  tarn_error *err);
-TARN_API void tarn_codecs_free(tarn_codecs *codecs);
+TARN_API TARN_CHECKED tarn_status tarn_decode(const char *field, const void *data,
+                                              size_t size,
+                                              const tarn_decode_options *options,
+                                              tarn_value *out, tarn_error *err);
 
 #ifdef __cplusplus
 }

@@ -57,8 +57,8 @@ typedef struct tarn_dataset_options {
      * shard; _shard, that shard's file name; _source, the number of its dataset in a mix.
      * They cannot be the only ones of a fold. */
     const char *const *fields;
-    bool drop_twice; /* leave out a sample that has a field twice, as the reference does
-                        with most of them; tarn_dataset_info counts them */
+    bool drop_ambiguous; /* leave out a sample that has a field twice, as the reference
+                        does with most of them; tarn_dataset_info counts them */
 
     tarn_io io;
     bool check; /* compare payloads with their checksums when they are read */
@@ -79,7 +79,7 @@ typedef struct tarn_dataset_options {
     const char *key_column; /* a column, or an array with one value for each row, of text
                                or integers; NULL: keys are row numbers, or the texts of
                                an array _key */
-    bool stored;            /* packs: payloads as they are stored, not decompressed */
+    bool decompress;        /* packs: payloads decompressed, not as they are stored */
     bool records;           /* packs: the records, also where they are members */
 
     /* Folds: the shards, in their order; ends with NULL. path is then the index of just
@@ -89,7 +89,7 @@ typedef struct tarn_dataset_options {
 
 #define TARN_DATASET_OPTIONS_INIT                                                        \
     {                                                                                    \
-        .size = sizeof(tarn_dataset_options)                                             \
+        .size = sizeof(tarn_dataset_options), .decompress = true                         \
     }
 TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t size);
 
@@ -98,7 +98,7 @@ TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t si
  *
  * Samples of a fold are in the order of first appearance; where their members are not
  * consecutive, in the order of the first member that is selected. Those of an array file
- * are the rows of its arrays (tarn_gnz_samples says which). Those of a pack are its
+ * are the rows of its arrays (tarn_gnz_array_get says which). Those of a pack are its
  * records: "payload", and each column of the index table as JSON. A pack with the text
  * columns key and field, as tarn convert makes them, holds the members of samples:
  * records that follow each other with one key are one. */
@@ -119,14 +119,14 @@ typedef struct tarn_dataset_info {
     uint64_t samples;
     uint32_t fields;
     uint64_t in_file; /* samples before any selection */
-    uint64_t dropped; /* by drop_twice, when it was opened */
+    uint64_t dropped; /* by drop_ambiguous, when it was opened */
     uint32_t shards;  /* files that samples lie in */
     bool numbered;    /* keys are only the numbers of rows */
     bool in_order;    /* samples come in the order of the file */
     bool whole;       /* it has an order that gives all samples: filters go below it */
     uint64_t epoch;   /* of its order */
     uint64_t seed;    /* of its order; 0 if there is none */
-    uint64_t rank, world;
+    uint64_t rank, world_size;
 } tarn_dataset_info;
 
 TARN_API void tarn_dataset_info_get(const tarn_dataset *dataset, tarn_dataset_info *out,
@@ -134,10 +134,6 @@ TARN_API void tarn_dataset_info_get(const tarn_dataset *dataset, tarn_dataset_in
 
 /* Samples. */
 TARN_API uint64_t tarn_dataset_count(const tarn_dataset *dataset);
-
-/* The number that a sample had before any selection, such as that of a row or record;
- * TARN_NO_SAMPLE past the last. */
-TARN_API uint64_t tarn_dataset_in_file(const tarn_dataset *dataset, uint64_t sample);
 
 /* The name of a field, or NULL past the last; borrowed until the dataset is closed. */
 TARN_API const char *tarn_dataset_field(const tarn_dataset *dataset, uint32_t field);
@@ -157,14 +153,21 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_get(tarn_dataset *dataset, uint64
                                                    tarn_error *err);
 
 /* All fields of a sample: a view for each of the dataset's fields. One listed twice is
- * fetched once, and both views are the same bytes. One that the sample lacks, which can
- * only be without a list of fields, is an empty view whose data is NULL. key, which may
- * be NULL, becomes the key: with less work than a second call for it takes. */
+ * fetched once, and its bytes belong to the first view. One that the sample lacks, which
+ * can only be without a list of fields, is an empty view whose data is NULL. key, which
+ * may be NULL, becomes the key: with less work than a second call for it takes. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_get_all(tarn_dataset *dataset,
                                                        uint64_t sample, tarn_view *out,
                                                        tarn_text *key, tarn_error *err);
-/* Gives back what tarn_dataset_get_all gave. */
-TARN_API void tarn_dataset_release_sample(const tarn_dataset *dataset, tarn_view *views);
+
+/* Gives views of a sample back, and says whether what was copied or decoded from them is
+ * right: TARN_ERR_STALE or TARN_ERR_TRUNCATED if the file was cut short in the meantime,
+ * so that zeros may have been read in the place of bytes. (A file that is rewritten to
+ * its old length is another file, which only checksums tell.) Where that does not matter,
+ * tarn_view_release is enough. Batches and loaders have done this already. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_release(tarn_dataset *dataset,
+                                                       uint64_t sample, tarn_view *views,
+                                                       size_t count, tarn_error *err);
 
 /* What the bytes of a field are. */
 typedef enum tarn_form {
@@ -180,7 +183,7 @@ typedef enum tarn_form {
 
 typedef struct tarn_field_form {
     tarn_form form;
-    const char *codec;     /* a name for tarn_codecs_decode; NULL for an array */
+    const char *codec;     /* a name for tarn_decode; NULL for an array */
     tarn_dtype dtype;      /* ARRAY */
     unsigned ndim;         /* ARRAY: of one row; 0 for one number */
     const uint64_t *shape; /* borrowed, as codec is, until the dataset is closed */
@@ -192,26 +195,31 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_form(tarn_dataset *dataset,
                                                     tarn_field_form *out,
                                                     tarn_error *err);
 
-/* For who copied or decoded what a view of this sample shows: TARN_ERR_STALE or
- * TARN_ERR_TRUNCATED if the file was cut short in the meantime, so that zeros may have
- * been read in the place of bytes. (A file that is rewritten to its old length is another
- * file, which only checksums tell.) Batches, loaders and reads have done this already. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_settle(tarn_dataset *dataset,
-                                                      uint64_t sample, tarn_error *err);
+#define TARN_NO_FIELD UINT32_MAX
 
-/* Where a field of a sample lies: the path of the file, borrowed, and the offset in it;
- * of a member that of its header. TARN_NO_OFFSET for what is made when it is asked for.
- * The same errors as tarn_dataset_get. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_where(tarn_dataset *dataset,
-                                                     uint64_t sample, uint32_t field,
-                                                     const char **out_path,
-                                                     uint64_t *out_offset,
-                                                     tarn_error *err);
+/* Where a sample is and where it comes from. */
+typedef struct tarn_place {
+    uint64_t row;     /* its number before any selection, such as that of a record */
+    uint32_t shard;   /* the number of the file */
+    const char *path; /* and its path; borrowed until the dataset is closed */
 
-/* How many bytes a field of a sample has, as stored. The same errors. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_size(tarn_dataset *dataset,
-                                                    uint64_t sample, uint32_t field,
-                                                    uint64_t *out, tarn_error *err);
+    /* Of a field; without one TARN_NO_OFFSET and 0. */
+    uint64_t offset; /* in the file, of a member that of its header; TARN_NO_OFFSET for
+                        what is made when it is asked for */
+    uint64_t size;   /* in bytes, as stored */
+
+    /* Of a mix: the number of the source, the epoch of that source and the sample there.
+     * Otherwise 0, 0 and the number of the sample (see tarn_dataset_sequence). */
+    uint32_t source;
+    uint64_t pass, sample;
+} tarn_place;
+
+/* With TARN_NO_FIELD the shard is that of the sample's first member that is selected. The
+ * same errors as tarn_dataset_get. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_locate(tarn_dataset *dataset,
+                                                      uint64_t sample, uint32_t field,
+                                                      tarn_place *out, size_t size,
+                                                      tarn_error *err);
 
 /* Many pieces one behind the other: piece i is data[offsets[i]] up to
  * data[offsets[i + 1]]. Begins as all zero, is used again and again, freed by reset. */
@@ -230,42 +238,15 @@ typedef struct tarn_dataset_batch {
         NULL, NULL, 0, 0, 0, NULL, 0, NULL                                               \
     }
 
-/* One field of one sample. */
-typedef struct tarn_dataset_want {
-    uint64_t sample;
-    uint32_t field;
-} tarn_dataset_want;
-
-/* Fetches pieces, those that are not in memory in the order of their places on the disk,
- * and delivers them in the order asked. A piece that is not there is an error. A batch
- * belongs to one thread at a time; after an error what is in it means nothing, but it can
- * be used again. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_read(tarn_dataset *dataset,
-                                                    const tarn_dataset_want *wants,
-                                                    size_t count, tarn_dataset_batch *out,
-                                                    tarn_error *err);
-
-/* The same for samples times fields: piece s * n_fields + f is fields[f] of samples[s].
- * fields NULL: all of the dataset's. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_read_batch(
+/* Fetches samples times fields: piece s * n_fields + f is fields[f] of samples[s].
+ * fields NULL: all of the dataset's. Pieces that are not in memory are read in the order
+ * of their places on the disk. A piece that does not exist is an error. A batch belongs
+ * to one thread at a time; after an error its contents are undefined, but it can be used
+ * again. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_read(
     tarn_dataset *dataset, const uint64_t *samples, size_t n_samples,
     const uint32_t *fields, size_t n_fields, tarn_dataset_batch *out, tarn_error *err);
 TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
-
-/* How the pieces that were read into a batch came, since it began or was reset. Those
- * that were made (pseudo fields, JSON, what is decompressed) are not counted. */
-typedef struct tarn_read_stats {
-    uint64_t copied;    /* from memory, or one after the other from files not mapped */
-    uint64_t announced; /* the same, after the system was told about the whole batch */
-    uint64_t direct;    /* around the page cache, many at once */
-    uint64_t ring;      /* through the page cache, many at once: the file system has no
-                           direct reads */
-    int ring_errno; /* why many at once cannot be (ENOSYS, EPERM: io_uring is not there
-                       or forbidden), and pieces were announced instead; or 0 */
-} tarn_read_stats;
-
-TARN_API void tarn_dataset_batch_stats(const tarn_dataset_batch *batch,
-                                       tarn_read_stats *out, size_t size);
 
 /* Tells the system that these samples will be read soon, into the page cache, and returns
  * without them. fields NULL: all of the dataset's. What is not there or is in memory
@@ -284,19 +265,13 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
 TARN_API TARN_CHECKED tarn_status tarn_dataset_key(tarn_dataset *dataset, uint64_t sample,
                                                    tarn_text *out, tarn_error *err);
 
-/* The sample with a key; TARN_ERR_NO_SAMPLE if none of this dataset has it. Where keys
- * repeat (a column of a pack, an array, a mix), the first. */
+/* The samples with these keys; where keys repeat (a column of a pack, an array, a mix),
+ * the first. A key that none of this dataset has is TARN_ERR_NO_SAMPLE or, if out_missing
+ * is given, TARN_NO_SAMPLE in its place, and *out_missing is how many there are. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
-                                                    const char *key, uint64_t *out,
+                                                    const char *const *keys, size_t count,
+                                                    uint64_t *out, size_t *out_missing,
                                                     tarn_error *err);
-
-/* The samples with these keys, or TARN_NO_SAMPLE for each that is not there. *out_missing
- * (may be NULL) is how many are not. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_lookup(tarn_dataset *dataset,
-                                                      const char *const *keys,
-                                                      size_t count, uint64_t *out,
-                                                      size_t *out_missing,
-                                                      tarn_error *err);
 
 /* The key that a member or file of this name has: in a fold the folder (unless its keys
  * have it) and all behind the first dot go; elsewhere a name is a key. */
@@ -304,15 +279,6 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *d
                                                            const char *name,
                                                            tarn_text *out,
                                                            tarn_error *err);
-
-/* The shard of a sample's first member that is selected: its number, and its path,
- * borrowed (either may be NULL).
- */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_shard(tarn_dataset *dataset,
-                                                     uint64_t sample,
-                                                     uint32_t *out_number,
-                                                     const char **out_path,
-                                                     tarn_error *err);
 
 /* --- Choosing fields ---------------------------------------------------------------- */
 
@@ -345,8 +311,8 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_select(tarn_dataset *dataset,
 
 /* --- Orders, ranks and epochs ------------------------------------------------------ */
 
-/* The samples in another order (tarn/order.h), of which rank, world and ranks are the
- * part of one rank. An epoch of 0 is that of the dataset. An order changes with the
+/* The samples in another order (tarn/order.h), of which rank, world_size and uneven are
+ * the part of one rank. An epoch of 0 is that of the dataset. An order changes with the
  * epoch, until samples are chosen from it by position; of several orders in a row only
  * the last one does. Arrays are copied; with one, a mix stays in its present epoch,
  * because the numbers are those of its samples. */
@@ -354,9 +320,10 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_order(tarn_dataset *dataset,
                                                      const tarn_order_options *options,
                                                      tarn_dataset **out, tarn_error *err);
 
-/* The part of one rank: every world-th sample. */
+/* The part of one rank: every world_size-th sample. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_split(tarn_dataset *dataset, uint64_t rank,
-                                                     uint64_t world, tarn_ranks ranks,
+                                                     uint64_t world_size,
+                                                     tarn_uneven uneven,
                                                      tarn_dataset **out, tarn_error *err);
 
 /* The same dataset in another epoch, from its beginning. */
@@ -393,66 +360,55 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_resume(tarn_dataset *dataset,
 
 /* --- Filters -------------------------------------------------------------------------
  *
- * Each makes a dataset of those samples of another that it keeps. There may be none. A
- * filter of a dataset in an order goes below that order: the shuffle of a filtered
+ * A filter makes a dataset of those samples of another that it keeps. There may be none.
+ * A filter of a dataset in an order goes below that order: the shuffle of a filtered
  * dataset is the same as the filter of a shuffled one. Where positions were chosen or
  * ranks split after the order, the filter keeps samples of those, in the order in which
  * they are. */
 
-/* Those that the mask says, one bool for each sample of tarn_dataset_unordered or, where
- * the filter does not go below the order, of the dataset itself. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep(tarn_dataset *dataset,
-                                                    const bool *mask, tarn_dataset **out,
-                                                    tarn_error *err);
+typedef enum tarn_condition_kind {
+    TARN_CONDITION_MASK = 0,   /* mask: those that are true */
+    TARN_CONDITION_KEYS = 1,   /* names: those with these keys; all, where keys repeat */
+    TARN_CONDITION_JSON = 2,   /* name: the path of a JSON file with a list of names, each
+                               made a key by tarn_dataset_key_of_name */
+    TARN_CONDITION_HAVING = 3, /* names: those with all these fields (of the file) */
+    TARN_CONDITION_LACKING = 4, /* name: those without this field (of the file) */
+    TARN_CONDITION_SIZE = 5, /* name: those whose field has min to max bytes, as stored */
+    TARN_CONDITION_COLUMN = 6, /* names: records of a pack whose column, name, has one of
+                               these values; text, or digits of an integer */
+    TARN_CONDITION_BETWEEN =
+        7 /* name: records whose column is a number from min to max */
+} tarn_condition_kind;
 
-/* Those with these keys; all of them, where keys repeat. A key that is not there is an
- * error, which says how many are not and names the first few, unless found (one for each
- * key) is there to be told. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_keys(tarn_dataset *dataset,
-                                                         const char *const *keys,
-                                                         size_t count, bool *found,
-                                                         tarn_dataset **out,
-                                                         tarn_error *err);
+typedef struct tarn_condition {
+    size_t size; /* of this struct; set by the initialiser */
+    tarn_condition_kind kind;
+    const char *name;
+    const char *const *names;
+    size_t n_names;
+    double min, max; /* both inclusive */
 
-/* The same with the names in a JSON file, a list of strings, each made a key by
- * tarn_dataset_key_of_name. With out_missing NULL, one that is not there is an error. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_json(tarn_dataset *dataset,
-                                                         const char *path,
-                                                         size_t *out_missing,
-                                                         tarn_dataset **out,
-                                                         tarn_error *err);
+    /* One bool for each sample of tarn_dataset_unordered or, where the filter does not go
+     * below the order, of the dataset itself. */
+    const bool *mask;
 
-/* Those that have all of these fields (of the file, selected or not). */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_having(tarn_dataset *dataset,
-                                                           const char *const *fields,
-                                                           size_t count,
-                                                           tarn_dataset **out,
-                                                           tarn_error *err);
+    /* KEYS, JSON: a key that is missing is an error, which says how many are and names
+     * the first few, unless one of these is given. found, for KEYS only, is set for each
+     * name, and *missing is set to how many there are. */
+    bool *found;
+    size_t *missing;
+} tarn_condition;
 
-/* Those that lack a field. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_lacking(tarn_dataset *dataset,
-                                                            const char *field,
-                                                            tarn_dataset **out,
-                                                            tarn_error *err);
+#define TARN_CONDITION_INIT                                                              \
+    {                                                                                    \
+        .size = sizeof(tarn_condition), .min = -1e308, .max = 1e308                      \
+    }
+TARN_API void tarn_condition_init(tarn_condition *condition, size_t size);
 
-/* Those whose field has at least min and at most max bytes, as stored. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_size(tarn_dataset *dataset,
-                                                         const char *field, uint64_t min,
-                                                         uint64_t max, tarn_dataset **out,
-                                                         tarn_error *err);
-
-/* Records of a pack whose column has one of these values; text, or digits of an integer.
- */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_column(
-    tarn_dataset *dataset, const char *column, const char *const *values, size_t count,
-    tarn_dataset **out, tarn_error *err);
-
-/* Records of a pack whose column is a number from min to max. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_keep_between(tarn_dataset *dataset,
-                                                            const char *column,
-                                                            double min, double max,
-                                                            tarn_dataset **out,
-                                                            tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_dataset_filter(tarn_dataset *dataset,
+                                                      const tarn_condition *condition,
+                                                      tarn_dataset **out,
+                                                      tarn_error *err);
 
 /* --- What there is ----------------------------------------------------------------- */
 
@@ -483,31 +439,28 @@ TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
 
 /* --- One number for each sample ------------------------------------------------------
  *
- * What tarn/order.h asks for: the samples of each shard (as many numbers as
- * tarn_dataset_info says there are shards) are its buckets, sizes its lengths, integers
- * its classes, numbers its weights. */
+ * What tarn/order.h asks for: the samples of each shard are its buckets, sizes its
+ * lengths, integers its classes, reals its weights. */
 
-/* A mix has no shards of its own: counts are added up by the shards' numbers in their
- * datasets. */
+/* As many numbers as tarn_dataset_info says there are shards. A mix has no shards of its
+ * own: counts are added up by the shards' numbers in their datasets. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_shard_counts(tarn_dataset *dataset,
                                                             uint64_t *out,
                                                             tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_dataset_sizes(tarn_dataset *dataset,
-                                                     uint32_t field, uint64_t *out,
-                                                     tarn_error *err);
 
-/* Of a field of text such as cls, of a column of a pack, or of an array with one integer
- * in each row. TARN_ERR_FORMAT, with the sample's key, where there is no integer that
- * fits into 64 bits. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_integers(tarn_dataset *dataset,
-                                                        uint32_t field, int64_t *out,
-                                                        tarn_error *err);
+typedef enum tarn_numbers {
+    TARN_NUMBERS_SIZE = 0,    /* uint64_t: bytes of the field, as stored */
+    TARN_NUMBERS_INTEGER = 1, /* int64_t: of a field of text such as cls, of a column of a
+                                 pack, or of an array with one integer in each row */
+    TARN_NUMBERS_REAL = 2 /* double: the same for any numbers; text has them in decimal
+                             with a point, whatever the locale is */
+} tarn_numbers;
 
-/* The same as any numbers, for weights: text has them in decimal with a point, whatever
- * the locale is. */
+/* A number for each sample, 8 bytes each. TARN_ERR_FORMAT, with the sample's key, where a
+ * field is not such a number, or does not fit into 64 bits. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_numbers(tarn_dataset *dataset,
-                                                       uint32_t field, double *out,
-                                                       tarn_error *err);
+                                                       uint32_t field, tarn_numbers what,
+                                                       void *out, tarn_error *err);
 
 /* --- Several views of one sample ------------------------------------------------------
  *
@@ -550,9 +503,6 @@ TARN_API TARN_CHECKED tarn_status tarn_views_choose(const tarn_views *views,
                                                     uint32_t *out_fields,
                                                     tarn_error *err);
 
-/* The templates; NULL past the last. */
-TARN_API const char *tarn_views_template(const tarn_views *views, size_t number);
-
 /* --- Mixes ---------------------------------------------------------------------------
  *
  * Several datasets as one, evenly interleaved: of source k's counts[k] samples, the j-th
@@ -588,19 +538,6 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_mix(tarn_dataset *const *sources,
                                                    size_t count,
                                                    const tarn_mix_options *options,
                                                    tarn_dataset **out, tarn_error *err);
-
-typedef struct tarn_mix_place {
-    uint32_t source;
-    uint64_t turn;   /* samples of this source before it in this epoch */
-    uint64_t pass;   /* the epoch of the source, */
-    uint64_t sample; /* and the sample in that */
-} tarn_mix_place;
-
-/* Where a sample of a mix comes from, in time that depends on the number of sources only.
- * TARN_ERR_USAGE for a dataset that is not a mix. */
-TARN_API TARN_CHECKED tarn_status tarn_mix_at(tarn_dataset *mix, uint64_t sample,
-                                              tarn_mix_place *out, size_t size,
-                                              tarn_error *err);
 
 #ifdef __cplusplus
 }

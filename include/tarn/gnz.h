@@ -1,5 +1,4 @@
-/* tarn/gnz.h: named arrays in one file, each on a page of its own, mapped and used in
- * place.
+/* tarn/gnz.h: named arrays in one file, each on its own page, mapped and used in place.
  *
  *     tarn_gnz *file;
  *     tarn_gnz_view x;
@@ -8,19 +7,19 @@
  *         tarn_gnz_find(file, "x", &number, &err) != TARN_OK ||
  *         tarn_gnz_get(file, number, TARN_GNZ_READ, &x, &err) != TARN_OK)
  *         return fail(&err);
- *     const float *row = tarn_gnz_row(&x.array, 42);
+ *     const float *row = (const float *)((char *)x.array.data + 42 * x.array.strides[0]);
  *     ...
  *     tarn_gnz_view_release(&x);
  *     tarn_gnz_close(file);
  *
- * and the other way:
+ * and to write one:
  *
  *     tarn_gnz_writer *out;
- *     if (tarn_gnz_writer_new("features.gnz", NULL, &out, &err) != TARN_OK) ...
+ *     if (tarn_gnz_writer_open("features.gnz", NULL, &out, &err) != TARN_OK) ...
  *     if (tarn_gnz_writer_add(out, "ids", &ids, NULL, &err) != TARN_OK ||
- *         tarn_gnz_writer_reserve(out, "x", dtype, 2, shape, 0, &x, &err) != TARN_OK ||
+ *         tarn_gnz_writer_reserve(out, "x", dtype, 2, shape, 0, &err) != TARN_OK ||
  *         tarn_gnz_writer_begin(out, &err) != TARN_OK ||
- *         tarn_gnz_writer_append(out, x, &block, &err) != TARN_OK) {
+ *         tarn_gnz_writer_fill(out, "x", NULL, &block, &err) != TARN_OK) {
  *         tarn_gnz_writer_abandon(out);
  *         return fail(&err);
  *     }
@@ -68,11 +67,25 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_open(const char *path,
                                                 tarn_gnz **out, tarn_error *err);
 TARN_API void tarn_gnz_close(tarn_gnz *gnz);
 
-/* Arrays have numbers from 0, in the order of the header, which is that of their names
- * where Python or this library wrote it. */
-TARN_API size_t tarn_gnz_count(const tarn_gnz *gnz);
-
 typedef struct tarn_gnz_info {
+    size_t arrays; /* their numbers are 0 to arrays - 1 */
+    /* One JSON object as Python writes it, without the key that is ours. NUL-terminated,
+     * borrowed until the file is closed. */
+    const char *metadata;
+    size_t metadata_size;
+    /* Arrays with the same number of rows are the fields of samples: sample i is row i of
+     * each. This is the largest group of such arrays; of two equally large groups, the
+     * one with more rows. */
+    size_t fields; /* arrays in the group */
+    uint64_t samples;
+    uint64_t header_size;
+    uint64_t header_space; /* bytes before the first array: what an update may use */
+    uint64_t file_size;
+} tarn_gnz_info;
+
+TARN_API void tarn_gnz_info_get(const tarn_gnz *gnz, tarn_gnz_info *out, size_t size);
+
+typedef struct tarn_gnz_array {
     const char *name; /* UTF-8; borrowed, like shape, until the file is closed */
     tarn_dtype dtype;
     unsigned ndim;
@@ -81,25 +94,18 @@ typedef struct tarn_gnz_info {
     uint64_t bytes;    /* of the values */
     uint64_t reserved; /* rows there is room for; shape[0] unless more were reserved */
     bool fortran;      /* the first index runs fastest */
+    bool is_field;     /* one of the arrays whose rows are samples; see tarn_gnz_info */
     bool has_checksum;
     uint32_t checksum; /* CRC-32C of the values */
-} tarn_gnz_info;
+} tarn_gnz_array;
 
-/* TARN_ERR_NO_FIELD past the end. */
-TARN_API TARN_CHECKED tarn_status tarn_gnz_info_get(const tarn_gnz *gnz, size_t number,
-                                                    tarn_gnz_info *out, size_t size,
-                                                    tarn_error *err);
+/* Arrays are in the order of the header, which is that of their names where Python or
+ * this library wrote it. TARN_ERR_NO_FIELD past the end. */
+TARN_API TARN_CHECKED tarn_status tarn_gnz_array_get(const tarn_gnz *gnz, size_t number,
+                                                     tarn_gnz_array *out, size_t size,
+                                                     tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_gnz_find(const tarn_gnz *gnz, const char *name,
                                                 size_t *out, tarn_error *err);
-
-/* The metadata: one JSON object as Python writes it, without the key that is ours.
- * Borrowed, NUL-terminated; *out_len may be NULL. */
-TARN_API const char *tarn_gnz_metadata(const tarn_gnz *gnz, size_t *out_len);
-
-/* Bytes before the first array, the header's own included: what an update may use. */
-TARN_API uint64_t tarn_gnz_header_space(const tarn_gnz *gnz);
-TARN_API uint64_t tarn_gnz_header_size(const tarn_gnz *gnz);
-TARN_API uint64_t tarn_gnz_file_size(const tarn_gnz *gnz);
 
 typedef enum tarn_gnz_mode {
     TARN_GNZ_READ = 0,  /* NumPy's "r": must not be written to */
@@ -107,8 +113,9 @@ typedef enum tarn_gnz_mode {
     TARN_GNZ_COPY = 2   /* "c": what is written stays with this view */
 } tarn_gnz_mode;
 
-/* The values where they lie. Byte order and text are as in the file: see array.dtype.
- * strides tell the order. */
+/* The values in place. Byte order and text are as in the file: see array.dtype. Row i is
+ * at (char *)array.data + i * array.strides[0]; in Fortran order its elements are not
+ * next to each other. */
 typedef struct tarn_gnz_view {
     tarn_array array;
     void *owned; /* private */
@@ -130,16 +137,6 @@ TARN_API void tarn_gnz_view_release(tarn_gnz_view *view);
 /* Waits until what was written through TARN_GNZ_WRITE views is on the disk. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_flush(tarn_gnz *gnz, tarn_error *err);
 
-/* Row i of an array with one dimension or more: a pointer addition. In an array of
- * Fortran order the elements of a row do not lie together; strides tell. */
-TARN_API TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i);
-#ifndef TARN_BINDINGS
-TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i)
-{
-    return (char *)array->data + (int64_t)i * array->strides[0];
-}
-#endif
-
 /* Copies rows (an array without dimensions is one row) into buf, the last index fastest
  * whatever the order in the file. TARN_ERR_LIMIT if size is too small. Never uses a map,
  * so it is safe whatever happens to the file. */
@@ -159,24 +156,7 @@ typedef enum tarn_gnz_advice {
 TARN_API void tarn_gnz_advise(tarn_gnz *gnz, size_t number, uint64_t first, uint64_t rows,
                               tarn_gnz_advice advice);
 
-/* --- Rows as samples --------------------------------------------------------------- */
-
-/* Arrays whose first dimensions are equal are the fields of samples: sample i is row i of
- * each. With names, those arrays, which must agree; without (NULL), the largest group of
- * arrays that agree, of two equally large groups the one with more rows. fields has room
- * for tarn_gnz_count numbers (n_names, with names). TARN_ERR_NO_FIELD if no array has
- * rows. */
-TARN_API TARN_CHECKED tarn_status tarn_gnz_samples(
-    const tarn_gnz *gnz, const char *const *names, size_t n_names, size_t *fields,
-    size_t *out_n_fields, uint64_t *out_samples, tarn_error *err);
-
-/* The bytes of one row, the last index fastest: a view into the map where the row lies
- * together, a copy elsewhere. */
-TARN_API TARN_CHECKED tarn_status tarn_gnz_sample(tarn_gnz *gnz, size_t number,
-                                                  uint64_t row, tarn_view *out,
-                                                  tarn_error *err);
-
-/* --- Looking closer ---------------------------------------------------------------- */
+/* --- Statistics and checks --------------------------------------------------------- */
 
 #define TARN_GNZ_BINS 16u
 
@@ -225,14 +205,14 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_verify(const char *path,
 
 /* --- Writing ----------------------------------------------------------------------- */
 
-/* new or update → metadata, add, reserve → begin → fill, append, map → finish or abandon.
- * fill, append and map may be called by any number of threads at once; everything else
- * needs the writer for itself. */
+/* open → metadata, add, reserve → begin → fill → finish or abandon. Any number of threads
+ * may call fill at the same time; all other calls need the writer to themselves. */
 typedef struct tarn_gnz_writer tarn_gnz_writer;
 
 typedef struct tarn_gnz_writer_options {
     size_t size;           /* of this struct; set by the initialiser */
-    bool overwrite;        /* replace a file that is there */
+    bool overwrite;        /* replace an existing file */
+    bool update;           /* change an existing file in place; see below */
     bool checksums;        /* keep a CRC-32C of each array in the metadata */
     unsigned header_pages; /* reserve at least so many for the header, for updates */
     bool no_sync; /* a new file: do not wait for the disk; a crash of the machine may then
@@ -241,27 +221,24 @@ typedef struct tarn_gnz_writer_options {
     void *progress_context;
 } tarn_gnz_writer_options;
 
-/* Without checksums, because then a file is byte for byte what the reference writes. */
+/* Without checksums a file is byte for byte what glzn writes. */
 #define TARN_GNZ_WRITER_OPTIONS_INIT                                                     \
     {                                                                                    \
         .size = sizeof(tarn_gnz_writer_options)                                          \
     }
 TARN_API void tarn_gnz_writer_options_init(tarn_gnz_writer_options *options, size_t size);
 
-/* A file to be. TARN_ERR_EXISTS if it is there and overwrite is false. */
+/* A new file: TARN_ERR_EXISTS if it exists and overwrite is false.
+ *
+ * With update, an existing file: arrays can be added as far as the space for the header
+ * goes (header_pages when it was made), and rows appended where more were reserved.
+ * Existing values are not rewritten, and readers see the old header until finish, which
+ * replaces it under a journal: the next update, or verify with repair, completes or
+ * undoes an update that a crash interrupted. One update at a time: TARN_ERR_IO
+ * (EWOULDBLOCK) for a second. overwrite, header_pages and no_sync are ignored. */
 TARN_API TARN_CHECKED tarn_status
-tarn_gnz_writer_new(const char *path, const tarn_gnz_writer_options *options,
-                    tarn_gnz_writer **out, tarn_error *err);
-
-/* An existing file, in place: arrays can be added as far as the space for the header
- * goes (header_pages when it was made), and rows appended where more were reserved. What
- * is there already is not rewritten, and readers see the old header until finish, which
- * replaces it under a journal: whoever updates or verifies the file after a crash finds
- * it. One update at a time: TARN_ERR_IO (EWOULDBLOCK) for a second. overwrite,
- * header_pages and no_sync mean nothing here. */
-TARN_API TARN_CHECKED tarn_status
-tarn_gnz_writer_update(const char *path, const tarn_gnz_writer_options *options,
-                       tarn_gnz_writer **out, tarn_error *err);
+tarn_gnz_writer_open(const char *path, const tarn_gnz_writer_options *options,
+                     tarn_gnz_writer **out, tarn_error *err);
 
 /* One JSON object; what was set before, or was in the file, is replaced. Kept as Python
  * would write it with sorted keys. The key TARN_GNZ_RESERVED is refused. */
@@ -279,39 +256,30 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_add(tarn_gnz_writer *writer,
                                                       tarn_error *err);
 
 /* An array that is filled after begin; what is never filled is zero. With reserved more
- * than shape[0] there is room for so many rows: tarn_gnz_writer_append goes on behind
- * shape[0], now or in a later update, and the shape grows with it. *out is the number for
- * the calls below. */
+ * than shape[0] there is room for that many rows: rows that are appended, now or in a
+ * later update, follow shape[0], and the shape grows with them. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_reserve(
     tarn_gnz_writer *writer, const char *name, tarn_dtype dtype, unsigned ndim,
-    const uint64_t *shape, uint64_t reserved, size_t *out, tarn_error *err);
-
-/* The number of an array by name, such as one of the file that is updated. */
-TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_find(const tarn_gnz_writer *writer,
-                                                       const char *name, size_t *out,
-                                                       tarn_error *err);
+    const uint64_t *shape, uint64_t reserved, tarn_error *err);
 
 /* Fixes the layout, takes the disk space for all of it (so a full disk is known here),
  * and writes the complete arrays. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_begin(tarn_gnz_writer *writer,
                                                         tarn_error *err);
 
-/* Writes a region of a reserved array: values, cast to its type, from index start on
- * (NULL: from the beginning). values has as many dimensions as the array. Regions that
- * threads fill at the same time must not overlap. */
+/* Writes values, cast to the array's type, into a reserved array; in an update also into
+ * one of the file's. They have as many dimensions as the array.
+ *
+ * With start, they are the region that begins at that index; regions that threads fill at
+ * the same time must not overlap. With start NULL, they are the next rows: the first call
+ * writes from row 0 on; where more rows were reserved than the shape has, and in an
+ * update, after the last row. Each call's rows stay together; calls from several threads
+ * come in any order. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_fill(tarn_gnz_writer *writer,
-                                                       size_t number,
+                                                       const char *name,
                                                        const uint64_t *start,
                                                        const tarn_array *values,
                                                        tarn_error *err);
-
-/* Writes the next rows of a reserved array. It begins with row 0; where more rows were
- * reserved than the shape has, and in an update, behind the rows that count. Each call's
- * rows stay together; calls from several threads come in any order. */
-TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_append(tarn_gnz_writer *writer,
-                                                         size_t number,
-                                                         const tarn_array *rows,
-                                                         tarn_error *err);
 
 /* Writes the header, waits for the disk, and gives a new file its name. Before this
  * returns TARN_OK nothing has that name. The writer is closed, whatever the outcome. */

@@ -1,12 +1,13 @@
-/* tarn/iac.h: record packs (.iac, IatroCache): payloads in one data segment, an Arrow
- * table with a row for each of them, and an Arrow table of the slides they belong to.
+/* tarn/iac.h: record packs (.iac files, IatroCache): payloads in one data segment, an
+ * Arrow table with a row for each of them (the index), and an Arrow table of the slides
+ * they belong to.
  *
  *     tarn_iac *pack;
  *     tarn_view bytes;
  *     uint64_t row;
  *     if (tarn_iac_open("tiles.iac", NULL, &pack, &err) != TARN_OK ||
  *         tarn_iac_find(pack, "tile_id", "t_0042", 6, 0, &row, &err) != TARN_OK ||
- *         tarn_iac_view(pack, row, &bytes, &err) != TARN_OK)
+ *         tarn_iac_view(pack, row, false, &bytes, &err) != TARN_OK)
  *         return fail(&err);
  *
  * Everything the header and the tables claim is checked before it is used. Any number of
@@ -30,30 +31,21 @@ extern "C" {
 
 /* --- Codecs ------------------------------------------------------------------------ */
 
-/* What the header's "codec" says about each payload. Images are handed out as they are.
- */
-typedef enum tarn_iac_codec {
-    TARN_IAC_NONE = 0,
-    TARN_IAC_BROTLI = 1,
-    TARN_IAC_ZSTD = 2,
-    TARN_IAC_GZIP = 3,
-    TARN_IAC_IMAGE = 4, /* jpeg, png, jxl, jpeg2000, jpegls: coded by who made them */
-    TARN_IAC_OTHER = 5  /* a name this library does not know */
-} tarn_iac_codec;
-
-TARN_API tarn_iac_codec tarn_iac_codec_named(const char *name);
+/* Codecs go by the name in a file's header: "none", "brotli", "zstd" and "gzip" are
+ * encoded and decoded here. Payloads of others, such as "jpeg", are stored and given out
+ * as they are. NULL and "" are "none". */
 
 /* The most a payload may expand to, unless options say otherwise: this many times its
  * size, or this many bytes if that is more. */
 #define TARN_IAC_MAX_EXPANSION 10000u
 #define TARN_IAC_FREE_BYTES    (UINT64_C(16) << 20)
 
-/* Packs and unpacks one payload. level: 0 is the codec's default (Brotli 11, Zstandard
+/* Encodes and decodes one payload. level: 0 is the codec's default (Brotli 11, Zstandard
  * 19, gzip 6). The view owns its bytes; limit is the most bytes it may have. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_encode(tarn_iac_codec codec, int level,
+TARN_API TARN_CHECKED tarn_status tarn_iac_encode(const char *codec, int level,
                                                   const void *data, size_t len,
                                                   tarn_view *out, tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_iac_decode(tarn_iac_codec codec, const void *data,
+TARN_API TARN_CHECKED tarn_status tarn_iac_decode(const char *codec, const void *data,
                                                   size_t len, uint64_t limit,
                                                   tarn_view *out, tarn_error *err);
 
@@ -83,8 +75,7 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_open(const char *path,
 /* Views end with it. Arrow arrays that were given out stay good until released. */
 TARN_API void tarn_iac_close(tarn_iac *pack);
 
-/* Whether a file begins as a pack does. False if it cannot be read. */
-TARN_API bool tarn_iac_is_pack(const char *path);
+typedef enum tarn_iac_table { TARN_IAC_SLIDES = 0, TARN_IAC_INDEX = 1 } tarn_iac_table;
 
 typedef struct tarn_iac_info {
     unsigned version; /* 1 or 2 */
@@ -95,10 +86,10 @@ typedef struct tarn_iac_info {
     bool has_checksums;       /* and crc32 */
     bool mapped;              /* views point into a map of the file */
     uint64_t record_bytes;    /* without spans: the size of each record, or 0 */
-    tarn_iac_codec codec;     /* as the header names it */
-    const char *codec_name;   /* "" if the header does not say; borrowed */
+    size_t columns[2];        /* of each tarn_iac_table */
+    const char *codec;        /* "" if the header does not say; borrowed */
     const char *payload_type; /* the same */
-    const char *header;       /* the JSON text, as it stands in the file; borrowed */
+    const char *header;       /* the JSON text as it is in the file; borrowed */
     size_t header_length;
 } tarn_iac_info;
 
@@ -106,7 +97,7 @@ TARN_API void tarn_iac_info_get(const tarn_iac *pack, tarn_iac_info *out, size_t
 
 /* --- Payloads ---------------------------------------------------------------------- */
 
-/* Where a record lies, counted from the start of the data segment. has_crc is false where
+/* Where a record is, counted from the start of the data segment. has_crc is false where
  * the index has no crc32. */
 typedef struct tarn_iac_span {
     uint64_t offset;
@@ -118,19 +109,22 @@ typedef struct tarn_iac_span {
 TARN_API TARN_CHECKED tarn_status tarn_iac_locate(const tarn_iac *pack, uint64_t row,
                                                   tarn_iac_span *out, tarn_error *err);
 
-/* A record's bytes as they are stored, borrowed until released or the pack is closed. */
+/* A record's bytes, borrowed until released or the pack is closed: as they are stored, or
+ * decoded as the header's codec says. Decoding images and unknown codecs is
+ * TARN_ERR_UNSUPPORTED. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_view(const tarn_iac *pack, uint64_t row,
-                                                tarn_view *out, tarn_error *err);
+                                                bool decode, tarn_view *out,
+                                                tarn_error *err);
 
-/* The same into memory of the caller; *out_size is the record's size, and TARN_ERR_LIMIT
- * says that capacity is less than that. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_read(const tarn_iac *pack, uint64_t row,
-                                                void *buf, size_t capacity,
-                                                size_t *out_size, tarn_error *err);
+/* Bytes of the data segment, whatever the index says about them. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_view_span(const tarn_iac *pack,
+                                                     uint64_t offset, uint64_t length,
+                                                     tarn_view *out, tarn_error *err);
 
-/* Several records, one behind the other in the order asked for; they are read in the
- * order they have in the file. Record i is data[offsets[i]] up to data[offsets[i + 1]]. A
- * batch begins as all zero, may be used again and again, and is freed by reset. */
+/* Copies of records as they are stored, consecutively in the order asked for; they are
+ * read in the order they have in the file. Record i is data[offsets[i]] up to
+ * data[offsets[i + 1]]. A batch begins as all zero, may be used many times, and is freed
+ * by reset. */
 typedef struct tarn_iac_batch {
     unsigned char *data;
     uint64_t *offsets; /* count + 1 of them */
@@ -139,26 +133,12 @@ typedef struct tarn_iac_batch {
     void *order;                          /* private */
 } tarn_iac_batch;
 
-TARN_API TARN_CHECKED tarn_status tarn_iac_read_many(const tarn_iac *pack,
-                                                     const uint64_t *rows, size_t count,
-                                                     tarn_iac_batch *out,
-                                                     tarn_error *err);
+TARN_API TARN_CHECKED tarn_status tarn_iac_read(const tarn_iac *pack,
+                                                const uint64_t *rows, size_t count,
+                                                tarn_iac_batch *out, tarn_error *err);
 TARN_API void tarn_iac_batch_reset(tarn_iac_batch *batch);
 
-/* Bytes of the data segment, whatever the index says about them. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_view_span(const tarn_iac *pack,
-                                                     uint64_t offset, uint64_t length,
-                                                     tarn_view *out, tarn_error *err);
-
-/* A record decoded as the header's codec says; images and codecs that are not known are
- * TARN_ERR_UNSUPPORTED. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_view_decoded(const tarn_iac *pack,
-                                                        uint64_t row, tarn_view *out,
-                                                        tarn_error *err);
-
 /* --- Tables ------------------------------------------------------------------------ */
-
-typedef enum tarn_iac_table { TARN_IAC_SLIDES = 0, TARN_IAC_INDEX = 1 } tarn_iac_table;
 
 /* A table as an Arrow stream. Nothing is copied: the arrays point into the file's map and
  * keep it alive. All offsets and indices in them have been checked. */
@@ -166,13 +146,16 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_export(tarn_iac *pack, tarn_iac_table
                                                   struct ArrowArrayStream *out,
                                                   tarn_error *err);
 
-/* Columns by number; past the end NULL. The type is in words: "string", "timestamp[us,
- * UTC]", "list<int64>". Borrowed until the pack is closed. */
-TARN_API size_t tarn_iac_columns(const tarn_iac *pack, tarn_iac_table table);
-TARN_API const char *tarn_iac_column_name(const tarn_iac *pack, tarn_iac_table table,
-                                          size_t column);
-TARN_API const char *tarn_iac_column_type(const tarn_iac *pack, tarn_iac_table table,
-                                          size_t column);
+/* A column. The type is in words: "string", "timestamp[us, UTC]", "list<int64>".
+ * TARN_ERR_NO_FIELD past the end. */
+typedef struct tarn_iac_column {
+    const char *name, *type; /* borrowed until the pack is closed */
+} tarn_iac_column;
+
+TARN_API TARN_CHECKED tarn_status tarn_iac_column_get(const tarn_iac *pack,
+                                                      tarn_iac_table table, size_t column,
+                                                      tarn_iac_column *out, size_t size,
+                                                      tarn_error *err);
 
 /* One value as JSON: text in quotes, binary as hexadecimal digits in quotes, times as the
  * number that is stored. *out is freed by tarn_view_release. */
@@ -180,7 +163,7 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_value(tarn_iac *pack, tarn_iac_table 
                                                  size_t column, uint64_t row,
                                                  tarn_view *out, tarn_error *err);
 
-/* The first row at or behind from whose column has the value; TARN_ERR_NO_SAMPLE if there
+/* The first row from row from on whose column has the value; TARN_ERR_NO_SAMPLE if there
  * is none. Columns are of the index table, of text or integers (a value is then decimal
  * digits), also dictionary-encoded. The first lookup in a column makes an index of it in
  * memory, about 16 bytes for each row. */
@@ -228,17 +211,23 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_verify(const char *path,
 typedef struct tarn_iac_writer tarn_iac_writer;
 
 typedef struct tarn_iac_write_options {
-    size_t size;          /* of this struct; set by the initialiser */
-    const char *header;   /* a JSON object with the caller's fields, or NULL */
-    unsigned version;     /* 2, or 1 */
-    tarn_iac_codec codec; /* to encode payloads with; said in the header, too */
+    size_t size;        /* of this struct; set by the initialiser */
+    const char *header; /* a JSON object with the caller's fields, or NULL */
+    unsigned version;   /* 2, or 1 */
+    const char *codec;  /* to encode payloads with; the header names it, too */
     int level;
     bool encoded;   /* payloads are encoded already; codec only goes into the header */
-    bool overwrite; /* replace what is there; false: TARN_ERR_EXISTS */
+    bool segment;   /* the data segment is the caller's: see tarn_iac_writer_open */
+    bool overwrite; /* replace an existing file; false: TARN_ERR_EXISTS */
     bool no_sync;   /* do not wait for the disk */
     bool in_order;  /* objects inside the header's fields stay as they are; false: their
                      * keys are sorted, as the fields are anyway */
-    bool utf8;      /* the header's text stands there as it is; false: escaped */
+    bool utf8;      /* the header's text is not escaped */
+    /* For tarn_iac_rewrite. */
+    const uint64_t *rows; /* these records only, in this order, any of them more than
+                           * once; NULL: all */
+    size_t n_rows;
+    bool upgrade; /* see there */
 } tarn_iac_write_options;
 
 #define TARN_IAC_WRITE_OPTIONS_INIT                                                      \
@@ -247,8 +236,11 @@ typedef struct tarn_iac_write_options {
     }
 TARN_API void tarn_iac_write_options_init(tarn_iac_write_options *options, size_t size);
 
-/* Payloads one by one: written once, straight to their place in the file. The tables must
- * be known at the start. */
+/* Payloads are added one by one and written once, straight to their place in the file.
+ * The tables must be known at the start.
+ *
+ * With segment, the index is written as it is, without the three columns; what is added
+ * is appended to the data segment as it is, any number of times. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_writer_open(
     const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
     const tarn_iac_write_options *options, tarn_iac_writer **out, tarn_error *err);
@@ -256,51 +248,34 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_writer_add(tarn_iac_writer *writer,
                                                       const void *data, size_t len,
                                                       tarn_error *err);
 
+/* The same with the contents of a file, whose size is *out_size. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_writer_add_file(tarn_iac_writer *writer,
+                                                           const char *path,
+                                                           uint64_t *out_size,
+                                                           tarn_error *err);
+
 /* Fills in the index and the header and publishes. The handle is closed, whatever the
  * outcome; after a failure nothing is left. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_writer_finish(tarn_iac_writer *writer,
                                                          tarn_error *err);
 TARN_API void tarn_iac_writer_abandon(tarn_iac_writer *writer);
 
-/* All payloads in memory. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_build(
-    const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
-    const void *const *payloads, const size_t *sizes, size_t count,
-    const tarn_iac_write_options *options, tarn_error *err);
-
-/* A data segment of the caller's own making, in memory or in a file that has exactly
- * length bytes. The index is written as it is. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_build_segment(
-    const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
-    const void *data, size_t len, const tarn_iac_write_options *options, tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_iac_build_segment_file(
-    const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
-    const char *data_path, uint64_t length, const tarn_iac_write_options *options,
-    tarn_error *err);
-
-/* Makes a version 2 pack of a version 1 pack: a new header before the same bytes, which
- * the file system shares between the two where it can. to may be the same path. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_upgrade(const char *from, const char *to,
-                                                   bool overwrite, tarn_error *err);
-
-/* Writes a pack again with another codec, level or version; header, if given, replaces
- * the fields of the old one. With encoded set, payloads are taken over as they are, and
- * the codec in the header with them. A pack whose records are not located by its index
- * keeps its data segment. */
+/* Writes a pack again with another codec, level or version, or with some of its records;
+ * header, if given, replaces the fields of the old one. With encoded set, payloads are
+ * taken over as they are, and the codec in the header with them. The index has the rows
+ * of the records, with all columns as they were. A pack whose records are not located by
+ * its index keeps its data segment, unless rows are chosen.
+ *
+ * With upgrade, a version 1 pack becomes one of version 2: a new header before the same
+ * bytes, which the file system shares between the two files where it can. to may be the
+ * same path. Of the other options only overwrite counts. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite(const char *from, const char *to,
                                                    const tarn_iac_write_options *options,
                                                    tarn_error *err);
 
-/* The same with these records only, in this order, any of them more than once; the index
- * has their rows, with all columns as they were. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite_rows(
-    const char *from, const char *to, const uint64_t *rows, size_t count,
-    const tarn_iac_write_options *options, tarn_error *err);
-
 /* --- A table from C ------------------------------------------------------------------
  *
- * For those without an Arrow library at hand: columns of text, signed or unsigned 64-bit
- * numbers, and doubles, row by row. */
+ * For programs without an Arrow library: columns of text, integers and doubles. */
 
 typedef struct tarn_iac_rows tarn_iac_rows;
 
@@ -308,16 +283,26 @@ typedef struct tarn_iac_rows tarn_iac_rows;
 TARN_API TARN_CHECKED tarn_status tarn_iac_rows_new(const char *const *columns,
                                                     size_t count, tarn_iac_rows **out,
                                                     tarn_error *err);
-/* A row's values in the order of the columns; len is of text. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_rows_text(tarn_iac_rows *rows, size_t column,
-                                                     const char *text, size_t len,
-                                                     tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column,
-                                                       int64_t value, tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_iac_rows_real(tarn_iac_rows *rows, size_t column,
-                                                     double value, tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column,
-                                                     tarn_error *err);
+
+typedef enum tarn_iac_kind {
+    TARN_IAC_TEXT = 0,
+    TARN_IAC_INTEGER = 1,
+    TARN_IAC_REAL = 2
+} tarn_iac_kind;
+
+typedef struct tarn_iac_cell {
+    tarn_iac_kind kind;
+    const char *text; /* UTF-8 */
+    size_t size;      /* of the text */
+    int64_t integer;
+    double real;
+} tarn_iac_cell;
+
+/* Adds a value to the end of a column, or a null if cell is NULL. At the end all columns
+ * must have the same number of values. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_rows_add(tarn_iac_rows *rows, size_t column,
+                                                    const tarn_iac_cell *cell,
+                                                    tarn_error *err);
 /* Makes a stream of them, and frees the builder. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_rows_finish(tarn_iac_rows *rows,
                                                        struct ArrowArrayStream *out,

@@ -23,11 +23,11 @@ typedef enum tarn_keys {
 } tarn_keys;
 
 typedef struct tarn_row {
-    uint64_t offset;  /* of the member's own header in its shard; payload at + 512 */
-    uint64_t size;    /* of the payload */
-    uint64_t keyhash; /* XXH64 of the key */
-    uint32_t crash;   /* 0, or the number of a key whose hash another key had before */
-    uint16_t shard;   /* position among the fold's shards, sorted by suffix */
+    uint64_t offset;    /* of the member's own header in its shard; payload at + 512 */
+    uint64_t size;      /* of the payload */
+    uint64_t keyhash;   /* XXH64 of the key */
+    uint32_t collision; /* 0, or the number of a key whose hash another key had before */
+    uint16_t shard;     /* position among the fold's shards, sorted by suffix */
     uint16_t field;
 } tarn_row;
 
@@ -35,11 +35,11 @@ typedef struct tarn_index_info {
     uint64_t rows;
     uint64_t samples; /* distinct keys */
     uint32_t fields;
-    uint32_t crashes;   /* keys whose hash collides with an earlier key's */
-    bool contiguous;    /* the rows of each sample stand together */
-    bool has_sums;      /* the .tarsum was found and fits */
-    bool has_checksums; /* and it has a checksum for every member */
-    bool keys_known;    /* and it says by which rule the keys were made: */
+    uint32_t collisions; /* keys whose hash collides with an earlier key's */
+    bool contiguous;     /* the rows of each sample stand together */
+    bool has_sums;       /* the .tarsum was found and fits */
+    bool has_checksums;  /* and it has a checksum for every member */
+    bool keys_known;     /* and it says by which rule the keys were made: */
     tarn_keys keys;
 } tarn_index_info;
 
@@ -78,24 +78,21 @@ typedef struct tarn_index_report {
 } tarn_index_report;
 
 /* Builds an index of the given shards, in this order, which must be the order a reader
- * puts them in (see tarn_folds_list in folds.h). options and report may be NULL. */
-TARN_API TARN_CHECKED tarn_status tarn_index_build(
-    const char *const *shards, size_t count, const tarn_index_options *options,
-    tarn_index **out, tarn_index_report *report, size_t size, tarn_error *err);
+ * puts them in (see tarn_folds_list in folds.h). With a path, which ends in ".taridx", it
+ * is saved there with less memory: rows go to the disk while other shards are still being
+ * scanned; *out, which may then be NULL, is the index as it was saved. Without, it is in
+ * memory only. options and report may be NULL. */
+TARN_API TARN_CHECKED tarn_status tarn_index_build(const char *const *shards,
+                                                   size_t count,
+                                                   const tarn_index_options *options,
+                                                   const char *path, tarn_index **out,
+                                                   tarn_index_report *report, size_t size,
+                                                   tarn_error *err);
 
-/* Writes an index that was built to path, which ends in ".taridx", and the .tarsum beside
- * it. Both appear whole or not at all; a reader never sees a .tarsum of another index. */
+/* Writes an index that was built in memory to path, and the .tarsum beside it. Both
+ * appear whole or not at all; a reader never sees a .tarsum of another index. */
 TARN_API TARN_CHECKED tarn_status tarn_index_save(const tarn_index *index,
                                                   const char *path, tarn_error *err);
-
-/* Builds and saves in one go, with less memory: rows go to the disk while other shards
- * are still being scanned. *out, which may be NULL, is the index as it was saved. */
-TARN_API TARN_CHECKED tarn_status tarn_index_create(const char *const *shards,
-                                                    size_t count,
-                                                    const tarn_index_options *options,
-                                                    const char *path, tarn_index **out,
-                                                    tarn_index_report *report,
-                                                    size_t size, tarn_error *err);
 
 /* Loads an index and checks every field of every row. Without the shards, offsets are
  * checked only for what no shard could have; tarn_dataset_open compares them with the
@@ -114,8 +111,8 @@ TARN_API TARN_CHECKED tarn_status tarn_index_row(const tarn_index *index, uint64
 /* The name of a field, or NULL past the last. Borrowed until the index is freed. */
 TARN_API const char *tarn_index_field(const tarn_index *index, uint32_t number);
 
-/* The key with crash number 1 to crashes, or NULL. */
-TARN_API const char *tarn_index_crash(const tarn_index *index, uint32_t number);
+/* The key with collision number 1 to collisions, or NULL. */
+TARN_API const char *tarn_index_collision(const tarn_index *index, uint32_t number);
 
 #ifdef __cplusplus
 }

@@ -8,11 +8,10 @@
  *     o.threads = 8;
  *     o.image = &steps;
  *     if (tarn_loader_open(shuffled, &o, &loader, &err) != TARN_OK) return fail(&err);
- *     while ((status = tarn_loader_next(loader, &batch, &err)) == TARN_OK) {
- *         train(batch->columns[0].data, batch->count);
- *         tarn_batch_release(batch);
- *     }                              (TARN_END when the epoch is over; call it again for
- *     tarn_loader_close(loader);      the next epoch)
+ *     while ((status = tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err)) ==
+ * TARN_OK) { train(batch->columns[0].data, batch->count); tarn_batch_release(batch); }
+ * (TARN_END when the epoch is over; call it again for tarn_loader_close(loader);      the
+ * next epoch)
  *
  * The dataset says which samples come in which order, and which of them are this rank's
  * (tarn/dataset.h). Batch k of a rank always has the same positions: a sample that cannot
@@ -55,6 +54,7 @@ typedef struct tarn_loader tarn_loader;
 #define TARN_MAX_LOADER_AHEAD   1024u      /* batches */
 #define TARN_MAX_LOADER_BATCH   (1u << 24) /* samples in one batch */
 #define TARN_MAX_LOADER_LISTED  1024u      /* skipped samples that are listed */
+#define TARN_NO_TIMEOUT         UINT32_MAX /* milliseconds */
 
 /* --- What becomes of a field ------------------------------------------------------- */
 
@@ -88,8 +88,8 @@ typedef struct tarn_loader_options {
     size_t size; /* of this struct; set by the initialiser */
 
     uint64_t batch; /* samples in a batch: has to be set */
-    /* All ranks get the same number of batches: of full ones with TARN_RANKS_DROP and
-     * PAD; with UNEVEN each rank's samples are spread evenly over them. */
+    /* All ranks get the same number of batches: of full ones with TARN_UNEVEN_DROP and
+     * PAD; with KEEP each rank's samples are spread evenly over them. */
     bool equal_batches;
     bool drop_last; /* only full batches, as many on every rank */
     uint64_t seed;  /* of what is random in images; 0: that of the dataset's order */
@@ -108,15 +108,9 @@ typedef struct tarn_loader_options {
                                       gives batches of keys and numbers */
     size_t n_fields;
     const tarn_image_steps *image;     /* for images that have no steps of their own */
-    const tarn_codecs *codecs;         /* NULL: the built-in ones; borrowed */
     const tarn_views *views;           /* choose fields for each sample; borrowed */
     const tarn_decode_options *decode; /* NULL: the defaults */
     bool no_keys;
-
-    /* Bytes of fields that are decoded are read into the batch first, many at a time, not
-     * looked at where they lie: better for data that is not in memory. That of a dataset
-     * that was opened as cold always is. */
-    bool staged;
 
     tarn_on_error on_error;
     uint64_t
@@ -191,17 +185,13 @@ typedef struct tarn_batch {
 TARN_API const tarn_column *tarn_batch_column(const tarn_batch *batch, size_t number);
 
 /* The next batch, or TARN_END, once, at the end of each epoch; then the next epoch
- * begins. After a failure the loader is before the batch that failed, and fails again;
- * tarn_loader_set_epoch leaves that epoch. */
-TARN_API TARN_CHECKED tarn_status tarn_loader_next(tarn_loader *loader, tarn_batch **out,
-                                                   tarn_error *err);
-
-/* The same, but waits or works for about so many milliseconds at most. *out is NULL with
- * TARN_OK if that was not enough; nothing is lost. */
-TARN_API TARN_CHECKED tarn_status tarn_loader_next_within(tarn_loader *loader,
-                                                          unsigned milliseconds,
-                                                          tarn_batch **out,
-                                                          tarn_error *err);
+ * begins. It waits or works for about so many milliseconds at most; *out is NULL with
+ * TARN_OK if that was not enough, and nothing is lost. After a failure the loader is
+ * before the batch that failed, and fails again; tarn_loader_set_epoch leaves that epoch.
+ */
+TARN_API TARN_CHECKED tarn_status tarn_loader_next(tarn_loader *loader,
+                                                   unsigned milliseconds,
+                                                   tarn_batch **out, tarn_error *err);
 
 /* Puts the loader before the batch that it delivered last, for callers that could not use
  * that batch: it comes again. The batch itself still has to be released. Does nothing if
@@ -223,7 +213,7 @@ typedef struct tarn_loader_info {
         epoch; /* that the next batch is of; after the last one, the number of them */
     uint64_t batches; /* of a whole epoch, for this rank */
     uint64_t left;    /* batches of this epoch that were not delivered yet */
-    uint64_t rank, world;
+    uint64_t rank, world_size;
     bool over; /* all epochs have been delivered */
 } tarn_loader_info;
 
@@ -246,28 +236,19 @@ typedef struct tarn_skipped {
  * Borrowed until the next tarn_loader_next. */
 TARN_API const tarn_skipped *tarn_loader_skipped(const tarn_loader *loader, size_t i);
 
-typedef enum tarn_loader_stage {
-    TARN_STAGE_NONE = 0, /* nothing was asked for yet */
-    TARN_STAGE_READ = 1,
-    TARN_STAGE_DECODE = 2,
-    TARN_STAGE_CALLER = 3 /* batches are ready before they are asked for */
-} tarn_loader_stage;
-
 typedef struct tarn_loader_stats {
     uint64_t batches, samples, skipped;
-    uint64_t bytes;      /* of fields, as stored */
-    double seconds;      /* since the first batch was asked for */
-    double waited;       /* by the caller, for batches */
-    double read, decode; /* seconds of all threads together */
-    double idle;         /* seconds threads slept, because prefetch was reached */
-    tarn_loader_stage bottleneck; /* CALLER if waited is under a twentieth of seconds */
+    uint64_t bytes;         /* of fields, as stored */
+    double seconds;         /* since the first batch was asked for */
+    double waited;          /* by the caller, for batches */
+    double read, decode;    /* seconds of all threads together */
+    double idle;            /* seconds threads slept, because prefetch was reached */
+    const char *bottleneck; /* "read", "decode", "caller" if waited is under a twentieth
+                               of seconds, or "none" before the first batch */
 } tarn_loader_stats;
 
 TARN_API void tarn_loader_stats_get(const tarn_loader *loader, tarn_loader_stats *out,
                                     size_t size);
-
-/* "read", "decode", "caller", "none". */
-TARN_API const char *tarn_loader_stage_name(tarn_loader_stage stage);
 
 #ifdef __cplusplus
 }

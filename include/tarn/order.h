@@ -1,8 +1,8 @@
 /* tarn/order.h: which sample comes when.
  *
  * An epoch is a row of positions 0 to total - 1, and an order says which sample stands at
- * each. Every rank of a run takes every world-th position, so that nothing is exchanged
- * between ranks: the sample is computed from (seed, epoch, position).
+ * each. Every rank of a run takes every world_size-th position, so that nothing is
+ * exchanged between ranks: the sample is computed from (seed, epoch, position).
  *
  *     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
  *     tarn_order *order;
@@ -10,7 +10,7 @@
  *     o.kind = TARN_ORDER_SHUFFLE;
  *     o.seed = 7;
  *     o.rank = 3;
- *     o.world = 8;
+ *     o.world_size = 8;
  *     if (tarn_order_open(10000000, &o, &order, &err) != TARN_OK ||
  *         tarn_order_fill(order, 0, 256, next, &err) != TARN_OK)
  *         return fail(&err);
@@ -58,20 +58,19 @@ typedef enum tarn_order_kind {
     TARN_ORDER_LENGTHS = 8
 } tarn_order_kind;
 
-/* "identity", "shuffle", ...; NULL for what is none. */
-TARN_API const char *tarn_order_kind_name(tarn_order_kind kind);
-
-/* TARN_ERR_NOT_FOUND, with the names there are, for another one. */
+/* By name: "identity", "shuffle", "blocks", "feistel", "buckets", "weighted",
+ * "weighted-once", "balanced", "lengths". TARN_ERR_NOT_FOUND, with the names there are,
+ * for another one. */
 TARN_API TARN_CHECKED tarn_status tarn_order_kind_find(const char *name,
                                                        tarn_order_kind *out,
                                                        tarn_error *err);
 
 /* What happens when the positions left cannot be shared out evenly. */
-typedef enum tarn_ranks {
-    TARN_RANKS_UNEVEN = 0, /* the first ranks get one more */
-    TARN_RANKS_DROP = 1,   /* the last few positions are left out */
-    TARN_RANKS_PAD = 2     /* the first few positions of the epoch come again */
-} tarn_ranks;
+typedef enum tarn_uneven {
+    TARN_UNEVEN_KEEP = 0, /* the first ranks get one more */
+    TARN_UNEVEN_DROP = 1, /* the last few positions are left out */
+    TARN_UNEVEN_PAD = 2   /* the first few positions of the epoch come again */
+} tarn_uneven;
 
 /* The reference's order of whole buckets. */
 typedef enum tarn_order_outer {
@@ -87,23 +86,23 @@ typedef enum tarn_order_outer {
 typedef struct tarn_order_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_order_kind kind;
-    tarn_ranks ranks;
+    tarn_uneven uneven;
     bool negative; /* the seed is -seed: for the reference's, which takes any integer */
-    /* All ranks get the same number of batches: full ones with DROP and PAD; with UNEVEN
+    /* All ranks get the same number of batches: full ones with DROP and PAD; with KEEP
      * each rank's samples are spread evenly over them. */
     bool equal_batches;
     bool drop_last; /* only full batches, as many on every rank */
     uint64_t seed;
     uint64_t epoch;
     uint64_t rank;
-    uint64_t world;  /* how many ranks there are */
-    uint64_t batch;  /* samples per batch of a rank; 0: nobody asks for batches */
+    uint64_t world_size; /* how many ranks there are */
+    uint64_t batch;      /* samples per batch of a rank; 0: nobody asks for batches */
     uint64_t draws;  /* WEIGHTED, BALANCED: positions in an epoch (0: as many as there are
                         samples); WEIGHTED_ONCE: the most of them (0: all) */
     uint64_t block;  /* BLOCKS: samples in one */
     uint64_t window; /* BLOCKS: blocks mixed together */
     uint64_t chunk;  /* LENGTHS: samples that stay together, best a multiple of batch x
-                        world */
+                        world_size */
     uint64_t pool;   /* LENGTHS: chunks sorted together; 0: all. The more, the more alike
                         the lengths in a chunk, and the less random what meets in one */
     uint64_t rounds; /* FEISTEL, BUCKETS */
@@ -124,8 +123,8 @@ typedef struct tarn_order_options {
 
 #define TARN_ORDER_OPTIONS_INIT                                                          \
     {                                                                                    \
-        .size = sizeof(tarn_order_options), .world = 1, .block = 1024, .window = 16,     \
-        .chunk = 256, .pool = 64, .rounds = 3                                            \
+        .size = sizeof(tarn_order_options), .world_size = 1, .block = 1024,              \
+        .window = 16, .chunk = 256, .pool = 64, .rounds = 3                              \
     }
 TARN_API void tarn_order_options_init(tarn_order_options *options, size_t size);
 
@@ -144,7 +143,8 @@ TARN_API void tarn_order_close(tarn_order *order);
 
 typedef struct tarn_order_info {
     tarn_order_kind kind;
-    uint64_t count; /* samples */
+    const char *name; /* of the kind */
+    uint64_t count;   /* samples */
     uint64_t seed, epoch;
     uint64_t total;   /* positions in an epoch, of all ranks together */
     uint64_t start;   /* how many of them are left out at the beginning */
@@ -155,14 +155,8 @@ typedef struct tarn_order_info {
 TARN_API void tarn_order_info_get(const tarn_order *order, tarn_order_info *out,
                                   size_t size);
 
-/* Samples that come to this rank. */
-TARN_API uint64_t tarn_order_length(const tarn_order *order);
-
-/* The i-th of them. TARN_ERR_USAGE past the end. */
-TARN_API TARN_CHECKED tarn_status tarn_order_at(const tarn_order *order, uint64_t i,
-                                                uint64_t *out_sample, tarn_error *err);
-
-/* count of them, from the one at from on: the fast way. */
+/* The samples of this rank from the one at from on, count of them. TARN_ERR_USAGE past
+ * the end. */
 TARN_API TARN_CHECKED tarn_status tarn_order_fill(const tarn_order *order, uint64_t from,
                                                   uint64_t count, uint64_t *out_samples,
                                                   tarn_error *err);

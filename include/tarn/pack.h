@@ -142,9 +142,13 @@ TARN_API void tarn_pack_options_init(tarn_pack_options *options, size_t size);
 /* --- Packing -------------------------------------------------------------------------
  */
 
+/* It keeps its members and size for as long as the soname stays. */
 typedef struct tarn_pack_fold {
     const char *fold; /* borrowed from the arguments; NULL if the target is no folder */
-    tarn_written written;
+    uint64_t samples, members;
+    uint64_t payload; /* bytes of all fields */
+    uint64_t bytes;   /* of all archives, before compression */
+    uint64_t shards;
 } tarn_pack_fold;
 
 typedef struct tarn_pack_report {

@@ -154,23 +154,24 @@ TARN_API void tarn_sink_abandon(tarn_sink *sink);
 #define TARN_MAX_URLS      1000000u     /* one list stands for */
 #define TARN_MAX_URL_BYTES (256u << 20) /* and their text together */
 
-typedef struct tarn_urls tarn_urls;
+typedef struct tarn_urls {
+    const char **urls; /* in order */
+    size_t count;
+} tarn_urls;
 
 /* Whether a path is a list: several URLs, or a pattern that is neither the name of a
  * file nor "DIR:FOLD" with an existing folder. */
 TARN_API bool tarn_urls_is_list(const char *path);
 
-/* What a list stands for, in order. "::" separates; {0000..0031}, {0..10..5}, {a..e} and
- * {one,two}, nested as you like, stand for several URLs, {one} for itself, and a
- * backslash protects the next character; a local path with *, ? or [] stands for the
- * files there are, sorted by bytes, unless a file has just that name. Braces that do not
- * match, a pattern without a file and an empty URL are errors. */
-TARN_API TARN_CHECKED tarn_status tarn_urls_expand(const char *list, tarn_urls **out,
+/* Fills *out with what a list stands for, which is yours until tarn_urls_reset; after a
+ * failure it is empty. "::" separates; {0000..0031}, {0..10..5}, {a..e} and {one,two},
+ * nested as you like, stand for several URLs, {one} for itself, and a backslash protects
+ * the next character; a local path with *, ? or [] stands for the matching files, sorted
+ * by bytes, unless a file has exactly that name. Braces that do not match, a pattern
+ * without a file and an empty URL are errors. */
+TARN_API TARN_CHECKED tarn_status tarn_urls_expand(const char *list, tarn_urls *out,
                                                    tarn_error *err);
-TARN_API size_t tarn_urls_count(const tarn_urls *urls);
-/* Borrowed until the list is freed; NULL past its end. */
-TARN_API const char *tarn_urls_get(const tarn_urls *urls, size_t number);
-TARN_API void tarn_urls_free(tarn_urls *urls);
+TARN_API void tarn_urls_reset(tarn_urls *urls);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,12 @@
-/* tarn/textpair.h: packs of clinical text pairs: one record is one patient with all
- * documents, each a source text and a compressed text, so that a patient is one random
- * read. The bytes are those of the clinical_text_pair adapter of iatro-base-iac 0.0.2 and
- * of iatro-iac-adapters 0.1.
+/* tarn/textpair.h: record packs of clinical text pairs: one record is one patient with
+ * all documents, each a source text and a compressed text, so that a patient is one
+ * random read. The bytes are those of the clinical_text_pair adapter of iatro-base-iac
+ * 0.0.2 and of iatro-iac-adapters 0.1.
  *
  *     tarn_textpair_patient who;
  *     if (tarn_iac_open("pairs.iac", NULL, &pack, &err) != TARN_OK ||
- *         tarn_textpair_read(pack, "Patient_00000001", &who, &err) != TARN_OK) ...
+ *         tarn_iac_find(pack, "patient_id", "P0001", 5, 0, &row, &err) != TARN_OK ||
+ *         tarn_textpair_read(pack, row, &who, &err) != TARN_OK) ...
  *     use(who.docs[0].source_text, who.docs[0].source_size);
  *     tarn_textpair_reset(&who);
  *
@@ -68,14 +69,10 @@ TARN_API TARN_CHECKED tarn_status
 tarn_textpair_build(const char *path, const tarn_textpair_patient *patients, size_t count,
                     const tarn_textpair_options *options, tarn_error *err);
 
-/* The patient with an id (the first, if several have it), or in a row. */
-TARN_API TARN_CHECKED tarn_status tarn_textpair_read(tarn_iac *pack,
-                                                     const char *patient_id,
+/* The patient in a row of the index, whose column patient_id has the ids. */
+TARN_API TARN_CHECKED tarn_status tarn_textpair_read(tarn_iac *pack, uint64_t row,
                                                      tarn_textpair_patient *out,
                                                      tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row,
-                                                        tarn_textpair_patient *out,
-                                                        tarn_error *err);
 TARN_API void tarn_textpair_reset(tarn_textpair_patient *patient);
 
 #ifdef __cplusplus

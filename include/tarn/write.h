@@ -1,8 +1,8 @@
 /* tarn/write.h: samples into tar shards.
  *
- * Three writers, each on top of the one before:
- *   tarn_tar_writer    one archive, to a file or any other sink
- *   tarn_shard_writer  archives that roll over: x_000000.tar, x_000001.tar, ...
+ * Two writers:
+ *   tarn_tar_writer    one archive, to a file or any other sink, or archives that roll
+ *                      over: x_000000.tar, x_000001.tar, ...
  *   tarn_fold_writer   a fold: <fold>_0000.tar ..., <fold>.taridx and <fold>.tarsum
  *
  *     tarn_fold_writer *train;
@@ -40,7 +40,7 @@ typedef struct tarn_field {
     const char *path; /* NULL: data */
 } tarn_field;
 
-/* --- One archive -------------------------------------------------------------------- */
+/* --- Archives ----------------------------------------------------------------------- */
 
 typedef struct tarn_tar_writer tarn_tar_writer;
 
@@ -67,6 +67,39 @@ typedef enum tarn_name_rules {
  * same bytes. */
 #define TARN_MTIME_DEFAULT INT64_MIN
 
+/* When a shard is full. A sample never straddles two shards. */
+typedef enum tarn_roll {
+    /* The file, its headers, padding and end counted, never grows past max_size; a sample
+     * that does not fit into a shard of its own is an error. */
+    TARN_ROLL_FILE = 0,
+    /* WebDataset's: before a sample, if the payloads so far reach max_size. */
+    TARN_ROLL_PAYLOAD = 1,
+    /* glzn's: before a sample, if the archive so far reaches max_size. */
+    TARN_ROLL_ARCHIVE = 2
+} tarn_roll;
+
+/* Called after each finished shard. Return non-zero to stop: the call that finished it
+ * then fails with TARN_ERR_CANCELLED. */
+typedef int (*tarn_shard_hook)(void *context, const char *url, uint64_t samples,
+                               uint64_t bytes);
+
+typedef struct tarn_shard_options {
+    size_t size; /* of this struct; set by the initialiser */
+    uint64_t start;
+    uint64_t max_count; /* samples; 0: no limit */
+    uint64_t max_size;  /* bytes; 0: no limit */
+    tarn_roll roll;
+    tarn_shard_hook hook;
+    void *hook_context;
+} tarn_shard_options;
+
+#define TARN_SHARD_OPTIONS_INIT                                                          \
+    {                                                                                    \
+        .size = sizeof(tarn_shard_options), .max_count = 100000,                         \
+        .max_size = UINT64_C(3000000000)                                                 \
+    }
+TARN_API void tarn_shard_options_init(tarn_shard_options *options, size_t size);
+
 typedef struct tarn_tar_writer_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_name_style names;
@@ -79,6 +112,8 @@ typedef struct tarn_tar_writer_options {
     /* Compression, overwriting, waiting for the disk; NULL: the defaults. Must be NULL
      * for a fold, which has its own. Copied by open, as are the texts here. */
     const tarn_sink_options *sink;
+    /* Archives that roll over; NULL: one archive. Must be NULL for a fold. */
+    const tarn_shard_options *shards;
     /* A decimal number: each member gets a pax header with this time, beside mtime in its
      * own. So a time with a fraction is kept, for 1,024 bytes. NULL: none. */
     const char *mtime_text;
@@ -91,101 +126,41 @@ typedef struct tarn_tar_writer_options {
     }
 TARN_API void tarn_tar_writer_options_init(tarn_tar_writer_options *options, size_t size);
 
-/* Begins an archive at a URL (see source.h). options may be NULL. */
+/* Begins an archive at a URL (see source.h). options may be NULL. With shards, url is a
+ * pattern with one %d or %0Nd, which becomes the shard's number ("%%" is a percent sign),
+ * and the first sample opens the first shard. */
 TARN_API TARN_CHECKED tarn_status
 tarn_tar_writer_open(const char *url, const tarn_tar_writer_options *options,
                      tarn_tar_writer **out, tarn_error *err);
 
-/* Adds a sample: one member "key.field" for each field. *out_payload, which may be NULL,
- * gets the bytes of all fields. */
+/* Adds a sample: one member "key.field" for each field. If key is NULL, each field is a
+ * member of that name, of any kind, and no sample. */
 TARN_API TARN_CHECKED tarn_status tarn_tar_writer_add(tarn_tar_writer *writer,
                                                       const char *key,
                                                       const tarn_field *fields,
-                                                      size_t count, uint64_t *out_payload,
-                                                      tarn_error *err);
+                                                      size_t count, tarn_error *err);
 
-/* Adds one member of any name. */
-TARN_API TARN_CHECKED tarn_status tarn_tar_writer_member(tarn_tar_writer *writer,
-                                                         const char *name,
-                                                         const void *data, size_t size,
-                                                         tarn_error *err);
-
-/* Bytes of the archive so far, before compression and without its end. */
-TARN_API uint64_t tarn_tar_writer_size(const tarn_tar_writer *writer);
-
-TARN_API TARN_CHECKED tarn_status tarn_tar_writer_finish(tarn_tar_writer *writer,
-                                                         tarn_error *err);
-TARN_API void tarn_tar_writer_abandon(tarn_tar_writer *writer);
-
-/* --- Archives that roll over ------------------------------------------------------- */
-
-typedef struct tarn_shard_writer tarn_shard_writer;
-
-/* When a shard is full. A sample never straddles two shards. */
-typedef enum tarn_roll {
-    /* The file, its headers, padding and end counted, never grows past max_size; a sample
-     * that does not fit into a shard of its own is an error. */
-    TARN_ROLL_FILE = 0,
-    /* WebDataset's: before a sample, if the payloads so far reach max_size. */
-    TARN_ROLL_PAYLOAD = 1,
-    /* The reference's: before a sample, if the archive so far reaches max_size. */
-    TARN_ROLL_ARCHIVE = 2
-} tarn_roll;
-
-/* Called after each finished shard. Return non-zero to stop: the call that finished it
- * then fails with TARN_ERR_CANCELLED. */
-typedef int (*tarn_shard_hook)(void *context, const char *url, uint64_t samples,
-                               uint64_t bytes);
-
-typedef struct tarn_shard_writer_options {
-    size_t size; /* of this struct; set by the initialiser */
-    uint64_t start;
-    uint64_t max_count; /* samples; 0: no limit */
-    uint64_t max_size;  /* bytes; 0: no limit */
-    tarn_roll roll;
-    tarn_shard_hook hook;
-    void *hook_context;
-    const tarn_tar_writer_options *writer; /* of each archive; NULL: the defaults */
-} tarn_shard_writer_options;
-
-#define TARN_SHARD_WRITER_OPTIONS_INIT                                                   \
-    {                                                                                    \
-        .size = sizeof(tarn_shard_writer_options), .max_count = 100000,                  \
-        .max_size = UINT64_C(3000000000)                                                 \
-    }
-TARN_API void tarn_shard_writer_options_init(tarn_shard_writer_options *options,
-                                             size_t size);
-
-/* pattern is a URL with one %d or %0Nd, which becomes the shard's number; "%%" is a
- * percent sign. The first sample opens the first shard. */
-TARN_API TARN_CHECKED tarn_status
-tarn_shard_writer_open(const char *pattern, const tarn_shard_writer_options *options,
-                       tarn_shard_writer **out, tarn_error *err);
-TARN_API TARN_CHECKED tarn_status tarn_shard_writer_add(tarn_shard_writer *writer,
-                                                        const char *key,
-                                                        const tarn_field *fields,
-                                                        size_t count, tarn_error *err);
-
-/* Ends the shard at hand; the next sample opens another. */
-TARN_API TARN_CHECKED tarn_status tarn_shard_writer_next(tarn_shard_writer *writer,
-                                                         tarn_error *err);
+/* Ends the current shard; the next sample opens another. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_writer_next(tarn_tar_writer *writer,
+                                                       tarn_error *err);
 
 typedef struct tarn_written {
     uint64_t samples, members;
     uint64_t payload; /* bytes of all fields */
-    uint64_t bytes;   /* of all archives, before compression */
-    uint64_t shards;
+    uint64_t bytes;   /* of all finished shards, or of one archive so far and without its
+                         end; before compression */
+    uint64_t shards;  /* finished */
 } tarn_written;
 
-TARN_API void tarn_shard_writer_written(const tarn_shard_writer *writer,
-                                        tarn_written *out, size_t size);
+TARN_API void tarn_tar_writer_written(const tarn_tar_writer *writer, tarn_written *out,
+                                      size_t size);
 
-/* Shards that were finished keep their names, also when the writer is abandoned. out may
- * be NULL. */
-TARN_API TARN_CHECKED tarn_status tarn_shard_writer_finish(tarn_shard_writer *writer,
-                                                           tarn_written *out, size_t size,
-                                                           tarn_error *err);
-TARN_API void tarn_shard_writer_abandon(tarn_shard_writer *writer);
+/* Publishes the archive, or the last shard. Shards that were finished keep their names,
+ * also when the writer is abandoned. out may be NULL. */
+TARN_API TARN_CHECKED tarn_status tarn_tar_writer_finish(tarn_tar_writer *writer,
+                                                         tarn_written *out, size_t size,
+                                                         tarn_error *err);
+TARN_API void tarn_tar_writer_abandon(tarn_tar_writer *writer);
 
 /* --- A fold --------------------------------------------------------------------------
  *
@@ -277,12 +252,11 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_writer_finish(tarn_fold_writer *writ
                                                           tarn_written *out, size_t size,
                                                           tarn_error *err);
 
-/* Stops, and keeps the finished shards for resume; *out_shards, which may be NULL, says
- * how many there are. */
-TARN_API void tarn_fold_writer_suspend(tarn_fold_writer *writer, uint64_t *out_shards);
-
-/* Stops, and leaves nothing of what was not published: also not what was resumed. */
-TARN_API void tarn_fold_writer_abandon(tarn_fold_writer *writer);
+/* Stops. With keep, the finished shards stay for resume, and *out_kept, which may be
+ * NULL, says how many there are; without, nothing is left of what was not published, also
+ * not of what was resumed. */
+TARN_API void tarn_fold_writer_abandon(tarn_fold_writer *writer, bool keep,
+                                       uint64_t *out_kept);
 
 #ifdef __cplusplus
 }

@@ -223,9 +223,8 @@ PyObject *tarnpy_read_batch(PyObject *object, PyObject *args)
     }
     if (batch) {
         batch->reading = true;
-        TARNPY_UNLOCKED(status,
-                        tarn_dataset_read_batch(handle->set, numbers, count, fields,
-                                                n_fields, &batch->batch, &err));
+        TARNPY_UNLOCKED(status, tarn_dataset_read(handle->set, numbers, count, fields,
+                                                  n_fields, &batch->batch, &err));
         batch->reading = false;
         Py_INCREF(names);
         Py_XDECREF(batch->fields);

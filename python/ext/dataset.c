@@ -35,7 +35,8 @@ int tarnpy_handle_find(PyObject *handle, PyObject *key, uint64_t *out_number,
     tarn_dataset *base = tarn_dataset_unordered(((tarnpy_handle *)handle)->set);
     const char *text = tarnpy_utf8(key, &kept);
     if (!text) return -1;
-    TARNPY_UNLOCKED(*out_status, tarn_dataset_find(base, text, out_number, err));
+    TARNPY_UNLOCKED(*out_status,
+                    tarn_dataset_find(base, &text, 1, out_number, NULL, err));
     Py_XDECREF(kept);
     return 0;
 }
@@ -104,28 +105,28 @@ static bool is_slow(const tarn_dataset *set, const tarn_dataset_options *o)
 
 PyDoc_STRVAR(
     open_doc,
-    "open_dataset(path, *, fields=None, drop_twice=False, io='auto', check=False, "
+    "open_dataset(path, *, fields=None, drop_ambiguous=False, io='auto', check=False, "
     "cold=False, scan=True, by_hash=False, keys='base', threads=0, "
-    "lenient=False, key_column=None, stored=False, shards=None)\n--\n\n"
+    "lenient=False, key_column=None, decompress=True, shards=None)\n--\n\n"
     "Opens a folder, fold, tar, array file or pack.");
 
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
-    static const char *const names[] = {"path",   "fields",  "drop_twice", "io",
-                                        "check",  "cold",    "scan",       "by_hash",
-                                        "keys",   "threads", "lenient",    "key_column",
-                                        "stored", "shards",  NULL};
+    static const char *const names[] = {
+        "path",    "fields",     "drop_ambiguous", "io",     "check",
+        "cold",    "scan",       "by_hash",        "keys",   "threads",
+        "lenient", "key_column", "decompress",     "shards", NULL};
     tarnpy_state *state = tarnpy_module_state(module);
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
     PyObject *path = NULL, *fields = NULL, *files = NULL, *result = NULL;
     const char *io = "auto", *keys = "base";
-    int drop = 0, check = 0, cold = 0, scan = 1, hash = 0, lenient = 0, stored = 0;
+    int drop = 0, check = 0, cold = 0, scan = 1, hash = 0, lenient = 0, decompress = 1;
     tarnpy_strings list = {NULL, 0, NULL}, shards = {NULL, 0, NULL};
     if (!PyArg_ParseTupleAndKeywords(
             args, kw, "O&|$OpsppppsIpzpO:open_dataset", TARNPY_KEYWORDS(names),
             tarnpy_path, &path, &fields, &drop, &io, &check, &cold, &scan, &hash, &keys,
-            &index.threads, &lenient, &o.key_column, &stored, &files))
+            &index.threads, &lenient, &o.key_column, &decompress, &files))
         return NULL;
     if (io_of(io, &o.io) == 0 && keys_of(keys, &index.keys) == 0 &&
         tarnpy_strings_get(fields, &list) == 0 &&
@@ -135,13 +136,13 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
         tarn_status status;
         o.index = &index;
         o.fields = list.items;
-        o.drop_twice = drop;
+        o.drop_ambiguous = drop;
         o.check = check;
         o.cold = cold;
         o.scan = scan;
         o.by_hash = hash;
         index.lenient = lenient;
-        o.stored = stored;
+        o.decompress = decompress;
         o.shards = shards.items;
         const char *name = PyBytes_AsString(path);
         TARNPY_UNLOCKED(status, tarn_dataset_open(name, &o, &set, &err));

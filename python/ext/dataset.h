@@ -75,7 +75,7 @@ int tarnpy_add_sample(PyObject *module);
 /* --- order.c ------------------------------------------------------------------------ */
 
 /* "keep", "drop" or "pad". */
-int tarnpy_ranks(tarnpy_state *state, const char *name, tarn_ranks *out);
+int tarnpy_uneven(tarnpy_state *state, const char *name, tarn_uneven *out);
 
 /* What an order is opened with, from keyword arguments. arrays are what the options point
  * at, by PyMem_Free. */
@@ -106,6 +106,7 @@ PyObject *tarnpy_handle_order(PyObject *self, PyObject *args, PyObject *kw);
 PyObject *tarnpy_handle_split(PyObject *self, PyObject *args);
 PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number);
 PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused);
+PyObject *tarnpy_handle_unordered(PyObject *self, PyObject *unused);
 PyObject *tarnpy_handle_has(PyObject *self, PyObject *key);
 PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args);
 PyObject *tarnpy_handle_state(PyObject *self, PyObject *number);

@@ -26,7 +26,7 @@ static PyObject *info(PyObject *self, PyObject *unused)
                          (unsigned long long)i.in_file, "dropped",
                          (unsigned long long)i.dropped, "shards", i.shards, "epoch",
                          (unsigned long long)i.epoch, "rank", (unsigned long long)i.rank,
-                         "world_size", (unsigned long long)i.world);
+                         "world_size", (unsigned long long)i.world_size);
 }
 
 static PyObject *names_by(PyObject *self,
@@ -119,7 +119,8 @@ static PyObject *find(PyObject *self, PyObject *key)
     tarn_status status;
     const char *text = tarnpy_utf8(key, &kept);
     if (!text) return NULL;
-    TARNPY_UNLOCKED(status, tarn_dataset_find(set_of(self), text, &number, &err));
+    TARNPY_UNLOCKED(status,
+                    tarn_dataset_find(set_of(self), &text, 1, &number, NULL, &err));
     Py_XDECREF(kept);
     if (status != TARN_OK) return tarnpy_raise_key(state_of(self), &err);
     return PyLong_FromUnsignedLongLong(number);
@@ -144,12 +145,13 @@ static PyObject *lookup(PyObject *self, PyObject *wanted)
     tarnpy_strings list;
     tarn_error err;
     tarn_status status;
+    size_t missing;
     if (tarnpy_strings_get(wanted, &list) != 0) return NULL;
     PyObject *result = NULL;
     uint64_t *numbers = PyMem_Malloc((list.count + 1) * sizeof *numbers);
     if (numbers) {
-        TARNPY_UNLOCKED(status, tarn_dataset_lookup(set_of(self), list.items, list.count,
-                                                    numbers, NULL, &err));
+        TARNPY_UNLOCKED(status, tarn_dataset_find(set_of(self), list.items, list.count,
+                                                  numbers, &missing, &err));
         result = status == TARN_OK ? numbers_or_none(numbers, list.count)
                                    : tarnpy_raise_key(state_of(self), &err);
     } else {
@@ -175,145 +177,76 @@ static PyObject *key_of_name(PyObject *self, PyObject *name)
     return result;
 }
 
-static PyObject *shard(PyObject *self, PyObject *number)
+static int locate(PyObject *self, PyObject *number, tarn_place *out)
 {
-    uint32_t which;
-    const char *path;
     tarn_error err;
     unsigned long long sample = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred()) return NULL;
-    if (tarn_dataset_shard(set_of(self), sample, &which, &path, &err) != TARN_OK)
-        return tarnpy_raise_key(state_of(self), &err);
-    return Py_BuildValue("IN", which,
-                         tarnpy_text(path ? path : "", path ? strlen(path) : 0));
+    if (PyErr_Occurred()) return -1;
+    if (tarn_dataset_locate(set_of(self), sample, TARN_NO_FIELD, out, sizeof *out,
+                            &err) == TARN_OK)
+        return 0;
+    tarnpy_raise_key(state_of(self), &err);
+    return -1;
+}
+
+static PyObject *shard(PyObject *self, PyObject *number)
+{
+    tarn_place place;
+    if (locate(self, number, &place) != 0) return NULL;
+    const char *path = place.path ? place.path : "";
+    return Py_BuildValue("IN", place.shard, tarnpy_text(path, strlen(path)));
 }
 
 /* --- Filters ----------------------------------------------------------------------- */
 
-/* Keys that are not there, by what found says. */
-static PyObject *missing_of(const tarnpy_strings *list, const bool *found)
+static int condition_kind(tarnpy_state *state, const char *kind, tarn_condition *c)
 {
-    PyObject *missing = PyList_New(0);
-    for (size_t i = 0; missing && i < list->count; i++) {
-        if (found[i]) continue;
-        PyObject *key = tarnpy_text(list->items[i], strlen(list->items[i]));
-        if (!key || PyList_Append(missing, key) != 0) Py_CLEAR(missing);
-        Py_XDECREF(key);
+    static const char *const kinds[] = {
+        [TARN_CONDITION_KEYS] = "keys",       [TARN_CONDITION_JSON] = "json",
+        [TARN_CONDITION_HAVING] = "having",   [TARN_CONDITION_LACKING] = "lacking",
+        [TARN_CONDITION_SIZE] = "size",       [TARN_CONDITION_COLUMN] = "column",
+        [TARN_CONDITION_BETWEEN] = "between",
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i] || strcmp(kind, kinds[i]) != 0) continue;
+        c->kind = (tarn_condition_kind)i;
+        return 0;
     }
-    return missing;
+    tarnpy_usage(state, "there is no filter \"%s\"", kind);
+    return -1;
 }
 
-static PyObject *keep_keys(PyObject *self, PyObject *args)
+/* The condition's name is text, or of a JSON list a path. */
+static PyObject *filter(PyObject *self, PyObject *args)
 {
-    PyObject *wanted, *result = NULL;
+    const char *kind;
+    PyObject *name, *names, *kept = NULL, *path = NULL;
     int tolerant;
-    tarnpy_strings list;
+    size_t missing;
+    tarn_condition c = TARN_CONDITION_INIT;
+    tarnpy_strings list = {NULL, 0, NULL};
     tarn_dataset *set = NULL;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "Op:keep_keys", &wanted, &tolerant) ||
-        tarnpy_strings_get(wanted, &list) != 0)
+    if (!PyArg_ParseTuple(args, "sOOddp:filter", &kind, &name, &names, &c.min, &c.max,
+                          &tolerant) ||
+        condition_kind(state_of(self), kind, &c) != 0)
         return NULL;
-    bool *found = PyMem_Calloc(list.count + 1, sizeof *found);
-    if (found) {
-        TARNPY_UNLOCKED(status,
-                        tarn_dataset_keep_keys(set_of(self), list.items, list.count,
-                                               tolerant ? found : NULL, &set, &err));
-        result = tarnpy_handle_made(self, status, set, &err);
-        if (result && !tolerant) memset(found, 1, list.count);
-        PyObject *missing = result ? missing_of(&list, found) : NULL;
-        result = missing ? Py_BuildValue("NN", result, missing) : NULL;
-    } else {
-        PyErr_NoMemory();
+    bool json = c.kind == TARN_CONDITION_JSON;
+    if ((json && !tarnpy_path(name, &path)) || tarnpy_strings_get(names, &list) != 0 ||
+        (name != Py_None && !json && !(c.name = tarnpy_utf8(name, &kept)))) {
+        tarnpy_strings_free(&list);
+        Py_XDECREF(path);
+        return NULL;
     }
-    PyMem_Free(found);
+    if (json) c.name = PyBytes_AsString(path);
+    c.names = list.items;
+    c.n_names = list.count;
+    if (tolerant) c.missing = &missing;
+    TARNPY_UNLOCKED(status, tarn_dataset_filter(set_of(self), &c, &set, &err));
     tarnpy_strings_free(&list);
-    return result;
-}
-
-static PyObject *keep_json(PyObject *self, PyObject *args)
-{
-    PyObject *path = NULL;
-    int tolerant;
-    size_t missing = 0;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "O&p:keep_json", tarnpy_path, &path, &tolerant))
-        return NULL;
-    const char *name = PyBytes_AsString(path);
-    TARNPY_UNLOCKED(status,
-                    tarn_dataset_keep_json(set_of(self), name, tolerant ? &missing : NULL,
-                                           &set, &err));
-    Py_DECREF(path);
-    PyObject *handle = tarnpy_handle_made(self, status, set, &err);
-    return handle ? Py_BuildValue("NK", handle, (unsigned long long)missing) : NULL;
-}
-
-static PyObject *keep_having(PyObject *self, PyObject *wanted)
-{
-    tarnpy_strings list;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (tarnpy_strings_get(wanted, &list) != 0) return NULL;
-    TARNPY_UNLOCKED(status, tarn_dataset_keep_having(set_of(self), list.items, list.count,
-                                                     &set, &err));
-    tarnpy_strings_free(&list);
-    return tarnpy_handle_made(self, status, set, &err);
-}
-
-static PyObject *keep_lacking(PyObject *self, PyObject *args)
-{
-    const char *field;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "s:keep_lacking", &field)) return NULL;
-    TARNPY_UNLOCKED(status, tarn_dataset_keep_lacking(set_of(self), field, &set, &err));
-    return tarnpy_handle_made(self, status, set, &err);
-}
-
-static PyObject *keep_size(PyObject *self, PyObject *args)
-{
-    const char *field;
-    unsigned long long min, max;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "sKK:keep_size", &field, &min, &max)) return NULL;
-    TARNPY_UNLOCKED(status,
-                    tarn_dataset_keep_size(set_of(self), field, min, max, &set, &err));
-    return tarnpy_handle_made(self, status, set, &err);
-}
-
-static PyObject *keep_column(PyObject *self, PyObject *args)
-{
-    const char *column;
-    PyObject *wanted;
-    tarnpy_strings list;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "sO:keep_column", &column, &wanted) ||
-        tarnpy_strings_get(wanted, &list) != 0)
-        return NULL;
-    TARNPY_UNLOCKED(status, tarn_dataset_keep_column(set_of(self), column, list.items,
-                                                     list.count, &set, &err));
-    tarnpy_strings_free(&list);
-    return tarnpy_handle_made(self, status, set, &err);
-}
-
-static PyObject *keep_between(PyObject *self, PyObject *args)
-{
-    const char *column;
-    double min, max;
-    tarn_dataset *set = NULL;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "sdd:keep_between", &column, &min, &max)) return NULL;
-    TARNPY_UNLOCKED(
-        status, tarn_dataset_keep_between(set_of(self), column, min, max, &set, &err));
+    Py_XDECREF(kept);
+    Py_XDECREF(path);
     return tarnpy_handle_made(self, status, set, &err);
 }
 
@@ -352,12 +285,10 @@ static PyObject *per_sample(PyObject *self, PyObject *args, char kind)
         return tarnpy_raise_key(state_of(self), &err);
     void *out = calloc(count + 1, 8);
     if (!out) return PyErr_NoMemory();
-    if (kind == 'u')
-        TARNPY_UNLOCKED(status, tarn_dataset_sizes(set_of(self), field, out, &err));
-    else if (kind == 'i')
-        TARNPY_UNLOCKED(status, tarn_dataset_integers(set_of(self), field, out, &err));
-    else
-        TARNPY_UNLOCKED(status, tarn_dataset_numbers(set_of(self), field, out, &err));
+    tarn_numbers what = kind == 'u'   ? TARN_NUMBERS_SIZE
+                        : kind == 'i' ? TARN_NUMBERS_INTEGER
+                                      : TARN_NUMBERS_REAL;
+    TARNPY_UNLOCKED(status, tarn_dataset_numbers(set_of(self), field, what, out, &err));
     if (status == TARN_OK) return numbers_array(state_of(self), out, kind, count);
     free(out);
     return tarnpy_raise_key(state_of(self), &err);
@@ -394,12 +325,8 @@ static PyObject *shard_counts(PyObject *self, PyObject *unused)
 
 static PyObject *mix_at(PyObject *self, PyObject *number)
 {
-    tarn_mix_place place;
-    tarn_error err;
-    unsigned long long sample = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred()) return NULL;
-    if (tarn_mix_at(set_of(self), sample, &place, sizeof place, &err) != TARN_OK)
-        return tarnpy_raise(state_of(self), &err);
+    tarn_place place;
+    if (locate(self, number, &place) != 0) return NULL;
     return Py_BuildValue("IKK", place.source, (unsigned long long)place.pass,
                          (unsigned long long)place.sample);
 }
@@ -416,8 +343,7 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"shard", shard, METH_O, NULL},
     {"index", tarnpy_handle_index, METH_NOARGS, NULL},
     {"rows", tarnpy_handle_rows, METH_O, NULL},
-    {"keep_keys", keep_keys, METH_VARARGS, NULL},
-    {"keep_json", keep_json, METH_VARARGS, NULL},
+    {"filter", filter, METH_VARARGS, NULL},
     {"slice", tarnpy_handle_slice, METH_VARARGS, NULL},
     {"select", tarnpy_handle_select, METH_O, NULL},
     {"keep", tarnpy_handle_keep, METH_O, NULL},
@@ -426,15 +352,11 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"split", tarnpy_handle_split, METH_VARARGS, NULL},
     {"at_epoch", tarnpy_handle_at_epoch, METH_O, NULL},
     {"judged", tarnpy_handle_judged, METH_NOARGS, NULL},
+    {"unordered", tarnpy_handle_unordered, METH_NOARGS, NULL},
     {"has", tarnpy_handle_has, METH_O, NULL},
     {"sequence", tarnpy_handle_sequence, METH_VARARGS, NULL},
     {"state", tarnpy_handle_state, METH_O, NULL},
     {"resume", tarnpy_handle_resume, METH_O, NULL},
-    {"keep_having", keep_having, METH_O, NULL},
-    {"keep_lacking", keep_lacking, METH_VARARGS, NULL},
-    {"keep_size", keep_size, METH_VARARGS, NULL},
-    {"keep_column", keep_column, METH_VARARGS, NULL},
-    {"keep_between", keep_between, METH_VARARGS, NULL},
     {"sizes", sizes, METH_VARARGS, NULL},
     {"integers", integers, METH_VARARGS, NULL},
     {"numbers", numbers, METH_VARARGS, NULL},

@@ -117,7 +117,7 @@ static PyObject *file_array(PyObject *self, PyObject *args)
 
 /* --- What is in the file ----------------------------------------------------------- */
 
-static PyObject *entry_tuple(const tarn_gnz_info *info)
+static PyObject *entry_tuple(const tarn_gnz_array *info)
 {
     char dtype[TARN_DTYPE_TEXT_MAX];
     PyObject *shape = tarnpy_shape(info->shape, info->ndim);
@@ -128,21 +128,24 @@ static PyObject *entry_tuple(const tarn_gnz_info *info)
         Py_XDECREF(checksum);
         return NULL;
     }
-    return Py_BuildValue("ssNKKsKN", info->name, tarn_dtype_text(info->dtype, dtype),
+    return Py_BuildValue("ssNKKsKNO", info->name, tarn_dtype_text(info->dtype, dtype),
                          shape, (unsigned long long)info->offset,
                          (unsigned long long)info->bytes, info->fortran ? "F" : "C",
-                         (unsigned long long)info->reserved, checksum);
+                         (unsigned long long)info->reserved, checksum,
+                         info->is_field ? Py_True : Py_False);
 }
 
 static PyObject *file_entries(PyObject *self, PyObject *unused)
 {
     gnz_file *f = (gnz_file *)self;
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < tarn_gnz_count(f->gnz); i++) {
-        tarn_gnz_info info;
+    tarn_gnz_info whole;
+    tarn_gnz_info_get(f->gnz, &whole, sizeof whole);
+    for (size_t i = 0; list && i < whole.arrays; i++) {
+        tarn_gnz_array info;
         tarn_error err;
         PyObject *entry =
-            tarn_gnz_info_get(f->gnz, i, &info, sizeof info, &err) == TARN_OK
+            tarn_gnz_array_get(f->gnz, i, &info, sizeof info, &err) == TARN_OK
                 ? entry_tuple(&info)
                 : tarnpy_raise(state_of(self), &err);
         if (!entry || PyList_Append(list, entry) != 0) Py_CLEAR(list);
@@ -153,17 +156,18 @@ static PyObject *file_entries(PyObject *self, PyObject *unused)
 
 static PyObject *file_metadata(PyObject *self, PyObject *unused)
 {
-    size_t length;
-    const char *text = tarn_gnz_metadata(((gnz_file *)self)->gnz, &length);
-    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, NULL);
+    tarn_gnz_info info;
+    tarn_gnz_info_get(((gnz_file *)self)->gnz, &info, sizeof info);
+    return PyUnicode_DecodeUTF8(info.metadata, (Py_ssize_t)info.metadata_size, NULL);
 }
 
 static PyObject *file_sizes(PyObject *self, PyObject *unused)
 {
-    const tarn_gnz *gnz = ((gnz_file *)self)->gnz;
-    return Py_BuildValue("KKK", (unsigned long long)tarn_gnz_header_size(gnz),
-                         (unsigned long long)tarn_gnz_header_space(gnz),
-                         (unsigned long long)tarn_gnz_file_size(gnz));
+    tarn_gnz_info info;
+    tarn_gnz_info_get(((gnz_file *)self)->gnz, &info, sizeof info);
+    return Py_BuildValue("KKK", (unsigned long long)info.header_size,
+                         (unsigned long long)info.header_space,
+                         (unsigned long long)info.file_size);
 }
 
 static PyObject *file_find(PyObject *self, PyObject *name)
@@ -233,35 +237,6 @@ static PyObject *file_stats(PyObject *self, PyObject *arg)
                          s.min, s.max, s.mean, s.low, s.high, bins);
 }
 
-/* The numbers of the arrays whose rows are samples, and how many samples there are. */
-static PyObject *file_samples(PyObject *self, PyObject *names)
-{
-    tarn_gnz *gnz = ((gnz_file *)self)->gnz;
-    tarnpy_strings wanted;
-    tarn_error err;
-    uint64_t samples = 0;
-    size_t n_fields = 0;
-    if (tarnpy_strings_get(names, &wanted) != 0) return NULL;
-    size_t room = wanted.items ? wanted.count : tarn_gnz_count(gnz);
-    size_t *fields = PyMem_Calloc(room + 1, sizeof *fields);
-    if (!fields) {
-        tarnpy_strings_free(&wanted);
-        return PyErr_NoMemory();
-    }
-    tarn_status status = tarn_gnz_samples(gnz, wanted.items, wanted.count, fields,
-                                          &n_fields, &samples, &err);
-    tarnpy_strings_free(&wanted);
-    PyObject *list = status == TARN_OK ? PyList_New(0) : NULL;
-    if (status != TARN_OK) tarnpy_raise_key(state_of(self), &err);
-    for (size_t i = 0; list && i < n_fields; i++) {
-        PyObject *number = PyLong_FromSize_t(fields[i]);
-        if (!number || PyList_Append(list, number) != 0) Py_CLEAR(list);
-        Py_XDECREF(number);
-    }
-    PyMem_Free(fields);
-    return list ? Py_BuildValue("NK", list, (unsigned long long)samples) : NULL;
-}
-
 /* --- The file ---------------------------------------------------------------------- */
 
 static void file_dealloc(PyObject *self)
@@ -274,7 +249,8 @@ static PyMethodDef file_methods[] = {
     {"view", file_view, METH_VARARGS, "view(number, mode): the values as bytes"},
     {"array", file_array, METH_VARARGS, "array(number, mode): a NumPy array"},
     {"entries", file_entries, METH_NOARGS,
-     "(name, dtype, shape, offset, bytes, order, reserved, checksum) of each array"},
+     "(name, dtype, shape, offset, bytes, order, reserved, checksum, is_field) of "
+     "each array"},
     {"metadata", file_metadata, METH_NOARGS, "the metadata as JSON"},
     {"sizes", file_sizes, METH_NOARGS, "(of the header, room for it, of the file)"},
     {"find", file_find, METH_O, "the number of an array"},
@@ -283,7 +259,6 @@ static PyMethodDef file_methods[] = {
     {"advise", file_advise, METH_VARARGS, "advise(number, first, rows, advice)"},
     {"stats", file_stats, METH_O,
      "(count, nans, infinities, min, max, mean, low, high, bins) of an array"},
-    {"samples", file_samples, METH_O, "samples(names): ([number], samples)"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot file_slots[] = {

@@ -138,28 +138,15 @@ static PyObject *writer_reserve(PyObject *self, PyObject *args)
     uint64_t shape[TARN_MAX_DIMS];
     tarn_dtype dtype;
     tarn_error err;
-    size_t number;
     if (!PyArg_ParseTuple(args, "ssOK", &name, &type, &sizes, &reserved) ||
         !type_named(w, type, &dtype))
         return NULL;
     int ndim = numbers(sizes, shape, TARN_MAX_DIMS); /* anybody's code may run here */
     if (ndim < 0 || !usable(w, true)) return NULL;
     if (tarn_gnz_writer_reserve(w->writer, name, dtype, (unsigned)ndim, shape, reserved,
-                                &number, &err) != TARN_OK)
+                                &err) != TARN_OK)
         return tarnpy_raise(state_of(self), &err);
-    return PyLong_FromSize_t(number);
-}
-
-static PyObject *writer_find(PyObject *self, PyObject *args)
-{
-    gnz_writer *w = (gnz_writer *)self;
-    const char *name;
-    tarn_error err;
-    size_t number;
-    if (!PyArg_ParseTuple(args, "s", &name) || !usable(w, false)) return NULL;
-    if (tarn_gnz_writer_find(w->writer, name, &number, &err) != TARN_OK)
-        return tarnpy_raise_key(state_of(self), &err);
-    return PyLong_FromSize_t(number);
+    Py_RETURN_NONE;
 }
 
 static PyObject *writer_begin(PyObject *self, PyObject *unused)
@@ -180,40 +167,21 @@ static PyObject *writer_begin(PyObject *self, PyObject *unused)
 static PyObject *writer_fill(PyObject *self, PyObject *args)
 {
     gnz_writer *w = (gnz_writer *)self;
-    Py_ssize_t number;
+    const char *name;
     PyObject *at, *values;
     uint64_t start[TARN_MAX_DIMS] = {0};
     Py_buffer buffer;
     tarn_array array;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "nOO", &number, &at, &values) ||
-        numbers(at, start, TARN_MAX_DIMS) < 0 ||
+    if (!PyArg_ParseTuple(args, "sOO", &name, &at, &values) ||
+        (at != Py_None && numbers(at, start, TARN_MAX_DIMS) < 0) ||
         !values_get(w, false, values, &buffer, &array))
         return NULL;
     w->filling++;
     TARNPY_UNLOCKED(status,
-                    tarn_gnz_writer_fill(w->writer, (size_t)number, start, &array, &err));
-    w->filling--;
-    PyBuffer_Release(&buffer);
-    return answer(w, status, &err);
-}
-
-static PyObject *writer_append(PyObject *self, PyObject *args)
-{
-    gnz_writer *w = (gnz_writer *)self;
-    Py_ssize_t number;
-    PyObject *values;
-    Py_buffer buffer;
-    tarn_array array;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "nO", &number, &values) ||
-        !values_get(w, false, values, &buffer, &array))
-        return NULL;
-    w->filling++;
-    TARNPY_UNLOCKED(status,
-                    tarn_gnz_writer_append(w->writer, (size_t)number, &array, &err));
+                    tarn_gnz_writer_fill(w->writer, name, at == Py_None ? NULL : start,
+                                         &array, &err));
     w->filling--;
     PyBuffer_Release(&buffer);
     return answer(w, status, &err);
@@ -257,12 +225,9 @@ static void writer_dealloc(PyObject *self)
 static PyMethodDef writer_methods[] = {
     {"metadata", writer_metadata, METH_VARARGS, "metadata(json)"},
     {"add", writer_add, METH_VARARGS, "add(name, values, dtype or None)"},
-    {"reserve", writer_reserve, METH_VARARGS,
-     "reserve(name, dtype, shape, rows): number"},
-    {"find", writer_find, METH_VARARGS, "find(name): number"},
+    {"reserve", writer_reserve, METH_VARARGS, "reserve(name, dtype, shape, rows)"},
     {"begin", writer_begin, METH_NOARGS, "fix the layout, write what was added"},
-    {"fill", writer_fill, METH_VARARGS, "fill(number, start, values)"},
-    {"append", writer_append, METH_VARARGS, "append(number, values)"},
+    {"fill", writer_fill, METH_VARARGS, "fill(name, start or None, values)"},
     {"finish", writer_finish, METH_NOARGS, "publish"},
     {"abandon", writer_abandon, METH_NOARGS, "leave nothing"},
     {NULL, NULL, 0, NULL}};
@@ -283,6 +248,7 @@ static PyObject *gnz_write(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&pppIp", tarnpy_path, &path, &update, &overwrite,
                           &checksums, &o.header_pages, &sync))
         return NULL;
+    o.update = update;
     o.overwrite = overwrite;
     o.checksums = checksums;
     o.no_sync = !sync;
@@ -290,10 +256,7 @@ static PyObject *gnz_write(PyObject *module, PyObject *args)
     tarn_status status = TARN_OK;
     const char *name = PyBytes_AsString(path);
     if (w) w->pid = getpid();
-    if (w && update)
-        TARNPY_UNLOCKED(status, tarn_gnz_writer_update(name, &o, &w->writer, &err));
-    else if (w)
-        TARNPY_UNLOCKED(status, tarn_gnz_writer_new(name, &o, &w->writer, &err));
+    if (w) TARNPY_UNLOCKED(status, tarn_gnz_writer_open(name, &o, &w->writer, &err));
     Py_DECREF(path);
     if (!w || status == TARN_OK) return (PyObject *)w;
     w->writer = NULL;

@@ -160,8 +160,8 @@ static tarn_status get_view(const tarnpy_pack_handle *h, uint64_t row, tarn_view
                             tarn_error *err)
 {
     tarn_status status;
-    if (h->quick) return tarn_iac_view(h->pack, row, out, err);
-    TARNPY_UNLOCKED(status, tarn_iac_view(h->pack, row, out, err));
+    if (h->quick) return tarn_iac_view(h->pack, row, false, out, err);
+    TARNPY_UNLOCKED(status, tarn_iac_view(h->pack, row, false, out, err));
     return status;
 }
 
@@ -217,7 +217,7 @@ static PyObject *pack_decode(PyObject *self, PyObject *number)
     tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
     if (!h) return NULL;
     if (tarnpy_pack_row(h, number, &row) == 0) {
-        TARNPY_UNLOCKED(status, tarn_iac_view_decoded(h->pack, row, &view, &err));
+        TARNPY_UNLOCKED(status, tarn_iac_view(h->pack, row, true, &view, &err));
         bytes = status == TARN_OK ? bytes_of(&view) : tarnpy_raise(h->state, &err);
     }
     Py_DECREF(h);
@@ -319,7 +319,7 @@ static PyObject *pack_info(PyObject *self, PyObject *unused)
         (unsigned long long)i.data_length, "file_size", (unsigned long long)i.file_size,
         "has_spans", i.has_spans ? Py_True : Py_False, "has_checksums",
         i.has_checksums ? Py_True : Py_False, "record_bytes",
-        (unsigned long long)i.record_bytes, "codec", i.codec_name, "payload_type",
+        (unsigned long long)i.record_bytes, "codec", i.codec, "payload_type",
         i.payload_type, "mapped", i.mapped ? Py_True : Py_False);
     Py_DECREF(h);
     return info;

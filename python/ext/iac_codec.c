@@ -20,9 +20,8 @@ static PyObject *iac_encode(PyObject *module, PyObject *args)
     tarn_error err;
     tarn_status status;
     if (!PyArg_ParseTuple(args, "siy*", &name, &level, &data)) return NULL;
-    tarn_iac_codec codec = tarn_iac_codec_named(name);
-    TARNPY_UNLOCKED(
-        status, tarn_iac_encode(codec, level, data.buf, (size_t)data.len, &out, &err));
+    TARNPY_UNLOCKED(status,
+                    tarn_iac_encode(name, level, data.buf, (size_t)data.len, &out, &err));
     PyBuffer_Release(&data);
     return taken(module, status, &out, &err);
 }
@@ -36,9 +35,8 @@ static PyObject *iac_decode(PyObject *module, PyObject *args)
     tarn_error err;
     tarn_status status;
     if (!PyArg_ParseTuple(args, "sy*K", &name, &data, &limit)) return NULL;
-    tarn_iac_codec codec = tarn_iac_codec_named(name);
-    TARNPY_UNLOCKED(
-        status, tarn_iac_decode(codec, data.buf, (size_t)data.len, limit, &out, &err));
+    TARNPY_UNLOCKED(status,
+                    tarn_iac_decode(name, data.buf, (size_t)data.len, limit, &out, &err));
     PyBuffer_Release(&data);
     return taken(module, status, &out, &err);
 }

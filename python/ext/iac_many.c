@@ -25,7 +25,7 @@ static tarn_status take_views(const tarnpy_pack_handle *h, const rows *wanted,
                               tarn_view *views, tarn_error *err)
 {
     for (size_t i = 0; i < wanted->count; i++)
-        TARN_TRY(tarn_iac_view(h->pack, wanted->items[i], &views[i], err));
+        TARN_TRY(tarn_iac_view(h->pack, wanted->items[i], false, &views[i], err));
     return TARN_OK;
 }
 
@@ -106,8 +106,8 @@ static PyObject *read_batch(const tarnpy_pack_handle *h, const rows *wanted)
     tarn_status status;
     pack_batch *b = TARNPY_NEW(pack_batch, h->state->pack_batch_type);
     if (!b) return NULL;
-    TARNPY_UNLOCKED(status, tarn_iac_read_many(h->pack, wanted->items, wanted->count,
-                                               &b->batch, &err));
+    TARNPY_UNLOCKED(
+        status, tarn_iac_read(h->pack, wanted->items, wanted->count, &b->batch, &err));
     PyObject *data = NULL, *offsets = NULL;
     if (status != TARN_OK) {
         tarnpy_raise(h->state, &err);

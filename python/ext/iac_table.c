@@ -173,11 +173,12 @@ static PyObject *table_columns(PyObject *self, PyObject *unused)
     table *t = (table *)self;
     const tarn_iac *pack = t->handle->pack;
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < tarn_iac_columns(pack, t->which); i++) {
-        const char *name = tarn_iac_column_name(pack, t->which, i);
-        const char *type = tarn_iac_column_type(pack, t->which, i);
-        PyObject *pair = Py_BuildValue("NN", tarnpy_text(name, strlen(name)),
-                                       tarnpy_text(type, strlen(type)));
+    tarn_iac_column c;
+    for (size_t i = 0;
+         list && tarn_iac_column_get(pack, t->which, i, &c, sizeof c, NULL) == TARN_OK;
+         i++) {
+        PyObject *pair = Py_BuildValue("NN", tarnpy_text(c.name, strlen(c.name)),
+                                       tarnpy_text(c.type, strlen(c.type)));
         if (!pair || PyList_Append(list, pair) != 0) Py_CLEAR(list);
         Py_XDECREF(pair);
     }

@@ -25,12 +25,10 @@ static void target_reset(target *t)
 
 static bool parse_options(PyObject *tuple, tarn_iac_write_options *o)
 {
-    const char *codec;
     int encoded, overwrite, sync;
-    if (!PyArg_ParseTuple(tuple, "Isippp", &o->version, &codec, &o->level, &encoded,
+    if (!PyArg_ParseTuple(tuple, "Isippp", &o->version, &o->codec, &o->level, &encoded,
                           &overwrite, &sync))
         return false;
-    o->codec = tarn_iac_codec_named(codec);
     o->encoded = encoded;
     o->overwrite = overwrite;
     o->no_sync = !sync;
@@ -169,8 +167,6 @@ static PyObject *iac_write(PyObject *module, PyObject *args)
 
 typedef struct payloads {
     Py_buffer *buffers;
-    const void **data;
-    size_t *sizes;
     size_t count; /* of buffers that are held */
 } payloads;
 
@@ -179,17 +175,13 @@ static void payloads_free(payloads *p)
     for (size_t i = 0; i < p->count; i++)
         PyBuffer_Release(&p->buffers[i]);
     PyMem_Free(p->buffers);
-    PyMem_Free(p->data);
-    PyMem_Free(p->sizes);
 }
 
 static bool payloads_get(payloads *p, PyObject *tuple)
 {
     size_t count = (size_t)PyTuple_Size(tuple);
-    *p = (payloads){PyMem_Calloc(count + 1, sizeof *p->buffers),
-                    PyMem_Calloc(count + 1, sizeof *p->data),
-                    PyMem_Calloc(count + 1, sizeof *p->sizes), 0};
-    if (!p->buffers || !p->data || !p->sizes) {
+    *p = (payloads){PyMem_Calloc(count + 1, sizeof *p->buffers), 0};
+    if (!p->buffers) {
         PyErr_NoMemory();
         return false;
     }
@@ -197,10 +189,21 @@ static bool payloads_get(payloads *p, PyObject *tuple)
         Py_buffer *b = &p->buffers[p->count];
         PyObject *item = PyTuple_GetItem(tuple, (Py_ssize_t)p->count);
         if (PyObject_GetBuffer(item, b, PyBUF_SIMPLE) != 0) return false;
-        p->data[p->count] = b->buf;
-        p->sizes[p->count] = (size_t)b->len;
     }
     return true;
+}
+
+static tarn_status write_payloads(target *t, const payloads *p, tarn_error *err)
+{
+    tarn_iac_writer *w;
+    TARN_TRY(tarn_iac_writer_open(t->name, &t->slides, &t->index, &t->options, &w, err));
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; i < p->count && status == TARN_OK; i++)
+        status =
+            tarn_iac_writer_add(w, p->buffers[i].buf, (size_t)p->buffers[i].len, err);
+    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
+    tarn_iac_writer_abandon(w);
+    return status;
 }
 
 static PyObject *iac_build(PyObject *module, PyObject *args)
@@ -214,53 +217,70 @@ static PyObject *iac_build(PyObject *module, PyObject *args)
         !target_parse(&t, about))
         return NULL;
     bool good = payloads_get(&p, items);
-    if (good)
-        TARNPY_UNLOCKED(status, tarn_iac_build(t.name, &t.slides, &t.index, p.data,
-                                               p.sizes, p.count, &t.options, &err));
+    if (good) TARNPY_UNLOCKED(status, write_payloads(&t, &p, &err));
     payloads_free(&p);
     target_reset(&t);
     return good ? answer(module, status, &err) : NULL;
+}
+
+/* --- A data segment of the caller's ------------------------------------------------ */
+
+/* Bytes, or all bytes of a file, of which there must be exactly length. */
+static tarn_status add_segment(tarn_iac_writer *w, const Py_buffer *data,
+                               const char *path, uint64_t *size, tarn_error *err)
+{
+    if (path) return tarn_iac_writer_add_file(w, path, size, err);
+    return tarn_iac_writer_add(w, data->buf, (size_t)data->len, err);
+}
+
+static tarn_status write_segment(target *t, const Py_buffer *data, const char *path,
+                                 uint64_t length, uint64_t *size, tarn_error *err)
+{
+    tarn_iac_writer *w;
+    t->options.segment = true;
+    TARN_TRY(tarn_iac_writer_open(t->name, &t->slides, &t->index, &t->options, &w, err));
+    tarn_status status = add_segment(w, data, path, size, err);
+    if (status == TARN_OK && *size == length) return tarn_iac_writer_finish(w, err);
+    tarn_iac_writer_abandon(w);
+    return status;
+}
+
+static PyObject *build_segment(PyObject *module, PyObject *about, const Py_buffer *data,
+                               const char *path, uint64_t length)
+{
+    target t;
+    tarn_error err;
+    tarn_status status;
+    uint64_t size = length;
+    if (!target_parse(&t, about)) return NULL;
+    TARNPY_UNLOCKED(status, write_segment(&t, data, path, length, &size, &err));
+    target_reset(&t);
+    if (status != TARN_OK || size == length) return answer(module, status, &err);
+    return tarnpy_usage(tarnpy_module_state(module),
+                        "%s: the data segment's file has %llu bytes, not %llu", path,
+                        (unsigned long long)size, (unsigned long long)length);
 }
 
 static PyObject *iac_build_segment(PyObject *module, PyObject *args)
 {
     PyObject *about;
     Py_buffer data;
-    target t;
-    tarn_error err;
-    tarn_status status;
     if (!PyArg_ParseTuple(args, "O!y*", &PyTuple_Type, &about, &data)) return NULL;
-    bool good = target_parse(&t, about);
-    if (good) {
-        TARNPY_UNLOCKED(status,
-                        tarn_iac_build_segment(t.name, &t.slides, &t.index, data.buf,
-                                               (size_t)data.len, &t.options, &err));
-        target_reset(&t);
-    }
+    PyObject *done = build_segment(module, about, &data, NULL, 0);
     PyBuffer_Release(&data);
-    return good ? answer(module, status, &err) : NULL;
+    return done;
 }
 
 static PyObject *iac_build_segment_file(PyObject *module, PyObject *args)
 {
     PyObject *about, *file;
     unsigned long long length;
-    target t;
-    tarn_error err;
-    tarn_status status;
     if (!PyArg_ParseTuple(args, "O!O&K", &PyTuple_Type, &about, tarnpy_path, &file,
                           &length))
         return NULL;
-    const char *data = PyBytes_AsString(file);
-    bool good = target_parse(&t, about);
-    if (good) {
-        TARNPY_UNLOCKED(status,
-                        tarn_iac_build_segment_file(t.name, &t.slides, &t.index, data,
-                                                    length, &t.options, &err));
-        target_reset(&t);
-    }
+    PyObject *done = build_segment(module, about, NULL, PyBytes_AsString(file), length);
     Py_DECREF(file);
-    return good ? answer(module, status, &err) : NULL;
+    return done;
 }
 
 /* --- Whole packs ------------------------------------------------------------------- */
@@ -302,31 +322,17 @@ static PyObject *iac_verify(PyObject *module, PyObject *args)
                          (unsigned long long)r->problems, list);
 }
 
-static PyObject *iac_upgrade(PyObject *module, PyObject *args)
-{
-    PyObject *from, *to;
-    int overwrite;
-    tarn_error err;
-    tarn_status status;
-    if (!PyArg_ParseTuple(args, "O&O&p", tarnpy_path, &from, tarnpy_path, &to,
-                          &overwrite))
-        return NULL;
-    const char *old = PyBytes_AsString(from), *new = PyBytes_AsString(to);
-    TARNPY_UNLOCKED(status, tarn_iac_upgrade(old, new, overwrite, &err));
-    Py_DECREF(from);
-    Py_DECREF(to);
-    return answer(module, status, &err);
-}
-
 static PyObject *iac_rewrite(PyObject *module, PyObject *args)
 {
     PyObject *from, *to, *options;
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    int upgrade;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "O&O&zO", tarnpy_path, &from, tarnpy_path, &to, &o.header,
-                          &options))
+    if (!PyArg_ParseTuple(args, "O&O&zOp", tarnpy_path, &from, tarnpy_path, &to,
+                          &o.header, &options, &upgrade))
         return NULL;
+    o.upgrade = upgrade;
     const char *old = PyBytes_AsString(from), *new = PyBytes_AsString(to);
     bool good = parse_options(options, &o);
     if (good) TARNPY_UNLOCKED(status, tarn_iac_rewrite(old, new, &o, &err));
@@ -335,34 +341,23 @@ static PyObject *iac_rewrite(PyObject *module, PyObject *args)
     return good ? answer(module, status, &err) : NULL;
 }
 
-static PyObject *iac_is_pack(PyObject *module, PyObject *args)
-{
-    PyObject *path;
-    bool is;
-    if (!PyArg_ParseTuple(args, "O&", tarnpy_path, &path)) return NULL;
-    const char *name = PyBytes_AsString(path);
-    Py_BEGIN_ALLOW_THREADS;
-    is = tarn_iac_is_pack(name);
-    Py_END_ALLOW_THREADS;
-    Py_DECREF(path);
-    return PyBool_FromLong(is);
-}
-
 /* --- Tables of lists --------------------------------------------------------------- */
 
 static tarn_status put_cell(tarn_iac_rows *rows, size_t column, PyObject *value,
                             tarn_error *err)
 {
     Py_ssize_t size;
-    if (value == Py_None) return tarn_iac_rows_null(rows, column, err);
+    tarn_iac_cell cell = {.kind = TARN_IAC_INTEGER};
+    if (value == Py_None) return tarn_iac_rows_add(rows, column, NULL, err);
     if (PyUnicode_Check(value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(value, &size);
-        if (!text) return TARN_ERR_USAGE;
-        return tarn_iac_rows_text(rows, column, text, (size_t)size, err);
+        cell.kind = TARN_IAC_TEXT;
+        cell.text = PyUnicode_AsUTF8AndSize(value, &size);
+        cell.size = (size_t)size;
+    } else {
+        cell.integer = PyLong_AsLongLong(value);
     }
-    long long number = PyLong_AsLongLong(value);
     if (PyErr_Occurred()) return TARN_ERR_USAGE;
-    return tarn_iac_rows_number(rows, column, number, err);
+    return tarn_iac_rows_add(rows, column, &cell, err);
 }
 
 static bool put_rows(tarnpy_state *state, tarn_iac_rows *rows, PyObject *values,
@@ -427,9 +422,8 @@ static PyMethodDef functions[] = {
      "iac_build_segment_file(target, path, length)"},
     {"iac_verify", iac_verify, METH_VARARGS,
      "iac_verify(path, threads): (records, checksummed, bytes, problems, [text])"},
-    {"iac_upgrade", iac_upgrade, METH_VARARGS, "iac_upgrade(from, to, overwrite)"},
-    {"iac_rewrite", iac_rewrite, METH_VARARGS, "iac_rewrite(from, to, header, options)"},
-    {"iac_is_pack", iac_is_pack, METH_VARARGS, "iac_is_pack(path)"},
+    {"iac_rewrite", iac_rewrite, METH_VARARGS,
+     "iac_rewrite(from, to, header, options, upgrade)"},
     {"iac_rows", iac_rows, METH_VARARGS, "iac_rows(columns, rows): an Arrow stream"},
     {NULL, NULL, 0, NULL}};
 

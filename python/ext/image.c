@@ -19,27 +19,25 @@ static tarn_status shrink(tarn_image_decoder *decoder, const void *data, size_t 
 {
     tarn_image_info info;
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
-    tarn_image_plan *plan;
     tarn_image_draw draw = {0, 0, 0};
     tarn_array array;
     tarn_dtype byte = {'|', 'u', 1};
     TARN_TRY(tarn_image_probe(decoder, data, size, &info, sizeof info, err));
     fit(&info, side, &steps.width, &steps.height);
-    TARN_TRY(tarn_image_plan_new(&steps, &plan, err));
-    void *pixels = malloc(tarn_image_plan_size(plan));
+    size_t bytes = (size_t)steps.width * steps.height * 3;
+    void *pixels = malloc(bytes);
     uint64_t shape[] = {steps.height, steps.width, 3};
     tarn_status status = pixels ? TARN_OK : TARN_ERR_MEMORY;
     if (status == TARN_OK)
-        status = tarn_image_run(decoder, plan, data, size, draw, pixels, err);
+        status = tarn_image_run(decoder, &steps, data, size, draw, pixels, bytes, err);
     if (status == TARN_OK) status = tarn_array_init(&array, pixels, byte, 3, shape, err);
     if (status == TARN_OK) {
-        tarn_value value = tarn_value_array(&array);
+        tarn_value value = {.kind = TARN_VALUE_ARRAY, .arrays = &array, .count = 1};
         tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
         o.jpeg_quality = 80;
-        status = tarn_codecs_encode(NULL, "jpg", &value, &o, out, err);
+        status = tarn_encode("jpg", &value, &o, out, err);
     }
     free(pixels);
-    tarn_image_plan_free(plan);
     return status;
 }
 

@@ -44,7 +44,7 @@ static PyObject *index_info(PyObject *object, PyObject *unused)
     tarn_index_info_get(((index_object *)object)->index, &i, sizeof i);
     return Py_BuildValue("{sKsKsIsIsOsO}", "rows", (unsigned long long)i.rows, "samples",
                          (unsigned long long)i.samples, "fields", i.fields, "crashes",
-                         i.crashes, "contiguous", i.contiguous ? Py_True : Py_False,
+                         i.collisions, "contiguous", i.contiguous ? Py_True : Py_False,
                          "has_sums", i.has_sums ? Py_True : Py_False);
 }
 
@@ -69,7 +69,7 @@ static PyObject *index_fields(PyObject *self, PyObject *unused)
 
 static PyObject *index_crashes(PyObject *self, PyObject *unused)
 {
-    return index_names(self, 1, tarn_index_crash);
+    return index_names(self, 1, tarn_index_collision);
 }
 
 static unsigned char *put(unsigned char *at, uint64_t value, int bytes)
@@ -90,7 +90,7 @@ static tarn_status pack_rows(const tarn_index *index, uint64_t count, unsigned c
         out = put(out, row.offset, 8);
         out = put(out, row.size, 8);
         out = put(out, row.field, 2);
-        out = put(out, row.crash, 4);
+        out = put(out, row.collision, 4);
         out = put(out, row.keyhash, 8);
     }
     return TARN_OK;
@@ -162,9 +162,7 @@ static tarn_status build(const tarnpy_strings *shards, const char *path, tarn_in
                          tarn_error *err)
 {
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
-    if (!path)
-        return tarn_index_build(shards->items, shards->count, &o, out, NULL, 0, err);
-    return tarn_index_create(shards->items, shards->count, &o, path, out, NULL, 0, err);
+    return tarn_index_build(shards->items, shards->count, &o, path, out, NULL, 0, err);
 }
 
 static PyObject *build_index(PyObject *module, PyObject *args)
@@ -245,7 +243,8 @@ static tarn_status find_rows(tarn_dataset *set, const tarnpy_strings *keys, foun
 {
     for (size_t i = 0; i < keys->count; i++) {
         uint64_t sample;
-        tarn_status status = tarn_dataset_find(set, keys->items[i], &sample, err);
+        tarn_status status =
+            tarn_dataset_find(set, &keys->items[i], 1, &sample, NULL, err);
         if (status == TARN_ERR_NO_SAMPLE) continue;
         TARN_TRY(status);
         TARN_TRY(add_sample(set, sample, out, err));

@@ -311,7 +311,7 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
                                          : how_to->each;
     if (how == EACH_TEXT) return tarnpy_text((const char *)data, size);
     if (how == EACH_JSON) {
-        tarn_value value = tarn_value_json((const char *)data, size);
+        tarn_value value = {.kind = TARN_VALUE_JSON, .data = data, .size = size};
         return tarnpy_value(self->state, &value, NULL, NULL);
     }
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
@@ -463,8 +463,7 @@ static PyObject *loader_next(PyObject *object)
     tarn_status status = TARN_OK;
     if (enter(self) != 0) return NULL;
     while (status == TARN_OK && !batch) {
-        TARNPY_UNLOCKED(status,
-                        tarn_loader_next_within(self->loader, SLICE, &batch, &err));
+        TARNPY_UNLOCKED(status, tarn_loader_next(self->loader, SLICE, &batch, &err));
         if (!batch && status == TARN_OK && PyErr_CheckSignals() != 0) break;
     }
     self->busy = 0;
@@ -516,7 +515,7 @@ static PyObject *loader_info(PyObject *object, PyObject *unused)
                          "batches", (unsigned long long)info.batches, "left",
                          (unsigned long long)info.left, "rank",
                          (unsigned long long)info.rank, "world_size",
-                         (unsigned long long)info.world, "over", (int)info.over);
+                         (unsigned long long)info.world_size, "over", (int)info.over);
 }
 
 static PyObject *loader_stats(PyObject *object, PyObject *unused)
@@ -530,8 +529,7 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
         "{sKsKsKsKsdsdsdsdsdss}", "batches", (unsigned long long)s.batches, "samples",
         (unsigned long long)s.samples, "skipped", (unsigned long long)s.skipped, "bytes",
         (unsigned long long)s.bytes, "seconds", s.seconds, "waited", s.waited, "read",
-        s.read, "decode", s.decode, "idle", s.idle, "bottleneck",
-        tarn_loader_stage_name(s.bottleneck));
+        s.read, "decode", s.decode, "idle", s.idle, "bottleneck", s.bottleneck);
 }
 
 static PyObject *loader_skipped(PyObject *object, PyObject *unused)

@@ -118,6 +118,7 @@ static PyObject *make_positions(PyObject *module, PyObject *args)
 typedef struct order {
     PyObject_HEAD tarnpy_state *state;
     tarn_order *order;
+    uint64_t length;
 } order;
 
 static void order_dealloc(PyObject *object)
@@ -206,12 +207,12 @@ static int take_array(tarnpy_state *state, const char *name, void **slot,
     return -1;
 }
 
-int tarnpy_ranks(tarnpy_state *state, const char *name, tarn_ranks *out)
+int tarnpy_uneven(tarnpy_state *state, const char *name, tarn_uneven *out)
 {
     static const char *const names[] = {"keep", "drop", "pad"};
     for (int i = 0; i < 3; i++) {
         if (strcmp(name, names[i]) != 0) continue;
-        *out = (tarn_ranks)i;
+        *out = (tarn_uneven)i;
         return 0;
     }
     tarnpy_usage(state, "uneven is \"keep\", \"drop\" or \"pad\", not \"%s\"", name);
@@ -245,8 +246,8 @@ int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *kw,
                          tarnpy_order_args *out)
 {
     static const char *const names[] = {
-        "kind",    "seed",    "epoch",   "rank",    "world",  "uneven", "draws",
-        "block",   "window",  "chunk",   "pool",    "rounds", "outer",  "mix",
+        "kind",    "seed",    "epoch",   "rank",    "world_size", "uneven", "draws",
+        "block",   "window",  "chunk",   "pool",    "rounds",     "outer",  "mix",
         "buckets", "weights", "classes", "lengths", NULL};
     tarn_order_options *o = &out->options;
     const char *kind = "identity", *uneven = "keep";
@@ -258,14 +259,14 @@ int tarnpy_order_options(tarnpy_state *state, uint64_t count, PyObject *kw,
     int parsed = PyArg_ParseTupleAndKeywords(
         nothing, kw, "|$sOO&O&O&sO&O&O&O&O&O&O&O&OOOO:order", TARNPY_KEYWORDS(names),
         &kind, &seed, tarnpy_number, &o->epoch, tarnpy_number, &o->rank, tarnpy_number,
-        &o->world, &uneven, tarnpy_number, &o->draws, tarnpy_number, &o->block,
+        &o->world_size, &uneven, tarnpy_number, &o->draws, tarnpy_number, &o->block,
         tarnpy_number, &o->window, tarnpy_number, &o->chunk, tarnpy_number, &o->pool,
         tarnpy_number, &o->rounds, tarnpy_number, &o->outer, tarnpy_number, &o->mix,
         &buckets, &weights, &classes, &lengths);
     Py_DECREF(nothing);
     size_t n = 0;
     if (parsed && take_kind(state, kind, o) == 0 &&
-        tarnpy_ranks(state, uneven, &o->ranks) == 0 &&
+        tarnpy_uneven(state, uneven, &o->uneven) == 0 &&
         (!seed || take_seed(seed, o) == 0) &&
         take_array(state, "buckets", &out->arrays[0], buckets, 'u', UINT64_MAX,
                    &o->n_buckets) == 0 &&
@@ -307,6 +308,9 @@ static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     self->state = state;
     TARNPY_UNLOCKED(status, tarn_order_open(count, &given.options, &self->order, &err));
     tarnpy_order_args_free(&given);
+    tarn_order_info info;
+    tarn_order_info_get(self->order, &info, sizeof info);
+    self->length = info.length;
     if (status == TARN_OK) return (PyObject *)self;
     Py_DECREF(self);
     return tarnpy_raise(state, &err);
@@ -314,7 +318,7 @@ static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 
 static Py_ssize_t order_length(PyObject *self)
 {
-    return (Py_ssize_t)tarn_order_length(((order *)self)->order);
+    return (Py_ssize_t)((order *)self)->length;
 }
 
 static PyObject *order_item(PyObject *object, Py_ssize_t i)
@@ -322,10 +326,10 @@ static PyObject *order_item(PyObject *object, Py_ssize_t i)
     order *self = (order *)object;
     uint64_t sample;
     tarn_error err;
-    if (i < 0 || (uint64_t)i >= tarn_order_length(self->order))
+    if (i < 0 || (uint64_t)i >= self->length)
         return PyErr_Format(PyExc_IndexError, "position %zd is out of range for %zd", i,
                             order_length(object));
-    if (tarn_order_at(self->order, (uint64_t)i, &sample, &err) != TARN_OK)
+    if (tarn_order_fill(self->order, (uint64_t)i, 1, &sample, &err) != TARN_OK)
         return tarnpy_raise(self->state, &err);
     return PyLong_FromUnsignedLongLong(sample);
 }
@@ -340,7 +344,7 @@ static PyObject *order_fill(PyObject *object, PyObject *args)
     tarn_error err = {.code = TARN_ERR_MEMORY};
     tarn_status status;
     if (!PyArg_ParseTuple(args, "KK:fill", &from, &count)) return NULL;
-    uint64_t length = tarn_order_length(self->order);
+    uint64_t length = self->length;
     if (from > length || count > length - from)
         return PyErr_Format(PyExc_IndexError,
                             "positions %llu to %llu are out of range for %llu", from,
@@ -358,11 +362,11 @@ static PyObject *order_info(PyObject *object, PyObject *unused)
     tarn_order_info info;
     tarn_order_info_get(((order *)object)->order, &info, sizeof info);
     return Py_BuildValue(
-        "{sssKsKsKsKsKsKsK}", "kind", tarn_order_kind_name(info.kind), "count",
-        (unsigned long long)info.count, "seed", (unsigned long long)info.seed, "epoch",
-        (unsigned long long)info.epoch, "total", (unsigned long long)info.total, "start",
-        (unsigned long long)info.start, "length", (unsigned long long)info.length,
-        "batches", (unsigned long long)info.batches);
+        "{sssKsKsKsKsKsKsK}", "kind", info.name, "count", (unsigned long long)info.count,
+        "seed", (unsigned long long)info.seed, "epoch", (unsigned long long)info.epoch,
+        "total", (unsigned long long)info.total, "start", (unsigned long long)info.start,
+        "length", (unsigned long long)info.length, "batches",
+        (unsigned long long)info.batches);
 }
 
 static PyMethodDef order_methods[] = {

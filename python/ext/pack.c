@@ -73,7 +73,7 @@ static int take_flags(packing *p, const flags *f)
     bool flat = p->path && tarn_target_kind(p->path) == TARN_TARGET_FOLDER;
     p->stream.grouping =
         flat && o->keys == TARN_KEYS_BASE ? TARN_GROUP_BASE : TARN_GROUP_PATH;
-    if (f->codec) p->records.codec = tarn_iac_codec_named(f->codec);
+    p->records.codec = f->codec;
     p->records.level = p->sink.level;
     p->members.sink = &p->sink;
     p->writer.writer = &p->members;
@@ -140,7 +140,7 @@ static PyObject *list_folds(const tarn_pack_report *r)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < r->n_folds; i++) {
-        const tarn_written *w = &r->folds[i].written;
+        const tarn_pack_fold *w = &r->folds[i];
         PyObject *one =
             Py_BuildValue("(z(KKKKK))", r->folds[i].fold, (unsigned long long)w->samples,
                           (unsigned long long)w->members, (unsigned long long)w->payload,
@@ -156,8 +156,8 @@ static int show_end(packing *p)
     uint64_t samples = 0, payload = 0;
     if (p->progress == Py_None || p->options.dry_run) return 0;
     for (size_t i = 0; i < p->report.n_folds; i++) {
-        samples += p->report.folds[i].written.samples;
-        payload += p->report.folds[i].written.payload;
+        samples += p->report.folds[i].samples;
+        payload += p->report.folds[i].payload;
     }
     return call_progress(p, samples, samples, payload);
 }

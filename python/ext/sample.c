@@ -36,8 +36,7 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
 {
     tarn_error err = *why, ignored;
     tarn_text key = {NULL, 0, 0};
-    const char *path = NULL;
-    uint64_t offset;
+    tarn_place place;
     char name[128], field[128];
     if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) != TARN_OK)
         key.size = 0;
@@ -48,10 +47,10 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
         snprintf(err.message, sizeof err.message, "sample %s: field %s: ", name, field);
     used += snprintf(err.message + used, sizeof err.message - (size_t)used, "%.600s",
                      why->message);
-    if (!err.path[0] && tarn_dataset_where(set_of(from), from->sample, from->field, &path,
-                                           &offset, &ignored) == TARN_OK) {
-        snprintf(err.path, sizeof err.path, "%s", path ? path : "");
-        err.offset = offset; /* of the member, as loaders and tarn ls -l tell it */
+    if (!err.path[0] && tarn_dataset_locate(set_of(from), from->sample, from->field,
+                                            &place, sizeof place, &ignored) == TARN_OK) {
+        snprintf(err.path, sizeof err.path, "%s", place.path ? place.path : "");
+        err.offset = place.offset; /* of the member, as loaders and tarn ls -l tell it */
         if (why->offset != TARN_NO_OFFSET && (size_t)used < sizeof err.message)
             snprintf(err.message + used, sizeof err.message - (size_t)used,
                      " (byte %llu of the field)", (unsigned long long)why->offset);
@@ -66,11 +65,10 @@ static PyObject *decoded(const source *from, tarn_view *view)
     tarn_error err;
     tarn_status status;
     if (plan->heavy || view->size > LIGHT_DECODE)
-        TARNPY_UNLOCKED(status, tarn_codecs_decode(NULL, plan->name, view->data,
-                                                   view->size, NULL, &value, &err));
+        TARNPY_UNLOCKED(
+            status, tarn_decode(plan->name, view->data, view->size, NULL, &value, &err));
     else
-        status = tarn_codecs_decode(NULL, plan->name, view->data, view->size, NULL,
-                                    &value, &err);
+        status = tarn_decode(plan->name, view->data, view->size, NULL, &value, &err);
     if (status == TARN_OK)
         return tarnpy_value(from->dataset->state, &value, view, from->handle);
     tarn_view_release(view);
@@ -116,7 +114,8 @@ static PyObject *formed(const source *from, tarn_view *view)
     if (form.form == TARN_FORM_BYTES) return bytes_of(view);
     if (form.form == TARN_FORM_ARRAY) return row_of(from, &form, view);
     if (form.form != TARN_FORM_TEXT) {
-        tarn_value value = tarn_value_json((const char *)view->data, view->size);
+        tarn_value value = {
+            .kind = TARN_VALUE_JSON, .data = view->data, .size = view->size};
         return tarnpy_value(from->dataset->state, &value, view, from->handle);
     }
     PyObject *text = tarnpy_text((const char *)view->data, view->size);
@@ -226,16 +225,12 @@ PyObject *tarnpy_through_maps(tarnpy_dataset *self, PyObject *sample)
     return sample;
 }
 
-/* What was copied or decoded is right only if the file was whole all the while; views
- * trust it. */
-static bool is_settled(const tarnpy_dataset *self, tarn_dataset *set, uint64_t number)
+/* Whether some field is copied or decoded: right only if the file was whole all the
+ * while. Views trust it. */
+static bool copies(const tarnpy_dataset *self)
 {
-    tarn_error err;
-    bool copies = false;
     for (size_t i = 0; i < self->n_names; i++)
-        copies |= self->plans[i].kind != TARNPY_PLAN_VIEW;
-    if (!copies || tarn_dataset_settle(set, number, &err) == TARN_OK) return true;
-    tarnpy_raise(self->state, &err);
+        if (self->plans[i].kind != TARNPY_PLAN_VIEW) return true;
     return false;
 }
 
@@ -260,10 +255,15 @@ static PyObject *make(tarnpy_dataset *self, PyObject *handle, uint64_t number,
     PyObject *sample = status == TARN_OK ? fill(self, handle, number, chosen, views, key)
                                          : tarnpy_raise_key(self->state, &err);
     tarn_text_reset(&own);
-    for (size_t i = 0; i < self->n_names; i++)
-        tarn_view_release(&views[i]);
-    if (sample && !is_settled(self, set, number)) Py_CLEAR(sample);
-    return sample;
+    if (!sample || !copies(self)) {
+        for (size_t i = 0; i < self->n_names; i++)
+            tarn_view_release(&views[i]);
+        return sample;
+    }
+    if (tarn_dataset_release(set, number, views, self->n_names, &err) == TARN_OK)
+        return sample;
+    Py_DECREF(sample);
+    return tarnpy_raise(self->state, &err);
 }
 
 /* Not inlined: what lies on its stack is gone when the maps are called. */
@@ -291,9 +291,10 @@ __attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
 /* A sample of a mix whose sources have functions of their own. */
 static PyObject *part_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
 {
-    tarn_mix_place place;
+    tarn_place place;
     tarn_error err;
-    if (tarn_mix_at(base_of(handle), number, &place, sizeof place, &err) != TARN_OK)
+    if (tarn_dataset_locate(base_of(handle), number, TARN_NO_FIELD, &place, sizeof place,
+                            &err) != TARN_OK)
         return tarnpy_raise(self->state, &err);
     return PyObject_CallFunction(self->parts, "IKK", place.source,
                                  (unsigned long long)place.pass,
@@ -344,12 +345,13 @@ static tarn_dataset *iterated(const iterator *self)
 /* As many as have ANNOUNCED_BYTES, by a few that are asked for their sizes. */
 static uint64_t find_step(const iterator *self, const stretch *s)
 {
-    uint64_t bytes = 1, size, probes = s->count < PROBES ? s->count : PROBES;
+    tarn_place place;
+    uint64_t bytes = 1, probes = s->count < PROBES ? s->count : PROBES;
     for (uint64_t i = 0; i < probes; i++)
         for (uint32_t f = 0; tarn_dataset_field(iterated(self), f); f++)
-            if (tarn_dataset_size(iterated(self), s->numbers[i], f, &size, NULL) ==
-                TARN_OK)
-                bytes += size;
+            if (tarn_dataset_locate(iterated(self), s->numbers[i], f, &place,
+                                    sizeof place, NULL) == TARN_OK)
+                bytes += place.size;
     uint64_t step = probes * ANNOUNCED_BYTES / bytes;
     return step < 1 ? 1 : step > AHEAD ? AHEAD : step;
 }

@@ -43,11 +43,13 @@ PyObject *tarnpy_handle_select(PyObject *self, PyObject *indices)
 PyObject *tarnpy_handle_keep(PyObject *self, PyObject *mask)
 {
     Py_buffer buffer;
+    tarn_condition c = TARN_CONDITION_INIT; /* MASK */
     tarn_dataset *set = NULL;
     tarn_error err;
     tarn_status status;
     if (PyObject_GetBuffer(mask, &buffer, PyBUF_SIMPLE) != 0) return NULL;
-    TARNPY_UNLOCKED(status, tarn_dataset_keep(set_of(self), buffer.buf, &set, &err));
+    c.mask = buffer.buf;
+    TARNPY_UNLOCKED(status, tarn_dataset_filter(set_of(self), &c, &set, &err));
     PyBuffer_Release(&buffer);
     return tarnpy_handle_made(self, status, set, &err);
 }
@@ -69,15 +71,16 @@ PyObject *tarnpy_handle_order(PyObject *self, PyObject *args, PyObject *kw)
 
 PyObject *tarnpy_handle_split(PyObject *self, PyObject *args)
 {
-    unsigned long long rank, world;
-    const char *uneven;
-    tarn_ranks ranks;
+    unsigned long long rank, world_size;
+    const char *name;
+    tarn_uneven uneven;
     tarn_dataset *set = NULL;
     tarn_error err;
-    if (!PyArg_ParseTuple(args, "KKs:split", &rank, &world, &uneven) ||
-        tarnpy_ranks(state_of(self), uneven, &ranks) != 0)
+    if (!PyArg_ParseTuple(args, "KKs:split", &rank, &world_size, &name) ||
+        tarnpy_uneven(state_of(self), name, &uneven) != 0)
         return NULL;
-    tarn_status status = tarn_dataset_split(set_of(self), rank, world, ranks, &set, &err);
+    tarn_status status =
+        tarn_dataset_split(set_of(self), rank, world_size, uneven, &set, &err);
     return tarnpy_handle_made(self, status, set, &err);
 }
 
@@ -92,17 +95,22 @@ PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number)
     return tarnpy_handle_made(self, status, set, &err);
 }
 
-/* What filters with a function judge: see tarn_dataset_keep. */
+/* What filters with a function judge: see TARN_CONDITION_MASK. */
 PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused)
+{
+    tarn_dataset_info info;
+    tarn_dataset_info_get(set_of(self), &info, sizeof info);
+    if (tarn_dataset_unordered(set_of(self)) != set_of(self) && info.whole)
+        return tarnpy_handle_unordered(self, NULL);
+    Py_INCREF(self);
+    return self;
+}
+
+/* Without the order and the rank: its positions are the numbers of samples. */
+PyObject *tarnpy_handle_unordered(PyObject *self, PyObject *unused)
 {
     tarn_dataset *set = NULL, *base = tarn_dataset_unordered(set_of(self));
     tarn_error err;
-    tarn_dataset_info info;
-    tarn_dataset_info_get(set_of(self), &info, sizeof info);
-    if (base == set_of(self) || !info.whole) {
-        Py_INCREF(self);
-        return self;
-    }
     tarn_status status =
         tarn_dataset_slice(base, 0, 1, tarn_dataset_count(base), &set, &err);
     return tarnpy_handle_made(self, status, set, &err);

@@ -257,7 +257,7 @@ PyDoc_STRVAR(expand_doc,
 static PyObject *expand_urls(PyObject *module, PyObject *text)
 {
     PyObject *bytes = NULL, *list = NULL;
-    tarn_urls *urls = NULL;
+    tarn_urls urls;
     tarn_error err;
     tarn_status status;
     if (!tarnpy_path(text, &bytes)) return NULL;
@@ -265,14 +265,13 @@ static PyObject *expand_urls(PyObject *module, PyObject *text)
     Py_DECREF(bytes);
     if (status != TARN_OK) return tarnpy_raise(tarnpy_module_state(module), &err);
     list = PyList_New(0);
-    for (size_t i = 0; list && i < tarn_urls_count(urls); i++) {
-        const char *url = tarn_urls_get(urls, i);
-        PyObject *item = PyUnicode_DecodeFSDefault(url);
+    for (size_t i = 0; list && i < urls.count; i++) {
+        PyObject *item = PyUnicode_DecodeFSDefault(urls.urls[i]);
         int failed = item ? PyList_Append(list, item) : -1;
         Py_XDECREF(item);
         if (failed) Py_CLEAR(list);
     }
-    tarn_urls_free(urls);
+    tarn_urls_reset(&urls);
     return list;
 }
 

@@ -2,6 +2,7 @@
  * tarn/tar.h), as iterators. They are what tarn/wds.py reads with. */
 #include "writing.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Names of fields that are kept as str objects: those of the last sample, by place. */
@@ -327,17 +328,24 @@ static int wanted(members *m, PyObject *name)
     return yes;
 }
 
-/* Memory follows what comes, not what a header claims. */
-static tarn_status read_payload(members *m, const tarn_member *member, tarn_bytes *out,
-                                tarn_error *err)
+/* Memory follows what comes, not what a header claims. On failure err tells, or
+ * *out_short is true: there is no memory. */
+static tarn_status read_payload(members *m, const tarn_member *member, char **out,
+                                bool *out_short, tarn_error *err)
 {
     enum { PIECE = 4 << 20 };
-    static const unsigned char zeros[PIECE];
+    uint64_t room = 0;
     for (uint64_t done = 0; done < member->size;) {
         uint64_t left = member->size - done;
         size_t n = left < PIECE ? (size_t)left : PIECE;
-        TARN_TRY(tarn_bytes_add(out, zeros, n, err));
-        TARN_TRY(tarn_tar_read(m->in, member, done, out->data + done, n, err));
+        if (done + n > room) {
+            room = left < room || left < PIECE ? member->size : room * 2 + PIECE;
+            char *grown = realloc(*out, room);
+            *out_short = !grown;
+            if (!grown) return TARN_ERR_MEMORY;
+            *out = grown;
+        }
+        TARN_TRY(tarn_tar_read(m->in, member, done, *out + done, n, err));
         done += n;
     }
     return TARN_OK;
@@ -345,17 +353,19 @@ static tarn_status read_payload(members *m, const tarn_member *member, tarn_byte
 
 static PyObject *read_member(members *m, PyObject *name, const tarn_member *member)
 {
-    tarn_bytes bytes = TARN_BYTES_INIT;
+    char *data = NULL;
+    bool no_memory = false;
     tarn_error err;
     tarn_status status;
     PyObject *pair = NULL;
-    TARNPY_UNLOCKED(status, read_payload(m, member, &bytes, &err));
-    if (status != TARN_OK)
+    TARNPY_UNLOCKED(status, read_payload(m, member, &data, &no_memory, &err));
+    if (no_memory)
+        PyErr_NoMemory();
+    else if (status != TARN_OK)
         tarnpy_raise(m->state, &err);
     else
-        pair = Py_BuildValue("Oy#", name, bytes.data ? (const char *)bytes.data : "",
-                             (Py_ssize_t)bytes.size);
-    tarn_bytes_release(&bytes);
+        pair = Py_BuildValue("Oy#", name, data ? data : "", (Py_ssize_t)member->size);
+    free(data);
     return pair;
 }
 

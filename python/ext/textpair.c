@@ -132,7 +132,7 @@ static PyObject *textpair_read(PyObject *module, PyObject *args)
     tarnpy_pack_handle *h = tarnpy_pack_handle_of(pack);
     if (!h) return NULL;
     if (tarnpy_pack_row(h, number, &row) == 0) {
-        TARNPY_UNLOCKED(status, tarn_textpair_read_at(h->pack, row, &patient, &err));
+        TARNPY_UNLOCKED(status, tarn_textpair_read(h->pack, row, &patient, &err));
         if (status == TARN_OK) {
             result = patient_tuple(&patient);
             tarn_textpair_reset(&patient);

@@ -152,7 +152,8 @@ static int hold_text(holding *held, tarn_value_kind kind)
     Py_ssize_t size;
     const char *text = PyUnicode_AsUTF8AndSize(held->text, &size);
     if (!text) return -1;
-    held->value = tarn_value_text(text, (size_t)size);
+    held->value =
+        (tarn_value){.kind = TARN_VALUE_TEXT, .data = text, .size = (size_t)size};
     held->value.kind = kind;
     return 0;
 }
@@ -211,7 +212,10 @@ static int hold_dict(tarnpy_state *state, PyObject *object, holding *held)
         if (!name || hold_array(state, PyTuple_GetItem(pair, 1), held) != 0) return -1;
         held->names[i] = name;
     }
-    held->value = tarn_value_arrays(held->arrays, held->names, held->count);
+    held->value = (tarn_value){.kind = TARN_VALUE_ARRAYS,
+                               .arrays = held->arrays,
+                               .names = held->names,
+                               .count = held->count};
     return 0;
 }
 
@@ -225,19 +229,21 @@ static int hold_list(tarnpy_state *state, PyObject *object, holding *held)
         Py_XDECREF(item);
         if (failed) return -1;
     }
-    held->value = tarn_value_arrays(held->arrays, NULL, held->count);
+    held->value = (tarn_value){
+        .kind = TARN_VALUE_ARRAYS, .arrays = held->arrays, .count = held->count};
     return 0;
 }
 
 static int hold_number(PyObject *object, holding *held)
 {
     if (PyFloat_Check(object)) {
-        held->value = tarn_value_real(PyFloat_AsDouble(object));
+        held->value =
+            (tarn_value){.kind = TARN_VALUE_REAL, .real = PyFloat_AsDouble(object)};
         return 0;
     }
     long long integer = PyLong_AsLongLong(object);
     if (integer == -1 && PyErr_Occurred()) return -1;
-    held->value = tarn_value_integer(integer);
+    held->value = (tarn_value){.kind = TARN_VALUE_INTEGER, .integer = integer};
     return 0;
 }
 
@@ -253,8 +259,10 @@ static int hold_buffer(tarnpy_state *state, PyObject *object, holding *held)
     bool bytes = array->ndim == 1 && array->dtype.kind == 'u' && array->dtype.size == 1 &&
                  (is_bytes(object) || PyMemoryView_Check(object)) &&
                  tarn_array_is_packed(array);
-    held->value =
-        bytes ? tarn_value_bytes(array->data, array->shape[0]) : tarn_value_array(array);
+    held->value = (tarn_value){.kind = TARN_VALUE_ARRAY, .arrays = array, .count = 1};
+    if (bytes)
+        held->value = (tarn_value){
+            .kind = TARN_VALUE_BYTES, .data = array->data, .size = array->shape[0]};
     return 0;
 }
 
@@ -284,8 +292,7 @@ int tarnpy_encode(tarnpy_state *state, const char *field, PyObject *object,
     tarn_status status = TARN_OK;
     int failed = hold(state, field, object, &held);
     if (!failed) {
-        TARNPY_UNLOCKED(status,
-                        tarn_codecs_encode(NULL, field, &held.value, options, out, &err));
+        TARNPY_UNLOCKED(status, tarn_encode(field, &held.value, options, out, &err));
         if (status != TARN_OK) tarnpy_raise(state, &err);
     }
     let_go(&held);
@@ -334,8 +341,8 @@ PyObject *tarnpy_decode_memory(tarnpy_state *state, const char *field, PyObject 
     tarn_error err;
     tarn_status status;
     if (PyObject_GetBuffer(memory, &buffer, PyBUF_SIMPLE) != 0) return NULL;
-    TARNPY_UNLOCKED(status, tarn_codecs_decode(NULL, field, buffer.buf,
-                                               (size_t)buffer.len, NULL, &value, &err));
+    TARNPY_UNLOCKED(
+        status, tarn_decode(field, buffer.buf, (size_t)buffer.len, NULL, &value, &err));
     if (status != TARN_OK) {
         PyBuffer_Release(&buffer);
         return tarnpy_raise(state, &err);

@@ -38,21 +38,13 @@ static tarn_status add(writer *w, const tarnpy_batch *batch, const tarnpy_planne
 {
     const tarn_field *fields = p->count ? batch->fields + p->first : NULL;
     tarn_written after;
-    if (w->kind == TARNPY_TAR) {
-        TARN_TRY(
-            tarn_tar_writer_add(w->is.tar, p->key, fields, p->count, out_payload, err));
-        w->written.samples++;
-        w->written.members += p->count;
-        w->written.payload += *out_payload;
-        return TARN_OK;
-    }
     uint64_t before = w->written.payload;
-    if (w->kind == TARNPY_SHARDS) {
-        TARN_TRY(tarn_shard_writer_add(w->is.shards, p->key, fields, p->count, err));
-        tarn_shard_writer_written(w->is.shards, &after, sizeof after);
-    } else {
+    if (w->kind == TARNPY_FOLD) {
         TARN_TRY(tarn_fold_writer_add(w->is.fold, p->key, fields, p->count, err));
         tarn_fold_writer_written(w->is.fold, &after, sizeof after);
+    } else {
+        TARN_TRY(tarn_tar_writer_add(w->is.tar, p->key, fields, p->count, err));
+        tarn_tar_writer_written(w->is.tar, &after, sizeof after);
     }
     w->written = after;
     *out_payload = after.payload - before;
@@ -226,13 +218,10 @@ static PyObject *writer_member(PyObject *self, PyObject *args)
     else
         text = tarnpy_batch_text(&kept, name, &size);
     if (text) {
-        TARNPY_UNLOCKED(status, tarn_tar_writer_member(w->is.tar, text, data.buf,
-                                                       (size_t)data.len, &err));
-        if (status == TARN_OK) {
-            w->written.members++;
-            w->written.payload += (uint64_t)data.len;
-        } else
-            tarnpy_raise(w->state, &err);
+        tarn_field field = {text, data.buf, (size_t)data.len, NULL};
+        TARNPY_UNLOCKED(status, tarn_tar_writer_add(w->is.tar, NULL, &field, 1, &err));
+        tarn_tar_writer_written(w->is.tar, &w->written, sizeof w->written);
+        if (status != TARN_OK) tarnpy_raise(w->state, &err);
     }
     tarnpy_lock_give(&w->lock);
     tarnpy_batch_free(&kept);
@@ -255,9 +244,9 @@ static PyObject *writer_next(PyObject *self, PyObject *unused)
     if (w->kind != TARNPY_SHARDS)
         PyErr_SetString(PyExc_TypeError, "only a writer of shards has a next one");
     else
-        TARNPY_UNLOCKED(status, tarn_shard_writer_next(w->is.shards, &err));
+        TARNPY_UNLOCKED(status, tarn_tar_writer_next(w->is.tar, &err));
     if (w->kind == TARNPY_SHARDS)
-        tarn_shard_writer_written(w->is.shards, &w->written, sizeof w->written);
+        tarn_tar_writer_written(w->is.tar, &w->written, sizeof w->written);
     tarnpy_lock_give(&w->lock);
     if (status != TARN_OK) return tarnpy_raise(w->state, &err);
     if (PyErr_Occurred()) return NULL;
@@ -344,13 +333,7 @@ static tarn_status finish(writer *w, tarn_error *err)
 {
     if (w->kind == TARNPY_FOLD)
         return tarn_fold_writer_finish(w->is.fold, &w->written, sizeof w->written, err);
-    if (w->kind == TARNPY_SHARDS)
-        return tarn_shard_writer_finish(w->is.shards, &w->written, sizeof w->written,
-                                        err);
-    w->written.bytes = tarn_tar_writer_size(w->is.tar);
-    tarn_status status = tarn_tar_writer_finish(w->is.tar, err);
-    w->written.shards = status == TARN_OK;
-    return status;
+    return tarn_tar_writer_finish(w->is.tar, &w->written, sizeof w->written, err);
 }
 
 /* keep: of a fold, finished shards are kept for resume. */
@@ -358,12 +341,8 @@ static void give_up(writer *w, bool keep)
 {
     w->open = false;
     if (w->pid != getpid()) return; /* a child must not remove its parent's files */
-    if (w->kind == TARNPY_FOLD && keep)
-        tarn_fold_writer_suspend(w->is.fold, NULL);
-    else if (w->kind == TARNPY_FOLD)
-        tarn_fold_writer_abandon(w->is.fold);
-    else if (w->kind == TARNPY_SHARDS)
-        tarn_shard_writer_abandon(w->is.shards);
+    if (w->kind == TARNPY_FOLD)
+        tarn_fold_writer_abandon(w->is.fold, keep, NULL);
     else
         tarn_tar_writer_abandon(w->is.tar);
 }
@@ -489,11 +468,9 @@ static PyObject *get_written(PyObject *self, void *unused)
 {
     const writer *w = (const writer *)self;
     const tarn_written *n = &w->written;
-    uint64_t bytes = n->bytes;
-    if (w->open && w->kind == TARNPY_TAR) bytes = tarn_tar_writer_size(w->is.tar);
     return Py_BuildValue("KKKKKKK", (unsigned long long)n->samples,
                          (unsigned long long)n->members, (unsigned long long)n->payload,
-                         (unsigned long long)bytes, (unsigned long long)n->shards,
+                         (unsigned long long)n->bytes, (unsigned long long)n->shards,
                          (unsigned long long)w->in_shard,
                          (unsigned long long)w->payload_in_shard);
 }

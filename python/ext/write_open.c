@@ -63,7 +63,7 @@ double tarnpy_now(void)
 static int shard_done(void *context, const char *url, uint64_t samples, uint64_t bytes)
 {
     writer *w = context;
-    tarn_shard_writer_written(w->is.shards, &w->written, sizeof w->written);
+    tarn_tar_writer_written(w->is.tar, &w->written, sizeof w->written);
     if (!w->hook) {
         w->in_shard = w->payload_in_shard = 0;
         return 0;
@@ -133,7 +133,7 @@ static int parse(settings *s, PyObject *args, PyObject *kwargs)
 static settings defaults(void)
 {
     tarn_encode_options e = TARN_ENCODE_OPTIONS_INIT;
-    tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    tarn_shard_options o = TARN_SHARD_OPTIONS_INIT;
     tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
     return (settings){.max_count = o.max_count,
                       .max_size = o.max_size,
@@ -232,25 +232,18 @@ static tarn_status open_fold(writer *w, const settings *s,
                                  &w->is.fold, err);
 }
 
-static tarn_status open_shards(writer *w, const settings *s,
-                               const tarn_tar_writer_options *tar, tarn_error *err)
+static tarn_status open_kind(writer *w, const settings *s, tarn_tar_writer_options *tar,
+                             tarn_error *err)
 {
-    tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    if (w->kind == TARNPY_FOLD) return open_fold(w, s, tar, err);
+    tarn_shard_options o = TARN_SHARD_OPTIONS_INIT;
     o.start = s->start;
     o.max_count = s->max_count;
     o.max_size = s->max_size;
     o.roll = (tarn_roll)s->roll;
     o.hook = shard_done;
     o.hook_context = w;
-    o.writer = tar;
-    return tarn_shard_writer_open(PyBytes_AsString(s->target), &o, &w->is.shards, err);
-}
-
-static tarn_status open_kind(writer *w, const settings *s,
-                             const tarn_tar_writer_options *tar, tarn_error *err)
-{
-    if (w->kind == TARNPY_FOLD) return open_fold(w, s, tar, err);
-    if (w->kind == TARNPY_SHARDS) return open_shards(w, s, tar, err);
+    tar->shards = w->kind == TARNPY_SHARDS ? &o : NULL;
     return tarn_tar_writer_open(PyBytes_AsString(s->target), tar, &w->is.tar, err);
 }
 

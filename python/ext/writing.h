@@ -97,7 +97,6 @@ typedef struct tarnpy_writer {
     bool silent; /* write says nothing */
     union {
         tarn_tar_writer *tar;
-        tarn_shard_writer *shards;
         tarn_fold_writer *fold;
     } is;
     tarnpy_lock lock;

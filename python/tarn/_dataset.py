@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -29,6 +30,11 @@ PathLike = Union[str, "os.PathLike[str]"]
 Grouping = tuple[tuple[str, ...], bool, int]
 
 _VIEWS_SEED = 0x0BAD5EED
+_SHARD_FIRST = (
+    "an order after shard() only mixes the samples of this rank, which are the same in every epoch. "
+    "To deal all samples to the ranks in a new order each epoch, use "
+    "ds.shuffle(seed).shard(rank, world_size). If this is what you want, select the samples of the "
+    "rank first: ds.shard(rank, world_size)[:].shuffle(seed)")
 
 
 class Dataset(_tarn.Dataset):
@@ -138,7 +144,7 @@ class Dataset(_tarn.Dataset):
         return self._handle.info()
 
     def keys(self, indices: Sequence[int] | None = None) -> list[str]:
-        """The keys of all samples, or of those at some positions.
+        """The keys of all samples, or of those at the positions `indices`.
 
         >>> ds.keys()
         ['auk', 'jay', 'kiwi', 'owl']
@@ -146,7 +152,7 @@ class Dataset(_tarn.Dataset):
         return self._handle.keys(range(len(self)) if indices is None else indices)
 
     def shard_of(self, index: int) -> tuple[int, str]:
-        """The number and the path of the file that a sample is stored in."""
+        """The number and the path of the file that the sample at position `index` is stored in."""
         return self._handle.shard(range(len(self))[operator.index(index)])
 
     def sizes(self, field: str) -> Any:
@@ -252,25 +258,29 @@ class Dataset(_tarn.Dataset):
         if ranges is not None:
             out = out._step("keep", _ranges(out, ranges))
         if keys is not None:
-            out = out._step("keep_keys", names("keys", keys), ignore)
+            out = out._keep("keys", names=names("keys", keys), ignore=ignore)
         if json is not None:
-            out = out._step("keep_json", os.path.abspath(os.fspath(json)), ignore)
+            out = out._keep("json", os.path.abspath(os.fspath(json)), ignore=ignore)
         if having is not None:
-            out = out._step("keep_having", names("having", having))
+            out = out._keep("having", names=names("having", having))
         for field in names("lacking", lacking or ()):
-            out = out._step("keep_lacking", field)
+            out = out._keep("lacking", field)
         for field, (least, most) in _by_name("size", size):
-            out = out._step("keep_size", field, whole("size", least),
-                            2**64 - 1 if most is None else whole("size", most))
+            out = out._keep("size", field, least=whole("size", least),
+                            most=2**64 if most is None else whole("size", most))
         if column is not None and not isinstance(column, Mapping):
             raise UsageError(f"column is a dict with values for each name, not {column!r}")
         for name, values in (column or {}).items():
             if isinstance(values, str) or not isinstance(values, Iterable):
                 values = [values]
-            out = out._step("keep_column", name, [str(value) for value in values])
+            out = out._keep("column", name, [str(value) for value in values])
         for name, (low, high) in _by_name("between", between):
-            out = out._step("keep_between", name, real("between", low), real("between", high))
+            out = out._keep("between", name, least=real("between", low), most=real("between", high))
         return out if predicate is None else out._keep_if(predicate)
+
+    def _keep(self, kind: str, name: str | None = None, names: list[str] | None = None, *,
+              least: float = 0, most: float = 0, ignore: bool = False) -> Self:
+        return self._step("filter", kind, name, names, least, most, ignore)
 
     def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
         judged = self._with(handle=self._handle.judged())
@@ -304,7 +314,7 @@ class Dataset(_tarn.Dataset):
         return self._with(maps=(*self._maps, MapAll(function)))
 
     def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
-        """One function for each field, in the order of `fields`.
+        """`functions` has one function for each field, in the order of `fields`.
 
         >>> ds.map_tuple(len, float)[1]
         {'__key__': 'jay', 'txt': 6, 'cls': 1.0}
@@ -327,6 +337,9 @@ class Dataset(_tarn.Dataset):
         Of samples with the fields f0.jpg, f0.cls, f1.jpg, f1.cls, `ds.group("{0}.jpg", "{0}.cls")`
         takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` both in random order. The choice is
         computed from the seed, the epoch and the sample.
+
+        templates: the fields of the new samples; {0}, {1}, ... stand for views of the sample.
+        replace: whether {0} and {1} may be the same view.
         """
         if self._grouping is not None or self._parts is not None:
             raise UsageError("group: the fields of this dataset are groups already, or those of the "
@@ -355,25 +368,41 @@ class Dataset(_tarn.Dataset):
         draws: of "weighted", "weighted-once" and "balanced": samples in an epoch.
         rounds, mix, buckets: of "feistel" and "buckets", the orders of glzn.
 
+        An order after `shard` mixes the samples of this rank only and is a `UserWarning`: shuffle
+        first, then shard.
+
         >>> ds.order("lengths", by="txt", chunk=2).keys()
         ['jay', 'kiwi', 'auk', 'owl']
         """
         if not isinstance(kind, str):
             raise UsageError(f'order: kind is a name such as "shuffle", not {kind!r}')
+        if kind != "identity":
+            self._warn_of_shard()
         options = {"kind": kind, "seed": integer("seed", seed), "block": block, "window": window,
                    "chunk": chunk, "pool": pool, "draws": draws, "rounds": rounds, "mix": mix,
                    "lengths": lengths, "classes": classes, "weights": weights,
                    "buckets": buckets}
         return self._step("order", order_arguments(self._handle, by, options))
 
+    def _warn_of_shard(self) -> None:
+        """Warns where the caller's line orders the samples of one rank. Python shows it once for
+        each such line."""
+        if self._handle.info()["world_size"] > 1:
+            warnings.warn(_SHARD_FIRST, stacklevel=3)
+
     def shuffle(self, seed: int = 0) -> Self:
         """All samples in a random order that depends on the seed and the epoch; no memory per
-        sample.
+        sample. Shuffle first, then shard: see `order`.
 
         >>> ds.shuffle(seed=7).keys() == ds.shuffle(seed=7).keys() != ds.keys()
         True
         """
-        return self.order("shuffle", seed=seed)
+        self._warn_of_shard()
+        return self._shuffled(seed)
+
+    def _shuffled(self, seed: int) -> Self:
+        options = {"kind": "shuffle", "seed": integer("seed", seed)}
+        return self._step("order", order_arguments(self._handle, None, options))
 
     def shard(self, rank: int, world_size: int, *, uneven: Uneven = "keep") -> Self:
         """The part of one of several processes: every world_size-th sample, from the rank-th on.
@@ -425,7 +454,8 @@ class Dataset(_tarn.Dataset):
               out: _tarn.Batch | None = None) -> _tarn.Batch:
         """The bytes of many samples in one buffer, in one call without the GIL.
 
-        out is a batch read before whose memory is used again.
+        indices: the positions of the samples. fields: those to read; None takes all.
+        out: a batch read before whose memory is used again.
 
         >>> batch = ds.batch([2, 0], ["txt"])
         >>> bytes(batch.data), batch.offsets.tolist(), bytes(batch[1]["txt"])
@@ -483,7 +513,9 @@ class Dataset(_tarn.Dataset):
         image = image_steps(resize, fit=fit, shorter=shorter, scale=scale, ratio=ratio, flip=flip,
                             channels=channels, dtype=dtype, layout=layout, mean=mean, std=std,
                             reduce=reduce)
-        return loader_of(self.shuffle(seed) if shuffle else self, batch_size, seed=seed,
+        if shuffle:
+            self._warn_of_shard()
+        return loader_of(self._shuffled(seed) if shuffle else self, batch_size, seed=seed,
                          threads=threads, prefetch=prefetch, epochs=epochs, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
@@ -648,9 +680,9 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     options: dict[str, Any] = {
         "fields": None if fields is None else _once(fields),
         "io": word("io", io, ("auto", "map", "read")), "check": check, "cold": cold, "scan": scan,
-        "drop_twice": drop_ambiguous, "keys": word("keys", keys, ("base", "path")),
+        "drop_ambiguous": drop_ambiguous, "keys": word("keys", keys, ("base", "path")),
         "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash,
-        "key_column": key_column, "stored": not decompress,
+        "key_column": key_column, "decompress": decompress,
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown)
     reading = Reading(decode, images, array_type, decoders)
@@ -662,10 +694,12 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
         end: Literal["first", "all"] = "first", fields: Iterable[str] | None = None) -> Dataset:
     """Several datasets as one, evenly interleaved.
 
-    weights: how often each comes; counts: or how many samples of each. total: samples in all, with
-    weights; otherwise it ends, as end says, when the "first" source has no more samples for its
-    weight, or when "all" have been seen. fields: those every source must have; None takes the names
-    of all.
+    weights: how often each comes. counts: or how many samples of each. Without either, all samples
+        of all sources.
+    total: samples in an epoch, with weights.
+    end: with weights and without total, when an epoch ends: when the "first" source has no more
+        samples for its weight, or when "all" have been seen.
+    fields: those every source must have. None takes the names of all.
 
     Each source keeps its own selections, order, maps and groups, and continues from one epoch of the
     mix to the next: with a weight of 10 % its samples have all been seen after ten epochs. A slice of

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy
 
 from . import _tarn
 from ._arguments import names as names_of
 from ._arguments import integer, real, reals, whole, word
-from ._collate import collate
+from ._functions import Batch, Functions, Guarded, Skipped, needs_python
 from ._reading import DECODERS, extension, to_torch
-from .errors import FormatError, UsageError
+from .errors import UsageError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from ._dataset import Dataset
 
 __all__ = ["Loader"]
-
-Batch = dict[str, Any]
 
 _TEXT = frozenset({"htm", "html", "text", "transcript", "txt"})
 _JSON = frozenset({"jsn", "json"})
@@ -110,6 +106,7 @@ class Loader:
         self._dataset = dataset
         self._arguments = (fields, dict(options), array_type, pin_memory)
         self._functions = Functions(dataset, fields, options) if options["numbers"] else None
+        self._form: Any = None  # a batch without samples, once there was one
         self._begun = False  # whether an iterator has been made for the present epoch
         self._iterators = 0
         self._open(state)
@@ -133,7 +130,9 @@ class Loader:
         _, _, array_type, pin_memory = self._arguments
         batch: Any = next(self._native)
         try:
-            if self._functions is not None:
+            if self._arguments[1]["equal_batches"] and _is_empty(batch):
+                batch = self._without_samples()
+            elif self._functions is not None:
                 batch = self._functions(batch, self._native)
             return _tensors(batch, pin_memory) if array_type == "torch" else batch
         except BaseException as error:
@@ -141,6 +140,12 @@ class Loader:
             if isinstance(error, StopIteration):  # would end the epoch silently
                 raise RuntimeError("a function given to map raised StopIteration") from error
             raise
+
+    def _without_samples(self) -> Any:
+        if self._form is None:
+            fields, options, _, _ = self._arguments
+            self._form = _nothing_of(_one_sample(self._dataset, fields, options))
+        return _nothing_of(self._form)
 
     def __len__(self) -> int:
         """The number of batches of a whole epoch, for this rank."""
@@ -154,6 +159,8 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """The next iterator starts this epoch."""
         self._native.set_epoch(whole("epoch", epoch))
+        if self._functions is not None:
+            self._functions.restart()
         self._begun = False
         self._iterators += 1
 
@@ -194,14 +201,13 @@ class Loader:
         """
         out = self._native.stats()
         if self._functions is not None:
-            out["skipped"] += len(self._functions.skipped)
+            out["skipped"] += self._functions.failed
         return out
 
-    def skipped(self) -> list[tuple[int, int, str]]:
-        """The samples that on_error left out or replaced: (epoch, number of the sample, reason)."""
-        out = self._native.skipped()
-        if self._functions is not None:
-            out += self._functions.skipped
+    def skipped(self) -> list[Skipped]:
+        """The samples that on_error left out or replaced: (epoch, number of the sample, reason). They
+        are sorted by epoch, and within an epoch in the order in which they would have come."""
+        out = self._native.skipped() if self._functions is None else self._functions.skipped
         return sorted(out, key=lambda one: one[0])
 
     def close(self) -> None:
@@ -274,138 +280,35 @@ def _tensors(batch: Any, pin_memory: bool) -> Any:
     return value.pin_memory() if pin_memory and hasattr(value, "pin_memory") else value
 
 
-# --- Functions of samples ------------------------------------------------------------------
+# --- Batches without samples ---------------------------------------------------------------
 
 
-def needs_python(dataset: Dataset) -> bool:
-    """Whether samples go through functions of the caller's."""
-    return bool(dataset._maps) or dataset._parts is not None
+def _is_empty(batch: Batch) -> bool:
+    return not any(len(column) for name, column in batch.items() if name != "__epoch__")
 
 
-class _Failed:
-    """Stands for a value whose decoder raised."""
+def _nothing_of(batch: Any) -> Any:
+    """The batch with the same fields, types and shapes, but without its samples."""
+    if isinstance(batch, dict):
+        return {name: _nothing_of(value) for name, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(map(_nothing_of, batch))
+    return batch[:0]
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
 
-
-class Guarded:
-    """A decoder in Python whose exceptions leave a hole in the batch."""
-
-    def __init__(self, decoder: Callable[[bytes], Any]) -> None:
-        self.decoder = decoder
-
-    def __call__(self, data: bytes) -> Any:
+def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """A batch of the first sample of the dataset, over all ranks; if it is to be skipped, of the
+    first one that can be used."""
+    alone = {**options, "batch": 1, "equal_batches": False, "drop_last": False, "threads": 0,
+             "epochs": 0, "on_error": "raise"}
+    samples = dataset._with(handle=dataset._handle.unordered())
+    for i in range(len(samples)):
         try:
-            return self.decoder(data)
-        except Exception as error:
-            return _Failed(error)
-
-
-class Functions:
-    """Batches of what functions of the caller's return, made in the caller's thread.
-
-    The native loader decodes; its batch is taken apart into samples, as `ds[i]` would return them,
-    and put together again after the functions given to `map`. Samples of a mix whose sources have
-    functions of their own are read one by one. Without either, only samples whose decoder raised are
-    taken out.
-    """
-
-    def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> None:
-        self.dataset = dataset
-        self.guarded = [name for name, _, becomes in fields if isinstance(becomes, Guarded)]
-        self.maps = needs_python(dataset)
-        self.policy = options["on_error"]
-        self.limit = options["error_limit"]
-        self.no_keys = options["no_keys"]
-        self.skipped: list[tuple[int, int, str]] = []
-        self._at: Dataset = dataset  # in the epoch of the last batch
-
-    def resume(self, dataset: Dataset, state: str) -> None:
-        """Sources of a mix continue where those of the state were."""
-        self.dataset = self._at = dataset._with(handle=dataset._handle.resume(state))
-
-    def __call__(self, batch: Batch, native: _tarn.Loader) -> Any:
-        before = len(self.skipped)
-        try:
-            return self._made(batch, self.limit - native.stats()["skipped"])
-        except BaseException:
-            del self.skipped[before:]
-            raise
-
-    def _made(self, batch: Batch, limit: int) -> Any:
-        numbers, epoch = batch.pop("__number__"), batch.pop("__epoch__")
-        if self.dataset._parts is not None and self._at.epoch != epoch:
-            self._at = self.dataset._at_epoch(epoch)
-        results: list[Any] = [self._one(batch, i, numbers[i], epoch) for i in range(len(numbers))]
-        if len(self.skipped) > limit:
-            raise FormatError(f"more than {self.limit} samples cannot be used, which is the limit "
-                              f"(max_errors); the last one: {self.skipped[-1][2]}")
-        kept = self._kept(results, epoch)
-        if self.maps:
-            return collate([results[i] for i in kept]) if kept else {}
-        return batch if None not in results else _taken(batch, kept)
-
-    def _kept(self, results: Sequence[Any], epoch: int) -> list[int]:
-        """Which samples the batch has; one may come several times in the place of others."""
-        usable = [i for i, result in enumerate(results) if result is not None]
-        if results and not usable:
-            raise FormatError(f"no sample of a batch of epoch {epoch} can be used: "
-                              f"{self.skipped[-1][2]}")
-        if self.policy != "replace" or len(usable) == len(results):
-            return usable
-        kept, following = [], usable[0]
-        for i in range(len(results) - 1, -1, -1):
-            following = i if results[i] is not None else following
-            kept.append(following)
-        return kept[::-1]
-
-    def _one(self, batch: Batch, i: int, number: int, epoch: int) -> Any:
-        """What becomes of a sample; None if it cannot be used."""
-        key = batch["__key__"][i] if "__key__" in batch else f"number {number}"
-        try:
-            for name in self.guarded:
-                value = batch[name][i]
-                if isinstance(value, _Failed):
-                    key = f"{key}: field {name}"
-                    raise value.error
-            if not self.maps:
-                return True
-            if self.dataset._parts is not None:
-                result = self._at._sample(number)
-                if self.no_keys and isinstance(result, dict):
-                    result.pop("__key__", None)
-            else:
-                result = self.dataset._through_maps(self._sample(batch, i))
-            if result is None:
-                raise FormatError("a function given to map returned None")
-            return result
-        except Exception as error:
-            if self.policy == "raise":
-                error.add_note(f"sample {key}")
+            return next(iter(Loader(samples[i:i + 1], fields, alone, "numpy", False)))
+        except Exception:
+            if options["on_error"] == "raise" or i + 1 == len(samples):
                 raise
-            self.skipped.append((epoch, number, f"sample {key}: {error!r}"))
-            return None
-
-    def _sample(self, batch: Batch, i: int) -> dict[str, Any]:
-        """Sample i of a batch, as the dataset would return it."""
-        dataset = self.dataset
-        out: dict[str, Any] = {}
-        for name, column in batch.items():
-            value = column[i]
-            if isinstance(value, numpy.generic) and dataset.kind != "gnz":
-                value = value.item()
-            out[name] = value
-        for name, finish in zip(dataset._names, dataset._finish):
-            if finish is not None and name in out:
-                out[name] = finish(out[name])
-        return out
-
-
-def _taken(batch: Batch, kept: Sequence[int]) -> Batch:
-    """Some samples of a batch."""
-    return {name: [column[i] for i in kept] if isinstance(column, list) else column[kept]
-            for name, column in batch.items()}
+    raise UsageError("a dataset without samples has no batches")
 
 
 # --- Opening -------------------------------------------------------------------------------

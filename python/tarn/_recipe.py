@@ -17,8 +17,7 @@ def run(handle: _tarn._Handle, step: Step) -> _tarn._Handle:
     method, arguments = step
     if method == "order":
         return handle.order(**arguments[0])
-    result = getattr(handle, method)(*arguments)
-    made: _tarn._Handle = result[0] if isinstance(result, tuple) else result  # filters by key say more
+    made: _tarn._Handle = getattr(handle, method)(*arguments)
     return made
 
 

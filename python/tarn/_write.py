@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
@@ -291,7 +292,8 @@ class DatasetWriter(_Writer):
     names: "plain" is what glzn's reader needs; "pax" for names of more than 100 bytes.
 
     A key has no dot or slash and comes once. Until the end, the folder holds finished shards
-    under hidden names only.
+    under hidden names only. A fold without samples has one empty shard, and its dataset has the
+    length 0.
     """
 
     def __init__(self, folder: Target, fold: str = "train", *, append: bool = False,
@@ -303,7 +305,11 @@ class DatasetWriter(_Writer):
             raise UsageError(f"fold is a str, not {fold!r}")
         self._shown = f"{os.fsdecode(folder)}:{fold}"
         self._resume = resume
-        self._open(_FOLD, settled("folder", folder), fold, append=append, resume=resume, overwrite=overwrite,
+        self._extends = append or resume
+        self._adopted = False
+        place = settled("folder", folder)
+        self._place = (place, fold, start, digits)
+        self._open(_FOLD, place, fold, append=append, resume=resume, overwrite=overwrite,
                    start=whole("start", start), digits=whole("digits", digits, 1, 9),
                    max_count=_limit("max_count", max_count), max_size=_limit("max_size", max_size),
                    names=_names(names), threads=whole("threads", threads, 0, 1024),
@@ -333,6 +339,27 @@ class DatasetWriter(_Writer):
         numbers = [] if shards is None else [int(number) for number in shards]
         if shards is None or numbers:
             self._adopt(dataset, numbers, copy)
+            self._adopted = True
+
+    def close(self) -> None:
+        """Completes and publishes. Harmless on a writer that is closed."""
+        if self.closed:
+            return
+        none = self.written.samples == 0 and not self._adopted
+        if none and not self._extends:
+            self._adopt_nothing()
+        self._finish()
+        folder, fold, start, digits = self._place
+        if none and not os.path.exists(os.path.join(folder, fold + ".taridx")):
+            DatasetWriter(folder, fold, start=start, digits=digits).close()
+
+    def _adopt_nothing(self) -> None:
+        """Takes a shard without members."""
+        with tempfile.TemporaryDirectory() as folder:
+            shard = os.path.join(folder, "none_0.tar")
+            TarWriter(shard, sync=False).close()
+            _tarn.build_index([shard], os.path.join(folder, "none.taridx"))
+            self._adopt(f"{folder}:none", [], True)
 
     def suspend(self) -> None:
         """Stops, and keeps the finished shards for `resume`."""

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from . import _tarn
 from ._arguments import whole as _whole
 from ._published import Published as _Published
+from .errors import KeyNotFoundError as _KeyNotFoundError
+from .errors import UsageError as _UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,7 +158,9 @@ class GnzReader(Mapping[str, Any]):
         self._resolved = self.fpath.resolve()
         self._rows: Rows | None = None
         self._file: _tarn.GnzFile | None = _tarn.gnz_open(self.fpath, mapped)
-        self._infos = {entry[0]: ArrayInfo(*entry) for entry in self._file.entries()}
+        entries = self._file.entries()
+        self._infos = {entry[0]: ArrayInfo(*entry[:8]) for entry in entries}
+        self._fields = [entry[0] for entry in entries if entry[8]]
         self._numbers = {name: number for number, name in enumerate(self._infos)}
         self.metadata = _json.loads(self._file.metadata())
         self.arrays_info = {
@@ -347,9 +351,20 @@ class Rows(Sequence[Any]):
     """
 
     def __init__(self, reader: GnzReader, names: Sequence[str] | None = None) -> None:
-        numbers, self._count = reader._open().samples(None if names is None else list(names))
-        every = reader.names
-        self._arrays = {every[n]: reader.array(every[n]) for n in numbers}
+        reader._open()
+        infos = [reader.info(name) for name in (reader._fields if names is None else names)]
+        if not infos:
+            raise _KeyNotFoundError(f"{reader.fpath}: no array has rows")
+        for info in infos:
+            if not info.shape:
+                raise _UsageError(f"{reader.fpath}: array {info.name!r} has no rows: it has no "
+                                  "dimension")
+            if info.shape[0] != infos[0].shape[0]:
+                raise _UsageError(f"{reader.fpath}: arrays {infos[0].name!r} and {info.name!r} do "
+                                  f"not have equally many rows: {infos[0].shape[0]} and "
+                                  f"{info.shape[0]}")
+        self._count = infos[0].shape[0]
+        self._arrays = {info.name: reader.array(info.name) for info in infos}
 
     @property
     def fields(self) -> list[str]:
@@ -393,10 +408,8 @@ class Reserved:
     """An array that is filled after its place was reserved. Threads may fill different parts
     at the same time, without the GIL."""
 
-    def __init__(self, writer: Writer, number: int, name: str, dtype: str,
-                 shape: tuple[int, ...]) -> None:
+    def __init__(self, writer: Writer, name: str, dtype: str, shape: tuple[int, ...]) -> None:
         self._writer = writer
-        self._number = number
         self.name = name
         self.dtype = dtype
         self.shape = shape
@@ -404,12 +417,12 @@ class Reserved:
     def append(self, rows: Any) -> None:
         """Write the next rows, cast to the array's type."""
         self._writer._begin()
-        self._writer._file.append(self._number, _castable(_values(rows), self.dtype))
+        self._writer._file.fill(self.name, None, _castable(_values(rows), self.dtype))
 
     def fill(self, start: Sequence[int], values: Any) -> None:
         """Write a block of as many dimensions as the array has, from index `start` on."""
         self._writer._begin()
-        self._writer._file.fill(self._number, start, _castable(_values(values), self.dtype))
+        self._writer._file.fill(self.name, start, _castable(_values(values), self.dtype))
 
     def __setitem__(self, where: Any, values: Any) -> None:
         """`array[i]`, `array[i:j]`, `array[i:j, k:l]`, `array[...]` = values of that shape, or
@@ -480,15 +493,15 @@ class Writer(_Published):
         `rows` more than `shape[0]` there is room for so many, and `append` goes on behind
         `shape[0]`, now or in a later `update`."""
         typestr = _typestr(dtype)
-        number = self._file.reserve(name, typestr, shape, rows)
+        self._file.reserve(name, typestr, shape, rows)
         whole = (max(rows, shape[0]), *shape[1:]) if shape else ()
-        return Reserved(self, number, name, typestr, tuple(whole))
+        return Reserved(self, name, typestr, tuple(whole))
 
     def reserved(self, name: str) -> Reserved:
         """An array of the file that is updated, to append to."""
         with GnzReader(self._place) as reader:
             info = reader.info(name)
-        return Reserved(self, self._file.find(name), name, info.dtype, info.shape)
+        return Reserved(self, name, info.dtype, info.shape)
 
     def begin(self) -> None:
         """Fix the layout: takes the disk space and writes the whole arrays. The first use of a

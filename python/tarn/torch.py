@@ -89,7 +89,8 @@ class Batches(IterableDataset[dict[str, Any]]):
 def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None = None,
                batch_size: int = 64, *, uneven: Uneven = "keep", shuffle: bool = False,
                seed: int = 0, **options: Unpack[LoaderOptions]) -> Batches:
-    """Native batches for one of several processes; options are those of `Dataset.loader`.
+    """Native batches of a dataset for one of several processes; options are those of
+    `Dataset.loader`. shuffle and seed shuffle all samples before they are divided among the ranks.
 
     rank and world_size are torch.distributed's if they are not given. Every rank gets the same number
     of batches, whose sizes differ by one at most; with uneven="drop" all are full and the last few

@@ -15,47 +15,14 @@ const char *tarn_version(void)
 
 const char *tarn_status_name(tarn_status status)
 {
-    switch (status) {
-    case TARN_OK:
-        return "ok";
-    case TARN_END:
-        return "end";
-    case TARN_ERR_USAGE:
-        return "usage";
-    case TARN_ERR_MEMORY:
-        return "memory";
-    case TARN_ERR_IO:
-        return "io";
-    case TARN_ERR_FORMAT:
-        return "format";
-    case TARN_ERR_TRUNCATED:
-        return "truncated";
-    case TARN_ERR_UNSUPPORTED:
-        return "unsupported";
-    case TARN_ERR_LIMIT:
-        return "limit";
-    case TARN_ERR_NOT_FOUND:
-        return "not-found";
-    case TARN_ERR_AMBIGUOUS:
-        return "ambiguous";
-    case TARN_ERR_STALE:
-        return "stale";
-    case TARN_ERR_CHECKSUM:
-        return "checksum";
-    case TARN_ERR_CANCELLED:
-        return "cancelled";
-    case TARN_ERR_EXISTS:
-        return "exists";
-    case TARN_ERR_NO_FILE:
-        return "no-file";
-    case TARN_ERR_NO_FOLD:
-        return "no-fold";
-    case TARN_ERR_NO_SAMPLE:
-        return "no-sample";
-    case TARN_ERR_NO_FIELD:
-        return "no-field";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        "ok",        "end",       "usage",       "memory",    "io",
+        "format",    "truncated", "unsupported", "limit",     "not-found",
+        "ambiguous", "stale",     "checksum",    "cancelled", "exists",
+        "no-file",   "no-fold",   "no-sample",   "no-field"};
+    _Static_assert(sizeof names / sizeof names[0] == TARN_ERR_NO_FIELD + 1,
+                   "a name each");
+    return (unsigned)status <= TARN_ERR_NO_FIELD ? names[status] : "unknown";
 }
 
 bool tarn_is_not_found(tarn_status status)

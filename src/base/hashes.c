@@ -6,15 +6,11 @@
 
 #include "base/error.h"
 
-void tarn__hashes_init(tarn__hashes *set, size_t max)
-{
-    *set = (tarn__hashes){.max = max};
-}
-
 void tarn__hashes_reset(tarn__hashes *set)
 {
     free(set->slots);
-    *set = (tarn__hashes){.max = set->max};
+    free(set->numbers);
+    *set = (tarn__hashes){.max = set->max, .numbered = set->numbered};
 }
 
 void tarn__hashes_clear(tarn__hashes *set)
@@ -23,39 +19,48 @@ void tarn__hashes_clear(tarn__hashes *set)
     set->count = 0;
 }
 
-static uint64_t *find(uint64_t *slots, size_t slot_count, uint64_t hash)
+static size_t find(const tarn__hashes *set, uint64_t hash)
 {
-    size_t at = (size_t)hash & (slot_count - 1);
-    while (slots[at] && slots[at] != hash)
-        at = (at + 1) & (slot_count - 1);
-    return &slots[at];
+    size_t at = (size_t)hash & (set->slot_count - 1);
+    while (set->slots[at] && set->slots[at] != hash)
+        at = (at + 1) & (set->slot_count - 1);
+    return at;
 }
 
 static tarn_status grow(tarn__hashes *set, tarn_error *err)
 {
-    size_t next = set->slot_count ? set->slot_count * 2 : 1024;
-    uint64_t *slots = calloc(next, sizeof *slots);
-    if (!slots) return tarn__fail_memory(err);
-    for (size_t i = 0; i < set->slot_count; i++)
-        if (set->slots[i]) *find(slots, next, set->slots[i]) = set->slots[i];
-    free(set->slots);
-    set->slots = slots;
-    set->slot_count = next;
+    tarn__hashes more = *set;
+    more.slot_count = set->slot_count ? set->slot_count * 2 : 1024;
+    more.slots = calloc(more.slot_count, sizeof *more.slots);
+    more.numbers = set->numbered ? calloc(more.slot_count, sizeof *more.numbers) : NULL;
+    if (!more.slots || (set->numbered && !more.numbers)) {
+        tarn__hashes_reset(&more);
+        return tarn__fail_memory(err);
+    }
+    for (size_t i = 0; i < set->slot_count; i++) {
+        if (!set->slots[i]) continue;
+        size_t at = find(&more, set->slots[i]);
+        more.slots[at] = set->slots[i];
+        if (set->numbered) more.numbers[at] = set->numbers[i];
+    }
+    tarn__hashes_reset(set);
+    *set = more;
     return TARN_OK;
 }
 
-tarn_status tarn__hashes_add(tarn__hashes *set, uint64_t hash, bool *out_there,
-                             tarn_error *err)
+tarn_status tarn__hashes_add(tarn__hashes *set, uint64_t hash, uint32_t *number,
+                             bool *out_there, tarn_error *err)
 {
+    bool full = set->max && set->count >= set->max;
     if (hash == 0) hash = 1;
-    if (set->count >= set->slot_count / 2 && set->count < set->max)
-        TARN_TRY(grow(set, err));
-    if (set->slot_count == 0) return TARN_END;
-    uint64_t *slot = find(set->slots, set->slot_count, hash);
-    *out_there = *slot == hash;
+    if (set->count >= set->slot_count / 2 && !full) TARN_TRY(grow(set, err));
+    size_t at = find(set, hash);
+    *out_there = set->slots[at] == hash;
+    if (*out_there && set->numbered) *number = set->numbers[at];
     if (*out_there) return TARN_OK;
-    if (set->count >= set->max) return TARN_END;
-    *slot = hash;
+    if (full) return TARN_END;
+    set->slots[at] = hash;
+    if (set->numbered) set->numbers[at] = *number;
     set->count++;
     return TARN_OK;
 }

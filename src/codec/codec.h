@@ -10,6 +10,10 @@
 
 /* --- Help for families ---------------------------------------------------------- */
 
+/* Appends a copy. */
+TARN_CHECKED tarn_status tarn__bytes_add(tarn_bytes *bytes, const void *data, size_t len,
+                                         tarn_error *err);
+
 /* Appends room for n bytes and returns it, or NULL when memory is short. */
 unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err);
 
@@ -39,6 +43,10 @@ TARN_CHECKED tarn_status tarn__value_borrow_array(tarn_value *value,
                                                   const tarn_array *array,
                                                   tarn_error *err);
 
+/* Gives a value the memory that it points into, which is freed with it; also on failure,
+ * when the value is released. */
+TARN_CHECKED tarn_status tarn__value_own(tarn_value *value, void *data, tarn_error *err);
+
 /* Makes value a list of arrays that takes over what each of them owned, and the memory
  * of items and names. On failure all is released. */
 TARN_CHECKED tarn_status tarn__value_gather(tarn_value *value, tarn_value *items,
@@ -60,10 +68,10 @@ typedef enum tarn__codec_class {
     TARN__CODEC_NUMBER, /* the built-in ones, not compressed: numbers */
     TARN__CODEC_NPY,
     TARN__CODEC_IMAGE, /* JPEG, PNG, WebP, PPM */
-    TARN__CODEC_OTHER  /* ask tarn_codecs_decode */
+    TARN__CODEC_OTHER  /* ask tarn_decode */
 } tarn__codec_class;
 
-tarn__codec_class tarn__codec_class_of(const tarn_codecs *codecs, const char *field);
+tarn__codec_class tarn__codec_class_of(const char *field);
 
 /* --- Images --------------------------------------------------------------------- */
 
@@ -75,7 +83,8 @@ typedef struct tarn__pixels {
     unsigned bits;     /* 8 or 16 */
 } tarn__pixels;
 
-TARN_CHECKED tarn_status tarn__png_encode(const tarn__pixels *pixels, int level,
+TARN_CHECKED tarn_status tarn__png_encode(const tarn__pixels *pixels,
+                                          const tarn_encode_options *options,
                                           tarn_bytes *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
                                            const tarn_encode_options *options,
@@ -91,26 +100,23 @@ TARN_CHECKED tarn_status tarn__pixels_make(tarn_value *value, uint32_t width,
                                            const tarn_decode_options *options,
                                            tarn_error *err);
 
-/* Makes 1, 3 or 4 channels of the 1 or 3 there are, of 8 bits; the value is released on
- * failure. */
-TARN_CHECKED tarn_status tarn__pixels_change(tarn_value *value, unsigned channels,
-                                             const tarn_decode_options *options,
-                                             tarn_error *err);
-
+/* As many channels as there are, and samples of 16 bits where the file has them. */
 TARN_CHECKED tarn_status tarn__png_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__jpeg_decode(const void *data, size_t size,
-                                           const tarn_decode_options *options,
-                                           tarn_value *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__webp_decode(const void *data, size_t size,
-                                           const tarn_decode_options *options,
-                                           tarn_value *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__ppm_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
 
 /* --- Images into memory --------------------------------------------------------- */
+
+/* Pixels of 8-bit samples, channels interleaved: 1 grey, 3 RGB, 4 RGBA. */
+typedef struct tarn__image {
+    unsigned char *data;
+    uint32_t width, height;
+    unsigned channels;
+    size_t stride; /* bytes from one row to the next */
+} tarn__image;
 
 /* What the first bytes are, or 0. */
 tarn_image_format tarn__image_format(const void *data, size_t size);
@@ -125,7 +131,7 @@ void tarn__jpeg_free(tarn__jpeg *jpeg);
 /* Good for one into or one part, with the same data still there. */
 TARN_CHECKED tarn_status tarn__jpeg_head(tarn__jpeg *jpeg, const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__jpeg_into(tarn__jpeg *jpeg, const tarn_image *out,
+TARN_CHECKED tarn_status tarn__jpeg_into(tarn__jpeg *jpeg, const tarn__image *out,
                                          tarn_error *err);
 
 /* Columns [left, right) of rows [top, bottom). */
@@ -146,7 +152,7 @@ TARN_CHECKED tarn_status tarn__jpeg_begin_part(tarn__jpeg *jpeg, unsigned channe
                                                uint32_t by, tarn__area *area,
                                                tarn_error *err);
 TARN_CHECKED tarn_status tarn__jpeg_read_part(tarn__jpeg *jpeg, const tarn__area *area,
-                                              const tarn_image *out, tarn_error *err);
+                                              const tarn__image *out, tarn_error *err);
 
 /* Keeps what it needs between images. A head is good for one into, with the same data
  * still there; buffer sizes are at most max_size. */
@@ -157,19 +163,19 @@ TARN_CHECKED tarn_status tarn__png_head(tarn__png *png, const void *data, size_t
                                         tarn_image_info *out, tarn_error *err);
 /* What it can give on the way to 1, 3 or 4 channels. */
 unsigned tarn__png_channels(const tarn__png *png, unsigned wanted);
-TARN_CHECKED tarn_status tarn__png_into(tarn__png *png, const tarn_image *out,
+TARN_CHECKED tarn_status tarn__png_into(tarn__png *png, const tarn__image *out,
                                         uint64_t max_size, tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__webp_head(const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__webp_into(const void *data, size_t size,
-                                         const tarn_image *out, tarn_error *err);
+                                         const tarn__image *out, tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__ppm_head(const void *data, size_t size,
                                         tarn_image_info *out, size_t *out_at,
                                         bool *out_deep, tarn_error *err);
 TARN_CHECKED tarn_status tarn__ppm_into(const void *data, size_t size,
-                                        const tarn_image *out, tarn_error *err);
+                                        const tarn__image *out, tarn_error *err);
 
 /* 1, 3 or 4 channels of 1 or 3, or the same. */
 void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned char *to,
@@ -216,14 +222,19 @@ TARN_CHECKED tarn_status tarn__npy_decode(const void *data, size_t size,
 
 /* --- The calls of the table ----------------------------------------------------- */
 
+/* extension is the part of the name that chose the codec, in lower case. An encoder gets
+ * any value but bytes and text. err is never NULL. */
 #define TARN__ENCODER(name)                                                              \
-    tarn_status name(void *context, const char *extension, const tarn_value *value,      \
+    tarn_status name(const char *extension, const tarn_value *value,                     \
                      const tarn_encode_options *options, tarn_bytes *out,                \
                      tarn_error *err)
 #define TARN__DECODER(name)                                                              \
-    tarn_status name(void *context, const char *extension, const void *data,             \
-                     size_t size, const tarn_decode_options *options, tarn_value *out,   \
+    tarn_status name(const char *extension, const void *data, size_t size,               \
+                     const tarn_decode_options *options, tarn_value *out,                \
                      tarn_error *err)
+
+typedef TARN__ENCODER(tarn__encode_call);
+typedef TARN__DECODER(tarn__decode_call);
 
 TARN__ENCODER(tarn__encode_text);
 TARN__ENCODER(tarn__encode_number);

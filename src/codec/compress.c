@@ -250,7 +250,7 @@ tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data, size_t size,
     if (how == TARN__GZIP)
         return deflate_add(data, size, options->gzip_level, GZIP_WINDOW, out, err);
     if (how == TARN__ZSTD) return zstd_add(data, size, options->zstd_level, out, err);
-    return tarn_bytes_add(out, data, size, err);
+    return tarn__bytes_add(out, data, size, err);
 }
 
 tarn_status tarn__expand(tarn__squeeze how, const void *data, size_t size,

@@ -10,9 +10,6 @@
 #include "codec/codec.h"
 #include "codec/pixels.h"
 
-TARN__DEFINE_INIT(tarn_image_decoder_options, TARN_IMAGE_DECODER_OPTIONS_INIT)
-TARN__DEFINE_INIT(tarn_image_decode_options, TARN_IMAGE_DECODE_OPTIONS_INIT)
-
 #define SCRATCH_KEPT (64u << 20) /* bytes that stay even if the next image is small */
 
 /* --- Memory that is used again -------------------------------------------------- */
@@ -44,13 +41,12 @@ void tarn__scratch_release(tarn__scratch *scratch)
 
 /* --- New and free --------------------------------------------------------------- */
 
-tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
+tarn_status tarn_image_decoder_new(const tarn_decode_options *options,
                                    tarn_image_decoder **out, tarn_error *err)
 {
     TARN__NEED(err, "out", out);
     *out = NULL;
-    TARN__OPTIONS(tarn_image_decoder_options, o, TARN_IMAGE_DECODER_OPTIONS_INIT, options,
-                  err);
+    TARN__OPTIONS(tarn_decode_options, o, TARN_DECODE_OPTIONS_INIT, options, err);
     tarn_image_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder) return tarn__fail_memory(err);
     decoder->jpeg = tarn__jpeg_new();
@@ -69,6 +65,7 @@ tarn_status tarn_image_decoder_new(const tarn_image_decoder_options *options,
 void tarn_image_decoder_free(tarn_image_decoder *decoder)
 {
     if (!decoder) return;
+    tarn__image_plan_free(decoder->plan);
     tarn__jpeg_free(decoder->jpeg);
     tarn__png_free(decoder->png);
     tarn__scratch_release(&decoder->pixels);
@@ -79,7 +76,7 @@ void tarn_image_decoder_free(tarn_image_decoder *decoder)
 
 /* --- Headers -------------------------------------------------------------------- */
 
-static tarn_status read_head(tarn_image_decoder *decoder, const void *data, size_t size,
+tarn_status tarn__image_head(tarn_image_decoder *decoder, const void *data, size_t size,
                              tarn_image_info *out, tarn_error *err)
 {
     size_t at;
@@ -101,7 +98,7 @@ static tarn_status read_head(tarn_image_decoder *decoder, const void *data, size
 tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size_t size,
                              tarn_image_info *out, tarn_error *err)
 {
-    TARN_TRY(read_head(decoder, data, size, out, err));
+    TARN_TRY(tarn__image_head(decoder, data, size, out, err));
     if ((uint64_t)out->width * out->height > decoder->max_pixels)
         return tarn__fail(
             err, TARN_ERR_LIMIT,
@@ -117,7 +114,7 @@ tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size
     TARN__NEED(err, "data", data || !size);
     TARN__NEED(err, "out", out);
     tarn_image_info info = {0};
-    tarn_status status = read_head(decoder, data, size, &info, err);
+    tarn_status status = tarn__image_head(decoder, data, size, &info, err);
     if (status != TARN_OK) info = (tarn_image_info){0};
     TARN__FILL_OUT(out, out_size, info);
     return status;
@@ -143,7 +140,7 @@ static unsigned channels_on_the_way(const tarn_image_decoder *decoder,
 }
 
 static tarn_status into(tarn_image_decoder *decoder, const void *data, size_t size,
-                        const tarn_image_info *info, const tarn_image *out,
+                        const tarn_image_info *info, const tarn__image *out,
                         tarn_error *err)
 {
     switch (info->format) {
@@ -160,15 +157,13 @@ static tarn_status into(tarn_image_decoder *decoder, const void *data, size_t si
 }
 
 tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size_t size,
-                             const tarn_image_info *info, const tarn_image *out,
+                             const tarn_image_info *info, const tarn__image *out,
                              tarn_error *err)
 {
-    bool any_stride = info->format != TARN_IMAGE_PPM;
-    tarn_image raw = *out;
+    tarn__image raw = *out;
     raw.channels = channels_on_the_way(decoder, info, out->channels);
     raw.stride = (size_t)raw.width * raw.channels;
-    if (raw.channels == out->channels && (any_stride || raw.stride == out->stride))
-        return into(decoder, data, size, info, out, err);
+    if (raw.channels == out->channels) return into(decoder, data, size, info, out, err);
     TARN_TRY(tarn__scratch_need(&decoder->raw, (uint64_t)raw.stride * raw.height,
                                 decoder->max_size, err));
     raw.data = decoder->raw.data;
@@ -181,7 +176,7 @@ tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size
 
 /* Into the decoder's own memory: out has width, height and channels. */
 static tarn_status keep(tarn_image_decoder *decoder, const void *data, size_t size,
-                        const tarn_image_info *info, tarn_image *out, tarn_error *err)
+                        const tarn_image_info *info, tarn__image *out, tarn_error *err)
 {
     out->stride = (size_t)out->width * out->channels;
     TARN_TRY(tarn__scratch_need(&decoder->pixels, (uint64_t)out->stride * out->height,
@@ -191,7 +186,7 @@ static tarn_status keep(tarn_image_decoder *decoder, const void *data, size_t si
 }
 
 static tarn_status keep_jpeg_part(tarn_image_decoder *decoder, uint32_t by,
-                                  const tarn__area *area, tarn_image *out,
+                                  const tarn__area *area, tarn__image *out,
                                   tarn_error *err)
 {
     tarn__area given = *area;
@@ -208,12 +203,12 @@ static tarn_status keep_jpeg_part(tarn_image_decoder *decoder, uint32_t by,
 
 tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
                                   size_t size, const tarn_image_info *info, uint32_t by,
-                                  const tarn__area *area, tarn_image *out,
+                                  const tarn__area *area, tarn__image *out,
                                   tarn_error *err)
 {
-    tarn_image all = {.width = tarn__reduced(info->width, by),
-                      .height = tarn__reduced(info->height, by),
-                      .channels = out->channels};
+    tarn__image all = {.width = tarn__reduced(info->width, by),
+                       .height = tarn__reduced(info->height, by),
+                       .channels = out->channels};
     out->width = area->right - area->left;
     out->height = area->bottom - area->top;
     bool is_part = out->width < all.width || out->height < all.height;
@@ -223,60 +218,4 @@ tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
     out->stride = all.stride;
     out->data = all.data + area->top * all.stride + (size_t)area->left * all.channels;
     return TARN_OK;
-}
-
-/* The smallest size of a JPEG that is large enough; 1/2, 1/4 and 1/8 are those that cost
- * less than the whole. */
-static void reduce(const tarn_image_info *info, const tarn_image_decode_options *o,
-                   tarn_image *out)
-{
-    out->width = info->width;
-    out->height = info->height;
-    if (info->format != TARN_IMAGE_JPEG || (!o->least_width && !o->least_height)) return;
-    for (uint32_t by = 2; by <= 8; by *= 2) {
-        uint32_t width = tarn__reduced(info->width, by);
-        uint32_t height = tarn__reduced(info->height, by);
-        if (width < o->least_width || height < o->least_height) return;
-        out->width = width;
-        out->height = height;
-    }
-}
-
-static tarn_status decode(tarn_image_decoder *decoder, const void *data, size_t size,
-                          const tarn_image_decode_options *o, tarn_image *out,
-                          size_t capacity, tarn_error *err)
-{
-    tarn_image_info info;
-    uint64_t bytes;
-    TARN_TRY(tarn__image_open(decoder, data, size, &info, err));
-    out->channels = o->channels ? o->channels : info.channels;
-    reduce(&info, o, out);
-    if (!out->data) return keep(decoder, data, size, &info, out, err);
-    size_t row = (size_t)out->width * out->channels;
-    if (!out->stride) out->stride = row;
-    if (out->stride < row)
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "a stride of %zu bytes for rows that have %zu", out->stride,
-                          row);
-    if (!tarn__mul(out->height - 1, out->stride, &bytes) ||
-        !tarn__add(bytes, row, &bytes) || bytes > capacity)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an image of %u x %u pixels with %u channels has no room in "
-                          "%zu bytes",
-                          out->width, out->height, out->channels, capacity);
-    return tarn__image_into(decoder, data, size, &info, out, err);
-}
-
-tarn_status tarn_image_decode(tarn_image_decoder *decoder, const void *data, size_t size,
-                              const tarn_image_decode_options *options, tarn_image *out,
-                              size_t capacity, tarn_error *err)
-{
-    TARN__NEED(err, "decoder", decoder);
-    TARN__NEED(err, "data", data || !size);
-    TARN__NEED(err, "out", out);
-    TARN__OPTIONS(tarn_image_decode_options, o, TARN_IMAGE_DECODE_OPTIONS_INIT, options,
-                  err);
-    if (o.channels == 2 || o.channels > 4)
-        return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
-    return decode(decoder, data, size, &o, out, capacity, err);
 }

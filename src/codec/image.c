@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "codec/codec.h"
+#include "codec/pixels.h"
 
 #define CHANNELS(n) (1u << (n))
 #define TOLERANCE   0.001 /* how far past [0, 1] WebDataset lets samples be */
@@ -104,39 +105,23 @@ static tarn_status take_pixels(const tarn_value *value, const char *extension,
 
 /* --- Encoders ------------------------------------------------------------------- */
 
-TARN__ENCODER(tarn__encode_jpeg)
-{
-    tarn__pixels pixels;
-    void *copy;
-    TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3), false, &pixels,
-                         &copy, err));
-    tarn_status status = tarn__jpeg_encode(&pixels, options, out, err);
-    free(copy);
-    return status;
-}
+/* Encodes the pixels of a value; what they may be depends on the format. */
+#define IMAGE_ENCODER(name, channels, deep, call)                                        \
+    TARN__ENCODER(name)                                                                  \
+    {                                                                                    \
+        tarn__pixels pixels;                                                             \
+        void *copy;                                                                      \
+        TARN_TRY(take_pixels(value, extension, channels, deep, &pixels, &copy, err));    \
+        tarn_status status = call(&pixels, options, out, err);                           \
+        free(copy);                                                                      \
+        return status;                                                                   \
+    }
 
-TARN__ENCODER(tarn__encode_png)
-{
-    tarn__pixels pixels;
-    void *copy;
-    TARN_TRY(take_pixels(value, extension,
-                         CHANNELS(1) | CHANNELS(2) | CHANNELS(3) | CHANNELS(4), true,
-                         &pixels, &copy, err));
-    tarn_status status = tarn__png_encode(&pixels, options->png_level, out, err);
-    free(copy);
-    return status;
-}
-
-TARN__ENCODER(tarn__encode_webp)
-{
-    tarn__pixels pixels;
-    void *copy;
-    TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3) | CHANNELS(4), false,
-                         &pixels, &copy, err));
-    tarn_status status = tarn__webp_encode(&pixels, options, out, err);
-    free(copy);
-    return status;
-}
+IMAGE_ENCODER(tarn__encode_jpeg, CHANNELS(1) | CHANNELS(3), false, tarn__jpeg_encode)
+IMAGE_ENCODER(tarn__encode_png, CHANNELS(1) | CHANNELS(2) | CHANNELS(3) | CHANNELS(4),
+              true, tarn__png_encode)
+IMAGE_ENCODER(tarn__encode_webp, CHANNELS(1) | CHANNELS(3) | CHANNELS(4), false,
+              tarn__webp_encode)
 
 /* --- Making pixels -------------------------------------------------------------- */
 
@@ -180,24 +165,6 @@ void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned cha
     }
 }
 
-tarn_status tarn__pixels_change(tarn_value *value, unsigned channels,
-                                const tarn_decode_options *options, tarn_error *err)
-{
-    tarn_value changed = TARN_VALUE_INIT;
-    const tarn_array *old = value->arrays;
-    unsigned have = old->ndim == 3 ? (unsigned)old->shape[2] : 1;
-    uint32_t height = (uint32_t)old->shape[0], width = (uint32_t)old->shape[1];
-    if (have == channels) return TARN_OK;
-    tarn_status status =
-        tarn__pixels_make(&changed, width, height, channels, 8, options, err);
-    if (status == TARN_OK)
-        tarn__pixels_convert(old->data, have, changed.arrays->data, channels,
-                             (uint64_t)width * height);
-    tarn_value_release(value);
-    *value = changed;
-    return status;
-}
-
 /* By its first bytes, whatever the name says: people give JPEGs the name .png. */
 tarn_image_format tarn__image_format(const void *data, size_t size)
 {
@@ -210,22 +177,48 @@ tarn_image_format tarn__image_format(const void *data, size_t size)
     return 0;
 }
 
+static tarn_status decode_with(tarn_image_decoder *decoder, const void *data, size_t size,
+                               const tarn_decode_options *options, tarn_value *out,
+                               tarn_error *err)
+{
+    tarn_image_info info;
+    TARN_TRY(tarn__image_head(decoder, data, size, &info, err));
+    unsigned channels = options->channels ? options->channels : info.channels;
+    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
+    tarn__image image = {out->arrays->data, info.width, info.height, channels,
+                         (size_t)info.width * channels};
+    tarn_status status = tarn__image_into(decoder, data, size, &info, &image, err);
+    if (status != TARN_OK) tarn_value_release(out);
+    return status;
+}
+
 TARN__DECODER(tarn__decode_image)
 {
+    tarn_image_format format = tarn__image_format(data, size);
     if (options->channels == 2 || options->channels > 4)
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
-    switch (tarn__image_format(data, size)) {
-    case TARN_IMAGE_PNG:
+    if (!format)
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "a field .%s that is no PNG, JPEG, WebP or binary PPM",
+                          extension);
+    /* These may have samples of 16 bits, which stay what they are. */
+    if (!options->channels && format == TARN_IMAGE_PNG)
         return tarn__png_decode(data, size, options, out, err);
-    case TARN_IMAGE_JPEG:
-        return tarn__jpeg_decode(data, size, options, out, err);
-    case TARN_IMAGE_WEBP:
-        return tarn__webp_decode(data, size, options, out, err);
-    case TARN_IMAGE_PPM:
+    if (!options->channels && format == TARN_IMAGE_PPM)
         return tarn__ppm_decode(data, size, options, out, err);
-    }
-    return tarn__fail(err, TARN_ERR_FORMAT,
-                      "a field .%s that is no PNG, JPEG, WebP or binary PPM", extension);
+    /* What max_size is for is the value; all else is bounded by its pixels. */
+    tarn_image_decoder decoder = {.max_size = UINT64_MAX};
+    if (format == TARN_IMAGE_JPEG) decoder.jpeg = tarn__jpeg_new();
+    if (format == TARN_IMAGE_PNG) decoder.png = tarn__png_new();
+    bool short_of_memory = (format == TARN_IMAGE_JPEG && !decoder.jpeg) ||
+                           (format == TARN_IMAGE_PNG && !decoder.png);
+    tarn_status status = short_of_memory
+                             ? tarn__fail_memory(err)
+                             : decode_with(&decoder, data, size, options, out, err);
+    tarn__jpeg_free(decoder.jpeg);
+    tarn__png_free(decoder.png);
+    tarn__scratch_release(&decoder.raw);
+    return status;
 }
 
 /* --- PPM ------------------------------------------------------------------------ */
@@ -241,7 +234,7 @@ TARN__ENCODER(tarn__encode_ppm)
     int n =
         snprintf(head, sizeof head, "P%c\n%u %u\n%u\n", pixels.channels == 1 ? '5' : '6',
                  pixels.width, pixels.height, pixels.bits == 16 ? 65535u : 255u);
-    tarn_status status = tarn_bytes_add(out, head, (size_t)n, err);
+    tarn_status status = tarn__bytes_add(out, head, (size_t)n, err);
     unsigned char *p = NULL;
     if (status == TARN_OK) p = tarn__bytes_extend(out, samples * pixels.bits / 8, err);
     if (p && pixels.bits == 8) memcpy(p, pixels.data, samples);
@@ -325,7 +318,7 @@ tarn_status tarn__ppm_head(const void *data, size_t size, tarn_image_info *out,
     return TARN_OK;
 }
 
-tarn_status tarn__ppm_into(const void *data, size_t size, const tarn_image *out,
+tarn_status tarn__ppm_into(const void *data, size_t size, const tarn__image *out,
                            tarn_error *err)
 {
     tarn_image_info info;
@@ -345,11 +338,9 @@ tarn_status tarn__ppm_decode(const void *data, size_t size,
     size_t at;
     bool deep;
     TARN_TRY(tarn__ppm_head(data, size, &info, &at, &deep, err));
-    bool to_deep = deep && !options->channels;
-    TARN_TRY(tarn__pixels_make(out, info.width, info.height, info.channels,
-                               to_deep ? 16 : 8, options, err));
-    ppm_samples((const unsigned char *)data + at, deep, out->arrays->data, to_deep,
+    TARN_TRY(tarn__pixels_make(out, info.width, info.height, info.channels, deep ? 16 : 8,
+                               options, err));
+    ppm_samples((const unsigned char *)data + at, deep, out->arrays->data, deep,
                 tarn_array_count(out->arrays));
-    return options->channels ? tarn__pixels_change(out, options->channels, options, err)
-                             : TARN_OK;
+    return TARN_OK;
 }

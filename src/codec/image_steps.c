@@ -18,7 +18,7 @@ TARN__DEFINE_INIT(tarn_image_steps, TARN_IMAGE_STEPS_INIT)
 
 enum { TRIES = 10, DRAW_PART = 0, DRAW_FLIP = 1 };
 
-struct tarn_image_plan {
+struct tarn__image_plan {
     tarn_image_steps steps;
     size_t size;           /* bytes of a result */
     float single[4][256];  /* what each sample becomes */
@@ -75,7 +75,7 @@ static tarn_status check_steps(const tarn_image_steps *s, tarn_error *err)
     return check_fit(s, err);
 }
 
-static void make_tables(tarn_image_plan *plan)
+static void make_tables(tarn__image_plan *plan)
 {
     const tarn_image_steps *s = &plan->steps;
     for (unsigned c = 0; c < s->channels; c++)
@@ -89,7 +89,7 @@ static void make_tables(tarn_image_plan *plan)
 }
 
 /* Whether the vector loop may be used: it is tried on every sample there is. */
-static bool can_use_planes(const tarn_image_plan *plan)
+static bool can_use_planes(const tarn__image_plan *plan)
 {
     const tarn_image_steps *s = &plan->steps;
     unsigned char row[256 * 3];
@@ -110,32 +110,29 @@ static size_t type_size(tarn_image_type type)
     return type == TARN_IMAGE_U8 ? 1 : type == TARN_IMAGE_F16 ? 2 : 4;
 }
 
-tarn_status tarn_image_plan_new(const tarn_image_steps *steps, tarn_image_plan **out,
-                                tarn_error *err)
+tarn_status tarn__image_plan_new(const tarn_image_steps *steps, tarn__image_plan **out,
+                                 tarn_error *err)
 {
-    TARN__NEED(err, "out", out);
     *out = NULL;
-    TARN__NEED(err, "steps", steps);
     TARN__OPTIONS(tarn_image_steps, s, TARN_IMAGE_STEPS_INIT, steps, err);
     TARN_TRY(check_steps(&s, err));
-    tarn_image_plan *plan = calloc(1, sizeof *plan);
+    tarn__image_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return tarn__fail_memory(err);
-    plan->steps = s;
+    memcpy(&plan->steps, &s, sizeof s); /* with its padding, for take_plan */
     plan->size = (size_t)s.width * s.height * s.channels * type_size(s.type);
-    make_tables(plan);
+    if (s.type != TARN_IMAGE_U8) make_tables(plan);
     plan->planes = can_use_planes(plan);
     *out = plan;
     return TARN_OK;
 }
 
-void tarn_image_plan_free(tarn_image_plan *plan)
+void tarn__image_plan_free(tarn__image_plan *plan)
 {
     free(plan);
 }
 
-size_t tarn_image_plan_size(const tarn_image_plan *plan)
+size_t tarn__image_plan_size(const tarn__image_plan *plan)
 {
-    if (!plan) return 0;
     return plan->size;
 }
 
@@ -167,7 +164,7 @@ static double between(uint64_t word, double low, double high)
 
 /* The largest part in the middle whose shape is allowed. */
 static void middle_part(const tarn_image_steps *s, uint32_t width, uint32_t height,
-                        tarn_image_choice *out)
+                        tarn__image_choice *out)
 {
     double shape = (double)width / height;
     double w = width, h = height;
@@ -182,7 +179,7 @@ static void middle_part(const tarn_image_steps *s, uint32_t width, uint32_t heig
 }
 
 static void random_part(const tarn_image_steps *s, uint32_t width, uint32_t height,
-                        const tarn_image_draw *draw, tarn_image_choice *out)
+                        const tarn_image_draw *draw, tarn__image_choice *out)
 {
     double area = (double)width * height;
     double low = log(s->ratio[0]), high = log(s->ratio[1]);
@@ -216,26 +213,24 @@ static tarn_status wrong_size(const tarn_image_steps *s, uint32_t width, uint32_
                       height, s->width, s->height, advice);
 }
 
-tarn_status tarn_image_choose(const tarn_image_plan *plan, uint32_t width,
-                              uint32_t height, tarn_image_draw draw,
-                              tarn_image_choice *out, tarn_error *err)
+tarn_status tarn__image_choose(const tarn__image_plan *plan, uint32_t width,
+                               uint32_t height, tarn_image_draw draw,
+                               tarn__image_choice *out, tarn_error *err)
 {
-    TARN__NEED(err, "plan", plan);
-    TARN__NEED(err, "out", out);
     const tarn_image_steps *s = &plan->steps;
     uint64_t word[4];
-    *out = (tarn_image_choice){0};
+    *out = (tarn__image_choice){0};
     if (!width || !height) return wrong_size(s, width, height, "it is empty", err);
-    *out = (tarn_image_choice){.width = width, .height = height};
+    *out = (tarn__image_choice){.width = width, .height = height};
     if (s->fit == TARN_IMAGE_FIT_EXACT && (width != s->width || height != s->height))
         return wrong_size(s, width, height, "another fit resizes it", err);
     if (s->fit == TARN_IMAGE_FIT_CENTRE && !s->shorter) {
         if (width < s->width || height < s->height)
             return wrong_size(s, width, height, "set shorter to resize it", err);
-        *out = (tarn_image_choice){.left = middle(width, s->width),
-                                   .top = middle(height, s->height),
-                                   .width = s->width,
-                                   .height = s->height};
+        *out = (tarn__image_choice){.left = middle(width, s->width),
+                                    .top = middle(height, s->height),
+                                    .width = s->width,
+                                    .height = s->height};
     }
     if (s->fit == TARN_IMAGE_FIT_RANDOM) random_part(s, width, height, &draw, out);
     draw_words(&draw, 0, DRAW_FLIP, word);
@@ -244,7 +239,7 @@ tarn_status tarn_image_choose(const tarn_image_plan *plan, uint32_t width,
 }
 
 /* What the part becomes, and which window of that is the result. */
-static tarn_status set_target(const tarn_image_steps *s, const tarn_image_choice *choice,
+static tarn_status set_target(const tarn_image_steps *s, const tarn__image_choice *choice,
                               tarn__resize_job *job, tarn_error *err)
 {
     job->full_width = job->width = s->width;
@@ -270,7 +265,7 @@ static tarn_status set_target(const tarn_image_steps *s, const tarn_image_choice
 /* --- Rows into the result ------------------------------------------------------- */
 
 typedef struct target {
-    const tarn_image_plan *plan;
+    const tarn__image_plan *plan;
     void *out;
     bool flip;
 } target;
@@ -322,7 +317,7 @@ static void put_row(void *context, uint32_t y, const unsigned char *row)
 
 /* By how much a JPEG is made smaller while it is decoded. */
 static uint32_t reduction(const tarn_image_steps *s, const tarn_image_info *info,
-                          const tarn_image_choice *choice, const tarn__resize_job *job)
+                          const tarn__image_choice *choice, const tarn__resize_job *job)
 {
     uint32_t by = 1;
     if (info->format != TARN_IMAGE_JPEG || s->reduce == 0) return 1;
@@ -334,7 +329,7 @@ static uint32_t reduction(const tarn_image_steps *s, const tarn_image_info *info
 
 /* The part as an image of its own, and the box in it that is exactly the part: a decoded
  * pixel stands for by x by of the whole. */
-static void cut(const tarn_image_choice *choice, uint32_t by, tarn__area *out,
+static void cut(const tarn__image_choice *choice, uint32_t by, tarn__area *out,
                 tarn__resize_job *job)
 {
     *out = (tarn__area){choice->left / by, choice->top / by,
@@ -355,7 +350,7 @@ static tarn_status decode_part(tarn_image_decoder *decoder, const void *data, si
                                tarn_error *err)
 {
     tarn__area area;
-    tarn_image image = {.channels = job->from.channels};
+    tarn__image image = {.channels = job->from.channels};
     TARN_TRY(tarn__resize_needs(job, &area, err));
     job->skip_x = area.left;
     job->skip_y = area.top;
@@ -369,33 +364,29 @@ static tarn_status decode_part(tarn_image_decoder *decoder, const void *data, si
 
 /* An image that is its own result is decoded where it belongs. */
 static bool is_plain(const tarn_image_steps *s, const tarn_image_info *info,
-                     const tarn_image_choice *choice)
+                     const tarn__image_choice *choice)
 {
     return s->type == TARN_IMAGE_U8 && s->layout == TARN_IMAGE_HWC && !choice->flip &&
            info->width == s->width && info->height == s->height &&
            choice->width == s->width && choice->height == s->height;
 }
 
-tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *plan,
-                           const void *data, size_t size, tarn_image_draw draw, void *out,
-                           tarn_error *err)
+tarn_status tarn__image_run(tarn_image_decoder *decoder, const tarn__image_plan *plan,
+                            const void *data, size_t size, tarn_image_draw draw,
+                            void *out, tarn_error *err)
 {
-    TARN__NEED(err, "decoder", decoder);
-    TARN__NEED(err, "plan", plan);
-    TARN__NEED(err, "data", data || !size);
-    TARN__NEED(err, "out", out);
     const tarn_image_steps *s = &plan->steps;
     tarn_image_info info;
-    tarn_image_choice choice;
+    tarn__image_choice choice;
     TARN_TRY(tarn__image_open(decoder, data, size, &info, err));
-    TARN_TRY(tarn_image_choose(plan, info.width, info.height, draw, &choice, err));
+    TARN_TRY(tarn__image_choose(plan, info.width, info.height, draw, &choice, err));
     target t = {plan, out, choice.flip};
     tarn__resize_job job = {.take = put_row, .context = &t};
     TARN_TRY(set_target(s, &choice, &job, err));
     if (is_plain(s, &info, &choice) && job.full_width == s->width &&
         job.full_height == s->height) {
-        tarn_image place = {out, s->width, s->height, s->channels,
-                            (size_t)s->width * s->channels};
+        tarn__image place = {out, s->width, s->height, s->channels,
+                             (size_t)s->width * s->channels};
         return tarn__image_into(decoder, data, size, &info, &place, err);
     }
     tarn__area part;
@@ -404,4 +395,33 @@ tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_plan *p
     cut(&choice, by, &part, &job);
     TARN_TRY(decode_part(decoder, data, size, &info, by, &part, &job, err));
     return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
+}
+
+/* The plan of the steps: that of the last call where they are the same, byte for byte. */
+static tarn_status take_plan(tarn_image_decoder *decoder, const tarn_image_steps *steps,
+                             tarn_error *err)
+{
+    tarn__image_plan *plan;
+    if (decoder->plan && steps->size == sizeof *steps &&
+        memcmp(&decoder->plan->steps, steps, sizeof *steps) == 0)
+        return TARN_OK;
+    TARN_TRY(tarn__image_plan_new(steps, &plan, err));
+    tarn__image_plan_free(decoder->plan);
+    decoder->plan = plan;
+    return TARN_OK;
+}
+
+tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_steps *steps,
+                           const void *data, size_t size, tarn_image_draw draw, void *out,
+                           size_t capacity, tarn_error *err)
+{
+    TARN__NEED(err, "decoder", decoder);
+    TARN__NEED(err, "steps", steps);
+    TARN__NEED(err, "data", data || !size);
+    TARN__NEED(err, "out", out);
+    TARN_TRY(take_plan(decoder, steps, err));
+    if (capacity < decoder->plan->size)
+        return tarn__fail(err, TARN_ERR_LIMIT, "a result of %zu bytes has no room in %zu",
+                          decoder->plan->size, capacity);
+    return tarn__image_run(decoder, decoder->plan, data, size, draw, out, err);
 }

@@ -145,7 +145,7 @@ tarn_status tarn__jpeg_head(tarn__jpeg *j, const void *data, size_t size,
 /* --- Pixels --------------------------------------------------------------------- */
 
 typedef struct decoding {
-    const tarn_image *out;
+    const tarn__image *out;
     unsigned channels;
     uint32_t by;
     tarn__area area;
@@ -162,7 +162,7 @@ static void start(tarn__jpeg *j, const decoding *d)
 }
 
 /* Up to row end of the image, the next into the first of out. */
-static void read_rows(tarn__jpeg *j, const tarn_image *out, uint32_t end)
+static void read_rows(tarn__jpeg *j, const tarn__image *out, uint32_t end)
 {
     struct jpeg_decompress_struct *jpeg = &j->jpeg;
     unsigned char *to = out->data;
@@ -184,7 +184,7 @@ static void read_whole(tarn__jpeg *j, void *context)
     jpeg_finish_decompress(&j->jpeg);
 }
 
-tarn_status tarn__jpeg_into(tarn__jpeg *j, const tarn_image *out, tarn_error *err)
+tarn_status tarn__jpeg_into(tarn__jpeg *j, const tarn__image *out, tarn_error *err)
 {
     decoding d = {.out = out, .channels = out->channels, .by = 1};
     while (d.by < 8 && (tarn__reduced(j->jpeg.image_width, d.by) != out->width ||
@@ -229,45 +229,17 @@ static void read_part(tarn__jpeg *j, void *context)
     if (d->area.top) jpeg_skip_scanlines(jpeg, d->area.top);
     read_rows(j, d->out, d->area.bottom);
     uint32_t left = jpeg->output_height - jpeg->output_scanline;
-    tarn_image over = {.data = d->out->data +
-                               (size_t)(d->area.bottom - d->area.top) * d->out->stride,
-                       .stride = 0};
+    tarn__image over = {.data = d->out->data +
+                                (size_t)(d->area.bottom - d->area.top) * d->out->stride,
+                        .stride = 0};
     if (left > 1) jpeg_skip_scanlines(jpeg, left - 1);
     read_rows(j, &over, jpeg->output_height);
     jpeg_finish_decompress(jpeg);
 }
 
 tarn_status tarn__jpeg_read_part(tarn__jpeg *j, const tarn__area *area,
-                                 const tarn_image *out, tarn_error *err)
+                                 const tarn__image *out, tarn_error *err)
 {
     decoding d = {.out = out, .area = *area};
     return guard(j, read_part, &d, err);
-}
-
-/* --- As a value ----------------------------------------------------------------- */
-
-static tarn_status read_value(tarn__jpeg *j, const void *data, size_t size,
-                              const tarn_decode_options *options, tarn_value *out,
-                              tarn_error *err)
-{
-    tarn_image_info info;
-    TARN_TRY(tarn__jpeg_head(j, data, size, &info, err));
-    unsigned channels = options->channels ? options->channels : info.channels;
-    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
-    tarn_image image = {out->arrays->data, info.width, info.height, channels,
-                        (size_t)info.width * channels};
-    tarn_status status = tarn__jpeg_into(j, &image, err);
-    if (status != TARN_OK) tarn_value_release(out);
-    return status;
-}
-
-tarn_status tarn__jpeg_decode(const void *data, size_t size,
-                              const tarn_decode_options *options, tarn_value *out,
-                              tarn_error *err)
-{
-    tarn__jpeg *j = tarn__jpeg_new();
-    if (!j) return tarn__fail_memory(err);
-    tarn_status status = read_value(j, data, size, options, out, err);
-    tarn__jpeg_free(j);
-    return status;
 }

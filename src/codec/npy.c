@@ -67,9 +67,9 @@ tarn_status tarn__npy_add(const tarn_array *array, tarn_bytes *out, tarn_error *
     bool packed = tarn_array_is_packed(array);
     bool fortran = !packed && tarn__array_is_fortran(array);
     size_t bytes = tarn_array_bytes(array);
-    TARN_TRY(tarn_bytes_add(out, header,
-                            put_header(array, fortran, header, sizeof header), err));
-    if (packed || fortran) return tarn_bytes_add(out, array->data, bytes, err);
+    TARN_TRY(tarn__bytes_add(out, header,
+                             put_header(array, fortran, header, sizeof header), err));
+    if (packed || fortran) return tarn__bytes_add(out, array->data, bytes, err);
     unsigned char *room = tarn__bytes_extend(out, bytes, err);
     if (!room) return TARN_ERR_MEMORY;
     tarn__array_pack(array, false, room);

@@ -80,8 +80,8 @@ static bool is_ascii(const char *text, size_t len)
 
 static tarn_status add_name(tarn_bytes *out, const char *name, tarn_error *err)
 {
-    TARN_TRY(tarn_bytes_add(out, name, strlen(name), err));
-    return tarn_bytes_add(out, SUFFIX, SUFFIX_SIZE, err);
+    TARN_TRY(tarn__bytes_add(out, name, strlen(name), err));
+    return tarn__bytes_add(out, SUFFIX, SUFFIX_SIZE, err);
 }
 
 /* Header with room for the sizes, the name, and the data behind it. */
@@ -91,11 +91,11 @@ static tarn_status add_member(const tarn_bytes *npy, const char *name, bool stor
 {
     unsigned char fixed[LOCAL_SIZE] = {0}, extra[ZIP64_EXTRA] = {0};
     size_t at = out->size;
-    TARN_TRY(tarn_bytes_add(out, fixed, sizeof fixed, err));
+    TARN_TRY(tarn__bytes_add(out, fixed, sizeof fixed, err));
     TARN_TRY(add_name(out, name, err));
-    TARN_TRY(tarn_bytes_add(out, extra, sizeof extra, err));
+    TARN_TRY(tarn__bytes_add(out, extra, sizeof extra, err));
     size_t data_at = out->size;
-    TARN_TRY(stored ? tarn_bytes_add(out, npy->data, npy->size, err)
+    TARN_TRY(stored ? tarn__bytes_add(out, npy->data, npy->size, err)
                     : tarn__deflate_add(npy->data, npy->size, out, err));
     if (npy->size >= UINT32_MAX || out->size - begin >= UINT32_MAX) return too_large(err);
     m->crc = crc_of(npy->data, npy->size);
@@ -135,7 +135,7 @@ static tarn_status add_central(const packed_member *m, const char *name, bool st
     tarn__put16(p + 28, m->name_size);
     tarn__put32(p + 38, MODE);
     tarn__put32(p + 42, m->offset);
-    TARN_TRY(tarn_bytes_add(out, p, sizeof p, err));
+    TARN_TRY(tarn__bytes_add(out, p, sizeof p, err));
     return add_name(out, name, err);
 }
 
@@ -149,7 +149,7 @@ static tarn_status add_end(size_t count, size_t begin, size_t central, tarn_byte
     tarn__put16(p + 10, (uint16_t)count);
     tarn__put32(p + 12, (uint32_t)(out->size - central));
     tarn__put32(p + 16, (uint32_t)(central - begin));
-    return tarn_bytes_add(out, p, sizeof p, err);
+    return tarn__bytes_add(out, p, sizeof p, err);
 }
 
 static tarn_status add_members(const tarn_value *value, bool stored,
@@ -322,42 +322,19 @@ static tarn_status take_name(zip *z, const entry *e, char **out)
     return TARN_OK;
 }
 
-/* An expanded member and the value that points into it. */
-typedef struct expanded {
-    tarn_value inner;
-    unsigned char *data;
-} expanded;
-
-static void release_expanded(void *owned)
-{
-    expanded *x = owned;
-    tarn_value_release(&x->inner);
-    free(x->data);
-    free(x);
-}
-
 static tarn_status expand_member(zip *z, const entry *e, tarn_value *out)
 {
-    expanded *x = calloc(1, sizeof *x);
-    if (x) x->data = malloc(e->plain ? e->plain : 1);
-    if (!x || !x->data) {
-        free(x);
-        return tarn__fail_memory(z->err);
-    }
+    unsigned char *data = malloc(e->plain ? e->plain : 1);
+    if (!data) return tarn__fail_memory(z->err);
     tarn_status status =
-        tarn__inflate_into(z->data + e->data_at, e->packed, x->data, e->plain, z->err);
-    if (status == TARN_OK && crc_of(x->data, e->plain) != e->crc)
+        tarn__inflate_into(z->data + e->data_at, e->packed, data, e->plain, z->err);
+    if (status == TARN_OK && crc_of(data, e->plain) != e->crc)
         status = tarn__fail(z->err, TARN_ERR_CHECKSUM, "a member of an npz is damaged");
     if (status == TARN_OK)
-        status = tarn__npy_decode(x->data, e->plain, z->left, &x->inner, z->err);
-    if (status != TARN_OK) {
-        release_expanded(x);
-        return status;
-    }
-    *out = x->inner;
-    out->owned = x;
-    out->release = release_expanded;
-    return TARN_OK;
+        status = tarn__npy_decode(data, e->plain, z->left, out, z->err);
+    if (status == TARN_OK) return tarn__value_own(out, data, z->err);
+    free(data);
+    return status;
 }
 
 static tarn_status read_member(zip *z, tarn_value *out, char **out_name)

@@ -46,7 +46,7 @@ typedef struct tarn__resizer {
 } tarn__resizer;
 
 typedef struct tarn__resize_job {
-    tarn_image from;
+    tarn__image from;
     uint32_t skip_x, skip_y;           /* columns and rows of from that data is without */
     float box[4];                      /* left, top, right, bottom */
     uint32_t full_width, full_height;  /* what the box becomes */
@@ -85,7 +85,12 @@ size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
 
 /* --- The decoder -------------------------------------------------------------------- */
 
+/* Steps that were checked, and their tables. A plan never changes and may be used by any
+ * number of threads. */
+typedef struct tarn__image_plan tarn__image_plan;
+
 struct tarn_image_decoder {
+    tarn__image_plan *plan; /* of the last tarn_image_run, or NULL */
     struct tarn__jpeg *jpeg;
     struct tarn__png *png;
     uint64_t max_pixels, max_size;
@@ -94,19 +99,48 @@ struct tarn_image_decoder {
     tarn__resizer resizer;
 };
 
-/* Reads the header and checks the limits; then decodes that image. */
+/* Reads the header; with limits. Then that image may be decoded, once, into out, whose
+ * members are all set; its rows lie one after the other. */
+TARN_CHECKED tarn_status tarn__image_head(tarn_image_decoder *decoder, const void *data,
+                                          size_t size, tarn_image_info *out,
+                                          tarn_error *err);
 TARN_CHECKED tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data,
                                           size_t size, tarn_image_info *out,
                                           tarn_error *err);
 TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
-                                          const tarn_image *out, tarn_error *err);
+                                          const tarn__image *out, tarn_error *err);
 /* An area of the image at 1/by (1 unless it is a JPEG) as an image of its own: out has
  * channels. */
 TARN_CHECKED tarn_status tarn__image_keep_part(tarn_image_decoder *decoder,
                                                const void *data, size_t size,
                                                const tarn_image_info *info, uint32_t by,
-                                               const tarn__area *area, tarn_image *out,
+                                               const tarn__area *area, tarn__image *out,
                                                tarn_error *err);
+
+/* --- Steps -------------------------------------------------------------------------- */
+
+TARN_CHECKED tarn_status tarn__image_plan_new(const tarn_image_steps *steps,
+                                              tarn__image_plan **out, tarn_error *err);
+void tarn__image_plan_free(tarn__image_plan *plan);
+
+/* Bytes of one result. */
+size_t tarn__image_plan_size(const tarn__image_plan *plan);
+
+/* What will be taken of an image of this size. */
+typedef struct tarn__image_choice {
+    uint32_t left, top, width, height; /* the part of the image that is resized */
+    bool flip;
+} tarn__image_choice;
+
+TARN_CHECKED tarn_status tarn__image_choose(const tarn__image_plan *plan, uint32_t width,
+                                            uint32_t height, tarn_image_draw draw,
+                                            tarn__image_choice *out, tarn_error *err);
+
+/* tarn_image_run with a plan; out has tarn__image_plan_size bytes. */
+TARN_CHECKED tarn_status tarn__image_run(tarn_image_decoder *decoder,
+                                         const tarn__image_plan *plan, const void *data,
+                                         size_t size, tarn_image_draw draw, void *out,
+                                         tarn_error *err);
 
 #endif

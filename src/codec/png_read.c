@@ -475,7 +475,7 @@ unsigned tarn__png_channels(const tarn__png *png, unsigned wanted)
     return wanted == 1 && !grey ? 3 : wanted;
 }
 
-tarn_status tarn__png_into(tarn__png *png, const tarn_image *out, uint64_t max_size,
+tarn_status tarn__png_into(tarn__png *png, const tarn__image *out, uint64_t max_size,
                            tarn_error *err)
 {
     place to = {out->data, out->stride, out->channels, 8};
@@ -484,12 +484,10 @@ tarn_status tarn__png_into(tarn__png *png, const tarn_image *out, uint64_t max_s
 
 /* --- As a value ----------------------------------------------------------------- */
 
-/* As it is, if no channels are asked for: up to 16 bits, and without transparency that is
- * not a sample's or the palette's. */
-static place place_of(const tarn__png *png, unsigned wanted)
+/* As it is: up to 16 bits, and without transparency that is not a sample's or the
+ * palette's. */
+static place place_of(const tarn__png_form *head)
 {
-    const tarn__png_form *head = &png->head;
-    if (wanted) return (place){.channels = tarn__png_channels(png, wanted), .bits = 8};
     if (head->colour == TARN__PNG_PALETTE)
         return (place){.channels = head->transparent ? 4 : 3, .bits = 8};
     return (place){.channels = tarn__png_samples(head),
@@ -500,19 +498,15 @@ static tarn_status read_value(tarn__png *png, const tarn_decode_options *options
                               tarn_value *out, tarn_error *err)
 {
     const tarn__png_form *head = &png->head;
-    place to = place_of(png, options->channels);
+    place to = place_of(head);
     TARN_TRY(tarn__pixels_make(out, head->width, head->height, to.channels, to.bits,
                                options, err));
     to.data = out->arrays->data;
     to.stride = (size_t)head->width * to.channels * (to.bits / 8);
     /* What max_size is for is the value; the rows are bounded by its pixels. */
     tarn_status status = read_pixels(png, &to, UINT64_MAX, err);
-    if (status != TARN_OK) {
-        tarn_value_release(out);
-        return status;
-    }
-    return options->channels ? tarn__pixels_change(out, options->channels, options, err)
-                             : TARN_OK;
+    if (status != TARN_OK) tarn_value_release(out);
+    return status;
 }
 
 tarn_status tarn__png_decode(const void *data, size_t size,

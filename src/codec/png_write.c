@@ -41,7 +41,7 @@ static tarn_status add_head(tarn_bytes *out, const tarn__pixels *pixels, tarn_er
     put_big32(head + 4, pixels->height);
     head[8] = (unsigned char)pixels->bits;
     head[9] = colour[pixels->channels];
-    TARN_TRY(tarn_bytes_add(out, TARN__PNG_SIGNATURE, 8, err));
+    TARN_TRY(tarn__bytes_add(out, TARN__PNG_SIGNATURE, 8, err));
     return add_chunk(out, "IHDR", head, sizeof head, err);
 }
 
@@ -147,16 +147,18 @@ static tarn_status add_pixels(tarn_bytes *out, const tarn_bytes *packed, tarn_er
     return TARN_OK;
 }
 
-tarn_status tarn__png_encode(const tarn__pixels *pixels, int level, tarn_bytes *out,
+tarn_status tarn__png_encode(const tarn__pixels *pixels,
+                             const tarn_encode_options *options, tarn_bytes *out,
                              tarn_error *err)
 {
     unsigned char *rows;
     uint64_t size;
     tarn_bytes packed = TARN_BYTES_INIT;
-    if (level < 0 || level > 9)
-        return tarn__fail(err, TARN_ERR_USAGE, "PNG level %d is not from 0 to 9", level);
+    if (options->png_level < 0 || options->png_level > 9)
+        return tarn__fail(err, TARN_ERR_USAGE, "PNG level %d is not from 0 to 9",
+                          options->png_level);
     TARN_TRY(filter_all(pixels, &rows, &size, err));
-    tarn_status status = tarn__zlib_add(rows, size, level, &packed, err);
+    tarn_status status = tarn__zlib_add(rows, size, options->png_level, &packed, err);
     free(rows);
     if (status == TARN_OK) status = add_head(out, pixels, err);
     if (status == TARN_OK) status = add_pixels(out, &packed, err);

@@ -232,7 +232,7 @@ static const unsigned char *pixel_of(const tarn__resize_job *job, uint32_t x, ui
 /* A row of the image, only as much as is used, with room to read behind it. */
 static void load_line(const work *w, uint32_t y, unsigned char *line)
 {
-    const tarn_image *from = &w->job->from;
+    const tarn__image *from = &w->job->from;
     const unsigned char *p = pixel_of(w->job, w->x.first, y);
     if (from->channels == 4)
         multiply_alpha(p, line, w->x.last - w->x.first);
@@ -335,7 +335,7 @@ static tarn_status across_first(const work *w, tarn_error *err)
 static tarn_status down_first(const work *w, tarn_error *err)
 {
     tarn__resizer *r = w->r;
-    const tarn_image *from = &w->job->from;
+    const tarn__image *from = &w->job->from;
     size_t bytes = (size_t)(w->x.last - w->x.first) * from->channels;
     size_t stride = from->stride;
     const unsigned char *rows = pixel_of(w->job, w->x.first, w->y.first);
@@ -377,7 +377,7 @@ static bool is_copy(const tarn__resize_job *job)
 
 static tarn_status check(const tarn__resize_job *job, tarn_error *err)
 {
-    const tarn_image *from = &job->from;
+    const tarn__image *from = &job->from;
     const float *b = job->box;
     if (from->width > TARN_MAX_IMAGE_SIDE || from->height > TARN_MAX_IMAGE_SIDE ||
         job->width > TARN_MAX_IMAGE_SIDE || job->height > TARN_MAX_IMAGE_SIDE)
@@ -460,42 +460,4 @@ void tarn__resizer_release(tarn__resizer *r)
     tarn__scratch_release(&r->line);
     tarn__scratch_release(&r->rows);
     tarn__scratch_release(&r->row);
-}
-
-/* --- For callers ---------------------------------------------------------------- */
-
-static void copy_row(void *context, uint32_t y, const unsigned char *row)
-{
-    const tarn_image *to = context;
-    memcpy(to->data + y * to->stride, row, (size_t)to->width * to->channels);
-}
-
-static bool is_whole(const tarn_image *image)
-{
-    return image->data && image->width && image->height &&
-           (image->channels == 1 || image->channels == 3 || image->channels == 4) &&
-           image->stride / image->channels >= image->width;
-}
-
-tarn_status tarn_image_resize(tarn_image_decoder *decoder, const tarn_image *from,
-                              const float *box, const tarn_image *to, tarn_error *err)
-{
-    TARN__NEED(err, "decoder", decoder);
-    TARN__NEED(err, "from", from);
-    TARN__NEED(err, "to", to);
-    if (!is_whole(from) || !is_whole(to) || from->channels != to->channels)
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "images that are empty, or have 2 channels, other channels "
-                          "than each other or too short a stride");
-    tarn_image target = *to;
-    tarn__resize_job job = {.from = *from,
-                            .box = {0, 0, (float)from->width, (float)from->height},
-                            .full_width = to->width,
-                            .full_height = to->height,
-                            .width = to->width,
-                            .height = to->height,
-                            .take = copy_row,
-                            .context = &target};
-    if (box) memcpy(job.box, box, sizeof job.box);
-    return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
 }

@@ -79,8 +79,7 @@ TARN__ENCODER(tarn__encode_seg)
         status = spread(pixels.data, tarn_array_count(array), l->channels, &bytes, err);
         pixels.data = bytes;
     }
-    if (status == TARN_OK)
-        status = tarn__png_encode(&pixels, options->png_level, out, err);
+    if (status == TARN_OK) status = tarn__png_encode(&pixels, options, out, err);
     free(copy);
     free(bytes);
     return status;

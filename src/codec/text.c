@@ -23,7 +23,7 @@ TARN__DECODER(tarn__decode_text)
     if (!tarn__utf8_is_valid(data, size))
         return tarn__fail(err, TARN_ERR_FORMAT, "a field .%s that is not UTF-8",
                           extension);
-    *out = tarn_value_text(data, size);
+    *out = (tarn_value){.kind = TARN_VALUE_TEXT, .data = data, .size = size};
     return TARN_OK;
 }
 
@@ -48,7 +48,7 @@ TARN__ENCODER(tarn__encode_number)
         len = real_text(value->real, text);
     else
         return tarn__wrong_value(err, extension, "a number", value);
-    return tarn_bytes_add(out, text, len, err);
+    return tarn__bytes_add(out, text, len, err);
 }
 
 static bool is_blank(char c)
@@ -90,7 +90,7 @@ TARN__DECODER(tarn__decode_number)
         return tarn__fail(err, TARN_ERR_FORMAT,
                           "a field .%s with \"%s\", which is no integer of 64 bits",
                           extension, tarn_printable(shown, sizeof shown, text, len));
-    *out = tarn_value_integer(integer);
+    *out = (tarn_value){.kind = TARN_VALUE_INTEGER, .integer = integer};
     return TARN_OK;
 }
 
@@ -131,6 +131,6 @@ TARN__DECODER(tarn__decode_json)
     json.last_wins = true;
     TARN_TRY(tarn__json_parse(&doc, data, size, &json, err));
     tarn__json_reset(&doc);
-    *out = tarn_value_json(data, size);
+    *out = (tarn_value){.kind = TARN_VALUE_JSON, .data = data, .size = size};
     return TARN_OK;
 }

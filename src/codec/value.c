@@ -35,11 +35,9 @@ unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err)
     return bytes->data + bytes->size - n;
 }
 
-tarn_status tarn_bytes_add(tarn_bytes *bytes, const void *data, size_t len,
-                           tarn_error *err)
+tarn_status tarn__bytes_add(tarn_bytes *bytes, const void *data, size_t len,
+                            tarn_error *err)
 {
-    TARN__NEED(err, "bytes", bytes);
-    TARN__NEED(err, "data", data || !len);
     tarn__buf buf = tarn__bytes_lend(bytes);
     tarn_status status = tarn__buf_add(&buf, data, len, err);
     tarn__bytes_take(bytes, &buf);
@@ -57,23 +55,11 @@ void tarn_bytes_release(tarn_bytes *bytes)
 
 static const char *kind_name(tarn_value_kind kind)
 {
-    switch (kind) {
-    case TARN_VALUE_BYTES:
-        return "bytes";
-    case TARN_VALUE_TEXT:
-        return "text";
-    case TARN_VALUE_JSON:
-        return "JSON";
-    case TARN_VALUE_INTEGER:
-        return "an integer";
-    case TARN_VALUE_REAL:
-        return "a real number";
-    case TARN_VALUE_ARRAY:
-        return "an array";
-    case TARN_VALUE_ARRAYS:
-        return "a list of arrays";
-    }
-    return "a value of unknown kind";
+    static const char *const names[] = {"bytes",           "text",          "JSON",
+                                        "an integer",      "a real number", "an array",
+                                        "a list of arrays"};
+    bool known = (unsigned)kind <= TARN_VALUE_ARRAYS;
+    return known ? names[kind] : "a value of unknown kind";
 }
 
 tarn_status tarn__wrong_value(tarn_error *err, const char *extension, const char *wanted,
@@ -109,64 +95,6 @@ tarn_status tarn__array_native(const tarn_array *array, const void **out, void *
 
 /* --- Making values -------------------------------------------------------------- */
 
-tarn_value tarn_value_bytes(const void *data, size_t size)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.data = data;
-    value.size = size;
-    return value;
-}
-
-tarn_value tarn_value_text(const char *text, size_t size)
-{
-    tarn_value value = tarn_value_bytes(text, size);
-    value.kind = TARN_VALUE_TEXT;
-    return value;
-}
-
-tarn_value tarn_value_json(const char *text, size_t size)
-{
-    tarn_value value = tarn_value_bytes(text, size);
-    value.kind = TARN_VALUE_JSON;
-    return value;
-}
-
-tarn_value tarn_value_integer(int64_t integer)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_INTEGER;
-    value.integer = integer;
-    return value;
-}
-
-tarn_value tarn_value_real(double real)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_REAL;
-    value.real = real;
-    return value;
-}
-
-tarn_value tarn_value_array(const tarn_array *array)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_ARRAY;
-    value.arrays = array;
-    value.count = 1;
-    return value;
-}
-
-tarn_value tarn_value_arrays(const tarn_array *arrays, const char *const *names,
-                             size_t count)
-{
-    tarn_value value = TARN_VALUE_INIT;
-    value.kind = TARN_VALUE_ARRAYS;
-    value.arrays = arrays;
-    value.names = names;
-    value.count = count;
-    return value;
-}
-
 void tarn_value_release(tarn_value *value)
 {
     if (!value) return;
@@ -182,15 +110,22 @@ tarn_status tarn__alloc_items(size_t count, size_t size, void *out, tarn_error *
     return TARN_OK;
 }
 
+static tarn_value one_array(const tarn_array *array, void *owned)
+{
+    return (tarn_value){.kind = TARN_VALUE_ARRAY,
+                        .arrays = array,
+                        .count = 1,
+                        .owned = owned,
+                        .release = free};
+}
+
 tarn_status tarn__value_borrow_array(tarn_value *value, const tarn_array *array,
                                      tarn_error *err)
 {
     tarn_array *copy = malloc(sizeof *copy);
     if (!copy) return tarn__fail_memory(err);
     *copy = *array;
-    *value = tarn_value_array(copy);
-    value->owned = copy;
-    value->release = free;
+    *value = one_array(copy, copy);
     return TARN_OK;
 }
 
@@ -212,9 +147,34 @@ tarn_status tarn__value_make_array(tarn_value *value, tarn_dtype dtype, unsigned
     if (!block) return tarn__fail_memory(err);
     array.data = block + head;
     memcpy(block, &array, sizeof array);
-    *value = tarn_value_array((const tarn_array *)block);
-    value->owned = block;
-    value->release = free;
+    *value = one_array((const tarn_array *)block, block);
+    return TARN_OK;
+}
+
+typedef struct owner {
+    tarn_value inner;
+    void *data;
+} owner;
+
+static void release_owner(void *owned)
+{
+    owner *o = owned;
+    tarn_value_release(&o->inner);
+    free(o->data);
+    free(o);
+}
+
+tarn_status tarn__value_own(tarn_value *value, void *data, tarn_error *err)
+{
+    owner *o = malloc(sizeof *o);
+    if (!o) {
+        tarn_value_release(value);
+        free(data);
+        return tarn__fail_memory(err);
+    }
+    *o = (owner){*value, data};
+    value->owned = o;
+    value->release = release_owner;
     return TARN_OK;
 }
 
@@ -254,8 +214,11 @@ tarn_status tarn__value_gather(tarn_value *value, tarn_value *items, char **name
     *g = (gathered){.items = items, .names = names, .count = count};
     for (size_t i = 0; i < count; i++)
         g->arrays[i] = items[i].arrays[0];
-    *value = tarn_value_arrays(g->arrays, (const char *const *)names, count);
-    value->owned = g;
-    value->release = release_gathered;
+    *value = (tarn_value){.kind = TARN_VALUE_ARRAYS,
+                          .arrays = g->arrays,
+                          .names = (const char *const *)names,
+                          .count = count,
+                          .owned = g,
+                          .release = release_gathered};
     return TARN_OK;
 }

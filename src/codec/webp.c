@@ -20,7 +20,7 @@ typedef struct target {
 static int take_piece(const uint8_t *data, size_t size, const WebPPicture *picture)
 {
     target *t = picture->custom_ptr;
-    t->status = tarn_bytes_add(t->out, data, size, t->err);
+    t->status = tarn__bytes_add(t->out, data, size, t->err);
     return t->status == TARN_OK;
 }
 
@@ -100,7 +100,7 @@ tarn_status tarn__webp_head(const void *data, size_t size, tarn_image_info *out,
     return TARN_OK;
 }
 
-tarn_status tarn__webp_into(const void *data, size_t size, const tarn_image *out,
+tarn_status tarn__webp_into(const void *data, size_t size, const tarn__image *out,
                             tarn_error *err)
 {
     size_t row = (size_t)out->width * out->channels;
@@ -122,24 +122,4 @@ tarn_status tarn__webp_into(const void *data, size_t size, const tarn_image *out
     return code == VP8_STATUS_OK
                ? TARN_OK
                : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or cut short");
-}
-
-tarn_status tarn__webp_decode(const void *data, size_t size,
-                              const tarn_decode_options *options, tarn_value *out,
-                              tarn_error *err)
-{
-    tarn_image_info info;
-    TARN_TRY(tarn__webp_head(data, size, &info, err));
-    unsigned channels = options->channels ? options->channels : info.channels;
-    bool to_grey = channels == 1;
-    if (to_grey) channels = 3;
-    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
-    tarn_image image = {out->arrays->data, info.width, info.height, channels,
-                        (size_t)info.width * channels};
-    tarn_status status = tarn__webp_into(data, size, &image, err);
-    if (status != TARN_OK) {
-        tarn_value_release(out);
-        return status;
-    }
-    return to_grey ? tarn__pixels_change(out, 1, options, err) : TARN_OK;
 }

@@ -280,7 +280,7 @@ tarn_status tarn__chain_push_marked(tarn__chain *c, const unsigned char *marks,
 
 tarn_status tarn__chain_push_order(tarn__chain *c, tarn_order *order, tarn_error *err)
 {
-    tarn__step *s = step_new(TARN__STEP_ORDER, tarn_order_length(order), err);
+    tarn__step *s = step_new(TARN__STEP_ORDER, tarn__order_length(order), err);
     if (!s) return TARN_ERR_MEMORY;
     s->order = tarn__order_use(order);
     s->ascending = s->count < 2;

@@ -70,7 +70,8 @@ static bool has_ending(const char *path, const char *ending)
 static const tarn__source_kind *kind_of(const char *path)
 {
     if (has_ending(path, ".gnz") || begins_with(path, "GNZ1", 4)) return &tarn__kind_gnz;
-    if (has_ending(path, ".iac") || tarn_iac_is_pack(path)) return &tarn__kind_iac;
+    if (has_ending(path, ".iac") || begins_with(path, "IATROC", 7))
+        return &tarn__kind_iac;
     return &tarn__kind_fold;
 }
 
@@ -86,7 +87,14 @@ static tarn_status open_source(const char *path, const tarn_dataset_options *o,
     return status;
 }
 
-bool tarn__row_number(const char *key, uint64_t *out)
+tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error *err)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)row);
+    return tarn__text_set(out, text, (size_t)len, err);
+}
+
+bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *out)
 {
     uint64_t value = 0;
     if (!key[0] || (key[0] == '0' && key[1])) return false;
@@ -96,7 +104,7 @@ bool tarn__row_number(const char *key, uint64_t *out)
             return false;
     }
     *out = value;
-    return true;
+    return value >= from && value < count;
 }
 
 /* --- Fields ------------------------------------------------------------------------ */
@@ -230,12 +238,12 @@ static void set_fieldset(tarn_dataset *d, tarn__fieldset *f)
 
 /* Keeps the samples that have all fields that were listed; if none were, those that have
  * no field twice. */
-static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_twice,
+static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_ambiguous,
                                   tarn_dataset **out, tarn_error *err)
 {
     const tarn__source *s = d->source;
     tarn__need need = {
-        .once = true, .may_lack = !listed, .drop_twice = drop_twice, .whole = true};
+        .once = true, .may_lack = !listed, .drop_twice = drop_ambiguous, .whole = true};
     uint64_t kept = s->samples;
     uint32_t *fields = malloc((d->n_fields + 1) * sizeof *fields);
     unsigned char *marks = calloc((size_t)(s->samples / 8 + 1), 1);
@@ -256,8 +264,8 @@ static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_twice,
     return status;
 }
 
-tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields, bool drop_twice,
-                              tarn_dataset **out, tarn_error *err)
+tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields,
+                              bool drop_ambiguous, tarn_dataset **out, tarn_error *err)
 {
     tarn__fieldset *f = NULL;
     tarn_dataset *d = calloc(1, sizeof *d);
@@ -274,12 +282,12 @@ tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields, bool d
     }
     d->source = s;
     /* Each part of a mix was asked for its fields. */
-    if (!s->kind->keep || d->live || (!fields && !drop_twice)) {
+    if (!s->kind->keep || d->live || (!fields && !drop_ambiguous)) {
         *out = d;
         return TARN_OK;
     }
     atomic_fetch_add(&s->users, 1); /* the caller's, until all went well */
-    status = require_fields(d, fields != NULL, drop_twice, out, err);
+    status = require_fields(d, fields != NULL, drop_ambiguous, out, err);
     tarn_dataset_close(d);
     if (status == TARN_OK) tarn__source_release(s);
     return status;
@@ -340,7 +348,7 @@ tarn_status tarn_dataset_open(const char *path, const tarn_dataset_options *opti
     TARN__OPTIONS(tarn_dataset_options, o, TARN_DATASET_OPTIONS_INIT, options, err);
     TARN_TRY(open_source(path, &o, &source, err));
     source->cold = o.cold;
-    tarn_status status = tarn__dataset_new(source, o.fields, o.drop_twice, out, err);
+    tarn_status status = tarn__dataset_new(source, o.fields, o.drop_ambiguous, out, err);
     if (status != TARN_OK) tarn__source_release(source);
     return status;
 }
@@ -367,13 +375,13 @@ static tarn_dataset_info describe(const tarn_dataset *d)
                               .numbered = d->source->numbered,
                               .in_order = !d->order && tarn__chain_ascends(&d->chain),
                               .epoch = d->epoch,
-                              .world = 1};
+                              .world_size = 1};
     if (!d->order) return info;
     const tarn_order_options *o = tarn__order_options(d->order);
     info.whole = tarn__order_is_whole(d->order);
     info.seed = o->seed;
     info.rank = o->rank;
-    info.world = o->world;
+    info.world_size = o->world_size;
     return info;
 }
 
@@ -387,13 +395,6 @@ void tarn_dataset_info_get(const tarn_dataset *d, tarn_dataset_info *out, size_t
 uint64_t tarn_dataset_count(const tarn_dataset *d)
 {
     return d ? d->count : 0;
-}
-
-uint64_t tarn_dataset_in_file(const tarn_dataset *d, uint64_t sample)
-{
-    if (!d || sample >= d->count) return TARN_NO_SAMPLE;
-    if (d->order) tarn__order_map(d->order, &sample, 1);
-    return tarn__dataset_at(d->order ? d->base : d, sample);
 }
 
 const char *tarn_dataset_field(const tarn_dataset *d, uint32_t field)
@@ -462,38 +463,18 @@ static tarn_status number_view(uint64_t number, tarn_view *out, tarn_error *err)
     return text_view(text, (size_t)len, out, err);
 }
 
-static tarn_status source_number(tarn_dataset *d, uint64_t sample, uint32_t *out,
-                                 tarn_error *err)
-{
-    tarn_mix_place place;
-    *out = 0;
-    if (d->source->kind != &tarn__kind_mix) return TARN_OK;
-    TARN_TRY(tarn_mix_at(d, sample, &place, sizeof place, err));
-    *out = place.source;
-    return TARN_OK;
-}
-
 tarn_status tarn__pseudo(tarn_dataset *d, uint64_t sample, uint32_t id, tarn_view *out,
                          tarn_error *err)
 {
-    uint32_t number;
-    const char *path;
     tarn_text text = {0};
-    switch (id) {
-    case TARN__FIELD_IDX:
-        return number_view(sample, out, err);
-    case TARN__FIELD_SOURCE:
-        TARN_TRY(source_number(d, sample, &number, err));
-        return number_view(number, out, err);
-    case TARN__FIELD_FID:
-        TARN_TRY(tarn_dataset_shard(d, sample, &number, NULL, err));
-        return number_view(number, out, err);
-    case TARN__FIELD_SHARD:
-        TARN_TRY(tarn_dataset_shard(d, sample, NULL, &path, err));
-        path = tarn__base_name(path);
-        return text_view(path, strlen(path), out, err);
-    default:
-        break;
+    if (id == TARN__FIELD_IDX) return number_view(sample, out, err);
+    if (id != TARN__FIELD_KEY) {
+        tarn_place place;
+        TARN_TRY(tarn__dataset_place(d, sample, &place, err));
+        if (id == TARN__FIELD_SOURCE) return number_view(place.source, out, err);
+        if (id == TARN__FIELD_FID) return number_view(place.shard, out, err);
+        const char *name = tarn__base_name(place.path);
+        return text_view(name, strlen(name), out, err);
     }
     TARN_TRY(tarn_dataset_key(d, sample, &text, err));
     *out = (tarn_view){(unsigned char *)text.data, text.size, text.data};
@@ -522,33 +503,26 @@ tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
     return get(d, sample, field, out, err);
 }
 
-/* One field after the other. */
-static tarn_status get_each(tarn_dataset *d, uint64_t sample, tarn_view *out,
+/* The bytes of a field that is listed twice, which the first view owns. */
+static tarn_view again(const tarn_view *first)
+{
+    return (tarn_view){first->data, first->size, NULL};
+}
+
+/* The fields that the source did not give in one call: all, or those that are not its
+ * own.
+ */
+static tarn_status get_rest(tarn_dataset *d, uint64_t sample, bool all, tarn_view *out,
                             tarn_error *err)
 {
     tarn_error why;
     for (uint32_t i = 0; i < d->n_fields; i++) {
-        if (d->first[i] != i) {
-            out[i] = out[d->first[i]];
-            continue;
-        }
+        if (d->first[i] != i) out[i] = again(&out[d->first[i]]);
+        if (d->first[i] != i || !(all || tarn__is_pseudo(d->ids[i]))) continue;
         tarn_status status = get(d, sample, i, &out[i], &why);
         if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         if (err) *err = why;
         return status;
-    }
-    return TARN_OK;
-}
-
-/* What the source has no way to give in one go, and what is none of its own. */
-static tarn_status get_rest(tarn_dataset *d, uint64_t sample, tarn_view *out,
-                            tarn_error *err)
-{
-    for (uint32_t i = 0; i < d->n_fields; i++) {
-        if (d->first[i] != i)
-            out[i] = out[d->first[i]];
-        else if (tarn__is_pseudo(d->ids[i]))
-            TARN_TRY(tarn__pseudo(d, sample, d->ids[i], &out[i], err));
     }
     return TARN_OK;
 }
@@ -558,76 +532,29 @@ tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *ou
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
-    tarn_status status;
+    tarn_status status = TARN_OK;
     for (uint32_t i = 0; i < d->n_fields; i++)
         out[i] = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__resolve(&d, &sample, err));
-    if (key && d->source->kind->whole) {
+    bool whole = key && d->source->kind->whole;
+    if (whole)
         status = d->source->kind->whole(d->source->state, tarn__dataset_at(d, sample),
                                         d->ids, d->first, d->n_fields, out, key, err);
-        if (status == TARN_OK) status = get_rest(d, sample, out, err);
-    } else {
-        status = get_each(d, sample, out, err);
-        if (status == TARN_OK && key) status = tarn_dataset_key(d, sample, key, err);
-    }
-    if (status != TARN_OK) tarn_dataset_release_sample(d, out);
+    if (status == TARN_OK) status = get_rest(d, sample, !whole, out, err);
+    if (status == TARN_OK && key && !whole)
+        status = tarn_dataset_key(d, sample, key, err);
+    for (uint32_t i = 0; status != TARN_OK && i < d->n_fields; i++)
+        tarn_view_release(&out[i]);
     return status;
 }
 
-void tarn_dataset_release_sample(const tarn_dataset *d, tarn_view *views)
+tarn_status tarn_dataset_release(tarn_dataset *d, uint64_t sample, tarn_view *views,
+                                 size_t count, tarn_error *err)
 {
-    if (!d || !views) return;
-    for (uint32_t i = 0; i < d->n_fields; i++) {
-        if (d->first[i] == i)
-            tarn_view_release(&views[i]);
-        else
-            views[i] = (tarn_view)TARN_VIEW_INIT;
-    }
-}
-
-tarn_status tarn__field_size(tarn__source *s, uint64_t row, uint32_t field, uint64_t *out,
-                             tarn_error *err)
-{
-    tarn__item item;
-    tarn_view view;
-    TARN_TRY(tarn__locate_field(&s, row, field, &item, err));
-    *out = item.spot.size;
-    if (*out != TARN__NO_SIZE) return TARN_OK;
-    TARN_TRY(s->kind->view(s->state, item.sample, item.field, &view, err));
-    *out = view.size;
-    tarn_view_release(&view);
-    return TARN_OK;
-}
-
-tarn_status tarn_dataset_size(tarn_dataset *d, uint64_t sample, uint32_t field,
-                              uint64_t *out, tarn_error *err)
-{
+    for (size_t i = 0; views && i < count; i++)
+        tarn_view_release(&views[i]);
     TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "out", out);
-    tarn_view view;
+    TARN__NEED(err, "views", views || !count);
     TARN_TRY(tarn__resolve(&d, &sample, err));
-    TARN_TRY(tarn__check_field(d, field, err));
-    uint32_t id = d->ids[field];
-    if (!tarn__is_pseudo(id))
-        return tarn__field_size(d->source, tarn__dataset_at(d, sample), id, out, err);
-    TARN_TRY(tarn__pseudo(d, sample, id, &view, err));
-    *out = view.size;
-    tarn_view_release(&view);
-    return TARN_OK;
-}
-
-/* Only a source of several files has to be asked. */
-tarn_status tarn_dataset_shard(tarn_dataset *d, uint64_t sample, uint32_t *out_number,
-                               const char **out_path, tarn_error *err)
-{
-    TARN__NEED(err, "dataset", d);
-    uint32_t none = TARN__FIELD_NONE;
-    TARN_TRY(tarn__resolve(&d, &sample, err));
-    tarn__source *s = d->source;
-    tarn__item item = {.sample = tarn__dataset_at(d, sample), .field = TARN__FIELD_NONE};
-    TARN_TRY(tarn__leaf(&s, &item.sample, &none, err));
-    if (s->files.cache) TARN_TRY(s->kind->locate(s->state, &item, 1, err));
-    if (out_number) *out_number = item.spot.file;
-    if (out_path) *out_path = tarn__files_path(&s->files, item.spot.file);
-    return TARN_OK;
+    return tarn__settle(d, sample, err);
 }

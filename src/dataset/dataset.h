@@ -178,6 +178,17 @@ static inline uint64_t tarn__dataset_at(const tarn_dataset *d, uint64_t number)
     return tarn__chain_at(&d->chain, number);
 }
 
+/* Whether the file of a number was whole while its views were used. */
+TARN_CHECKED static inline tarn_status tarn__settle(tarn_dataset *d, uint64_t number,
+                                                    tarn_error *err)
+{
+    uint32_t none = TARN__FIELD_NONE;
+    tarn__source *s = d->source;
+    uint64_t row = tarn__dataset_at(d, number);
+    TARN_TRY(tarn__leaf(&s, &row, &none, err));
+    return s->kind->settle(s->state, row, err);
+}
+
 /* --- For the kinds ----------------------------------------------------------------- */
 
 /* Each fills state, samples, shards, fields and n_plain of a source that has its kind and
@@ -207,21 +218,36 @@ struct tarn__fold *tarn__source_fold(const tarn__source *source);
 /* The pack behind a source, or NULL: for filters by a column. */
 tarn_iac *tarn__source_pack(const tarn__source *source);
 
-/* Where a record of a pack is, and the bytes of some records (kind_iac.c). */
-TARN_CHECKED tarn_status tarn__locate_record(const tarn_iac *pack, uint64_t record,
-                                             bool decode, tarn__spot *out,
+/* What the two kinds of packs begin with (kind_iac.c). */
+typedef struct tarn__pack {
+    tarn_iac *iac;
+    tarn_iac_info info;
+    tarn__source *source;
+    bool decode; /* payloads are decompressed */
+} tarn__pack;
+
+tarn__pack tarn__pack_of(tarn_iac *iac, tarn__source *source,
+                         const tarn_dataset_options *options);
+
+/* The bytes of a record, where they are, and those of some records. */
+TARN_CHECKED tarn_status tarn__pack_view(const tarn__pack *pack, uint64_t record,
+                                         tarn_view *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_locate(const tarn__pack *pack, uint64_t record,
+                                           tarn__spot *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_copy(void *pack, tarn__cold_way way,
+                                         const tarn__item *items, size_t count,
+                                         const tarn__target *to, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_settle(void *pack, uint64_t sample, tarn_error *err);
+
+/* What tells the records of a pack from others. */
+TARN_CHECKED tarn_status tarn__pack_describe(void *pack, struct tarn__buf *out,
                                              tarn_error *err);
-TARN_CHECKED tarn_status tarn__copy_records(tarn_iac *pack, const tarn__files *files,
-                                            tarn__cold_way way, const tarn__item *items,
-                                            size_t count, const tarn__target *to,
-                                            tarn_error *err);
 
-/* What tells the records of a pack from others (kind_iac.c). */
-TARN_CHECKED tarn_status tarn__describe_pack(const tarn_iac *pack, uint64_t samples,
-                                             struct tarn__buf *out, tarn_error *err);
+/* Keys that are row numbers: decimal digits, no zero in front. */
+TARN_CHECKED tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error *err);
 
-/* A key that is a row number: decimal digits, no zero in front. */
-bool tarn__row_number(const char *key, uint64_t *out);
+/* Whether a key is the number of a row, from from on and below count. */
+bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *out);
 
 /* "a, b, c, ..." of names, for messages. */
 char *tarn__list_names(const tarn__names *names, char *out, size_t size);
@@ -235,7 +261,7 @@ void tarn__source_release(tarn__source *source);
 /* A dataset of all samples with these fields, NULL for the plain ones; takes the source
  * over if it succeeds. */
 TARN_CHECKED tarn_status tarn__dataset_new(tarn__source *source,
-                                           const char *const *fields, bool drop_twice,
+                                           const char *const *fields, bool drop_ambiguous,
                                            tarn_dataset **out, tarn_error *err);
 
 /* A dataset with the same source, fields and samples as one that has no order; its chain
@@ -284,6 +310,20 @@ uint32_t tarn__field_id(const tarn__source *source, const char *name);
 TARN_CHECKED tarn_status tarn__resolve(tarn_dataset **dataset, uint64_t *sample,
                                        tarn_error *err);
 
+enum { TARN__PIECE = 1024 }; /* positions that stay in the cache from step to step */
+
+/* The numbers of a piece of positions; how many there are. */
+uint64_t tarn__dataset_numbers(const tarn_dataset *dataset, uint64_t from,
+                               uint64_t at[TARN__PIECE]);
+
+/* Where a number is, without its field. */
+TARN_CHECKED tarn_status tarn__dataset_place(tarn_dataset *dataset, uint64_t number,
+                                             tarn_place *out, tarn_error *err);
+
+/* The sizes of a field of all samples. */
+TARN_CHECKED tarn_status tarn__dataset_sizes(tarn_dataset *dataset, uint32_t field,
+                                             uint64_t *out, tarn_error *err);
+
 /* How many bytes a field of a row has, as stored. */
 TARN_CHECKED tarn_status tarn__field_size(tarn__source *source, uint64_t row,
                                           uint32_t field, uint64_t *out, tarn_error *err);
@@ -295,21 +335,21 @@ TARN_CHECKED tarn_status tarn__dataset_find_from(tarn_dataset *dataset, const ch
                                                  uint64_t from, uint64_t *out,
                                                  tarn_error *err);
 
-/* Calls add with each row that has the key, in the order of the source; at least one, or
- * TARN_ERR_NO_SAMPLE. */
+/* Rows that have a key, in the order of the source. */
+typedef struct tarn__rows {
+    uint64_t *items;
+    size_t count, capacity;
+} tarn__rows;
+
+/* The rows that have the key, at least one, or TARN_ERR_NO_SAMPLE; what is in out is
+ * replaced, and its items are freed by the caller. */
 TARN_CHECKED tarn_status tarn__dataset_rows_of(tarn_dataset *dataset, const char *key,
-                                               tarn_status (*add)(void *context,
-                                                                  uint64_t row,
-                                                                  tarn_error *err),
-                                               void *context, tarn_error *err);
+                                               tarn__rows *out, tarn_error *err);
 
 /* Where rows come in a dataset whose numbers do not ascend, for many questions at once: a
  * row and a position each, sorted. Freed by free. */
 TARN_CHECKED tarn_status tarn__dataset_places(tarn_dataset *dataset,
                                               struct tarn__run **out, tarn_error *err);
-
-/* The first place at or after (row, 0); the count past the last. */
-uint64_t tarn__place_of(const struct tarn__run *places, uint64_t count, uint64_t row);
 
 /* The keys of many numbers, as the kind's keys gives them. rows has room for count. */
 TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
@@ -321,6 +361,9 @@ TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
 /* The text of a pseudo field of a number, which the view owns. */
 TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, uint32_t id,
                                       tarn_view *out, tarn_error *err);
+
+/* The templates of views; NULL past the last. */
+const char *tarn__views_template(const tarn_views *views, size_t number);
 
 /* --- members.c --------------------------------------------------------------------- */
 
@@ -353,6 +396,31 @@ TARN_CHECKED tarn_status tarn__state_take(tarn_dataset *dataset, const char *tex
                                           tarn_error *err);
 
 /* --- prefetch.c, read.c ------------------------------------------------------------ */
+
+/* One field of one sample. */
+typedef struct tarn__want {
+    uint64_t sample;
+    uint32_t field;
+} tarn__want;
+
+/* As tarn_dataset_read, for pieces of which each has its own field. */
+TARN_CHECKED tarn_status tarn__dataset_read(tarn_dataset *dataset,
+                                            const tarn__want *wants, size_t count,
+                                            tarn_dataset_batch *out, tarn_error *err);
+
+/* How the pieces that were read into a batch came, since it began or was reset. Those
+ * that were made (pseudo fields, JSON, what is decompressed) are not counted. */
+typedef struct tarn__read_stats {
+    uint64_t copied;    /* from memory, or one after the other from files not mapped */
+    uint64_t announced; /* the same, after the system was told about the whole batch */
+    uint64_t direct;    /* around the page cache, many at once */
+    uint64_t ring;      /* through the page cache, many at once: the file system has no
+                           direct reads */
+    int ring_errno;     /* why many at once is not possible (ENOSYS, EPERM: io_uring is
+                           missing or forbidden), and pieces were announced instead; or 0 */
+} tarn__read_stats;
+
+tarn__read_stats tarn__batch_stats(const tarn_dataset_batch *batch);
 
 /* Tells the system that these items, real ones, will be wanted; changes them. */
 void tarn__announce(tarn__source *source, tarn__item *items, size_t count);

@@ -26,7 +26,7 @@ typedef struct extraction {
 static tarn_status settle(void *context, tarn_error *err)
 {
     const extraction *x = context;
-    return tarn_dataset_settle(x->set, x->sample, err);
+    return tarn_dataset_release(x->set, x->sample, NULL, 0, err);
 }
 
 /* The name in the archive; "KEY.FIELD" for what has none. */

@@ -8,43 +8,30 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/options.h"
 #include "base/runs.h"
 #include "dataset/dataset.h"
+#include "dataset/key_index.h"
 #include "io/file.h"
 
-/* A filter at work: the samples it judges, and a bit for each. */
-typedef struct filter {
-    tarn_dataset *dataset, *judged;
+/* A filter at work: what is asked, the samples that are judged, and a bit for each. */
+typedef struct work {
+    const tarn_condition *ask;
+    tarn_dataset *set;
     unsigned char *marks;
-} filter;
+} work;
 
 static void mark(unsigned char *marks, uint64_t sample)
 {
     marks[sample / 8] |= (unsigned char)(1u << (sample % 8));
 }
 
-static bool is_marked(const unsigned char *marks, uint64_t sample)
+static tarn_status mark_mask(work *w, tarn_error *err)
 {
-    return marks[sample / 8] >> (sample % 8) & 1;
-}
-
-static tarn_status begin(filter *f, tarn_dataset *d, tarn_error *err)
-{
-    *f = (filter){.dataset = d};
-    TARN_TRY(tarn__dataset_judged(d, &f->judged, err));
-    f->marks = calloc((size_t)(f->judged->count / 8 + 1), 1);
-    if (f->marks) return TARN_OK;
-    tarn_dataset_close(f->judged);
-    return tarn__fail_memory(err);
-}
-
-/* Makes the dataset, if all went well, and frees what the filter needed. */
-static tarn_status end(filter *f, tarn_status status, tarn_dataset **out, tarn_error *err)
-{
-    if (status == TARN_OK) status = tarn__dataset_keep(f->dataset, f->marks, out, err);
-    tarn_dataset_close(f->judged);
-    free(f->marks);
-    return status;
+    (void)err;
+    for (uint64_t i = 0; i < w->set->count; i++)
+        if (w->ask->mask[i]) mark(w->marks, i);
+    return TARN_OK;
 }
 
 /* --- By key ------------------------------------------------------------------------ */
@@ -65,111 +52,60 @@ static void add_missing(missing *m, const char *key)
                  tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
-static tarn_status fail_missing(const tarn_dataset *d, const missing *m, size_t of,
-                                tarn_error *err)
-{
-    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
-                         "%zu of %zu keys are not in the dataset: %s%s", m->count, of,
-                         m->names, m->count > 5 ? ", ..." : "");
-}
-
-/* Rows that have a key. */
-typedef struct row_list {
-    uint64_t *rows;
-    size_t count, capacity;
-} row_list;
-
-static tarn_status add_row(void *context, uint64_t row, tarn_error *err)
-{
-    row_list *l = context;
-    TARN_TRY(tarn__grow(&l->rows, sizeof *l->rows, l->count, &l->capacity, err));
-    l->rows[l->count++] = row;
-    return TARN_OK;
-}
+/* Keys at work. Where numbers do not ascend, all places are looked up in one table. */
+typedef struct key_work {
+    work *work;
+    tarn__run *places; /* NULL where they ascend */
+    tarn__rows rows;   /* of a key */
+    missing missing;
+} key_work;
 
 /* Marks all samples of a row; whether there are any. */
-static bool mark_row(filter *f, const tarn__run *places, uint64_t row)
+static bool mark_row(const key_work *k, uint64_t row)
 {
-    uint64_t count = f->judged->count, at;
-    if (!places) {
-        bool is = tarn__chain_find(&f->judged->chain, count, row, 0, &at);
-        if (is) mark(f->marks, at);
+    const tarn_dataset *d = k->work->set;
+    uint64_t at;
+    if (!k->places) {
+        bool is = tarn__chain_find(&d->chain, d->count, row, 0, &at);
+        if (is) mark(k->work->marks, at);
         return is;
     }
-    uint64_t first = at = tarn__place_of(places, count, row);
-    for (; at < count && places[at].hash == row; at++)
-        mark(f->marks, places[at].row);
+    uint64_t first = at = tarn__runs_find(k->places, d->count, row, 0);
+    for (; at < d->count && k->places[at].hash == row; at++)
+        mark(k->work->marks, k->places[at].row);
     return at > first;
 }
 
-/* Where numbers do not ascend, all places are looked up in one table. */
-typedef struct key_filter {
-    filter filter;
-    tarn__run *places; /* NULL where they ascend */
-    row_list rows;     /* of a key */
-    missing missing;
-} key_filter;
-
-static tarn_status begin_keys(key_filter *k, tarn_dataset *d, tarn_error *err)
-{
-    *k = (key_filter){0};
-    TARN_TRY(begin(&k->filter, d, err));
-    if (tarn__chain_ascends(&k->filter.judged->chain)) return TARN_OK;
-    tarn_status status = tarn__dataset_places(k->filter.judged, &k->places, err);
-    return status == TARN_OK ? TARN_OK : end(&k->filter, status, NULL, err);
-}
-
-static tarn_status mark_key(key_filter *k, const char *key, bool *out_found,
+static tarn_status mark_key(key_work *k, const char *key, bool *out_found,
                             tarn_error *err)
 {
     tarn_error why;
-    k->rows.count = 0;
-    *out_found = false;
-    tarn_status status =
-        tarn__dataset_rows_of(k->filter.judged, key, add_row, &k->rows, &why);
+    bool found = false;
+    tarn_status status = tarn__dataset_rows_of(k->work->set, key, &k->rows, &why);
     for (size_t i = 0; status == TARN_OK && i < k->rows.count; i++)
-        *out_found |= mark_row(&k->filter, k->places, k->rows.rows[i]);
-    if (!*out_found && (status == TARN_OK || status == TARN_ERR_NO_SAMPLE))
-        add_missing(&k->missing, key);
-    if (status == TARN_OK || status == TARN_ERR_NO_SAMPLE) return TARN_OK;
-    if (err) *err = why;
-    return status;
-}
-
-/* As end; of keys that are missing, with tolerant, only their number is reported. */
-static tarn_status end_keys(key_filter *k, tarn_status status, bool tolerant, size_t of,
-                            tarn_dataset **out, tarn_error *err)
-{
-    if (status == TARN_OK && k->missing.count && !tolerant)
-        status = fail_missing(k->filter.dataset, &k->missing, of, err);
-    free(k->places);
-    free(k->rows.rows);
-    return end(&k->filter, status, out, err);
-}
-
-tarn_status tarn_dataset_keep_keys(tarn_dataset *d, const char *const *keys, size_t count,
-                                   bool *found, tarn_dataset **out, tarn_error *err)
-{
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "keys", keys || !count);
-    TARN__NEED(err, "out", out);
-    key_filter k;
-    TARN_TRY(begin_keys(&k, d, err));
-    tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < count; i++) {
-        bool is;
-        status = mark_key(&k, keys[i], &is, err);
-        if (found) found[i] = is;
+        found |= mark_row(k, k->rows.items[i]);
+    if (out_found) *out_found = found;
+    if (status != TARN_OK && status != TARN_ERR_NO_SAMPLE) {
+        if (err) *err = why;
+        return status;
     }
-    return end_keys(&k, status, found != NULL, count, out, err);
+    if (!found) add_missing(&k->missing, key);
+    return TARN_OK;
 }
 
-static tarn_status mark_json(key_filter *k, const tarn__json *list, const char *path,
-                             tarn_error *err)
+static tarn_status mark_listed(key_work *k, tarn_error *err)
+{
+    const tarn_condition *ask = k->work->ask;
+    for (size_t i = 0; i < ask->n_names; i++)
+        TARN_TRY(mark_key(k, ask->names[i], ask->found ? &ask->found[i] : NULL, err));
+    return TARN_OK;
+}
+
+static tarn_status mark_list(key_work *k, const tarn__json *list, tarn_error *err)
 {
     tarn_text key = {0};
     tarn_status status = TARN_OK;
-    bool found;
+    const char *path = k->work->ask->name;
     if (list->kind != TARN__JSON_LIST)
         return tarn__fail_at(err, TARN_ERR_FORMAT, path, TARN_NO_OFFSET,
                              "this should be a JSON list of keys");
@@ -180,43 +116,50 @@ static tarn_status mark_json(key_filter *k, const tarn__json *list, const char *
             status = tarn__fail_at(err, TARN_ERR_FORMAT, path, TARN_NO_OFFSET,
                                    "element %u of the list should be a string", i);
         if (status == TARN_OK)
-            status = tarn_dataset_key_of_name(k->filter.judged, v->u.text, &key, err);
-        if (status == TARN_OK) status = mark_key(k, key.data, &found, err);
+            status = tarn_dataset_key_of_name(k->work->set, v->u.text, &key, err);
+        if (status == TARN_OK) status = mark_key(k, key.data, NULL, err);
     }
     tarn_text_reset(&key);
     return status;
 }
 
-static tarn_status read_json(const char *path, tarn__json_doc *doc, tarn_error *err)
+static tarn_status mark_json(key_work *k, size_t *out_count, tarn_error *err)
 {
+    const char *path = k->work->ask->name;
     tarn__contents text;
+    tarn__json_doc doc = {0};
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
-    *doc = (tarn__json_doc){0};
     TARN_TRY(tarn__contents_open(&text, path, err));
     tarn_status status =
-        tarn__json_parse(doc, (const char *)text.data, (size_t)text.size, &o, err);
+        tarn__json_parse(&doc, (const char *)text.data, (size_t)text.size, &o, err);
     if (status != TARN_OK && err) tarn__error_place(err, path, err->offset);
     tarn__contents_close(&text);
+    TARN_TRY(status);
+    *out_count = tarn__json_root(&doc)->size;
+    status = mark_list(k, tarn__json_root(&doc), err);
+    tarn__json_reset(&doc);
     return status;
 }
 
-tarn_status tarn_dataset_keep_json(tarn_dataset *d, const char *path, size_t *out_missing,
-                                   tarn_dataset **out, tarn_error *err)
+static tarn_status mark_keys(work *w, tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "out", out);
-    tarn__json_doc doc;
-    key_filter k;
-    TARN_TRY(read_json(path, &doc, err));
-    const tarn__json *list = tarn__json_root(&doc);
-    tarn_status status = begin_keys(&k, d, err);
-    if (status == TARN_OK) {
-        status = mark_json(&k, list, path, err);
-        if (out_missing) *out_missing = k.missing.count;
-        status = end_keys(&k, status, out_missing != NULL, list->size, out, err);
-    }
-    tarn__json_reset(&doc);
+    const tarn_condition *ask = w->ask;
+    key_work k = {.work = w};
+    size_t count = ask->n_names;
+    tarn_status status = TARN_OK;
+    if (!tarn__chain_ascends(&w->set->chain))
+        status = tarn__dataset_places(w->set, &k.places, err);
+    if (status == TARN_OK)
+        status = ask->kind == TARN_CONDITION_JSON ? mark_json(&k, &count, err)
+                                                  : mark_listed(&k, err);
+    if (ask->missing) *ask->missing = k.missing.count;
+    if (status == TARN_OK && k.missing.count && !ask->missing && !ask->found)
+        status =
+            tarn__fail_at(err, TARN_ERR_NO_SAMPLE, w->set->source->path, TARN_NO_OFFSET,
+                          "%zu of %zu keys are not in the dataset: %s%s", k.missing.count,
+                          count, k.missing.names, k.missing.count > 5 ? ", ..." : "");
+    free(k.places);
+    free(k.rows.items);
     return status;
 }
 
@@ -234,92 +177,84 @@ static tarn_status file_field(const tarn_dataset *d, const char *name, uint32_t 
                          tarn__list_names(&d->source->fields, names, sizeof names));
 }
 
-static void mark_all(filter *f)
-{
-    uint64_t count = f->judged->count;
-    memset(f->marks, 0xff, (size_t)(count / 8));
-    f->marks[count / 8] = (unsigned char)((1u << (count % 8)) - 1);
-}
-
-static tarn_status keep_by_need(tarn_dataset *d, tarn__need *need, tarn_dataset **out,
+static tarn_status mark_by_need(work *w, const uint32_t *ids, size_t count,
                                 tarn_error *err)
 {
-    filter f;
-    const tarn__source *s = d->source;
-    TARN_TRY(begin(&f, d, err));
-    uint64_t kept = need->lack ? 0 : f.judged->count;
-    tarn_status status = TARN_OK;
-    need->whole = true;
+    const tarn__source *s = w->set->source;
+    uint64_t n = w->set->count, kept = n;
+    tarn__need need = {.fields = ids,
+                       .count = count,
+                       .lack = w->ask->kind == TARN_CONDITION_LACKING,
+                       .whole = true};
+    if (need.lack) kept = 0;
     if (s->kind->keep)
-        status = s->kind->keep(s->state, need, &f.judged->chain, f.judged->count, f.marks,
-                               &kept, err);
-    if (kept == f.judged->count) mark_all(&f);
-    return end(&f, status, out, err);
+        TARN_TRY(s->kind->keep(s->state, &need, &w->set->chain, n, w->marks, &kept, err));
+    if (kept != n) return TARN_OK;
+    memset(w->marks, 0xff, (size_t)(n / 8));
+    w->marks[n / 8] = (unsigned char)((1u << (n % 8)) - 1);
+    return TARN_OK;
 }
 
-tarn_status tarn_dataset_keep_having(tarn_dataset *d, const char *const *fields,
-                                     size_t count, tarn_dataset **out, tarn_error *err)
+static tarn_status mark_having(work *w, tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "fields", fields || !count);
-    TARN__NEED(err, "out", out);
+    size_t count = w->ask->n_names;
     uint32_t *ids = malloc((count + 1) * sizeof *ids);
-    if (!ids) return tarn__fail_memory(err);
-    tarn__need need = {.fields = ids, .count = count};
-    tarn_status status = TARN_OK;
+    tarn_status status = ids ? TARN_OK : tarn__fail_memory(err);
     for (size_t i = 0; status == TARN_OK && i < count; i++)
-        status = file_field(d, fields[i], &ids[i], err);
-    if (status == TARN_OK) status = keep_by_need(d, &need, out, err);
+        status = file_field(w->set, w->ask->names[i], &ids[i], err);
+    if (status == TARN_OK) status = mark_by_need(w, ids, count, err);
     free(ids);
     return status;
 }
 
-tarn_status tarn_dataset_keep_lacking(tarn_dataset *d, const char *field,
-                                      tarn_dataset **out, tarn_error *err)
+static tarn_status mark_lacking(work *w, tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "field", field);
-    TARN__NEED(err, "out", out);
     uint32_t id;
-    TARN_TRY(file_field(d, field, &id, err));
-    tarn__need need = {.fields = &id, .count = 1, .lack = true};
-    return keep_by_need(d, &need, out, err);
+    TARN_TRY(file_field(w->set, w->ask->name, &id, err));
+    return mark_by_need(w, &id, 1, err);
 }
 
-tarn_status tarn_dataset_keep_size(tarn_dataset *d, const char *field, uint64_t min,
-                                   uint64_t max, tarn_dataset **out, tarn_error *err)
+static bool is_within(const tarn_condition *ask, double x)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "field", field);
-    TARN__NEED(err, "out", out);
+    return x >= ask->min && x <= ask->max;
+}
+
+static tarn_status mark_size(work *w, tarn_error *err)
+{
     uint32_t id;
-    filter f;
-    TARN_TRY(file_field(d, field, &id, err));
-    TARN_TRY(begin(&f, d, err));
-    tarn_status status = TARN_OK;
-    for (uint64_t i = 0; status == TARN_OK && i < f.judged->count; i++) {
-        uint64_t size = 0, row = tarn__dataset_at(f.judged, i);
-        status = tarn__field_size(d->source, row, id, &size, NULL);
-        if (status == TARN_OK && size >= min && size <= max) mark(f.marks, i);
-        if (status == TARN_ERR_NO_FIELD)
-            status = TARN_OK;
-        else if (status != TARN_OK)
-            status = tarn__field_size(d->source, row, id, &size, err);
+    TARN_TRY(file_field(w->set, w->ask->name, &id, err));
+    for (uint64_t i = 0; i < w->set->count; i++) {
+        uint64_t size, row = tarn__dataset_at(w->set, i);
+        tarn_error why;
+        tarn_status status = tarn__field_size(w->set->source, row, id, &size, &why);
+        if (status == TARN_OK && is_within(w->ask, (double)size)) mark(w->marks, i);
+        if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
+        if (err) *err = why;
+        return status;
     }
-    return end(&f, status, out, err);
+    return TARN_OK;
 }
 
 /* --- By a column of a pack --------------------------------------------------------- */
 
-static tarn_status get_pack(const tarn_dataset *d, tarn_iac **out, tarn_error *err)
+static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac **out,
+                               size_t *out_number, tarn_error *err)
 {
     *out = tarn__source_pack(d->source);
-    if (*out) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
-                         d->source->kind == &tarn__kind_members
-                             ? "the records of this pack are members of samples; open it "
-                               "with records for their columns"
-                             : "only packs have columns");
+    if (!*out)
+        return tarn__fail_at(
+            err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
+            d->source->kind == &tarn__kind_members
+                ? "the records of this pack are members of samples; open it "
+                  "with records for their columns"
+                : "only packs have columns");
+    tarn_iac_column c;
+    for (*out_number = 0; tarn_iac_column_get(*out, TARN_IAC_INDEX, *out_number, &c,
+                                              sizeof c, NULL) == TARN_OK;
+         ++*out_number)
+        if (strcmp(c.name, name) == 0) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
+                         "no column %s", name);
 }
 
 /* Marks, among all records, those whose column has the value. */
@@ -337,76 +272,85 @@ static tarn_status mark_value(tarn_iac *pack, const char *column, const char *va
     return status;
 }
 
-static tarn_status find_column(const tarn_dataset *d, tarn_iac *pack, const char *column,
-                               size_t *out, tarn_error *err)
+static tarn_status mark_column(work *w, tarn_error *err)
 {
-    size_t count = tarn_iac_columns(pack, TARN_IAC_INDEX);
-    for (*out = 0; *out < count; ++*out)
-        if (strcmp(tarn_iac_column_name(pack, TARN_IAC_INDEX, *out), column) == 0)
-            return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
-                         "no column %s", column);
-}
-
-tarn_status tarn_dataset_keep_column(tarn_dataset *d, const char *column,
-                                     const char *const *values, size_t count,
-                                     tarn_dataset **out, tarn_error *err)
-{
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "column", column);
-    TARN__NEED(err, "values", values || !count);
-    TARN__NEED(err, "out", out);
     tarn_iac *pack;
     size_t number;
-    filter f;
-    TARN_TRY(get_pack(d, &pack, err));
-    TARN_TRY(find_column(d, pack, column, &number, err));
-    TARN_TRY(begin(&f, d, err));
-    unsigned char *rows = calloc((size_t)(d->source->samples / 8 + 1), 1);
+    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, err));
+    unsigned char *rows = calloc((size_t)(w->set->source->samples / 8 + 1), 1);
     tarn_status status = rows ? TARN_OK : tarn__fail_memory(err);
-    for (size_t i = 0; status == TARN_OK && i < count; i++)
-        status = mark_value(pack, column, values[i], rows, err);
-    for (uint64_t i = 0; status == TARN_OK && i < f.judged->count; i++)
-        if (is_marked(rows, tarn__dataset_at(f.judged, i))) mark(f.marks, i);
+    for (size_t i = 0; status == TARN_OK && i < w->ask->n_names; i++)
+        status = mark_value(pack, w->ask->name, w->ask->names[i], rows, err);
+    for (uint64_t i = 0; status == TARN_OK && i < w->set->count; i++) {
+        uint64_t row = tarn__dataset_at(w->set, i);
+        if (rows[row / 8] >> (row % 8) & 1) mark(w->marks, i);
+    }
     free(rows);
-    return end(&f, status, out, err);
+    return status;
 }
 
-/* Whether a value, as JSON, is a number in the range. */
-static tarn_status is_between(const tarn_view *value, double min, double max, bool *out,
-                              tarn_error *err)
+static tarn_status mark_between(work *w, tarn_error *err)
 {
-    tarn__json_doc doc;
+    tarn_iac *pack;
+    size_t number;
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
-    double x;
-    TARN_TRY(tarn__json_parse(&doc, (const char *)value->data, value->size, &o, err));
-    const tarn__json *v = tarn__json_root(&doc);
-    *out = tarn__json_double(v, &x) && x >= min && x <= max;
-    tarn__json_reset(&doc);
+    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, err));
+    for (uint64_t i = 0; i < w->set->count; i++) {
+        tarn_view value = TARN_VIEW_INIT;
+        tarn__json_doc doc = {0};
+        double x;
+        tarn_status status = tarn_iac_value(pack, TARN_IAC_INDEX, number,
+                                            tarn__dataset_at(w->set, i), &value, err);
+        if (status == TARN_OK)
+            status =
+                tarn__json_parse(&doc, (const char *)value.data, value.size, &o, err);
+        if (status == TARN_OK && tarn__json_double(tarn__json_root(&doc), &x) &&
+            is_within(w->ask, x))
+            mark(w->marks, i);
+        tarn__json_reset(&doc);
+        tarn_view_release(&value);
+        TARN_TRY(status);
+    }
     return TARN_OK;
 }
 
-tarn_status tarn_dataset_keep_between(tarn_dataset *d, const char *column, double min,
-                                      double max, tarn_dataset **out, tarn_error *err)
+/* --- One call ---------------------------------------------------------------------- */
+
+static const struct {
+    tarn_status (*mark)(work *w, tarn_error *err);
+    bool name; /* it needs one */
+} kinds[] = {
+    [TARN_CONDITION_MASK] = {mark_mask, false},
+    [TARN_CONDITION_KEYS] = {mark_keys, false},
+    [TARN_CONDITION_JSON] = {mark_keys, true},
+    [TARN_CONDITION_HAVING] = {mark_having, false},
+    [TARN_CONDITION_LACKING] = {mark_lacking, true},
+    [TARN_CONDITION_SIZE] = {mark_size, true},
+    [TARN_CONDITION_COLUMN] = {mark_column, true},
+    [TARN_CONDITION_BETWEEN] = {mark_between, true},
+};
+
+TARN__DEFINE_INIT(tarn_condition, TARN_CONDITION_INIT)
+
+tarn_status tarn_dataset_filter(tarn_dataset *d, const tarn_condition *condition,
+                                tarn_dataset **out, tarn_error *err)
 {
     TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "column", column);
+    TARN__NEED(err, "condition", condition);
     TARN__NEED(err, "out", out);
-    tarn_iac *pack;
-    size_t number;
-    filter f;
-    TARN_TRY(get_pack(d, &pack, err));
-    TARN_TRY(find_column(d, pack, column, &number, err));
-    TARN_TRY(begin(&f, d, err));
-    tarn_status status = TARN_OK;
-    for (uint64_t i = 0; status == TARN_OK && i < f.judged->count; i++) {
-        tarn_view value = TARN_VIEW_INIT;
-        bool is = false;
-        status = tarn_iac_value(pack, TARN_IAC_INDEX, number,
-                                tarn__dataset_at(f.judged, i), &value, err);
-        if (status == TARN_OK) status = is_between(&value, min, max, &is, err);
-        tarn_view_release(&value);
-        if (is) mark(f.marks, i);
-    }
-    return end(&f, status, out, err);
+    TARN__OPTIONS(tarn_condition, f, TARN_CONDITION_INIT, condition, err);
+    if ((unsigned)f.kind >= sizeof kinds / sizeof *kinds)
+        return tarn__fail(err, TARN_ERR_USAGE, "there is no kind of condition %d",
+                          (int)f.kind);
+    TARN__NEED(err, "condition->name", f.name || !kinds[f.kind].name);
+    TARN__NEED(err, "condition->names", f.names || !f.n_names);
+    TARN__NEED(err, "condition->mask", f.mask || f.kind != TARN_CONDITION_MASK);
+    work w = {.ask = &f};
+    TARN_TRY(tarn__dataset_judged(d, &w.set, err));
+    w.marks = calloc((size_t)(w.set->count / 8 + 1), 1);
+    tarn_status status = w.marks ? kinds[f.kind].mark(&w, err) : tarn__fail_memory(err);
+    if (status == TARN_OK) status = tarn__dataset_keep(d, w.marks, out, err);
+    tarn_dataset_close(w.set);
+    free(w.marks);
+    return status;
 }

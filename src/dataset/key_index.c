@@ -49,14 +49,13 @@ static tarn_status make(tarn__key_index *x, tarn_error *err)
     return TARN_OK;
 }
 
-/* The first place at or behind (hash, from). */
-static uint64_t bisect(const tarn__key_index *x, uint64_t hash, uint64_t from)
+uint64_t tarn__runs_find(const tarn__run *runs, uint64_t count, uint64_t hash,
+                         uint64_t row)
 {
-    uint64_t low = 0, high = x->count;
+    uint64_t low = 0, high = count;
     while (low < high) {
         uint64_t mid = low + (high - low) / 2;
-        const tarn__run *r = &x->runs[mid];
-        if (r->hash < hash || (r->hash == hash && r->row < from))
+        if (runs[mid].hash < hash || (runs[mid].hash == hash && runs[mid].row < row))
             low = mid + 1;
         else
             high = mid;
@@ -75,7 +74,8 @@ tarn_status tarn__key_index_find(tarn__key_index *x, const char *path, const cha
     tarn_status status = x->runs ? TARN_OK : make(x, err);
     pthread_mutex_unlock(&x->lock.mutex);
     if (status != TARN_OK) return status;
-    uint64_t hash = tarn__name_hash(key, len), at = bisect(x, hash, from);
+    uint64_t hash = tarn__name_hash(key, len);
+    uint64_t at = tarn__runs_find(x->runs, x->count, hash, from);
     for (; status == TARN_OK && !same && at < x->count && x->runs[at].hash == hash;
          at++) {
         *out = x->runs[at].row;

@@ -28,4 +28,8 @@ TARN_CHECKED tarn_status tarn__key_index_find(tarn__key_index *index, const char
                                               const char *key, uint64_t from,
                                               uint64_t *out, tarn_error *err);
 
+/* The first run at or after (hash, row); count past the last. */
+uint64_t tarn__runs_find(const tarn__run *runs, uint64_t count, uint64_t hash,
+                         uint64_t row);
+
 #endif

@@ -7,6 +7,7 @@
 #include "base/runs.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
+#include "dataset/key_index.h"
 #include "dataset/order.h"
 
 static tarn_status key_of_row(tarn__source *s, uint64_t row, tarn_text *out,
@@ -68,17 +69,23 @@ static tarn_status find_row(const tarn__source *s, const char *key, uint64_t fro
     return status;
 }
 
-tarn_status tarn__dataset_rows_of(tarn_dataset *d, const char *key,
-                                  tarn_status (*add)(void *context, uint64_t row,
-                                                     tarn_error *err),
-                                  void *context, tarn_error *err)
+static tarn_status add_row(tarn__rows *r, uint64_t row, tarn_error *err)
+{
+    TARN_TRY(tarn__grow(&r->items, sizeof *r->items, r->count, &r->capacity, err));
+    r->items[r->count++] = row;
+    return TARN_OK;
+}
+
+tarn_status tarn__dataset_rows_of(tarn_dataset *d, const char *key, tarn__rows *out,
+                                  tarn_error *err)
 {
     const tarn__source *s = d->source;
     uint64_t first = d->chain.offset, end = first + s->samples, row = 0;
     bool found;
+    out->count = 0;
     TARN_TRY(s->kind->find(s->state, key, first, &row, err));
     for (;;) {
-        TARN_TRY(add(context, row, err));
+        TARN_TRY(add_row(out, row, err));
         if (!s->repeats || row + 1 >= end) return TARN_OK;
         TARN_TRY(find_row(s, key, row + 1, &row, &found, err));
         if (!found || row >= end) return TARN_OK;
@@ -112,21 +119,7 @@ static tarn_status find_ascending(tarn_dataset *d, const char *key, uint64_t fro
     return fail_unselected(d, key, err);
 }
 
-/* Rows that have a key, ascending. */
-typedef struct rows {
-    uint64_t *items;
-    size_t count, capacity;
-} rows;
-
-static tarn_status add_row(void *context, uint64_t row, tarn_error *err)
-{
-    rows *r = context;
-    TARN_TRY(tarn__grow(&r->items, sizeof *r->items, r->count, &r->capacity, err));
-    r->items[r->count++] = row;
-    return TARN_OK;
-}
-
-static bool has_row(const rows *r, uint64_t row)
+static bool has_row(const tarn__rows *r, uint64_t row)
 {
     size_t low = 0, high = r->count;
     while (low < high) {
@@ -139,25 +132,29 @@ static bool has_row(const rows *r, uint64_t row)
     return low < r->count && r->items[low] == row;
 }
 
-enum { PIECE = 1024 };
-
-/* The rows of a piece of positions; how many there are. */
-static uint64_t map_piece(const tarn_dataset *d, uint64_t from, uint64_t at[PIECE])
+uint64_t tarn__dataset_numbers(const tarn_dataset *d, uint64_t from,
+                               uint64_t at[TARN__PIECE])
 {
-    const tarn_dataset *base = d->order ? d->base : d;
-    uint64_t n = d->count - from < PIECE ? d->count - from : PIECE;
+    uint64_t n = d->count - from < TARN__PIECE ? d->count - from : TARN__PIECE;
     for (uint64_t i = 0; i < n; i++)
         at[i] = from + i;
     if (d->order) tarn__order_map(d->order, at, (size_t)n);
-    tarn__chain_map(&base->chain, at, (size_t)n);
+    return n;
+}
+
+/* The rows of a piece of positions; how many there are. */
+static uint64_t map_piece(const tarn_dataset *d, uint64_t from, uint64_t at[TARN__PIECE])
+{
+    uint64_t n = tarn__dataset_numbers(d, from, at);
+    tarn__chain_map(d->order ? &d->base->chain : &d->chain, at, (size_t)n);
     return n;
 }
 
 /* The first position, at or after from, of one of the rows; the count if there is none.
  */
-static uint64_t position_of(const tarn_dataset *d, const rows *r, uint64_t from)
+static uint64_t position_of(const tarn_dataset *d, const tarn__rows *r, uint64_t from)
 {
-    uint64_t at[PIECE];
+    uint64_t at[TARN__PIECE];
     for (uint64_t n; from < d->count; from += n) {
         n = map_piece(d, from, at);
         for (uint64_t i = 0; i < n; i++)
@@ -170,28 +167,19 @@ tarn_status tarn__dataset_find_from(tarn_dataset *d, const char *key, uint64_t f
                                     uint64_t *out, tarn_error *err)
 {
     tarn_dataset *base = tarn_dataset_unordered(d);
-    rows r = {0};
+    tarn__rows r = {0};
     if (base == d && tarn__chain_ascends(&d->chain))
         return find_ascending(d, key, from, out, err);
-    tarn_status status = tarn__dataset_rows_of(base, key, add_row, &r, err);
+    tarn_status status = tarn__dataset_rows_of(base, key, &r, err);
     if (status == TARN_OK) *out = position_of(d, &r, from);
     free(r.items);
     if (status != TARN_OK || *out < d->count) return status;
     return fail_unselected(d, key, err);
 }
 
-tarn_status tarn_dataset_find(tarn_dataset *d, const char *key, uint64_t *out,
-                              tarn_error *err)
-{
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "key", key);
-    TARN__NEED(err, "out", out);
-    return tarn__dataset_find_from(d, key, 0, out, err);
-}
-
 tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *err)
 {
-    uint64_t at[PIECE];
+    uint64_t at[TARN__PIECE];
     if (d->count > TARN_MAX_KEYED)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "%llu samples are too many to look keys up in (TARN_MAX_KEYED)",
@@ -207,69 +195,48 @@ tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *e
     return TARN_OK;
 }
 
-uint64_t tarn__place_of(const tarn__run *places, uint64_t count, uint64_t row)
-{
-    uint64_t low = 0, high = count;
-    while (low < high) {
-        uint64_t mid = low + (high - low) / 2;
-        if (places[mid].hash < row)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* The first position of a key, by the places of all rows. */
 static tarn_status find_place(tarn_dataset *d, const tarn__run *places, const char *key,
                               uint64_t *out, tarn_error *err)
 {
-    rows r = {0};
-    tarn_status status =
-        tarn__dataset_rows_of(tarn_dataset_unordered(d), key, add_row, &r, err);
+    tarn__rows r = {0};
+    tarn_status status = tarn__dataset_rows_of(tarn_dataset_unordered(d), key, &r, err);
     *out = TARN_NO_SAMPLE;
     for (size_t i = 0; status == TARN_OK && i < r.count; i++) {
-        uint64_t at = tarn__place_of(places, d->count, r.items[i]);
+        uint64_t at = tarn__runs_find(places, d->count, r.items[i], 0);
         if (at < d->count && places[at].hash == r.items[i] && places[at].row < *out)
             *out = places[at].row;
     }
     free(r.items);
-    return status == TARN_OK && *out == TARN_NO_SAMPLE ? TARN_ERR_NO_SAMPLE : status;
+    if (status != TARN_OK || *out != TARN_NO_SAMPLE) return status;
+    return fail_unselected(d, key, err);
 }
 
-static tarn_status look_up(tarn_dataset *d, const tarn__run *places,
-                           const char *const *keys, size_t count, uint64_t *out,
-                           size_t *missing, tarn_error *err)
-{
-    tarn_error why;
-    for (size_t i = 0; i < count; i++) {
-        tarn_status status = places ? find_place(d, places, keys[i], &out[i], &why)
-                                    : tarn_dataset_find(d, keys[i], &out[i], &why);
-        if (status == TARN_OK) continue;
-        if (status != TARN_ERR_NO_SAMPLE) {
-            if (err) *err = why;
-            return status;
-        }
-        out[i] = TARN_NO_SAMPLE;
-        ++*missing;
-    }
-    return TARN_OK;
-}
-
-tarn_status tarn_dataset_lookup(tarn_dataset *d, const char *const *keys, size_t count,
-                                uint64_t *out, size_t *out_missing, tarn_error *err)
+tarn_status tarn_dataset_find(tarn_dataset *d, const char *const *keys, size_t count,
+                              uint64_t *out, size_t *out_missing, tarn_error *err)
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "keys", keys || !count);
     TARN__NEED(err, "out", out || !count);
     enum { FEW = 4 }; /* keys that a scan for each is cheaper for */
-    size_t missing = 0;
     tarn__run *places = NULL;
+    tarn_status status = TARN_OK;
     if (count > FEW && (d->order || !tarn__chain_ascends(&d->chain)))
         TARN_TRY(tarn__dataset_places(d, &places, err));
-    tarn_status status = look_up(d, places, keys, count, out, &missing, err);
+    if (out_missing) *out_missing = 0;
+    for (size_t i = 0; status == TARN_OK && i < count; i++) {
+        tarn_error why;
+        status = places ? find_place(d, places, keys[i], &out[i], &why)
+                        : tarn__dataset_find_from(d, keys[i], 0, &out[i], &why);
+        if (status == TARN_ERR_NO_SAMPLE && out_missing) {
+            out[i] = TARN_NO_SAMPLE;
+            ++*out_missing;
+            status = TARN_OK;
+        } else if (status != TARN_OK && err) {
+            *err = why;
+        }
+    }
     free(places);
-    if (status == TARN_OK && out_missing) *out_missing = missing;
     return status;
 }
 

@@ -26,14 +26,14 @@ typedef struct field {
 
 typedef struct state {
     tarn_gnz *gnz;
-    char *path;
+    const char *path; /* the source's, as files are */
     field *fields;
     uint64_t samples;
     bool named;  /* keys are the values of an array */
     size_t keys; /* its number */
     tarn_dtype key_type;
     tarn__key_index index;
-    tarn__files *files; /* the source's */
+    tarn__files *files;
 } state;
 
 /* The array that holds keys where nothing else is said. */
@@ -48,41 +48,45 @@ static void close_gnz(void *p)
     tarn__key_index_reset(&s->index);
     tarn_gnz_close(s->gnz);
     free(s->fields);
-    free(s->path);
     free(s);
 }
 
-/* How many samples there are: the rows of the arrays that are asked for, or of the
- * largest group. */
+/* How many samples there are: the rows of the arrays that are asked for, which must
+ * agree, or of the largest group. */
 static tarn_status count_rows(state *s, const char *const *fields, tarn_error *err)
 {
-    size_t count = tarn_gnz_count(s->gnz), listed = 0, real = 0, n;
-    while (fields && fields[listed])
-        listed++;
-    size_t *numbers = malloc((count + listed + 1) * sizeof *numbers);
-    const char **names = malloc((listed + 1) * sizeof *names);
-    tarn_status status = numbers && names ? TARN_OK : tarn__fail_memory(err);
-    for (size_t i = 0; status == TARN_OK && i < listed; i++)
-        if (tarn_gnz_find(s->gnz, fields[i], &n, NULL) == TARN_OK)
-            names[real++] = fields[i];
-    if (status == TARN_OK)
-        status = tarn_gnz_samples(s->gnz, real ? names : NULL, real, numbers, &n,
-                                  &s->samples, err);
-    free(numbers);
-    free(names);
-    return status;
+    const tarn__gnz_entry *all = s->gnz->header.entries, *first = NULL;
+    size_t n;
+    for (size_t i = 0; fields && fields[i]; i++) {
+        if (tarn_gnz_find(s->gnz, fields[i], &n, NULL) != TARN_OK) continue;
+        if (!first) first = &all[n];
+        if (all[n].ndim == 0)
+            return tarn__fail_at(err, TARN_ERR_USAGE, s->path, TARN_NO_OFFSET,
+                                 "array \"%s\" has no rows: it has no dimension",
+                                 all[n].name);
+        if (all[n].rows != first->rows)
+            return tarn__fail_at(
+                err, TARN_ERR_USAGE, s->path, TARN_NO_OFFSET,
+                "arrays \"%s\" and \"%s\" do not have equally many rows: %llu and %llu",
+                first->name, all[n].name, (unsigned long long)first->rows,
+                (unsigned long long)all[n].rows);
+    }
+    s->samples = first ? first->rows : s->gnz->samples;
+    if (first || s->gnz->fields) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
+                         "no array has rows");
 }
 
 static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
 {
-    tarn_gnz_info info;
-    size_t count = tarn_gnz_count(s->gnz);
+    tarn_gnz_array info;
+    size_t count = s->gnz->header.count;
     bool bytes = false;
     s->fields = calloc(count + 1, sizeof *s->fields);
     if (!s->fields) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++) {
         uint32_t id;
-        TARN_TRY(tarn_gnz_info_get(s->gnz, i, &info, sizeof info, err));
+        TARN_TRY(tarn_gnz_array_get(s->gnz, i, &info, sizeof info, err));
         if (info.ndim == 0 || info.shape[0] != s->samples) continue;
         bytes |= info.bytes > 0;
         if (s->named && s->keys == i && strcmp(info.name, KEYS) == 0) continue;
@@ -115,10 +119,10 @@ static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error 
 /* Keys by an array that was named, or by one that is there for it. */
 static tarn_status set_keys(state *s, const char *name, tarn_error *err)
 {
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     if (!name && tarn_gnz_find(s->gnz, KEYS, &s->keys, NULL) != TARN_OK) return TARN_OK;
     if (name) TARN_TRY(tarn_gnz_find(s->gnz, name, &s->keys, err));
-    TARN_TRY(tarn_gnz_info_get(s->gnz, s->keys, &info, sizeof info, err));
+    TARN_TRY(tarn_gnz_array_get(s->gnz, s->keys, &info, sizeof info, err));
     /* Texts of no bytes cost a file nothing, however many it says it has. */
     bool text = (info.dtype.kind == 'U' || info.dtype.kind == 'S') &&
                 (info.dtype.size || s->samples <= 1);
@@ -141,7 +145,7 @@ tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
     go.io = o->io;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
+    s->path = source->path;
     TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
     s->files = &source->files;
     tarn__files_init_one(s->files, s->path, s->gnz->file.fd, s->gnz->map,
@@ -160,7 +164,7 @@ static tarn_status view_gnz(void *p, uint64_t sample, uint32_t id, tarn_view *ou
                             tarn_error *err)
 {
     state *s = p;
-    return tarn_gnz_sample(s->gnz, s->fields[id].number, sample, out, err);
+    return tarn__gnz_view_row(s->gnz, s->fields[id].number, sample, out, err);
 }
 
 /* Rows of arrays in Fortran's order are scattered. */
@@ -182,18 +186,14 @@ static tarn_status locate_gnz(void *p, tarn__item *items, size_t count, tarn_err
 static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error *err)
 {
     state *s = p;
-    char text[24];
     tarn_view view;
-    if (s->named) {
-        TARN_TRY(tarn_gnz_sample(s->gnz, s->keys, sample, &view, err));
-        tarn_status status = tarn__element_text(s->key_type, view.data, out, err);
-        tarn_view_release(&view);
-        if (status == TARN_OK) return settle_gnz(s, sample, err);
-        tarn__error_place(err, s->path, TARN_NO_OFFSET);
-        return status;
-    }
-    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)sample);
-    return tarn__text_set(out, text, (size_t)len, err);
+    if (!s->named) return tarn__row_key(sample, out, err);
+    TARN_TRY(tarn__gnz_view_row(s->gnz, s->keys, sample, &view, err));
+    tarn_status status = tarn__element_text(s->key_type, view.data, out, err);
+    tarn_view_release(&view);
+    if (status == TARN_OK) return settle_gnz(s, sample, err);
+    tarn__error_place(err, s->path, TARN_NO_OFFSET);
+    return status;
 }
 
 static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *out,
@@ -201,12 +201,8 @@ static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *o
 {
     state *s = p;
     char shown[200];
-    uint64_t row;
     if (s->named) return tarn__key_index_find(&s->index, s->path, key, from, out, err);
-    if (tarn__row_number(key, &row) && row < s->samples && row >= from) {
-        *out = row;
-        return TARN_OK;
-    }
+    if (tarn__find_row(key, from, s->samples, out)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
                          "no row %s, of %llu",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
@@ -241,9 +237,9 @@ static tarn_status describe_gnz(void *p, tarn__buf *out, tarn_error *err)
     const state *s = p;
     XXH64_state_t hash;
     XXH64_reset(&hash, 0);
-    for (size_t i = 0; i < tarn_gnz_count(s->gnz); i++) {
-        tarn_gnz_info info;
-        TARN_TRY(tarn_gnz_info_get(s->gnz, i, &info, sizeof info, err));
+    for (size_t i = 0; i < s->gnz->header.count; i++) {
+        tarn_gnz_array info;
+        TARN_TRY(tarn_gnz_array_get(s->gnz, i, &info, sizeof info, err));
         tarn__digest_text(&hash, info.name, strlen(info.name));
         XXH64_update(&hash, &info.dtype.order, 1);
         XXH64_update(&hash, &info.dtype.kind, 1);

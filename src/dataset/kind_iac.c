@@ -1,5 +1,4 @@
 /* Record packs as a source: the payload, and the columns of the index table as JSON. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,33 +10,28 @@
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/digest.h"
-#include "iac/pack.h"
+#include "iac/file.h"
 
 typedef struct state {
-    tarn_iac *pack;
-    tarn_iac_info info;
-    char *path;
+    tarn__pack pack;
     char *key_column;
     size_t key_number;
     size_t *columns; /* by field; the payload is field 0 */
-    bool decode;
-    tarn__files *files; /* the source's */
 } state;
 
 static void close_iac(void *p)
 {
     state *s = p;
-    tarn_iac_close(s->pack);
+    tarn_iac_close(s->pack.iac);
     free(s->columns);
     free(s->key_column);
-    free(s->path);
     free(s);
 }
 
 tarn_iac *tarn__source_pack(const tarn__source *source)
 {
     if (source->kind != &tarn__kind_iac) return NULL;
-    return ((const state *)source->state)->pack;
+    return ((const state *)source->state)->pack.iac;
 }
 
 /* Where a payload lies says nothing to a model: listed by name only. */
@@ -50,9 +44,9 @@ static bool is_span(const char *name)
 static tarn_status add_columns(state *s, tarn__source *source, bool spans,
                                tarn_error *err)
 {
-    size_t count = tarn_iac_columns(s->pack, TARN_IAC_INDEX);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = tarn_iac_column_name(s->pack, TARN_IAC_INDEX, i);
+    const struct ArrowSchema *index = &s->pack.iac->tables[TARN_IAC_INDEX]->schema;
+    for (size_t i = 0; i < s->pack.info.columns[TARN_IAC_INDEX]; i++) {
+        const char *name = index->children[i]->name;
         uint32_t id;
         if (is_span(name) != spans ||
             tarn__names_find(&source->fields, name, strlen(name)) != TARN__NAME_NONE)
@@ -66,8 +60,7 @@ static tarn_status add_columns(state *s, tarn__source *source, bool spans,
 static tarn_status list_fields(state *s, tarn__source *source, tarn_error *err)
 {
     uint32_t id;
-    size_t count = tarn_iac_columns(s->pack, TARN_IAC_INDEX);
-    s->columns = calloc(count + 2, sizeof *s->columns);
+    s->columns = calloc(s->pack.info.columns[TARN_IAC_INDEX] + 2, sizeof *s->columns);
     if (!s->columns) return tarn__fail_memory(err);
     TARN_TRY(tarn__names_add(&source->fields, "payload", 7, &id, err));
     TARN_TRY(add_columns(s, source, false, err));
@@ -83,13 +76,13 @@ static tarn_status set_key_column(state *s, const tarn__source *source, const ch
     if (!name) return TARN_OK;
     uint32_t id = tarn__names_find(&source->fields, name, strlen(name));
     if (id == TARN__NAME_NONE || id == 0)
-        return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->pack.source->path, TARN_NO_OFFSET,
                              "no column %s for keys; there are %s", name,
                              tarn__list_names(&source->fields, names, sizeof names));
     s->key_number = s->columns[id];
     if (!(s->key_column = strdup(name))) return tarn__fail_memory(err);
     /* A column that cannot be looked into is found out here. */
-    tarn_status status = tarn_iac_find(s->pack, name, "", 0, 0, &row, err);
+    tarn_status status = tarn_iac_find(s->pack.iac, name, "", 0, 0, &row, err);
     return status == TARN_ERR_NO_SAMPLE ? TARN_OK : status;
 }
 
@@ -99,28 +92,24 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
     tarn_iac_options po = TARN_IAC_OPTIONS_INIT;
     po.check = o->check;
     po.no_map = o->io == TARN_IO_READ;
+    tarn_iac *iac;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    if (!(s->path = strdup(source->path))) return tarn__fail_memory(err);
-    TARN_TRY(tarn_iac_open(source->path, &po, &s->pack, err));
+    TARN_TRY(tarn_iac_open(source->path, &po, &iac, err));
+    s->pack.iac = iac;
+    source->shards = 1;
+    source->repeats = true;
     if (!o->key_column && !o->records) {
         bool members;
-        TARN_TRY(tarn__open_members(source, o, s->pack, &members, err));
+        TARN_TRY(tarn__open_members(source, o, iac, &members, err));
         if (members) {
-            s->pack = NULL;
+            s->pack.iac = NULL;
             close_iac(s);
             return TARN_OK;
         }
     }
-    s->files = &source->files;
-    tarn__files_init_one(s->files, s->path, s->pack->file->fd, s->pack->file->map,
-                         s->pack->file->size, o->cold, o->io);
-    tarn_iac_info_get(s->pack, &s->info, sizeof s->info);
-    s->decode =
-        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
-    source->samples = s->info.records;
-    source->shards = 1;
-    source->repeats = true;
+    s->pack = tarn__pack_of(iac, source, o);
+    source->samples = s->pack.info.records;
     source->numbered = !o->key_column;
     TARN_TRY(list_fields(s, source, err));
     return set_key_column(s, source, o->key_column, err);
@@ -131,23 +120,84 @@ static tarn_status view_iac(void *p, uint64_t sample, uint32_t field, tarn_view 
 {
     state *s = p;
     if (field > 0)
-        return tarn_iac_value(s->pack, TARN_IAC_INDEX, s->columns[field], sample, out,
+        return tarn_iac_value(s->pack.iac, TARN_IAC_INDEX, s->columns[field], sample, out,
                               err);
-    if (s->decode) return tarn_iac_view_decoded(s->pack, sample, out, err);
-    return tarn_iac_view(s->pack, sample, out, err);
+    return tarn__pack_view(&s->pack, sample, out, err);
 }
 
-tarn_status tarn__locate_record(const tarn_iac *pack, uint64_t record, bool decode,
-                                tarn__spot *out, tarn_error *err)
+/* --- What both kinds of packs do ---------------------------------------------------- */
+
+tarn__pack tarn__pack_of(tarn_iac *iac, tarn__source *source,
+                         const tarn_dataset_options *o)
+{
+    tarn__pack p = {.iac = iac, .source = source};
+    tarn__files_init_one(&source->files, source->path, iac->file->fd, iac->file->map,
+                         iac->file->size, o->cold, o->io);
+    tarn_iac_info_get(iac, &p.info, sizeof p.info);
+    p.decode = o->decompress && iac->codec != IAC_NONE && iac->codec != IAC_IMAGE;
+    return p;
+}
+
+tarn_status tarn__pack_view(const tarn__pack *p, uint64_t record, tarn_view *out,
+                            tarn_error *err)
+{
+    return tarn_iac_view(p->iac, record, p->decode, out, err);
+}
+
+tarn_status tarn__pack_locate(const tarn__pack *p, uint64_t record, tarn__spot *out,
+                              tarn_error *err)
 {
     tarn_iac_span span;
-    TARN_TRY(tarn_iac_locate(pack, record, &span, err));
+    TARN_TRY(tarn_iac_locate(p->iac, record, &span, err));
     *out = (tarn__spot){.row = record,
-                        .offset = pack->header.data_offset + span.offset,
+                        .offset = p->iac->header.data_offset + span.offset,
                         .size = span.length,
-                        .made = decode};
+                        .made = p->decode};
     return TARN_OK;
 }
+
+tarn_status tarn__pack_settle(void *pack, uint64_t sample, tarn_error *err)
+{
+    (void)sample;
+    return tarn__source_file_settle(((const tarn__pack *)pack)->iac->file, err);
+}
+
+tarn_status tarn__pack_copy(void *pack, tarn__cold_way way, const tarn__item *items,
+                            size_t count, const tarn__target *to, tarn_error *err)
+{
+    const tarn__pack *p = pack;
+    if (way == TARN__COLD_GATHER) {
+        TARN_TRY(tarn__source_file_check(p->iac->file, err));
+        TARN_TRY(tarn__files_read(&p->source->files, items, count, to, err));
+    }
+    for (size_t i = 0; i < count; i++) {
+        const tarn__spot *spot = &items[i].spot;
+        unsigned char *data = to->data + to->offsets[items[i].number];
+        if (way == TARN__COLD_GATHER)
+            TARN_TRY(tarn__iac_check(p->iac, spot->row, data, err));
+        else
+            TARN_TRY(tarn__iac_copy(p->iac, spot->row, data, (size_t)spot->size, err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__pack_describe(void *pack, tarn__buf *out, tarn_error *err)
+{
+    const tarn__pack *p = pack;
+    XXH64_state_t hash;
+    XXH64_reset(&hash, 0);
+    tarn__digest_text(&hash, p->info.header, p->info.header_length);
+    for (uint64_t i = 0; p->info.has_spans && i < p->info.records; i++) {
+        tarn_iac_span span;
+        TARN_TRY(tarn_iac_locate(p->iac, i, &span, err));
+        tarn__digest_number(&hash, span.offset);
+        tarn__digest_number(&hash, span.length);
+        tarn__digest_number(&hash, span.crc32);
+    }
+    return tarn__digest_end(&hash, "iac", p->source->samples, out, err);
+}
+
+/* --- Records ------------------------------------------------------------------------ */
 
 /* Columns are made, as texts. */
 static tarn_status locate_iac(void *p, tarn__item *items, size_t count, tarn_error *err)
@@ -156,8 +206,7 @@ static tarn_status locate_iac(void *p, tarn__item *items, size_t count, tarn_err
     for (size_t i = 0; i < count; i++) {
         tarn__item *item = &items[i];
         if (item->field == 0)
-            TARN_TRY(
-                tarn__locate_record(s->pack, item->sample, s->decode, &item->spot, err));
+            TARN_TRY(tarn__pack_locate(&s->pack, item->sample, &item->spot, err));
         else
             item->spot = (tarn__spot){.row = item->sample,
                                       .offset = TARN_NO_OFFSET,
@@ -185,12 +234,9 @@ static tarn_status key_iac(void *p, uint64_t sample, tarn_text *out, tarn_error 
 {
     state *s = p;
     tarn_view value;
-    char text[24];
-    if (!s->key_column) {
-        int len = snprintf(text, sizeof text, "%llu", (unsigned long long)sample);
-        return tarn__text_set(out, text, (size_t)len, err);
-    }
-    TARN_TRY(tarn_iac_value(s->pack, TARN_IAC_INDEX, s->key_number, sample, &value, err));
+    if (!s->key_column) return tarn__row_key(sample, out, err);
+    TARN_TRY(
+        tarn_iac_value(s->pack.iac, TARN_IAC_INDEX, s->key_number, sample, &value, err));
     tarn_status status = key_text(&value, out, err);
     tarn_view_release(&value);
     return status;
@@ -201,17 +247,14 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
 {
     state *s = p;
     char shown[200];
-    uint64_t row;
     if (s->key_column)
-        return tarn_iac_find(s->pack, s->key_column, key, strlen(key), from, out, err);
-    if (tarn__row_number(key, &row) && row < s->info.records && row >= from) {
-        *out = row;
-        return TARN_OK;
-    }
-    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
+        return tarn_iac_find(s->pack.iac, s->key_column, key, strlen(key), from, out,
+                             err);
+    if (tarn__find_row(key, from, s->pack.info.records, out)) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->pack.source->path, TARN_NO_OFFSET,
                          "no record %s, of %llu; for keys of a column set key_column",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
-                         (unsigned long long)s->info.records);
+                         (unsigned long long)s->pack.info.records);
 }
 
 static bool is_integer(const char *type)
@@ -223,41 +266,6 @@ static bool is_integer(const char *type)
     return false;
 }
 
-static tarn_status settle_iac(void *p, uint64_t sample, tarn_error *err)
-{
-    const state *s = p;
-    (void)sample;
-    return tarn__source_file_settle(s->pack->file, err);
-}
-
-tarn_status tarn__copy_records(tarn_iac *pack, const tarn__files *files,
-                               tarn__cold_way way, const tarn__item *items, size_t count,
-                               const tarn__target *to, tarn_error *err)
-{
-    if (way == TARN__COLD_GATHER) {
-        TARN_TRY(tarn__source_file_check(pack->file, err));
-        TARN_TRY(tarn__files_read(files, items, count, to, err));
-    }
-    for (size_t i = 0; i < count; i++) {
-        const tarn__spot *spot = &items[i].spot;
-        unsigned char *data = to->data + to->offsets[items[i].number];
-        size_t size;
-        if (way == TARN__COLD_GATHER)
-            TARN_TRY(tarn__iac_check(pack, spot->row, data, err));
-        else
-            TARN_TRY(
-                tarn_iac_read(pack, spot->row, data, (size_t)spot->size, &size, err));
-    }
-    return TARN_OK;
-}
-
-static tarn_status copy_iac(void *p, tarn__cold_way way, const tarn__item *items,
-                            size_t count, const tarn__target *to, tarn_error *err)
-{
-    const state *s = p;
-    return tarn__copy_records(s->pack, s->files, way, items, count, to, err);
-}
-
 /* The name by which a payload of this codec can be decoded. */
 static const char *payload_codec(const tarn_iac_info *info)
 {
@@ -267,7 +275,7 @@ static const char *payload_codec(const tarn_iac_info *info)
                                             {"jxl", "jxl"},
                                             {"webp", "webp"}};
     for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
-        if (strcasecmp(images[i][0], info->codec_name) == 0) return images[i][1];
+        if (strcasecmp(images[i][0], info->codec) == 0) return images[i][1];
     return "bin";
 }
 
@@ -285,37 +293,13 @@ static tarn_status form_iac(void *p, uint32_t field, tarn_field_form *out,
 {
     const state *s = p;
     if (field == 0)
-        *out =
-            (tarn_field_form){.form = TARN_FORM_BYTES, .codec = payload_codec(&s->info)};
+        *out = (tarn_field_form){.form = TARN_FORM_BYTES,
+                                 .codec = payload_codec(&s->pack.info)};
     else
-        *out = (tarn_field_form){.form = column_form(tarn_iac_column_type(
-                                     s->pack, TARN_IAC_INDEX, s->columns[field])),
-                                 .codec = "json"};
+        *out = (tarn_field_form){
+            .form = column_form(s->pack.iac->types[TARN_IAC_INDEX][s->columns[field]]),
+            .codec = "json"};
     return TARN_OK;
-}
-
-tarn_status tarn__describe_pack(const tarn_iac *pack, uint64_t samples, tarn__buf *out,
-                                tarn_error *err)
-{
-    tarn_iac_info info;
-    XXH64_state_t hash;
-    tarn_iac_info_get(pack, &info, sizeof info);
-    XXH64_reset(&hash, 0);
-    tarn__digest_text(&hash, info.header, info.header_length);
-    for (uint64_t i = 0; info.has_spans && i < info.records; i++) {
-        tarn_iac_span span;
-        TARN_TRY(tarn_iac_locate(pack, i, &span, err));
-        tarn__digest_number(&hash, span.offset);
-        tarn__digest_number(&hash, span.length);
-        tarn__digest_number(&hash, span.crc32);
-    }
-    return tarn__digest_end(&hash, "iac", samples, out, err);
-}
-
-static tarn_status describe_iac(void *p, tarn__buf *out, tarn_error *err)
-{
-    const state *s = p;
-    return tarn__describe_pack(s->pack, s->info.records, out, err);
 }
 
 const tarn__source_kind tarn__kind_iac = {
@@ -325,8 +309,8 @@ const tarn__source_kind tarn__kind_iac = {
     .view = view_iac,
     .key = key_iac,
     .find = find_iac,
-    .copy = copy_iac,
-    .settle = settle_iac,
+    .copy = tarn__pack_copy,
+    .settle = tarn__pack_settle,
     .form = form_iac,
-    .describe = describe_iac,
+    .describe = tarn__pack_describe,
 };

@@ -9,36 +9,30 @@
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
-#include "iac/pack.h"
+#include "iac/file.h"
 
 typedef struct state {
-    tarn_iac *pack;
-    tarn_iac_info info;
-    char *path;
-    const tarn__names *names; /* of the fields: the source's */
-    tarn__buf keys;           /* one behind the other, each ended by a NUL */
-    uint64_t *key_at;         /* where a sample's begins */
-    uint64_t *starts;         /* a sample's first record; one more than there are */
-    uint32_t *fields;         /* of each record */
-    uint64_t *by_field;       /* records of long samples, see sort_long; NULL: none is */
+    tarn__pack pack;
+    tarn__buf keys;     /* one behind the other, each ended by a NUL */
+    uint64_t *key_at;   /* where a sample's begins */
+    uint64_t *starts;   /* a sample's first record; one more than there are */
+    uint32_t *fields;   /* of each record */
+    uint64_t *by_field; /* records of long samples, see sort_long; NULL: none is */
     uint64_t samples, records;
     size_t key_room, start_room, field_room;
     tarn__key_index index;
-    bool decode;
-    tarn__files *files; /* the source's */
 } state;
 
 static void close_members(void *p)
 {
     state *s = p;
     tarn__key_index_reset(&s->index);
-    tarn_iac_close(s->pack);
+    tarn_iac_close(s->pack.iac);
     tarn__buf_reset(&s->keys);
     free(s->key_at);
     free(s->starts);
     free(s->fields);
     free(s->by_field);
-    free(s->path);
     free(s);
 }
 
@@ -88,7 +82,7 @@ static tarn_status add_record(state *s, tarn__names *names, const texts *keys,
     size_t len;
     const char *text = text_at(keys, row, &len);
     if (memchr(text, 0, len))
-        return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
+        return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path, TARN_NO_OFFSET,
                              "record %llu: its key has a NUL",
                              (unsigned long long)s->records);
     if (!is_last_key(s, text, len)) {
@@ -114,8 +108,8 @@ static tarn_status read_batches(state *s, struct ArrowArrayStream *stream,
     tarn_status status = TARN_OK;
     while (status == TARN_OK && *out_is) {
         if (stream->get_next(stream, &batch) != 0)
-            return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
-                                 "the index cannot be read: %s",
+            return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path,
+                                 TARN_NO_OFFSET, "the index cannot be read: %s",
                                  stream->get_last_error(stream));
         if (!batch.release) break;
         const struct ArrowArray *key = batch.children[columns[0]],
@@ -137,7 +131,7 @@ static tarn_status read_columns(state *s, tarn__names *names, bool *out_is,
     struct ArrowSchema schema = {0};
     int64_t columns[2] = {-1, -1};
     bool large[2] = {false, false};
-    TARN_TRY(tarn_iac_export(s->pack, TARN_IAC_INDEX, &stream, err));
+    TARN_TRY(tarn_iac_export(s->pack.iac, TARN_IAC_INDEX, &stream, err));
     if (stream.get_schema(&stream, &schema) == 0) {
         columns[0] = find_text(&schema, "key", &large[0]);
         columns[1] = find_text(&schema, "field", &large[1]);
@@ -153,11 +147,11 @@ static tarn_status end_samples(state *s, tarn_error *err)
 {
     TARN_TRY(tarn__grow(&s->starts, sizeof *s->starts, s->samples, &s->start_room, err));
     s->starts[s->samples] = s->records;
-    if (s->records == s->info.records) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
+    if (s->records == s->pack.info.records) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path, TARN_NO_OFFSET,
                          "the index has %llu rows, and the header says %llu",
                          (unsigned long long)s->records,
-                         (unsigned long long)s->info.records);
+                         (unsigned long long)s->pack.info.records);
 }
 
 /* --- Long samples ------------------------------------------------------------------ */
@@ -207,32 +201,21 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
     *out_is = false;
     if (!s) return tarn__fail_memory(err);
     tarn__buf_init(&s->keys, SIZE_MAX / 2);
-    tarn_iac_info_get(pack, &s->info, sizeof s->info);
-    s->pack = pack;
-    s->names = &source->fields;
-    s->decode =
-        !o->stored && s->info.codec != TARN_IAC_NONE && s->info.codec != TARN_IAC_IMAGE;
-    tarn_status status =
-        (s->path = strdup(source->path)) ? TARN_OK : tarn__fail_memory(err);
-    if (status == TARN_OK) status = read_columns(s, &source->fields, out_is, err);
+    s->pack = tarn__pack_of(pack, source, o);
+    tarn_status status = read_columns(s, &source->fields, out_is, err);
     if (status == TARN_OK && *out_is) status = end_samples(s, err);
     if (status == TARN_OK && *out_is) status = sort_long(s, err);
     if (status != TARN_OK || !*out_is) {
-        s->pack = NULL; /* stays the caller's */
+        s->pack.iac = NULL; /* stays the caller's */
         tarn__names_reset(&source->fields);
         tarn__names_init(&source->fields);
         close_members(s);
         return status;
     }
     tarn__key_index_init(&s->index, s->samples, key_members, s);
-    s->files = &source->files;
-    tarn__files_init_one(s->files, s->path, pack->file->fd, pack->file->map,
-                         pack->file->size, o->cold, o->io);
     source->kind = &tarn__kind_members;
     source->state = s;
     source->samples = s->samples;
-    source->shards = 1;
-    source->repeats = true;
     source->n_plain = source->fields.count;
     return TARN_OK;
 }
@@ -277,10 +260,11 @@ static tarn_status fail_field(const state *s, uint64_t sample, uint32_t field, b
     const char *key = s->keys.data + s->key_at[sample];
     if (!err) return twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD;
     tarn_printable(shown, sizeof shown, key, strlen(key));
-    return tarn__fail_at(
-        err, twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
-        twice ? "sample %s has field %s twice" : "sample %s has no field %s", shown,
-        tarn__names_get(s->names, field).data);
+    return tarn__fail_at(err, twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD,
+                         s->pack.source->path, TARN_NO_OFFSET,
+                         twice ? "sample %s has field %s twice"
+                               : "sample %s has no field %s",
+                         shown, tarn__names_get(&s->pack.source->fields, field).data);
 }
 
 static tarn_status find_record(const state *s, uint64_t sample, uint32_t field,
@@ -298,8 +282,7 @@ static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_v
     const state *s = p;
     uint64_t record = 0;
     TARN_TRY(find_record(s, sample, field, &record, err));
-    return s->decode ? tarn_iac_view_decoded(s->pack, record, out, err)
-                     : tarn_iac_view(s->pack, record, out, err);
+    return tarn__pack_view(&s->pack, record, out, err);
 }
 
 static tarn_status locate_members(void *p, tarn__item *items, size_t count,
@@ -309,7 +292,7 @@ static tarn_status locate_members(void *p, tarn__item *items, size_t count,
     for (size_t i = 0; i < count; i++) {
         uint64_t record = 0;
         TARN_TRY(find_record(s, items[i].sample, items[i].field, &record, err));
-        TARN_TRY(tarn__locate_record(s->pack, record, s->decode, &items[i].spot, err));
+        TARN_TRY(tarn__pack_locate(&s->pack, record, &items[i].spot, err));
     }
     return TARN_OK;
 }
@@ -318,21 +301,7 @@ static tarn_status find_members(void *p, const char *key, uint64_t from, uint64_
                                 tarn_error *err)
 {
     state *s = p;
-    return tarn__key_index_find(&s->index, s->path, key, from, out, err);
-}
-
-static tarn_status settle_members(void *p, uint64_t sample, tarn_error *err)
-{
-    const state *s = p;
-    (void)sample;
-    return tarn__source_file_settle(s->pack->file, err);
-}
-
-static tarn_status copy_members(void *p, tarn__cold_way way, const tarn__item *items,
-                                size_t count, const tarn__target *to, tarn_error *err)
-{
-    const state *s = p;
-    return tarn__copy_records(s->pack, s->files, way, items, count, to, err);
+    return tarn__key_index_find(&s->index, s->pack.source->path, key, from, out, err);
 }
 
 /* --- By fields --------------------------------------------------------------------- */
@@ -405,12 +374,6 @@ static tarn_status sets_members(void *p, const tarn__chain *chain, uint64_t coun
     return status;
 }
 
-static tarn_status describe_members(void *p, tarn__buf *out, tarn_error *err)
-{
-    const state *s = p;
-    return tarn__describe_pack(s->pack, s->samples, out, err);
-}
-
 const tarn__source_kind tarn__kind_members = {
     .kind = TARN_DATASET_IAC,
     .close = close_members,
@@ -418,9 +381,9 @@ const tarn__source_kind tarn__kind_members = {
     .view = view_members,
     .key = key_members,
     .find = find_members,
-    .copy = copy_members,
-    .settle = settle_members,
+    .copy = tarn__pack_copy,
+    .settle = tarn__pack_settle,
     .keep = keep_members,
     .sets = sets_members,
-    .describe = describe_members,
+    .describe = tarn__pack_describe,
 };

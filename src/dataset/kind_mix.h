@@ -22,6 +22,7 @@ typedef struct tarn__mix {
     uint64_t *counts; /* samples of each part in an epoch */
     uint64_t total;
     uint64_t first_epoch; /* that used is counted before */
+    bool continued;       /* with other weights, from that epoch on */
     tarn__forklock lock;
     uint32_t n_fields;
     uint32_t *fields; /* [part * n_fields + field]: its number there, or NONE */

@@ -45,6 +45,14 @@ static tarn_status open_at(tarn_dataset *d, const tarn_loader_options *o,
     return TARN_OK;
 }
 
+/* Where a loader of the dataset begins in an epoch: a dataset may be the rest of one. */
+static uint64_t origin_of(const tarn_dataset *d, uint64_t epoch)
+{
+    tarn_order_info info = {0};
+    if (d->order) tarn_order_info_get(d->order, &info, sizeof info);
+    return info.epoch == epoch ? info.start : 0;
+}
+
 static tarn_status open_epoch(tarn_dataset *d, const tarn_loader_options *o,
                               tarn__epoch **out, tarn_error *err)
 {
@@ -57,7 +65,10 @@ static tarn_status open_epoch(tarn_dataset *d, const tarn_loader_options *o,
     status = tarn__order_in_batches(order, o->batch, o->equal_batches, o->drop_last,
                                     &batches, err);
     tarn_order_close(order);
-    if (status == TARN_OK) return tarn__epoch_new(set, batches, out, err);
+    if (status == TARN_OK) {
+        uint64_t origin = origin_of(d, tarn__order_options(batches)->epoch);
+        return tarn__epoch_new(set, batches, origin, out, err);
+    }
     tarn_dataset_close(set);
     return status;
 }
@@ -249,8 +260,8 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
     return TARN_OK;
 }
 
-tarn_status tarn_loader_next_within(tarn_loader *l, unsigned milliseconds,
-                                    tarn_batch **out, tarn_error *err)
+tarn_status tarn_loader_next(tarn_loader *l, unsigned milliseconds, tarn_batch **out,
+                             tarn_error *err)
 {
     TARN__NEED(err, "loader", l);
     TARN__NEED(err, "out", out);
@@ -260,16 +271,12 @@ tarn_status tarn_loader_next_within(tarn_loader *l, unsigned milliseconds,
     l->delivered = false;
     TARN_TRY(start(l, err));
     uint64_t now = tarn__now(), deadline = 0;
-    if (milliseconds != UINT32_MAX) deadline = now + (uint64_t)milliseconds * 1000000 + 1;
+    if (milliseconds != TARN_NO_TIMEOUT)
+        deadline = now + (uint64_t)milliseconds * 1000000 + 1;
     tarn_status status = next_batch(l, deadline, out, err);
     l->failed = status > TARN_END;
     l->stats.waited += (double)(tarn__now() - now) / 1e9;
     return status;
-}
-
-tarn_status tarn_loader_next(tarn_loader *l, tarn_batch **out, tarn_error *err)
-{
-    return tarn_loader_next_within(l, UINT32_MAX, out, err);
 }
 
 /* --- Where it is ------------------------------------------------------------------- */
@@ -278,7 +285,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
 {
     TARN__NEED(err, "loader", l);
     tarn__epoch *other;
-    bool whole = l->epoch->left == l->epoch->batches;
+    bool whole = tarn__epoch_used(l->epoch, 0) == 0;
     if (l->epoch->number == epoch && l->number == 0 && whole && !l->over && !l->failed)
         return TARN_OK;
     TARN_TRY(tarn__epoch_other(l->epoch, epoch, &other, err));
@@ -317,7 +324,7 @@ void tarn_loader_info_get(const tarn_loader *l, tarn_loader_info *out, size_t si
                              .batches = l->epoch->batches,
                              .left = l->over ? 0 : l->epoch->left - l->number,
                              .rank = o->rank,
-                             .world = o->world,
+                             .world_size = o->world_size,
                              .over = l->over};
     TARN__FILL_OUT(out, size, info);
 }
@@ -328,7 +335,7 @@ tarn_status tarn_loader_state(tarn_loader *l, tarn_text *out, tarn_error *err)
     TARN__NEED(err, "out", out);
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info, sizeof info);
-    uint64_t used = tarn__order_used_batches(l->epoch->order, l->number);
+    uint64_t used = tarn__epoch_used(l->epoch, l->number);
     /* The same on all ranks, also on one that had no samples. */
     if (l->over) used = info.total;
     return tarn__state_text(l->epoch->set, l->epoch->order, used, out, err);
@@ -339,18 +346,11 @@ const tarn_skipped *tarn_loader_skipped(const tarn_loader *l, size_t i)
     return l && i < l->n_skipped ? &l->skipped[i] : NULL;
 }
 
-static const char *const stage_names[] = {"none", "read", "decode", "caller"};
-
-const char *tarn_loader_stage_name(tarn_loader_stage stage)
+static const char *bottleneck(const tarn_loader_stats *s)
 {
-    return (unsigned)stage <= TARN_STAGE_CALLER ? stage_names[stage] : "none";
-}
-
-static tarn_loader_stage bottleneck(const tarn_loader_stats *s)
-{
-    if (s->batches == 0) return TARN_STAGE_NONE;
-    if (s->waited < s->seconds / 20) return TARN_STAGE_CALLER;
-    return s->decode > s->read ? TARN_STAGE_DECODE : TARN_STAGE_READ;
+    if (s->batches == 0) return "none";
+    if (s->waited < s->seconds / 20) return "caller";
+    return s->decode > s->read ? "decode" : "read";
 }
 
 void tarn_loader_stats_get(const tarn_loader *l, tarn_loader_stats *out, size_t size)

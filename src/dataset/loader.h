@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/slab.h"
 #include "codec/codec.h"
+#include "codec/pixels.h"
 
 /* --- What never changes ------------------------------------------------------------ */
 
@@ -60,7 +61,7 @@ typedef struct tarn__load_column {
     tarn_load_as as;
     char *codec; /* the name that says what it is: its own, or a payload's */
     tarn__codec_class decoder; /* what that stands for */
-    tarn_image_plan *plan;     /* STEPS */
+    tarn__image_plan *plan;    /* STEPS */
 
     /* What samples are expected to be: that of the plan, of numbers, or of the last
      * window whose samples were all alike. Only speed depends on it. */
@@ -79,6 +80,9 @@ typedef struct tarn__load_setup {
     size_t batch; /* samples */
     size_t chunk; /* samples decoded by one thread at a time */
     bool decodes; /* some column is decoded */
+    /* Bytes of fields that are decoded are read into the window first, many at a time: of
+     * data that is not in memory. */
+    bool staged;
     uint64_t seed;
 } tarn__load_setup;
 
@@ -95,19 +99,37 @@ void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
 
 /* --- One epoch --------------------------------------------------------------------- */
 
+/* Batches count from where the loader was resumed. With equal batches of unequal ranks,
+ * batch i is then batch first + i of a loader that was not resumed, so that a run that
+ * continues on as many ranks has the batches of one that was never interrupted. A state
+ * in the middle of such a batch (of other ranks, or another batch size) has one more
+ * batch first: rest, which shares out the positions up to the end of that batch. */
 typedef struct tarn__epoch {
     atomic_uint users;
     tarn_dataset *set; /* without an order: what samples are read from */
     tarn_order *order; /* in batches, for this rank */
+    tarn_order *rest;  /* or NULL */
     uint64_t number;
     uint64_t batches; /* of the whole epoch, for this rank */
-    uint64_t left;    /* of what is left of it */
+    uint64_t first;   /* of the batches of order that is left */
+    uint64_t left;    /* batches */
+    uint64_t n_rest;  /* samples of this rank in the batch of rest */
 } tarn__epoch;
 
-/* Takes both over, whatever happens. */
+/* Takes both over, whatever happens. origin is the position where the first batch begins
+ * if the loader is not resumed. */
 TARN_CHECKED tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order,
-                                         tarn__epoch **out, tarn_error *err);
+                                         uint64_t origin, tarn__epoch **out,
+                                         tarn_error *err);
 tarn__epoch *tarn__epoch_use(tarn__epoch *epoch);
+
+/* Batch i of what is left: samples *out_from to *out_from + *out_count - 1 of the order
+ * that is returned. */
+const tarn_order *tarn__epoch_batch(const tarn__epoch *epoch, uint64_t i,
+                                    uint64_t *out_from, uint64_t *out_count);
+
+/* How many positions are used up on all ranks after i batches of what is left. */
+uint64_t tarn__epoch_used(const tarn__epoch *epoch, uint64_t i);
 void tarn__epoch_release(tarn__epoch *epoch);
 
 /* The same in another epoch, from its beginning. */
@@ -155,9 +177,10 @@ typedef struct tarn__window {
     struct tarn__window *next;
 
     tarn__epoch *epoch;
-    bool end;               /* no window, but the end of its epoch; has no memory */
-    tarn__epoch *following; /* an end's: the next epoch, or NULL */
-    uint64_t from;          /* of this rank's samples in the epoch */
+    bool end;                /* no window, but the end of its epoch; has no memory */
+    tarn__epoch *following;  /* an end's: the next epoch, or NULL */
+    const tarn_order *order; /* one of its epoch's */
+    uint64_t from;           /* of this rank's samples in that order */
     size_t count;
 
     /* Guarded by the engine's lock. */
@@ -173,7 +196,7 @@ typedef struct tarn__window {
     tarn__buf keys;
     uint64_t *key_offsets;
     tarn_dataset_batch read;
-    tarn_dataset_want *wants;
+    struct tarn__want *wants;
     struct tarn__item *announced; /* room for as many */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */

@@ -10,6 +10,7 @@
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
 #include "dataset/order.h"
+#include "dataset/row_value.h"
 
 /* Where a piece is made. */
 typedef struct place {
@@ -52,19 +53,13 @@ static tarn_status put_array(const place *p, const tarn_array *a, tarn_error *er
     return TARN_OK;
 }
 
-static tarn_status put_integer(const place *p, int64_t value, tarn_error *err)
+/* One number of eight bytes. */
+static tarn_status put_number(const place *p, char kind, const void *value,
+                              tarn_error *err)
 {
-    tarn__shape shape = {{'<', 'i', 8}, 0, 8, NULL};
+    tarn__shape shape = {{'<', kind, 8}, 0, 8, NULL};
     TARN_TRY(put_shape(p, &shape, err));
-    memcpy(p->piece->data, &value, sizeof value);
-    return TARN_OK;
-}
-
-static tarn_status put_real(const place *p, double value, tarn_error *err)
-{
-    tarn__shape shape = {{'<', 'f', 8}, 0, 8, NULL};
-    TARN_TRY(put_shape(p, &shape, err));
-    memcpy(p->piece->data, &value, sizeof value);
+    memcpy(p->piece->data, value, 8);
     return TARN_OK;
 }
 
@@ -95,23 +90,24 @@ static tarn_status decode_image(const place *p, const unsigned char *data, size_
                                 tarn_error *err)
 {
     const tarn_decode_options *o = &p->worker->engine->setup->decode;
-    tarn_image_decode_options how = TARN_IMAGE_DECODE_OPTIONS_INIT;
     tarn_image_info info;
-    TARN_TRY(tarn_image_probe(p->worker->image, data, size, &info, sizeof info, err));
-    how.channels = o->channels ? o->channels : info.channels;
-    uint64_t lengths[] = {info.height, info.width, how.channels};
-    uint64_t bytes = (uint64_t)info.height * info.width * how.channels;
+    TARN_TRY(tarn__image_head(p->worker->image, data, size, &info, err));
+    unsigned channels = o->channels ? o->channels : info.channels;
+    if (channels == 2 || channels > 4)
+        return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
+    uint64_t lengths[] = {info.height, info.width, channels};
+    uint64_t bytes = (uint64_t)info.height * info.width * channels;
     if ((uint64_t)info.height * info.width > o->max_pixels || bytes > o->max_size)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "an image of %u x %u pixels, and the limit is %llu of them "
                           "(max_pixels) and %llu bytes (max_size)",
                           info.width, info.height, (unsigned long long)o->max_pixels,
                           (unsigned long long)o->max_size);
-    tarn__shape shape = {{'|', 'u', 1}, how.channels == 1 ? 2 : 3, bytes, lengths};
+    tarn__shape shape = {{'|', 'u', 1}, channels == 1 ? 2 : 3, bytes, lengths};
     TARN_TRY(put_shape(p, &shape, err));
-    tarn_image out = {.data = p->piece->data};
-    return tarn_image_decode(p->worker->image, data, size, &how, &out, (size_t)bytes,
-                             err);
+    tarn__image out = {p->piece->data, info.width, info.height, channels,
+                       (size_t)info.width * channels};
+    return tarn__image_into(p->worker->image, data, size, &info, &out, err);
 }
 
 static tarn_status put_value(const place *p, const tarn_value *v,
@@ -119,9 +115,9 @@ static tarn_status put_value(const place *p, const tarn_value *v,
 {
     switch (v->kind) {
     case TARN_VALUE_INTEGER:
-        return put_integer(p, v->integer, err);
+        return put_number(p, 'i', &v->integer, err);
     case TARN_VALUE_REAL:
-        return put_real(p, v->real, err);
+        return put_number(p, 'f', &v->real, err);
     case TARN_VALUE_ARRAY:
         return put_array(p, v->arrays, err);
     case TARN_VALUE_ARRAYS:
@@ -147,7 +143,7 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
     }
     if (known && c->decoder == TARN__CODEC_IMAGE && !is_deep_png(data, size))
         return decode_image(p, data, size, err);
-    TARN_TRY(tarn_codecs_decode(s->o.codecs, name, data, size, &s->decode, &value, err));
+    TARN_TRY(tarn_decode(name, data, size, &s->decode, &value, err));
     tarn_status status = put_value(p, &value, data, size, err);
     tarn_value_release(&value);
     return status;
@@ -159,8 +155,8 @@ static tarn_status decode_integer(const place *p, const unsigned char *data, siz
                                   tarn_error *err)
 {
     tarn_value value;
-    TARN_TRY(tarn_codecs_decode(NULL, "cls", data, size, NULL, &value, err));
-    return put_integer(p, value.integer, err);
+    TARN_TRY(tarn_decode("cls", data, size, NULL, &value, err));
+    return put_number(p, 'i', &value.integer, err);
 }
 
 static tarn_status decode_real(const place *p, const unsigned char *data, size_t size,
@@ -171,47 +167,33 @@ static tarn_status decode_real(const place *p, const unsigned char *data, size_t
         return tarn__fail(err, TARN_ERR_FORMAT, "a column with null, which is no number");
     memcpy(text, data, size);
     text[size] = '\0';
-    return put_real(p, tarn__double_parse(text), err);
-}
-
-static tarn_status row_array(const tarn_field_form *f, const unsigned char *data,
-                             size_t size, tarn_array *out, tarn_error *err)
-{
-    TARN_TRY(
-        tarn_array_init(out, (void *)(uintptr_t)data, f->dtype, f->ndim, f->shape, err));
-    if (tarn_array_bytes(out) == size) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_FORMAT,
-                      "a row of %zu bytes where its type needs %llu", size,
-                      (unsigned long long)tarn_array_bytes(out));
+    double value = tarn__double_parse(text);
+    return put_number(p, 'f', &value, err);
 }
 
 /* One number of any integer type as one of 64 bits. */
 static tarn_status widen(const place *p, const tarn_array *a, tarn_error *err)
 {
-    unsigned char b[8] = {0};
-    size_t n = a->dtype.size;
-    bool integer = strchr("iub", a->dtype.kind) && n >= 1 && n <= 8;
-    if (!integer || tarn_array_count(a) != 1)
-        return tarn__fail(err, TARN_ERR_FORMAT,
-                          "an array that is not one integer, where one is to be loaded");
-    for (size_t i = 0; i < n; i++)
-        b[a->dtype.order == '>' ? n - 1 - i : i] = ((const unsigned char *)a->data)[i];
-    if (a->dtype.kind == 'i' && b[n - 1] & 0x80) memset(b + n, 0xff, 8 - n);
-    if (a->dtype.kind == 'u' && n == 8 && b[7] & 0x80)
-        return tarn__fail(err, TARN_ERR_FORMAT, "an integer over 63 bits");
     int64_t value;
-    memcpy(&value, b, sizeof value);
-    return put_integer(p, value, err);
+    if (tarn_array_count(a) == 1 && tarn__element_integer(a->dtype, a->data, &value))
+        return put_number(p, 'i', &value, err);
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "an array that is not one integer of up to 63 bits, where one is "
+                      "to be loaded");
 }
 
 static tarn_status decode_row(const place *p, const tarn__load_column *c,
                               const tarn_field_form *f, const unsigned char *data,
                               size_t size, tarn_error *err)
 {
-    tarn_array array;
-    TARN_TRY(row_array(f, data, size, &array, err));
-    if (c->as == TARN_LOAD_INTEGER) return widen(p, &array, err);
-    return put_array(p, &array, err);
+    tarn_array a;
+    TARN_TRY(
+        tarn_array_init(&a, (void *)(uintptr_t)data, f->dtype, f->ndim, f->shape, err));
+    if (tarn_array_bytes(&a) != size)
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "a row of %zu bytes where its type needs %llu", size,
+                          (unsigned long long)tarn_array_bytes(&a));
+    return c->as == TARN_LOAD_INTEGER ? widen(p, &a, err) : put_array(p, &a, err);
 }
 
 static tarn_status decode_form(const place *p, const tarn__load_column *c,
@@ -248,6 +230,6 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};
     /* By position, so that a sample that comes twice is not changed in the same way. */
     tarn_image_draw draw = {s->seed, w->epoch->number,
-                            tarn__order_position(w->epoch->order, w->from + slot)};
-    return tarn_image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
+                            tarn__order_position(w->order, w->from + slot)};
+    return tarn__image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
 }

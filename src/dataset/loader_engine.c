@@ -32,44 +32,108 @@ static void add_time(atomic_ullong *sum, uint64_t since)
 
 /* --- Epochs ------------------------------------------------------------------------ */
 
+static bool spreads(const tarn_order *order)
+{
+    const tarn_order_options *o = tarn__order_options(order);
+    return o->equal_batches && !o->drop_last && o->uneven == TARN_UNEVEN_KEEP;
+}
+
+/* The first batch before which all positions up to start are used. */
+static uint64_t batch_after(const tarn_order *all, uint64_t batches, uint64_t start)
+{
+    uint64_t low = 0, high = batches;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (tarn__order_used_batches(all, middle) < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Continues with the batches of all, which it takes over. */
+static void continue_with(tarn__epoch *e, tarn_order *all, uint64_t start)
+{
+    const tarn_order_options *o = tarn__order_options(all);
+    tarn_order_info info;
+    tarn_order_info_get(all, &info, sizeof info);
+    e->first = batch_after(all, info.batches, start);
+    uint64_t n = tarn__order_used_batches(all, e->first) - start;
+    e->left = info.batches - e->first + (n > 0);
+    e->n_rest = n / o->world_size + (o->rank < n % o->world_size);
+    if (n > 0)
+        e->rest = e->order;
+    else
+        tarn_order_close(e->order);
+    e->order = all;
+}
+
 /* Batches of the whole epoch, also if it began in the middle. */
-static tarn_status whole_batches(const tarn_order *order, const tarn_order_info *info,
-                                 uint64_t *out, tarn_error *err)
+static tarn_status count_batches(tarn__epoch *e, const tarn_order_info *info,
+                                 tarn_error *err)
 {
     tarn_order *whole;
     tarn_order_info all;
-    *out = info->batches;
+    e->batches = e->left = info->batches;
     if (info->start == 0) return TARN_OK;
-    TARN_TRY(tarn__order_at_epoch(order, info->epoch, 0, &whole, err));
+    TARN_TRY(tarn__order_at_epoch(e->order, info->epoch, 0, &whole, err));
     tarn_order_info_get(whole, &all, sizeof all);
     tarn_order_close(whole);
-    *out = all.batches;
+    e->batches = all.batches;
     return TARN_OK;
 }
 
-tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order, tarn__epoch **out,
-                            tarn_error *err)
+static tarn_status begin_epoch(tarn__epoch *e, uint64_t origin, tarn_error *err)
 {
+    tarn_order *all;
     tarn_order_info info;
-    tarn__epoch *e = malloc(sizeof *e);
-    tarn_order_info_get(order, &info, sizeof info);
-    uint64_t batches = 0;
-    tarn_status status = e ? TARN_OK : tarn__fail_memory(err);
-    if (status == TARN_OK) status = whole_batches(order, &info, &batches, err);
-    if (status != TARN_OK) {
+    tarn_order_info_get(e->order, &info, sizeof info);
+    e->number = info.epoch;
+    TARN_TRY(count_batches(e, &info, err));
+    if (info.start <= origin || !spreads(e->order)) return TARN_OK;
+    TARN_TRY(tarn__order_at_epoch(e->order, info.epoch, origin, &all, err));
+    continue_with(e, all, info.start);
+    return TARN_OK;
+}
+
+tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order, uint64_t origin,
+                            tarn__epoch **out, tarn_error *err)
+{
+    tarn__epoch *e = calloc(1, sizeof *e);
+    if (!e) {
         tarn_dataset_close(set);
         tarn_order_close(order);
-        free(e);
-        return status;
+        return tarn__fail_memory(err);
     }
     atomic_init(&e->users, 1);
     e->set = set;
     e->order = order;
-    e->number = info.epoch;
-    e->batches = batches;
-    e->left = info.batches;
-    *out = e;
-    return TARN_OK;
+    tarn_status status = begin_epoch(e, origin, err);
+    if (status == TARN_OK)
+        *out = e;
+    else
+        tarn__epoch_release(e);
+    return status;
+}
+
+const tarn_order *tarn__epoch_batch(const tarn__epoch *e, uint64_t i, uint64_t *out_from,
+                                    uint64_t *out_count)
+{
+    *out_from = *out_count = 0;
+    if (e->rest && i == 0) {
+        *out_count = e->n_rest;
+        return e->rest;
+    }
+    uint64_t k = e->first + i - (e->rest != NULL);
+    return tarn__order_batch(e->order, k, out_from, out_count, NULL) == TARN_OK ? e->order
+                                                                                : NULL;
+}
+
+uint64_t tarn__epoch_used(const tarn__epoch *e, uint64_t i)
+{
+    if (e->rest && i == 0) return tarn__order_used_batches(e->rest, 0);
+    return tarn__order_used_batches(e->order, e->first + i - (e->rest != NULL));
 }
 
 tarn__epoch *tarn__epoch_use(tarn__epoch *e)
@@ -83,6 +147,7 @@ void tarn__epoch_release(tarn__epoch *e)
     if (!e || atomic_fetch_sub(&e->users, 1) != 1) return;
     tarn_dataset_close(e->set);
     tarn_order_close(e->order);
+    tarn_order_close(e->rest);
     free(e);
 }
 
@@ -93,7 +158,7 @@ tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch
     tarn_order *order;
     TARN_TRY(tarn__dataset_base_at(e->set, number, &set, err));
     tarn_status status = tarn__order_at_epoch(e->order, number, 0, &order, err);
-    if (status == TARN_OK) return tarn__epoch_new(set, order, out, err);
+    if (status == TARN_OK) return tarn__epoch_new(set, order, 0, out, err);
     tarn_dataset_close(set);
     return status;
 }
@@ -170,9 +235,8 @@ static tarn__window *plan(tarn__engine *e)
         if (status != TARN_OK) plan_failed(e, status, &why);
     }
     e->planning = false;
-    if (!w || tarn__order_batch(e->epoch->order, e->number, &w->from, &count, NULL) !=
-                  TARN_OK) /* which it does not: the number is below left */
-        return NULL;
+    if (!w || !(w->order = tarn__epoch_batch(e->epoch, e->number, &w->from, &count)))
+        return NULL; /* there is such a batch: the number is below left */
     e->number++;
     w->epoch = tarn__epoch_use(e->epoch);
     w->count = (size_t)count;
@@ -378,16 +442,13 @@ void tarn__engine_pop(tarn__engine *e)
 static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
 {
     const tarn__load_setup *s = e->setup;
-    tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
     size_t templates = 0;
     k->engine = e;
-    o.max_pixels = s->decode.max_pixels;
-    o.max_size = s->decode.max_size;
-    while (s->o.views && tarn_views_template(s->o.views, templates))
+    while (s->o.views && tarn__views_template(s->o.views, templates))
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
     if (!k->fields) return tarn__fail_memory(err);
-    return tarn_image_decoder_new(&o, &k->image, err);
+    return tarn_image_decoder_new(&s->decode, &k->image, err);
 }
 
 static void worker_reset(tarn__worker *k)

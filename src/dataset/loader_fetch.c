@@ -22,14 +22,15 @@ static void explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t fiel
 {
     tarn_dataset *d = w->epoch->set;
     char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
-    const char *path, *name = tarn_dataset_field(d, field);
-    uint64_t offset, sample = w->samples[slot];
+    const char *name = tarn_dataset_field(d, field);
+    tarn_place place;
+    uint64_t sample = w->samples[slot];
     if (tarn_dataset_key(d, sample, &k->key, NULL) == TARN_OK)
         tarn_printable(shown, sizeof shown, k->key.data, k->key.size);
     memcpy(text, err->message, sizeof text);
     if (!err->path[0] &&
-        tarn_dataset_where(d, sample, field, &path, &offset, NULL) == TARN_OK)
-        tarn__error_place(err, path, offset);
+        tarn_dataset_locate(d, sample, field, &place, sizeof place, NULL) == TARN_OK)
+        tarn__error_place(err, place.path, place.offset);
     tarn_error named = *err;
     tarn__error_set(err, named.code, named.path[0] ? named.path : NULL, named.offset,
                     "sample %llu (%s), field %s: %s", (unsigned long long)sample, shown,
@@ -81,7 +82,7 @@ static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
 static bool is_read(const tarn__load_setup *s, const tarn__load_column *c)
 {
     bool decoded = c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
-    return c->way == TARN__LOAD_READ || (decoded && s->o.staged);
+    return c->way == TARN__LOAD_READ || (decoded && s->staged);
 }
 
 static tarn_status field_of(tarn__worker *k, const tarn__window *w, size_t slot,
@@ -138,7 +139,7 @@ static tarn_status read_one(tarn__worker *k, tarn__window *w, size_t slot, size_
     w->strips[column].pieces[slot] = (tarn__piece){copy, view.size, NULL};
     w->bytes += view.size;
     tarn_view_release(&view);
-    return copy ? tarn_dataset_settle(d, w->samples[slot], err) : tarn__fail_memory(err);
+    return copy ? tarn__settle(d, w->samples[slot], err) : tarn__fail_memory(err);
 }
 
 static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)
@@ -162,7 +163,8 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
     size_t count;
     TARN_TRY(list_wants(k, w, &count, err));
     if (count == 0) return TARN_OK;
-    tarn_status status = tarn_dataset_read(w->epoch->set, w->wants, count, &w->read, err);
+    tarn_status status =
+        tarn__dataset_read(w->epoch->set, w->wants, count, &w->read, err);
     if (status == TARN_OK) {
         take_read(s, w);
         return TARN_OK;
@@ -215,7 +217,7 @@ static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
 tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
-    TARN_TRY(tarn_order_fill(w->epoch->order, w->from, w->count, w->samples, err));
+    TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
     TARN_TRY(announce(k, w, err));
@@ -247,7 +249,7 @@ static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
                                             view.size, slab, err);
     tarn_view_release(&view);
     if (status != TARN_OK || staged) return status;
-    return tarn_dataset_settle(w->epoch->set, w->samples[slot], err);
+    return tarn__settle(w->epoch->set, w->samples[slot], err);
 }
 
 static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,

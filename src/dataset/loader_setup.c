@@ -58,7 +58,7 @@ static tarn_status hint_plan(tarn__load_column *c, const tarn_image_steps *steps
     uint64_t chw[] = {steps->channels, steps->height, steps->width};
     tarn__shape *shape =
         shape_new(dtypes[steps->type], 3, steps->layout == TARN_IMAGE_CHW ? chw : hwc,
-                  tarn_image_plan_size(c->plan));
+                  tarn__image_plan_size(c->plan));
     return add_hint(c, shape) ? TARN_OK : tarn__fail_memory(err);
 }
 
@@ -99,7 +99,7 @@ static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
         TARN_TRY(hint_integer(c, err));
     if (!steps || c->as != TARN_LOAD_AUTO || !image) return TARN_OK;
     c->way = TARN__LOAD_STEPS;
-    TARN_TRY(tarn_image_plan_new(steps, &c->plan, err));
+    TARN_TRY(tarn__image_plan_new(steps, &c->plan, err));
     return hint_plan(c, steps, err);
 }
 
@@ -110,8 +110,8 @@ static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
     c->field = (uint32_t)(c - s->columns);
     if (!s->o.fields) return TARN_OK;
     if (!s->o.views) return tarn_dataset_field_find(s->dataset, c->name, &c->field, err);
-    for (uint32_t i = 0; tarn_views_template(s->o.views, i); i++)
-        if (strcmp(tarn_views_template(s->o.views, i), c->name) == 0) {
+    for (uint32_t i = 0; tarn__views_template(s->o.views, i); i++)
+        if (strcmp(tarn__views_template(s->o.views, i), c->name) == 0) {
             c->field = i;
             return TARN_OK;
         }
@@ -128,7 +128,7 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     c->as = f->as;
     bool by_name;
     TARN_TRY(name_codec(s, c, &by_name, err));
-    c->decoder = tarn__codec_class_of(s->o.codecs, c->codec);
+    c->decoder = tarn__codec_class_of(c->codec);
     if (f->image && (c->decoder != TARN__CODEC_IMAGE || f->as != TARN_LOAD_AUTO))
         return tarn__fail(err, TARN_ERR_USAGE,
                           "steps for field %s, which is no image that is decoded here",
@@ -143,7 +143,7 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
     const tarn_loader_options *o = &s->o;
     size_t count = o->fields ? o->n_fields : s->dataset->n_fields;
     if (!o->fields && o->views)
-        for (count = 0; tarn_views_template(o->views, count);)
+        for (count = 0; tarn__views_template(o->views, count);)
             count++;
     if ((count == 0 && !o->fields) || count > TARN_MAX_DATASET_FIELDS)
         return tarn__fail(err, TARN_ERR_USAGE, "%zu fields to load", count);
@@ -151,7 +151,7 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
     if (!s->columns) return tarn__fail_memory(err);
     for (; s->n_columns < count; s->n_columns++) {
         uint32_t i = (uint32_t)s->n_columns;
-        tarn_load_field f = {o->views ? tarn_views_template(o->views, i)
+        tarn_load_field f = {o->views ? tarn__views_template(o->views, i)
                                       : tarn_dataset_field(s->dataset, i),
                              TARN_LOAD_AUTO, NULL};
         if (o->fields) f = o->fields[i];
@@ -198,7 +198,7 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     s->o = *o;
     s->dataset = dataset;
     atomic_fetch_add(&dataset->users, 1);
-    s->o.staged |= dataset->source->cold;
+    s->staged = dataset->source->cold;
     s->batch = (size_t)o->batch;
     s->chunk = chunk_size(s->batch);
     s->seed = seed;
@@ -224,7 +224,7 @@ void tarn__setup_release(tarn__load_setup *s)
         tarn__load_column *c = &s->columns[i];
         for (unsigned k = 0; k < c->n_hints; k++)
             free(c->hints[k]);
-        tarn_image_plan_free(c->plan);
+        tarn__image_plan_free(c->plan);
         free(c->codec);
         free(c->name);
     }

@@ -55,8 +55,11 @@ static tarn_status add_pseudo(tarn_dataset *d, uint64_t number, uint32_t field, 
 {
     tarn_stored one = {.offset = TARN_NO_OFFSET, .row = TARN_NO_ROW, .field = field};
     tarn_view view;
-    TARN_TRY(tarn_dataset_shard(d, number, &one.shard, &one.path, err));
+    tarn_place place;
+    TARN_TRY(tarn__dataset_place(d, number, &place, err));
     TARN_TRY(tarn__pseudo(d, number, d->ids[field], &view, err));
+    one.shard = place.shard;
+    one.path = place.path;
     one.bytes = view.size;
     tarn_view_release(&view);
     add(l, one);

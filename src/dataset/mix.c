@@ -31,15 +31,25 @@ static void close_mix(void *p)
 
 /* --- Rows -------------------------------------------------------------------------- */
 
-/* Which use of which part a row is. */
-static void use_at(const tarn__mix *s, uint64_t row, tarn_mix_place *out,
-                   uint64_t *out_use)
+/* The epoch that a part begins with: a mix that was continued with other weights has no
+ * earlier ones. */
+static uint64_t first_pass(const tarn__mix *s, size_t k)
 {
-    uint64_t turns[TARN_MAX_MIX], epoch = row / s->total;
+    const tarn_dataset *base = tarn_dataset_unordered(s->parts[k].dataset);
+    if (!base->live) return 0;
+    return ((const tarn__mix *)base->source->state)->first_epoch;
+}
+
+void tarn__mix_place(const tarn__source *source, uint64_t row, tarn_place *out)
+{
+    const tarn__mix *s = source->state;
+    uint64_t turns[TARN_MAX_MIX], turn, epoch = row / s->total;
     tarn__mixing m = tarn__mix_mixing(s);
-    tarn__mixing_at(&m, row % s->total, turns, &out->source, &out->turn);
-    *out_use = tarn__mix_used_before(s, out->source, epoch) + out->turn;
-    out->sample = *out_use % s->parts[out->source].dataset->count;
+    tarn__mixing_at(&m, row % s->total, turns, &out->source, &turn);
+    uint64_t use = tarn__mix_used_before(s, out->source, epoch) + turn;
+    uint64_t length = s->parts[out->source].dataset->count;
+    out->pass = first_pass(s, out->source) + use / length;
+    out->sample = use % length;
 }
 
 /* The order of a pass of a part, which the caller closes. */
@@ -84,39 +94,14 @@ static tarn_status row_in_pass(tarn__mix *s, uint32_t k, uint64_t pass, uint64_t
     return TARN_OK;
 }
 
-static tarn_status get_state(const tarn_dataset *d, tarn__mix **out, tarn_error *err)
-{
-    *out = d->source->state;
-    if (d->source->kind == &tarn__kind_mix) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
-                         "this dataset is not a mix");
-}
-
-tarn_status tarn_mix_at(tarn_dataset *d, uint64_t sample, tarn_mix_place *out,
-                        size_t size, tarn_error *err)
-{
-    TARN__NEED(err, "mix", d);
-    TARN__NEED(err, "out", out);
-    tarn__mix *s;
-    tarn_mix_place at;
-    uint64_t use;
-    TARN_TRY(get_state(d, &s, err));
-    TARN_TRY(tarn__resolve(&d, &sample, err));
-    use_at(s, tarn__dataset_at(d, sample), &at, &use);
-    at.pass = use / s->parts[at.source].dataset->count;
-    TARN__FILL_OUT(out, size, at);
-    return TARN_OK;
-}
-
 /* --- One sample -------------------------------------------------------------------- */
 
 static tarn_status resolve_mix(void *p, tarn__source **source, uint64_t *sample,
                                uint32_t *field, tarn_error *err)
 {
     tarn__mix *s = p;
-    tarn_mix_place at;
-    uint64_t use;
-    use_at(s, *sample, &at, &use);
+    tarn_place at;
+    tarn__mix_place(s->source, *sample, &at);
     const tarn_dataset *d = s->parts[at.source].dataset;
     if (*field != TARN__FIELD_NONE) {
         uint32_t number = s->fields[at.source * s->n_fields + *field];
@@ -129,7 +114,7 @@ static tarn_status resolve_mix(void *p, tarn__source **source, uint64_t *sample,
         *field = d->ids[number];
     }
     *source = d->source;
-    return row_in_pass(s, at.source, use / d->count, at.sample, sample, err);
+    return row_in_pass(s, at.source, at.pass, at.sample, sample, err);
 }
 
 /* The first position of a pass, at or after from, that has the key. */
@@ -159,7 +144,8 @@ static tarn_status find_in_part(tarn__mix *s, uint32_t k, const char *key, uint6
         return TARN_OK;
     for (uint64_t use = first + before; use < end; use += length - use % length) {
         uint64_t pass = use / length;
-        tarn_status status = find_in_pass(s, k, pass, key, use % length, &sample, &why);
+        tarn_status status =
+            find_in_pass(s, k, first_pass(s, k) + pass, key, use % length, &sample, &why);
         if (status == TARN_ERR_NO_SAMPLE) continue;
         if (status != TARN_OK) {
             if (err) *err = why;

@@ -31,7 +31,11 @@ TARN_CHECKED tarn_status tarn__mixing_share(const double *weights, size_t n,
 
 /* --- mix.c: what a state of a mix consists of --------------------------------------- */
 
+struct tarn__buf;
 struct tarn__source;
+
+/* Which sample of which source a row of a mix is: source, pass and sample of out. */
+void tarn__mix_place(const struct tarn__source *source, uint64_t row, tarn_place *out);
 
 /* How many sources a mix has; 0 for what is not a mix. */
 size_t tarn__mix_parts(const struct tarn__source *source);
@@ -39,6 +43,10 @@ size_t tarn__mix_parts(const struct tarn__source *source);
 /* A source of a mix, borrowed, and how many of its samples are in an epoch. */
 tarn_dataset *tarn__mix_part(const struct tarn__source *source, size_t k,
                              uint64_t *out_count);
+
+/* Appends where a mix was continued with other weights; nothing if it was not. */
+TARN_CHECKED tarn_status tarn__mix_describe(const struct tarn__source *source,
+                                            struct tarn__buf *out, tarn_error *err);
 
 /* How many samples of each source were used, over all epochs, before a position; past the
  * last, all of the epoch. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "dataset/kind_mix.h"
@@ -112,12 +113,17 @@ static tarn_status take_parts(tarn__mix *s, tarn__source *source,
     return check_listed(s, o->fields, err);
 }
 
-static tarn_status state_new(tarn__source *source, tarn_error *err)
+static tarn_status make_source(tarn_dataset *const *parts, size_t count,
+                               const tarn_mix_options *o, tarn__source **out,
+                               tarn_error *err)
 {
-    tarn__mix *s = source->state = calloc(1, sizeof *s);
-    if (!s) return tarn__fail_memory(err);
-    tarn__forklock_init(&s->lock, TARN__LOCK_OUTERMOST);
-    return TARN_OK;
+    TARN_TRY(tarn__source_new(&tarn__kind_mix, NULL, out, err));
+    tarn__mix *s = (*out)->state = calloc(1, sizeof *s);
+    if (s) tarn__forklock_init(&s->lock, TARN__LOCK_OUTERMOST);
+    tarn_status status =
+        s ? take_parts(s, *out, parts, count, o, err) : tarn__fail_memory(err);
+    if (status != TARN_OK) tarn__source_release(*out);
+    return status;
 }
 
 TARN__DEFINE_INIT(tarn_mix_options, TARN_MIX_OPTIONS_INIT)
@@ -135,11 +141,8 @@ tarn_status tarn_dataset_mix(tarn_dataset *const *sources, size_t count,
                           TARN_MAX_MIX);
     if (o.weights && o.counts)
         return tarn__fail(err, TARN_ERR_USAGE, "weights or counts, not both");
-    TARN_TRY(tarn__source_new(&tarn__kind_mix, NULL, &source, err));
-    tarn_status status = state_new(source, err);
-    if (status == TARN_OK)
-        status = take_parts(source->state, source, sources, count, &o, err);
-    if (status == TARN_OK) status = tarn__dataset_new(source, o.fields, false, out, err);
+    TARN_TRY(make_source(sources, count, &o, &source, err));
+    tarn_status status = tarn__dataset_new(source, o.fields, false, out, err);
     if (status != TARN_OK) tarn__source_release(source);
     return status;
 }
@@ -158,6 +161,19 @@ tarn_dataset *tarn__mix_part(const tarn__source *source, size_t k, uint64_t *out
     return s->parts[k].dataset;
 }
 
+tarn_status tarn__mix_describe(const tarn__source *source, tarn__buf *out,
+                               tarn_error *err)
+{
+    const tarn__mix *s = source->state;
+    if (!s->continued) return TARN_OK;
+    TARN_TRY(tarn__buf_printf(out, err, " from epoch %llu after",
+                              (unsigned long long)s->first_epoch));
+    for (size_t k = 0; k < s->n; k++)
+        TARN_TRY(
+            tarn__buf_printf(out, err, " %llu", (unsigned long long)s->parts[k].used));
+    return TARN_OK;
+}
+
 void tarn__mix_used(const tarn__source *source, uint64_t epoch, uint64_t position,
                     uint64_t *out)
 {
@@ -168,41 +184,19 @@ void tarn__mix_used(const tarn__source *source, uint64_t epoch, uint64_t positio
         out[k] += tarn__mix_used_before(s, k, epoch);
 }
 
-/* The same parts, fields and counts. */
-static tarn_status copy_state(tarn__mix *s, const tarn__mix *from, tarn__source *source,
-                              tarn_error *err)
-{
-    size_t cells = from->n * from->n_fields;
-    s->parts = calloc(from->n, sizeof *s->parts);
-    s->counts = calloc(from->n, sizeof *s->counts);
-    s->fields = malloc((cells + 1) * sizeof *s->fields);
-    if (!s->parts || !s->counts || !s->fields) return tarn__fail_memory(err);
-    memcpy(s->counts, from->counts, from->n * sizeof *s->counts);
-    memcpy(s->fields, from->fields, cells * sizeof *s->fields);
-    s->total = from->total;
-    s->n_fields = from->n_fields;
-    s->source = source;
-    for (; s->n < from->n; s->n++)
-        s->parts[s->n].dataset = tarn__dataset_use(from->parts[s->n].dataset);
-    return name_fields(s, source, err);
-}
-
 tarn_status tarn__mix_continued(const tarn__source *from, uint64_t epoch,
                                 const uint64_t *used, tarn__source **out, tarn_error *err)
 {
-    TARN_TRY(tarn__source_new(&tarn__kind_mix, NULL, out, err));
-    tarn_status status = state_new(*out, err);
-    if (status == TARN_OK) status = copy_state((*out)->state, from->state, *out, err);
-    if (status != TARN_OK) {
-        tarn__source_release(*out);
-        return status;
-    }
+    const tarn__mix *mix = from->state;
+    tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
+    tarn_dataset *parts[TARN_MAX_MIX];
+    for (size_t k = 0; k < mix->n; k++)
+        parts[k] = mix->parts[k].dataset;
+    o.counts = mix->counts;
+    TARN_TRY(make_source(parts, mix->n, &o, out, err));
     tarn__mix *s = (*out)->state;
-    (*out)->samples = from->samples;
-    (*out)->shards = from->shards;
-    (*out)->cold = from->cold;
-    (*out)->repeats = true;
     s->first_epoch = epoch;
+    s->continued = true;
     for (size_t k = 0; k < s->n; k++)
         s->parts[k].used = used[k];
     return TARN_OK;

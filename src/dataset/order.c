@@ -32,7 +32,7 @@ typedef struct shared_array {
 /* A split of all positions into ranks. */
 typedef struct share {
     uint64_t rank, world;
-    tarn_ranks ranks;
+    tarn_uneven uneven;
     uint64_t start, from; /* positions start to from - 1 are split */
 } share;
 
@@ -62,11 +62,6 @@ static const tarn__order_kind *const kinds[] = {
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-const char *tarn_order_kind_name(tarn_order_kind kind)
-{
-    return (unsigned)kind < N_KINDS ? kinds[kind]->name : NULL;
-}
-
 tarn_status tarn_order_kind_find(const char *name, tarn_order_kind *out, tarn_error *err)
 {
     TARN__NEED(err, "name", name);
@@ -91,14 +86,15 @@ static tarn_status check(uint64_t count, const tarn_order_options *o, tarn_error
 {
     if ((unsigned)o->kind >= N_KINDS)
         return tarn__fail(err, TARN_ERR_USAGE, "no kind of order %d", (int)o->kind);
-    if ((unsigned)o->ranks > TARN_RANKS_PAD)
-        return tarn__fail(err, TARN_ERR_USAGE, "no way of sharing out %d", (int)o->ranks);
+    if ((unsigned)o->uneven > TARN_UNEVEN_PAD)
+        return tarn__fail(err, TARN_ERR_USAGE, "there is no way %d to share samples out",
+                          (int)o->uneven);
     if (count > TARN_MAX_ORDER || o->draws > TARN_MAX_ORDER)
         return tarn__fail(err, TARN_ERR_LIMIT, "an order has at most 2^62 positions");
-    if (o->world < 1 || o->rank >= o->world)
+    if (o->world_size < 1 || o->rank >= o->world_size)
         return tarn__fail(err, TARN_ERR_USAGE, "no rank %llu of %llu: ranks count from 0",
-                          (unsigned long long)o->rank, (unsigned long long)o->world);
-    if (o->world > TARN_MAX_ORDER_RANKS || o->batch > TARN_MAX_ORDER_BATCH)
+                          (unsigned long long)o->rank, (unsigned long long)o->world_size);
+    if (o->world_size > TARN_MAX_ORDER_RANKS || o->batch > TARN_MAX_ORDER_BATCH)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "an order has at most 2^30 ranks, and samples in a batch");
     if ((o->equal_batches || o->drop_last) && o->batch == 0)
@@ -113,10 +109,10 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
 
 /* How many of the positions come to a rank. */
 static uint64_t share_length(uint64_t positions, uint64_t rank, uint64_t world,
-                             tarn_ranks ranks)
+                             tarn_uneven uneven)
 {
-    if (ranks == TARN_RANKS_PAD) return divide_up(positions, world);
-    if (ranks == TARN_RANKS_DROP) return positions / world;
+    if (uneven == TARN_UNEVEN_PAD) return divide_up(positions, world);
+    if (uneven == TARN_UNEVEN_DROP) return positions / world;
     return positions / world + (rank < positions % world);
 }
 
@@ -131,20 +127,20 @@ static uint64_t spread(uint64_t len, uint64_t k, uint64_t batches)
 static bool spreads(const tarn_order *order)
 {
     return order->o.equal_batches && !order->o.drop_last &&
-           order->o.ranks == TARN_RANKS_UNEVEN;
+           order->o.uneven == TARN_UNEVEN_KEEP;
 }
 
 static void share_out(tarn_order *order)
 {
     const tarn_order_options *o = &order->o;
-    uint64_t left = order->total - order->start, most = divide_up(left, o->world);
-    order->length = share_length(left, o->rank, o->world, o->ranks);
+    uint64_t left = order->total - order->start, most = divide_up(left, o->world_size);
+    order->length = share_length(left, o->rank, o->world_size, o->uneven);
     if (o->drop_last) {
-        order->length = o->ranks == TARN_RANKS_PAD ? most : left / o->world;
+        order->length = o->uneven == TARN_UNEVEN_PAD ? most : left / o->world_size;
         order->length -= order->length % o->batch;
-    } else if (o->equal_batches && o->ranks == TARN_RANKS_DROP) {
+    } else if (o->equal_batches && o->uneven == TARN_UNEVEN_DROP) {
         order->length -= order->length % o->batch;
-    } else if (o->equal_batches && o->ranks == TARN_RANKS_PAD) {
+    } else if (o->equal_batches && o->uneven == TARN_UNEVEN_PAD) {
         order->length = divide_up(most, o->batch) * o->batch;
     }
     order->batches =
@@ -231,7 +227,7 @@ static tarn_status order_new(uint64_t count, const tarn_order_options *o,
     atomic_init(&order->users, 1);
     order->o = *o;
     order->o.negative = o->negative && o->seed; /* -0 is 0 */
-    order->split = o->world > 1;
+    order->split = o->world_size > 1;
     order->count = count;
     return TARN_OK;
 }
@@ -300,8 +296,8 @@ static tarn_status copy_inner(tarn_order *order, const tarn_order *from, size_t 
 static void push_inner(tarn_order *order, const tarn_order_options *o, uint64_t start)
 {
     order->inner[order->n_inner++] =
-        (share){o->rank, o->world, o->ranks, start, order->total};
-    order->total = share_length(order->total - start, o->rank, o->world, o->ranks);
+        (share){o->rank, o->world_size, o->uneven, start, order->total};
+    order->total = share_length(order->total - start, o->rank, o->world_size, o->uneven);
 }
 
 static tarn_status derive(const tarn_order *from, const tarn_order_options *o,
@@ -322,7 +318,7 @@ static tarn_status derive(const tarn_order *from, const tarn_order_options *o,
             share *s = &order->inner[i];
             s->start = 0; /* what was left out was another epoch's */
             s->from = order->total;
-            order->total = share_length(order->total, s->rank, s->world, s->ranks);
+            order->total = share_length(order->total, s->rank, s->world, s->uneven);
         }
     }
     if (status == TARN_OK && push) push_inner(order, &from->o, from->start);
@@ -343,13 +339,13 @@ tarn_status tarn__order_at_epoch(const tarn_order *from, uint64_t epoch, uint64_
 }
 
 tarn_status tarn__order_split(const tarn_order *from, uint64_t rank, uint64_t world,
-                              tarn_ranks ranks, tarn_order **out, tarn_error *err)
+                              tarn_uneven uneven, tarn_order **out, tarn_error *err)
 {
     bool push = from->split;
     tarn_order_options o = from->o;
     o.rank = rank;
-    o.world = world;
-    o.ranks = ranks;
+    o.world_size = world;
+    o.uneven = uneven;
     TARN_TRY(derive(from, &o, push ? 0 : from->start, push, out, err));
     (*out)->split = true;
     return TARN_OK;
@@ -418,43 +414,41 @@ void tarn_order_info_get(const tarn_order *order, tarn_order_info *out, size_t s
         TARN__FILL_ZERO(out, size);
         return;
     }
-    tarn_order_info info = {order->o.kind, order->count, order->o.seed, order->o.epoch,
-                            order->total,  order->start, order->length, order->batches};
+    tarn_order_info info = {.kind = order->o.kind,
+                            .name = kinds[order->o.kind]->name,
+                            .count = order->count,
+                            .seed = order->o.seed,
+                            .epoch = order->o.epoch,
+                            .total = order->total,
+                            .start = order->start,
+                            .length = order->length,
+                            .batches = order->batches};
     TARN__FILL_OUT(out, size, info);
 }
 
-uint64_t tarn_order_length(const tarn_order *order)
+uint64_t tarn__order_length(const tarn_order *order)
 {
-    return order ? order->length : 0;
-}
-
-static tarn_status past_end(const tarn_order *order, uint64_t from, uint64_t count,
-                            tarn_error *err)
-{
-    return tarn__fail(
-        err, TARN_ERR_USAGE, "samples %llu to %llu of rank %llu, which has %llu",
-        (unsigned long long)from, (unsigned long long)(from + count),
-        (unsigned long long)order->o.rank, (unsigned long long)order->length);
+    return order->length;
 }
 
 uint64_t tarn__order_position(const tarn_order *order, uint64_t i)
 {
-    return order->start + order->o.rank + i * order->o.world;
+    return order->start + order->o.rank + i * order->o.world_size;
 }
 
 static void map_share(const share *s, uint64_t *at, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         at[i] = s->start + s->rank + at[i] * s->world;
-    for (size_t i = 0; s->ranks == TARN_RANKS_PAD && i < n; i++)
+    for (size_t i = 0; s->uneven == TARN_UNEVEN_PAD && i < n; i++)
         if (at[i] >= s->from) at[i] %= s->from; /* padding */
 }
 
 void tarn__order_map(const tarn_order *order, uint64_t *at, size_t n)
 {
     const tarn_order_options *o = &order->o;
-    share own = {o->rank, o->world, o->ranks, order->start, order->total};
-    if (o->world > 1 || order->start || o->ranks == TARN_RANKS_PAD)
+    share own = {o->rank, o->world_size, o->uneven, order->start, order->total};
+    if (o->world_size > 1 || order->start || o->uneven == TARN_UNEVEN_PAD)
         map_share(&own, at, n);
     for (size_t k = order->n_inner; k-- > 0;)
         map_share(&order->inner[k], at, n);
@@ -468,24 +462,16 @@ tarn_status tarn_order_fill(const tarn_order *order, uint64_t from, uint64_t cou
     TARN__NEED(err, "out_samples", out_samples || !count);
     enum { PIECE = 1024 }; /* stays in the cache between the two passes */
     if (!tarn__range_in(from, count, order->length))
-        return past_end(order, from, count, err);
+        return tarn__fail(
+            err, TARN_ERR_USAGE, "samples %llu to %llu of rank %llu, which has %llu",
+            (unsigned long long)from, (unsigned long long)(from + count),
+            (unsigned long long)order->o.rank, (unsigned long long)order->length);
     for (uint64_t n; count > 0; count -= n, from += n, out_samples += n) {
         n = count < PIECE ? count : PIECE;
         for (uint64_t i = 0; i < n; i++)
             out_samples[i] = from + i;
         tarn__order_map(order, out_samples, n);
     }
-    return TARN_OK;
-}
-
-tarn_status tarn_order_at(const tarn_order *order, uint64_t i, uint64_t *out_sample,
-                          tarn_error *err)
-{
-    TARN__NEED(err, "order", order);
-    TARN__NEED(err, "out_sample", out_sample);
-    if (i >= order->length) return past_end(order, i, 1, err);
-    *out_sample = i;
-    tarn__order_map(order, out_sample, 1);
     return TARN_OK;
 }
 
@@ -512,18 +498,19 @@ tarn_status tarn__order_batch(const tarn_order *order, uint64_t k, uint64_t *out
 
 uint64_t tarn__order_used(const tarn_order *order, uint64_t n)
 {
-    uint64_t left = order->total - order->start, most = divide_up(left, order->o.world);
-    if (order->o.ranks == TARN_RANKS_DROP) most = left / order->o.world;
+    uint64_t left = order->total - order->start,
+             most = divide_up(left, order->o.world_size);
+    if (order->o.uneven == TARN_UNEVEN_DROP) most = left / order->o.world_size;
     if (n == 0) return order->start;
-    return n >= most ? order->total : order->start + n * order->o.world;
+    return n >= most ? order->total : order->start + n * order->o.world_size;
 }
 
 /* Batches of the rank that has most. */
 static uint64_t most_batches(const tarn_order *order)
 {
-    if (order->o.ranks != TARN_RANKS_UNEVEN || order->o.drop_last || spreads(order))
+    if (order->o.uneven != TARN_UNEVEN_KEEP || order->o.drop_last || spreads(order))
         return order->batches;
-    return divide_up(divide_up(order->total - order->start, order->o.world),
+    return divide_up(divide_up(order->total - order->start, order->o.world_size),
                      order->o.batch);
 }
 
@@ -533,7 +520,7 @@ uint64_t tarn__order_used_batches(const tarn_order *order, uint64_t n)
     if (n == 0) return order->start;
     if (n >= most) return order->total;
     if (!spreads(order)) return tarn__order_used(order, n * batch);
-    uint64_t left = order->total - order->start, world = order->o.world;
+    uint64_t left = order->total - order->start, world = order->o.world_size;
     uint64_t longer = left % world, short_len = left / world;
     return order->start + longer * spread(short_len + 1, n, most) +
            (world - longer) * spread(short_len, n, most);
@@ -560,10 +547,10 @@ static const struct {
     {"pool", offsetof(tarn_order_options, pool), OF(TARN_ORDER_LENGTHS)},
 };
 
-const char *tarn__ranks_name(tarn_ranks ranks)
+const char *tarn__uneven_name(tarn_uneven uneven)
 {
     static const char *const names[] = {"keep", "drop", "pad"};
-    return names[ranks];
+    return names[uneven];
 }
 
 static tarn_status describe_split(const share *s, tarn__buf *out, tarn_error *err)
@@ -572,14 +559,14 @@ static tarn_status describe_split(const share *s, tarn__buf *out, tarn_error *er
         TARN_TRY(tarn__buf_printf(out, err, " rest(%llu)", (unsigned long long)s->start));
     if (s->world == 1) return TARN_OK;
     return tarn__buf_printf(out, err, " shard(%llu/%llu,%s)", (unsigned long long)s->rank,
-                            (unsigned long long)s->world, tarn__ranks_name(s->ranks));
+                            (unsigned long long)s->world, tarn__uneven_name(s->uneven));
 }
 
 tarn_status tarn__order_describe(const tarn_order *order, bool frozen, tarn__buf *out,
                                  tarn_error *err)
 {
     const tarn_order_options *o = &order->o;
-    share last = {o->rank, o->world, o->ranks, order->start, order->total};
+    share last = {o->rank, o->world_size, o->uneven, order->start, order->total};
     if (o->kind != TARN_ORDER_IDENTITY) {
         TARN_TRY(tarn__buf_printf(out, err, " %s(seed=%s%llu", kinds[o->kind]->name,
                                   o->negative ? "-" : "", (unsigned long long)o->seed));
@@ -602,5 +589,5 @@ tarn_status tarn__order_describe(const tarn_order *order, bool frozen, tarn__buf
     for (size_t i = 0; i < order->n_inner; i++)
         TARN_TRY(describe_split(&order->inner[i], out, err));
     if (!frozen) return TARN_OK;
-    return o->world > 1 || order->start ? describe_split(&last, out, err) : TARN_OK;
+    return o->world_size > 1 || order->start ? describe_split(&last, out, err) : TARN_OK;
 }

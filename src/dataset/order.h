@@ -15,7 +15,8 @@ typedef struct tarn__order_kind {
     tarn_status (*measure)(const tarn_order_options *o, uint64_t count,
                            uint64_t *out_total, tarn_error *err);
 
-    /* Makes what map needs for one epoch. Never called for an epoch without positions. */
+    /* Makes what map needs for one epoch; after a failure, *out is dropped unless it is
+     * NULL. Never called for an epoch without positions. */
     tarn_status (*make)(const tarn_order_options *o, uint64_t count, uint64_t total,
                         void **out, tarn_error *err);
     void (*drop)(void *made);
@@ -34,6 +35,10 @@ TARN_CHECKED tarn_status tarn__order_need(const void *array, const char *name,
 
 /* Memory for count items; NULL, and err filled, if there is none. */
 void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err);
+
+/* The positions of kinds that draw: as many as there are samples, or draws. */
+TARN_CHECKED tarn_status tarn__order_draws(const tarn_order_options *o, uint64_t count,
+                                           uint64_t *out_total, tarn_error *err);
 
 /* The map of kinds that make an array of samples. */
 void tarn__order_map_samples(const void *made, uint64_t *at, size_t n);
@@ -66,7 +71,7 @@ TARN_CHECKED tarn_status tarn__order_at_epoch(const tarn_order *from, uint64_t e
 /* The part of one rank of what the order gives now. What is split already is split
  * again. */
 TARN_CHECKED tarn_status tarn__order_split(const tarn_order *from, uint64_t rank,
-                                           uint64_t world, tarn_ranks ranks,
+                                           uint64_t world_size, tarn_uneven uneven,
                                            tarn_order **out, tarn_error *err);
 
 /* The same order in batches. */
@@ -85,6 +90,9 @@ bool tarn__order_is_whole(const tarn_order *order);
 TARN_CHECKED tarn_status tarn__order_filtered(const tarn_order *from,
                                               const uint64_t *kept, uint64_t n,
                                               tarn_order **out, tarn_error *err);
+
+/* Samples that come to this rank. */
+uint64_t tarn__order_length(const tarn_order *order);
 
 /* The position in the epoch, over all ranks, of this rank's i-th sample. */
 uint64_t tarn__order_position(const tarn_order *order, uint64_t i);
@@ -105,7 +113,7 @@ uint64_t tarn__order_used(const tarn_order *order, uint64_t n);
 uint64_t tarn__order_used_batches(const tarn_order *order, uint64_t n);
 
 /* "keep", "drop" or "pad". */
-const char *tarn__ranks_name(tarn_ranks ranks);
+const char *tarn__uneven_name(tarn_uneven uneven);
 
 /* Appends a text that is the same for the same order: " shuffle(seed=7)". With frozen it
  * also names the epoch, the ranks and the beginning. */

@@ -52,36 +52,21 @@ static tarn_status list_classes(balanced *b, const tarn__numbered *sorted, uint6
     return TARN_OK;
 }
 
-static tarn_status fill_balanced(balanced *b, const tarn_order_options *o, uint64_t count,
-                                 tarn_error *err)
-{
-    tarn_status status = TARN_ERR_MEMORY;
-    tarn__numbered *sorted = tarn__order_alloc(count, sizeof *sorted, err);
-    tarn__numbered *spare = sorted ? tarn__order_alloc(count, sizeof *spare, err) : NULL;
-    if (spare) {
-        for (uint64_t i = 0; i < count; i++)
-            sorted[i] = (tarn__numbered){(uint64_t)o->classes[i], i};
-        tarn__numbered_sort(sorted, spare, count);
-        status = list_classes(b, sorted, count, err);
-    }
-    free(sorted);
-    free(spare);
-    return status;
-}
-
 static tarn_status make_balanced(const tarn_order_options *o, uint64_t count,
                                  uint64_t total, void **out, tarn_error *err)
 {
     (void)total;
-    balanced *b = calloc(1, sizeof *b);
+    balanced *b = *out = calloc(1, sizeof *b);
     if (!b) return tarn__fail_memory(err);
     b->key_round = tarn__order_key(o, TARN__KEY_CLASSES);
     b->key_class = tarn__order_key(o, TARN__KEY_CLASS);
-    tarn_status status = fill_balanced(b, o, count, err);
-    if (status == TARN_OK)
-        *out = b;
-    else
-        drop_balanced(b);
+    tarn__numbered *sorted = tarn__order_alloc(count, 2 * sizeof *sorted, err);
+    if (!sorted) return TARN_ERR_MEMORY;
+    for (uint64_t i = 0; i < count; i++)
+        sorted[i] = (tarn__numbered){(uint64_t)o->classes[i], i};
+    tarn__numbered_sort(sorted, sorted + count, count);
+    tarn_status status = list_classes(b, sorted, count, err);
+    free(sorted);
     return status;
 }
 
@@ -115,10 +100,7 @@ static tarn_status measure_balanced(const tarn_order_options *o, uint64_t count,
                                     uint64_t *out_total, tarn_error *err)
 {
     TARN_TRY(tarn__order_need(o->classes, "classes", count, err));
-    if (count == 0 && o->draws)
-        return tarn__fail(err, TARN_ERR_USAGE, "nothing to draw from");
-    if (o->draws) *out_total = o->draws;
-    return TARN_OK;
+    return tarn__order_draws(o, count, out_total, err);
 }
 
 const tarn__order_kind tarn__order_balanced = {
@@ -162,16 +144,13 @@ static tarn_status make_lengths(const tarn_order_options *o, uint64_t count,
                                 uint64_t total, void **out, tarn_error *err)
 {
     (void)total;
-    uint64_t *samples = NULL;
-    tarn__numbered *list = tarn__order_alloc(count, sizeof *list, err);
-    tarn__numbered *spare = list ? tarn__order_alloc(count, sizeof *spare, err) : NULL;
-    if (spare) samples = tarn__order_alloc(count, sizeof *samples, err);
+    tarn__numbered *list = tarn__order_alloc(count, 2 * sizeof *list, err);
+    uint64_t *samples = list ? tarn__order_alloc(count, sizeof *samples, err) : NULL;
     if (samples) {
-        sort_pools(o, list, spare, count);
+        sort_pools(o, list, list + count, count);
         list_chunks(o, list, count, samples);
     }
     free(list);
-    free(spare);
     *out = samples;
     return samples ? TARN_OK : TARN_ERR_MEMORY;
 }

@@ -23,6 +23,15 @@ void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err)
     return memory;
 }
 
+tarn_status tarn__order_draws(const tarn_order_options *o, uint64_t count,
+                              uint64_t *out_total, tarn_error *err)
+{
+    if (count == 0 && o->draws)
+        return tarn__fail(err, TARN_ERR_USAGE, "nothing to draw from");
+    if (o->draws) *out_total = o->draws;
+    return TARN_OK;
+}
+
 void tarn__order_map_samples(const void *made, uint64_t *at, size_t n)
 {
     const uint64_t *samples = made;

@@ -24,20 +24,21 @@ void tarn__domain_init(tarn__domain *d, uint64_t n)
     d->a = ((n - 1) >> d->bits) + 1;
 }
 
-static void make_tiny(uint8_t *table, uint64_t n, uint64_t key)
+/* A true shuffle of 0 to n - 1. */
+static void make_table(uint16_t *table, uint64_t n, uint64_t key)
 {
     uint64_t drawn = 0;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t j = tarn__draw_below(key, &drawn, i + 1);
         if (j != i) table[i] = table[j];
-        table[j] = (uint8_t)i;
+        table[j] = (uint16_t)i;
     }
 }
 
 void tarn__network_init(tarn__network *net, const tarn__domain *d, uint64_t key)
 {
     if (d->n <= TARN__TINY) {
-        make_tiny(net->u.table, d->n, key);
+        make_table(net->u.table, d->n, key);
         return;
     }
     net->rounds = d->n > TARN__SMALL ? TARN__ROUNDS : TARN__SMALL_ROUNDS;
@@ -45,21 +46,11 @@ void tarn__network_init(tarn__network *net, const tarn__domain *d, uint64_t key)
         net->u.keys[r] = tarn__draw(key, r);
 }
 
-static void make_table(tarn__shuffle *s, uint64_t n, uint64_t key)
-{
-    uint64_t drawn = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t j = tarn__draw_below(key, &drawn, i + 1);
-        if (j != i) s->table[i] = s->table[j];
-        s->table[j] = (uint16_t)i;
-    }
-}
-
 void tarn__shuffle_init(tarn__shuffle *s, uint64_t n, uint64_t key)
 {
     tarn__domain_init(&s->domain, n);
     if (n <= TARN__SMALL)
-        make_table(s, n, key);
+        make_table(s->table, n, key);
     else
         tarn__network_init(&s->net, &s->domain, key);
 }

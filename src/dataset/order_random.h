@@ -71,7 +71,7 @@ void tarn__domain_init(tarn__domain *d, uint64_t n);
 typedef struct tarn__network {
     union {
         uint64_t keys[TARN__SMALL_ROUNDS];
-        uint8_t table[TARN__TINY]; /* of an n up to TINY */
+        uint16_t table[TARN__TINY]; /* of an n up to TINY */
     } u;
     unsigned rounds;
 } tarn__network;

@@ -154,14 +154,8 @@ static tarn_status make_buckets(const tarn_order_options *o, uint64_t count,
                                 uint64_t total, void **out, tarn_error *err)
 {
     (void)total;
-    buckets *b = calloc(1, sizeof *b);
-    if (!b) return tarn__fail_memory(err);
-    tarn_status status = fill_buckets(b, o, count, err);
-    if (status == TARN_OK)
-        *out = b;
-    else
-        drop_buckets(b);
-    return status;
+    buckets *b = *out = calloc(1, sizeof *b);
+    return b ? fill_buckets(b, o, count, err) : tarn__fail_memory(err);
 }
 
 /* --- Positions --------------------------------------------------------------------- */

@@ -120,16 +120,11 @@ static tarn_status make_alias(const tarn_order_options *o, uint64_t count, uint6
     double most;
     uint64_t some;
     TARN_TRY(check_weights(o, count, &most, &some, err));
-    alias *a = calloc(1, sizeof *a);
+    alias *a = *out = calloc(1, sizeof *a);
     if (!a) return tarn__fail_memory(err);
     a->n = count;
     a->key = tarn__order_key(o, TARN__KEY_WEIGHTED);
-    tarn_status status = fill_alias(a, o, most, err);
-    if (status == TARN_OK)
-        *out = a;
-    else
-        drop_alias(a);
-    return status;
+    return fill_alias(a, o, most, err);
 }
 
 static void map_alias(const void *made, uint64_t *at, size_t n)
@@ -148,10 +143,7 @@ static tarn_status measure_alias(const tarn_order_options *o, uint64_t count,
     double most;
     uint64_t some;
     TARN_TRY(check_weights(o, count, &most, &some, err));
-    if (count == 0 && o->draws)
-        return tarn__fail(err, TARN_ERR_USAGE, "nothing to draw from");
-    if (o->draws) *out_total = o->draws;
-    return TARN_OK;
+    return tarn__order_draws(o, count, out_total, err);
 }
 
 const tarn__order_kind tarn__order_weighted = {"weighted", measure_alias, make_alias,
@@ -201,19 +193,17 @@ static tarn_status make_once(const tarn_order_options *o, uint64_t count, uint64
                              void **out, tarn_error *err)
 {
     double most;
-    uint64_t some, *samples = NULL;
+    uint64_t some;
     TARN_TRY(check_weights(o, count, &most, &some, err));
-    tarn__numbered *tickets = tarn__order_alloc(some, sizeof *tickets, err);
-    tarn__numbered *spare = tickets ? tarn__order_alloc(some, sizeof *spare, err) : NULL;
-    if (spare) samples = tarn__order_alloc(total, sizeof *samples, err);
+    tarn__numbered *tickets = tarn__order_alloc(some, 2 * sizeof *tickets, err);
+    uint64_t *samples = tickets ? tarn__order_alloc(total, sizeof *samples, err) : NULL;
     if (samples) {
         draw_tickets(o, count, tickets);
-        tarn__numbered_sort(tickets, spare, some);
+        tarn__numbered_sort(tickets, tickets + some, some);
         for (uint64_t i = 0; i < total; i++)
             samples[i] = tickets[i].sample;
     }
     free(tickets);
-    free(spare);
     *out = samples;
     return samples ? TARN_OK : TARN_ERR_MEMORY;
 }

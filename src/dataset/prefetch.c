@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/runs.h"
 #include "dataset/dataset.h"
+#include "dataset/order.h"
 
 enum { PROBES = 4 };
 
@@ -86,8 +87,11 @@ tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
             if (samples[s] >= d->count || field >= d->n_fields ||
                 tarn__is_pseudo(d->ids[field]))
                 continue;
-            items[n++] = (tarn__item){.sample = tarn_dataset_in_file(d, samples[s]),
-                                      .field = d->ids[field]};
+            uint64_t number = samples[s];
+            if (d->order) tarn__order_map(d->order, &number, 1);
+            items[n++] = (tarn__item){
+                .sample = tarn__dataset_at(tarn_dataset_unordered(d), number),
+                .field = d->ids[field]};
         }
     tarn__announce(d->source, items, n);
     free(items);

@@ -5,7 +5,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/options.h"
 #include "base/runs.h"
 #include "dataset/dataset.h"
 
@@ -75,9 +74,8 @@ void tarn__items_group(tarn__item *items, size_t count)
 /* --- One batch --------------------------------------------------------------------- */
 
 /* Real fields go to the front, pseudo fields to the back with their text. */
-static tarn_status take_wants(tarn_dataset *d, const tarn_dataset_want *wants,
-                              size_t count, tarn__item *items, size_t *out_real,
-                              tarn_error *err)
+static tarn_status take_wants(tarn_dataset *d, const tarn__want *wants, size_t count,
+                              tarn__item *items, size_t *out_real, tarn_error *err)
 {
     size_t real = 0, pseudo = count;
     tarn_status status = TARN_OK;
@@ -214,12 +212,9 @@ static tarn_status copy_all(const work *w, size_t count, tarn_dataset_batch *b,
     return TARN_OK;
 }
 
-tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
-                              size_t count, tarn_dataset_batch *out, tarn_error *err)
+tarn_status tarn__dataset_read(tarn_dataset *d, const tarn__want *wants, size_t count,
+                               tarn_dataset_batch *out, tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "wants", wants || !count);
-    TARN__NEED(err, "out", out);
     work w;
     size_t real;
     out->count = 0;
@@ -234,10 +229,9 @@ tarn_status tarn_dataset_read(tarn_dataset *d, const tarn_dataset_want *wants,
     return status;
 }
 
-tarn_status tarn_dataset_read_batch(tarn_dataset *d, const uint64_t *samples,
-                                    size_t n_samples, const uint32_t *fields,
-                                    size_t n_fields, tarn_dataset_batch *out,
-                                    tarn_error *err)
+tarn_status tarn_dataset_read(tarn_dataset *d, const uint64_t *samples, size_t n_samples,
+                              const uint32_t *fields, size_t n_fields,
+                              tarn_dataset_batch *out, tarn_error *err)
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "samples", samples || !n_samples);
@@ -246,40 +240,33 @@ tarn_status tarn_dataset_read_batch(tarn_dataset *d, const uint64_t *samples,
     if (!fields) n_fields = d->n_fields;
     out->count = 0;
     if (!tarn__mul(n_samples, n_fields, &count) ||
-        count > SIZE_MAX / 2 / sizeof(tarn_dataset_want))
+        count > SIZE_MAX / 2 / sizeof(tarn__want))
         return tarn__fail(err, TARN_ERR_USAGE, "%zu samples in one batch", n_samples);
-    tarn_dataset_want *wants = calloc((size_t)count + 1, sizeof *wants);
+    tarn__want *wants = calloc((size_t)count + 1, sizeof *wants);
     if (!wants) return tarn__fail_memory(err);
-    tarn_dataset_want *next = wants;
+    tarn__want *next = wants;
     for (size_t s = 0; s < n_samples; s++)
         for (size_t f = 0; f < n_fields; f++)
-            *next++ = (tarn_dataset_want){samples[s], fields ? fields[f] : (uint32_t)f};
-    tarn_status status = tarn_dataset_read(d, wants, (size_t)count, out, err);
+            *next++ = (tarn__want){samples[s], fields ? fields[f] : (uint32_t)f};
+    tarn_status status = tarn__dataset_read(d, wants, (size_t)count, out, err);
     free(wants);
     return status;
 }
 
-void tarn_dataset_batch_stats(const tarn_dataset_batch *b, tarn_read_stats *out,
-                              size_t size)
+tarn__read_stats tarn__batch_stats(const tarn_dataset_batch *b)
 {
-    const tarn__batch_io *io = b ? b->io : NULL;
-    if (!io) {
-        TARN__FILL_ZERO(out, size);
-        return;
-    }
-    const tarn__gather_stats *s = &io->gather.stats;
-    tarn_read_stats stats = {.copied = io->copied,
-                             .announced = io->announced + s->pieces[TARN__GATHER_ADVISED],
-                             .direct = s->pieces[TARN__GATHER_DIRECT],
-                             .ring = s->pieces[TARN__GATHER_RING],
-                             .ring_errno = s->ring_errno};
-    TARN__FILL_OUT(out, size, stats);
+    const tarn__batch_io *io = b->io;
+    if (!io) return (tarn__read_stats){0};
+    const tarn__ranges_stats *s = &io->ranges.stats;
+    return (tarn__read_stats){io->copied, io->announced + s->pieces[TARN__RANGES_ADVISED],
+                              s->pieces[TARN__RANGES_DIRECT],
+                              s->pieces[TARN__RANGES_RING], s->ring_errno};
 }
 
 void tarn_dataset_batch_reset(tarn_dataset_batch *b)
 {
     if (!b) return;
-    if (b->io) tarn__gather_reset(&((tarn__batch_io *)b->io)->gather);
+    if (b->io) tarn__ranges_reset(&((tarn__batch_io *)b->io)->ranges);
     free(b->io);
     free(b->data);
     free(b->offsets);

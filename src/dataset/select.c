@@ -28,7 +28,7 @@ tarn_status tarn__dataset_ordered(tarn_dataset *base, tarn_order *order,
     tarn__chain_reset(&d->chain);
     d->base = base;
     d->order = order;
-    d->count = tarn_order_length(order);
+    d->count = tarn__order_length(order);
     d->epoch = tarn__order_options(order)->epoch;
     *out = d;
     return TARN_OK;
@@ -235,23 +235,6 @@ tarn_status tarn__dataset_keep(tarn_dataset *d, const unsigned char *marks,
     return status;
 }
 
-tarn_status tarn_dataset_keep(tarn_dataset *d, const bool *mask, tarn_dataset **out,
-                              tarn_error *err)
-{
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "mask", mask);
-    TARN__NEED(err, "out", out);
-    uint64_t count = tarn_dataset_unordered(d)->count;
-    if (d->order && !goes_below(d)) count = d->count;
-    unsigned char *marks = calloc((size_t)(count / 8 + 1), 1);
-    if (!marks) return tarn__fail_memory(err);
-    for (uint64_t i = 0; i < count; i++)
-        if (mask[i]) marks[i / 8] |= (unsigned char)(1u << (i % 8));
-    tarn_status status = tarn__dataset_keep(d, marks, out, err);
-    free(marks);
-    return status;
-}
-
 /* --- Orders, ranks, epochs --------------------------------------------------------- */
 
 tarn_status tarn_dataset_order(tarn_dataset *d, const tarn_order_options *options,
@@ -278,15 +261,15 @@ tarn_status tarn_dataset_order(tarn_dataset *d, const tarn_order_options *option
     return tarn__dataset_ordered(base, order, out, err);
 }
 
-tarn_status tarn_dataset_split(tarn_dataset *d, uint64_t rank, uint64_t world,
-                               tarn_ranks ranks, tarn_dataset **out, tarn_error *err)
+tarn_status tarn_dataset_split(tarn_dataset *d, uint64_t rank, uint64_t world_size,
+                               tarn_uneven uneven, tarn_dataset **out, tarn_error *err)
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
     tarn_dataset *base;
     tarn_order *order, *part;
     TARN_TRY(tarn__dataset_parts(d, &base, &order, err));
-    tarn_status status = tarn__order_split(order, rank, world, ranks, &part, err);
+    tarn_status status = tarn__order_split(order, rank, world_size, uneven, &part, err);
     tarn_order_close(order);
     if (status == TARN_OK) return tarn__dataset_ordered(base, part, out, err);
     tarn_dataset_close(base);

@@ -61,7 +61,8 @@ static tarn_status describe_part(tarn_dataset *d, tarn__buf *out, tarn_error *er
     if (!d->order || tarn__order_is_whole(d->order)) return TARN_OK;
     const tarn_order_options *o = tarn__order_options(d->order);
     return tarn__buf_printf(out, err, " shard(%llu/%llu,%s)", (unsigned long long)o->rank,
-                            (unsigned long long)o->world, tarn__ranks_name(o->ranks));
+                            (unsigned long long)o->world_size,
+                            tarn__uneven_name(o->uneven));
 }
 
 static tarn_status describe_data(tarn_dataset *base, tarn__buf *out, tarn_error *err)
@@ -77,7 +78,7 @@ static tarn_status describe_data(tarn_dataset *base, tarn__buf *out, tarn_error 
         TARN_TRY(describe_part(part, out, err));
         TARN_TRY(tarn__buf_printf(out, err, ")"));
     }
-    return TARN_OK;
+    return tarn__mix_describe(s, out, err);
 }
 
 /* --- Writing ----------------------------------------------------------------------- */

@@ -257,9 +257,9 @@ tarn_status tarn_views_new(const tarn_dataset *d, const char *const *templates,
     return status;
 }
 
-const char *tarn_views_template(const tarn_views *v, size_t number)
+const char *tarn__views_template(const tarn_views *v, size_t number)
 {
-    return v && number < v->n_templates ? v->templates[number].whole : NULL;
+    return number < v->n_templates ? v->templates[number].whole : NULL;
 }
 
 /* --- Choosing ---------------------------------------------------------------------- */

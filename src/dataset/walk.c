@@ -125,7 +125,7 @@ static tarn_status settle(const walk *w, const desk *d, size_t i, tarn_error *er
     bool same = i + 1 < d->count && d->shards[i] == d->shards[i + 1];
     if (same && d->shards[i] != UINT32_MAX && !w->set->source->kind->resolve)
         return TARN_OK;
-    return tarn_dataset_settle(w->set, d->from + i, err);
+    return tarn__settle(tarn_dataset_unordered(w->set), d->numbers[i], err);
 }
 
 static tarn_status put_all(const walk *w, const desk *d, tarn_error *err)

@@ -19,14 +19,38 @@
 
 TARN__DEFINE_INIT(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT)
 
-/* The exported copy, for callers whose compiler does not see the header's. */
-extern TARN_INLINE void *tarn_gnz_row(const tarn_array *array, uint64_t i);
-
 /* --- Opening ----------------------------------------------------------------------- */
 
 static bool may_map(const tarn_gnz *g, tarn_io io)
 {
     return io == TARN_IO_MAP || (io == TARN_IO_AUTO && tarn__is_local(g->file.fd));
+}
+
+static int by_rows(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The number of rows that most arrays have; of two that are equally common, the larger.
+ */
+static tarn_status find_samples(tarn_gnz *g, tarn_error *err)
+{
+    const tarn__gnz_header *h = &g->header;
+    size_t count = 0;
+    uint64_t *rows = malloc((h->count + 1) * sizeof *rows);
+    if (!rows) return tarn__fail_memory(err);
+    for (size_t i = 0; i < h->count; i++)
+        if (h->entries[i].ndim) rows[count++] = h->entries[i].rows;
+    qsort(rows, count, sizeof *rows, by_rows);
+    for (size_t i = 0, begin = 0; i < count; i++) {
+        if (rows[i] != rows[begin]) begin = i;
+        if (i - begin + 1 < g->fields) continue;
+        g->fields = i - begin + 1;
+        g->samples = rows[i];
+    }
+    free(rows);
+    return TARN_OK;
 }
 
 /* A header that makes no sense may be one that an update was about to replace. */
@@ -54,6 +78,7 @@ tarn_status tarn_gnz_open(const char *path, const tarn_gnz_options *options,
     tarn_status status = tarn__file_open(&g->file, path, err);
     if (status == TARN_OK)
         status = tarn__gnz_load(&g->header, g->file.fd, path, g->file.size, err);
+    if (status == TARN_OK) status = find_samples(g, err);
     if (status != TARN_OK) {
         hint_at_journal(path, err);
         tarn_gnz_close(g);
@@ -79,35 +104,22 @@ void tarn_gnz_close(tarn_gnz *g)
 
 /* --- What is in it ----------------------------------------------------------------- */
 
-size_t tarn_gnz_count(const tarn_gnz *g)
+void tarn_gnz_info_get(const tarn_gnz *g, tarn_gnz_info *out, size_t size)
 {
-    if (!g) return 0;
-    return g->header.count;
-}
-
-const char *tarn_gnz_metadata(const tarn_gnz *g, size_t *out_len)
-{
-    if (!g) return NULL;
-    if (out_len) *out_len = g->header.metadata.size;
-    return g->header.metadata.data;
-}
-
-uint64_t tarn_gnz_header_space(const tarn_gnz *g)
-{
-    if (!g) return 0;
-    return g->header.space;
-}
-
-uint64_t tarn_gnz_header_size(const tarn_gnz *g)
-{
-    if (!g) return 0;
-    return TARN__GNZ_PREFIX + g->header.length;
-}
-
-uint64_t tarn_gnz_file_size(const tarn_gnz *g)
-{
-    if (!g) return 0;
-    return g->file.size;
+    if (!g) {
+        TARN__FILL_ZERO(out, size);
+        return;
+    }
+    const tarn__gnz_header *h = &g->header;
+    tarn_gnz_info info = {.arrays = h->count,
+                          .metadata = h->metadata.data,
+                          .metadata_size = h->metadata.size,
+                          .fields = g->fields,
+                          .samples = g->samples,
+                          .header_size = TARN__GNZ_PREFIX + h->length,
+                          .header_space = h->space,
+                          .file_size = g->file.size};
+    TARN__FILL_OUT(out, size, info);
 }
 
 static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_entry **out,
@@ -121,23 +133,24 @@ static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_en
     return TARN_OK;
 }
 
-tarn_status tarn_gnz_info_get(const tarn_gnz *g, size_t number, tarn_gnz_info *out,
-                              size_t size, tarn_error *err)
+tarn_status tarn_gnz_array_get(const tarn_gnz *g, size_t number, tarn_gnz_array *out,
+                               size_t size, tarn_error *err)
 {
     TARN__NEED(err, "gnz", g);
     TARN__NEED(err, "out", out);
     const tarn__gnz_entry *e;
     TARN_TRY(entry_at(g, number, &e, err));
-    tarn_gnz_info info = {.name = e->name,
-                          .dtype = e->dtype,
-                          .ndim = e->ndim,
-                          .shape = e->shape,
-                          .offset = e->offset,
-                          .bytes = tarn__gnz_bytes(e),
-                          .reserved = e->reserved,
-                          .fortran = e->fortran,
-                          .has_checksum = e->has_checksum,
-                          .checksum = e->checksum};
+    tarn_gnz_array info = {.name = e->name,
+                           .dtype = e->dtype,
+                           .ndim = e->ndim,
+                           .shape = e->shape,
+                           .offset = e->offset,
+                           .bytes = tarn__gnz_bytes(e),
+                           .reserved = e->reserved,
+                           .fortran = e->fortran,
+                           .is_field = e->ndim && e->rows == g->samples,
+                           .has_checksum = e->has_checksum,
+                           .checksum = e->checksum};
     TARN__FILL_OUT(out, size, info);
     return TARN_OK;
 }
@@ -392,94 +405,9 @@ void tarn_gnz_advise(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
     (void)posix_fadvise(g->file.fd, (off_t)at, (off_t)len, calls[advice].file);
 }
 
-/* --- Samples ----------------------------------------------------------------------- */
-
-static tarn_status named_fields(const tarn_gnz *g, const char *const *names, size_t count,
-                                size_t *fields, tarn_error *err)
+tarn_status tarn__gnz_view_row(tarn_gnz *g, size_t number, uint64_t row, tarn_view *out,
+                               tarn_error *err)
 {
-    const tarn__gnz_entry *all = g->header.entries;
-    for (size_t i = 0; i < count; i++) {
-        TARN_TRY(tarn_gnz_find(g, names[i], &fields[i], err));
-        const tarn__gnz_entry *e = &all[fields[i]], *zero = &all[fields[0]];
-        if (e->ndim == 0)
-            return tarn__fail_at(err, TARN_ERR_USAGE, g->file.path, TARN_NO_OFFSET,
-                                 "array \"%s\" has no rows: it has no dimension",
-                                 names[i]);
-        if (e->rows != zero->rows)
-            return tarn__fail_at(
-                err, TARN_ERR_USAGE, g->file.path, TARN_NO_OFFSET,
-                "arrays \"%s\" and \"%s\" do not have equally many rows: "
-                "%llu and %llu",
-                names[0], names[i], (unsigned long long)zero->rows,
-                (unsigned long long)e->rows);
-    }
-    return TARN_OK;
-}
-
-static int by_rows(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The number of rows that most arrays have, the larger one of equals. */
-static uint64_t common_rows(uint64_t *rows, size_t count)
-{
-    size_t best = 0;
-    uint64_t answer = 0;
-    qsort(rows, count, sizeof *rows, by_rows);
-    for (size_t i = 0, begin = 0; i < count; i++) {
-        if (rows[i] != rows[begin]) begin = i;
-        if (i - begin + 1 >= best) {
-            best = i - begin + 1;
-            answer = rows[i];
-        }
-    }
-    return answer;
-}
-
-static tarn_status common_fields(const tarn_gnz *g, size_t *fields, size_t *out_count,
-                                 tarn_error *err)
-{
-    const tarn__gnz_header *h = &g->header;
-    size_t with_rows = 0, count = 0;
-    uint64_t *rows = malloc((h->count + 1) * sizeof *rows);
-    if (!rows) return tarn__fail_memory(err);
-    for (size_t i = 0; i < h->count; i++)
-        if (h->entries[i].ndim) rows[with_rows++] = h->entries[i].rows;
-    uint64_t common = common_rows(rows, with_rows);
-    free(rows);
-    for (size_t i = 0; i < h->count; i++)
-        if (h->entries[i].ndim && h->entries[i].rows == common) fields[count++] = i;
-    *out_count = count;
-    return TARN_OK;
-}
-
-tarn_status tarn_gnz_samples(const tarn_gnz *g, const char *const *names, size_t n_names,
-                             size_t *fields, size_t *out_n_fields, uint64_t *out_samples,
-                             tarn_error *err)
-{
-    TARN__NEED(err, "gnz", g);
-    TARN__NEED(err, "fields", fields);
-    TARN__NEED(err, "out_n_fields", out_n_fields);
-    TARN__NEED(err, "out_samples", out_samples);
-    *out_n_fields = n_names;
-    if (names)
-        TARN_TRY(named_fields(g, names, n_names, fields, err));
-    else
-        TARN_TRY(common_fields(g, fields, out_n_fields, err));
-    if (*out_n_fields == 0)
-        return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
-                             "no array has rows");
-    *out_samples = g->header.entries[fields[0]].rows;
-    return TARN_OK;
-}
-
-tarn_status tarn_gnz_sample(tarn_gnz *g, size_t number, uint64_t row, tarn_view *out,
-                            tarn_error *err)
-{
-    TARN__NEED(err, "gnz", g);
-    TARN__NEED(err, "out", out);
     const tarn__gnz_entry *e;
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(entry_at(g, number, &e, err));

@@ -94,11 +94,11 @@ tarn_status tarn_gnz_stats_get(tarn_gnz *g, size_t number, tarn_gnz_stats *out,
     TARN__NEED(err, "gnz", g);
     TARN__NEED(err, "out", out);
     tarn__cast cast;
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     tarn_gnz_stats stats = {0};
     char shown[96];
     const tarn_dtype wide = {'<', 'f', 8};
-    TARN_TRY(tarn_gnz_info_get(g, number, &info, sizeof info, err));
+    TARN_TRY(tarn_gnz_array_get(g, number, &info, sizeof info, err));
     if (info.dtype.kind == 'c' || info.dtype.kind == 'S' || info.dtype.kind == 'U')
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,

@@ -10,7 +10,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/options.h"
 #include "gnz/writer.h"
 #include "io/file.h"
 
@@ -76,7 +75,7 @@ static tarn_status read_head(tarn_gnz_writer *w, size_t len, tarn_error *err)
     return tarn__read_exact(w->fd, w->path, w->old_head.data, len, 0, err);
 }
 
-static tarn_status open_old(tarn_gnz_writer *w, tarn_error *err)
+tarn_status tarn__gnz_open_old(tarn_gnz_writer *w, tarn_error *err)
 {
     bool applied;
     tarn__gnz_header header;
@@ -94,28 +93,6 @@ static tarn_status open_old(tarn_gnz_writer *w, tarn_error *err)
     tarn__gnz_header_reset(&header);
     TARN_TRY(status);
     return read_head(w, head, err);
-}
-
-tarn_status tarn_gnz_writer_update(const char *path,
-                                   const tarn_gnz_writer_options *options,
-                                   tarn_gnz_writer **out, tarn_error *err)
-{
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "out", out);
-    TARN__OPTIONS(tarn_gnz_writer_options, o, TARN_GNZ_WRITER_OPTIONS_INIT, options, err);
-    tarn_gnz_writer *w;
-    *out = NULL;
-    o.overwrite = true;
-    o.header_pages = 0;
-    TARN_TRY(tarn_gnz_writer_new(path, &o, &w, err));
-    w->updating = true;
-    tarn_status status = open_old(w, err);
-    if (status != TARN_OK) {
-        tarn_gnz_writer_abandon(w);
-        return status;
-    }
-    *out = w;
-    return TARN_OK;
 }
 
 static tarn_status place_new(tarn_gnz_writer *w, uint64_t *out_size, tarn_error *err)

@@ -27,37 +27,42 @@ static tarn_status refuse_existing(const char *path, tarn_error *err)
                          "the file exists; ask for overwriting to replace it");
 }
 
-tarn_status tarn_gnz_writer_new(const char *path, const tarn_gnz_writer_options *options,
-                                tarn_gnz_writer **out, tarn_error *err)
+static tarn_status new_writer(const char *path, const tarn_gnz_writer_options *o,
+                              tarn_gnz_writer **out, tarn_error *err)
+{
+    tarn_gnz_writer *w = *out = calloc(1, sizeof *w);
+    if (!w) return tarn__fail_memory(err);
+    w->options = *o;
+    w->updating = o->update;
+    w->has_sum = o->checksums;
+    w->fd = w->publish.fd = -1;
+    pthread_mutex_init(&w->lock, NULL);
+    tarn__names_init(&w->names);
+    tarn__buf_init(&w->metadata, TARN_MAX_GNZ_HEADER);
+    tarn__buf_init(&w->old_head, (size_t)2 * TARN_MAX_GNZ_HEADER);
+    if (!(w->path = strdup(path))) return tarn__fail_memory(err);
+    TARN_TRY(tarn__buf_add(&w->metadata, "{}", 2, err));
+    return o->update ? tarn__gnz_open_old(w, err) : TARN_OK;
+}
+
+tarn_status tarn_gnz_writer_open(const char *path, const tarn_gnz_writer_options *options,
+                                 tarn_gnz_writer **out, tarn_error *err)
 {
     TARN__NEED(err, "path", path);
     TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_gnz_writer_options, o, TARN_GNZ_WRITER_OPTIONS_INIT, options, err);
     *out = NULL;
-    if (o.header_pages > TARN_MAX_GNZ_PAGES)
+    if (o.header_pages > TARN_MAX_GNZ_PAGES && !o.update)
         return tarn__fail(err, TARN_ERR_LIMIT,
                           "%u pages for the header, and the limit is %u "
                           "(TARN_MAX_GNZ_PAGES)",
                           o.header_pages, TARN_MAX_GNZ_PAGES);
-    if (!o.overwrite) TARN_TRY(refuse_existing(path, err));
-    tarn_gnz_writer *w = calloc(1, sizeof *w);
-    if (!w) return tarn__fail_memory(err);
-    w->options = o;
-    w->has_sum = o.checksums;
-    w->fd = w->publish.fd = -1;
-    w->path = strdup(path);
-    pthread_mutex_init(&w->lock, NULL);
-    tarn__names_init(&w->names);
-    tarn__buf_init(&w->metadata, TARN_MAX_GNZ_HEADER);
-    tarn__buf_init(&w->old_head, (size_t)2 * TARN_MAX_GNZ_HEADER);
-    tarn_status status =
-        w->path ? tarn__buf_add(&w->metadata, "{}", 2, err) : tarn__fail_memory(err);
-    if (status != TARN_OK) {
-        tarn_gnz_writer_abandon(w);
-        return status;
-    }
-    *out = w;
-    return TARN_OK;
+    if (!o.overwrite && !o.update) TARN_TRY(refuse_existing(path, err));
+    tarn_status status = new_writer(path, &o, out, err);
+    if (status == TARN_OK) return TARN_OK;
+    tarn_gnz_writer_abandon(*out);
+    *out = NULL;
+    return status;
 }
 
 const char *tarn__gnz_writer_place(const tarn_gnz_writer *w)
@@ -162,13 +167,12 @@ tarn_status tarn_gnz_writer_add(tarn_gnz_writer *w, const char *name,
 
 tarn_status tarn_gnz_writer_reserve(tarn_gnz_writer *w, const char *name,
                                     tarn_dtype dtype, unsigned ndim,
-                                    const uint64_t *shape, uint64_t reserved, size_t *out,
+                                    const uint64_t *shape, uint64_t reserved,
                                     tarn_error *err)
 {
     TARN__NEED(err, "writer", w);
     TARN__NEED(err, "name", name);
     TARN__NEED(err, "shape", shape || !ndim);
-    TARN__NEED(err, "out", out);
     tarn__gnz_slot *slot;
     TARN_TRY(refuse_after_begin(w, err));
     if (reserved && ndim == 0)
@@ -178,23 +182,6 @@ tarn_status tarn_gnz_writer_reserve(tarn_gnz_writer *w, const char *name,
                                 &slot, err));
     slot->entry.has_checksum = w->options.checksums;
     slot->next = slot->entry.reserved > slot->entry.rows ? slot->entry.rows : 0;
-    *out = w->count - 1;
-    return TARN_OK;
-}
-
-tarn_status tarn_gnz_writer_find(const tarn_gnz_writer *w, const char *name, size_t *out,
-                                 tarn_error *err)
-{
-    TARN__NEED(err, "writer", w);
-    TARN__NEED(err, "name", name);
-    TARN__NEED(err, "out", out);
-    char shown[96];
-    uint32_t id = tarn__names_find(&w->names, name, strlen(name));
-    if (id == TARN__NAME_NONE || id >= w->count)
-        return tarn__fail_at(err, TARN_ERR_NO_FIELD, w->path, TARN_NO_OFFSET,
-                             "no array \"%s\"",
-                             tarn_printable(shown, sizeof shown, name, strlen(name)));
-    *out = id;
     return TARN_OK;
 }
 
@@ -311,22 +298,22 @@ tarn_status tarn_gnz_writer_begin(tarn_gnz_writer *w, tarn_error *err)
 
 /* --- Values after the beginning ---------------------------------------------------- */
 
-static tarn_status open_slot(tarn_gnz_writer *w, size_t number, tarn__gnz_slot **out,
+static tarn_status open_slot(tarn_gnz_writer *w, const char *name, tarn__gnz_slot **out,
                              tarn_error *err)
 {
     char shown[96];
+    uint32_t id = tarn__names_find(&w->names, name, strlen(name));
+    tarn_printable(shown, sizeof shown, name, strlen(name));
     if (!w->begun)
         return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
                              "the file is not begun");
-    if (number >= w->count)
-        return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                             "no array number %zu", number);
-    *out = w->slots[number];
+    if (id == TARN__NAME_NONE || id >= w->count)
+        return tarn__fail_at(err, TARN_ERR_NO_FIELD, w->path, TARN_NO_OFFSET,
+                             "no array \"%s\"", shown);
+    *out = w->slots[id];
     if (!(*out)->complete) return TARN_OK;
-    const tarn__gnz_entry *e = &(*out)->entry;
     return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                         "array \"%s\" was given complete",
-                         tarn_printable(shown, sizeof shown, e->name, e->name_size));
+                         "array \"%s\" was given complete", shown);
 }
 
 static tarn_status refuse_shape(const tarn_gnz_writer *w, const tarn__gnz_entry *e,
@@ -387,30 +374,6 @@ static tarn_status fill_region(tarn_gnz_writer *w, const tarn__gnz_entry *e,
     }
 }
 
-tarn_status tarn_gnz_writer_fill(tarn_gnz_writer *w, size_t number, const uint64_t *start,
-                                 const tarn_array *values, tarn_error *err)
-{
-    TARN__NEED(err, "writer", w);
-    TARN__NEED(err, "values", values);
-    static const uint64_t origin[TARN_MAX_DIMS];
-    tarn__gnz_slot *slot;
-    tarn__cast cast;
-    TARN_TRY(open_slot(w, number, &slot, err));
-    const tarn__gnz_entry *e = &slot->entry;
-    if (slot->old)
-        return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                             "an update appends rows; to change values use a view for "
-                             "writing");
-    if (!start) start = origin;
-    TARN_TRY(tarn__cast_init(&cast, values->dtype, e->dtype, err));
-    if (values->ndim != e->ndim) return refuse_shape(w, e, err);
-    for (unsigned i = 0; i < e->ndim; i++)
-        if (!tarn__range_in(start[i], values->shape[i], e->shape[i]))
-            return refuse_shape(w, e, err);
-    if (tarn_array_bytes(values) == 0) return TARN_OK;
-    return fill_region(w, e, start, values, &cast, err);
-}
-
 static tarn_status take_rows(tarn_gnz_writer *w, tarn__gnz_slot *slot, uint64_t rows,
                              uint64_t *out_first, tarn_error *err)
 {
@@ -434,22 +397,42 @@ static tarn_status take_rows(tarn_gnz_writer *w, tarn__gnz_slot *slot, uint64_t 
     return status;
 }
 
-tarn_status tarn_gnz_writer_append(tarn_gnz_writer *w, size_t number,
-                                   const tarn_array *rows, tarn_error *err)
+static tarn_status append_rows(tarn_gnz_writer *w, tarn__gnz_slot *slot,
+                               const tarn_array *rows, const tarn__cast *cast,
+                               tarn_error *err)
 {
-    TARN__NEED(err, "writer", w);
-    TARN__NEED(err, "rows", rows);
-    tarn__gnz_slot *slot;
-    tarn__cast cast;
-    uint64_t first;
-    TARN_TRY(open_slot(w, number, &slot, err));
     const tarn__gnz_entry *e = &slot->entry;
-    TARN_TRY(tarn__cast_init(&cast, rows->dtype, e->dtype, err));
-    if (rows->ndim != e->ndim || e->ndim == 0) return refuse_shape(w, e, err);
+    uint64_t first;
+    if (e->ndim == 0) return refuse_shape(w, e, err);
     for (unsigned i = 1; i < e->ndim; i++)
         if (rows->shape[i] != e->shape[i]) return refuse_shape(w, e, err);
     TARN_TRY(take_rows(w, slot, rows->shape[0], &first, err));
-    return write_part(w, rows, &cast, e->offset + first * e->row_bytes, err);
+    return write_part(w, rows, cast, e->offset + first * e->row_bytes, err);
+}
+
+tarn_status tarn_gnz_writer_fill(tarn_gnz_writer *w, const char *name,
+                                 const uint64_t *start, const tarn_array *values,
+                                 tarn_error *err)
+{
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "name", name);
+    TARN__NEED(err, "values", values);
+    tarn__gnz_slot *slot;
+    tarn__cast cast;
+    TARN_TRY(open_slot(w, name, &slot, err));
+    const tarn__gnz_entry *e = &slot->entry;
+    if (start && slot->old)
+        return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
+                             "an update appends rows; to change values use a view for "
+                             "writing");
+    TARN_TRY(tarn__cast_init(&cast, values->dtype, e->dtype, err));
+    if (values->ndim != e->ndim) return refuse_shape(w, e, err);
+    if (!start) return append_rows(w, slot, values, &cast, err);
+    for (unsigned i = 0; i < e->ndim; i++)
+        if (!tarn__range_in(start[i], values->shape[i], e->shape[i]))
+            return refuse_shape(w, e, err);
+    if (tarn_array_bytes(values) == 0) return TARN_OK;
+    return fill_region(w, e, start, values, &cast, err);
 }
 
 /* --- The end ----------------------------------------------------------------------- */

@@ -81,6 +81,7 @@ TARN_CHECKED tarn_status tarn__gnz_write_values(tarn_gnz_writer *writer,
 TARN_CHECKED tarn_status tarn__gnz_sum_slots(tarn_gnz_writer *writer, tarn_error *err);
 
 /* update.c */
+TARN_CHECKED tarn_status tarn__gnz_open_old(tarn_gnz_writer *writer, tarn_error *err);
 TARN_CHECKED tarn_status tarn__gnz_begin_update(tarn_gnz_writer *writer, tarn_error *err);
 TARN_CHECKED tarn_status tarn__gnz_finish_update(tarn_gnz_writer *writer,
                                                  tarn_error *err);

@@ -1,4 +1,4 @@
-/* Single values: for lookups, listings, and the words for a type. */
+/* Single values: for lookups and listings. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,24 +12,6 @@ static bool is_null(const struct ArrowArray *a, const tarn__layout *layout, int6
     if (layout->shape == SHAPE_NULL) return true;
     const unsigned char *bits = layout->has_validity ? a->buffers[0] : NULL;
     return bits && a->null_count != 0 && !(bits[i / 8] >> (i % 8) & 1);
-}
-
-static uint64_t raw_at(const struct ArrowArray *a, int buffer, uint32_t width, int64_t i)
-{
-    const unsigned char *p =
-        (const unsigned char *)a->buffers[buffer] + (size_t)i * width;
-    return width == 1   ? p[0]
-           : width == 2 ? tarn__get16(p)
-           : width == 4 ? tarn__get32(p)
-                        : tarn__get64(p);
-}
-
-static int64_t sign_extend(uint64_t value, uint32_t width)
-{
-    return width == 1   ? (int8_t)value
-           : width == 2 ? (int16_t)value
-           : width == 4 ? (int32_t)value
-                        : (int64_t)value;
 }
 
 static double half_to_double(uint64_t bits)
@@ -62,11 +44,12 @@ static double real_of(uint64_t bits, uint32_t width)
 static tarn__cell number_cell(const struct ArrowArray *a, const tarn__layout *layout,
                               int64_t i)
 {
-    uint64_t raw = raw_at(a, 1, layout->width, i);
+    const void *numbers = a->buffers[1];
+    uint64_t raw = tarn__uint_at(numbers, layout->width, i);
     if (layout->number == 'u') return (tarn__cell){TARN__CELL_UINT, {.u = raw}, false};
     if (layout->number == 'i')
         return (tarn__cell){
-            TARN__CELL_INT, {.i = sign_extend(raw, layout->width)}, false};
+            TARN__CELL_INT, {.i = tarn__int_at(numbers, layout->width, i)}, false};
     return (tarn__cell){TARN__CELL_REAL, {.real = real_of(raw, layout->width)}, false};
 }
 
@@ -93,12 +76,10 @@ static tarn__cell view_cell(const struct ArrowArray *a, const tarn__layout *layo
 static int64_t run_of(const struct ArrowSchema *schema, const struct ArrowArray *a,
                       int64_t row)
 {
-    char format = schema->children[0]->format[0];
-    uint32_t width = format == 's' ? 2 : format == 'i' ? 4 : 8;
     int64_t low = 0, high = a->children[0]->length;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (sign_extend(raw_at(a->children[0], 1, width, middle), width) <= row)
+        if (tarn__run_end(schema, a, middle) <= row)
             low = middle + 1;
         else
             high = middle;
@@ -114,7 +95,7 @@ tarn__cell tarn__cell_get(const struct ArrowSchema *schema, const struct ArrowAr
     if (is_null(a, &layout, i)) return (tarn__cell){.kind = TARN__CELL_NULL};
     if (schema->dictionary)
         return tarn__cell_get(schema->dictionary, a->dictionary,
-                              (int64_t)raw_at(a, 1, layout.width, i));
+                              (int64_t)tarn__uint_at(a->buffers[1], layout.width, i));
     switch (layout.shape) {
     case SHAPE_BITS:
         return (tarn__cell){
@@ -127,8 +108,8 @@ tarn__cell tarn__cell_get(const struct ArrowSchema *schema, const struct ArrowAr
         return bytes_cell((const char *)a->buffers[1] + (size_t)i * layout.width,
                           layout.width, false);
     case SHAPE_VAR: {
-        uint64_t from = raw_at(a, 1, layout.width, i),
-                 to = raw_at(a, 1, layout.width, i + 1);
+        uint64_t from = tarn__uint_at(a->buffers[1], layout.width, i),
+                 to = tarn__uint_at(a->buffers[1], layout.width, i + 1);
         return bytes_cell((const char *)a->buffers[2] + from, to - from, layout.is_text);
     }
     case SHAPE_VIEW:
@@ -204,14 +185,13 @@ static void put_nested(tarn__json_writer *w, const struct ArrowSchema *schema,
     int64_t from, to;
     switch (layout->shape) {
     case SHAPE_LIST:
-        from = sign_extend(raw_at(a, 1, layout->width, row), layout->width);
-        to = sign_extend(raw_at(a, 1, layout->width, row + 1), layout->width);
+        from = tarn__int_at(a->buffers[1], layout->width, row);
+        to = tarn__int_at(a->buffers[1], layout->width, row + 1);
         put_list(w, schema, a, from, to - from);
         break;
     case SHAPE_LISTVIEW:
-        from = sign_extend(raw_at(a, 1, layout->width, row), layout->width);
-        put_list(w, schema, a, from,
-                 sign_extend(raw_at(a, 2, layout->width, row), layout->width));
+        from = tarn__int_at(a->buffers[1], layout->width, row);
+        put_list(w, schema, a, from, tarn__int_at(a->buffers[2], layout->width, row));
         break;
     case SHAPE_FIXEDLIST:
         put_list(w, schema, a, row * layout->width, layout->width);
@@ -257,7 +237,7 @@ static void put_value(tarn__json_writer *w, const struct ArrowSchema *schema,
     }
     (void)tarn__layout_get(schema->format, &layout);
     if (schema->dictionary) {
-        int64_t index = (int64_t)raw_at(a, 1, layout.width, row);
+        int64_t index = (int64_t)tarn__uint_at(a->buffers[1], layout.width, row);
         put_value(w, schema->dictionary, a->dictionary, index);
     } else if (layout.shape == SHAPE_RUNEND) {
         put_value(w, schema->children[1], a->children[1], run_of(schema, a, row));
@@ -274,105 +254,4 @@ tarn_status tarn__cell_json(tarn__buf *out, const struct ArrowSchema *schema,
     w.ascii = false;
     put_value(&w, schema, array, row);
     return tarn__json_end(&w, err);
-}
-
-/* --- Types in words --------------------------------------------------------------- */
-
-static tarn_status say(tarn__buf *out, const char *text, tarn_error *err)
-{
-    return tarn__buf_add(out, text, strlen(text), err);
-}
-
-static const char *plain_word(const char *format)
-{
-    static const struct {
-        const char *format, *word;
-    } words[] = {{"n", "null"},
-                 {"b", "bool"},
-                 {"c", "int8"},
-                 {"C", "uint8"},
-                 {"s", "int16"},
-                 {"S", "uint16"},
-                 {"i", "int32"},
-                 {"I", "uint32"},
-                 {"l", "int64"},
-                 {"L", "uint64"},
-                 {"e", "halffloat"},
-                 {"f", "float"},
-                 {"g", "double"},
-                 {"z", "binary"},
-                 {"u", "string"},
-                 {"Z", "large_binary"},
-                 {"U", "large_string"},
-                 {"vz", "binary_view"},
-                 {"vu", "string_view"},
-                 {"tdD", "date32[day]"},
-                 {"tdm", "date64[ms]"},
-                 {"tts", "time32[s]"},
-                 {"ttm", "time32[ms]"},
-                 {"ttu", "time64[us]"},
-                 {"ttn", "time64[ns]"},
-                 {"tiM", "month_interval"},
-                 {"tiD", "day_time_interval"},
-                 {"tin", "month_day_nano_interval"},
-                 {"+l", "list"},
-                 {"+L", "large_list"},
-                 {"+vl", "list_view"},
-                 {"+vL", "large_list_view"},
-                 {"+s", "struct"},
-                 {"+m", "map"},
-                 {"+r", "run_end_encoded"}};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(words[i].format, format) == 0) return words[i].word;
-    return NULL;
-}
-
-static const char *unit_word(char unit)
-{
-    return unit == 's' ? "s" : unit == 'm' ? "ms" : unit == 'u' ? "us" : "ns";
-}
-
-static tarn_status say_made(tarn__buf *out, const char *f, tarn_error *err)
-{
-    if (f[0] == 't' && f[1] == 's') {
-        TARN_TRY(say(out, "timestamp[", err));
-        TARN_TRY(say(out, unit_word(f[2]), err));
-        if (f[4]) TARN_TRY(say(out, ", tz=", err));
-        TARN_TRY(say(out, f + 4, err));
-        return say(out, "]", err);
-    }
-    if (f[0] == 't' && f[1] == 'D') {
-        TARN_TRY(say(out, "duration[", err));
-        TARN_TRY(say(out, unit_word(f[2]), err));
-        return say(out, "]", err);
-    }
-    TARN_TRY(say(out,
-                 f[0] == 'w'   ? "fixed_size_binary["
-                 : f[0] == 'd' ? "decimal("
-                 : f[1] == 'w' ? "fixed_size_list["
-                 : f[2] == 's' ? "sparse_union["
-                               : "dense_union[",
-                 err));
-    TARN_TRY(say(out, strchr(f, ':') + 1, err));
-    return say(out, f[0] == 'd' ? ")" : "]", err);
-}
-
-tarn_status tarn__type_text(tarn__buf *out, const struct ArrowSchema *schema,
-                            tarn_error *err)
-{
-    const char *word = plain_word(schema->format);
-    if (schema->dictionary) TARN_TRY(say(out, "dictionary<values=", err));
-    if (schema->dictionary) TARN_TRY(tarn__type_text(out, schema->dictionary, err));
-    if (schema->dictionary) TARN_TRY(say(out, ", indices=", err));
-    TARN_TRY(word ? say(out, word, err) : say_made(out, schema->format, err));
-    if (schema->dictionary) return say(out, ">", err);
-    if (!schema->n_children) return TARN_OK;
-    TARN_TRY(say(out, "<", err));
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        if (i) TARN_TRY(say(out, ", ", err));
-        TARN_TRY(say(out, schema->children[i]->name, err));
-        TARN_TRY(say(out, ": ", err));
-        TARN_TRY(tarn__type_text(out, schema->children[i], err));
-    }
-    return say(out, ">", err);
 }

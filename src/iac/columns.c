@@ -1,10 +1,19 @@
-/* The two tables of a pack, as callers see them: whole, by column, and by value. */
+/* The two tables of an IAC file, as callers see them: whole, by column, and by value. */
 #include "base/error.h"
-#include "iac/pack.h"
+#include "base/options.h"
+#include "iac/file.h"
 
 static const tarn__table *table_of(const tarn_iac *p, tarn_iac_table which)
 {
     return p->tables[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX];
+}
+
+static tarn_status check_column(const tarn_iac *p, const tarn__table *t, size_t column,
+                                tarn_status code, tarn_error *err)
+{
+    if (column < (size_t)t->schema.n_children) return TARN_OK;
+    return tarn__fail_at(err, code, p->file->path, TARN_NO_OFFSET, "no column %zu",
+                         column);
 }
 
 tarn_status tarn_iac_export(tarn_iac *p, tarn_iac_table which,
@@ -15,24 +24,17 @@ tarn_status tarn_iac_export(tarn_iac *p, tarn_iac_table which,
     return tarn__table_export((tarn__table *)(uintptr_t)table_of(p, which), out, err);
 }
 
-size_t tarn_iac_columns(const tarn_iac *p, tarn_iac_table which)
+tarn_status tarn_iac_column_get(const tarn_iac *p, tarn_iac_table which, size_t column,
+                                tarn_iac_column *out, size_t size, tarn_error *err)
 {
-    if (!p) return 0;
-    return (size_t)table_of(p, which)->schema.n_children;
-}
-
-const char *tarn_iac_column_name(const tarn_iac *p, tarn_iac_table which, size_t column)
-{
-    if (!p) return NULL;
-    const struct ArrowSchema *s = &table_of(p, which)->schema;
-    return column < (size_t)s->n_children ? s->children[column]->name : NULL;
-}
-
-const char *tarn_iac_column_type(const tarn_iac *p, tarn_iac_table which, size_t column)
-{
-    if (!p) return NULL;
-    if (column >= tarn_iac_columns(p, which)) return NULL;
-    return p->types[which == TARN_IAC_SLIDES ? TARN_IAC_SLIDES : TARN_IAC_INDEX][column];
+    TARN__NEED(err, "pack", p);
+    TARN__NEED(err, "out", out);
+    const tarn__table *t = table_of(p, which);
+    TARN_TRY(check_column(p, t, column, TARN_ERR_NO_FIELD, err));
+    char *const *types = p->types[t == p->tables[TARN_IAC_INDEX]];
+    tarn_iac_column found = {t->schema.children[column]->name, types[column]};
+    TARN__FILL_OUT(out, size, found);
+    return TARN_OK;
 }
 
 tarn_status tarn_iac_value(tarn_iac *p, tarn_iac_table which, size_t column, uint64_t row,
@@ -47,9 +49,7 @@ tarn_status tarn_iac_value(tarn_iac *p, tarn_iac_table which, size_t column, uin
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__table_validate(t, err));
     if (row >= t->rows) return tarn__iac_no_row(p, row, err);
-    if (column >= (size_t)t->schema.n_children)
-        return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
-                             "no column %zu", column);
+    TARN_TRY(check_column(p, t, column, TARN_ERR_USAGE, err));
     const struct ArrowArray *batch = &t->batches[tarn__table_batch(t, row, &in_batch)];
     tarn__buf_init(&text, MAX_VALUE_TEXT);
     tarn_status status = tarn__cell_json(&text, t->schema.children[column],

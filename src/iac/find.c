@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "iac/pack.h"
+#include "iac/file.h"
 
 typedef struct tarn__lookup {
     uint32_t *slots; /* first row of a value + 1, 0 for an empty slot */
@@ -116,13 +116,23 @@ static tarn__lookup *build(const tarn_iac *p, int64_t column, tarn_error *err)
     return l;
 }
 
+/* The format of a column's values: of its dictionary's or its runs', if it has them. */
+static const char *value_format(const struct ArrowSchema *s)
+{
+    if (s->dictionary) return value_format(s->dictionary);
+    return strcmp(s->format, "+r") == 0 ? value_format(s->children[1]) : s->format;
+}
+
+static bool is_integer(const struct ArrowSchema *s)
+{
+    const char *f = value_format(s);
+    return strchr("cCsSiIlL", f[0]) && !f[1];
+}
+
 static bool can_look_up(const struct ArrowSchema *s)
 {
-    if (s->dictionary) return can_look_up(s->dictionary);
-    if (strcmp(s->format, "+r") == 0) return can_look_up(s->children[1]);
-    return strchr("zuZUcCsSiIlL", s->format[0]) && !s->format[1]
-               ? true
-               : s->format[0] == 'v' || s->format[0] == 'w';
+    const char *f = value_format(s);
+    return f[0] == 'v' || f[0] == 'w' || (strchr("zuZUcCsSiIlL", f[0]) && !f[1]);
 }
 
 static tarn_status get_lookup(tarn_iac *p, int64_t column, tarn__lookup **out,
@@ -161,14 +171,6 @@ static tarn_status find_column(tarn_iac *p, const char *name, int64_t *out,
         return tarn__fail_at(err, TARN_ERR_LIMIT, p->file->path, TARN_NO_OFFSET,
                              "a pack of more than %u records", UINT32_MAX - 1);
     return tarn__table_validate(t, err);
-}
-
-/* Whether a column, its dictionary or its runs are integers. */
-static bool is_integer(const struct ArrowSchema *s)
-{
-    if (s->dictionary) return is_integer(s->dictionary);
-    if (strcmp(s->format, "+r") == 0) return is_integer(s->children[1]);
-    return strchr("cCsSiIlL", s->format[0]) && !s->format[1];
 }
 
 static bool parse_number(const char *text, size_t len, needle *out)

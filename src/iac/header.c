@@ -7,7 +7,6 @@
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "iac/codec.h"
 
 static const char magic[7] = {'I', 'A', 'T', 'R', 'O', 'C', '\0'};
 
@@ -178,15 +177,19 @@ static int by_key(const void *a, const void *b)
     return (x->key_length > y->key_length) - (x->key_length < y->key_length);
 }
 
+static entry *find_entry(entry *entries, size_t count, const char *key)
+{
+    entry like = {.key = key, .key_length = strlen(key)};
+    for (size_t i = 0; i < count; i++)
+        if (by_key(&entries[i], &like) == 0) return &entries[i];
+    return NULL;
+}
+
 static void set(entry *entries, size_t *count, entry e)
 {
+    entry *old = find_entry(entries, *count, e.key);
     e.key_length = strlen(e.key);
-    for (size_t i = 0; i < *count; i++)
-        if (by_key(&entries[i], &e) == 0) {
-            entries[i] = e;
-            return;
-        }
-    entries[(*count)++] = e;
+    *(old ? old : &entries[(*count)++]) = e;
 }
 
 static void set_layout(entry *entries, size_t *count, const tarn__iac_header *h)
@@ -260,26 +263,17 @@ static tarn_status write_entries(entry *entries, size_t count, const tarn__iac_c
     return tarn__json_end(&w, err);
 }
 
-static bool has_key(const entry *entries, size_t count, const char *key)
-{
-    for (size_t i = 0; i < count; i++)
-        if (entries[i].key_length == strlen(key) &&
-            memcmp(entries[i].key, key, entries[i].key_length) == 0)
-            return true;
-    return false;
-}
-
 /* Adds the codec with its parameters where the caller's fields do not name one; params
  * lives as long as the entries. */
 static tarn_status set_codec(entry *entries, size_t *count, const tarn__iac_caller *c,
                              tarn__json_doc *params, tarn_error *err)
 {
     char text[64];
-    const char *name = tarn__iac_codec_name(c->codec);
-    if (!name || has_key(entries, *count, "codec")) return TARN_OK;
-    set(entries, count, (entry){.key = "codec", .text = name});
-    size_t len = tarn__iac_codec_params(c->codec, c->level, text, sizeof text);
-    if (!len || has_key(entries, *count, "codec_params")) return TARN_OK;
+    tarn__iac_codec codec = tarn__iac_codec_named(c->codec);
+    size_t len = tarn__iac_codec_params(codec, c->level, text, sizeof text);
+    if (!len || find_entry(entries, *count, "codec")) return TARN_OK;
+    set(entries, count, (entry){.key = "codec", .text = c->codec});
+    if (find_entry(entries, *count, "codec_params")) return TARN_OK;
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
     TARN_TRY(tarn__json_parse(params, text, len, &o, err));
     set(entries, count, (entry){.key = "codec_params", .value = tarn__json_root(params)});

@@ -5,6 +5,7 @@
 #include <tarn/iac.h>
 
 #include "base/json.h"
+#include "iac/payload.h"
 
 enum { IAC_PREFIX = 16, IAC_MAX_JSON = TARN_IAC_HEADER_BYTES - IAC_PREFIX };
 
@@ -31,9 +32,9 @@ void tarn__iac_header_reset(tarn__iac_header *header);
 typedef struct tarn__iac_caller {
     const char *text; /* a JSON object, or NULL */
     size_t length;
-    bool in_order;        /* its objects stay as they are; false: sorted, as the fields */
-    bool utf8;            /* not escaped */
-    tarn_iac_codec codec; /* added with its level where the text does not name one */
+    bool in_order;     /* its objects stay as they are; false: sorted, as the fields */
+    bool utf8;         /* not escaped */
+    const char *codec; /* added with its level where the text does not name one */
     int level;
 } tarn__iac_caller;
 

@@ -81,8 +81,60 @@ typedef struct tarn__layout {
     char number; /* 'i' signed, 'u' unsigned, 'f' float, 0 neither */
 } tarn__layout;
 
+/* A type whose format has no parameters. */
+typedef struct tarn__type {
+    const char *format;
+    const char *word;
+    int number; /* TYPE_INT, ... */
+    int a, b;   /* the fields 0 and 1 of the IPC type's table, see below */
+    tarn__layout layout;
+} tarn__type;
+
+/* By format, or by what an IPC schema says; NULL if it is not known. */
+const tarn__type *tarn__type_of(const char *format);
+const tarn__type *tarn__type_numbered(int number, int a, int b);
+
+/* How the fields 0 and 1 of a type's table are written: bytes, 0 for no such field, and
+ * the value that is left out. */
+typedef struct tarn__type_fields {
+    unsigned char width[2], otherwise[2];
+} tarn__type_fields;
+
+tarn__type_fields tarn__type_fields_of(int number);
+
 /* False for a format that is not known. */
 bool tarn__layout_get(const char *format, tarn__layout *out);
+
+/* Number i of a buffer of numbers of width bytes, 1, 2, 4 or 8. */
+static inline uint64_t tarn__uint_at(const void *buffer, uint32_t width, int64_t i)
+{
+    const unsigned char *p = (const unsigned char *)buffer + (size_t)i * width;
+    return width == 4   ? tarn__get32(p)
+           : width == 8 ? tarn__get64(p)
+           : width == 2 ? tarn__get16(p)
+                        : p[0];
+}
+
+static inline int64_t tarn__int_at(const void *buffer, uint32_t width, int64_t i)
+{
+    uint64_t value = tarn__uint_at(buffer, width, i);
+    return width == 4   ? (int32_t)value
+           : width == 8 ? (int64_t)value
+           : width == 2 ? (int16_t)value
+                        : (int8_t)value;
+}
+
+/* Where run i of a run-end encoded column ends. */
+static inline int64_t tarn__run_end(const struct ArrowSchema *schema,
+                                    const struct ArrowArray *array, int64_t i)
+{
+    char format = schema->children[0]->format[0];
+    return tarn__int_at(array->children[0]->buffers[1],
+                        format == 's'   ? 2
+                        : format == 'i' ? 4
+                                        : 8,
+                        i);
+}
 
 /* The dictionary-encoded fields of a schema in the order of a walk: a field, then what is
  * in its values' type. */

@@ -1,5 +1,4 @@
-/* Schemas: from Arrow IPC metadata to the C data interface, and what each format string
- * means for a column's buffers. */
+/* Schemas: from Arrow IPC metadata to the C data interface. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,127 +10,6 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "iac/ipc.h"
-
-/* --- Layouts ---------------------------------------------------------------------- */
-
-static tarn__layout fixed(uint32_t width, char number)
-{
-    return (tarn__layout){SHAPE_FIXED, width, 2, true, false, number};
-}
-
-static tarn__layout shaped(tarn__shape shape, uint32_t width, int buffers, bool validity)
-{
-    return (tarn__layout){shape, width, buffers, validity, false, 0};
-}
-
-/* Nothing but the decimal digits of a number that fits 31 bits. */
-static bool digits(const char *text, uint32_t *out)
-{
-    uint64_t value = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9' && value <= INT32_MAX; at++)
-        value = value * 10 + (uint64_t)(*at - '0');
-    if (at == text || value > INT32_MAX || *at) return false;
-    *out = (uint32_t)value;
-    return true;
-}
-
-static bool decimal_layout(const char *f, tarn__layout *out)
-{
-    const char *comma = strchr(f, ','), *second = comma ? strchr(comma + 1, ',') : NULL;
-    uint32_t bits = 128;
-    if (!comma || (second && !digits(second + 1, &bits))) return false;
-    if (bits != 32 && bits != 64 && bits != 128 && bits != 256) return false;
-    *out = fixed(bits / 8, 0);
-    return true;
-}
-
-static bool time_layout(const char *f, tarn__layout *out)
-{
-    if (!f[2]) return false; /* two letters there are */
-    bool whole = f[3] == '\0', zoned = f[1] == 's' && f[3] == ':';
-    if (!whole && !zoned) return false;
-    if (zoned || strchr("sD", f[1])) {
-        *out = fixed(8, 'i');
-        return strchr("smun", f[2]) != NULL && (f[1] == 'D' ? whole : zoned);
-    }
-    if (strcmp(f, "tdD") == 0 || strcmp(f, "tts") == 0 || strcmp(f, "ttm") == 0)
-        *out = fixed(4, 'i');
-    else if (strcmp(f, "tdm") == 0 || strcmp(f, "ttu") == 0 || strcmp(f, "ttn") == 0)
-        *out = fixed(8, 'i');
-    else if (strcmp(f, "tiM") == 0 || strcmp(f, "tiD") == 0 || strcmp(f, "tin") == 0)
-        *out = fixed(f[2] == 'M' ? 4 : f[2] == 'D' ? 8 : 16, 0);
-    else
-        return false;
-    return true;
-}
-
-static bool nested_layout(const char *f, tarn__layout *out)
-{
-    uint32_t n = 0;
-    if (strcmp(f, "+l") == 0 || strcmp(f, "+m") == 0)
-        *out = shaped(SHAPE_LIST, 4, 2, true);
-    else if (strcmp(f, "+L") == 0)
-        *out = shaped(SHAPE_LIST, 8, 2, true);
-    else if (strcmp(f, "+vl") == 0 || strcmp(f, "+vL") == 0)
-        *out = shaped(SHAPE_LISTVIEW, f[2] == 'l' ? 4 : 8, 3, true);
-    else if (strncmp(f, "+w:", 3) == 0 && digits(f + 3, &n))
-        *out = shaped(SHAPE_FIXEDLIST, n, 1, true);
-    else if (strcmp(f, "+s") == 0)
-        *out = shaped(SHAPE_STRUCT, 0, 1, true);
-    else if (strncmp(f, "+us:", 4) == 0)
-        *out = shaped(SHAPE_SPARSE, 1, 1, false);
-    else if (strncmp(f, "+ud:", 4) == 0)
-        *out = shaped(SHAPE_DENSE, 1, 2, false);
-    else if (strcmp(f, "+r") == 0)
-        *out = shaped(SHAPE_RUNEND, 0, 0, false);
-    else
-        return false;
-    return true;
-}
-
-static bool plain_layout(char f, tarn__layout *out)
-{
-    static const struct {
-        char format, number;
-        uint32_t width;
-    } plain[] = {{'c', 'i', 1}, {'C', 'u', 1}, {'s', 'i', 2}, {'S', 'u', 2},
-                 {'i', 'i', 4}, {'I', 'u', 4}, {'l', 'i', 8}, {'L', 'u', 8},
-                 {'e', 'f', 2}, {'f', 'f', 4}, {'g', 'f', 8}};
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (plain[i].format == f) {
-            *out = fixed(plain[i].width, plain[i].number);
-            return true;
-        }
-    if (f == 'n')
-        *out = shaped(SHAPE_NULL, 0, 0, false);
-    else if (f == 'b')
-        *out = shaped(SHAPE_BITS, 0, 2, true);
-    else if (strchr("zuZU", f))
-        *out = shaped(SHAPE_VAR, f == 'z' || f == 'u' ? 4 : 8, 3, true);
-    else
-        return false;
-    out->is_text = f == 'u' || f == 'U';
-    return true;
-}
-
-bool tarn__layout_get(const char *f, tarn__layout *out)
-{
-    uint32_t width;
-    if (!f[0]) return false;
-    if (!f[1]) return plain_layout(f[0], out);
-    if (f[0] == '+') return nested_layout(f, out);
-    if (f[0] == 't') return time_layout(f, out);
-    if (f[0] == 'd' && f[1] == ':') return decimal_layout(f, out);
-    if (strcmp(f, "vz") == 0 || strcmp(f, "vu") == 0) {
-        *out = shaped(SHAPE_VIEW, 16, 2, true);
-        out->is_text = f[1] == 'u';
-        return true;
-    }
-    if (f[0] != 'w' || f[1] != ':' || !digits(f + 2, &width)) return false;
-    *out = fixed(width, 0);
-    return true;
-}
 
 /* --- From IPC --------------------------------------------------------------------- */
 
@@ -146,69 +24,22 @@ typedef struct decoding {
     tarn_error *err;
 } decoding;
 
-static const char *const units[] = {"s", "m", "u", "n"};
-
-static const char *int_format(int32_t bits, bool is_signed)
+static int read_field(flat type, unsigned n, int width, int otherwise)
 {
-    return bits == 8    ? is_signed ? "c" : "C"
-           : bits == 16 ? is_signed ? "s" : "S"
-           : bits == 32 ? is_signed ? "i" : "I"
-           : bits == 64 ? is_signed ? "l" : "L"
-                        : NULL;
+    return width == 4   ? flat_i32(type, n, otherwise)
+           : width == 2 ? flat_i16(type, n, otherwise)
+           : width == 1 ? flat_u8(type, n, otherwise) != 0
+                        : 0;
 }
 
-static const char *unit_of(flat type, unsigned field, int otherwise)
+/* The format of a type that needs no parameters in it, or NULL. */
+static const char *plain_format(int number, flat type)
 {
-    int unit = flat_i16(type, field, otherwise);
-    return unit >= 0 && unit < 4 ? units[unit] : NULL;
-}
-
-static const char *time_format(flat type)
-{
-    int unit = flat_i16(type, 0, 1), bits = flat_i32(type, 1, 32);
-    return bits == 32   ? unit == 0   ? "tts"
-                          : unit == 1 ? "ttm"
-                                      : NULL
-           : bits == 64 ? unit == 2   ? "ttu"
-                          : unit == 3 ? "ttn"
-                                      : NULL
-                        : NULL;
-}
-
-/* Formats without parameters, and those made of a few fixed words. */
-static const char *simple_format(int number, flat type)
-{
-    static const char *const simple[] = {[TYPE_NULL] = "n",
-                                         [TYPE_BINARY] = "z",
-                                         [TYPE_UTF8] = "u",
-                                         [TYPE_BOOL] = "b",
-                                         [TYPE_LIST] = "+l",
-                                         [TYPE_STRUCT] = "+s",
-                                         [TYPE_MAP] = "+m",
-                                         [TYPE_LARGE_BINARY] = "Z",
-                                         [TYPE_LARGE_UTF8] = "U",
-                                         [TYPE_LARGE_LIST] = "+L",
-                                         [TYPE_RUN_END] = "+r",
-                                         [TYPE_BINARY_VIEW] = "vz",
-                                         [TYPE_UTF8_VIEW] = "vu",
-                                         [TYPE_LIST_VIEW] = "+vl",
-                                         [TYPE_LARGE_LIST_VIEW] = "+vL"};
-    int kind = flat_i16(type, 0, 0);
-    switch (number) {
-    case TYPE_INT:
-        return int_format(flat_i32(type, 0, 0), flat_u8(type, 1, 0));
-    case TYPE_FLOAT:
-        return kind == 0 ? "e" : kind == 1 ? "f" : kind == 2 ? "g" : NULL;
-    case TYPE_DATE:
-        kind = flat_i16(type, 0, 1);
-        return kind == 0 ? "tdD" : kind == 1 ? "tdm" : NULL;
-    case TYPE_TIME:
-        return time_format(type);
-    case TYPE_INTERVAL:
-        return kind == 0 ? "tiM" : kind == 1 ? "tiD" : kind == 2 ? "tin" : NULL;
-    default:
-        return number > 0 && number <= TYPE_LARGE_LIST_VIEW ? simple[number] : NULL;
-    }
+    tarn__type_fields f = tarn__type_fields_of(number);
+    const tarn__type *found =
+        tarn__type_numbered(number, read_field(type, 0, f.width[0], f.otherwise[0]),
+                            read_field(type, 1, f.width[1], f.otherwise[1]));
+    return found ? found->format : NULL;
 }
 
 static tarn_status bad_type(const decoding *d, const char *name, int number)
@@ -260,11 +91,14 @@ static tarn_status decimal_format(const decoding *d, flat type, tarn__buf *out)
     return add_made(out, d->err, "d:%d,%d,%d", precision, scale, bits);
 }
 
-static tarn_status timestamp_format(const decoding *d, flat type, tarn__buf *out)
+static tarn_status timestamp_format(const decoding *d, flat type, const char *name,
+                                    tarn__buf *out)
 {
+    int unit = flat_i16(type, 0, 0);
     flat zone = flat_child(type, 1);
     uint32_t len = flat_count(zone, 1);
-    TARN_TRY(add_made(out, d->err, "ts%s:", unit_of(type, 0, 0)));
+    if (unit < 0 || unit > 3) return bad_type(d, name, TYPE_TIMESTAMP);
+    TARN_TRY(add_made(out, d->err, "ts%c:", "smun"[unit]));
     return len ? tarn__buf_add(out, flat_items(zone), len, d->err) : TARN_OK;
 }
 
@@ -276,11 +110,7 @@ static tarn_status made_format(const decoding *d, int number, flat type,
     case TYPE_DECIMAL:
         return decimal_format(d, type, out);
     case TYPE_TIMESTAMP:
-        if (!unit_of(type, 0, 0)) return bad_type(d, name, number);
-        return timestamp_format(d, type, out);
-    case TYPE_DURATION:
-        if (!unit_of(type, 0, 1)) return bad_type(d, name, number);
-        return add_made(out, d->err, "tD%s", unit_of(type, 0, 1));
+        return timestamp_format(d, type, name, out);
     case TYPE_FIXED_BINARY:
         return add_made(out, d->err, "w:%d", flat_i32(type, 0, 0));
     case TYPE_FIXED_LIST:
@@ -300,7 +130,7 @@ static tarn_status set_format(const decoding *d, struct ArrowSchema *out, flat f
     tarn__buf made;
     int number = flat_u8(field, FIELD_TYPE_TYPE, 0);
     flat type = flat_child(field, FIELD_TYPE);
-    const char *format = simple_format(number, type);
+    const char *format = plain_format(number, type);
     tarn__buf_init(&made, MAX_FORMAT);
     tarn_status status = TARN_OK;
     if (!format) {
@@ -371,8 +201,7 @@ static tarn_status set_dictionary(const decoding *d, struct ArrowSchema *out,
 {
     struct ArrowSchema values;
     flat index = flat_child(dictionary, DICT_INDEX);
-    const char *format =
-        index.at ? int_format(flat_i32(index, 0, 0), flat_u8(index, 1, 0)) : "i";
+    const char *format = index.at ? plain_format(TYPE_INT, index) : "i";
     if (!format || flat_i16(dictionary, DICT_KIND, 0) != 0)
         return tarn__fail(d->err, TARN_ERR_UNSUPPORTED,
                           "column %s has a dictionary of a kind that is not known",

@@ -23,49 +23,27 @@ static flat_ref one(flatmake *m, int64_t value, unsigned width, int64_t otherwis
     return fm_table_end(m);
 }
 
-static flat_ref make_int(flatmake *m, const char *format)
+/* The wider field comes first. */
+static flat_ref make_plain(flatmake *m, const tarn__type *t)
 {
-    int64_t bits = strchr("cC", format[0])   ? 8
-                   : strchr("sS", format[0]) ? 16
-                   : strchr("iI", format[0]) ? 32
-                                             : 64;
+    tarn__type_fields f = tarn__type_fields_of(t->number);
+    unsigned first = f.width[1] > f.width[0], second = !first;
     fm_table(m);
-    fm_field(m, 0, bits, 4, 0);
-    fm_field(m, 1, strchr("csil", format[0]) != NULL, 1, 0);
+    if (f.width[first])
+        fm_field(m, first, first ? t->b : t->a, f.width[first], f.otherwise[first]);
+    if (f.width[second])
+        fm_field(m, second, second ? t->b : t->a, f.width[second], f.otherwise[second]);
     return fm_table_end(m);
 }
 
-static int64_t unit_number(char unit)
+static typed make_timestamp(flatmake *m, const char *f)
 {
-    return unit == 's' ? 0 : unit == 'm' ? 1 : unit == 'u' ? 2 : 3;
-}
-
-static typed make_time(flatmake *m, const char *f)
-{
-    flat_ref zone = 0;
-    switch (f[1]) {
-    case 'd':
-        return (typed){TYPE_DATE, one(m, f[2] == 'D' ? 0 : 1, 2, 1)};
-    case 't':
-        fm_table(m);
-        fm_field(m, 1, f[2] == 's' || f[2] == 'm' ? 32 : 64, 4, 32);
-        fm_field(m, 0, unit_number(f[2]), 2, 1);
-        return (typed){TYPE_TIME, fm_table_end(m)};
-    case 's':
-        if (f[4]) zone = fm_string(m, f + 4, strlen(f + 4));
-        fm_table(m);
-        fm_field_ref(m, 1, zone);
-        fm_field(m, 0, unit_number(f[2]), 2, 0);
-        return (typed){TYPE_TIMESTAMP, fm_table_end(m)};
-    case 'D':
-        return (typed){TYPE_DURATION, one(m, unit_number(f[2]), 2, 1)};
-    default:
-        return (typed){TYPE_INTERVAL, one(m,
-                                          f[2] == 'M'   ? 0
-                                          : f[2] == 'D' ? 1
-                                                        : 2,
-                                          2, 0)};
-    }
+    static const char units[] = "smun";
+    flat_ref zone = f[4] ? fm_string(m, f + 4, strlen(f + 4)) : 0;
+    fm_table(m);
+    fm_field_ref(m, 1, zone);
+    fm_field(m, 0, strchr(units, f[2]) - units, 2, 0);
+    return (typed){TYPE_TIMESTAMP, fm_table_end(m)};
 }
 
 static typed make_decimal(flatmake *m, const char *f)
@@ -101,52 +79,21 @@ static typed make_union(flatmake *m, const char *f)
     return (typed){TYPE_UNION, fm_table_end(m)};
 }
 
-static int plain_number(const char *f)
-{
-    static const struct {
-        const char *format;
-        int number;
-    } plain[] = {
-        {"n", TYPE_NULL},         {"b", TYPE_BOOL},         {"z", TYPE_BINARY},
-        {"u", TYPE_UTF8},         {"Z", TYPE_LARGE_BINARY}, {"U", TYPE_LARGE_UTF8},
-        {"vz", TYPE_BINARY_VIEW}, {"vu", TYPE_UTF8_VIEW},   {"+l", TYPE_LIST},
-        {"+L", TYPE_LARGE_LIST},  {"+vl", TYPE_LIST_VIEW},  {"+vL", TYPE_LARGE_LIST_VIEW},
-        {"+s", TYPE_STRUCT},      {"+r", TYPE_RUN_END}};
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (strcmp(plain[i].format, f) == 0) return plain[i].number;
-    return 0;
-}
-
 static typed make_type(flatmake *m, const struct ArrowSchema *schema)
 {
     const char *f = schema->format;
-    int number = plain_number(f);
-    if (number) {
-        fm_table(m);
-        return (typed){number, fm_table_end(m)};
-    }
-    switch (f[0]) {
-    case 'e':
-    case 'f':
-    case 'g':
-        return (typed){TYPE_FLOAT, one(m, f[0] == 'e' ? 0 : f[0] == 'f' ? 1 : 2, 2, 0)};
-    case 't':
-        return make_time(m, f);
-    case 'd':
-        return make_decimal(m, f);
-    case 'w':
+    const tarn__type *plain = tarn__type_of(f);
+    if (strcmp(f, "+m") == 0)
+        return (typed){TYPE_MAP,
+                       one(m, (schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0, 1, 0)};
+    if (plain) return (typed){plain->number, make_plain(m, plain)};
+    if (f[0] == 't') return make_timestamp(m, f);
+    if (f[0] == 'd') return make_decimal(m, f);
+    if (f[0] == 'w')
         return (typed){TYPE_FIXED_BINARY, one(m, strtol(f + 2, NULL, 10), 4, 0)};
-    case '+':
-        if (f[1] == 'w')
-            return (typed){TYPE_FIXED_LIST, one(m, strtol(f + 3, NULL, 10), 4, 0)};
-        if (f[1] == 'm')
-            return (typed){
-                TYPE_MAP,
-                one(m, (schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0, 1, 0)};
-        return make_union(m, f);
-    default:
-        return (typed){TYPE_INT, make_int(m, f)};
-    }
+    if (f[1] == 'w')
+        return (typed){TYPE_FIXED_LIST, one(m, strtol(f + 3, NULL, 10), 4, 0)};
+    return make_union(m, f);
 }
 
 static flat_ref make_metadata(flatmake *m, const char *metadata)
@@ -177,7 +124,7 @@ static flat_ref make_metadata(flatmake *m, const char *metadata)
 
 static flat_ref make_dictionary(flatmake *m, const struct ArrowSchema *schema, int64_t id)
 {
-    flat_ref index = make_int(m, schema->format);
+    flat_ref index = make_plain(m, tarn__type_of(schema->format));
     fm_table(m);
     fm_field(m, DICT_ID, id, 8, 0);
     fm_field_ref(m, DICT_INDEX, index);

@@ -80,12 +80,6 @@ static int64_t nulls_of(const struct ArrowArray *a, const tarn__layout *layout,
     return count_nulls(bits, from, count);
 }
 
-static int64_t offset_at(const void *offsets, uint32_t width, int64_t i)
-{
-    const unsigned char *p = (const unsigned char *)offsets + (size_t)i * width;
-    return width == 4 ? (int32_t)tarn__get32(p) : (int64_t)tarn__get64(p);
-}
-
 /* Offsets of a slice, counted from its first value; *out_first is where that is. */
 static tarn_status add_offsets(encoding *e, const void *offsets, uint32_t width,
                                int64_t from, int64_t count, int64_t *out_first,
@@ -98,15 +92,15 @@ static tarn_status add_offsets(encoding *e, const void *offsets, uint32_t width,
         void *zero = tarn__arena_take(&e->scratch, width);
         return zero ? add_piece(e, zero, count ? 0 : width) : tarn__fail_memory(e->err);
     }
-    int64_t first = offset_at(offsets, width, from);
+    int64_t first = tarn__int_at(offsets, width, from);
     *out_first = first;
-    *out_last = offset_at(offsets, width, from + count);
+    *out_last = tarn__int_at(offsets, width, from + count);
     if (first == 0)
         return add_piece(e, (const unsigned char *)offsets + (size_t)from * width, size);
     unsigned char *to = tarn__arena_take(&e->scratch, (size_t)size);
     if (!to) return tarn__fail_memory(e->err);
     for (int64_t i = 0; i <= count; i++) {
-        int64_t value = offset_at(offsets, width, from + i) - first;
+        int64_t value = tarn__int_at(offsets, width, from + i) - first;
         memcpy(to + (size_t)i * width, &value, width);
     }
     return add_piece(e, to, size);
@@ -141,14 +135,8 @@ static tarn_status add_runs(encoding *e, const struct ArrowSchema *schema,
                             const struct ArrowArray *a, int64_t from, int64_t count)
 {
     const struct ArrowArray *ends = a->children[0];
-    int64_t runs = ends->length, last = 0;
-    char format = schema->children[0]->format[0];
-    if (runs) {
-        int64_t i = ends->offset + runs - 1;
-        last = format == 's'
-                   ? (int16_t)tarn__get16((const char *)ends->buffers[1] + 2 * i)
-                   : offset_at(ends->buffers[1], format == 'i' ? 4 : 8, i);
-    }
+    int64_t runs = ends->length,
+            last = runs ? tarn__run_end(schema, a, ends->offset + runs - 1) : 0;
     if (from != 0 || last != count)
         return refuse(e, TARN_ERR_UNSUPPORTED,
                       "a slice of a run-end encoded column; copy it before writing");

@@ -85,46 +85,24 @@ static tarn_status added(int code, tarn_error *err)
                       strerror(code));
 }
 
-static tarn_status check_column(const tarn_iac_rows *rows, size_t column, tarn_error *err)
-{
-    if (column < rows->columns) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE, "no column %zu", column);
-}
-
-tarn_status tarn_iac_rows_text(tarn_iac_rows *rows, size_t column, const char *text,
-                               size_t len, tarn_error *err)
+tarn_status tarn_iac_rows_add(tarn_iac_rows *rows, size_t column,
+                              const tarn_iac_cell *cell, tarn_error *err)
 {
     TARN__NEED(err, "rows", rows);
-    TARN__NEED(err, "text", text || !len);
-    struct ArrowStringView view = {text, (int64_t)len};
-    TARN_TRY(check_column(rows, column, err));
-    if (!tarn__utf8_is_valid(text, len))
+    if (column >= rows->columns)
+        return tarn__fail(err, TARN_ERR_USAGE, "no column %zu", column);
+    struct ArrowArray *to = rows->array.children[column];
+    if (!cell) return added(ArrowArrayAppendNull(to, 1), err);
+    if (cell->kind == TARN_IAC_INTEGER)
+        return added(ArrowArrayAppendInt(to, cell->integer), err);
+    if (cell->kind == TARN_IAC_REAL)
+        return added(ArrowArrayAppendDouble(to, cell->real), err);
+    TARN__NEED(err, "text", cell->text || !cell->size);
+    struct ArrowStringView view = {cell->text, (int64_t)cell->size};
+    if (!tarn__utf8_is_valid(cell->text, cell->size))
         return tarn__fail(err, TARN_ERR_USAGE, "column %s: text that is not UTF-8",
                           rows->schema.children[column]->name);
-    return added(ArrowArrayAppendString(rows->array.children[column], view), err);
-}
-
-tarn_status tarn_iac_rows_number(tarn_iac_rows *rows, size_t column, int64_t value,
-                                 tarn_error *err)
-{
-    TARN__NEED(err, "rows", rows);
-    TARN_TRY(check_column(rows, column, err));
-    return added(ArrowArrayAppendInt(rows->array.children[column], value), err);
-}
-
-tarn_status tarn_iac_rows_real(tarn_iac_rows *rows, size_t column, double value,
-                               tarn_error *err)
-{
-    TARN__NEED(err, "rows", rows);
-    TARN_TRY(check_column(rows, column, err));
-    return added(ArrowArrayAppendDouble(rows->array.children[column], value), err);
-}
-
-tarn_status tarn_iac_rows_null(tarn_iac_rows *rows, size_t column, tarn_error *err)
-{
-    TARN__NEED(err, "rows", rows);
-    TARN_TRY(check_column(rows, column, err));
-    return added(ArrowArrayAppendNull(rows->array.children[column], 1), err);
+    return added(ArrowArrayAppendString(to, view), err);
 }
 
 static tarn_status finish(tarn_iac_rows *rows, struct ArrowArrayStream *out,

@@ -1,6 +1,6 @@
 /* Clinical text pairs. A record, before Brotli: the length of a manifest as 32 bits, the
- * manifest (JSON on one line, keys sorted, text as UTF-8), and the texts one behind the
- * other, source and compressed by turns; the manifest has their places. */
+ * manifest (JSON on one line, keys sorted, text as UTF-8), and the texts
+ * consecutively, source and compressed by turns; the manifest has their places. */
 #include <tarn/textpair.h>
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/options.h"
 #include "base/utf8.h"
-#include "iac/pack.h"
+#include "iac/file.h"
 
 TARN__DEFINE_INIT(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT)
 
@@ -28,6 +28,23 @@ static size_t text_size(const char *text, size_t size)
 {
     return size || !text ? size : strlen(text);
 }
+
+/* The texts of a document, in the order of their keys. */
+static const struct {
+    const char *key;
+    size_t at;
+    bool old; /* only in packs of 0.0.2 */
+} fields[] = {{"doc_category", offsetof(tarn_textpair_doc, doc_category), false},
+              {"doc_id", offsetof(tarn_textpair_doc, doc_id), false},
+              {"doc_timestamp", offsetof(tarn_textpair_doc, doc_timestamp), false},
+              {"doc_type", offsetof(tarn_textpair_doc, doc_type), false},
+              {"encounter", offsetof(tarn_textpair_doc, encounter), false},
+              {"old_doc_id", offsetof(tarn_textpair_doc, old_doc_id), true},
+              {"old_doc_type", offsetof(tarn_textpair_doc, old_doc_type), true},
+              {"old_encounter", offsetof(tarn_textpair_doc, old_encounter), true},
+              {"old_source", offsetof(tarn_textpair_doc, old_source), true},
+              {"source", offsetof(tarn_textpair_doc, source), false}};
+enum { FIELDS = sizeof fields / sizeof fields[0], BEFORE_EPISODE = 5 };
 
 /* --- Writing ---------------------------------------------------------------------- */
 
@@ -53,20 +70,15 @@ static void put_doc(tarn__json_writer *w, const tarn_textpair_doc *d,
     tarn__json_open(w, '{');
     put_number(w, "compressed_length", compressed);
     put_number(w, "compressed_offset", *at + source);
-    put(w, "doc_category", d->doc_category ? d->doc_category : old ? category_00 : "");
-    put(w, "doc_id", d->doc_id);
-    put(w, "doc_timestamp", d->doc_timestamp);
-    put(w, "doc_type", d->doc_type);
-    put(w, "encounter", d->encounter);
-    tarn__json_key_text(w, "episode_index");
-    tarn__json_put_int(w, d->episode_index);
-    if (old) {
-        put(w, "old_doc_id", d->old_doc_id);
-        put(w, "old_doc_type", d->old_doc_type);
-        put(w, "old_encounter", d->old_encounter);
-        put(w, "old_source", d->old_source);
+    for (int i = 0; i < FIELDS; i++) {
+        const char *text = *(const char *const *)((const char *)d + fields[i].at);
+        if (i == 0 && !text && old) text = category_00;
+        if (i == BEFORE_EPISODE) {
+            tarn__json_key_text(w, "episode_index");
+            tarn__json_put_int(w, d->episode_index);
+        }
+        if (old || !fields[i].old) put(w, fields[i].key, text);
     }
-    put(w, "source", d->source);
     put_number(w, "source_length", source);
     put_number(w, "source_offset", *at);
     tarn__json_close(w, '}');
@@ -118,47 +130,50 @@ static tarn_status make_record(tarn__buf *out, const tarn_textpair_patient *p,
     return TARN_OK;
 }
 
-static tarn_status make_slides(struct ArrowArrayStream *out, tarn_error *err)
+static tarn_status add_text(tarn_iac_rows *rows, size_t column, const char *text,
+                            tarn_error *err)
 {
-    static const char *const columns[] = {"u8:slide_idx", "text:slide_id",
-                                          "text:patient_id"};
-    static const char name[] = "clinical_text_pair";
-    tarn_iac_rows *rows;
-    TARN_TRY(tarn_iac_rows_new(columns, 3, &rows, err));
-    tarn_status status = tarn_iac_rows_number(rows, 0, 0, err);
-    if (status == TARN_OK)
-        status = tarn_iac_rows_text(rows, 1, name, sizeof name - 1, err);
-    if (status == TARN_OK) status = tarn_iac_rows_text(rows, 2, "", 0, err);
-    if (status == TARN_OK) return tarn_iac_rows_finish(rows, out, err);
-    tarn_iac_rows_free(rows);
-    return status;
+    tarn_iac_cell cell = {.kind = TARN_IAC_TEXT, .text = text, .size = strlen(text)};
+    return tarn_iac_rows_add(rows, column, &cell, err);
+}
+
+static tarn_status add_number(tarn_iac_rows *rows, size_t column, uint64_t number,
+                              tarn_error *err)
+{
+    tarn_iac_cell cell = {.kind = TARN_IAC_INTEGER, .integer = (int64_t)number};
+    return tarn_iac_rows_add(rows, column, &cell, err);
+}
+
+static tarn_status add_slide(tarn_iac_rows *rows, tarn_error *err)
+{
+    TARN_TRY(add_number(rows, 0, 0, err));
+    TARN_TRY(add_text(rows, 1, "clinical_text_pair", err));
+    return add_text(rows, 2, "", err);
 }
 
 static tarn_status add_row(tarn_iac_rows *rows, const tarn_textpair_patient *p,
                            tarn_error *err)
 {
     uint64_t source = 0, compressed = 0;
-    const char *id = or_empty(p->patient_id), *institution = or_empty(p->institution);
     for (size_t i = 0; i < p->count; i++) {
         source += text_size(p->docs[i].source_text, p->docs[i].source_size);
         compressed += text_size(p->docs[i].compressed_text, p->docs[i].compressed_size);
     }
-    TARN_TRY(tarn_iac_rows_text(rows, 0, id, strlen(id), err));
-    TARN_TRY(tarn_iac_rows_text(rows, 1, institution, strlen(institution), err));
-    TARN_TRY(tarn_iac_rows_number(rows, 2, (int64_t)p->count, err));
-    TARN_TRY(tarn_iac_rows_number(rows, 3, (int64_t)source, err));
-    return tarn_iac_rows_number(rows, 4, (int64_t)compressed, err);
+    TARN_TRY(add_text(rows, 0, or_empty(p->patient_id), err));
+    TARN_TRY(add_text(rows, 1, or_empty(p->institution), err));
+    TARN_TRY(add_number(rows, 2, p->count, err));
+    TARN_TRY(add_number(rows, 3, source, err));
+    return add_number(rows, 4, compressed, err);
 }
 
-static tarn_status make_index(const tarn_textpair_patient *patients, size_t count,
+/* The index, or without patients the slides. */
+static tarn_status make_table(const char *const *columns, size_t n,
+                              const tarn_textpair_patient *patients, size_t count,
                               struct ArrowArrayStream *out, tarn_error *err)
 {
-    static const char *const columns[] = {"text:patient_id", "text:institution",
-                                          "u32:num_docs", "uint:source_raw_bytes",
-                                          "uint:compressed_raw_bytes"};
     tarn_iac_rows *rows;
-    TARN_TRY(tarn_iac_rows_new(columns, 5, &rows, err));
-    tarn_status status = TARN_OK;
+    TARN_TRY(tarn_iac_rows_new(columns, n, &rows, err));
+    tarn_status status = patients ? TARN_OK : add_slide(rows, err);
     for (size_t i = 0; i < count && status == TARN_OK; i++)
         status = add_row(rows, &patients[i], err);
     if (status == TARN_OK) return tarn_iac_rows_finish(rows, out, err);
@@ -217,17 +232,22 @@ static tarn_status build(const char *path, const tarn_textpair_patient *patients
                          size_t count, const tarn_textpair_options *o, const char *header,
                          tarn_error *err)
 {
+    static const char *const slide_columns[] = {"u8:slide_idx", "text:slide_id",
+                                                "text:patient_id"},
+                             *const columns[] = {"text:patient_id", "text:institution",
+                                                 "u32:num_docs", "uint:source_raw_bytes",
+                                                 "uint:compressed_raw_bytes"};
     struct ArrowArrayStream slides = {0}, index = {0};
     tarn_iac_write_options write = TARN_IAC_WRITE_OPTIONS_INIT;
     tarn_iac_writer *w;
     write.header = header;
-    write.codec = TARN_IAC_BROTLI;
+    write.codec = "brotli";
     write.level = o->quality;
     write.overwrite = o->overwrite;
     write.in_order = o->in_order;
     write.utf8 = o->style == TARN_TEXTPAIR_01;
-    TARN_TRY(make_slides(&slides, err));
-    tarn_status status = make_index(patients, count, &index, err);
+    TARN_TRY(make_table(slide_columns, 3, NULL, 0, &slides, err));
+    tarn_status status = make_table(columns, 5, patients, count, &index, err);
     if (status != TARN_OK) {
         slides.release(&slides);
         return status;
@@ -303,16 +323,9 @@ static tarn_status get_doc(const tarn__json *v, const tarn_view *texts,
 {
     const tarn__json *episode;
     if (v->kind != TARN__JSON_OBJECT) return bad("a document is no object", err);
-    TARN_TRY(get_string(v, "doc_id", &out->doc_id, err));
-    TARN_TRY(get_string(v, "doc_type", &out->doc_type, err));
-    TARN_TRY(get_string(v, "encounter", &out->encounter, err));
-    TARN_TRY(get_string(v, "doc_category", &out->doc_category, err));
-    TARN_TRY(get_string(v, "source", &out->source, err));
-    TARN_TRY(get_string(v, "doc_timestamp", &out->doc_timestamp, err));
-    TARN_TRY(get_string(v, "old_doc_id", &out->old_doc_id, err));
-    TARN_TRY(get_string(v, "old_doc_type", &out->old_doc_type, err));
-    TARN_TRY(get_string(v, "old_encounter", &out->old_encounter, err));
-    TARN_TRY(get_string(v, "old_source", &out->old_source, err));
+    for (int i = 0; i < FIELDS; i++)
+        TARN_TRY(get_string(v, fields[i].key, (const char **)((char *)out + fields[i].at),
+                            err));
     out->episode_index = -1;
     episode = tarn__json_find(v, "episode_index");
     if (episode && !tarn__json_int64(episode, &out->episode_index))
@@ -377,14 +390,14 @@ static tarn_status parse(tarn_view *bytes, tarn_textpair_patient *out, tarn_erro
     return get_patient(r, &texts, out, err);
 }
 
-tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row,
-                                  tarn_textpair_patient *out, tarn_error *err)
+tarn_status tarn_textpair_read(tarn_iac *pack, uint64_t row, tarn_textpair_patient *out,
+                               tarn_error *err)
 {
     TARN__NEED(err, "pack", pack);
     TARN__NEED(err, "out", out);
     tarn_view bytes;
     *out = (tarn_textpair_patient){0};
-    TARN_TRY(tarn_iac_view_decoded(pack, row, &bytes, err));
+    TARN_TRY(tarn_iac_view(pack, row, true, &bytes, err));
     tarn_status status = parse(&bytes, out, err);
     tarn_view_release(&bytes);
     if (status == TARN_OK) return TARN_OK;
@@ -392,19 +405,6 @@ tarn_status tarn_textpair_read_at(tarn_iac *pack, uint64_t row,
     if (status != TARN_ERR_MEMORY)
         tarn__error_place(err, pack->file->path, pack->header.data_offset);
     return status;
-}
-
-tarn_status tarn_textpair_read(tarn_iac *pack, const char *patient_id,
-                               tarn_textpair_patient *out, tarn_error *err)
-{
-    TARN__NEED(err, "pack", pack);
-    TARN__NEED(err, "patient_id", patient_id);
-    TARN__NEED(err, "out", out);
-    uint64_t row;
-    *out = (tarn_textpair_patient){0};
-    TARN_TRY(
-        tarn_iac_find(pack, "patient_id", patient_id, strlen(patient_id), 0, &row, err));
-    return tarn_textpair_read_at(pack, row, out, err);
 }
 
 void tarn_textpair_reset(tarn_textpair_patient *patient)

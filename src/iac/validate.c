@@ -17,12 +17,6 @@ static tarn_status bad(const struct ArrowSchema *schema, int64_t row, const char
                       (long long)row, what);
 }
 
-static int64_t number_at(const void *buffer, uint32_t width, int64_t i)
-{
-    const unsigned char *p = (const unsigned char *)buffer + (size_t)i * width;
-    return width == 4 ? (int32_t)tarn__get32(p) : (int64_t)tarn__get64(p);
-}
-
 /* The loop is kept free of branches for four-byte offsets, by far the most common. */
 static bool grows32(const void *buffer, int64_t n)
 {
@@ -39,13 +33,13 @@ static tarn_status check_offsets(const struct ArrowSchema *schema,
 {
     if (a->length == 0) return TARN_OK;
     const void *offsets = a->buffers[1];
-    int64_t first = number_at(offsets, width, 0);
+    int64_t first = tarn__int_at(offsets, width, 0);
     if (first < 0) return bad(schema, 0, "its offset is negative", err);
     if (width != 4 || !grows32(offsets, a->length))
         for (int64_t i = 0; i < a->length; i++)
-            if (number_at(offsets, width, i + 1) < number_at(offsets, width, i))
+            if (tarn__int_at(offsets, width, i + 1) < tarn__int_at(offsets, width, i))
                 return bad(schema, i, "its end is before its beginning", err);
-    if ((uint64_t)number_at(offsets, width, a->length) > limit)
+    if ((uint64_t)tarn__int_at(offsets, width, a->length) > limit)
         return bad(schema, a->length - 1, "it ends behind the column's data", err);
     return TARN_OK;
 }
@@ -82,8 +76,8 @@ static tarn_status check_list_views(const struct ArrowSchema *schema,
 {
     uint64_t limit = (uint64_t)a->children[0]->length;
     for (int64_t i = 0; i < a->length; i++) {
-        int64_t offset = number_at(a->buffers[1], width, i),
-                size = number_at(a->buffers[2], width, i);
+        int64_t offset = tarn__int_at(a->buffers[1], width, i),
+                size = tarn__int_at(a->buffers[2], width, i);
         if (offset < 0 || size < 0 ||
             !tarn__range_in((uint64_t)offset, (uint64_t)size, limit))
             return bad(schema, i, "it is not inside the column's values", err);
@@ -114,20 +108,11 @@ static tarn_status check_union(const struct ArrowSchema *schema,
         int child = types[i] < 0 ? -1 : children[(int)types[i]];
         if (child < 0 || child >= a->n_children)
             return bad(schema, i, "its type is not one of the union's", err);
-        int64_t offset = dense ? number_at(a->buffers[1], 4, i) : 0;
+        int64_t offset = dense ? tarn__int_at(a->buffers[1], 4, i) : 0;
         if (dense && (offset < 0 || offset >= a->children[child]->length))
             return bad(schema, i, "it is not inside the union's values", err);
     }
     return TARN_OK;
-}
-
-static int64_t run_end(const struct ArrowSchema *schema, const struct ArrowArray *a,
-                       int64_t i)
-{
-    char format = schema->children[0]->format[0];
-    const void *ends = a->children[0]->buffers[1];
-    if (format == 's') return (int16_t)tarn__get16((const char *)ends + 2 * i);
-    return number_at(ends, format == 'i' ? 4 : 8, i);
 }
 
 static tarn_status check_runs(const struct ArrowSchema *schema,
@@ -137,7 +122,7 @@ static tarn_status check_runs(const struct ArrowSchema *schema,
     if (a->children[0]->null_count || a->children[1]->length < n)
         return bad(schema, 0, "its runs have nulls, or too few values", err);
     for (int64_t i = 0; i < n; i++) {
-        int64_t end = run_end(schema, a, i);
+        int64_t end = tarn__run_end(schema, a, i);
         if (end <= last) return bad(schema, last, "run ends must grow", err);
         last = end;
     }
@@ -152,12 +137,7 @@ static tarn_status check_indices(const struct ArrowSchema *schema,
     tarn__layout layout = {0};
     (void)tarn__layout_get(schema->format, &layout);
     for (int64_t i = 0; i < a->length; i++) {
-        const unsigned char *p =
-            (const unsigned char *)a->buffers[1] + (size_t)i * layout.width;
-        uint64_t index = layout.width == 1   ? p[0]
-                         : layout.width == 2 ? tarn__get16(p)
-                         : layout.width == 4 ? tarn__get32(p)
-                                             : tarn__get64(p);
+        uint64_t index = tarn__uint_at(a->buffers[1], layout.width, i);
         uint64_t sign = UINT64_C(1) << (layout.width * 8 - 1);
         bool negative = layout.number == 'i' && (index & sign);
         if ((negative || index >= limit) && !is_null(a, i))

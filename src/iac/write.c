@@ -34,9 +34,9 @@ struct tarn_iac_writer {
     bool is_open;
     tarn_iac_write_options options;
     char *caller; /* the caller's header fields */
+    tarn__iac_codec codec;
     tarn__iac_header header;
     taken slides, index;
-    bool is_segment; /* the index is written as it came */
     uint64_t *offsets;
     uint32_t *lengths, *crcs;
     uint64_t next; /* the next row */
@@ -90,8 +90,7 @@ static tarn_status take(taken *t, struct ArrowArrayStream *s, const char *which,
 {
     if (!s || !s->release)
         return tarn__fail(err, TARN_ERR_USAGE, "there is no %s table", which);
-    tarn_status status = take_batches(t, s, which, err);
-    return status;
+    return take_batches(t, s, which, err);
 }
 
 /* --- The index with our columns --------------------------------------------------- */
@@ -219,7 +218,8 @@ static tarn_status make_tables(tarn_iac_writer *w, tarn__buf *out, tarn_error *e
     h->slide_table_offset = TARN_IAC_HEADER_BYTES;
     h->slide_table_length = out->size;
     h->index_table_offset = h->slide_table_offset + out->size;
-    TARN_TRY(w->is_segment ? put_table(&w->index, out, err) : put_joined(w, out, err));
+    TARN_TRY(w->options.segment ? put_table(&w->index, out, err)
+                                : put_joined(w, out, err));
     h->index_table_length = out->size - h->slide_table_length;
     h->data_offset = TARN_IAC_HEADER_BYTES + out->size;
     return TARN_OK;
@@ -270,7 +270,6 @@ static tarn_status rewrite_header(tarn_iac_writer *w, tarn_error *err)
 static tarn_status reserve_rows(tarn_iac_writer *w, tarn_error *err)
 {
     uint64_t rows = w->index.rows, bytes;
-    if (w->is_segment) return TARN_OK;
     if (!tarn__mul(rows + 1, 8, &bytes)) return tarn__fail_memory(err);
     w->offsets = calloc((size_t)rows + 1, sizeof *w->offsets);
     w->lengths = calloc((size_t)rows + 1, sizeof *w->lengths);
@@ -298,9 +297,9 @@ static tarn_status check_options(const tarn_iac_write_options *o, tarn_error *er
     if (o->version != 1 && o->version != 2)
         return tarn__fail(err, TARN_ERR_USAGE, "pack version %u; known are 1 and 2",
                           o->version);
-    if (o->codec > TARN_IAC_GZIP && !o->encoded)
+    if (tarn__iac_codec_named(o->codec) > IAC_GZIP && !o->encoded)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "payloads of this codec are encoded by who makes them");
+                          "payloads of this codec are encoded by the caller");
     return TARN_OK;
 }
 
@@ -312,6 +311,8 @@ static tarn_status open_writer(tarn_iac_writer *w, const char *path,
     TARN__NEED(err, "slides", slides);
     TARN__NEED(err, "index", index);
     TARN_TRY(check_options(&w->options, err));
+    w->codec = tarn__iac_codec_named(w->options.codec);
+    w->options.codec = tarn__iac_codec_name(w->codec);
     if (w->options.header && !(w->caller = strdup(w->options.header)))
         return tarn__fail_memory(err);
     TARN_TRY(take(&w->slides, slides, "slide", err));
@@ -324,10 +325,10 @@ static tarn_status open_writer(tarn_iac_writer *w, const char *path,
     return write_start(w, err);
 }
 
-static tarn_status new_writer(const char *path, struct ArrowArrayStream *slides,
-                              struct ArrowArrayStream *index,
-                              const tarn_iac_write_options *options, bool is_segment,
-                              tarn_iac_writer **out, tarn_error *err)
+tarn_status tarn_iac_writer_open(const char *path, struct ArrowArrayStream *slides,
+                                 struct ArrowArrayStream *index,
+                                 const tarn_iac_write_options *options,
+                                 tarn_iac_writer **out, tarn_error *err)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     tarn_status status = out ? tarn__options_take(&o, sizeof o, options, err)
@@ -336,7 +337,6 @@ static tarn_status new_writer(const char *path, struct ArrowArrayStream *slides,
     if (status == TARN_OK && !w) status = tarn__fail_memory(err);
     if (status == TARN_OK) {
         w->options = o;
-        w->is_segment = is_segment;
         status = open_writer(w, path, slides, index, err);
     }
     if (slides && slides->release) slides->release(slides);
@@ -346,14 +346,6 @@ static tarn_status new_writer(const char *path, struct ArrowArrayStream *slides,
     else
         tarn_iac_writer_abandon(w);
     return status;
-}
-
-tarn_status tarn_iac_writer_open(const char *path, struct ArrowArrayStream *slides,
-                                 struct ArrowArrayStream *index,
-                                 const tarn_iac_write_options *options,
-                                 tarn_iac_writer **out, tarn_error *err)
-{
-    return new_writer(path, slides, index, options, false, out, err);
 }
 
 void tarn_iac_writer_abandon(tarn_iac_writer *w)
@@ -412,16 +404,48 @@ tarn_status tarn_iac_writer_add(tarn_iac_writer *w, const void *data, size_t len
     TARN__NEED(err, "writer", w);
     TARN__NEED(err, "data", data || !len);
     tarn_view encoded;
+    if (w->options.segment) {
+        w->header.data_length += len;
+        return put_bytes(w, data, len, err);
+    }
     if (w->next == w->index.rows)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "more payloads than the %llu rows of the index table",
                           (unsigned long long)w->index.rows);
-    if (w->options.codec == TARN_IAC_NONE || w->options.encoded)
-        return put_payload(w, data, len, err);
+    if (w->codec == IAC_NONE || w->options.encoded) return put_payload(w, data, len, err);
     TARN_TRY(
         tarn_iac_encode(w->options.codec, w->options.level, data, len, &encoded, err));
     tarn_status status = put_payload(w, encoded.data, encoded.size, err);
     tarn_view_release(&encoded);
+    return status;
+}
+
+static tarn_status copy_file(tarn_iac_writer *w, const char *path, uint64_t *out_size,
+                             tarn_error *err)
+{
+    tarn__file from;
+    TARN_TRY(flush(w, err));
+    TARN_TRY(tarn__file_open(&from, path, err));
+    tarn_status status = tarn__publish_copy(&w->file, from.fd, path, 0, from.size, err);
+    *out_size = from.size;
+    w->header.data_length += from.size;
+    tarn__file_close(&from);
+    return status;
+}
+
+tarn_status tarn_iac_writer_add_file(tarn_iac_writer *w, const char *path,
+                                     uint64_t *out_size, tarn_error *err)
+{
+    TARN__NEED(err, "writer", w);
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out_size", out_size);
+    tarn__contents contents;
+    if (w->options.segment) return copy_file(w, path, out_size, err);
+    TARN_TRY(tarn__contents_open(&contents, path, err));
+    *out_size = contents.size;
+    tarn_status status =
+        tarn_iac_writer_add(w, contents.data, (size_t)contents.size, err);
+    tarn__contents_close(&contents);
     return status;
 }
 
@@ -443,12 +467,12 @@ static tarn_status rewrite_index(tarn_iac_writer *w, tarn_error *err)
 
 static tarn_status finish(tarn_iac_writer *w, tarn_error *err)
 {
-    if (!w->is_segment && w->next != w->index.rows)
+    if (!w->options.segment && w->next != w->index.rows)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "%llu payloads for the %llu rows of the index table",
                           (unsigned long long)w->next, (unsigned long long)w->index.rows);
-    if (!w->is_segment) TARN_TRY(flush(w, err));
-    if (!w->is_segment) TARN_TRY(rewrite_index(w, err));
+    TARN_TRY(flush(w, err));
+    if (!w->options.segment) TARN_TRY(rewrite_index(w, err));
     return rewrite_header(w, err);
 }
 
@@ -460,78 +484,6 @@ tarn_status tarn_iac_writer_finish(tarn_iac_writer *w, tarn_error *err)
         w->is_open = false; /* finish leaves nothing, whatever the outcome */
         status = tarn__publish_finish(&w->file, err);
     }
-    tarn_iac_writer_abandon(w);
-    return status;
-}
-
-/* --- All at once ------------------------------------------------------------------ */
-
-static tarn_status add_all(tarn_iac_writer *w, const void *const *payloads,
-                           const size_t *sizes, size_t count, tarn_error *err)
-{
-    TARN__NEED(err, "payloads", payloads || !count);
-    TARN__NEED(err, "sizes", sizes || !count);
-    for (size_t i = 0; i < count; i++)
-        TARN_TRY(tarn_iac_writer_add(w, payloads[i], sizes[i], err));
-    return TARN_OK;
-}
-
-tarn_status tarn_iac_build(const char *path, struct ArrowArrayStream *slides,
-                           struct ArrowArrayStream *index, const void *const *payloads,
-                           const size_t *sizes, size_t count,
-                           const tarn_iac_write_options *options, tarn_error *err)
-{
-    tarn_iac_writer *w;
-    TARN_TRY(new_writer(path, slides, index, options, false, &w, err));
-    tarn_status status = add_all(w, payloads, sizes, count, err);
-    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
-    tarn_iac_writer_abandon(w);
-    return status;
-}
-
-tarn_status tarn_iac_build_segment(const char *path, struct ArrowArrayStream *slides,
-                                   struct ArrowArrayStream *index, const void *data,
-                                   size_t len, const tarn_iac_write_options *options,
-                                   tarn_error *err)
-{
-    tarn_iac_writer *w;
-    TARN_TRY(new_writer(path, slides, index, options, true, &w, err));
-    w->header.data_length = len;
-    tarn_status status = data || !len ? tarn__publish_write(&w->file, data, len, err)
-                                      : tarn__fail(err, TARN_ERR_USAGE, "data is NULL");
-    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
-    tarn_iac_writer_abandon(w);
-    return status;
-}
-
-static tarn_status copy_file(tarn_iac_writer *w, const char *data_path, uint64_t length,
-                             tarn_error *err)
-{
-    TARN__NEED(err, "data_path", data_path);
-    tarn__file from;
-    TARN_TRY(tarn__file_open(&from, data_path, err));
-    tarn_status status = TARN_OK;
-    if (from.size != length)
-        status = tarn__fail_at(err, TARN_ERR_USAGE, data_path, TARN_NO_OFFSET,
-                               "the data segment's file has %llu bytes, not %llu",
-                               (unsigned long long)from.size, (unsigned long long)length);
-    else
-        status = tarn__publish_copy(&w->file, from.fd, data_path, 0, length, err);
-    tarn__file_close(&from);
-    return status;
-}
-
-tarn_status tarn_iac_build_segment_file(const char *path, struct ArrowArrayStream *slides,
-                                        struct ArrowArrayStream *index,
-                                        const char *data_path, uint64_t length,
-                                        const tarn_iac_write_options *options,
-                                        tarn_error *err)
-{
-    tarn_iac_writer *w;
-    TARN_TRY(new_writer(path, slides, index, options, true, &w, err));
-    w->header.data_length = length;
-    tarn_status status = copy_file(w, data_path, length, err);
-    if (status == TARN_OK) return tarn_iac_writer_finish(w, err);
     tarn_iac_writer_abandon(w);
     return status;
 }

@@ -103,7 +103,7 @@ void tarn__files_init_one(tarn__files *f, const char *path, int fd,
 void tarn__files_reset(tarn__files *f)
 {
     if (f->one.path && f->one.direct >= 0) close(f->one.direct);
-    f->one = (tarn__gather_file){.fd = -1, .direct = -1};
+    f->one = (tarn__ranges_file){.fd = -1, .direct = -1};
 }
 
 const char *tarn__files_path(const tarn__files *f, uint32_t file)
@@ -127,35 +127,35 @@ void tarn__files_announce(const tarn__files *f, const tarn__item *items, size_t 
         for (i++; i < count; i++) {
             const tarn__spot *next = &items[i].spot;
             if (next->file != first->file ||
-                next->offset - next->head > to + TARN__GATHER_GAP)
+                next->offset - next->head > to + TARN__RANGES_GAP)
                 break;
             if (next->offset + next->size > to) to = next->offset + next->size;
         }
         if (f->cache)
             tarn__filecache_will_need(f->cache, first->file, from, to - from);
         else
-            tarn__gather_announce(f->one.fd, from, to - from);
+            tarn__ranges_announce(f->one.fd, from, to - from);
     }
 }
 
 tarn_status tarn__files_read(const tarn__files *f, const tarn__item *items, size_t count,
                              const tarn__target *to, tarn_error *err)
 {
-    tarn__gather *g = &to->io->gather;
+    tarn__ranges *g = &to->io->ranges;
     size_t most = count < WAVE ? count : WAVE;
-    tarn__gather_piece *pieces = tarn__gather_scratch(g, 0, most * sizeof *pieces);
+    tarn__ranges_piece *pieces = tarn__ranges_scratch(g, 0, most * sizeof *pieces);
     if (!pieces) return tarn__fail_memory(err);
     for (size_t done = 0; done < count;) {
         size_t n = 0;
         for (; done < count && n < most; done++) {
             const tarn__item *item = &items[done];
             pieces[n++] =
-                (tarn__gather_piece){.file = &f->one,
+                (tarn__ranges_piece){.file = &f->one,
                                      .offset = item->spot.offset,
                                      .size = (size_t)item->spot.size,
                                      .to = to->data + to->offsets[item->number]};
         }
-        TARN_TRY(tarn__gather_read(g, TARN__GATHER_DIRECT, pieces, n, err));
+        TARN_TRY(tarn__ranges_read(g, TARN__RANGES_DIRECT, pieces, n, err));
     }
     return TARN_OK;
 }

@@ -9,7 +9,7 @@
 #include <tarn/source.h>
 
 #include "io/filecache.h"
-#include "io/gather.h"
+#include "io/ranges.h"
 
 /* Where some bytes are. */
 typedef struct tarn__spot {
@@ -41,7 +41,7 @@ static inline uint64_t tarn__spot_rank(const tarn__spot *spot)
 
 /* What a batch keeps besides its bytes: the ring, and what was done. */
 typedef struct tarn__batch_io {
-    tarn__gather gather;
+    tarn__ranges ranges;
     uint64_t copied, announced; /* pieces */
     bool was_warm;              /* what was asked about last */
     uint64_t unasked;           /* bytes since then */
@@ -90,7 +90,7 @@ tarn__cold_way tarn__cold_choose(const tarn__cold *cold, tarn__is_resident is_re
 /* Those of a cache, which is somebody else's, or a single one. */
 typedef struct tarn__files {
     tarn__filecache *cache;
-    tarn__gather_file one;
+    tarn__ranges_file one;
     const unsigned char *map; /* of the one; NULL where it is read */
     tarn__cold cold;
 } tarn__files;

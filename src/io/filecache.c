@@ -332,7 +332,7 @@ static int direct_of(tarn__filecache *c, slot *s)
 }
 
 tarn_status tarn__filecache_hold(tarn__filecache *c, size_t number,
-                                 tarn__gather_file *out, tarn_error *err)
+                                 tarn__ranges_file *out, tarn_error *err)
 {
     slot *s = &c->slots[number];
     TARN_TRY(pin(c, s, err));
@@ -341,7 +341,7 @@ tarn_status tarn__filecache_hold(tarn__filecache *c, size_t number,
         unpin(c, s);
         return status;
     }
-    *out = (tarn__gather_file){.path = s->path, .fd = s->fd, .direct = direct_of(c, s)};
+    *out = (tarn__ranges_file){.path = s->path, .fd = s->fd, .direct = direct_of(c, s)};
     out->align = s->direct_align;
     return TARN_OK;
 }
@@ -380,7 +380,7 @@ void tarn__filecache_will_need(tarn__filecache *c, size_t number, uint64_t offse
 {
     slot *s = &c->slots[number];
     if (pin(c, s, NULL) != TARN_OK) return;
-    tarn__gather_announce(s->fd, offset, len);
+    tarn__ranges_announce(s->fd, offset, len);
     unpin(c, s);
 }
 

@@ -7,7 +7,7 @@
 
 #include <tarn/base.h>
 
-#include "io/gather.h"
+#include "io/ranges.h"
 
 typedef struct tarn__filecache tarn__filecache;
 
@@ -51,10 +51,10 @@ const unsigned char *tarn__filecache_peek(const tarn__filecache *cache, size_t n
 TARN_CHECKED tarn_status tarn__filecache_settle(tarn__filecache *cache, size_t number,
                                                 tarn_error *err);
 
-/* A file that stays open until it is let go, for tarn__gather_read, after a look at its
+/* A file that stays open until it is let go, for tarn__ranges_read, after a look at its
  * length. No thread holds more than tarn__filecache_holds of them at once. */
 TARN_CHECKED tarn_status tarn__filecache_hold(tarn__filecache *cache, size_t number,
-                                              tarn__gather_file *out, tarn_error *err);
+                                              tarn__ranges_file *out, tarn_error *err);
 void tarn__filecache_let_go(tarn__filecache *cache, size_t number);
 size_t tarn__filecache_holds(const tarn__filecache *cache);
 

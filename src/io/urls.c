@@ -26,10 +26,6 @@ typedef struct texts {
     size_t count, capacity;
 } texts;
 
-struct tarn_urls {
-    texts list;
-};
-
 static void texts_init(texts *t)
 {
     *t = (texts){0};
@@ -454,37 +450,35 @@ bool tarn_urls_is_list(const char *path)
            (strstr(path, "::") || strpbrk(path, "{*?[")) && !is_fold(path);
 }
 
-tarn_status tarn_urls_expand(const char *list, tarn_urls **out, tarn_error *err)
+/* One block: the pointers, and the texts after them. */
+static tarn_status give_out(const texts *t, tarn_urls *out, tarn_error *err)
+{
+    const char **urls = malloc(t->count * sizeof *urls + t->chars.size);
+    if (!urls) return tarn__fail_memory(err);
+    char *chars = (char *)(urls + t->count);
+    memcpy(chars, t->chars.data, t->chars.size);
+    for (size_t i = 0; i < t->count; i++)
+        urls[i] = chars + t->starts[i];
+    *out = (tarn_urls){urls, t->count};
+    return TARN_OK;
+}
+
+tarn_status tarn_urls_expand(const char *list, tarn_urls *out, tarn_error *err)
 {
     TARN__NEED(err, "list", list);
     TARN__NEED(err, "out", out);
-    *out = NULL;
-    tarn_urls *urls = malloc(sizeof *urls);
-    if (!urls) return tarn__fail_memory(err);
-    texts_init(&urls->list);
-    tarn_status status = add_list(&urls->list, list, err);
-    if (status == TARN_OK)
-        *out = urls;
-    else
-        tarn_urls_free(urls);
+    *out = (tarn_urls){0};
+    texts found;
+    texts_init(&found);
+    tarn_status status = add_list(&found, list, err);
+    if (status == TARN_OK) status = give_out(&found, out, err);
+    texts_reset(&found);
     return status;
 }
 
-size_t tarn_urls_count(const tarn_urls *urls)
-{
-    if (!urls) return 0;
-    return urls->list.count;
-}
-
-const char *tarn_urls_get(const tarn_urls *urls, size_t number)
-{
-    if (!urls) return NULL;
-    return number < urls->list.count ? text_at(&urls->list, number) : NULL;
-}
-
-void tarn_urls_free(tarn_urls *urls)
+void tarn_urls_reset(tarn_urls *urls)
 {
     if (!urls) return;
-    texts_reset(&urls->list);
-    free(urls);
+    free(urls->urls);
+    *urls = (tarn_urls){0};
 }

@@ -239,7 +239,7 @@ static tarn_status check_base(const adoption *a, size_t shard, const char *key,
                               size_t len, tarn_error *err)
 {
     tarn__fold *base = a->w->base;
-    tarn__rows sample;
+    tarn__sample_rows sample;
     tarn_row row;
     tarn_error why;
     tarn_status status = tarn__fold_find_rows(base, key, &sample, &why);

@@ -117,7 +117,7 @@ static tarn_status get_index(tarn__fold *f, const char *index_path,
             return status;
         }
     }
-    return tarn_index_build(paths, count, f->options.index, &f->index, &f->report,
+    return tarn_index_build(paths, count, f->options.index, NULL, &f->index, &f->report,
                             sizeof f->report, err);
 }
 

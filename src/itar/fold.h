@@ -12,13 +12,13 @@
 #include "tar/header.h"
 
 /* The rows of one sample, in file order. */
-typedef struct tarn__rows {
+typedef struct tarn__sample_rows {
     uint32_t count;
     uint32_t first;
     const uint32_t *rows; /* NULL: from first on; borrowed from the fold */
-} tarn__rows;
+} tarn__sample_rows;
 
-static inline uint64_t tarn__rows_at(const tarn__rows *rows, uint32_t k)
+static inline uint64_t tarn__rows_at(const tarn__sample_rows *rows, uint32_t k)
 {
     return rows->rows ? rows->rows[k] : (uint64_t)rows->first + k;
 }
@@ -74,7 +74,7 @@ TARN_CHECKED tarn_status tarn__fold_group(tarn__fold *fold, tarn_error *err);
 /* The sample with a key. With a .tarsum this bisects; without one the first call sorts
  * the keys. */
 TARN_CHECKED tarn_status tarn__fold_find_rows(tarn__fold *fold, const char *key,
-                                              tarn__rows *out, tarn_error *err);
+                                              tarn__sample_rows *out, tarn_error *err);
 
 /* Whether this header and payload are those of a row that is not known, which is known
  * afterwards. before: how many bytes before the header the caller has, too. The payload

@@ -57,20 +57,20 @@ enum { WAVE = 1024 /* members given to the ring at once */ };
 typedef struct wave {
     const tarn__item *items;
     size_t count;
-    tarn__gather_file *files;
+    tarn__ranges_file *files;
     size_t n_files;
     uint16_t *shards; /* of the files */
-    tarn__gather_piece *pieces;
+    tarn__ranges_piece *pieces;
     unsigned char *heads;
 } wave;
 
-static tarn_status make_lists(tarn__gather *g, size_t count, wave *w, tarn_error *err)
+static tarn_status make_lists(tarn__ranges *g, size_t count, wave *w, tarn_error *err)
 {
     if (count > WAVE) count = WAVE;
-    w->pieces = tarn__gather_scratch(
+    w->pieces = tarn__ranges_scratch(
         g, 0, count * (sizeof *w->pieces + sizeof *w->files + sizeof *w->shards));
     if (!w->pieces) return tarn__fail_memory(err);
-    w->files = (tarn__gather_file *)(void *)(w->pieces + count);
+    w->files = (tarn__ranges_file *)(void *)(w->pieces + count);
     w->shards = (uint16_t *)(void *)(w->files + count);
     return TARN_OK;
 }
@@ -109,22 +109,22 @@ static tarn_status head_of(const tarn__fold *f, uint64_t number, size_t *out,
     return TARN_OK;
 }
 
-static tarn_status list_pieces(const tarn__fold *f, tarn__gather *g, wave *w,
+static tarn_status list_pieces(const tarn__fold *f, tarn__ranges *g, wave *w,
                                const tarn__target *to, tarn_error *err)
 {
     size_t total = 0, file = 0;
     for (size_t i = 0; i < w->count; i++) {
         const tarn__item *item = &w->items[i];
-        tarn__gather_piece *p = &w->pieces[i];
+        tarn__ranges_piece *p = &w->pieces[i];
         if (w->shards[file] != item->spot.file) file++;
-        *p = (tarn__gather_piece){.file = &w->files[file],
+        *p = (tarn__ranges_piece){.file = &w->files[file],
                                   .size = (size_t)item->spot.size,
                                   .to = to->data + to->offsets[item->number]};
         TARN_TRY(head_of(f, item->spot.row, &p->head, err));
         p->offset = item->spot.offset - p->head;
         total += p->head;
     }
-    w->heads = tarn__gather_scratch(g, 1, total);
+    w->heads = tarn__ranges_scratch(g, 1, total);
     if (!w->heads) return tarn__fail_memory(err);
     for (size_t i = 0, at = 0; i < w->count; at += w->pieces[i++].head)
         w->pieces[i].head_to = w->heads + at;
@@ -134,7 +134,7 @@ static tarn_status list_pieces(const tarn__fold *f, tarn__gather *g, wave *w,
 static tarn_status check_pieces(tarn__fold *f, const wave *w, tarn_error *err)
 {
     for (size_t i = 0; i < w->count; i++) {
-        const tarn__gather_piece *p = &w->pieces[i];
+        const tarn__ranges_piece *p = &w->pieces[i];
         uint64_t number = w->items[i].spot.row;
         tarn_row row;
         if (p->head == 0) continue;
@@ -149,14 +149,14 @@ static tarn_status check_pieces(tarn__fold *f, const wave *w, tarn_error *err)
 static tarn_status gather(tarn__fold *f, const tarn__item *items, size_t count,
                           const tarn__target *to, tarn_error *err)
 {
-    tarn__gather *g = &to->io->gather;
+    tarn__ranges *g = &to->io->ranges;
     wave w = {0};
     TARN_TRY(make_lists(g, count, &w, err));
     for (size_t done = 0; done < count; done += w.count) {
         tarn_status status = begin_wave(f, items + done, count - done, &w, err);
         if (status == TARN_OK) status = list_pieces(f, g, &w, to, err);
         if (status == TARN_OK)
-            status = tarn__gather_read(g, TARN__GATHER_DIRECT, w.pieces, w.count, err);
+            status = tarn__ranges_read(g, TARN__RANGES_DIRECT, w.pieces, w.count, err);
         if (status == TARN_OK) status = check_pieces(f, &w, err);
         let_go(f, &w);
         TARN_TRY(status);

@@ -66,7 +66,7 @@ tarn_status tarn__fold_fail_twice(tarn__fold *f, uint64_t sample, uint32_t field
     uint64_t row = tarn__fold_row(f, tarn__fold_start(f, sample));
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, f->index->path, TARN_NO_OFFSET,
                          "sample %s (row %llu) has field %s twice; leave such samples "
-                         "out with drop_twice, or write the fold again",
+                         "out with drop_ambiguous, or write the fold again",
                          show_key(f, sample, shown, sizeof shown),
                          (unsigned long long)row, field_name(f, field));
 }
@@ -136,7 +136,7 @@ static uint64_t rank_of(const tarn__fold *f, uint64_t sample)
 }
 
 /* The number of a sample that was found. */
-static uint64_t sample_of(const tarn__fold *f, const tarn__rows *found)
+static uint64_t sample_of(const tarn__fold *f, const tarn__sample_rows *found)
 {
     uint64_t low = 0, high = f->n_samples, wanted = tarn__rows_at(found, 0);
     if (!f->starts) return wanted / f->stride;
@@ -157,7 +157,7 @@ static uint64_t sample_of(const tarn__fold *f, const tarn__rows *found)
 tarn_status tarn__fold_find(tarn__fold *f, const char *key, uint64_t *out,
                             tarn_error *err)
 {
-    tarn__rows found;
+    tarn__sample_rows found;
     TARN_TRY(tarn__fold_find_rows(f, key, &found, err));
     *out = sample_of(f, &found);
     return TARN_OK;

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "itar/fold.h"
-#include "itar/order.h"
+#include "itar/key_order.h"
 #include "itar/regular.h"
 
 enum { PAGE_ROWS = 128 };

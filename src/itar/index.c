@@ -77,8 +77,8 @@ static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row 
     tarn__row_get(bytes, row);
     if (row->field >= index->fields.count)
         what = "a field number past the last field";
-    else if (row->crash > index->crashes.count)
-        what = "a crash number past the last crash";
+    else if (row->collision > index->crashes.count)
+        what = "a collision number past the last";
     else if (row->offset % TARN__BLOCK)
         what = "an offset that is no multiple of 512";
     else if (!tarn__add(row->offset, TARN__BLOCK, &end) ||
@@ -264,7 +264,7 @@ void tarn_index_info_get(const tarn_index *index, tarn_index_info *out, size_t s
     tarn_index_info info = {.rows = index->n_rows,
                             .samples = index->n_stems,
                             .fields = (uint32_t)index->fields.count,
-                            .crashes = (uint32_t)index->crashes.count,
+                            .collisions = (uint32_t)index->crashes.count,
                             .contiguous = index->contiguous,
                             .has_sums = sums != NULL,
                             .has_checksums = sums && sums->checksums,
@@ -295,7 +295,7 @@ const char *tarn_index_field(const tarn_index *index, uint32_t number)
     return tarn__names_get(&index->fields, number).data;
 }
 
-const char *tarn_index_crash(const tarn_index *index, uint32_t number)
+const char *tarn_index_collision(const tarn_index *index, uint32_t number)
 {
     if (!index) return NULL;
     if (number == 0 || number > index->crashes.count) return NULL;

@@ -101,15 +101,16 @@ TARN_CHECKED tarn_status tarn__index_load(const char *path, tarn__load how,
 
 typedef uint64_t (*tarn__hash)(const char *key, size_t len);
 
-/* tarn_index_build with the hash to use, which tests replace to make keys collide. With a
- * file, the rows go there while shards are scanned, and the index maps them. */
+/* tarn_index_build without a path, with the hash to use, which tests replace to make keys
+ * collide. With a file, the rows go there while shards are scanned, and the index maps
+ * them. */
 TARN_CHECKED tarn_status tarn__index_build(const char *const *shards, size_t count,
                                            const tarn_index_options *options,
                                            tarn__hash hash, struct tarn__publish *file,
                                            tarn_index **out, tarn_index_report *report,
                                            tarn_error *err);
 
-/* tarn_index_create with the hash to use. */
+/* The same with a path. */
 TARN_CHECKED tarn_status tarn__index_create(const char *const *shards, size_t count,
                                             const tarn_index_options *options,
                                             tarn__hash hash, const char *path,

@@ -55,9 +55,9 @@ static bool key_fits(const lookup *l, const tarn__key *key)
     if (field.size != key->field_len || memcmp(field.data, key->field, field.size) != 0 ||
         l->place->hash(key->stem, key->stem_len) != row->keyhash)
         return false;
-    if (l->place->index->crashes.count == 0) return row->crash == 0;
+    if (l->place->index->crashes.count == 0) return row->collision == 0;
     uint32_t id = tarn__names_find(&l->place->index->crashes, key->stem, key->stem_len);
-    return row->crash == (id == TARN__NAME_NONE ? 0 : id + 1);
+    return row->collision == (id == TARN__NAME_NONE ? 0 : id + 1);
 }
 
 /* Whether the name in out, by either rule unless one is known, and the size fit. Fails

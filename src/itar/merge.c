@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/pool.h"
 #include "io/filecache.h"
+#include "itar/key_order.h"
 #include "itar/locate.h"
-#include "itar/order.h"
 #include "itar/scan.h"
 
 typedef struct merger {

@@ -134,7 +134,7 @@ static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
     o.progress = r->options->progress;
     o.progress_context = r->options->progress_context;
     TARN_TRY(
-        tarn_index_create(r->shards, r->n_shards, &o, r->index_path, NULL, NULL, 0, err));
+        tarn_index_build(r->shards, r->n_shards, &o, r->index_path, NULL, NULL, 0, err));
     tell(r, r->index_path, TARN_NO_OFFSET,
          r->checksums_lost ? "rebuilt, without the member checksums, which were damaged"
                            : "rebuilt");

@@ -14,7 +14,7 @@ static inline void tarn__row_get(const unsigned char *p, tarn_row *out)
     out->offset = tarn__get64(p + 2);
     out->size = tarn__get64(p + 10);
     out->field = tarn__get16(p + 18);
-    out->crash = tarn__get32(p + 20);
+    out->collision = tarn__get32(p + 20);
     out->keyhash = tarn__get64(p + 24);
 }
 
@@ -24,7 +24,7 @@ static inline void tarn__row_put(unsigned char *p, const tarn_row *row)
     tarn__put64(p + 2, row->offset);
     tarn__put64(p + 10, row->size);
     tarn__put16(p + 18, row->field);
-    tarn__put32(p + 20, row->crash);
+    tarn__put32(p + 20, row->collision);
     tarn__put64(p + 24, row->keyhash);
 }
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "io/guard.h"
 #include "itar/fold.h"
-#include "itar/order.h"
+#include "itar/key_order.h"
 
 /* --- Order ------------------------------------------------------------------------ */
 
@@ -88,7 +88,7 @@ static tarn_status fail_missing(tarn__fold *f, const char *key, tarn_error *err)
 
 /* The stretch of rows with this hash and crash number, from at on. */
 static tarn_status stretch(const tarn__fold *f, const uint32_t *order, uint64_t at,
-                           uint64_t hash, uint32_t crash, tarn__rows *out,
+                           uint64_t hash, uint32_t crash, tarn__sample_rows *out,
                            tarn_error *err)
 {
     uint64_t end = at;
@@ -99,13 +99,13 @@ static tarn_status stretch(const tarn__fold *f, const uint32_t *order, uint64_t 
         TARN_TRY(tarn__index_use(f->index, row, &p, err));
         if (tarn__row_hash(p) != hash || tarn__row_crash(p) != crash) break;
     }
-    *out = (tarn__rows){(uint32_t)(end - at), 0, order + at};
+    *out = (tarn__sample_rows){(uint32_t)(end - at), 0, order + at};
     return TARN_OK;
 }
 
 /* Whether all rows of a sample have the key. Where keys share a hash, a forged index can
  * put rows of two into one stretch; elsewhere the first row speaks for the others. */
-static tarn_status check_key(tarn__fold *f, const tarn__rows *s, const char *key,
+static tarn_status check_key(tarn__fold *f, const tarn__sample_rows *s, const char *key,
                              size_t len, bool *out_same, tarn_error *err)
 {
     uint32_t count = f->index->crashes.count ? s->count : 1;
@@ -122,7 +122,7 @@ static tarn_status check_key(tarn__fold *f, const tarn__rows *s, const char *key
     return status;
 }
 
-tarn_status tarn__fold_find_rows(tarn__fold *f, const char *key, tarn__rows *out,
+tarn_status tarn__fold_find_rows(tarn__fold *f, const char *key, tarn__sample_rows *out,
                                  tarn_error *err)
 {
     const uint32_t *order;

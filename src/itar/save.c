@@ -219,16 +219,18 @@ tarn_status tarn__index_create(const char *const *shards, size_t count,
     return status;
 }
 
-tarn_status tarn_index_create(const char *const *shards, size_t count,
-                              const tarn_index_options *options, const char *path,
-                              tarn_index **out, tarn_index_report *report, size_t size,
-                              tarn_error *err)
+tarn_status tarn_index_build(const char *const *shards, size_t count,
+                             const tarn_index_options *options, const char *path,
+                             tarn_index **out, tarn_index_report *report, size_t size,
+                             tarn_error *err)
 {
     TARN__NEED(err, "shards", shards || !count);
-    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out || path);
     tarn_index_report met = {0};
-    tarn_status status =
-        tarn__index_create(shards, count, options, tarn__key_hash, path, out, &met, err);
+    tarn_status status = path ? tarn__index_create(shards, count, options, tarn__key_hash,
+                                                   path, out, &met, err)
+                              : tarn__index_build(shards, count, options, tarn__key_hash,
+                                                  NULL, out, &met, err);
     TARN__FILL_OUT(report, size, met);
     return status;
 }

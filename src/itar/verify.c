@@ -115,7 +115,7 @@ static tarn_status scan_fresh(verifier *v, tarn_keys keys, tarn_error *err)
     o.notice_context = v;
     o.progress = v->options->progress;
     o.progress_context = v->options->progress_context;
-    return tarn_index_build(v->shards, v->n_shards, &o, &v->fresh, NULL, 0, err);
+    return tarn_index_build(v->shards, v->n_shards, &o, NULL, &v->fresh, NULL, 0, err);
 }
 
 /* --- Comparing --------------------------------------------------------------------- */
@@ -189,10 +189,11 @@ static const char *row_difference(const verifier *v, const tarn_row *old,
     if (names_differ(tarn__names_get(&v->stored->fields, old->field),
                      tarn__names_get(&v->fresh->fields, new->field)))
         return "field";
-    if ((old->crash == 0) != (new->crash == 0)) return "crash number";
-    if (old->crash && names_differ(tarn__names_get(&v->stored->crashes, old->crash - 1),
-                                   tarn__names_get(&v->fresh->crashes, new->crash - 1)))
-        return "crash number";
+    if ((old->collision == 0) != (new->collision == 0)) return "collision number";
+    if (old->collision &&
+        names_differ(tarn__names_get(&v->stored->crashes, old->collision - 1),
+                     tarn__names_get(&v->fresh->crashes, new->collision - 1)))
+        return "collision number";
     return NULL;
 }
 

@@ -96,6 +96,9 @@ static tarn_status begin_archive(tarn_fold_writer *w, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "writer->sink is set, and a fold has no sink options; set "
                           "no_sync and overwrite of the fold itself");
+    if (w->archive.options.shards)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "writer->shards is set; a fold has its own limits of shards");
     return TARN_OK;
 }
 
@@ -316,7 +319,7 @@ static const tarn__scan *own_scans(const tarn_fold_writer *w)
 tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
                              uint64_t hash, bool *out, tarn_error *err)
 {
-    tarn__rows ignored;
+    tarn__sample_rows ignored;
     tarn_error why;
     *out = tarn__keyset_has(&w->keys, own_scans(w), key, len, hash);
     if (*out || !w->base) return TARN_OK;
@@ -479,11 +482,8 @@ tarn_status tarn_fold_writer_add(tarn_fold_writer *w, const char *key,
 
 void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out, size_t size)
 {
-    if (!w) {
-        TARN__FILL_ZERO(out, size);
-        return;
-    }
-    TARN__FILL_OUT(out, size, w->written);
+    const tarn_written none = {0};
+    tarn__fill_out(out, size, w ? &w->written : &none, sizeof none);
 }
 
 /* --- The end ----------------------------------------------------------------------- */
@@ -538,19 +538,13 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size
     return status;
 }
 
-void tarn_fold_writer_suspend(tarn_fold_writer *w, uint64_t *out_shards)
+void tarn_fold_writer_abandon(tarn_fold_writer *w, bool keep, uint64_t *out_kept)
 {
+    if (out_kept) *out_kept = 0;
     if (!w) return;
     if (w->open) tarn__writer_drop_shard(w);
-    if (out_shards) *out_shards = w->n_shards - w->n_base;
-    close_writer(w);
-}
-
-void tarn_fold_writer_abandon(tarn_fold_writer *w)
-{
-    if (!w) return;
-    if (w->open) tarn__writer_drop_shard(w);
-    (void)!tarn__stage_discard(&w->stage, NULL);
+    if (out_kept && keep) *out_kept = w->n_shards - w->n_base;
+    if (!keep) (void)!tarn__stage_discard(&w->stage, NULL);
     close_writer(w);
 }
 

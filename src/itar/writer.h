@@ -9,7 +9,7 @@
 #include "itar/fold_read.h"
 #include "itar/keyset.h"
 #include "itar/scan.h"
-#include "tar/writer.h"
+#include "tar/archive.h"
 
 /* Where a shard that was taken from another fold comes from. */
 typedef struct tarn__origin {

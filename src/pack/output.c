@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "itar/chance.h"
@@ -34,6 +35,7 @@ static bool has_number(const char *target)
 
 tarn_target tarn_target_kind(const char *target)
 {
+    if (!target) return TARN_TARGET_FOLDER;
     if (tarn__ends_with(target, ".iac")) return TARN_TARGET_RECORDS;
     if (has_number(target)) return TARN_TARGET_SHARDS;
     return is_archive(target) ? TARN_TARGET_ARCHIVE : TARN_TARGET_FOLDER;
@@ -126,7 +128,8 @@ tarn_status tarn__output_init(tarn__output *o, const char *target,
                         .writer = writer,
                         .members = members,
                         .sink = sink,
-                        .target = target};
+                        .target = target,
+                        .seen = {.numbered = true}};
     tarn__buf_init(&o->flat, TARN_MAX_NAME);
     if (options->threads) o->writer.threads = options->threads;
     TARN_TRY(take_splits(o, err));
@@ -141,22 +144,11 @@ void tarn__output_reset(tarn__output *o)
 {
     free(o->folder);
     free(o->fields);
-    tarn__seen_reset(&o->seen);
+    tarn__hashes_reset(&o->seen);
     tarn__buf_reset(&o->flat);
 }
 
 /* --- Opening ------------------------------------------------------------------------ */
-
-static tarn_status open_shards(tarn__output *o, tarn_error *err)
-{
-    tarn_shard_writer_options s = TARN_SHARD_WRITER_OPTIONS_INIT;
-    s.start = o->writer.start;
-    s.max_count = o->writer.max_count;
-    s.max_size = o->writer.max_size;
-    s.roll = o->writer.roll;
-    s.writer = &o->members;
-    return tarn_shard_writer_open(o->target, &s, &o->shards, err);
-}
 
 tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
 {
@@ -173,7 +165,13 @@ tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
     o->members.sink = &o->sink;
     o->sink.overwrite = o->writer.overwrite;
     o->sink.no_sync |= o->writer.no_sync;
-    if (o->kind == TARN_TARGET_SHARDS) return open_shards(o, err);
+    const tarn_fold_writer_options *w = &o->writer;
+    tarn_shard_options s = TARN_SHARD_OPTIONS_INIT;
+    s.start = w->start;
+    s.max_count = w->max_count;
+    s.max_size = w->max_size;
+    s.roll = w->roll;
+    o->members.shards = o->kind == TARN_TARGET_SHARDS ? &s : NULL;
     return tarn_tar_writer_open(o->target, &o->members, &o->tar, err);
 }
 
@@ -183,10 +181,8 @@ uint64_t tarn__output_bytes(const tarn__output *o)
 {
     uint64_t bytes = o->written[0].payload;
     tarn_written w;
-    if (o->shards) {
-        tarn_shard_writer_written(o->shards, &w, sizeof w);
-        bytes += w.payload;
-    }
+    tarn_tar_writer_written(o->tar, &w, sizeof w);
+    bytes += w.payload;
     for (size_t i = 0; i < o->count; i++) {
         if (!o->folds[i]) continue;
         tarn_fold_writer_written(o->folds[i], &w, sizeof w);
@@ -198,15 +194,9 @@ uint64_t tarn__output_bytes(const tarn__output *o)
 static tarn_status write_sample(tarn__output *o, unsigned part, const char *key,
                                 const tarn_field *fields, size_t count, tarn_error *err)
 {
-    uint64_t payload;
     if (o->kind == TARN_TARGET_FOLDER)
         return tarn_fold_writer_add(o->folds[part], key, fields, count, err);
-    if (o->shards) return tarn_shard_writer_add(o->shards, key, fields, count, err);
-    TARN_TRY(tarn_tar_writer_add(o->tar, key, fields, count, &payload, err));
-    o->written[0].samples++;
-    o->written[0].members += count;
-    o->written[0].payload += payload;
-    return TARN_OK;
+    return tarn_tar_writer_add(o->tar, key, fields, count, err);
 }
 
 tarn_status tarn__output_write(void *output, unsigned part, const char *key,
@@ -278,10 +268,13 @@ static tarn_status check_new(tarn__output *o, const char *key, const char *where
                              uint32_t origin, tarn_error *err)
 {
     bool seen;
-    uint32_t first;
+    uint32_t first = origin;
     char shown[200];
     if (o->kind == TARN_TARGET_FOLDER || origin == TARN__NO_ORIGIN) return TARN_OK;
-    TARN_TRY(tarn__seen_before(&o->seen, key, origin, &seen, &first, err));
+    /* Among a million keys, one run in some ten million reports a key that did not come.
+     */
+    uint64_t hash = tarn__name_hash(key, strlen(key));
+    TARN_TRY(tarn__hashes_add(&o->seen, hash, &first, &seen, err));
     if (!seen || (first == origin && origin != TARN__ANY_ORIGIN)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, where, TARN_NO_OFFSET,
                          "sample %s comes a second time, and would be one with the first",
@@ -378,17 +371,10 @@ tarn_status tarn__output_finish(tarn__output *o, tarn_error *err)
         o->folds[i] = NULL;
         TARN_TRY(tarn_fold_writer_finish(w, &o->written[i], sizeof o->written[i], err));
     }
-    if (o->shards) {
-        tarn_shard_writer *w = o->shards;
-        o->shards = NULL;
-        return tarn_shard_writer_finish(w, &o->written[0], sizeof o->written[0], err);
-    }
     if (!o->tar) return TARN_OK;
     tarn_tar_writer *w = o->tar;
     o->tar = NULL;
-    o->written[0].shards = 1;
-    o->written[0].bytes = tarn_tar_writer_size(w);
-    return tarn_tar_writer_finish(w, err);
+    return tarn_tar_writer_finish(w, &o->written[0], sizeof o->written[0], err);
 }
 
 void tarn__output_stop(tarn__output *o)
@@ -398,18 +384,11 @@ void tarn__output_stop(tarn__output *o)
     for (size_t i = 0; i < o->count; i++) {
         if (!o->folds[i]) continue;
         tarn_fold_writer_written(o->folds[i], &o->written[i], sizeof o->written[i]);
-        if (keep)
-            tarn_fold_writer_suspend(o->folds[i], &kept);
-        else
-            tarn_fold_writer_abandon(o->folds[i]);
+        tarn_fold_writer_abandon(o->folds[i], keep, &kept);
         o->folds[i] = NULL;
-        o->kept += keep ? kept : 0;
+        o->kept += kept;
     }
-    if (o->shards) {
-        tarn_shard_writer_written(o->shards, &o->written[0], sizeof o->written[0]);
-        tarn_shard_writer_abandon(o->shards);
-    }
-    if (o->tar) tarn_tar_writer_abandon(o->tar);
-    o->shards = NULL;
+    if (o->tar) tarn_tar_writer_written(o->tar, &o->written[0], sizeof o->written[0]);
+    tarn_tar_writer_abandon(o->tar);
     o->tar = NULL;
 }

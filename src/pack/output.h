@@ -6,7 +6,7 @@
 #include <tarn/pack.h>
 
 #include "base/buf.h"
-#include "pack/seen.h"
+#include "base/hashes.h"
 
 typedef struct tarn__output {
     tarn_pack_options options;
@@ -20,12 +20,11 @@ typedef struct tarn__output {
     double fractions[TARN_PACK_MAX_FOLDS];  /* of the folds after the first */
     size_t count;                           /* of folds, or 1 */
     tarn_fold_writer *folds[TARN_PACK_MAX_FOLDS];
-    tarn_shard_writer *shards;
     tarn_tar_writer *tar;
     tarn_written written[TARN_PACK_MAX_FOLDS];
     uint64_t samples; /* that were put */
     uint64_t skipped, kept;
-    tarn__seen seen;    /* keys, unless folds check them */
+    tarn__hashes seen;  /* keys and their origins, unless folds check them */
     tarn_field *fields; /* of the sample */
     size_t capacity;
     tarn__buf flat; /* its key without slashes */

@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
-#include "iac/gather.h"
 #include "io/manifest.h"
 #include "itar/collection.h"
 #include "pack/output.h"
+#include "pack/records.h"
 
 typedef struct packing {
     const char *const *sources;
@@ -232,14 +232,14 @@ static tarn_status pack_records(packing *p, tarn_error *err)
     if (o->shuffle || o->dry_run || o->class_from_dir || o->number || o->feed ||
         o->keys != TARN_KEYS_BASE || p->count != 1)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "%s: a pack is made of one folder or manifest, as it is",
+                          "%s: an IAC file is made of one folder or manifest, as it is",
                           p->out.target);
     tarn_iac_write_options usual = TARN_IAC_WRITE_OPTIONS_INIT;
     usual.overwrite = p->out.writer.overwrite;
     usual.no_sync = p->out.writer.no_sync || p->out.sink.no_sync;
-    tarn__iac_watch watch = {on_record, p};
+    tarn__records_watch watch = {on_record, p};
     TARN_TRY(is_folder(p->sources[0], &folder, err));
-    return (folder ? tarn__iac_pack_folder : tarn__iac_pack_manifest)(
+    return (folder ? tarn__records_from_folder : tarn__records_from_manifest)(
         p->out.target, p->sources[0], o->records ? o->records : &usual, &watch,
         &p->out.written[0].samples, err);
 }
@@ -300,7 +300,13 @@ static void fill_report(packing *p, tarn_pack_report *out, size_t size)
     r->n_folds = o->count;
     for (size_t i = 0; i < o->count; i++) {
         bool folds = !o->target || o->kind == TARN_TARGET_FOLDER;
-        r->folds[i] = (tarn_pack_fold){folds ? o->names[i] : NULL, o->written[i]};
+        const tarn_written *w = &o->written[i];
+        r->folds[i] = (tarn_pack_fold){folds ? o->names[i] : NULL,
+                                       w->samples,
+                                       w->members,
+                                       w->payload,
+                                       w->bytes,
+                                       w->shards};
     }
     TARN__FILL_OUT(out, size, *r);
 }

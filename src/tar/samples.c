@@ -358,7 +358,7 @@ static tarn_status note_key(tarn_samples *s, tarn_error *err)
     bool there = false;
     if (s->keys_full) return TARN_OK;
     tarn_status status = tarn__hashes_add(
-        &s->keys, tarn__name_hash(s->key.stem, s->key.stem_len), &there, err);
+        &s->keys, tarn__name_hash(s->key.stem, s->key.stem_len), NULL, &there, err);
     if (status == TARN_END) {
         uint64_t told = 0;
         s->keys_full = true;
@@ -500,7 +500,7 @@ tarn_status tarn_samples_open(const char *const *urls, size_t count,
     tarn__buf_init(&s->member_name, TARN_MAX_EXTENDED);
     tarn__buf_init(&s->text, MAX_TEXT);
     tarn__buf_init(&s->bytes, SIZE_MAX / 2);
-    tarn__hashes_init(&s->keys, MAX_KEYS);
+    s->keys.max = MAX_KEYS;
     s->urls = calloc(count + 1, sizeof *s->urls);
     tarn_status status = s->urls ? TARN_OK : tarn__fail_memory(err);
     for (; status == TARN_OK && s->n_urls < count; s->n_urls++)

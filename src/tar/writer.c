@@ -1,304 +1,45 @@
-/* Writing one archive. */
-#include "tar/writer.h"
-
-#include <errno.h>
-#include <fcntl.h>
+/* Samples into one archive, or into archives that roll over. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/checked.h"
-#include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "io/filter.h"
-#include "io/url.h"
-#include "tar/rules.h"
+#include "tar/archive.h"
+#include "tar/pattern.h"
 
-TARN__DEFINE_INIT(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT)
-
-tarn_status tarn__archive_init(tarn__archive *a, const tarn_tar_writer_options *options,
-                               tarn_name_style names, tarn_error *err)
-{
-    *a = (tarn__archive){.out.file.fd = -1};
-    tarn__buf_init(&a->name, 2 * TARN_MAX_NAME + 2);
-    TARN__OPTIONS(tarn_tar_writer_options, taken, TARN_TAR_WRITER_OPTIONS_INIT, options,
-                  err);
-    TARN__OPTIONS(tarn_sink_options, sink, TARN_SINK_OPTIONS_INIT, taken.sink, err);
-    if (taken.names == TARN_NAMES_AUTO) taken.names = names;
-    a->given_sink = taken.sink;
-    taken.sink = NULL;
-    a->options = taken;
-    a->sink = sink;
-    return tarn__composer_init(&a->composer, &a->options, err);
-}
-
-void tarn__archive_reset(tarn__archive *a)
-{
-    tarn__out_reset(&a->out);
-    tarn__composer_reset(&a->composer);
-    tarn__buf_reset(&a->name);
-}
-
-/* A new file, or one to be replaced, on a local path without compression. Devices, pipes
- * and links are for the sink to judge. */
-static bool is_plain_file(const char *url, const tarn_sink_options *o)
-{
-    struct stat st;
-    if (o->calls || tarn__url_scheme(url) || strcmp(url, "-") == 0) return false;
-    if (o->filter != TARN_FILTER_NONE &&
-        (o->filter != TARN_FILTER_AUTO || tarn__filter_by_suffix(url, strlen(url))))
-        return false;
-    if (lstat(url, &st) != 0) return true;
-    return S_ISREG(st.st_mode) && o->overwrite;
-}
-
-tarn_status tarn__archive_begin(tarn__archive *a, const char *url,
-                                const tarn_sink_options *options, tarn_error *err)
-{
-    a->composer.digest = 0;
-    a->broken = false;
-    if (is_plain_file(url, options))
-        return tarn__out_file(&a->out, url, options, a->swept, err);
-    tarn_sink *sink;
-    TARN_TRY(tarn_sink_open(url, options, &sink, err));
-    return tarn__out_sink(&a->out, sink, err);
-}
-
-/* "key.field" as a member's name, in a->name. */
-static tarn_status set_name(tarn__archive *a, const char *key, size_t key_len,
-                            const char *field, tarn_error *err)
-{
-    size_t len = strlen(field);
-    a->name.size = 0;
-    TARN_TRY(tarn__buf_reserve(&a->name, key_len + len + 1, err));
-    memcpy(a->name.data, key, key_len);
-    a->name.data[key_len] = '.';
-    memcpy(a->name.data + key_len + 1, field, len);
-    a->name.size = key_len + 1 + len;
-    return TARN_OK;
-}
-
-/* Bytes that the member a->name would add. */
-static tarn_status cost_of(tarn__archive *a, uint64_t size, uint64_t *out,
-                           tarn_error *err)
-{
-    TARN_TRY(
-        tarn__compose_size(&a->composer, a->name.data, a->name.size, size, out, err));
-    *out += size + tarn__block_padding(size);
-    return TARN_OK;
-}
-
-/* What fails while bytes go out leaves a hole that nothing can be put behind. */
-static tarn_status broken_if(tarn__archive *a, tarn_status status)
-{
-    if (status != TARN_OK) a->broken = true;
-    return status;
-}
-
-static tarn_status put_member(tarn__archive *a, const void *data, size_t size,
-                              uint64_t *out_offset, tarn_error *err)
-{
-    TARN_TRY(tarn__compose(&a->composer, a->name.data, a->name.size, size, &a->out,
-                           out_offset, err));
-    TARN_TRY(tarn__out_write(&a->out, data, size, err));
-    return tarn__out_zeros(&a->out, tarn__block_padding(size), err);
-}
-
-/* Adds the member a->name. *out_offset is where its own header is. */
-static tarn_status add_member(tarn__archive *a, const void *data, size_t size,
-                              uint64_t *out_offset, tarn_error *err)
-{
-    return broken_if(a, put_member(a, data, size, out_offset, err));
-}
-
-tarn_status tarn__archive_finish(tarn__archive *a, int64_t *out_mtime_ns, tarn_error *err)
-{
-    tarn_status status = TARN_OK;
-    if (a->broken)
-        status = tarn__fail(err, TARN_ERR_IO, "writing failed before; nothing is kept");
-    if (status == TARN_OK)
-        status = tarn__out_zeros(&a->out, tarn__end_size(tarn__out_size(&a->out)), err);
-    if (status != TARN_OK) {
-        tarn__out_abandon(&a->out);
-        return status;
-    }
-    return tarn__out_finish(&a->out, out_mtime_ns, err);
-}
-
-/* --- Files that become members ----------------------------------------------------- */
-
-static tarn_status stat_file(const char *path, uint64_t *out_size, tarn_error *err)
-{
-    struct stat st;
-    if (stat(path, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
-    if (!S_ISREG(st.st_mode))
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET,
-                             "not a regular file");
-    *out_size = (uint64_t)st.st_size;
-    return TARN_OK;
-}
-
-/* Reads exactly size bytes of fd into the archive. */
-static tarn_status copy_bytes(tarn__archive *a, int fd, const char *path, uint64_t size,
-                              uint32_t *crc, tarn_error *err)
-{
-    for (uint64_t left = size; left;) {
-        unsigned char *space;
-        size_t len;
-        TARN_TRY(broken_if(a, tarn__out_space(&a->out, &space, &len, err)));
-        if (len > left) len = (size_t)left;
-        ssize_t got = read(fd, space, len);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return tarn__fail_errno(err, path, errno, "cannot read");
-        if (got == 0)
-            return tarn__fail_at(err, TARN_ERR_TRUNCATED, path, size - left,
-                                 "the file became shorter while it was read");
-        *crc = tarn__crc32c(*crc, space, (size_t)got);
-        a->out.used += (size_t)got;
-        left -= (uint64_t)got;
-    }
-    return TARN_OK;
-}
-
-/* What a file's size does not say, as of those in /proc, is only found by reading. */
-static tarn_status check_end(int fd, const char *path, uint64_t size, tarn_error *err)
-{
-    unsigned char more;
-    ssize_t got;
-    do
-        got = read(fd, &more, 1);
-    while (got < 0 && errno == EINTR);
-    if (got < 0) return tarn__fail_errno(err, path, errno, "cannot read");
-    if (got == 0) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_STALE, path, size,
-                         "the file has more bytes than its size said; it changed while "
-                         "it was read, or its size is not to be had");
-}
-
-static tarn_status copy_file(tarn__archive *a, const char *path, tarn__planned *m,
-                             tarn_error *err)
-{
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return tarn__fail_errno(err, path, errno, "cannot open");
-    tarn_status status = copy_bytes(a, fd, path, m->size, &m->crc, err);
-    if (status == TARN_OK) status = check_end(fd, path, m->size, err);
-    close(fd);
-    return status;
-}
-
-/* --- Samples ----------------------------------------------------------------------- */
-
-/* By name as bytes, which for UTF-8 is by code point. */
-static int compare_members(const void *left, const void *right, void *fields)
-{
-    const tarn__planned *a = left, *b = right;
-    const tarn_field *f = fields;
-    return strcmp(f[a->field].name, f[b->field].name);
-}
-
-static void sort_members(tarn__planned *members, const tarn_field *fields, size_t count)
-{
-    enum { FEW = 8 };
-    if (count > FEW) {
-        qsort_r(members, count, sizeof *members, compare_members,
-                (void *)(uintptr_t)fields);
-        return;
-    }
-    for (size_t i = 1; i < count; i++)
-        for (size_t k = i; k && strcmp(fields[members[k].field].name,
-                                       fields[members[k - 1].field].name) < 0;
-             k--) {
-            tarn__planned swap = members[k];
-            members[k] = members[k - 1];
-            members[k - 1] = swap;
-        }
-}
-
-static tarn_status plan_field(tarn__sample_plan *plan, tarn__archive *a, const char *key,
-                              const tarn_field *field, tarn__planned *member,
-                              tarn_error *err)
-{
-    uint64_t cost;
-    member->size = field->size;
-    if (field->path) TARN_TRY(stat_file(field->path, &member->size, err));
-    TARN_TRY(set_name(a, key, plan->key_len, field->name, err));
-    TARN_TRY(cost_of(a, member->size, &cost, err));
-    if (!tarn__add(plan->bytes, cost, &plan->bytes))
-        return tarn__fail(err, TARN_ERR_LIMIT, "a sample of more than 2^64 bytes");
-    plan->payload += member->size;
-    return TARN_OK;
-}
-
-tarn_status tarn__plan_sample(tarn__sample_plan *plan, tarn__archive *a, const char *key,
-                              const tarn_field *fields, size_t count, tarn_error *err)
-{
-    const tarn_tar_writer_options *options = &a->options;
-    plan->key_len = strlen(key);
-    plan->bytes = plan->payload = 0;
-    TARN_TRY(tarn__check_key(options->rules, key, plan->key_len, err));
-    TARN_TRY(tarn__check_fields(options->rules, key, fields, count, err));
-    while (plan->capacity < count)
-        TARN_TRY(tarn__grow(&plan->members, sizeof *plan->members, plan->capacity,
-                            &plan->capacity, err));
-    for (size_t i = 0; i < count; i++) {
-        plan->members[i] = (tarn__planned){.field = (uint32_t)i};
-        TARN_TRY(plan_field(plan, a, key, &fields[i], &plan->members[i], err));
-    }
-    if (!options->keep_order) sort_members(plan->members, fields, count);
-    return TARN_OK;
-}
-
-static tarn_status write_field(tarn__archive *a, const tarn_field *field,
-                               tarn__planned *m, tarn_error *err)
-{
-    if (!field->path) {
-        m->crc = tarn__crc32c(0, field->data, field->size);
-        return add_member(a, field->data, field->size, &m->offset, err);
-    }
-    m->crc = 0;
-    TARN_TRY(broken_if(a, tarn__compose(&a->composer, a->name.data, a->name.size, m->size,
-                                        &a->out, &m->offset, err)));
-    TARN_TRY(copy_file(a, field->path, m, err));
-    return broken_if(a, tarn__out_zeros(&a->out, tarn__block_padding(m->size), err));
-}
-
-static tarn_status write_fields(tarn__archive *a, tarn__sample_plan *plan,
-                                const char *key, const tarn_field *fields, size_t count,
-                                tarn_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        tarn__planned *m = &plan->members[i];
-        const tarn_field *f = &fields[m->field];
-        TARN_TRY(set_name(a, key, plan->key_len, f->name, err));
-        TARN_TRY(write_field(a, f, m, err));
-    }
-    return TARN_OK;
-}
-
-tarn_status tarn__write_sample(tarn__archive *a, tarn__sample_plan *plan, const char *key,
-                               const tarn_field *fields, size_t count, tarn_error *err)
-{
-    uint64_t size = tarn__out_size(&a->out), digest = a->composer.digest;
-    tarn_status status = write_fields(a, plan, key, fields, count, err);
-    if (status == TARN_OK || a->broken) return status;
-    /* A file that could not be read: what was written of the sample goes back. */
-    a->composer.digest = digest;
-    if (tarn__out_rewind(&a->out, size, NULL) != TARN_OK) a->broken = true;
-    return status;
-}
+TARN__DEFINE_INIT(tarn_shard_options, TARN_SHARD_OPTIONS_INIT)
 
 struct tarn_tar_writer {
     tarn__archive archive;
     tarn__sample_plan plan;
+    tarn_written written;
+    bool open; /* an archive is */
+
+    /* Archives that roll over: */
+    bool rolls;
+    tarn_shard_options options;
+    tarn__pattern pattern;
+    tarn__buf url; /* of the shard at hand */
+    uint64_t number;
+    uint64_t samples, payload; /* in the shard at hand */
 };
 
-tarn_status tarn__check_unbroken(const tarn__archive *a, tarn_error *err)
+static tarn_status open_writer(tarn_tar_writer *w, const char *url,
+                               const tarn_tar_writer_options *options, tarn_error *err)
 {
-    if (!a->broken) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_IO,
-                      "writing failed before; this writer can only be abandoned");
+    tarn__buf_init(&w->url, SIZE_MAX / 2);
+    TARN_TRY(tarn__archive_init(&w->archive, options, TARN_NAMES_PAX, err));
+    const tarn_shard_options *shards = w->archive.options.shards;
+    w->archive.options.shards = NULL;
+    TARN__OPTIONS(tarn_shard_options, taken, TARN_SHARD_OPTIONS_INIT, shards, err);
+    w->options = taken;
+    w->number = taken.start;
+    w->rolls = shards;
+    if (w->rolls) return tarn__pattern_take(&w->pattern, url, err);
+    w->open = true;
+    return tarn__archive_begin(&w->archive, url, &w->archive.sink, err);
 }
 
 tarn_status tarn_tar_writer_open(const char *url, const tarn_tar_writer_options *options,
@@ -308,55 +49,131 @@ tarn_status tarn_tar_writer_open(const char *url, const tarn_tar_writer_options 
     TARN__NEED(err, "out", out);
     tarn_tar_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
-    tarn_status status = tarn__archive_init(&w->archive, options, TARN_NAMES_PAX, err);
+    tarn_status status = open_writer(w, url, options, err);
     if (status == TARN_OK)
-        status = tarn__archive_begin(&w->archive, url, &w->archive.sink, err);
-    if (status != TARN_OK) {
+        *out = w;
+    else
         tarn_tar_writer_abandon(w);
+    return status;
+}
+
+bool tarn__shard_is_full(const tarn__roll_state *s, uint64_t sample_bytes)
+{
+    if (s->samples == 0) return false;
+    if (s->max_count && s->samples >= s->max_count) return true;
+    if (!s->max_size) return false;
+    switch (s->roll) {
+    case TARN_ROLL_PAYLOAD:
+        return s->payload >= s->max_size;
+    case TARN_ROLL_ARCHIVE:
+        return s->bytes >= s->max_size;
+    default:
+        break;
+    }
+    uint64_t end = s->bytes + sample_bytes;
+    return end + tarn__end_size(end) > s->max_size;
+}
+
+tarn_status tarn__check_sample_fits(tarn_roll roll, uint64_t max_size,
+                                    uint64_t sample_bytes, const char *key,
+                                    tarn_error *err)
+{
+    char shown[120];
+    uint64_t whole = sample_bytes + tarn__end_size(sample_bytes);
+    if (roll != TARN_ROLL_FILE || !max_size || whole <= max_size) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_LIMIT,
+                      "sample %s needs a shard of %" PRIu64 " bytes for itself, and the "
+                      "largest allowed is %" PRIu64,
+                      tarn_printable(shown, sizeof shown, key, strlen(key)), whole,
+                      max_size);
+}
+
+static tarn_status begin_shard(tarn_tar_writer *w, tarn_error *err)
+{
+    TARN_TRY(tarn__pattern_fill(&w->pattern, w->number, &w->url, err));
+    TARN_TRY(tarn__archive_begin(&w->archive, w->url.data, &w->archive.sink, err));
+    w->number++;
+    w->open = true;
+    w->samples = w->payload = 0;
+    return TARN_OK;
+}
+
+static tarn_status end_shard(tarn_tar_writer *w, tarn_error *err)
+{
+    uint64_t bytes = tarn__out_size(&w->archive.out);
+    bytes += tarn__end_size(bytes);
+    w->open = false;
+    tarn_status status = tarn__archive_finish(&w->archive, NULL, err);
+    if (status != TARN_OK) {
+        w->archive.broken = true;
         return status;
     }
-    *out = w;
+    w->written.shards++;
+    w->written.bytes += bytes;
+    if (w->options.hook &&
+        w->options.hook(w->options.hook_context, w->url.data, w->samples, bytes))
+        return tarn__fail_at(err, TARN_ERR_CANCELLED, w->url.data, TARN_NO_OFFSET,
+                             "stopped by the caller after this shard");
     return TARN_OK;
+}
+
+/* The archive that a sample belongs into. */
+static tarn_status take_shard(tarn_tar_writer *w, const char *key, tarn_error *err)
+{
+    const tarn_shard_options *o = &w->options;
+    if (!w->rolls) return TARN_OK;
+    if (key)
+        TARN_TRY(tarn__check_sample_fits(o->roll, o->max_size, w->plan.bytes, key, err));
+    tarn__roll_state state = {o->roll,    o->max_count, o->max_size,
+                              w->samples, w->payload,   tarn__out_size(&w->archive.out)};
+    if (w->open && tarn__shard_is_full(&state, w->plan.bytes))
+        TARN_TRY(end_shard(w, err));
+    return w->open ? TARN_OK : begin_shard(w, err);
 }
 
 tarn_status tarn_tar_writer_add(tarn_tar_writer *w, const char *key,
-                                const tarn_field *fields, size_t count,
-                                uint64_t *out_payload, tarn_error *err)
+                                const tarn_field *fields, size_t count, tarn_error *err)
 {
     TARN__NEED(err, "writer", w);
-    TARN__NEED(err, "key", key);
     TARN__NEED(err, "fields", fields || !count);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     TARN_TRY(tarn__plan_sample(&w->plan, &w->archive, key, fields, count, err));
+    TARN_TRY(take_shard(w, key, err));
     TARN_TRY(tarn__write_sample(&w->archive, &w->plan, key, fields, count, err));
-    if (out_payload) *out_payload = w->plan.payload;
+    w->samples += key != NULL;
+    w->payload += w->plan.payload;
+    w->written.samples += key != NULL;
+    w->written.members += count;
+    w->written.payload += w->plan.payload;
     return TARN_OK;
 }
 
-tarn_status tarn_tar_writer_member(tarn_tar_writer *w, const char *name, const void *data,
-                                   size_t size, tarn_error *err)
+tarn_status tarn_tar_writer_next(tarn_tar_writer *w, tarn_error *err)
 {
     TARN__NEED(err, "writer", w);
-    TARN__NEED(err, "name", name);
-    TARN__NEED(err, "data", data || !size);
-    uint64_t cost, offset;
+    if (!w->rolls)
+        return tarn__fail(err, TARN_ERR_USAGE, "the writer has one archive only");
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
-    w->archive.name.size = 0;
-    TARN_TRY(tarn__buf_add(&w->archive.name, name, strlen(name), err));
-    TARN_TRY(cost_of(&w->archive, size, &cost, err));
-    return add_member(&w->archive, data, size, &offset, err);
+    return w->open ? end_shard(w, err) : TARN_OK;
 }
 
-uint64_t tarn_tar_writer_size(const tarn_tar_writer *w)
+void tarn_tar_writer_written(const tarn_tar_writer *w, tarn_written *out, size_t size)
 {
-    if (!w) return 0;
-    return tarn__out_size(&w->archive.out);
+    tarn_written written = {0};
+    if (w) written = w->written;
+    if (w && !w->rolls) written.bytes = tarn__out_size(&w->archive.out);
+    TARN__FILL_OUT(out, size, written);
 }
 
-tarn_status tarn_tar_writer_finish(tarn_tar_writer *w, tarn_error *err)
+tarn_status tarn_tar_writer_finish(tarn_tar_writer *w, tarn_written *out, size_t size,
+                                   tarn_error *err)
 {
     TARN__NEED(err, "writer", w);
-    tarn_status status = tarn__archive_finish(&w->archive, NULL, err);
+    if (!w->rolls) w->written.bytes = tarn__out_size(&w->archive.out);
+    tarn_status status = w->rolls ? tarn_tar_writer_next(w, err)
+                                  : tarn__archive_finish(&w->archive, NULL, err);
+    if (!w->rolls) w->written.shards = status == TARN_OK;
+    TARN__FILL_OUT(out, size, w->written);
     tarn_tar_writer_abandon(w);
     return status;
 }
@@ -365,6 +182,8 @@ void tarn_tar_writer_abandon(tarn_tar_writer *w)
 {
     if (!w) return;
     tarn__archive_reset(&w->archive);
+    tarn__pattern_reset(&w->pattern);
+    tarn__buf_reset(&w->url);
     free(w->plan.members);
     free(w);
 }

@@ -76,3 +76,30 @@ for text in '\ud800\u0041' '\ud83d\ud83d' '\ud800' '\ude00\ud83d' '\ud83d\ude00'
     convert half half.gnz --overwrite
 done
 "$TARN" get half.gnz json | od -An -tx4
+echo "--- an option of one kind of target is an error with all others"
+for option in '--as <f2' '--metadata {}' --checksums '--header-pages 4' '--reserve 9' --compress '--codec zstd' '--level 3' \
+    '--version 2' '--header {}' '--payload cls' --upgrade '--max-size 1M' --resume --append; do
+    for target in no:fold no.tar no.tar.gz no_%d.tar 'no --files' no.gnz no.npz no.iac; do
+        case $target in *.npz) from=a.gnz ;; *.gnz | *.iac) from='basic:train --fields cls,txt' ;; *) from=basic:train ;; esac
+        if out=$("$TARN" convert $from $target $option --quiet 2>&1); then
+            echo "taken: $option $target"
+        elif [[ $out != *"Try: tarn convert --help"* ]]; then
+            echo "$option $target: $out"
+        fi
+        rm -rf no no.tar no.tar.gz no_0.tar no.gnz no.npz no.iac
+    done
+done
+convert basic:train no.npz --metadata '{}'
+convert a.gnz no.npz --metadata '{}'
+convert basic:train no --files --checksums
+convert basic:train no.iac --level 3
+convert basic:train - --level 3
+convert basic:train no.tar --level 3
+convert basic:train no.gnz --level 3
+convert basic:train no --key cls
+ls -d no* 2>/dev/null
+echo "--- the help shows each option once, under a heading"
+"$TARN" convert --help | sed -n '/^Which samples:/,/^Examples:/p' | grep -E '^[A-Z]'
+"$TARN" convert --help | grep -oE '^ .{3} *--[a-z-]+ ' | sort | uniq -d
+"$TARN" help convert --man | grep '^\.SS'
+"$TARN" convert --= x y

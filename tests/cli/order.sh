@@ -2,8 +2,8 @@
 cp -r "$DATA/01_basic" basic
 "$TARN" ls -1 --order shuffle --seed 7 --epoch 1 --rank 0/4 basic:train
 for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --seed 7 --rank $r/4 basic:train; done | sort | uniq -c | awk '{n[$1]++} END {for (k in n) print n[k], "samples", k, "time"}'
-for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --share drop basic:train | wc -l; done
-for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --share pad basic:train | wc -l; done
+for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --uneven drop basic:train | wc -l; done
+for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --uneven pad basic:train | wc -l; done
 "$TARN" ls -1 --rank 1/20 basic:train
 "$TARN" ls -1 --order buckets --epoch 1 basic:train | head -n 4
 "$TARN" ls -1 --order blocks --block 4 --window 2 basic:train | head -n 8
@@ -19,7 +19,7 @@ for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --rank $r/4 --share pad basic
 "$TARN" ls --order shuffle --rank 4/4 basic:train; echo "exit $?"
 "$TARN" ls --order shuffle --rank x basic:train; echo "exit $?"
 "$TARN" ls --order shuffle --seed 1x basic:train; echo "exit $?"
-"$TARN" ls --order shuffle --share odd basic:train; echo "exit $?"
+"$TARN" ls --order shuffle --uneven odd basic:train; echo "exit $?"
 "$TARN" ls --order blocks --block 0 basic:train; echo "exit $?"
 "$TARN" ls --seed 1 basic:train; echo "exit $?"
 cat basic/train_0000.tar | "$TARN" ls --order shuffle -; echo "exit $?"

@@ -93,7 +93,7 @@ class Loaded(Library):
 
     def members(self):
         """Pairs of name and payload of the only batch, column by column."""
-        batch = self.make("tarn_batch", self.lib.tarn_loader_next, self.loader)
+        batch = self.make("tarn_batch", self.lib.tarn_loader_next, self.loader, 2**32 - 1)
         for number in range(batch.n_columns):
             column = self.lib.tarn_batch_column(batch, number)
             assert column.kind == self.lib.TARN_COLUMN_BYTES, column.kind
@@ -125,7 +125,6 @@ def main():
     first = wanted[0][0].split(".")[0]
     rest = [(name, data) for name, data in wanted if name.split(".")[0] != first]
     assert rest and sorted(Loaded(ffi, lib, path).members()) == sorted(rest)
-    assert lib.tarn_value_integer(7).integer == 7
     print(len(names), "functions,", len(wanted), "members")
 
 

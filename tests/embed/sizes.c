@@ -38,29 +38,29 @@ static void untouched(const unsigned char *after, const char *what)
 static void write_shards(const char *pattern)
 {
     tarn_error err;
-    tarn_shard_writer *w;
+    tarn_tar_writer *w;
     tarn_field field = {"txt", "hello", 5, NULL};
     GUARDED(tarn_sink_options, sink);
     GUARDED(tarn_tar_writer_options, tar);
-    GUARDED(tarn_shard_writer_options, o);
+    GUARDED(tarn_shard_options, o);
     GUARDED(tarn_written, written);
     tarn_sink_options_init(&sink.is, sizeof sink.is);
     tarn_tar_writer_options_init(&tar.is, sizeof tar.is);
-    tarn_shard_writer_options_init(&o.is, sizeof o.is);
+    tarn_shard_options_init(&o.is, sizeof o.is);
     untouched(sink.after, "tarn_sink_options");
     untouched(tar.after, "tarn_tar_writer_options");
-    untouched(o.after, "tarn_shard_writer_options");
+    untouched(o.after, "tarn_shard_options");
     sink.is.overwrite = true;
     tar.is.mtime = 77;
     tar.is.mode = 0640;
     tar.is.sink = &sink.is;
-    o.is.writer = &tar.is;
+    tar.is.shards = &o.is;
     o.is.max_count = 2;
-    check(tarn_shard_writer_open(pattern, &o.is, &w, &err), &err);
-    check(tarn_shard_writer_add(w, "a", &field, 1, &err), &err);
-    check(tarn_shard_writer_add(w, "b", &field, 1, &err), &err);
-    check(tarn_shard_writer_add(w, "c", &field, 1, &err), &err);
-    check(tarn_shard_writer_finish(w, &written.is, sizeof written.is, &err), &err);
+    check(tarn_tar_writer_open(pattern, &tar.is, &w, &err), &err);
+    check(tarn_tar_writer_add(w, "a", &field, 1, &err), &err);
+    check(tarn_tar_writer_add(w, "b", &field, 1, &err), &err);
+    check(tarn_tar_writer_add(w, "c", &field, 1, &err), &err);
+    check(tarn_tar_writer_finish(w, &written.is, sizeof written.is, &err), &err);
     untouched(written.after, "tarn_written");
     printf("%d samples, %d bytes\n", (int)written.is.samples, (int)written.is.bytes);
 }
@@ -162,7 +162,7 @@ static void load(tarn_dataset *dataset)
     o.is.alloc = allocate;
     o.is.free = give_back;
     check(tarn_loader_open(dataset, &o.is, &loader, &err), &err);
-    while (tarn_loader_next(loader, &batch, &err) == TARN_OK) {
+    while (tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err) == TARN_OK) {
         const tarn_column *column = tarn_batch_column(batch, 0);
         for (size_t i = 0; i < batch->count; i++)
             printf("%s: %.*s\n", batch->keys + batch->key_offsets[i],

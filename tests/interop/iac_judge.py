@@ -279,6 +279,12 @@ def exchange(library, target, paths):
     def call(name, *arguments):
         assert getattr(lib, name)(*arguments, error) == 0, (name, bytes(error)[1040:1400])
 
+    class WriteOptions(ctypes.Structure):
+        _fields_ = [("size", ctypes.c_size_t), ("header", ctypes.c_char_p),
+                    ("version", ctypes.c_uint), ("codec", ctypes.c_char_p),
+                    ("level", ctypes.c_int), ("encoded", ctypes.c_bool),
+                    ("segment", ctypes.c_bool)]
+
     def stream():
         return ctypes.create_string_buffer(5 * 8)
 
@@ -302,7 +308,12 @@ def exchange(library, target, paths):
         slides_.to_reader()._export_to_c(ctypes.addressof(first))
         part.to_reader()._export_to_c(ctypes.addressof(second))
         target.unlink(missing_ok=True)
-        call("tarn_iac_build_segment", str(target).encode(), first, second, b"data", ctypes.c_size_t(4), None)
+        options = WriteOptions(ctypes.sizeof(WriteOptions), None, 2, None, 0, False, True)
+        writer = ctypes.c_void_p()
+        call("tarn_iac_writer_open", str(target).encode(), first, second, ctypes.byref(options),
+             ctypes.byref(writer))
+        call("tarn_iac_writer_add", writer, b"data", ctypes.c_size_t(4))
+        call("tarn_iac_writer_finish", writer)
         back = iac.read_tables(target)[2]
         back.validate(full=True)
         assert back.schema.equals(part.schema, check_metadata=True), path

@@ -120,7 +120,7 @@ def a_field_twice_names_the_sample(tool, scratch):
                     ("c", [("x", b"5"), ("y", b"6"), ("y", b"7")]), ("d", [("y", b"8")])])
     refused("ambiguous", "sample b (row 2) has field x twice", tool.open, path, ["x", "y"])
     refused("ambiguous", "sample c (row 4) has field y twice", tool.open, path, ["y"])
-    n = tool.open(path, ["x", "y"], "drop_twice")
+    n = tool.open(path, ["x", "y"], "drop_ambiguous")
     assert tool.keys(n) == ["a"]
     n = tool.open(path)
     got = {x.split(":")[2]: x.split(":")[:2] for x in tool("sets", n)}
@@ -203,7 +203,7 @@ def stem_filters_are_the_references(tool, scratch):
                 found[key] += [field] * 2
     assert {k: sorted(v) for k, v in found.items()} == {k: sorted(v) for k, v in want.items()}
     # What is there twice is dropped, as the reference's filter of extensions does it.
-    one = tool.open(scratch, ["cls", "txt"], "drop_twice")
+    one = tool.open(scratch, ["cls", "txt"], "drop_ambiguous")
     once = tool.new("keys?", one, *want)
     assert tool.keys(once) == [k for k in want if len(want[k]) == 2]
     # Without a look at names the reference also keeps n02; nothing here ever does.
@@ -589,7 +589,6 @@ def wrong_paths_are_refused(tool, scratch):
     refused("no-sample", "sample 45 of 45", tool, "get", n, 45, 0)
     refused("no-field", "field number 1 of 1", tool, "get", n, 0, 1)
     refused("no-sample", "sample 45 of 45", tool, "batch", n, "0,45", "-")
-    refused("usage", "not a mix", tool, "at", n, 0)
 
 
 def a_changed_shard_is_an_error_in_a_batch(tool, scratch):

@@ -67,13 +67,13 @@ class Tool:
              np.dtype(dtype).str if dtype is not None else "-")
 
     def reserve(self, name, dtype, shape, reserved=0):
-        return self("reserve", name.encode().hex(), np.dtype(dtype).str, numbers(shape), reserved)
+        self("reserve", name.encode().hex(), np.dtype(dtype).str, numbers(shape), reserved)
 
-    def fill(self, number, start, array):
-        self("fill", number, numbers(start), *self.values(array))
+    def fill(self, name, start, array):
+        self("fill", name.encode().hex(), numbers(start), *self.values(array))
 
-    def append(self, number, array):
-        self("append", number, *self.values(array))
+    def append(self, name, array):
+        self("append", name.encode().hex(), *self.values(array))
 
     def metadata(self, value):
         self("meta", json.dumps(value).encode().hex())
@@ -159,22 +159,23 @@ def fixtures_are_rewritten_to_the_same_bytes(tool, scratch):
         header, arrays = spec_read(DATA / name)
         ordered = sorted(arrays, key=lambda n: header["arrays"][n]["offset"])
         tool("new", scratch / name, 0, 0, 0)
-        streaming = None
+        streaming = False
         for array in ordered:
             values, dtype = arrays[array], None
             if name == "streaming.gnz" and array == "big":
-                streaming = tool.reserve(array, values.dtype, values.shape)
+                tool.reserve(array, values.dtype, values.shape)
+                streaming = True
                 continue
             if name == "cast.gnz":  # given as something wider, and cast on the way
                 values, dtype = values.astype("f8" if values.dtype.kind == "f" else "i8"), values.dtype
             tool.add(array, values, dtype)
         tool.metadata(header["metadata"])
         tool("begin")
-        if streaming is not None:
+        if streaming:
             blocks = list(range(0, 1000, 100))
             random.Random(name).shuffle(blocks)
             for at in blocks:
-                tool.fill(streaming, (at, 0), arrays["big"][at:at + 100])
+                tool.fill("big", (at, 0), arrays["big"][at:at + 100])
         tool("finish")
         assert (scratch / name).read_bytes() == (DATA / name).read_bytes(), name
 
@@ -429,7 +430,7 @@ def regions_fill_an_array(tool, scratch):
         dtype = ordered(rng.choice(TYPES), rng.choice("<>"))
         whole = np.zeros(shape, dtype)
         tool("new", path, 1, seed % 2, 0)
-        number = tool.reserve("x", dtype, shape)
+        tool.reserve("x", dtype, shape)
         tool("begin")
         for _ in range(rng.randrange(6)):
             start = tuple(rng.randrange(n) for n in shape)
@@ -438,16 +439,16 @@ def regions_fill_an_array(tool, scratch):
                 start, size = start[:1] + (0,) * (len(shape) - 1), size[:1] + shape[1:]
             values = np.array([rng.uniform(-9, 99) for _ in range(math.prod(size))])
             values = twisted(rng, values.astype(rng.choice(["f8", ">i2", "f4"])).reshape(size))
-            tool.fill(number, start, values)
+            tool.fill("x", start, values)
             whole[tuple(slice(s, s + n) for s, n in zip(start, size))] = values.astype(dtype)
         tool("finish")
         _, found = spec_read(path)
         assert same(found["x"], whole), seed
     tool("new", path, 1, 0, 0)
-    number = tool.reserve("x", "f4", (4, 4))
+    tool.reserve("x", "f4", (4, 4))
     tool("begin")
-    expect_refused("usage", tool.fill, number, (3, 0), np.zeros((2, 4)))
-    expect_refused("usage", tool.fill, number, (0, 0), np.zeros(4))
+    expect_refused("usage", tool.fill, "x", (3, 0), np.zeros((2, 4)))
+    expect_refused("usage", tool.fill, "x", (0, 0), np.zeros(4))
     tool("abandon")
 
 
@@ -483,19 +484,18 @@ def rows_are_appended_where_they_were_reserved(tool, scratch):
     tool("new", path, 0, 1, 2)
     tool.metadata({"zz": 1, "AA": 2})
     tool.add("labels", labels)
-    number = tool.reserve("x", "f4", (0, 5), 1100)
+    tool.reserve("x", "f4", (0, 5), 1100)
     tool("begin")
-    tool.append(number, all_rows[:9].astype("f8"))
+    tool.append("x", all_rows[:9].astype("f8"))
     tool("finish")
     rows, size = 9, path.stat().st_size
     check_notes(tool, path, {"labels": labels, "x": all_rows[:rows]})
     for step in (1, 90, 900, 100):
         tool("update", path, 0)
-        number = tool("find", b"x".hex())
         tool("begin")
         half = step // 2
-        tool.append(number, all_rows[rows:rows + half])
-        tool.append(number, all_rows[rows + half:rows + step])
+        tool.append("x", all_rows[rows:rows + half])
+        tool.append("x", all_rows[rows + half:rows + step])
         rows += step
         tool("finish")
         check_notes(tool, path, {"labels": labels, "x": all_rows[:rows]})
@@ -504,7 +504,7 @@ def rows_are_appended_where_they_were_reserved(tool, scratch):
     assert rows == 1100
     tool("update", path, 0)
     tool("begin")
-    expect_refused("limit", tool.append, number, all_rows[:1])
+    expect_refused("limit", tool.append, "x", all_rows[:1])
     tool("abandon")
     check_notes(tool, path, {"labels": labels, "x": all_rows[:rows]})
 

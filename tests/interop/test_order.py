@@ -118,7 +118,7 @@ def data_set_order_vectors():
     requests, wanted = [], []
     for v in json.loads((DATA / "order_vectors.json").read_text()):
         request = {"count": v["global_len"], "kind": "identity", "seed": v["internal_seed"],
-                   "epoch": v["epoch"], "rank": v["rank"], "world": v["world_size"],
+                   "epoch": v["epoch"], "rank": v["rank"], "world_size": v["world_size"],
                    "ranks": int(v["drop_last"])}
         if v["shuffle"]:
             request |= {"kind": "buckets", "rounds": v["shuffle"]["rounds"],
@@ -149,7 +149,7 @@ def many_buckets_and_seeds():
         if drop:
             mine = mine[:len(everything) // world]
         requests.append({"count": sum(sizes), "kind": "buckets", "buckets": sizes,
-                         "rounds": rounds, "seed": seed, "epoch": epoch, "world": world,
+                         "rounds": rounds, "seed": seed, "epoch": epoch, "world_size": world,
                          "rank": rank, "ranks": drop, "outer": outer})
         wanted.append(mine)
     got = ask(requests)

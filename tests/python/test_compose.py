@@ -311,6 +311,56 @@ def test_holes_of_files_and_of_functions_are_counted_together(holes):
         list(failing.loader(4, on_error="skip", max_errors=4))
 
 
+@pytest.mark.parametrize("threads", [0, 3])
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_skipped_samples_are_listed_in_the_order_of_positions(tmp_path, threads, policy):
+    """Those that cannot be decoded and those whose function raises."""
+    native, functions = {2, 5, 6, 12, 18, 27}, {0, 7, 11, 13, 17, 26}
+    path = write_tar(tmp_path / "a.tar", [(f"x{i:02}.cls", b"oops" if i in native else b"%d" % i)
+                                          for i in range(60)])
+
+    def fail(sample):
+        return None if sample["cls"] in functions else sample
+
+    plain = tarn.open(path)
+    for ds in (plain, plain.shuffle(3), plain.shuffle(3).shard(1, 2), plain[::-1],
+               plain.select([*range(28, 20, -1)] * 2), plain.order("weighted", seed=4, weights=[1.0] * 60)):
+        for options in ({}, {"equal_batches": True}):
+            loader = ds.map(fail).loader(15, threads=threads, on_error=policy, **options)
+            expected = []
+            for epoch in range(2):
+                got = [number for batch in loader for number in numbers(batch)]
+                now = ds._at_epoch(epoch)
+                sequence = np.asarray(now._handle.sequence(0, len(now))).tolist()
+                rows = [int(plain.lookup([key])[0]) for key in now.keys()]
+                expected += [(epoch, number) for number, row in zip(sequence, rows)
+                             if row in native | functions]
+                if policy == "skip":
+                    assert got == [row for row in rows if row not in native | functions]
+            assert [(epoch, number) for epoch, number, _ in loader.skipped()] == expected
+            assert loader.stats()["skipped"] == len(expected)
+
+
+def test_skipped_samples_are_listed_in_order_after_a_resume(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [(f"x{i:02}.cls", b"oops" if i % 5 == 1 else b"%d" % i)
+                                          for i in range(40)])
+    ds = tarn.open(path).shuffle(6)
+    mapped = ds.map(lambda sample: None if sample["cls"] % 5 == 2 else sample)
+    for options in ({}, {"equal_batches": True}):
+        loader = mapped.loader(7, on_error="skip", **options)
+        next(iter(loader))
+        state = loader.state_dict()
+        rest = mapped.loader(9, on_error="skip", **options)
+        rest.load_state_dict(state)
+        list(rest)
+        expected = [n for n in (int(key[1:]) for key in ds.keys()[7 if not options else 6:]) if n % 5 in (1, 2)]
+        assert [number for _, number, _ in rest.skipped()] == expected
+        rest.set_epoch(0)
+        list(rest)
+        everything = [n for n in (int(key[1:]) for key in ds.keys()) if n % 5 in (1, 2)]
+        assert [number for _, number, _ in rest.skipped()] == expected + everything
+
+
 def test_a_damaged_list_of_arrays_is_a_hole(tmp_path):
     path = write_tar(tmp_path / "a.tar", [("a.npz", tarn._tarn.encode("npz", {"x": np.arange(3)})),
                                           ("b.npz", b"PK\x03\x04 not a zip"), ("c.npz", b"")])

@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 import weakref
 
 import numpy as np
@@ -418,6 +419,30 @@ def test_shuffle_is_a_permutation_that_seed_and_epoch_say(many):
     assert one.epoch == 1 and one.keys() != first
     one.set_epoch(0)
     assert one.keys() == first
+
+
+def test_an_order_after_shard_warns_with_the_better_spelling(many):
+    ds = tarn.open(many, fields=["cls"])
+    part = ds.shard(1, 3)
+    for wrong in (lambda: part.shuffle(4), lambda: part.order("blocks", block=8, window=2),
+                  lambda: part.loader(8, shuffle=True), lambda: ds.shuffle(1).shard(0, 2).shuffle(2)):
+        with pytest.warns(UserWarning, match=r"ds\.shuffle\(seed\)\.shard\(rank, world_size\)") as caught:
+            wrong()
+        assert [one.filename for one in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.shuffle(4).shard(1, 3).loader(8)
+        ds.shard(0, 1).shuffle(4)
+        ds.shuffle(4).shard(1, 3).order("identity")
+        tarn.mix(part, part).shuffle(1)
+        meant = part[:].shuffle(4)                # the spelling for who means it
+    with pytest.warns(UserWarning):
+        assert part.shuffle(4).keys() == meant.keys()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for epoch in range(3):
+            part.shuffle(4)
+        assert len(caught) == 1
 
 
 def test_ranks_share_the_samples(many):

@@ -155,3 +155,38 @@ def test_stubs_say_what_the_extension_has():
     there = {name for name in dir(tarn._tarn) if not name.startswith("__")}
     hidden = {"_Array", "_Iterator", "_Keeper", "_PackBatch", "_PackHandle", "_View"}
     assert told == there - hidden
+
+
+def documented():
+    """Functions whose options must all be in their docstring and on a page."""
+    yield "datasets.md", tarn.open
+    yield "datasets.md", tarn.mix
+    yield "writing.md", tarn.pack
+    yield "loader.md", tarn.Dataset.loader
+    for name in ("filter", "order", "shuffle", "shard", "group", "select", "batch", "keys", "lookup"):
+        yield None, getattr(tarn.Dataset, name)
+    for page, name in (("datasets.md", "filter"), ("datasets.md", "order"), ("datasets.md", "shard")):
+        yield page, getattr(tarn.Dataset, name)
+    for name in ("set_epoch", "load_state_dict"):
+        yield None, getattr(tarn.Loader, name)
+
+
+@pytest.mark.parametrize("page,function", list(documented()), ids=lambda value: getattr(value, "__name__", value))
+def test_every_option_is_documented(page, function):
+    options = [name for name in inspect.signature(function).parameters if name != "self"]
+    texts = [inspect.getdoc(function)]
+    if page is not None:
+        texts.append((ROOT / "docs/python" / page).read_text())
+    for text in texts:
+        missing = [name for name in options if not re.search(rf"\b{name}\b", text)]
+        assert not missing
+
+
+def test_no_docstring_describes_an_option_that_does_not_exist():
+    """Lines such as "name: text" or "one, other: text"."""
+    for _, function in documented():
+        options = inspect.signature(function).parameters
+        for line in inspect.getdoc(function).splitlines():
+            found = re.match(r"((?:[a-z_]+, )*[a-z_]+): ", line)
+            for name in found[1].split(", ") if found else ():
+                assert name in options, (function, line)

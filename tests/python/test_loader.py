@@ -201,6 +201,106 @@ def test_a_state_resumes_on_any_number_of_ranks(many, ranks, after):
         loader.load_state_dict({"epoch": 1})
 
 
+def equal_run(ds, world, size, state=None, stop=None):
+    """The batches of all ranks, as lists of keys, and the state after so many, the same on all."""
+    ranks, states = [], []
+    for rank in range(world):
+        loader = ds.shard(rank, world).loader(size, threads=rank % 3, equal_batches=True)
+        if state is not None:
+            loader.load_state_dict(state)
+        batches = iter(loader)
+        ranks.append([batch["__key__"] for batch in itertools.islice(batches, stop)])
+        states.append(loader.state_dict())
+    assert all(other == states[0] for other in states) and len(set(map(len, ranks))) == 1
+    return ranks, states[0]
+
+
+@pytest.mark.parametrize("world,size,samples", [(1, 4, 11), (3, 4, 50), (4, 1, 9), (4, 5, 43), (5, 3, 4),
+                                                (6, 2, 61)])
+def test_equal_batches_of_a_resumed_run_are_those_of_an_uninterrupted_one(many, world, size, samples):
+    ds = tarn.open(many, fields=["cls"])[:samples].shuffle(2)
+    whole, _ = equal_run(ds, world, size)
+    for stop in range(len(whole[0])):
+        begun, state = equal_run(ds, world, size, stop=stop)
+        rest, _ = equal_run(ds, world, size, state)
+        assert [one + other for one, other in zip(begun, rest)] == whole
+        loader = ds.shard(0, world).loader(size, equal_batches=True)
+        loader.load_state_dict(state)
+        assert len(loader) == len(whole[0])
+
+
+@pytest.mark.parametrize("world,then,samples", [(3, 2, 50), (2, 3, 50), (4, 1, 23), (1, 4, 23), (5, 3, 7)])
+def test_equal_batches_continue_on_other_ranks_with_every_sample_once(many, world, then, samples):
+    ds = tarn.open(many, fields=["cls"])[:samples].shuffle(2)
+    for stop in range(len(equal_run(ds, world, 4)[0][0])):
+        begun, state = equal_run(ds, world, 4, stop=stop)
+        rest, _ = equal_run(ds, then, 4, state)
+        assert sorted(sum(sum(begun + rest, []), [])) == sorted(ds.keys())
+        assert all(len(batch) <= 4 for rank in rest for batch in rank)
+        for more in range(len(rest[0])):          # interrupted again, and continued on as many
+            second, later = equal_run(ds, then, 4, state, more)
+            third, _ = equal_run(ds, then, 4, later)
+            assert [one + other for one, other in zip(second, third)] == rest
+
+
+def test_equal_batches_of_a_dataset_that_is_the_rest_of_an_epoch(many):
+    ds = tarn.open(many, fields=["cls"])[:200].shuffle(3)
+    for _ in zip(range(31), iter(ds)):
+        pass
+    ds.load_state_dict(ds.state_dict())
+    left = ds.keys()
+    whole, _ = equal_run(ds, 3, 8)
+    assert [sum(rank, []) for rank in whole] == [left[rank::3] for rank in range(3)]
+    for stop in range(len(whole[0])):
+        begun, state = equal_run(ds, 3, 8, stop=stop)
+        rest, _ = equal_run(ds, 3, 8, state)
+        assert [one + other for one, other in zip(begun, rest)] == whole
+
+
+def of_form(batch):
+    """Fields, types and the shape of one sample."""
+    if isinstance(batch, dict):
+        return {name: of_form(value) for name, value in batch.items()}
+    if isinstance(batch, tuple):
+        return [of_form(value) for value in batch]
+    return (batch.dtype, tuple(batch.shape[1:])) if hasattr(batch, "dtype") else type(batch)
+
+
+MAPS = {
+    "none": lambda ds: ds,
+    "dict": lambda ds: ds.map(lambda sample: {"x": np.zeros((2, 3), "f2"), "t": str(sample["cls"])}),
+    "tuple": lambda ds: ds.map(lambda sample: (sample["cls"], sample["__key__"])),
+    "array": lambda ds: ds.map(lambda sample: np.arange(4)),
+    "mix": lambda ds: tarn.mix(ds.map(cls=float), ds.map(cls=float)),
+}
+
+
+@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize("array_type", ["numpy", "torch"])
+def test_a_batch_without_samples_has_the_form_of_the_others(many, kind, array_type):
+    if array_type == "torch":
+        pytest.importorskip("torch")
+    ds = MAPS[kind](tarn.open(many)[:3]).shuffle(1)
+    world = len(ds) + 1
+    full = first(ds.loader(2, array_type=array_type))
+    for threads in (0, 2):
+        for rank in range(world):
+            [batch] = ds.shard(rank, world).loader(2, equal_batches=True, threads=threads,
+                                                   array_type=array_type, epochs=1)
+            assert of_form(batch) == of_form(full)
+            if isinstance(batch, dict):
+                assert {len(column) for column in batch.values()} == {int(rank < len(ds))}
+
+
+def test_a_batch_without_samples_skips_what_cannot_be_used(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [(f"x{i}.cls", b"oops" if i == 0 else b"%d" % i) for i in range(3)])
+    ds = tarn.open(path)
+    [batch] = ds.shard(3, 4).loader(2, equal_batches=True, epochs=1, on_error="skip")
+    assert of_form(batch) == of_form(first(ds[1:].loader(2)))
+    with pytest.raises(tarn.Error, match="x0"):
+        list(ds.shard(3, 4).loader(2, equal_batches=True, epochs=1))
+
+
 def test_what_cannot_be_decoded_is_raised_skipped_or_counted(tmp_path):
     path = write_tar(tmp_path / "a.tar", [(f"x{i}.cls", b"oops" if i in (3, 5) else b"%d" % i)
                                           for i in range(10)])

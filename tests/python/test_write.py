@@ -716,3 +716,68 @@ def test_the_time_of_members(monkeypatch):
     assert times(mtime=5.25) == [5.25]
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "77")
     assert times() == [77]
+
+
+# --- Without samples ---
+
+
+@pytest.mark.parametrize("options", [{}, {"append": True}, {"resume": True}, {"overwrite": True},
+                                     {"start": 3, "digits": 2}])
+def test_a_fold_without_samples_is_a_dataset_of_length_0(tmp_path, options):
+    with tarn.DatasetWriter(tmp_path / "new", "val", **options) as out:
+        pass
+    out.close()
+    assert out.written.samples == 0
+    shard = "val_03.tar" if "start" in options else "val_0000.tar"
+    assert sorted(os.listdir(tmp_path / "new")) == ["val.taridx", "val.tarsum", shard]
+    assert tarfile.open(tmp_path / "new" / shard).getnames() == []
+    ds = tarn.open(tmp_path / "new")
+    assert len(ds) == 0 and list(ds) == [] and list(ds.shuffle(1).shard(0, 2).loader(2)) == []
+    with tarn.DatasetWriter(tmp_path / "new", "val", append=True) as out:
+        out.write({"__key__": "a", "cls": 1})
+    assert tarn.open(tmp_path / "new").keys() == ["a"]
+
+
+def test_no_samples_leave_an_existing_fold_unless_they_replace_it(tmp_path):
+    for options, expected in (({}, ["a"]), ({"append": True}, ["a"]), ({"resume": True}, ["a"]),
+                              ({"overwrite": True}, [])):
+        with tarn.DatasetWriter(tmp_path, "val", **(options or {"resume": True})) as out:
+            if not options:
+                out.write({"__key__": "a", "cls": 1})
+        assert tarn.open(tmp_path).keys() == expected
+    source, target = tmp_path / "source", tmp_path / "target"
+    with tarn.DatasetWriter(source, "a") as out:
+        out.write({"__key__": "b", "cls": 1})
+    with tarn.DatasetWriter(target, "a") as out:
+        out.adopt(f"{source}:a")                   # has no samples of its own
+    assert tarn.open(target).keys() == ["b"]
+    interrupted = tarn.DatasetWriter(target, "rest", resume=True, max_count=1)
+    interrupted.write({"__key__": "c", "cls": 1})
+    interrupted.write({"__key__": "d", "cls": 1})
+    interrupted.suspend()
+    with tarn.DatasetWriter(target, "rest", resume=True) as out:
+        pass
+    assert tarn.open(target, "rest").keys() == ["c"]
+
+
+def test_an_abandoned_writer_without_samples_leaves_nothing(tmp_path):
+    with pytest.raises(RuntimeError):
+        with tarn.DatasetWriter(tmp_path, "val"):
+            raise RuntimeError
+    assert os.listdir(tmp_path) == []
+
+
+def test_archives_arrays_and_packs_without_samples_have_length_0(tmp_path):
+    with tarn.TarWriter(tmp_path / "a.tar"):
+        pass
+    with tarn.gnz.create(tmp_path / "a.gnz") as out:
+        out.add("x", np.zeros((0, 3), "f4"))
+    with tarn.iac.create(tmp_path / "a.iac", {"name": []}):
+        pass
+    for name in ("a.tar", "a.gnz", "a.iac"):
+        ds = tarn.open(tmp_path / name)
+        assert len(ds) == 0 and list(ds) == [] and list(ds.loader(2)) == []
+    with tarn.gnz.create(tmp_path / "none.gnz"):
+        pass                                       # arrays of nothing: a file, but not samples
+    with pytest.raises(tarn.KeyNotFoundError, match="no array has rows"):
+        tarn.open(tmp_path / "none.gnz")

@@ -14,7 +14,9 @@
 
 #include <tarn/codec.h>
 
+#include "../values.h"
 #include "base/array.h"
+#include "codec/codec.h"
 #include "records.h"
 
 /* NUL-terminated; an allocation of just the right size, so that sanitizers see more. */
@@ -79,8 +81,8 @@ static void encode(const char *field, const tarn_value *value,
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_error err;
     /* Something stands before, to see that it stays. */
-    if (tarn_bytes_add(&out, "before", 6, &err) != TARN_OK) exit(3);
-    tarn_status status = tarn_codecs_encode(NULL, field, value, options, &out, &err);
+    if (tarn__bytes_add(&out, "before", 6, &err) != TARN_OK) exit(3);
+    tarn_status status = tarn_encode(field, value, options, &out, &err);
     if (out.size < 6 || memcmp(out.data, "before", 6) != 0) exit(5);
     if (status == TARN_OK) {
         putchar(0);
@@ -103,8 +105,8 @@ static void encode_arrays(const char *field, bool one, const tarn_encode_options
         get_array(&arrays[i], &names[i], &data[i]);
     bool named = count == 0 || names[0][0];
     tarn_value value =
-        one ? tarn_value_array(arrays)
-            : tarn_value_arrays(arrays, named ? (const char *const *)names : NULL, count);
+        one ? value_array(arrays)
+            : value_arrays(arrays, named ? (const char *const *)names : NULL, count);
     encode(field, &value, options);
     for (size_t i = 0; i < count; i++) {
         free(names[i]);
@@ -155,8 +157,7 @@ static void run_decode(const char *field)
     options.max_size = get_u64();
     options.max_pixels = get_u64();
     char *data = get_bytes(&size, false);
-    tarn_status status =
-        tarn_codecs_decode(NULL, field, data, size, &options, &value, &err);
+    tarn_status status = tarn_decode(field, data, size, &options, &value, &err);
     if (status != TARN_OK) {
         put_failure(status, &err);
         free(data);

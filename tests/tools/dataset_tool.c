@@ -3,7 +3,7 @@
  * "!status message". Datasets have numbers, bytes are in hexadecimal, "-" is an empty
  * list; lists are separated by commas.
  *
- *   open N PATH FIELDS FLAGS    (by_hash, drop_twice, read, stored, check, records,
+ *   open N PATH FIELDS FLAGS    (by_hash, drop_ambiguous, read, stored, check, records,
  *                                key=COLUMN)
  *   close N       count N        fields N      key N SAMPLE     find N KEY
  *   get N SAMPLE FIELD           shard N SAMPLE                 sample N SAMPLE
@@ -23,6 +23,7 @@
 
 #include <tarn/tarn.h>
 
+#include "../unit/asking.h"
 #include "dataset/dataset.h"
 #include "dataset/mix.h"
 
@@ -111,8 +112,8 @@ static tarn_status do_open(void)
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     o.fields = list(3, &n);
     o.by_hash = flag("by_hash");
-    o.drop_twice = flag("drop_twice");
-    o.stored = flag("stored");
+    o.drop_ambiguous = flag("drop_ambiguous");
+    o.decompress = !flag("stored");
     o.check = flag("check");
     o.records = flag("records");
     o.scan = true;
@@ -148,8 +149,7 @@ static tarn_status do_sample(void)
             put_hex(v[i].data, v[i].size);
         else
             printf("\t-");
-    tarn_dataset_release_sample(set(1), v);
-    return TARN_OK;
+    return tarn_dataset_release(set(1), number(2), v, info.fields, &err);
 }
 
 static tarn_status do_batch(void)
@@ -160,8 +160,8 @@ static tarn_status do_batch(void)
     uint64_t *samples = numbers(2, &n_samples), *f = numbers(3, &n_fields);
     for (size_t i = 0; i < n_fields && i < 256; i++)
         fields[i] = (uint32_t)f[i];
-    tarn_status status = tarn_dataset_read_batch(
-        set(1), samples, n_samples, f ? fields : NULL, n_fields, &batch, &err);
+    tarn_status status = tarn_dataset_read(set(1), samples, n_samples, f ? fields : NULL,
+                                           n_fields, &batch, &err);
     if (status != TARN_OK) return status;
     printf("ok");
     for (size_t i = 0; i < batch.count; i++)
@@ -192,7 +192,7 @@ static tarn_status do_lookup(void)
         keys[n++] = text.data;
     }
     if (status == TARN_OK)
-        status = tarn_dataset_lookup(set(1), keys, n, found, &missing, &err);
+        status = tarn_dataset_find(set(1), keys, n, found, &missing, &err);
     if (status == TARN_OK) printf("ok\t%zu", missing);
     for (size_t i = 0; i < n; i++) {
         if (status == TARN_OK) printf("\t%s=%lld", keys[i], (long long)found[i]);
@@ -222,8 +222,8 @@ static tarn_status do_keys(bool strict)
 {
     static bool found[MAX_WORDS];
     size_t n = (size_t)n_words - 3;
-    return tarn_dataset_keep_keys(set(2), (const char *const *)words + 3, n,
-                                  strict ? NULL : found, slot(1), &err);
+    return keep_keys(set(2), (const char *const *)words + 3, n, strict ? NULL : found,
+                     slot(1), &err);
 }
 
 static tarn_status do_slice(void)
@@ -275,12 +275,19 @@ static tarn_status do_choose(void)
     return TARN_OK;
 }
 
+static uint64_t part_length(uint32_t source)
+{
+    uint64_t ignored;
+    return tarn__mix_part(set(1)->source, source, &ignored)->count;
+}
+
 static tarn_status do_at(void)
 {
-    tarn_mix_place p;
-    tarn_status status = tarn_mix_at(set(1), number(2), &p, sizeof p, &err);
+    tarn_place p;
+    tarn_status status = mix_at(set(1), number(2), &p, &err);
     if (status == TARN_OK)
-        printf("ok\t%u\t%llu\t%llu", p.source, (unsigned long long)p.turn,
+        printf("ok\t%u\t%llu\t%llu", p.source,
+               (unsigned long long)(p.pass * part_length(p.source) + p.sample),
                (unsigned long long)p.sample);
     return status;
 }
@@ -313,17 +320,19 @@ static tarn_status do_measure(const char *verb)
         status = tarn_dataset_shard_counts(set(1), values, &err);
         n = info.shards;
     } else if (strcmp(verb, "sizes") == 0) {
-        status = tarn_dataset_sizes(set(1), (uint32_t)number(2), values, &err);
+        status = tarn_dataset_numbers(set(1), (uint32_t)number(2), TARN_NUMBERS_SIZE,
+                                      values, &err);
     } else if (strcmp(verb, "numbers") == 0) {
         double *numbers = (double *)values;
-        status = tarn_dataset_numbers(set(1), (uint32_t)number(2), numbers, &err);
+        status = tarn_dataset_numbers(set(1), (uint32_t)number(2), TARN_NUMBERS_REAL,
+                                      numbers, &err);
         if (status == TARN_OK) printf("ok");
         for (uint64_t i = 0; status == TARN_OK && i < n; i++)
             printf("\t%.17g", numbers[i]);
         n = 0;
     } else {
-        status =
-            tarn_dataset_integers(set(1), (uint32_t)number(2), (int64_t *)values, &err);
+        status = tarn_dataset_numbers(set(1), (uint32_t)number(2), TARN_NUMBERS_INTEGER,
+                                      values, &err);
     }
     if (status == TARN_OK && strcmp(verb, "numbers") != 0) printf("ok");
     for (uint64_t i = 0; status == TARN_OK && i < n; i++)
@@ -347,11 +356,10 @@ static tarn_status do_form(void)
 
 static tarn_status do_where(void)
 {
-    const char *path;
-    uint64_t offset;
-    tarn_status status =
-        tarn_dataset_where(set(1), number(2), (uint32_t)number(3), &path, &offset, &err);
-    if (status == TARN_OK) printf("ok\t%s\t%lld", path, (long long)offset);
+    tarn_place place;
+    tarn_status status = tarn_dataset_locate(set(1), number(2), (uint32_t)number(3),
+                                             &place, sizeof place, &err);
+    if (status == TARN_OK) printf("ok\t%s\t%lld", place.path, (long long)place.offset);
     return status;
 }
 
@@ -379,7 +387,7 @@ static tarn_status do_fields(void)
 static tarn_status look(const char *verb)
 {
     uint64_t value = 0;
-    uint32_t shard = 0;
+    tarn_place place = {0};
     tarn_status status;
     if (strcmp(verb, "count") == 0)
         return put_number(TARN_OK, tarn_dataset_count(set(1)));
@@ -398,12 +406,12 @@ static tarn_status look(const char *verb)
     if (strcmp(verb, "form") == 0) return do_form();
     if (strcmp(verb, "where") == 0) return do_where();
     if (strcmp(verb, "find") == 0) {
-        status = tarn_dataset_find(set(1), word(2), &value, &err);
+        status = find_key(set(1), word(2), &value, &err);
         return put_number(status, value);
     }
     if (strcmp(verb, "shard") == 0) {
-        status = tarn_dataset_shard(set(1), number(2), &shard, NULL, &err);
-        return put_number(status, shard);
+        status = mix_at(set(1), number(2), &place, &err);
+        return put_number(status, place.shard);
     }
     if (strcmp(verb, "position") == 0) {
         return put_number(TARN_OK, position_in_mix(set(1)->source));
@@ -421,26 +429,27 @@ static tarn_status run(const char *verb)
     if (strcmp(verb, "keys?") == 0) return made(do_keys(false));
     if (strcmp(verb, "slice") == 0) return made(do_slice());
     if (strcmp(verb, "json") == 0)
-        return made(tarn_dataset_keep_json(set(2), word(3), NULL, slot(1), &err));
+        return made(keep_name(set(2), TARN_CONDITION_JSON, word(3), 0, 0, slot(1), &err));
     if (strcmp(verb, "samples") == 0) {
         uint64_t *chosen = numbers(3, &n);
         return made(tarn_dataset_select(set(2), chosen, n, slot(1), &err));
     }
     if (strcmp(verb, "having") == 0)
-        return made(tarn_dataset_keep_having(set(2), (const char *const *)words + 3,
-                                             (size_t)n_words - 3, slot(1), &err));
+        return made(keep_having(set(2), (const char *const *)words + 3,
+                                (size_t)n_words - 3, slot(1), &err));
     if (strcmp(verb, "lacking") == 0)
-        return made(tarn_dataset_keep_lacking(set(2), word(3), slot(1), &err));
-    if (strcmp(verb, "size") == 0)
         return made(
-            tarn_dataset_keep_size(set(2), word(3), number(4), number(5), slot(1), &err));
+            keep_name(set(2), TARN_CONDITION_LACKING, word(3), 0, 0, slot(1), &err));
+    if (strcmp(verb, "size") == 0)
+        return made(keep_name(set(2), TARN_CONDITION_SIZE, word(3), (double)number(4),
+                              (double)number(5), slot(1), &err));
     if (strcmp(verb, "column") == 0)
-        return made(tarn_dataset_keep_column(set(2), word(3),
-                                             (const char *const *)words + 4,
-                                             (size_t)n_words - 4, slot(1), &err));
+        return made(keep_column(set(2), word(3), (const char *const *)words + 4,
+                                (size_t)n_words - 4, slot(1), &err));
     if (strcmp(verb, "between") == 0)
-        return made(tarn_dataset_keep_between(set(2), word(3), strtod(word(4), NULL),
-                                              strtod(word(5), NULL), slot(1), &err));
+        return made(keep_name(set(2), TARN_CONDITION_BETWEEN, word(3),
+                              strtod(word(4), NULL), strtod(word(5), NULL), slot(1),
+                              &err));
     if (strcmp(verb, "views") == 0) {
         tarn_status status = do_views();
         if (status == TARN_OK) printf("ok");

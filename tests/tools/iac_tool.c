@@ -12,6 +12,8 @@
 
 #include <tarn/tarn.h>
 
+#include "../unit/iac_help.h"
+
 static tarn_error err;
 
 static int fail(void)
@@ -42,7 +44,7 @@ static int add_all(tarn_iac *pack, tarn_iac_writer *w, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         tarn_view view;
-        if (tarn_iac_view(pack, i, &view, &err) != TARN_OK) return 1;
+        if (tarn_iac_view(pack, i, false, &view, &err) != TARN_OK) return 1;
         tarn_status status = tarn_iac_writer_add(w, view.data, view.size, &err);
         tarn_view_release(&view);
         if (status != TARN_OK) return 1;
@@ -65,8 +67,8 @@ static int copy(tarn_iac *pack, const char *to, unsigned version, bool segment)
     if (segment) {
         tarn_view data;
         if (tarn_iac_view_span(pack, 0, info.data_length, &data, &err) != TARN_OK ||
-            tarn_iac_build_segment(to, &slides, &index, data.data, data.size, &o, &err) !=
-                TARN_OK)
+            iac_build_segment(to, &slides, &index, data.data, data.size, NULL, &o,
+                              &err) != TARN_OK)
             return fail();
         tarn_view_release(&data);
         return 0;
@@ -89,7 +91,7 @@ static int read_rows(tarn_iac *pack, int n, char **rows)
     for (uint64_t i = 0; list && i < count; i++)
         list[i] = n ? strtoull(rows[i], NULL, 10) : i;
     int status = 0;
-    if (!list || tarn_iac_read_many(pack, list, count, &batch, &err) != TARN_OK)
+    if (!list || tarn_iac_read(pack, list, count, &batch, &err) != TARN_OK)
         status = fail();
     for (size_t i = 0; i < batch.count; i++)
         hex(batch.data + batch.offsets[i], batch.offsets[i + 1] - batch.offsets[i]);
@@ -120,8 +122,7 @@ static int pairs(tarn_iac *pack, const char *to, const char *style)
     tarn_textpair_patient *patients = calloc(info.records + 1, sizeof *patients);
     int status = patients ? 0 : 1;
     for (uint64_t i = 0; i < info.records && !status; i++)
-        if (tarn_textpair_read_at(pack, i, &patients[i], &err) != TARN_OK)
-            status = fail();
+        if (tarn_textpair_read(pack, i, &patients[i], &err) != TARN_OK) status = fail();
     if (!status && tarn_textpair_build(to, patients, info.records, &o, &err) != TARN_OK)
         status = fail();
     for (uint64_t i = 0; i < info.records && patients; i++)
@@ -138,7 +139,7 @@ int main(int argc, char **argv)
     o.check = true;
     o.no_map = getenv("NO_MAP") != NULL;
     if (strcmp(argv[1], "upgrade") == 0)
-        return tarn_iac_upgrade(argv[2], argv[3], true, &err) == TARN_OK ? 0 : fail();
+        return iac_upgrade(argv[2], argv[3], true, &err) == TARN_OK ? 0 : fail();
     if (tarn_iac_open(argv[2], &o, &pack, &err) != TARN_OK) return fail();
     int status = 2;
     if (strcmp(argv[1], "copy") == 0 && argc > 3)

@@ -19,7 +19,7 @@
 
 #include <tarn/image.h>
 
-#include "codec/pixels.h"
+#include "../images.h"
 #include "records.h"
 
 static tarn_image_decoder *decoder;
@@ -67,13 +67,12 @@ static void probe(void)
 static void decode(void)
 {
     size_t size;
-    tarn_image_decode_options o = TARN_IMAGE_DECODE_OPTIONS_INIT;
-    tarn_image image = {0};
-    o.channels = (unsigned)get_u64();
-    o.least_width = (uint32_t)get_u64();
-    o.least_height = (uint32_t)get_u64();
+    tarn__image image = {0};
+    unsigned channels = (unsigned)get_u64();
+    uint32_t width = (uint32_t)get_u64(), height = (uint32_t)get_u64();
+    const uint32_t least[2] = {width, height};
     void *data = get_bytes(&size);
-    if (put_status(tarn_image_decode(decoder, data, size, &o, &image, 0, &err))) {
+    if (put_status(image_decode(decoder, data, size, channels, least, &image, &err))) {
         put_u64(image.width);
         put_u64(image.height);
         put_u64(image.channels);
@@ -84,7 +83,7 @@ static void decode(void)
 
 static void resize(void)
 {
-    tarn_image from = {0}, to = {0};
+    tarn__image from = {0}, to = {0};
     size_t size;
     float box[4];
     tarn__loops had = decoder->resizer.loops;
@@ -101,17 +100,17 @@ static void resize(void)
     get(box, sizeof box);
     to.data = malloc(to.stride * to.height);
     if (!to.data) exit(3);
-    if (put_status(tarn_image_resize(decoder, &from, box, &to, &err)))
+    if (put_status(image_resize(decoder, &from, box, &to, &err)))
         put_bytes(to.data, to.stride * to.height);
     free(from.data);
     free(to.data);
     decoder->resizer.loops = had;
 }
 
-static tarn_image_plan *get_plan(void)
+static tarn__image_plan *get_plan(void)
 {
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
-    tarn_image_plan *plan;
+    tarn__image_plan *plan;
     s.width = (uint32_t)get_u64();
     s.height = (uint32_t)get_u64();
     s.channels = (unsigned)get_u64();
@@ -129,7 +128,7 @@ static tarn_image_plan *get_plan(void)
         s.mean[i] = (float)get_f64();
     for (int i = 0; i < 4; i++)
         s.std[i] = (float)get_f64();
-    if (tarn_image_plan_new(&s, &plan, &err) != TARN_OK) {
+    if (tarn__image_plan_new(&s, &plan, &err) != TARN_OK) {
         fprintf(stderr, "image_tool: %s\n", err.message);
         exit(4);
     }
@@ -147,36 +146,37 @@ static tarn_image_draw get_draw(void)
 
 static void run_steps(void)
 {
-    tarn_image_plan *plan = get_plan();
-    size_t room = tarn_image_plan_size(plan), size;
+    tarn__image_plan *plan = get_plan();
+    size_t room = tarn__image_plan_size(plan), size;
     void *out = malloc(room);
     if (!out) exit(3);
     for (uint64_t i = get_u64(); i; i--) {
         tarn_image_draw draw = get_draw();
         void *data = get_bytes(&size);
-        if (put_status(tarn_image_run(decoder, plan, data, size, draw, out, &err)))
+        if (put_status(tarn__image_run(decoder, plan, data, size, draw, out, &err)))
             put_bytes(out, room);
         free(data);
     }
     free(out);
-    tarn_image_plan_free(plan);
+    tarn__image_plan_free(plan);
 }
 
 static void choose(void)
 {
-    tarn_image_plan *plan = get_plan();
+    tarn__image_plan *plan = get_plan();
     for (uint64_t i = get_u64(); i; i--) {
-        tarn_image_choice c;
+        tarn__image_choice c;
         tarn_image_draw draw = get_draw();
         uint32_t width = (uint32_t)get_u64(), height = (uint32_t)get_u64();
-        if (!put_status(tarn_image_choose(plan, width, height, draw, &c, &err))) continue;
+        if (!put_status(tarn__image_choose(plan, width, height, draw, &c, &err)))
+            continue;
         put_u64(c.left);
         put_u64(c.top);
         put_u64(c.width);
         put_u64(c.height);
         put_u64(c.flip);
     }
-    tarn_image_plan_free(plan);
+    tarn__image_plan_free(plan);
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static int take(tarn_loader *loader, unsigned batches)
 {
     tarn_batch *batch;
     while (batches) {
-        tarn_status status = tarn_loader_next(loader, &batch, &err);
+        tarn_status status = tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err);
         if (status == TARN_END) continue;
         if (status != TARN_OK) return fail("next");
         if (mixed_wrong(&data, batch) != TARN_NO_SAMPLE) return fail("wrong sample");
@@ -113,7 +113,7 @@ static int wait_for_signal(const char *folder)
     printf("ready\n");
     fflush(stdout);
     while (!stop) {
-        tarn_status status = tarn_loader_next_within(loader, 20, &batch, &err);
+        tarn_status status = tarn_loader_next(loader, 20, &batch, &err);
         if (status == TARN_OK)
             tarn_batch_release(batch);
         else if (status != TARN_END)

@@ -11,6 +11,8 @@
 
 #include <tarn/tarn.h>
 
+#include "../unit/asking.h"
+
 typedef struct request {
     uint64_t count, from, n;
     bool has_n;
@@ -59,7 +61,7 @@ static const struct {
     }
     IN_OPTIONS(epoch),
     IN_OPTIONS(rank),
-    IN_OPTIONS(world),
+    IN_OPTIONS(world_size),
     IN_OPTIONS(batch),
     IN_OPTIONS(draws),
     IN_OPTIONS(block),
@@ -87,7 +89,7 @@ static void set(request *r, const char *name, const char *value)
         r->o.negative = value[0] == '-';
         r->o.seed = number(value + r->o.negative);
     }
-    if (strcmp(name, "ranks") == 0) r->o.ranks = (tarn_ranks)number(value);
+    if (strcmp(name, "ranks") == 0) r->o.uneven = (tarn_uneven)number(value);
     if (strcmp(name, "equal") == 0) r->o.equal_batches = number(value);
     if (strcmp(name, "buckets") == 0) r->o.buckets = list(value, 'i', &r->o.n_buckets);
     if (strcmp(name, "weights") == 0) r->o.weights = list(value, 'd', NULL);
@@ -97,7 +99,7 @@ static void set(request *r, const char *name, const char *value)
 
 static tarn_status show(const request *r, const tarn_order *order, tarn_error *err)
 {
-    uint64_t piece[512], length = tarn_order_length(order);
+    uint64_t piece[512], length = length_of(order);
     uint64_t left = r->has_n ? r->n : length - r->from, k;
     printf("%llu:", (unsigned long long)length);
     for (uint64_t from = r->from; left > 0; left -= k, from += k) {

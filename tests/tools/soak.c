@@ -139,7 +139,8 @@ static int epoch_of_mix(const mixed *m, tarn_loader *loader)
     tarn_status status;
     uint64_t count = tarn_dataset_count(m->all), before = skipped, came = 0;
     memset(seen, 0, sizeof seen);
-    while ((status = tarn_loader_next(loader, &batch, &err)) == TARN_OK) {
+    while ((status = tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err)) ==
+           TARN_OK) {
         if (mixed_wrong(m, batch) != TARN_NO_SAMPLE) return fail("wrong value");
         for (size_t i = 0; i < batch->count; i++)
             if (seen[batch->samples[i]]++) return fail("a sample came twice");
@@ -158,7 +159,8 @@ static int epoch_of_fold(tarn_loader *loader)
     tarn_batch *batch;
     tarn_status status;
     uint64_t before = skipped, came = 0;
-    while ((status = tarn_loader_next(loader, &batch, &err)) == TARN_OK) {
+    while ((status = tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err)) ==
+           TARN_OK) {
         const tarn_column *c = &batch->columns[0];
         for (size_t i = 0; i < batch->count; i++) {
             size_t size = mixed_bin(batch->samples[i], bin);

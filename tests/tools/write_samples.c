@@ -120,23 +120,23 @@ static int write_tar(const char *url, char **settings, int count)
             tarn_tar_writer_abandon(w);
             return 0;
         }
-        if (tarn_tar_writer_add(w, key, fields, n, NULL, &err) != TARN_OK) fail(&err);
+        if (tarn_tar_writer_add(w, key, fields, n, &err) != TARN_OK) fail(&err);
     }
-    return tarn_tar_writer_finish(w, &err) == TARN_OK ? 0 : fail(&err);
+    return tarn_tar_writer_finish(w, NULL, 0, &err) == TARN_OK ? 0 : fail(&err);
 }
 
 static int write_shards(const char *pattern, char **settings, int count)
 {
-    tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    tarn_shard_options o = TARN_SHARD_OPTIONS_INIT;
     tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
     tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
-    tarn_shard_writer *w;
+    tarn_tar_writer *w;
     tarn_error err;
     tarn_field fields[MAX_FIELDS];
     char *key = NULL;
     uint32_t n;
     o.hook = finished;
-    o.writer = &tar;
+    tar.shards = &o;
     tar.sink = &sink;
     for (int i = 0; i < count; i++) {
         char *value = split_setting(settings[i]);
@@ -146,15 +146,15 @@ static int write_shards(const char *pattern, char **settings, int count)
         if (strcmp(settings[i], "start") == 0) o.start = (uint64_t)atoll(value);
         if (strcmp(settings[i], "roll") == 0) o.roll = (tarn_roll)atoi(value);
     }
-    if (tarn_shard_writer_open(pattern, &o, &w, &err) != TARN_OK) return fail(&err);
+    if (tarn_tar_writer_open(pattern, &tar, &w, &err) != TARN_OK) return fail(&err);
     while (read_sample(&key, fields, &n)) {
         if (n == ABANDON) {
-            tarn_shard_writer_abandon(w);
+            tarn_tar_writer_abandon(w);
             return 0;
         }
-        if (tarn_shard_writer_add(w, key, fields, n, &err) != TARN_OK) fail(&err);
+        if (tarn_tar_writer_add(w, key, fields, n, &err) != TARN_OK) fail(&err);
     }
-    return tarn_shard_writer_finish(w, NULL, 0, &err) == TARN_OK ? 0 : fail(&err);
+    return tarn_tar_writer_finish(w, NULL, 0, &err) == TARN_OK ? 0 : fail(&err);
 }
 
 static void set_fold(tarn_fold_writer_options *o, const char *name, const char *value)
@@ -195,19 +195,19 @@ static int write_fold(const char *folder, const char *fold, char **settings, int
     while (read_sample(&key, fields, &n)) {
         bool there = false;
         if (n == ABANDON || n == SUSPEND) {
-            if (n == ABANDON) tarn_fold_writer_abandon(w);
-            if (n == SUSPEND) tarn_fold_writer_suspend(w, NULL);
+            if (n == ABANDON) tarn_fold_writer_abandon(w, false, NULL);
+            if (n == SUSPEND) tarn_fold_writer_abandon(w, true, NULL);
             return 0;
         }
         if (skip && tarn_fold_writer_has(w, key, &there, &err) != TARN_OK) fail(&err);
         if (there || tarn_fold_writer_add(w, key, fields, n, &err) == TARN_OK) continue;
         fail(&err);
         if (dropping) {
-            tarn_fold_writer_abandon(w);
+            tarn_fold_writer_abandon(w, false, NULL);
             return 3;
         }
         if (!stopping) continue;
-        tarn_fold_writer_suspend(w, NULL);
+        tarn_fold_writer_abandon(w, true, NULL);
         return 1;
     }
     return tarn_fold_writer_finish(w, NULL, 0, &err) == TARN_OK ? 0 : fail(&err);

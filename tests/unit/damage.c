@@ -100,7 +100,7 @@ void golden_publish(golden *g, const char *name, const tarball *shard,
     save_tar(other, g->file[OTHER]);
     o.sums = true;
     o.threads = 1;
-    OK(tarn_index_build(shards, 2, &o, &index, NULL, 0, &err));
+    OK(tarn_index_build(shards, 2, &o, NULL, &index, NULL, 0, &err));
     OK(tarn_index_save(index, g->file[INDEX], &err));
     tarn_index_free(index);
     for (int i = 0; i < 4; i++) {
@@ -379,7 +379,7 @@ static const char *check_names(const golden *g, tarn__fold *fold)
 }
 
 /* The rows of a sample, all of them and no others. */
-static bool is_sample(const golden *g, unsigned sample, const tarn__rows *s)
+static bool is_sample(const golden *g, unsigned sample, const tarn__sample_rows *s)
 {
     uint32_t k = 0;
     for (size_t i = 0; i < g->count; i++) {
@@ -390,11 +390,11 @@ static bool is_sample(const golden *g, unsigned sample, const tarn__rows *s)
     return k == s->count;
 }
 
-tarn__rows rows_of(const tarn__fold *fold, uint64_t sample)
+tarn__sample_rows rows_of(const tarn__fold *fold, uint64_t sample)
 {
     uint64_t from = tarn__fold_start(fold, sample);
-    return (tarn__rows){(uint32_t)tarn__fold_n_rows(fold, sample), (uint32_t)from,
-                        fold->rows ? fold->rows + from : NULL};
+    return (tarn__sample_rows){(uint32_t)tarn__fold_n_rows(fold, sample), (uint32_t)from,
+                               fold->rows ? fold->rows + from : NULL};
 }
 
 tarn_status row_of_field(tarn__fold *fold, const char *key, const char *field,
@@ -416,7 +416,7 @@ static const char *check_positions(const golden *g, tarn__fold *fold)
     if (tarn__fold_count(fold, &samples, NULL) != TARN_OK) return NULL;
     if (samples != g->samples) return "another number of samples";
     for (unsigned i = 0; i < g->samples; i++) {
-        tarn__rows s = rows_of(fold, i);
+        tarn__sample_rows s = rows_of(fold, i);
         if (!is_sample(g, i, &s)) return "a sample of other rows, by position";
     }
     return NULL;
@@ -438,7 +438,7 @@ static const char *check_field(const golden *g, tarn__fold *fold, const member *
 
 static const char *check_keys(const golden *g, tarn__fold *fold)
 {
-    tarn__rows s;
+    tarn__sample_rows s;
     for (size_t i = 0; i < g->count; i++) {
         const member *m = &g->members[i];
         if (tarn__fold_find_rows(fold, m->key, &s, NULL) != TARN_OK) continue;

@@ -108,7 +108,7 @@ const char *check_fold(const golden *g, bool check);
 tarn__fold *open_fold(const golden *g, bool check, tarn_io io);
 
 /* The rows of a sample of a fold whose samples were counted. */
-tarn__rows rows_of(const tarn__fold *fold, uint64_t sample);
+tarn__sample_rows rows_of(const tarn__fold *fold, uint64_t sample);
 
 /* The row of a field of the sample with a key. */
 tarn_status row_of_field(tarn__fold *fold, const char *key, const char *field,

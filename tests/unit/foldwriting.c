@@ -30,7 +30,7 @@ tarn_status try_open(const char *fold, const tarn_fold_writer_options *o)
 {
     tarn_fold_writer *w = NULL;
     tarn_status status = tarn_fold_writer_open(dir, fold, o, &w, &err);
-    if (status == TARN_OK) tarn_fold_writer_abandon(w);
+    if (status == TARN_OK) tarn_fold_writer_abandon(w, false, NULL);
     return status;
 }
 
@@ -61,7 +61,7 @@ void suspend(tarn_fold_writer_options o, const char *prefix, int count)
 {
     tarn_fold_writer *w = open_fold("train", &o);
     add_some(w, prefix, 0, count);
-    tarn_fold_writer_suspend(w, NULL);
+    tarn_fold_writer_abandon(w, true, NULL);
 }
 
 uint64_t read_fold(const char *fold, const char *prefix)
@@ -76,7 +76,7 @@ uint64_t read_fold(const char *fold, const char *prefix)
         tarn_view view;
         size_t n;
         snprintf(key, sizeof key, "%s%02d", prefix, (int)i);
-        OK(tarn_dataset_find(f, key, &sample, &err));
+        OK(tarn_dataset_find(f, (const char *const[]){key}, 1, &sample, NULL, &err));
         OK(tarn_dataset_members(f, sample, &member, 1, &n, &err));
         OK(tarn_dataset_get(f, sample, member.field, &view, &err));
         assert_int_equal(view.size, strlen(key));

@@ -1,7 +1,12 @@
 /* Data for the loader's tests, and epochs as text. */
+#include "dataset/dataset.h"
+
+#include "iac_help.h"
 #include "loading.h"
 
 #include <unistd.h>
+
+#include "codec/codec.h"
 
 tarn_error err;
 
@@ -15,7 +20,7 @@ static void add_image(tarball *t, unsigned i, const char *field, unsigned wide)
         pixels[k] = (unsigned char)(k * 7 + i * 13 + k / 97);
     OK(tarn_array_init(&a, pixels, (tarn_dtype){'|', 'u', 1}, 3,
                        (const uint64_t[]){HIGH, wide, 3}, &err));
-    tarn_value v = tarn_value_array(&a);
+    tarn_value v = value_array(&a);
     tarball_value(t, i, field, &v);
 }
 
@@ -31,28 +36,28 @@ const char *fold_path(unsigned bad)
         int16_t ragged[SAMPLES];
         char text[64], bin[200];
         tarn_array a;
-        tarn_value v = tarn_value_integer((int64_t)i * 3 - 7);
+        tarn_value v = value_integer((int64_t)i * 3 - 7);
         tarball_value(&t, i, "cls", &v);
         memset(bin, (int)i, sizeof bin);
-        v = tarn_value_bytes(bin, i * 3);
+        v = value_bytes(bin, i * 3);
         tarball_value(&t, i, "bin", &v);
         for (unsigned k = 0; k < 6; k++)
             fixed[k] = (float)(i * 10 + k);
         OK(tarn_array_init(&a, fixed, (tarn_dtype){'<', 'f', 4}, 2,
                            (const uint64_t[]){2, 3}, &err));
-        v = tarn_value_array(&a);
+        v = value_array(&a);
         tarball_value(&t, i, "fix.npy", &v);
         for (unsigned k = 0; k < SAMPLES; k++)
             ragged[k] = (int16_t)(i + k);
         OK(tarn_array_init(&a, ragged, (tarn_dtype){'<', 'i', 2}, 1,
                            (const uint64_t[]){i % 5 ? 4 : i % 7}, &err));
-        v = tarn_value_array(&a);
+        v = value_array(&a);
         tarball_value(&t, i, "rag.npy", &v);
         snprintf(text, sizeof text, "text of %u", i);
-        v = tarn_value_text(text, strlen(text));
+        v = value_text(text, strlen(text));
         tarball_value(&t, i, "txt", &v);
         if (bad && i % bad == 0) {
-            v = tarn_value_bytes("no image at all", 15);
+            v = value_bytes("no image at all", 15);
             tarball_value(&t, i, "png", &v);
         } else {
             add_image(&t, i, "png", WIDE + i % 3);
@@ -78,7 +83,7 @@ const char *array_path(void)
         for (unsigned k = 0; k < 4; k++)
             x[i][k] = (float)(i + k) / 2;
     }
-    OK(tarn_gnz_writer_new(name, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(name, NULL, &w, &err));
     OK(tarn_array_init(&a, x, (tarn_dtype){'<', 'f', 4}, 2,
                        (const uint64_t[]){SAMPLES, 4}, &err));
     OK(tarn_gnz_writer_add(w, "x", &a, NULL, &err));
@@ -101,8 +106,8 @@ const char *pack_path(void)
     OK(tarn_iac_rows_finish(rows, &slides, &err));
     OK(tarn_iac_rows_new((const char *[]){"text:name", "int:label"}, 2, &rows, &err));
     for (unsigned i = 0; i < SAMPLES; i++) {
-        OK(tarn_iac_rows_text(rows, 0, "n", 1, &err));
-        OK(tarn_iac_rows_number(rows, 1, -(int64_t)i, &err));
+        OK(rows_text(rows, 0, "n", 1, &err));
+        OK(rows_number(rows, 1, -(int64_t)i, &err));
     }
     OK(tarn_iac_rows_finish(rows, &index, &err));
     OK(tarn_iac_writer_open(name, &slides, &index, NULL, &w, &err));
@@ -136,12 +141,18 @@ tarn_dataset *open_shuffled(const char *path)
     return shuffle(open_path(path));
 }
 
-tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world, tarn_ranks ranks)
+tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world_size,
+                       tarn_uneven uneven)
 {
     tarn_dataset *out;
-    OK(tarn_dataset_split(d, rank, world, ranks, &out, &err));
+    OK(tarn_dataset_split(d, rank, world_size, uneven, &out, &err));
     tarn_dataset_close(d);
     return out;
+}
+
+void set_staged(tarn_dataset *d, bool staged)
+{
+    d->source->cold = staged;
 }
 
 tarn_dataset *open_mix(void)
@@ -156,7 +167,7 @@ tarn_dataset *open_mix(void)
     for (int i = 0; i < 3; i++)
         tarn_dataset_close(parts[i]);
     /* No field is in all sources; take those that have x. */
-    OK(tarn_dataset_keep_having(mix, (const char *[]){"x"}, 1, &picked, &err));
+    OK(keep_having(mix, (const char *[]){"x"}, 1, &picked, &err));
     tarn_dataset_close(mix);
     return shuffle(picked);
 }
@@ -172,7 +183,7 @@ tarn_loader_options loader_options(void)
 
 static void add(tarn_bytes *out, const void *data, size_t size)
 {
-    OK(tarn_bytes_add(out, data, size, &err));
+    OK(tarn__bytes_add(out, data, size, &err));
 }
 
 static void add_number(tarn_bytes *out, uint64_t n)
@@ -229,7 +240,7 @@ size_t drain(tarn_loader *l, tarn_bytes *out)
     tarn_batch *b;
     tarn_status status;
     size_t n = 0;
-    for (; (status = tarn_loader_next(l, &b, &err)) == TARN_OK; n++) {
+    for (; (status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err)) == TARN_OK; n++) {
         add_batch(out, b);
         tarn_batch_release(b);
     }

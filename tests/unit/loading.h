@@ -20,7 +20,10 @@ tarn_dataset *open_path(const char *path);
 /* In random order, which changes with the epoch. */
 tarn_dataset *open_shuffled(const char *path);
 /* One rank's part of a dataset, which is taken over. */
-tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world, tarn_ranks ranks);
+tarn_dataset *one_rank(tarn_dataset *d, uint64_t rank, uint64_t world_size,
+                       tarn_uneven uneven);
+/* Whether loaders read the bytes of fields before they decode them, as for cold data. */
+void set_staged(tarn_dataset *d, bool staged);
 /* Of all three, those samples that have the array's x, in random order. */
 tarn_dataset *open_mix(void);
 

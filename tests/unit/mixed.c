@@ -1,5 +1,6 @@
 /* Samples whose values can be told from their numbers. */
 #include "mixed.h"
+#include "iac_help.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static void make_gnz(const char *folder)
     sure(tarn_array_init(&a, cls, (tarn_dtype){'<', 'i', 8}, 1,
                          (const uint64_t[]){MIXED_GNZ}, &err),
          &err);
-    sure(tarn_gnz_writer_new(path, &o, &w, &err), &err);
+    sure(tarn_gnz_writer_open(path, &o, &w, &err), &err);
     sure(tarn_gnz_writer_add(w, "cls", &a, NULL, &err), &err);
     sure(tarn_gnz_writer_begin(w, &err), &err);
     sure(tarn_gnz_writer_finish(w, &err), &err);
@@ -82,16 +83,15 @@ static void make_iac(const char *folder)
         snprintf(key, sizeof key, "p%05u", i);
         sizes[i] = (size_t)snprintf(cls[i], sizeof cls[i], "%u", 2 * MIXED_STEP + i);
         payloads[i] = cls[i];
-        sure(tarn_iac_rows_text(rows, 0, key, strlen(key), &err), &err);
-        sure(tarn_iac_rows_text(rows, 1, "cls", 3, &err), &err);
+        sure(rows_text(rows, 0, key, strlen(key), &err), &err);
+        sure(rows_text(rows, 1, "cls", 3, &err), &err);
     }
     sure(tarn_iac_rows_finish(none, &slides, &err), &err);
     sure(tarn_iac_rows_finish(rows, &index, &err), &err);
     o.overwrite = true;
-    o.codec = TARN_IAC_ZSTD;
+    o.codec = "zstd";
     snprintf(path, sizeof path, "%s/p.iac", folder);
-    sure(tarn_iac_build(path, &slides, &index, payloads, sizes, MIXED_IAC, &o, &err),
-         &err);
+    sure(iac_build(path, &slides, &index, payloads, sizes, MIXED_IAC, &o, &err), &err);
 }
 
 void mixed_make(const char *folder)
@@ -141,23 +141,23 @@ void mixed_close(mixed *m)
     *m = (mixed){0};
 }
 
-static tarn_mix_place place_of(const mixed *m, uint64_t sample)
+static tarn_place place_of(const mixed *m, uint64_t sample)
 {
     tarn_error err;
-    tarn_mix_place place;
-    sure(tarn_mix_at(m->all, sample, &place, sizeof place, &err), &err);
+    tarn_place place;
+    sure(mix_at(m->all, sample, &place, &err), &err);
     return place;
 }
 
 bool mixed_is_bad(const mixed *m, uint64_t sample)
 {
-    tarn_mix_place place = place_of(m, sample);
+    tarn_place place = place_of(m, sample);
     return place.source == 0 && place.sample % MIXED_BAD == 0;
 }
 
 int64_t mixed_cls(const mixed *m, uint64_t sample)
 {
-    tarn_mix_place place = place_of(m, sample);
+    tarn_place place = place_of(m, sample);
     return (int64_t)(place.source * MIXED_STEP + place.sample);
 }
 

@@ -5,6 +5,8 @@
 
 #include <tarn/tarn.h>
 
+#include "asking.h"
+
 enum {
     MIXED_FOLD = 600, /* samples; each shard has ten */
     MIXED_GNZ = 500,

@@ -40,7 +40,7 @@ tarn_dataset *open_rows(uint64_t count)
         x[i] = (int64_t)i;
     o.no_sync = true;
     OK(tarn_array_init(&a, x, (tarn_dtype){'<', 'i', 8}, 1, &count, &err));
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
     OK(tarn_gnz_writer_add(w, "x", &a, NULL, &err));
     OK(tarn_gnz_writer_begin(w, &err));
     OK(tarn_gnz_writer_finish(w, &err));
@@ -84,14 +84,14 @@ tarn_order *open_order(uint64_t count, const tarn_order_options *o)
 
 uint64_t *take_all(const tarn_order *order)
 {
-    uint64_t n = tarn_order_length(order), *all = calloc(n + 1, sizeof *all), one;
+    uint64_t n = length_of(order), *all = calloc(n + 1, sizeof *all), one;
     OK(tarn_order_fill(order, 0, n, all, &err));
     for (uint64_t i = 0; i < n; i++) {
-        OK(tarn_order_at(order, i, &one, &err));
+        OK(order_at(order, i, &one, &err));
         assert_true(one == all[i]);
     }
-    FAILS(TARN_ERR_USAGE, "which has", tarn_order_at(order, n, &one, &err));
-    FAILS(TARN_ERR_USAGE, "which has", tarn_order_at(order, UINT64_MAX, &one, &err));
+    FAILS(TARN_ERR_USAGE, "which has", order_at(order, n, &one, &err));
+    FAILS(TARN_ERR_USAGE, "which has", order_at(order, UINT64_MAX, &one, &err));
     FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, n, 1, all, &err));
     FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, 1, UINT64_MAX, all, &err));
     return all;

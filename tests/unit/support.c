@@ -70,7 +70,7 @@ void tarball_value(tarball *t, unsigned i, const char *field, const tarn_value *
     char name[64];
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_error err;
-    OK(tarn_codecs_encode(NULL, field, value, NULL, &out, &err));
+    OK(tarn_encode(field, value, NULL, &out, &err));
     snprintf(name, sizeof name, "s%04u.%s", i, field);
     tarball_header(t, name, '0', out.size);
     tarball_payload(t, out.data, out.size);
@@ -177,7 +177,7 @@ uint64_t publish_fold(const tarball *t, const char *where, const tarn_index_opti
     snprintf(shard, sizeof shard, "%s/f_0.tar", where);
     snprintf(index_path, sizeof index_path, "%s/f.taridx", where);
     save_tar(t, shard);
-    OK(tarn_index_build(shards, 1, o, &index, NULL, 0, &err));
+    OK(tarn_index_build(shards, 1, o, NULL, &index, NULL, 0, &err));
     OK(tarn_index_save(index, index_path, &err));
     tarn_index_info_get(index, &info, sizeof info);
     tarn_index_free(index);

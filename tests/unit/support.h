@@ -17,6 +17,9 @@
 
 #include <tarn/tarn.h>
 
+#include "../values.h"
+#include "asking.h"
+
 /* An archive in memory. All functions below append to it. */
 typedef struct tarball {
     unsigned char *data;

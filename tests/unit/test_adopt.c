@@ -161,7 +161,7 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     FAILS(TARN_ERR_EXISTS, "c/f_0001.tar",
           tarn_fold_writer_adopt(w, b, NULL, 0, TARN_ADOPT_LINK, &err));
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     assert_int_equal(count_samples("c"), 6);
     tarn_dataset_close(a);
     tarn_dataset_close(b);
@@ -183,7 +183,7 @@ static void a_resumed_writer_passes_over_what_it_has(void **state)
         o.resume = false;
         OK(tarn_fold_writer_open(in(target), "f", &o, &w, &err));
         OK(tarn_fold_writer_adopt(w, a, NULL, 0, how, &err));
-        tarn_fold_writer_suspend(w, &kept);
+        tarn_fold_writer_abandon(w, true, &kept);
         assert_int_equal(kept, 2);
         o.resume = true;
         for (int again = 0; again < 2; again++) {
@@ -217,7 +217,7 @@ static void a_shard_that_changed_is_stale(void **state)
     tarn_status status = tarn_fold_writer_adopt(w, a, NULL, 0, TARN_ADOPT_COPY, &err);
     assert_int_equal(status, TARN_ERR_STALE);
     assert_string_equal(err.path, in("a/f_0000.tar"));
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     assert_int_equal(count_files(in("c"), false), 0);
     tarn_dataset_close(a);
 }
@@ -274,7 +274,7 @@ static void a_missing_shard_is_an_error(void **state)
     FAILS(TARN_ERR_NOT_FOUND, "no shard 7",
           tarn_fold_writer_adopt(w, a, shards, 2, TARN_ADOPT_LINK, &err));
     assert_int_equal(count_files(in("c"), true), 1); /* the lock */
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     tarn_dataset_close(a);
 }
 

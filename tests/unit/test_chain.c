@@ -24,7 +24,7 @@ typedef struct list {
 
 typedef struct split {
     uint64_t rank, world;
-    tarn_ranks ranks;
+    tarn_uneven ranks;
 } split;
 
 /* Rows in an order of one epoch, of which several splits in a row take a part. */
@@ -41,7 +41,7 @@ typedef struct model {
 
 static split outer_split(const model *m)
 {
-    return m->n_splits ? m->splits[m->n_splits - 1] : (split){0, 1, TARN_RANKS_UNEVEN};
+    return m->n_splits ? m->splits[m->n_splits - 1] : (split){0, 1, TARN_UNEVEN_KEEP};
 }
 
 /* The positions of one rank from a position on, of an epoch of n. */
@@ -50,10 +50,10 @@ static void take_part(list *seq, const split *s, uint64_t from)
     static list out;
     uint64_t left = seq->n - from, n = (left + s->world - 1) / s->world;
     out.n = 0;
-    if (s->ranks == TARN_RANKS_DROP) n = left / s->world;
+    if (s->ranks == TARN_UNEVEN_DROP) n = left / s->world;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t p = from + s->rank + i * s->world;
-        if (p >= seq->n && s->ranks == TARN_RANKS_UNEVEN) break;
+        if (p >= seq->n && s->ranks == TARN_UNEVEN_KEEP) break;
         out.at[out.n++] = seq->at[p % seq->n];
     }
     *seq = out;
@@ -70,7 +70,7 @@ static void whole_epoch(const model *m, uint64_t epoch, list *out)
     o.lengths = m->lengths;
     o.buckets = m->buckets;
     OK(tarn_order_open(m->base.n, &o, &order, &err));
-    out->n = tarn_order_length(order);
+    out->n = length_of(order);
     assert_true(out->n <= MAX_SEQ);
     OK(tarn_order_fill(order, 0, out->n, out->at, &err));
     tarn_order_close(order);
@@ -193,7 +193,7 @@ static void order_step(tarn_dataset **d, model *m)
 static void split_step(tarn_dataset **d, model *m)
 {
     tarn_dataset *part;
-    split s = {.world = 1 + below(4), .ranks = (tarn_ranks)below(3)};
+    split s = {.world = 1 + below(4), .ranks = (tarn_uneven)below(3)};
     s.rank = below(s.world);
     if (m->n_splits == MAX_SPLITS) return;
     m->splits[m->n_splits++] = s;
@@ -225,7 +225,7 @@ static void keep_step(tarn_dataset **d, model *m)
     if (m->ordered && !is_whole(m)) freeze(m);
     for (uint64_t i = 0; i < m->base.n; i++)
         mask[i] = below(4) != 0;
-    OK(tarn_dataset_keep(*d, mask, &part, &err));
+    OK(keep_mask(*d, mask, &part, &err));
     filter_base(m, mask);
     replace(d, part);
 }
@@ -248,8 +248,8 @@ static void check_sequence(tarn_dataset *d, const model *m, const list *want)
     assert_int_equal(tarn_dataset_count(tarn_dataset_unordered(d)), m->base.n);
     assert_memory_equal(got, want->at, want->n * sizeof *got);
     for (uint64_t i = 0; i < want->n; i++)
-        assert_int_equal(tarn_dataset_in_file(d, i), m->base.at[want->at[i]]);
-    assert_true(tarn_dataset_in_file(d, want->n) == TARN_NO_SAMPLE);
+        assert_int_equal(row_of(d, i), m->base.at[want->at[i]]);
+    assert_true(row_of(d, want->n) == TARN_NO_SAMPLE);
     FAILS(TARN_ERR_USAGE, "", tarn_dataset_sequence(d, want->n, 1, &x, &err));
     if (want->n) {
         tarn_view v;
@@ -272,22 +272,21 @@ static void check_keys(tarn_dataset *d, const model *m, const list *want)
             first++;
         snprintf(key, sizeof key, "%llu", (unsigned long long)row);
         if (first == want->n) {
-            FAILS(TARN_ERR_NO_SAMPLE, "was not selected",
-                  tarn_dataset_find(d, key, &found, &err));
+            FAILS(TARN_ERR_NO_SAMPLE, "was not selected", find_key(d, key, &found, &err));
             continue;
         }
-        OK(tarn_dataset_find(d, key, &found, &err));
+        OK(find_key(d, key, &found, &err));
         assert_int_equal(found, first);
     }
     uint64_t found;
-    FAILS(TARN_ERR_NO_SAMPLE, "no row", tarn_dataset_find(d, "1000", &found, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "no row", find_key(d, "1000", &found, &err));
 }
 
 /* Where an epoch stands after each rank has taken so many samples. */
 static uint64_t used_after(const split *s, uint64_t total, uint64_t taken)
 {
     uint64_t most = (total + s->world - 1) / s->world;
-    if (s->ranks == TARN_RANKS_DROP) most = total / s->world;
+    if (s->ranks == TARN_UNEVEN_DROP) most = total / s->world;
     if (taken == 0) return 0;
     return taken >= most ? total : taken * s->world;
 }
@@ -316,7 +315,7 @@ static void check_state(tarn_dataset *d, const model *m, uint64_t length)
     tarn_dataset_close(rest);
     /* On other ranks, which replace the last split. */
     if (m->n_splits == 0) {
-        split o = {below(3), 3, (tarn_ranks)below(3)};
+        split o = {below(3), 3, (tarn_uneven)below(3)};
         OK(tarn_dataset_split(d, o.rank, o.world, o.ranks, &other, &err));
         OK(tarn_dataset_resume(other, text.data, text.size, &rest, &err));
         take_part(&want, &o, used);
@@ -362,7 +361,7 @@ static void expect(tarn_dataset *d, const char *want)
     for (uint64_t i = 0; i < tarn_dataset_count(d); i++) {
         size_t len = strlen(text);
         snprintf(text + len, sizeof text - len, "%s%llu", i ? " " : "",
-                 (unsigned long long)tarn_dataset_in_file(d, i));
+                 (unsigned long long)row_of(d, i));
     }
     assert_string_equal(text, want);
 }
@@ -404,13 +403,13 @@ static void two_splits_in_a_row_split_the_first_part(void **state)
 {
     (void)state;
     static const struct {
-        tarn_ranks first, second;
+        tarn_uneven first, second;
         const char *want[4]; /* rank r of 2, and then rank s of 2: [2 * r + s] */
     } cases[] = {
-        {TARN_RANKS_UNEVEN, TARN_RANKS_UNEVEN, {"0 4 8", "2 6 10", "1 5 9", "3 7"}},
-        {TARN_RANKS_DROP, TARN_RANKS_DROP, {"0 4", "2 6", "1 5", "3 7"}},
-        {TARN_RANKS_PAD, TARN_RANKS_UNEVEN, {"0 4 8", "2 6 10", "1 5 9", "3 7 0"}},
-        {TARN_RANKS_UNEVEN, TARN_RANKS_PAD, {"0 4 8", "2 6 10", "1 5 9", "3 7 1"}},
+        {TARN_UNEVEN_KEEP, TARN_UNEVEN_KEEP, {"0 4 8", "2 6 10", "1 5 9", "3 7"}},
+        {TARN_UNEVEN_DROP, TARN_UNEVEN_DROP, {"0 4", "2 6", "1 5", "3 7"}},
+        {TARN_UNEVEN_PAD, TARN_UNEVEN_KEEP, {"0 4 8", "2 6 10", "1 5 9", "3 7 0"}},
+        {TARN_UNEVEN_KEEP, TARN_UNEVEN_PAD, {"0 4 8", "2 6 10", "1 5 9", "3 7 1"}},
     };
     tarn_dataset *d = open_rows(11), *a, *b;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -421,8 +420,8 @@ static void two_splits_in_a_row_split_the_first_part(void **state)
             tarn_dataset_close(b);
             tarn_dataset_close(a);
         }
-    FAILS(TARN_ERR_USAGE, "", tarn_dataset_split(d, 2, 2, TARN_RANKS_DROP, &a, &err));
-    FAILS(TARN_ERR_USAGE, "", tarn_dataset_split(d, 0, 0, TARN_RANKS_DROP, &a, &err));
+    FAILS(TARN_ERR_USAGE, "", tarn_dataset_split(d, 2, 2, TARN_UNEVEN_DROP, &a, &err));
+    FAILS(TARN_ERR_USAGE, "", tarn_dataset_split(d, 0, 0, TARN_UNEVEN_DROP, &a, &err));
     tarn_dataset_close(d);
 }
 
@@ -462,15 +461,14 @@ static void a_filter_of_an_order_is_the_order_of_the_filter(void **state)
             for (int i = 0; i < N; i++)
                 mask[i] = i == 1 || below(10) < (uint64_t)round % 11;
             OK(tarn_dataset_order(rows, &o, &ordered, &err));
-            OK(tarn_dataset_keep(ordered, mask, &a, &err));
-            OK(tarn_dataset_keep(rows, mask, &few, &err));
+            OK(keep_mask(ordered, mask, &a, &err));
+            OK(keep_mask(rows, mask, &few, &err));
             filter_arrays(&o, mask);
             OK(tarn_dataset_order(few, &o, &b, &err));
             for (uint64_t epoch = 3; epoch < 6; epoch++) {
                 assert_int_equal(tarn_dataset_count(a), tarn_dataset_count(b));
                 for (uint64_t i = 0; i < tarn_dataset_count(a); i++)
-                    assert_int_equal(tarn_dataset_in_file(a, i),
-                                     tarn_dataset_in_file(b, i));
+                    assert_int_equal(row_of(a, i), row_of(b, i));
                 OK(tarn_dataset_at_epoch(a, epoch + 1, &later, &err));
                 replace(&a, later);
                 OK(tarn_dataset_at_epoch(b, epoch + 1, &later, &err));
@@ -491,25 +489,24 @@ static void filters_by_key_and_field_go_below_the_order_too(void **state)
     tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
     tarn_dataset *rows = open_rows(N), *ordered, *few, *a, *b, *part;
     OK(tarn_dataset_order(rows, &o, &ordered, &err));
-    OK(tarn_dataset_keep_keys(ordered, keys, 6, NULL, &a, &err));
-    OK(tarn_dataset_keep_keys(rows, keys, 6, NULL, &few, &err));
+    OK(keep_keys(ordered, keys, 6, NULL, &a, &err));
+    OK(keep_keys(rows, keys, 6, NULL, &few, &err));
     OK(tarn_dataset_order(few, &o, &b, &err));
     assert_int_equal(tarn_dataset_count(a), 6);
     for (uint64_t i = 0; i < 6; i++)
-        assert_int_equal(tarn_dataset_in_file(a, i), tarn_dataset_in_file(b, i));
+        assert_int_equal(row_of(a, i), row_of(b, i));
     /* After a split the filter keeps the order as it is. */
-    OK(tarn_dataset_split(ordered, 1, 2, TARN_RANKS_UNEVEN, &part, &err));
+    OK(tarn_dataset_split(ordered, 1, 2, TARN_UNEVEN_KEEP, &part, &err));
     replace(&a, NULL);
     bool found[6];
-    OK(tarn_dataset_keep_keys(part, keys, 6, found, &a, &err));
+    OK(keep_keys(part, keys, 6, found, &a, &err));
     for (uint64_t i = 0, n = 0; i < tarn_dataset_count(part); i++) {
         char row[24];
         bool wanted = false;
-        snprintf(row, sizeof row, "%d", (int)tarn_dataset_in_file(part, i));
+        snprintf(row, sizeof row, "%d", (int)row_of(part, i));
         for (int k = 0; k < 6; k++)
             wanted |= strcmp(row, keys[k]) == 0;
-        if (wanted)
-            assert_int_equal(tarn_dataset_in_file(a, n++), tarn_dataset_in_file(part, i));
+        if (wanted) assert_int_equal(row_of(a, n++), row_of(part, i));
         if (i + 1 == tarn_dataset_count(part)) assert_int_equal(tarn_dataset_count(a), n);
     }
     tarn_dataset_close(part);
@@ -533,14 +530,14 @@ static void a_slice_of_a_huge_shuffle_costs_no_memory(void **state)
     OK(tarn_dataset_order(mix, &o, &shuffled, &err));
     OK(tarn_dataset_slice(shuffled, huge - 1, -3, huge / 3, &a, &err));
     OK(tarn_dataset_slice(a, 5, 1000, huge / 3000 - 1, &b, &err));
-    OK(tarn_dataset_split(b, 3, 7, TARN_RANKS_UNEVEN, &part, &err));
+    OK(tarn_dataset_split(b, 3, 7, TARN_UNEVEN_KEEP, &part, &err));
     for (uint64_t i = 0; i < 1000; i++) {
-        tarn_mix_place place;
+        tarn_place place;
         uint64_t at = below(tarn_dataset_count(part)), want;
-        OK(tarn_order_at(order, huge - 1 - 3 * (5 + 1000 * (3 + 7 * at)), &want, &err));
-        OK(tarn_mix_at(part, at, &place, sizeof place, &err));
+        OK(order_at(order, huge - 1 - 3 * (5 + 1000 * (3 + 7 * at)), &want, &err));
+        OK(mix_at(part, at, &place, &err));
         /* Epoch 3 of the mix: its source has come huge times in each before. */
-        assert_int_equal(place.turn, want);
+        assert_int_equal(place.pass, (3 * huge + want) / 10);
         assert_int_equal(place.sample, (3 * huge + want) % 10);
     }
     tarn_text text = {0};
@@ -566,10 +563,10 @@ static void a_dataset_stays_after_those_it_came_from_are_closed(void **state)
     OK(tarn_dataset_sequence(d, 0, 10, before, &err));
     OK(tarn_dataset_slice(d, 0, 1, 10, &next, &err));
     replace(&d, next);
-    OK(tarn_dataset_split(d, 1, 2, TARN_RANKS_UNEVEN, &next, &err));
+    OK(tarn_dataset_split(d, 1, 2, TARN_UNEVEN_KEEP, &next, &err));
     replace(&d, next);
     for (uint64_t i = 0; i < 5; i++)
-        assert_int_equal(tarn_dataset_in_file(d, i), before[1 + 2 * i]);
+        assert_int_equal(row_of(d, i), before[1 + 2 * i]);
     tarn_dataset_close(d);
 }
 

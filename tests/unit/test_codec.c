@@ -20,21 +20,19 @@ static void encoding_appends_and_leaves_nothing_after_a_failure(void **state)
 {
     (void)state;
     tarn_bytes out = TARN_BYTES_INIT;
-    tarn_value seven = tarn_value_integer(7);
-    OK(tarn_codecs_encode(NULL, "cls", &seven, NULL, &out, &err));
-    OK(tarn_codecs_encode(NULL, "a.b.CLS", &seven, NULL, &out, &err));
+    tarn_value seven = value_integer(7);
+    OK(tarn_encode("cls", &seven, NULL, &out, &err));
+    OK(tarn_encode("a.b.CLS", &seven, NULL, &out, &err));
     assert_true(holds(&out, "77"));
     FAILS(TARN_ERR_UNSUPPORTED, "a field .npy takes an array (or bytes and text",
-          tarn_codecs_encode(NULL, "npy", &seven, NULL, &out, &err));
+          tarn_encode("npy", &seven, NULL, &out, &err));
     FAILS(TARN_ERR_UNSUPPORTED, "only Python can encode a value as .pickle",
-          tarn_codecs_encode(NULL, "pickle", &seven, NULL, &out, &err));
+          tarn_encode("pickle", &seven, NULL, &out, &err));
     FAILS(TARN_ERR_UNSUPPORTED, "the extension \"mp4\"",
-          tarn_codecs_encode(NULL, "mp4", &seven, NULL, &out, &err));
-    tarn_value bad = tarn_value_text("\xff", 1);
-    FAILS(TARN_ERR_UNSUPPORTED, "not UTF-8",
-          tarn_codecs_encode(NULL, "txt", &bad, NULL, &out, &err));
-    assert_int_equal(tarn_codecs_encode(NULL, "npy", &seven, NULL, &out, NULL),
-                     TARN_ERR_UNSUPPORTED);
+          tarn_encode("mp4", &seven, NULL, &out, &err));
+    tarn_value bad = value_text("\xff", 1);
+    FAILS(TARN_ERR_UNSUPPORTED, "not UTF-8", tarn_encode("txt", &bad, NULL, &out, &err));
+    assert_int_equal(tarn_encode("npy", &seven, NULL, &out, NULL), TARN_ERR_UNSUPPORTED);
     assert_true(holds(&out, "77"));
     tarn_bytes_release(&out);
     assert_null(out.data);
@@ -44,17 +42,15 @@ static void options_out_of_range_are_refused(void **state)
 {
     (void)state;
     tarn_bytes out = TARN_BYTES_INIT;
-    tarn_value bytes = tarn_value_bytes("x", 1);
+    tarn_value bytes = value_bytes("x", 1);
     tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
     o.gzip_level = 10;
-    FAILS(TARN_ERR_USAGE, "gzip_level",
-          tarn_codecs_encode(NULL, "bin.gz", &bytes, &o, &out, &err));
+    FAILS(TARN_ERR_USAGE, "gzip_level", tarn_encode("bin.gz", &bytes, &o, &out, &err));
     o.size = 3;
-    FAILS(TARN_ERR_USAGE, "initialiser",
-          tarn_codecs_encode(NULL, "bin.gz", &bytes, &o, &out, &err));
+    FAILS(TARN_ERR_USAGE, "initialiser", tarn_encode("bin.gz", &bytes, &o, &out, &err));
     /* An older, shorter struct: what it lacks keeps the default. */
     o.size = offsetof(tarn_encode_options, gzip_level);
-    OK(tarn_codecs_encode(NULL, "bin.gz", &bytes, &o, &out, &err));
+    OK(tarn_encode("bin.gz", &bytes, &o, &out, &err));
     tarn_bytes_release(&out);
 }
 
@@ -63,107 +59,17 @@ static void arrays_that_cannot_be_are_refused(void **state)
     (void)state;
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_array array = {.dtype = {'<', 'u', 3}, .ndim = 1};
-    tarn_value value = tarn_value_array(&array);
-    FAILS(TARN_ERR_USAGE, "element type",
-          tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err));
+    tarn_value value = value_array(&array);
+    FAILS(TARN_ERR_USAGE, "element type", tarn_encode("npy", &value, NULL, &out, &err));
     array.dtype = (tarn_dtype){'|', 'u', 4};
-    FAILS(TARN_ERR_USAGE, "element type",
-          tarn_codecs_encode(NULL, "ten", &value, NULL, &out, &err));
+    FAILS(TARN_ERR_USAGE, "element type", tarn_encode("ten", &value, NULL, &out, &err));
     array.dtype = (tarn_dtype){'<', 'u', 4};
     array.ndim = 65;
-    FAILS(TARN_ERR_LIMIT, "TARN_MAX_DIMS",
-          tarn_codecs_encode(NULL, "rle", &value, NULL, &out, &err));
+    FAILS(TARN_ERR_LIMIT, "TARN_MAX_DIMS", tarn_encode("rle", &value, NULL, &out, &err));
     array.ndim = 2;
     array.shape[0] = array.shape[1] = UINT64_C(1) << 33;
-    FAILS(TARN_ERR_LIMIT, "2^63",
-          tarn_codecs_encode(NULL, "png", &value, NULL, &out, &err));
+    FAILS(TARN_ERR_LIMIT, "2^63", tarn_encode("png", &value, NULL, &out, &err));
     tarn_bytes_release(&out);
-}
-
-/* --- Codecs of callers ---------------------------------------------------------- */
-
-static tarn_status encode_upper(void *context, const char *extension,
-                                const tarn_value *value,
-                                const tarn_encode_options *options, tarn_bytes *out,
-                                tarn_error *e)
-{
-    (void)options;
-    if (value->kind != TARN_VALUE_TEXT) return TARN_ERR_UNSUPPORTED;
-    TARN_TRY(tarn_bytes_add(out, context, strlen(context), e));
-    TARN_TRY(tarn_bytes_add(out, extension, strlen(extension), e));
-    return tarn_bytes_add(out, value->data, value->size, e);
-}
-
-static tarn_status decode_first(void *context, const char *extension, const void *data,
-                                size_t size, const tarn_decode_options *options,
-                                tarn_value *out, tarn_error *e)
-{
-    (void)context;
-    (void)extension;
-    (void)options;
-    (void)e;
-    if (size == 0) return TARN_ERR_FORMAT;
-    char *copy = malloc(1);
-    assert_non_null(copy);
-    copy[0] = *(const char *)data;
-    *out = tarn_value_text(copy, 1);
-    out->owned = copy;
-    out->release = free;
-    return TARN_OK;
-}
-
-static void the_latest_codec_of_a_name_answers(void **state)
-{
-    (void)state;
-    tarn_codecs *codecs;
-    tarn_bytes out = TARN_BYTES_INIT;
-    tarn_value text = tarn_value_text("t", 1), number = tarn_value_integer(5), back;
-    OK(tarn_codecs_new(&codecs, &err));
-    char names[] = "mine txt";
-    tarn_codec first = {sizeof(tarn_codec), names, encode_upper, decode_first,
-                        (void *)"1-"};
-    tarn_codec second = {sizeof(tarn_codec), "  other  mine", encode_upper, NULL,
-                         (void *)"2-"};
-    OK(tarn_codecs_add(codecs, &first, &err));
-    memset(names, 'x', sizeof names - 1);
-    OK(tarn_codecs_add(codecs, &second, &err));
-    OK(tarn_codecs_encode(codecs, "a.Mine", &text, NULL, &out, &err));
-    OK(tarn_codecs_encode(codecs, "txt", &text, NULL, &out, &err));
-    OK(tarn_codecs_encode(codecs, "cls", &number, NULL, &out, &err));
-    assert_true(holds(&out, "2-minet1-txtt5"));
-    FAILS(TARN_ERR_UNSUPPORTED, "the codec of \"mine\" could not encode",
-          tarn_codecs_encode(codecs, "mine", &number, NULL, &out, &err));
-    OK(tarn_codecs_decode(codecs, "txt", "hello", 5, NULL, &back, &err));
-    assert_true(back.size == 1 && *(const char *)back.data == 'h');
-    tarn_value_release(&back);
-    FAILS(TARN_ERR_FORMAT, "the codec of \"txt\" could not decode",
-          tarn_codecs_decode(codecs, "txt", "", 0, NULL, &back, &err));
-    OK(tarn_codecs_decode(codecs, "mine", "hello", 5, NULL, &back, &err));
-    assert_int_equal(back.kind, TARN_VALUE_BYTES);
-    tarn_value_release(&back);
-
-    /* Compression goes around it like around any other. */
-    out.size = 0;
-    OK(tarn_codecs_encode(codecs, "txt.zst", &text, NULL, &out, &err));
-    OK(tarn_codecs_decode(codecs, "txt.zst", out.data, out.size, NULL, &back, &err));
-    assert_true(back.size == 1 && *(const char *)back.data == '1');
-    tarn_value_release(&back);
-    tarn_bytes_release(&out);
-    tarn_codecs_free(codecs);
-}
-
-static void names_no_field_can_have_are_refused(void **state)
-{
-    (void)state;
-    static const char *const bad[] = {"", "  ", "a.b", "JPG", NULL};
-    tarn_codecs *codecs;
-    OK(tarn_codecs_new(&codecs, &err));
-    for (size_t i = 0; i < 5; i++) {
-        tarn_codec codec = {sizeof(tarn_codec), bad[i], encode_upper, NULL, NULL};
-        FAILS(TARN_ERR_USAGE, "name", tarn_codecs_add(codecs, &codec, &err));
-    }
-    tarn_codecs_free(codecs);
-    tarn_codecs_free(NULL);
 }
 
 /* --- Memory --------------------------------------------------------------------- */
@@ -177,17 +83,17 @@ static void decoded_arrays_point_into_the_field_where_they_can(void **state)
     tarn_value value, back;
     tarn_dtype u4 = {'<', 'u', 4};
     OK(tarn_array_init(&array, numbers, u4, 2, (uint64_t[]){2, 3}, &err));
-    value = tarn_value_array(&array);
-    OK(tarn_codecs_encode(NULL, "npy", &value, NULL, &out, &err));
-    OK(tarn_codecs_decode(NULL, "npy", out.data, out.size, NULL, &back, &err));
+    value = value_array(&array);
+    OK(tarn_encode("npy", &value, NULL, &out, &err));
+    OK(tarn_decode("npy", out.data, out.size, NULL, &back, &err));
     assert_ptr_equal(back.arrays->data, out.data + 128);
     tarn_value_release(&back);
     tarn_value_release(&back);
 
     /* One byte further the elements lie badly, and a copy is made. */
-    OK(tarn_bytes_add(&out, "", 1, &err));
+    OK(tarn__bytes_add(&out, "", 1, &err));
     memmove(out.data + 1, out.data, out.size - 1);
-    OK(tarn_codecs_decode(NULL, "npy", out.data + 1, out.size - 1, NULL, &back, &err));
+    OK(tarn_decode("npy", out.data + 1, out.size - 1, NULL, &back, &err));
     assert_true((uintptr_t)back.arrays->data % 64 == 0);
     assert_memory_equal(back.arrays->data, numbers, sizeof numbers);
     assert_int_equal(back.arrays->strides[0], 12);
@@ -201,11 +107,10 @@ static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
     size_t size = 32u << 20;
     char *zeros = calloc(1, size);
     assert_non_null(zeros);
-    tarn_value value = tarn_value_bytes(zeros, size);
+    tarn_value value = value_bytes(zeros, size);
     for (int how = TARN__GZIP; how <= TARN__ZSTD; how++) {
         tarn_bytes bomb = TARN_BYTES_INIT, out = TARN_BYTES_INIT;
-        OK(tarn_codecs_encode(NULL, how == TARN__GZIP ? "a.gz" : "a.zst", &value, NULL,
-                              &bomb, &err));
+        OK(tarn_encode(how == TARN__GZIP ? "a.gz" : "a.zst", &value, NULL, &bomb, &err));
         FAILS(TARN_ERR_LIMIT, "more than 100000 bytes (max_size)",
               tarn__expand((tarn__squeeze)how, bomb.data, bomb.size, 100000, &out, &err));
         assert_true(out.capacity <= 262144);
@@ -219,7 +124,7 @@ static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
 static tarn_status expand_both(const void *data, size_t size, tarn_bytes *out)
 {
     tarn_view view;
-    tarn_status status = tarn_iac_decode(TARN_IAC_ZSTD, data, size, 100, &view, &err);
+    tarn_status status = tarn_iac_decode("zstd", data, size, 100, &view, &err);
     if (status == TARN_OK) tarn_view_release(&view);
     assert_int_equal(tarn__expand(TARN__ZSTD, data, size, 100, out, &err), status);
     return status;
@@ -286,40 +191,33 @@ static void formats_from_before_zstd_08_are_refused(void **state)
     tarn_bytes_release(&out);
 }
 
-/* Threads share the built-in table and one of their own. */
 static tarn_status encode_many(void *context, size_t number)
 {
+    (void)context;
     tarn_bytes out = TARN_BYTES_INIT;
     unsigned char pixels[8 * 8 * 3];
     tarn_array array;
     tarn_dtype u1 = {'|', 'u', 1};
     memset(pixels, (int)number, sizeof pixels);
     TARN_TRY(tarn_array_init(&array, pixels, u1, 3, (uint64_t[]){8, 8, 3}, NULL));
-    tarn_value image = tarn_value_array(&array),
-               real = tarn_value_real(0.5 + (double)number);
+    tarn_value image = value_array(&array), real = value_real(0.5 + (double)number);
     tarn_status status = TARN_OK;
     static const char *const fields[] = {"jpg", "png.gz", "webp", "npy.zst", "ppm"};
     for (size_t i = 0; status == TARN_OK && i < 5; i++)
-        status = tarn_codecs_encode(context, fields[i], &image, NULL, &out, NULL);
-    if (status == TARN_OK)
-        status = tarn_codecs_encode(NULL, "json", &real, NULL, &out, NULL);
+        status = tarn_encode(fields[i], &image, NULL, &out, NULL);
+    if (status == TARN_OK) status = tarn_encode("json", &real, NULL, &out, NULL);
     tarn_bytes_release(&out);
     return status;
 }
 
-static void threads_may_share_a_table(void **state)
+static void threads_may_encode_at_once(void **state)
 {
     (void)state;
-    tarn_codecs *codecs;
-    tarn_codec mine = {sizeof(tarn_codec), "mine", encode_upper, NULL, NULL};
-    OK(tarn_codecs_new(&codecs, &err));
-    OK(tarn_codecs_add(codecs, &mine, &err));
     for (unsigned threads = 0; threads <= 4; threads += 4) {
         size_t failed;
-        assert_int_equal(tarn__parallel(threads, 40, encode_many, codecs, &failed),
+        assert_int_equal(tarn__parallel(threads, 40, encode_many, NULL, &failed),
                          TARN_OK);
     }
-    tarn_codecs_free(codecs);
 }
 
 int main(void)
@@ -328,14 +226,12 @@ int main(void)
         cmocka_unit_test(encoding_appends_and_leaves_nothing_after_a_failure),
         cmocka_unit_test(options_out_of_range_are_refused),
         cmocka_unit_test(arrays_that_cannot_be_are_refused),
-        cmocka_unit_test(the_latest_codec_of_a_name_answers),
-        cmocka_unit_test(names_no_field_can_have_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
         cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
         cmocka_unit_test(a_window_is_no_larger_than_the_data_justify),
         cmocka_unit_test(a_frame_has_as_many_bytes_as_it_says),
         cmocka_unit_test(formats_from_before_zstd_08_are_refused),
-        cmocka_unit_test(threads_may_share_a_table),
+        cmocka_unit_test(threads_may_encode_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,10 @@
 
 #include <tarn/loader.h>
 
+#include "dataset/dataset.h"
 #include "io/cold.h"
 #include "io/file.h"
-#include "io/gather.h"
+#include "io/ranges.h"
 #include "io/uring.h"
 
 static tarn_error err;
@@ -33,7 +34,7 @@ static unsigned char byte_at(unsigned file, uint64_t offset)
 
 typedef struct files {
     tarn__file files[FILES];
-    tarn__gather_file gathered[FILES];
+    tarn__ranges_file gathered[FILES];
 } files;
 
 /* What the library tells the system to read: bytes, and the most in one call. */
@@ -69,7 +70,7 @@ static void open_files(files *f)
         write_file(path, data, FILE_SIZE);
         evict(path);
         OK(tarn__file_open(&f->files[i], path, &err));
-        f->gathered[i] = (tarn__gather_file){f->files[i].path, f->files[i].fd, -1, 0};
+        f->gathered[i] = (tarn__ranges_file){f->files[i].path, f->files[i].fd, -1, 0};
         /* The last one is as on a file system that has no direct reads. */
         if (i + 1 < FILES)
             f->gathered[i].direct =
@@ -94,7 +95,7 @@ static uint64_t draw(uint64_t *state, uint64_t below)
 
 static int by_place(const void *a, const void *b)
 {
-    const tarn__gather_piece *x = a, *y = b;
+    const tarn__ranges_piece *x = a, *y = b;
     if (x->file != y->file) return x->file < y->file ? -1 : 1;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
@@ -102,12 +103,12 @@ static int by_place(const void *a, const void *b)
 /* Pieces of all sizes, some empty, some at the very end, some twice, some so close that
  * they are read together; in order of place or not. */
 static size_t make_pieces(const files *f, uint64_t seed, bool sorted,
-                          tarn__gather_piece *pieces, unsigned char *memory, size_t room)
+                          tarn__ranges_piece *pieces, unsigned char *memory, size_t room)
 {
     static const size_t sizes[] = {0, 1, 511, 512, 4096, 10240, 100000, 300000, 700001};
     size_t n = 0, used = 0;
     for (; n < PIECES; n++) {
-        tarn__gather_piece *p = &pieces[n];
+        tarn__ranges_piece *p = &pieces[n];
         if (n && draw(&seed, 8) == 0) {
             *p = p[-1];
         } else {
@@ -128,10 +129,10 @@ static size_t make_pieces(const files *f, uint64_t seed, bool sorted,
     return n;
 }
 
-static bool are_right(const files *f, const tarn__gather_piece *pieces, size_t count)
+static bool are_right(const files *f, const tarn__ranges_piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const tarn__gather_piece *p = &pieces[i];
+        const tarn__ranges_piece *p = &pieces[i];
         unsigned file = (unsigned)(p->file - f->gathered);
         for (size_t k = 0; k < p->head; k++)
             if (p->head_to[k] != byte_at(file, p->offset + k)) return false;
@@ -144,15 +145,15 @@ static bool are_right(const files *f, const tarn__gather_piece *pieces, size_t c
 enum { ROOM = 4 << 20 };
 
 /* Whether a gather reads right, by a way. */
-static bool reads_right(const files *f, tarn__gather *g, tarn__gather_way way,
+static bool reads_right(const files *f, tarn__ranges *g, tarn__ranges_way way,
                         uint64_t seed, bool sorted)
 {
     tarn_error why;
-    tarn__gather_piece *pieces = calloc(PIECES, sizeof *pieces);
+    tarn__ranges_piece *pieces = calloc(PIECES, sizeof *pieces);
     unsigned char *memory = malloc(ROOM);
     size_t n = make_pieces(f, seed, sorted, pieces, memory, ROOM);
     bool good =
-        tarn__gather_read(g, way, pieces, n, &why) == TARN_OK && are_right(f, pieces, n);
+        tarn__ranges_read(g, way, pieces, n, &why) == TARN_OK && are_right(f, pieces, n);
     free(pieces);
     free(memory);
     return good;
@@ -163,18 +164,18 @@ static void every_way_gives_the_files_bytes(void **state)
     (void)state;
     files f;
     open_files(&f);
-    for (int way = 0; way < TARN__GATHER_WAYS; way++) {
-        tarn__gather g = {0};
+    for (int way = 0; way < TARN__RANGES_WAYS; way++) {
+        tarn__ranges g = {0};
         for (uint64_t seed = 1; seed <= 6; seed++)
-            assert_true(reads_right(&f, &g, (tarn__gather_way)way, seed, seed % 2));
+            assert_true(reads_right(&f, &g, (tarn__ranges_way)way, seed, seed % 2));
         assert_int_equal(g.stats.ring_errno, 0);
         uint64_t by_ring =
-            g.stats.pieces[TARN__GATHER_RING] + g.stats.pieces[TARN__GATHER_DIRECT];
-        assert_true((by_ring > 0) == (way >= TARN__GATHER_RING));
-        if (way == TARN__GATHER_DIRECT && f.gathered[0].direct >= 0)
-            assert_true(g.stats.pieces[TARN__GATHER_DIRECT] > 0);
-        OK(tarn__gather_read(&g, (tarn__gather_way)way, NULL, 0, &err));
-        tarn__gather_reset(&g);
+            g.stats.pieces[TARN__RANGES_RING] + g.stats.pieces[TARN__RANGES_DIRECT];
+        assert_true((by_ring > 0) == (way >= TARN__RANGES_RING));
+        if (way == TARN__RANGES_DIRECT && f.gathered[0].direct >= 0)
+            assert_true(g.stats.pieces[TARN__RANGES_DIRECT] > 0);
+        OK(tarn__ranges_read(&g, (tarn__ranges_way)way, NULL, 0, &err));
+        tarn__ranges_reset(&g);
     }
     close_files(&f);
 }
@@ -186,23 +187,23 @@ static void the_first_piece_that_ends_early_is_the_error(void **state)
     open_files(&f);
     unsigned char *memory = malloc(ROOM);
     assert_int_equal(truncate(f.files[1].path, 1 << 20), 0);
-    for (int way = 0; way < TARN__GATHER_WAYS; way++) {
-        tarn__gather g = {0};
-        tarn__gather_piece pieces[200];
+    for (int way = 0; way < TARN__RANGES_WAYS; way++) {
+        tarn__ranges g = {0};
+        tarn__ranges_piece pieces[200];
         for (size_t i = 0; i < 200; i++)
-            pieces[i] = (tarn__gather_piece){.file = &f.gathered[i < 100 ? 0 : 1],
+            pieces[i] = (tarn__ranges_piece){.file = &f.gathered[i < 100 ? 0 : 1],
                                              .offset = i % 100 * 20480,
                                              .size = 5000,
                                              .to = memory + i * 5000};
         /* The file has 1048576 bytes: piece 51 begins inside and ends outside. */
         FAILS(TARN_ERR_TRUNCATED, "4096 bytes into the",
-              tarn__gather_read(&g, (tarn__gather_way)way, pieces, 200, &err));
+              tarn__ranges_read(&g, (tarn__ranges_way)way, pieces, 200, &err));
         assert_string_equal(err.path, f.files[1].path);
         assert_int_equal(err.offset, 51 * 20480);
         /* The same gather goes on. */
-        OK(tarn__gather_read(&g, (tarn__gather_way)way, pieces, 100, &err));
+        OK(tarn__ranges_read(&g, (tarn__ranges_way)way, pieces, 100, &err));
         assert_true(are_right(&f, pieces, 100));
-        tarn__gather_reset(&g);
+        tarn__ranges_reset(&g);
     }
     free(memory);
     close_files(&f);
@@ -214,23 +215,23 @@ static void what_cannot_be_read_names_the_file(void **state)
     files f;
     unsigned char memory[600];
     open_files(&f);
-    tarn__gather_file closed = {f.files[0].path, open(f.files[0].path, O_WRONLY), -1, 0};
-    tarn__gather_file refused = {f.files[0].path, f.files[0].fd, closed.fd, 512};
-    for (int way = 0; way < TARN__GATHER_WAYS; way++) {
-        tarn__gather g = {0};
-        tarn__gather_piece piece = {&closed, 4096, 0, 600, NULL, memory};
+    tarn__ranges_file closed = {f.files[0].path, open(f.files[0].path, O_WRONLY), -1, 0};
+    tarn__ranges_file refused = {f.files[0].path, f.files[0].fd, closed.fd, 512};
+    for (int way = 0; way < TARN__RANGES_WAYS; way++) {
+        tarn__ranges g = {0};
+        tarn__ranges_piece piece = {&closed, 4096, 0, 600, NULL, memory};
         FAILS(TARN_ERR_IO, "cannot read",
-              tarn__gather_read(&g, (tarn__gather_way)way, &piece, 1, &err));
+              tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
         assert_string_equal(err.path, f.files[0].path);
         assert_int_equal(err.offset, 4096);
         /* Direct reads that are refused after all are made up for. */
         piece.file = &refused;
-        OK(tarn__gather_read(&g, (tarn__gather_way)way, &piece, 1, &err));
+        OK(tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
         assert_int_equal(memory[7], byte_at(0, 4096 + 7));
         piece.offset = UINT64_MAX - 100;
         FAILS(TARN_ERR_FORMAT, "past any file",
-              tarn__gather_read(&g, (tarn__gather_way)way, &piece, 1, &err));
-        tarn__gather_reset(&g);
+              tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
+        tarn__ranges_reset(&g);
     }
     close(closed.fd);
     close_files(&f);
@@ -268,14 +269,14 @@ static void where_rings_are_forbidden_reads_are_announced_and_that_is_told(void 
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            tarn__gather g = {0};
+            tarn__ranges g = {0};
             if (!forbid_rings(errors[i])) _exit(77);
-            bool good = reads_right(&f, &g, TARN__GATHER_DIRECT, 3, true) &&
-                        reads_right(&f, &g, TARN__GATHER_RING, 4, true) &&
+            bool good = reads_right(&f, &g, TARN__RANGES_DIRECT, 3, true) &&
+                        reads_right(&f, &g, TARN__RANGES_RING, 4, true) &&
                         g.stats.ring_errno == errors[i] &&
-                        g.stats.pieces[TARN__GATHER_ADVISED] > 0 &&
-                        g.stats.pieces[TARN__GATHER_DIRECT] == 0 && g.ring == NULL;
-            tarn__gather_reset(&g);
+                        g.stats.pieces[TARN__RANGES_ADVISED] > 0 &&
+                        g.stats.pieces[TARN__RANGES_DIRECT] == 0 && g.ring == NULL;
+            tarn__ranges_reset(&g);
             _exit(!good);
         }
         int status = child_status(pid);
@@ -289,31 +290,31 @@ static void a_child_makes_a_ring_of_its_own(void **state)
 {
     (void)state;
     files f;
-    tarn__gather g = {0};
+    tarn__ranges g = {0};
     open_files(&f);
-    assert_true(reads_right(&f, &g, TARN__GATHER_DIRECT, 1, true));
+    assert_true(reads_right(&f, &g, TARN__RANGES_DIRECT, 1, true));
     struct tarn__uring *ring = g.ring;
     pid_t pid = fork();
     if (pid == 0) {
         bool good = true;
         for (uint64_t i = 0; good && i < 5; i++)
-            good = reads_right(&f, &g, TARN__GATHER_DIRECT, i, true);
+            good = reads_right(&f, &g, TARN__RANGES_DIRECT, i, true);
         good = good && g.ring && tarn__uring_is_ours(g.ring) && !g.stats.ring_errno;
-        tarn__gather_reset(&g);
+        tarn__ranges_reset(&g);
         _exit(!good);
     }
     for (uint64_t i = 0; i < 5; i++)
-        assert_true(reads_right(&f, &g, TARN__GATHER_DIRECT, 100 + i, true));
+        assert_true(reads_right(&f, &g, TARN__RANGES_DIRECT, 100 + i, true));
     assert_int_equal(child_status(pid), 0);
     assert_ptr_equal(g.ring, ring);
     /* A child that only lets go of what it got. */
     if ((pid = fork()) == 0) {
-        tarn__gather_reset(&g);
+        tarn__ranges_reset(&g);
         _exit(0);
     }
     assert_int_equal(child_status(pid), 0);
-    assert_true(reads_right(&f, &g, TARN__GATHER_DIRECT, 9, true));
-    tarn__gather_reset(&g);
+    assert_true(reads_right(&f, &g, TARN__RANGES_DIRECT, 9, true));
+    tarn__ranges_reset(&g);
     close_files(&f);
 }
 
@@ -326,11 +327,11 @@ typedef struct reader {
 static void *read_some(void *context)
 {
     reader *r = context;
-    tarn__gather g = {0};
+    tarn__ranges g = {0};
     r->good = true;
     for (uint64_t i = 0; i < 3 && r->good; i++)
-        r->good = reads_right(r->f, &g, TARN__GATHER_DIRECT, r->seed * 10 + i, i % 2);
-    tarn__gather_reset(&g);
+        r->good = reads_right(r->f, &g, TARN__RANGES_DIRECT, r->seed * 10 + i, i % 2);
+    tarn__ranges_reset(&g);
     return NULL;
 }
 
@@ -462,8 +463,8 @@ static void make_fold(const char *folder, unsigned shards, bool pax, bool sums)
     tarn_index_options io = TARN_INDEX_OPTIONS_INIT;
     io.sums = sums;
     snprintf(path, sizeof path, "%s/t.taridx", folder);
-    OK(tarn_index_create((const char *const *)paths, shards, &io, scratch_path(path),
-                         NULL, NULL, 0, &err));
+    OK(tarn_index_build((const char *const *)paths, shards, &io, scratch_path(path), NULL,
+                        NULL, 0, &err));
     for (unsigned s = 0; s < shards; s++) {
         evict(paths[s]);
         free(paths[s]);
@@ -495,8 +496,7 @@ static bool batch_is_right(tarn_dataset *d, tarn_dataset_batch *b, uint64_t seed
     uint32_t fields[] = {bin, cls};
     for (size_t i = 0; i < 97; i++)
         samples[i] = draw(&seed, SAMPLES);
-    if (tarn_dataset_read_batch(d, samples, 97, fields, 2, b, why) != TARN_OK)
-        return false;
+    if (tarn_dataset_read(d, samples, 97, fields, 2, b, why) != TARN_OK) return false;
     for (size_t i = 0; i < 97; i++) {
         uint64_t at = b->offsets[2 * i], size = b->offsets[2 * i + 1] - at;
         if (size != size_of((unsigned)samples[i]) || b->data[at + size] != '7')
@@ -520,10 +520,10 @@ static void cold_folds_give_the_same_batches(void **state)
                 bool cold = kind & 1, check = kind & 2 && n < 2;
                 tarn_dataset *d = open_fold(names[n], (tarn_io)how, cold, check);
                 tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
-                tarn_read_stats stats;
+                tarn__read_stats stats;
                 for (uint64_t seed = 0; seed < 2; seed++)
                     assert_true(batch_is_right(d, &b, seed, &err));
-                tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+                stats = tarn__batch_stats(&b);
                 assert_int_equal(stats.ring_errno, 0);
                 assert_int_equal(stats.copied + stats.announced + stats.direct +
                                      stats.ring,
@@ -532,7 +532,7 @@ static void cold_folds_give_the_same_batches(void **state)
                     assert_true(stats.direct + stats.ring > 0);
                 if (cold && how == TARN_IO_MAP) assert_true(stats.announced > 0);
                 tarn_dataset_batch_reset(&b);
-                tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+                stats = tarn__batch_stats(&b);
                 assert_int_equal(stats.copied, 0);
                 tarn_dataset_close(d);
             }
@@ -542,7 +542,7 @@ static void a_fold_out_of_memory_is_noticed(void **state)
 {
     (void)state;
     tarn__file file;
-    tarn_read_stats stats;
+    tarn__read_stats stats;
     tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
     make_fold("noticed", 1, false, true);
     OK(tarn__file_open(&file, scratch_path("noticed/t_0000.tar"), &err));
@@ -550,11 +550,11 @@ static void a_fold_out_of_memory_is_noticed(void **state)
     tarn__file_close(&file);
     tarn_dataset *d = open_fold("noticed", TARN_IO_AUTO, false, false);
     assert_true(batch_is_right(d, &b, 1, &err));
-    tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+    stats = tarn__batch_stats(&b);
     if (evicted) assert_int_equal(stats.announced, 2 * 97);
     for (uint64_t seed = 2; seed < 60; seed++)
         assert_true(batch_is_right(d, &b, seed, &err));
-    tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+    stats = tarn__batch_stats(&b);
     assert_true(stats.copied > 40 * 2 * 97);
     tarn_dataset_batch_reset(&b);
     tarn_dataset_close(d);
@@ -576,25 +576,25 @@ static void cold_folds_tell_what_is_wrong_and_where(void **state)
     /* Sample 0 is empty, so sample 1's header is behind two members: 512, 512 + 512. */
     uint64_t header = 1536, payload = header + 512;
     tarn_dataset *d = open_fold("wrong", TARN_IO_AUTO, true, true);
-    OK(tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+    OK(tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     patch("wrong/t_0000.tar", payload, "????");
     FAILS(TARN_ERR_CHECKSUM, "its bytes have changed",
-          tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+          tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     assert_int_equal(err.offset, header);
     tarn_dataset_close(d);
 
     d = open_fold("wrong", TARN_IO_AUTO, true, false);
     patch("wrong/t_0000.tar", header, "x");
     FAILS(TARN_ERR_STALE, "row 2 of the index",
-          tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+          tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     assert_non_null(strstr(err.path, "t_0000.tar"));
     assert_int_equal(err.offset, header);
     patch("wrong/t_0000.tar", header, "0");
-    OK(tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+    OK(tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
 
     assert_int_equal(truncate(scratch_path("wrong/t_0001.tar"), 70000), 0);
     FAILS(TARN_ERR_STALE, "the shard has 70000 bytes",
-          tarn_dataset_read_batch(d, samples, 4, NULL, 0, &b, &err));
+          tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     assert_non_null(strstr(err.path, "t_0001.tar"));
     tarn_dataset_batch_reset(&b);
     tarn_dataset_close(d);
@@ -654,9 +654,9 @@ static void a_dataset_is_read_on_in_a_child(void **state)
     assert_true(batch_is_right(d, &b, 1, &err));
     pid_t pid = fork();
     if (pid == 0) {
-        tarn_read_stats stats;
+        tarn__read_stats stats;
         bool good = batch_is_right(d, &b, 2, &err) && batch_is_right(d, &b, 3, &err);
-        tarn_dataset_batch_stats(&b, &stats, sizeof stats);
+        stats = tarn__batch_stats(&b);
         good = good && stats.ring_errno == 0;
         tarn_dataset_batch_reset(&b);
         tarn_dataset_close(d);
@@ -684,16 +684,17 @@ static void read_everything(bool cold, bool ahead, tarn_dataset_batch *out)
     for (int i = 0; i < PARTS; i++)
         OK(tarn_dataset_open(data_path(paths[i]), &o, &parts[i], &err));
     OK(tarn_dataset_mix(parts, PARTS, &mo, &mix, &err));
-    uint64_t count = tarn_dataset_count(mix), number;
-    tarn_dataset_want *list = calloc(count * 8, sizeof *list);
+    uint64_t count = tarn_dataset_count(mix);
+    tarn_place place;
+    tarn__want *list = calloc(count * 8, sizeof *list);
     for (uint64_t s = 0; s < count; s++) {
         if (ahead) OK(tarn_dataset_prefetch(mix, &s, 1, NULL, 0, &err));
         for (uint32_t f = 0; tarn_dataset_field(mix, f) && wants < count * 8; f++)
-            if (tarn_dataset_size(mix, s, f, &number, NULL) == TARN_OK)
-                list[wants++] = (tarn_dataset_want){s, f};
+            if (tarn_dataset_locate(mix, s, f, &place, sizeof place, NULL) == TARN_OK)
+                list[wants++] = (tarn__want){s, f};
     }
     assert_true(wants > count);
-    OK(tarn_dataset_read(mix, list, wants, out, &err));
+    OK(tarn__dataset_read(mix, list, wants, out, &err));
     free(list);
     tarn_dataset_close(mix);
     for (int i = 0; i < PARTS; i++)
@@ -705,14 +706,14 @@ static void cold_mixes_give_the_same_bytes(void **state)
     (void)state;
     for (int ahead = 0; ahead < 2; ahead++) {
         tarn_dataset_batch warm = TARN_DATASET_BATCH_INIT, cold = TARN_DATASET_BATCH_INIT;
-        tarn_read_stats stats;
+        tarn__read_stats stats;
         read_everything(false, false, &warm);
         read_everything(true, ahead, &cold);
         assert_int_equal(warm.count, cold.count);
         assert_memory_equal(warm.offsets, cold.offsets,
                             (warm.count + 1) * sizeof *warm.offsets);
         assert_memory_equal(warm.data, cold.data, warm.offsets[warm.count]);
-        tarn_dataset_batch_stats(&cold, &stats, sizeof stats);
+        stats = tarn__batch_stats(&cold);
         assert_true(ahead ? stats.announced > 0 : stats.direct + stats.ring > 0);
         tarn_dataset_batch_reset(&warm);
         tarn_dataset_batch_reset(&cold);
@@ -755,7 +756,7 @@ static void views_of_a_loader_are_announced_in_small_pieces(void **state)
     o.n_fields = 1;
     told_bytes = told_most = 0;
     OK(tarn_loader_open(d, &o, &l, &err));
-    while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+    while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
         for (size_t i = 0; i < b->count; i++)
             seen += b->columns[0].views[i].size;
         tarn_batch_release(b);

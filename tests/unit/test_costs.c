@@ -1,13 +1,14 @@
 /* Many records of one key, many fields of one sample, many texts of no bytes: what is
  * asked of them is answered without going through all of them for each. Nothing is timed
  * here; done the long way, these tests do not come to an end. */
+#include "iac_help.h"
 #include "packing.h"
 
 enum { REPEATED = 20000, FIELDS = 60000, TWICE = 200000 };
 
 static void add_text(tarn_iac_rows *rows, size_t column, const char *text)
 {
-    OK(tarn_iac_rows_text(rows, column, text, strlen(text), &err));
+    OK(rows_text(rows, column, text, strlen(text), &err));
 }
 
 /* Payloads are the low byte of a record's number. */
@@ -51,15 +52,15 @@ static void check_kept(tarn_dataset *d, const char *key)
     tarn_dataset *kept;
     tarn_text text = {0};
     uint64_t n = 0, first = TARN_NO_SAMPLE, found;
-    OK(tarn_dataset_keep_keys(d, &key, 1, NULL, &kept, &err));
+    OK(keep_keys(d, &key, 1, NULL, &kept, &err));
     for (uint64_t i = 0; i < tarn_dataset_count(d); i++) {
         OK(tarn_dataset_key(d, i, &text, &err));
         if (strcmp(text.data, key) != 0) continue;
         if (first == TARN_NO_SAMPLE) first = i;
-        assert_int_equal(tarn_dataset_in_file(kept, n++), tarn_dataset_in_file(d, i));
+        assert_int_equal(row_of(kept, n++), row_of(d, i));
     }
     assert_int_equal(tarn_dataset_count(kept), n);
-    OK(tarn_dataset_find(d, key, &found, &err));
+    OK(find_key(d, key, &found, &err));
     assert_int_equal(found, first);
     tarn_text_reset(&text);
     tarn_dataset_close(kept);
@@ -120,7 +121,7 @@ static void keys_that_repeat_in_an_order_are_found(void **state)
             OK(tarn_dataset_key(shuffled, first, &key, &err));
             if (strcmp(key.data, want) == 0) break;
         }
-        OK(tarn_dataset_find(shuffled, want, &found, &err));
+        OK(find_key(shuffled, want, &found, &err));
         assert_int_equal(found, first);
     }
     tarn_text_reset(&key);
@@ -209,8 +210,8 @@ static void texts_of_no_bytes_are_no_keys(void **state)
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     uint64_t found;
     OK(tarn_dataset_open(path, NULL, &d, &err));
-    FAILS(TARN_ERR_NO_SAMPLE, "no row x", tarn_dataset_find(d, "x", &found, &err));
-    OK(tarn_dataset_find(d, "1048575", &found, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "no row x", find_key(d, "x", &found, &err));
+    OK(find_key(d, "1048575", &found, &err));
     assert_int_equal(found, 1048575);
     tarn_dataset_close(d);
     o.key_column = "_key";

@@ -22,7 +22,7 @@ static tarn_status decode(const field *f, const void *data, size_t size, tarn_va
     tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
     o.max_size = MAX_SIZE;
     o.max_pixels = MAX_PIXELS;
-    return tarn_codecs_decode(NULL, f->name, data, size, &o, out, &err);
+    return tarn_decode(f->name, data, size, &o, out, &err);
 }
 
 /* Every element, touched. */
@@ -88,7 +88,7 @@ static void sweep_field(const char *name, bool exact, const tarn_value *value)
     sweep s = {0};
     field f = {.name = name, .exact = exact, .sound = TARN_BYTES_INIT};
     char title[64];
-    OK(tarn_codecs_encode(NULL, name, value, NULL, &f.sound, &err));
+    OK(tarn_encode(name, value, NULL, &f.sound, &err));
     OK(decode(&f, f.sound.data, f.sound.size, &f.value));
     sweep_bytes(&s, f.sound.data, f.sound.size, 5, check_field, &f);
     tarn_value_release(&f.value);
@@ -114,7 +114,7 @@ static void damaged_arrays_are_errors_or_in_bounds(void **state)
     static const char *const names[] = {"ten", "npy"};
     const uint64_t shape[] = {3, 5, 2};
     tarn_array one = numbers("<f4", 3, shape);
-    tarn_value value = tarn_value_array(&one), many = tarn_value_arrays(&one, NULL, 1);
+    tarn_value value = value_array(&one), many = value_arrays(&one, NULL, 1);
     (void)state;
     for (size_t i = 0; i < 2; i++)
         sweep_field(names[i], false, i ? &value : &many);
@@ -126,7 +126,7 @@ static void damaged_npz_is_noticed_or_harmless(void **state)
     static const char *const names[] = {"left", "right"};
     const uint64_t shape[] = {7, 3};
     tarn_array two[] = {numbers("<i4", 2, shape), numbers("|u1", 2, shape)};
-    tarn_value value = tarn_value_arrays(two, names, 2);
+    tarn_value value = value_arrays(two, names, 2);
     (void)state;
     sweep_field("npz", true, &value);
 }
@@ -136,7 +136,7 @@ static void damaged_images_are_errors_or_in_bounds(void **state)
     static const char *const lossy[] = {"jpg", "webp", "ppm", "seg8"};
     const uint64_t colour[] = {SIDE, SIDE, 3}, grey[] = {SIDE, SIDE};
     tarn_array image = numbers("|u1", 3, colour), mask = numbers("|u1", 2, grey);
-    tarn_value value = tarn_value_array(&image), flat = tarn_value_array(&mask);
+    tarn_value value = value_array(&image), flat = value_array(&mask);
     (void)state;
     for (size_t i = 0; i < 4; i++)
         sweep_field(lossy[i], false, i < 3 ? &value : &flat);
@@ -146,7 +146,7 @@ static void damaged_png_is_noticed_or_harmless(void **state)
 {
     const uint64_t colour[] = {SIDE, SIDE, 3};
     tarn_array image = numbers("|u1", 3, colour);
-    tarn_value value = tarn_value_array(&image);
+    tarn_value value = value_array(&image);
     (void)state;
     sweep_field("png", true, &value);
 }
@@ -154,7 +154,7 @@ static void damaged_png_is_noticed_or_harmless(void **state)
 static void damaged_compressed_text_is_an_error_or_in_bounds(void **state)
 {
     static const char text[] = "a tarn is a small lake in the mountains, a tarn is deep";
-    tarn_value value = tarn_value_text(text, sizeof text - 1);
+    tarn_value value = value_text(text, sizeof text - 1);
     (void)state;
     sweep_field("txt.gz", true, &value);
     sweep_field("txt.zst", false, &value);

@@ -2,6 +2,7 @@
  * error when it is opened, read or verified, or exactly what the sound file gives; a
  * damaged journal changes nothing. */
 #include "damage.h"
+#include "iac_help.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -52,7 +53,7 @@ static void make_gnz(const char *path, const char *metadata)
     tarn_array array[ARRAYS];
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.overwrite = o.checksums = o.no_sync = true;
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
     OK(tarn_gnz_writer_metadata(w, metadata, strlen(metadata), &err));
     for (size_t i = 0; i < ARRAYS; i++) {
         data[i] = values_of(i, &array[i]);
@@ -66,10 +67,10 @@ static void make_gnz(const char *path, const char *metadata)
 /* All ways of reading, whatever the header says; whether all is as it was. */
 static bool same_array(tarn_gnz *gnz, size_t number)
 {
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     tarn_gnz_view view;
     tarn_array want;
-    OK(tarn_gnz_info_get(gnz, number, &info, sizeof info, &err));
+    OK(tarn_gnz_array_get(gnz, number, &info, sizeof info, &err));
     size_t bytes = (size_t)info.bytes;
     unsigned char *read = malloc(bytes + 1), *data = values_of(number, &want);
     assert_non_null(read);
@@ -95,11 +96,11 @@ static bool same_array(tarn_gnz *gnz, size_t number)
 
 static bool same_gnz(tarn_gnz *gnz, const char *metadata)
 {
-    size_t len;
-    const char *text = tarn_gnz_metadata(gnz, &len);
-    bool same = tarn_gnz_count(gnz) == ARRAYS && len == strlen(metadata) &&
-                memcmp(text, metadata, len) == 0;
-    for (size_t i = 0; i < tarn_gnz_count(gnz); i++)
+    tarn_gnz_info info;
+    tarn_gnz_info_get(gnz, &info, sizeof info);
+    bool same = info.arrays == ARRAYS && info.metadata_size == strlen(metadata) &&
+                memcmp(info.metadata, metadata, info.metadata_size) == 0;
+    for (size_t i = 0; i < info.arrays; i++)
         if (i >= ARRAYS || !same_array(gnz, i)) same = false;
     return same;
 }
@@ -362,7 +363,7 @@ static void table(const char *column, const char *prefix, unsigned rows,
     OK(tarn_iac_rows_new(columns, 1, &r, &err));
     for (unsigned i = 0; i < rows; i++) {
         int len = snprintf(text, sizeof text, "%s%u", prefix, i);
-        OK(tarn_iac_rows_text(r, 0, text, (size_t)len, &err));
+        OK(rows_text(r, 0, text, (size_t)len, &err));
     }
     OK(tarn_iac_rows_finish(r, out, &err));
 }
@@ -399,15 +400,15 @@ static const char *check_iac(void *context, const unsigned char *bytes, size_t s
         return is_told() ? NULL : "a failure without a word";
     tarn_iac_info_get(pack, &info, sizeof info);
     for (uint64_t i = 0; i < info.records && i < 2 * RECORDS; i++) {
-        if (tarn_iac_view(pack, i, &view, &err) != TARN_OK) continue;
+        if (tarn_iac_view(pack, i, false, &view, &err) != TARN_OK) continue;
         size_t len = record_of((unsigned)i, want);
         if (view.size != len || memcmp(view.data, want, len) != 0)
             why = info.has_checksums ? "another payload" : "another payload, unchecked";
         tarn_view_release(&view);
     }
-    for (size_t c = 0; c < tarn_iac_columns(pack, TARN_IAC_INDEX); c++)
-        (void)!tarn_iac_find(pack, tarn_iac_column_name(pack, TARN_IAC_INDEX, c), "name3",
-                             5, 0, &row, &err);
+    for (size_t c = 0; c < iac_columns(pack, TARN_IAC_INDEX); c++)
+        (void)!tarn_iac_find(pack, iac_column(pack, TARN_IAC_INDEX, c).name, "name3", 5,
+                             0, &row, &err);
     tarn_iac_close(pack);
     return why;
 }

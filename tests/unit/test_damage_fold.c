@@ -38,7 +38,8 @@ static const char *check_rebuilt(const golden *g)
     tarn_row row;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.threads = 1;
-    if (tarn_index_build(shards, 2, &o, &index, NULL, 0, &err) != TARN_OK) return NULL;
+    if (tarn_index_build(shards, 2, &o, NULL, &index, NULL, 0, &err) != TARN_OK)
+        return NULL;
     tarn_index_info_get(index, &info, sizeof info);
     if (info.rows != g->count) why = "an index of another number of members";
     for (size_t i = 0; !why && i < g->count; i++) {
@@ -335,7 +336,7 @@ static void make_many(golden *g)
 }
 
 /* A sample has its two rows, and they hold their own names; or there is an error. */
-static bool is_one_of_many(tarn__fold *fold, unsigned number, const tarn__rows *s)
+static bool is_one_of_many(tarn__fold *fold, unsigned number, const tarn__sample_rows *s)
 {
     char name[32];
     tarn_view view;
@@ -356,7 +357,7 @@ static const char *check_some_of_many(const golden *g, bool check)
     static const unsigned numbers[] = {0, 62, 63, 64, 65, 255, 511, 512, 513, MANY - 1};
     const char *why = NULL;
     char key[16];
-    tarn__rows s;
+    tarn__sample_rows s;
     uint64_t samples;
     tarn__fold *fold = open_fold(g, check, TARN_IO_AUTO);
     for (size_t i = 0; fold && i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -367,7 +368,7 @@ static const char *check_some_of_many(const golden *g, bool check)
             why = "another sample, by key";
         if (tarn__fold_count(fold, &samples, NULL) != TARN_OK) continue;
         if (samples != MANY) why = "another number of samples";
-        s = samples == MANY ? rows_of(fold, numbers[i]) : (tarn__rows){0};
+        s = samples == MANY ? rows_of(fold, numbers[i]) : (tarn__sample_rows){0};
         if (!is_one_of_many(fold, numbers[i], &s)) why = "another sample, by position";
     }
     tarn__fold_close(fold);

@@ -93,11 +93,11 @@ static void samples_of_odd_shapes_are_read_and_selected(void **state)
     has(d, SAMPLES - 1, 0, "1499");
     tarn_dataset *one;
     const char *own = "own1400";
-    OK(tarn_dataset_keep_having(d, &own, 1, &one, &err));
+    OK(keep_having(d, &own, 1, &one, &err));
     assert_int_equal(tarn_dataset_count(one), 1);
     has(one, 0, 0, "1400");
     tarn_dataset_close(one);
-    OK(tarn_dataset_keep_lacking(d, own, &one, &err));
+    OK(keep_name(d, TARN_CONDITION_LACKING, own, 0, 0, &one, &err));
     assert_int_equal(tarn_dataset_count(one), SAMPLES - 1);
     tarn_field_sets sets;
     OK(tarn_dataset_field_sets(one, &sets, &err));
@@ -135,7 +135,7 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     tarn_dataset *d = open_set(scratch_path("regular.tar"), (const char *[]){"b", NULL});
     has(d, 299, 0, "k299.b");
     uint64_t found;
-    OK(tarn_dataset_find(d, "k123", &found, &err));
+    OK(find_key(d, "k123", &found, &err));
     assert_int_equal(found, 123);
     tarn_dataset_close(d);
     /* One member more, and it is not. */
@@ -172,8 +172,8 @@ static void filters_and_mixes_outlive_what_they_came_from(void **state)
     has(some, 2, 1, "2");
     tarn_dataset_close(some);
     assert_int_equal(tarn_dataset_count(mix), 48);
-    tarn_mix_place place;
-    OK(tarn_mix_at(mix, 47, &place, sizeof place, &err));
+    tarn_place place;
+    OK(mix_at(mix, 47, &place, &err));
     assert_int_equal(place.source, 0);
     assert_int_equal(place.sample, 44);
     has(mix, 47, 0, "44");
@@ -198,8 +198,8 @@ static void all_is_the_same(tarn_dataset *d)
             assert_int_equal(all[f].size, each[f].size);
             if (all[f].size) assert_memory_equal(all[f].data, each[f].data, all[f].size);
         }
-        tarn_dataset_release_sample(d, all);
-        tarn_dataset_release_sample(d, each);
+        OK(tarn_dataset_release(d, i, all, info.fields, &err));
+        OK(tarn_dataset_release(d, i, each, info.fields, &err));
     }
     tarn_text_reset(&key);
     tarn_text_reset(&other);
@@ -221,8 +221,8 @@ static void fields_and_key_come_in_one_go(void **state)
     const char *shard = scratch_path("all_0.tar");
     save_tar(&t, shard);
     tarball_reset(&t);
-    OK(tarn_index_create(&shard, 1, NULL, scratch_path("all.taridx"), NULL, NULL, 0,
-                         &err));
+    OK(tarn_index_build(&shard, 1, NULL, scratch_path("all.taridx"), NULL, NULL, 0,
+                        &err));
     const char *paths[] = {scratch_path("all.taridx"), data_path("03_noncontiguous"),
                            data_path("05_empty_ext")};
     const char *const *fields[] = {NULL,
@@ -244,7 +244,7 @@ static void old_callers_options_are_understood(void **state)
     (void)state;
     tarn_dataset *d;
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
-    o.size = offsetof(tarn_dataset_options, drop_twice);
+    o.size = offsetof(tarn_dataset_options, drop_ambiguous);
     o.fields = (const char *[]){"cls", NULL};
     o.key_column = (const char *)1; /* past what the caller knew */
     OK(tarn_dataset_open(data_path("01_basic:train"), &o, &d, &err));
@@ -282,13 +282,13 @@ static void a_batch_is_used_again_and_after_errors(void **state)
     tarn_dataset *d =
         open_set(data_path("01_basic:train"), (const char *[]){"cls", NULL});
     uint64_t samples[64];
-    OK(tarn_dataset_read_batch(d, samples, 0, NULL, 0, &b, &err));
+    OK(tarn_dataset_read(d, samples, 0, NULL, 0, &b, &err));
     assert_int_equal(b.count, 0);
     assert_int_equal(b.offsets[0], 0);
     for (size_t n = 1; n <= 45; n++) {
         for (size_t i = 0; i < n; i++)
             samples[i] = (i * 31 + n) % 45;
-        OK(tarn_dataset_read_batch(d, samples, n, NULL, 0, &b, &err));
+        OK(tarn_dataset_read(d, samples, n, NULL, 0, &b, &err));
         assert_int_equal(b.count, n);
         for (size_t i = 0; i < n; i++) {
             char want[8];
@@ -298,7 +298,7 @@ static void a_batch_is_used_again_and_after_errors(void **state)
         }
         samples[n / 2] = 45;
         FAILS(TARN_ERR_NO_SAMPLE, "sample 45 of 45",
-              tarn_dataset_read_batch(d, samples, n, NULL, 0, &b, &err));
+              tarn_dataset_read(d, samples, n, NULL, 0, &b, &err));
         assert_int_equal(b.count, 0);
     }
     tarn_dataset_batch_reset(&b);
@@ -317,8 +317,8 @@ static void checksums_are_compared_in_batches(void **state)
     const char *shards[] = {scratch_path("sums/t_0.tar")};
     tarn_index_options io = TARN_INDEX_OPTIONS_INIT;
     io.sums = true;
-    OK(tarn_index_create(shards, 1, &io, scratch_path("sums/t.taridx"), NULL, NULL, 0,
-                         &err));
+    OK(tarn_index_build(shards, 1, &io, scratch_path("sums/t.taridx"), NULL, NULL, 0,
+                        &err));
     t.data[1024 + 512] ^= 1;
     save_tar(&t, scratch_path("sums/t_0.tar"));
     tarball_reset(&t);
@@ -332,8 +332,7 @@ static void checksums_are_compared_in_batches(void **state)
             o.io = how;
             o.cold = true;
             OK(tarn_dataset_open(scratch_path("sums"), &o, &d, &err));
-            tarn_status status =
-                tarn_dataset_read_batch(d, samples, 2, NULL, 0, &b, &err);
+            tarn_status status = tarn_dataset_read(d, samples, 2, NULL, 0, &b, &err);
             assert_int_equal(status, check ? TARN_ERR_CHECKSUM : TARN_OK);
             tarn_dataset_batch_reset(&b);
             tarn_dataset_close(d);
@@ -417,11 +416,11 @@ static bool reads_right(reader *r, tarn_dataset_batch *b)
     uint64_t count = tarn_dataset_count(r->d);
     for (size_t i = 0; i < 16; i++)
         samples[i] = (uint64_t)rand_r(&r->seed) % count;
-    bool good = tarn_dataset_read_batch(r->d, samples, 16, NULL, 0, b, &why) == TARN_OK &&
+    bool good = tarn_dataset_read(r->d, samples, 16, NULL, 0, b, &why) == TARN_OK &&
                 tarn_dataset_key(r->d, samples[0], &key, &why) == TARN_OK &&
-                tarn_dataset_find(r->d, key.data, &found, &why) == TARN_OK &&
+                find_key(r->d, key.data, &found, &why) == TARN_OK &&
                 found == samples[0] &&
-                tarn_dataset_keep_having(r->d, &cls, 1, &part, &why) == TARN_OK &&
+                keep_having(r->d, &cls, 1, &part, &why) == TARN_OK &&
                 tarn_dataset_count(part) == count;
     for (size_t i = 0; good && i < 16; i++) {
         tarn_view view;
@@ -497,7 +496,7 @@ static void keys_with_one_hash_are_told_apart(void **state)
     OK(tarn_dataset_open(data_path("04a_crash_weakhash"), NULL, &d, &err));
     tarn__source_fold(d->source)->place.hash = weak_hash;
     assert_int_equal(tarn_dataset_count(d), 18);
-    OK(tarn_dataset_keep_keys(d, wanted, 4, NULL, &some, &err));
+    OK(keep_keys(d, wanted, 4, NULL, &some, &err));
     assert_int_equal(tarn_dataset_count(some), 4);
     for (uint64_t i = 0; i < 4; i++) {
         OK(tarn_dataset_key(some, i, &key, &err));
@@ -512,14 +511,14 @@ static void keys_with_one_hash_are_told_apart(void **state)
         char name[16];
         const char *const stem = name;
         snprintf(name, sizeof name, "n%02d", i);
-        OK(tarn_dataset_keep_keys(d, &stem, 1, NULL, &one, &err));
+        OK(keep_keys(d, &stem, 1, NULL, &one, &err));
         assert_int_equal(tarn_dataset_count(one), 1);
         OK(tarn_dataset_key(one, 0, &key, &err));
         assert_string_equal(key.data, name);
         tarn_dataset_close(one);
     }
     FAILS(TARN_ERR_NO_SAMPLE, "n18",
-          tarn_dataset_keep_keys(d, (const char *[]){"n18"}, 1, NULL, &one, &err));
+          keep_keys(d, (const char *[]){"n18"}, 1, NULL, &one, &err));
     tarn_text_reset(&key);
     tarn_dataset_close(some);
     tarn_dataset_close(d);
@@ -547,14 +546,14 @@ static void numbers_in_text_are_decimal(void **state)
     double numbers[3];
     make_weights(scratch_path("w.tar"), (const char *[]){"1.5\n", " -2", "1e-3"}, 3);
     tarn_dataset *d = open_set(scratch_path("w.tar"), NULL);
-    OK(tarn_dataset_numbers(d, 0, numbers, &err));
+    OK(tarn_dataset_numbers(d, 0, TARN_NUMBERS_REAL, numbers, &err));
     assert_true(numbers[0] == 1.5 && numbers[1] == -2 && numbers[2] == 0.001);
     tarn_dataset_close(d);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         make_weights(scratch_path("w.tar"), (const char *[]){"1", wrong[i]}, 2);
         d = open_set(scratch_path("w.tar"), NULL);
         FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is no number",
-              tarn_dataset_numbers(d, 0, numbers, &err));
+              tarn_dataset_numbers(d, 0, TARN_NUMBERS_REAL, numbers, &err));
         tarn_dataset_close(d);
     }
 }
@@ -583,7 +582,7 @@ static void make_keyed(const char *path)
     }
     OK(tarn_array_init(&a, keys, (tarn_dtype){'|', 'S', 8}, 1, &shape, &err));
     OK(tarn_array_init(&b, numbers, (tarn_dtype){'<', 'i', 4}, 1, &shape, &err));
-    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     OK(tarn_gnz_writer_add(w, "_key", &a, NULL, &err));
     OK(tarn_gnz_writer_add(w, "n", &b, NULL, &err));
     OK(tarn_gnz_writer_begin(w, &err));
@@ -597,8 +596,7 @@ static void *find_keys(void *dataset)
     tarn_error why;
     for (int i = 0; i < ROWS; i++) {
         snprintf(key, sizeof key, "k%d", (i * 7) % ROWS);
-        if (tarn_dataset_find(dataset, key, &found, &why) != TARN_OK ||
-            found != (uint64_t)i)
+        if (find_key(dataset, key, &found, &why) != TARN_OK || found != (uint64_t)i)
             return dataset;
     }
     return NULL;
@@ -626,7 +624,7 @@ static void rows_are_found_by_their_keys(void **state)
             assert_null(failed);
         }
         FAILS(TARN_ERR_NO_SAMPLE, "no sample has the key k5000",
-              tarn_dataset_find(d, "k5000", &found, &err));
+              find_key(d, "k5000", &found, &err));
         tarn_dataset_close(d);
     }
 }

@@ -23,13 +23,13 @@ static tarn_error err;
 
 static tarn_status decode(const char *field, const tarn_bytes *bytes, tarn_value *out)
 {
-    return tarn_codecs_decode(NULL, field, bytes->data, bytes->size, NULL, out, &err);
+    return tarn_decode(field, bytes->data, bytes->size, NULL, out, &err);
 }
 
 static tarn_status encode(const char *field, const tarn_value *value, tarn_bytes *out)
 {
     out->size = 0;
-    return tarn_codecs_encode(NULL, field, value, NULL, out, &err);
+    return tarn_encode(field, value, NULL, out, &err);
 }
 
 /* That a field is refused, and that nothing is left of it. */
@@ -55,7 +55,7 @@ static tarn_array array_of(const void *data, char order, char kind, uint32_t siz
 
 static void add(tarn_bytes *out, const void *data, size_t size)
 {
-    OK(tarn_bytes_add(out, data, size, &err));
+    OK(tarn__bytes_add(out, data, size, &err));
 }
 
 static void add_big32(tarn_bytes *out, uint32_t n)
@@ -236,7 +236,7 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
     for (unsigned interlace = 0; interlace < 2; interlace++) {
         tarn__png *png = tarn__png_new();
         tarn_image_info info;
-        tarn_image to = {.data = NULL, .channels = 4};
+        tarn__image to = {.data = NULL, .channels = 4};
         begin_png(&bytes, 0x7fffffff, 0x7fffffff, 16, TARN__PNG_RGBA, interlace);
         end_png(&bytes, "\0abcd", 5);
         OK(tarn__png_head(png, bytes.data, bytes.size, &info, &err));
@@ -287,8 +287,7 @@ static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
     size_t good = 0;
     for (int i = 0; i < TRIES; i++) {
         tarn_value value = TARN_VALUE_INIT;
-        tarn_status got =
-            tarn_codecs_decode(NULL, "png", at, png.size, NULL, &value, &err);
+        tarn_status got = tarn_decode("png", at, png.size, NULL, &value, &err);
         if (got == TARN_OK) {
             assert_memory_equal(value.arrays->data, "abc", 3);
             good++;
@@ -319,8 +318,8 @@ static void labels_come_back_and_must_fit(void **state)
     tarn_array b = array_of(wide, '<', 'u', 4, 2, shape);
     tarn_array tall = array_of(labels, '<', 'u', 4, 2, high);
     tarn_array thin = array_of(labels, '<', 'u', 4, 2, broad);
-    tarn_value value = tarn_value_array(&a), large = tarn_value_array(&b);
-    tarn_value tower = tarn_value_array(&tall), strip = tarn_value_array(&thin);
+    tarn_value value = value_array(&a), large = value_array(&b);
+    tarn_value tower = value_array(&tall), strip = value_array(&thin);
     tarn_bytes out = TARN_BYTES_INIT;
     static const char *const fields[] = {"seg24", "seg32"};
     for (size_t i = 0; i < 2; i++) {
@@ -394,7 +393,7 @@ static void tenbins_are_taken_or_refused_by_their_headers(void **state)
     for (size_t shift = 0; shift < 3; shift++) {
         unsigned char *copy = malloc(out.size + shift);
         memcpy(copy + shift, out.data, out.size);
-        OK(tarn_codecs_decode(NULL, "ten", copy + shift, out.size, NULL, &value, &err));
+        OK(tarn_decode("ten", copy + shift, out.size, NULL, &value, &err));
         assert_int_equal(value.count, 2);
         assert_int_equal(value.arrays[0].shape[0], 4);
         assert_memory_equal(value.arrays[0].data, data, 8);
@@ -443,7 +442,7 @@ static void arrays_that_tenbin_cannot_say_are_refused(void **state)
     static const uint64_t ones[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_array none = array_of(data, '<', 'i', 4, 1, (const uint64_t[]){0});
-    tarn_value empty = tarn_value_array(&none), nothing = TARN_VALUE_INIT;
+    tarn_value empty = value_array(&none), nothing = TARN_VALUE_INIT;
     OK(encode("ten", &empty, &out));
     OK(decode("ten", &out, &nothing));
     assert_int_equal(nothing.arrays->shape[0], 0);
@@ -465,7 +464,7 @@ static void arrays_that_tenbin_cannot_say_are_refused(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         tarn_array a = array_of(data, cases[i].order, cases[i].kind, cases[i].size,
                                 cases[i].ndim, ones);
-        tarn_value value = tarn_value_array(&a), again = TARN_VALUE_INIT;
+        tarn_value value = value_array(&a), again = TARN_VALUE_INIT;
         if (cases[i].part) {
             FAILS(TARN_ERR_UNSUPPORTED, cases[i].part, encode("ten", &value, &out));
             continue;
@@ -487,7 +486,7 @@ static void npy_of_columns_and_of_slices_keeps_the_values(void **state)
     static const unsigned char data[6] = {1, 2, 3, 4, 5, 6};
     static const unsigned char slice[] = {1, 3, 4, 6};
     tarn_array a = array_of(data, '|', 'u', 1, 2, (const uint64_t[]){2, 3});
-    tarn_value value = tarn_value_array(&a), again = TARN_VALUE_INIT;
+    tarn_value value = value_array(&a), again = TARN_VALUE_INIT;
     tarn_bytes out = TARN_BYTES_INIT;
     a.strides[0] = 1; /* the first index runs fastest */
     a.strides[1] = 2;
@@ -554,11 +553,11 @@ static void make_npz(tarn_bytes *out, const char *name)
 {
     tarn_array a = array_of("x", '|', 'u', 1, 1, (const uint64_t[]){1});
     const char *names[] = {name};
-    tarn_value value = tarn_value_arrays(&a, names, 1);
+    tarn_value value = value_arrays(&a, names, 1);
     tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
     o.npz_stored = true;
     out->size = 0;
-    OK(tarn_codecs_encode(NULL, "npz", &value, &o, out, &err));
+    OK(tarn_encode("npz", &value, &o, out, &err));
 }
 
 /* Puts another name of the same length into both headers. */
@@ -610,7 +609,7 @@ static void an_npz_has_no_name_twice(void **state)
     tarn_array a[2];
     a[0] = a[1] = array_of("x", '|', 'u', 1, 1, (const uint64_t[]){1});
     const char *names[] = {"one", "two"};
-    tarn_value value = tarn_value_arrays(a, names, 2);
+    tarn_value value = value_arrays(a, names, 2);
     OK(encode("npz", &value, &npz));
     rename_npz(&npz, "two.npy", "one.npy");
     refuse("npz", &npz, TARN_ERR_FORMAT, "two members have one name");
@@ -654,7 +653,7 @@ static void an_npz_cannot_have_too_many_arrays_or_too_long_names(void **state)
         names[i] = text + 8 * (size_t)i;
         arrays[i] = array_of("", '|', 'u', 1, 1, (const uint64_t[]){0});
     }
-    tarn_value value = tarn_value_arrays(arrays, names, most + 1);
+    tarn_value value = value_arrays(arrays, names, most + 1);
     FAILS(TARN_ERR_LIMIT, "65535 arrays in an npz; at most 65534 can be",
           encode("npz", &value, &npz));
     memset(name, 'n', 65535);
@@ -689,7 +688,7 @@ static void runs_have_numbers_as_wide_as_they_need(void **state)
             labels[k] = (uint16_t)(k / run);
         tarn_array a =
             array_of(labels, '<', 'u', 2, 1, (const uint64_t[]){cases[i].count});
-        tarn_value value = tarn_value_array(&a), again = TARN_VALUE_INIT;
+        tarn_value value = value_array(&a), again = TARN_VALUE_INIT;
         OK(encode("rle", &value, &out));
         assert_int_equal(1u << (out.data[0] & 15), cases[i].width);
         OK(decode("rle", &out, &again));

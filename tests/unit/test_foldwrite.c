@@ -95,6 +95,10 @@ static void options_that_make_no_sense_are_refused(void **state)
     o.writer = &tar;
     tar.sink = &sink;
     FAILS(TARN_ERR_USAGE, "writer->sink is set", try_open("train", &o));
+    tarn_shard_options shards = TARN_SHARD_OPTIONS_INIT;
+    tar.sink = NULL;
+    tar.shards = &shards;
+    FAILS(TARN_ERR_USAGE, "writer->shards is set", try_open("train", &o));
     tar.sink = NULL;
     tar.rules = TARN_RULES_NONE;
     FAILS(TARN_ERR_USAGE, "strict rules", try_open("train", &o));
@@ -202,7 +206,7 @@ static void names_past_ascii_and_pax_are_found_again(void **state)
         tarn_view view;
         snprintf(path, sizeof path, "%s:train", dir);
         OK(tarn_dataset_open(path, NULL, &f, &err));
-        OK(tarn_dataset_find(f, key, &sample, &err));
+        OK(tarn_dataset_find(f, (const char *const[]){key}, 1, &sample, NULL, &err));
         OK(tarn_dataset_field_find(f, "ätxt", &field_number, &err));
         OK(tarn_dataset_get(f, sample, field_number, &view, &err));
         tarn_view_release(&view);
@@ -349,7 +353,7 @@ static void several_folds_are_written_at_once(void **state)
     for (int n = 0; n < 5; n++)
         for (int i = 0; i < 4; i++)
             add_some(w[i], "a", n, 1);
-    tarn_fold_writer_abandon(w[1]);
+    tarn_fold_writer_abandon(w[1], false, NULL);
     for (int i = 0; i < 4; i++)
         if (i != 1) OK(tarn_fold_writer_finish(w[i], NULL, 0, &err));
     for (int i = 0; i < 4; i++)
@@ -368,7 +372,7 @@ static void a_fold_has_one_writer(void **state)
     add_some(w, "a", 0, 3);
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     w = open_fold("train", &o);
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     assert_int_equal(read_fold("train", "a"), 3);
     assert_int_equal(count_files(dir, true), 0);
 }

@@ -88,7 +88,7 @@ static void what_dead_writers_left_is_swept(void **state)
     tarn_fold_writer *w = open_fold("train", &o);
     for (int i = 0; i < DEAD; i++)
         assert_false(is_there(dead[i]));
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     for (int i = 0; i < OTHERS; i++)
         assert_true(is_there(others[i]));
 }
@@ -128,7 +128,7 @@ static void a_journal_moves_nothing_but_shards_of_its_fold(void **state)
         tarn_fold_writer *w = open_fold("train", &o);
         add_some(w, "a", 0, 3);
         if (i % 2)
-            tarn_fold_writer_abandon(w);
+            tarn_fold_writer_abandon(w, false, NULL);
         else
             OK(tarn_fold_writer_finish(w, NULL, 0, &err));
         assert_int_equal(access(outside, F_OK), 0);
@@ -182,7 +182,7 @@ static void a_journal_of_the_past_counts_no_more(void **state)
         o.resume = i == 1;
         o.overwrite = i == 2;
         tarn_fold_writer *w = open_fold("train", &o);
-        tarn_fold_writer_suspend(w, NULL);
+        tarn_fold_writer_abandon(w, true, NULL);
         assert_int_equal(read_fold("train", "a"), 4);
         assert_int_equal(count_files(dir, true), 0);
     }
@@ -217,7 +217,7 @@ static void an_overwrite_that_is_given_up_halfway_leaves_no_half_fold(void **sta
         forge_journal("-\n+train_0000.tar\n-train_0000.tar\n-train_0001.tar\n");
         o.resume = i == 0;
         o.overwrite = i == 1;
-        tarn_fold_writer_abandon(open_fold("train", &o));
+        tarn_fold_writer_abandon(open_fold("train", &o), false, NULL);
         assert_int_equal(count_files(dir, false), i == 0 ? 0 : 3);
     }
     tarn_dataset *fold;
@@ -257,7 +257,7 @@ static void links_are_not_followed(void **state)
         assert_int_equal(lstat(in("train_0000.tar"), &st), 0);
         assert_true(S_ISREG(st.st_mode));
         w = open_fold("train", &o);
-        tarn_fold_writer_suspend(w, NULL);
+        tarn_fold_writer_abandon(w, true, NULL);
         remove_fold("train");
         o.overwrite = false;
     }
@@ -294,13 +294,13 @@ static void abandoning_takes_with_it_what_was_resumed(void **state)
     o.append = false;
     o.resume = true;
     tarn_fold_writer *w = open_fold("train", &o);
-    tarn_fold_writer_suspend(w, &shards);
+    tarn_fold_writer_abandon(w, true, &shards);
     assert_int_equal(shards, 2);
-    tarn_fold_writer_suspend(NULL, NULL);
-    tarn_fold_writer_abandon(NULL);
+    tarn_fold_writer_abandon(NULL, true, NULL);
+    tarn_fold_writer_abandon(NULL, false, NULL);
     w = open_fold("train", &o);
     add_some(w, "c", 0, 3);
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     assert_int_equal(count_files(dir, true), 0);
     assert_int_equal(count_files(dir, false), 3);
     assert_int_equal(read_fold("train", "a"), 2);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "gnz/reader.h"
 
 static tarn_error err;
 
@@ -216,7 +217,7 @@ static small make_small(const char *name, bool checksums)
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.overwrite = true;
     o.checksums = checksums;
-    OK(tarn_gnz_writer_new(s.path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(s.path, &o, &w, &err));
     OK(tarn_gnz_writer_metadata(w, "{\"a\": [1, 2.5]}", 15, &err));
     add(w, "x", x_values, "<f4", 2, (const uint64_t[]){3, 2});
     add(w, "y", y_values, "<i8", 1, (const uint64_t[]){3});
@@ -239,15 +240,15 @@ static void patch(const small *s, size_t at, const void *data, size_t len)
 static bool walk(const char *path, tarn_io io)
 {
     tarn_gnz *gnz;
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     tarn_gnz_view view;
     tarn_gnz_options o = TARN_GNZ_OPTIONS_INIT;
     static volatile unsigned char seen;
     bool good = true;
     o.io = io;
     if (tarn_gnz_open(path, &o, &gnz, &err) != TARN_OK) return false;
-    for (size_t i = 0; i < tarn_gnz_count(gnz); i++) {
-        OK(tarn_gnz_info_get(gnz, i, &info, sizeof info, &err));
+    for (size_t i = 0; i < gnz->header.count; i++) {
+        OK(tarn_gnz_array_get(gnz, i, &info, sizeof info, &err));
         good &= tarn_gnz_get(gnz, i, TARN_GNZ_COPY, &view, &err) == TARN_OK;
         tarn_gnz_view_release(&view);
         if (tarn_gnz_get(gnz, i, TARN_GNZ_READ, &view, &err) != TARN_OK) {
@@ -383,7 +384,8 @@ static void file_truncated_while_open_is_an_error(void **state)
     for (int mode = TARN_GNZ_READ; mode <= TARN_GNZ_COPY; mode++)
         FAILS(TARN_ERR_TRUNCATED, "truncated while",
               tarn_gnz_get(gnz, 1, (tarn_gnz_mode)mode, &view, &err));
-    FAILS(TARN_ERR_TRUNCATED, "truncated while", tarn_gnz_sample(gnz, 1, 0, &row, &err));
+    FAILS(TARN_ERR_TRUNCATED, "truncated while",
+          tarn__gnz_view_row(gnz, 1, 0, &row, &err));
     FAILS(TARN_ERR_TRUNCATED, "ends", tarn_gnz_read(gnz, 1, 0, 3, ys, sizeof ys, &err));
     /* Nor what still lies in the file: whoever cut it may have written it anew. */
     FAILS(TARN_ERR_TRUNCATED, "truncated while",
@@ -454,22 +456,25 @@ static void rows_are_pointer_additions_and_samples(void **state)
     tarn_gnz *gnz;
     tarn_gnz_view x;
     tarn_view row;
-    size_t fields[2], count;
-    uint64_t samples;
+    tarn_gnz_info info;
+    tarn_gnz_array first;
     float two[2][2];
     (void)state;
     OK(tarn_gnz_open(s.path, NULL, &gnz, &err));
     OK(tarn_gnz_get(gnz, 0, TARN_GNZ_READ, &x, &err));
-    assert_memory_equal(tarn_gnz_row(&x.array, 2), x_values[2], sizeof x_values[2]);
+    assert_memory_equal((char *)x.array.data + 2 * x.array.strides[0], x_values[2],
+                        sizeof x_values[2]);
     tarn_gnz_view_release(&x);
-    OK(tarn_gnz_samples(gnz, NULL, 0, fields, &count, &samples, &err));
-    assert_int_equal(count, 2);
-    assert_int_equal(samples, 3);
-    OK(tarn_gnz_sample(gnz, fields[0], 1, &row, &err));
+    tarn_gnz_info_get(gnz, &info, sizeof info);
+    assert_int_equal(info.fields, 2);
+    assert_int_equal(info.samples, 3);
+    OK(tarn_gnz_array_get(gnz, 0, &first, sizeof first, &err));
+    assert_true(first.is_field);
+    OK(tarn__gnz_view_row(gnz, 0, 1, &row, &err));
     assert_int_equal(row.size, sizeof x_values[1]);
     assert_memory_equal(row.data, x_values[1], row.size);
     tarn_view_release(&row);
-    FAILS(TARN_ERR_NO_SAMPLE, "rows 3", tarn_gnz_sample(gnz, 0, 3, &row, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "rows 3", tarn__gnz_view_row(gnz, 0, 3, &row, &err));
     OK(tarn_gnz_read(gnz, 0, 1, 2, two, sizeof two, &err));
     assert_memory_equal(two, x_values[1], sizeof two);
     FAILS(TARN_ERR_LIMIT, "buffer", tarn_gnz_read(gnz, 0, 0, 3, two, sizeof two, &err));
@@ -486,14 +491,17 @@ static void fields_are_the_largest_group_with_equal_rows(void **state)
 {
     tarn_gnz_writer *w;
     tarn_gnz *gnz;
-    size_t fields[5], count;
-    uint64_t samples;
+    tarn_dataset *dataset;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    tarn_dataset_info about;
+    tarn_gnz_info info;
+    tarn_gnz_array array;
     const unsigned char bytes[16] = {0};
     const char *path = scratch_path("fields.gnz");
-    const char *const some[] = {"b", "a"}, *const odd[] = {"a", "m"},
-                      *const none[] = {"s"};
+    const char *const some[] = {"b", "a", NULL}, *const odd[] = {"a", "m", NULL},
+                      *const none[] = {"s", NULL};
     (void)state;
-    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     add(w, "a", bytes, "|u1", 2, (const uint64_t[]){2, 3});
     add(w, "b", bytes, "|u1", 1, (const uint64_t[]){2});
     add(w, "m", bytes, "|u1", 1, (const uint64_t[]){3});
@@ -501,18 +509,24 @@ static void fields_are_the_largest_group_with_equal_rows(void **state)
     add(w, "s", bytes, "|u1", 0, NULL);
     OK(tarn_gnz_writer_finish(w, &err));
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
-    OK(tarn_gnz_samples(gnz, NULL, 0, fields, &count, &samples, &err));
-    assert_int_equal(samples, 3);
-    assert_int_equal(count, 2);
-    assert_int_equal(fields[0], 2);
-    OK(tarn_gnz_samples(gnz, some, 2, fields, &count, &samples, &err));
-    assert_int_equal(samples, 2);
-    assert_int_equal(fields[0], 1);
-    FAILS(TARN_ERR_USAGE, "equally many",
-          tarn_gnz_samples(gnz, odd, 2, fields, &count, &samples, &err));
-    FAILS(TARN_ERR_USAGE, "no dimension",
-          tarn_gnz_samples(gnz, none, 1, fields, &count, &samples, &err));
+    tarn_gnz_info_get(gnz, &info, sizeof info);
+    assert_int_equal(info.arrays, 5);
+    assert_int_equal(info.samples, 3);
+    assert_int_equal(info.fields, 2);
+    for (size_t i = 0; i < 5; i++) {
+        OK(tarn_gnz_array_get(gnz, i, &array, sizeof array, &err));
+        assert_int_equal(array.is_field, i == 2 || i == 3);
+    }
     tarn_gnz_close(gnz);
+    o.fields = some;
+    OK(tarn_dataset_open(path, &o, &dataset, &err));
+    tarn_dataset_info_get(dataset, &about, sizeof about);
+    assert_int_equal(about.samples, 2);
+    tarn_dataset_close(dataset);
+    o.fields = odd;
+    FAILS(TARN_ERR_USAGE, "equally many", tarn_dataset_open(path, &o, &dataset, &err));
+    o.fields = none;
+    FAILS(TARN_ERR_USAGE, "no dimension", tarn_dataset_open(path, &o, &dataset, &err));
 }
 
 static void fortran_rows_are_gathered(void **state)
@@ -533,7 +547,7 @@ static void fortran_rows_are_gathered(void **state)
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
     OK(tarn_gnz_read(gnz, 0, 0, 2, got, sizeof got, &err));
     assert_memory_equal(got, want, sizeof want);
-    OK(tarn_gnz_sample(gnz, 0, 1, &row, &err));
+    OK(tarn__gnz_view_row(gnz, 0, 1, &row, &err));
     assert_int_equal(row.size, sizeof want[1]);
     assert_memory_equal(row.data, want[1], sizeof want[1]);
     tarn_view_release(&row);
@@ -554,7 +568,7 @@ static void statistics_leave_out_what_is_no_number(void **state)
     tarn_gnz_stats s;
     uint64_t binned = 0;
     (void)state;
-    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     add(w, "a", values, "<f8", 1, (const uint64_t[]){6});
     add(w, "e", values, "<f8", 1, (const uint64_t[]){0});
     add(w, "s", values, "|S8", 1, (const uint64_t[]){6});
@@ -589,7 +603,7 @@ static void notes_of_another_file_change_nothing(void **state)
                                         "3"};
     char json[512];
     tarn_gnz *gnz;
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     const char *path = scratch_path("by_hand.gnz");
     (void)state;
     for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++) {
@@ -600,10 +614,10 @@ static void notes_of_another_file_change_nothing(void **state)
                  notes[i]);
         put_file(path, json, 2 * PAGE);
         OK(tarn_gnz_open(path, NULL, &gnz, &err));
-        OK(tarn_gnz_info_get(gnz, 0, &info, sizeof info, &err));
+        OK(tarn_gnz_array_get(gnz, 0, &info, sizeof info, &err));
         assert_int_equal(info.reserved, 9);
         assert_false(info.has_checksum);
-        assert_string_equal(tarn_gnz_metadata(gnz, NULL), "{\"b\": 1}");
+        assert_string_equal(gnz->header.metadata.data, "{\"b\": 1}");
         tarn_gnz_close(gnz);
     }
 }

@@ -16,6 +16,7 @@
 
 static tarn_error err;
 static const tarn_dtype u4 = {'<', 'u', 4};
+static const tarn_gnz_writer_options update = {.size = sizeof update, .update = true};
 
 static tarn_array array_of(void *data, unsigned ndim, const uint64_t *shape)
 {
@@ -50,7 +51,6 @@ typedef enum way { BY_ROWS, BY_COLUMNS, APPENDED } way;
 
 typedef struct crew {
     tarn_gnz_writer *writer;
-    size_t number;
     way how;
     unsigned threads;
 } crew;
@@ -77,9 +77,9 @@ static tarn_status fill_block(const crew *c, unsigned block)
     TARN_TRY(
         tarn_array_init(&array, values, u4, 2, (const uint64_t[]){rows, columns}, NULL));
     if (c->how == APPENDED)
-        return tarn_gnz_writer_append(c->writer, c->number, &array, NULL);
+        return tarn_gnz_writer_fill(c->writer, "x", NULL, &array, NULL);
     return tarn_gnz_writer_fill(
-        c->writer, c->number, (const uint64_t[]){first_row, first_column}, &array, NULL);
+        c->writer, "x", (const uint64_t[]){first_row, first_column}, &array, NULL);
 }
 
 static void *work(void *context)
@@ -125,8 +125,8 @@ static void fill_with(way how, unsigned threads)
     uint64_t shape[] = {how == APPENDED ? 0 : ROWS, COLUMNS};
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.overwrite = o.checksums = true;
-    OK(tarn_gnz_writer_new(path, &o, &c.writer, &err));
-    OK(tarn_gnz_writer_reserve(c.writer, "x", u4, 2, shape, ROWS, &c.number, &err));
+    OK(tarn_gnz_writer_open(path, &o, &c.writer, &err));
+    OK(tarn_gnz_writer_reserve(c.writer, "x", u4, 2, shape, ROWS, &err));
     OK(tarn_gnz_writer_begin(c.writer, &err));
     for (unsigned i = 0; i < (threads ? threads : 1); i++) {
         hands[i] = (hand){.crew = &c, .number = i};
@@ -160,14 +160,12 @@ static void full_disk_is_known_at_the_beginning(void **state)
     const char *path = scratch_path("full.gnz");
     struct rlimit old, small;
     tarn_gnz_writer *w;
-    size_t number;
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = (struct rlimit){1 << 20, old.rlim_max};
     signal(SIGXFSZ, SIG_IGN);
-    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
-    OK(tarn_gnz_writer_reserve(w, "x", u4, 1, (const uint64_t[]){1 << 20}, 0, &number,
-                               &err));
+    OK(tarn_gnz_writer_open(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_reserve(w, "x", u4, 1, (const uint64_t[]){1 << 20}, 0, &err));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     tarn_status status = tarn_gnz_writer_begin(w, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
@@ -181,7 +179,6 @@ static void writer_that_dies_leaves_no_name(void **state)
 {
     const char *path = scratch_path("dies.gnz");
     tarn_gnz_writer *w;
-    size_t number;
     int status;
     (void)state;
     pid_t child = fork();
@@ -189,11 +186,11 @@ static void writer_that_dies_leaves_no_name(void **state)
     if (child == 0) {
         uint32_t values[4] = {1, 2, 3, 4};
         tarn_array array = array_of(values, 1, (const uint64_t[]){4});
-        if (tarn_gnz_writer_new(path, NULL, &w, NULL) != TARN_OK ||
-            tarn_gnz_writer_reserve(w, "x", u4, 1, (const uint64_t[]){8}, 0, &number,
-                                    NULL) != TARN_OK ||
+        if (tarn_gnz_writer_open(path, NULL, &w, NULL) != TARN_OK ||
+            tarn_gnz_writer_reserve(w, "x", u4, 1, (const uint64_t[]){8}, 0, NULL) !=
+                TARN_OK ||
             tarn_gnz_writer_begin(w, NULL) != TARN_OK ||
-            tarn_gnz_writer_append(w, number, &array, NULL) != TARN_OK)
+            tarn_gnz_writer_fill(w, "x", NULL, &array, NULL) != TARN_OK)
             _exit(1);
         kill(getpid(), SIGKILL);
     }
@@ -201,7 +198,7 @@ static void writer_that_dies_leaves_no_name(void **state)
     assert_true(WIFSIGNALED(status));
     assert_false(exists(path));
     assert_int_equal(count_files("dies.gnz"), 1); /* the temporary file */
-    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     OK(tarn_gnz_writer_finish(w, &err));
     assert_true(exists(path));
     assert_int_equal(count_files("dies.gnz"), 1); /* swept, and the new file */
@@ -213,7 +210,7 @@ static void file_that_appears_meanwhile_is_not_replaced(void **state)
     tarn_gnz_writer *w;
     size_t size;
     (void)state;
-    OK(tarn_gnz_writer_new(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     OK(tarn_gnz_writer_begin(w, &err));
     write_file(path, "mine", 4);
     FAILS(TARN_ERR_EXISTS, "", tarn_gnz_writer_finish(w, &err));
@@ -239,7 +236,7 @@ static void stopped_writer_leaves_nothing(void **state)
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     (void)state;
     o.progress = stop;
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
     OK(tarn_gnz_writer_add(w, "x", &array, NULL, &err));
     FAILS(TARN_ERR_CANCELLED, "stopped", tarn_gnz_writer_finish(w, &err));
     assert_int_equal(count_files("stopped.gnz"), 0);
@@ -250,29 +247,29 @@ static void wrong_calls_are_told(void **state)
     uint32_t values[4] = {1, 2, 3, 4};
     tarn_array array = array_of(values, 1, (const uint64_t[]){4});
     tarn_gnz_writer *w;
-    size_t number;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     (void)state;
     o.header_pages = TARN_MAX_GNZ_PAGES + 1;
     FAILS(TARN_ERR_LIMIT, "pages",
-          tarn_gnz_writer_new(scratch_path("w.gnz"), &o, &w, &err));
-    OK(tarn_gnz_writer_new(scratch_path("w.gnz"), NULL, &w, &err));
+          tarn_gnz_writer_open(scratch_path("w.gnz"), &o, &w, &err));
+    OK(tarn_gnz_writer_open(scratch_path("w.gnz"), NULL, &w, &err));
     OK(tarn_gnz_writer_add(w, "a", &array, NULL, &err));
     FAILS(TARN_ERR_EXISTS, "\"a\"", tarn_gnz_writer_add(w, "a", &array, NULL, &err));
     FAILS(TARN_ERR_USAGE, "UTF-8", tarn_gnz_writer_add(w, "\xff", &array, NULL, &err));
     FAILS(TARN_ERR_USAGE, "no rows",
-          tarn_gnz_writer_reserve(w, "s", u4, 0, NULL, 3, &number, &err));
-    FAILS(TARN_ERR_LIMIT, "2^63",
-          tarn_gnz_writer_reserve(w, "s", u4, 1, (const uint64_t[]){1}, UINT64_MAX,
-                                  &number, &err));
-    FAILS(TARN_ERR_USAGE, "not begun", tarn_gnz_writer_append(w, 0, &array, &err));
-    OK(tarn_gnz_writer_reserve(w, "b", u4, 1, (const uint64_t[]){6}, 0, &number, &err));
+          tarn_gnz_writer_reserve(w, "s", u4, 0, NULL, 3, &err));
+    FAILS(
+        TARN_ERR_LIMIT, "2^63",
+        tarn_gnz_writer_reserve(w, "s", u4, 1, (const uint64_t[]){1}, UINT64_MAX, &err));
+    FAILS(TARN_ERR_USAGE, "not begun", tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
+    OK(tarn_gnz_writer_reserve(w, "b", u4, 1, (const uint64_t[]){6}, 0, &err));
     OK(tarn_gnz_writer_begin(w, &err));
     FAILS(TARN_ERR_USAGE, "is begun", tarn_gnz_writer_add(w, "c", &array, NULL, &err));
-    FAILS(TARN_ERR_USAGE, "complete", tarn_gnz_writer_append(w, 0, &array, &err));
-    FAILS(TARN_ERR_USAGE, "no array number", tarn_gnz_writer_append(w, 7, &array, &err));
-    OK(tarn_gnz_writer_append(w, number, &array, &err));
-    FAILS(TARN_ERR_LIMIT, "too many", tarn_gnz_writer_append(w, number, &array, &err));
+    FAILS(TARN_ERR_USAGE, "complete", tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
+    FAILS(TARN_ERR_NO_FIELD, "no array \"z\"",
+          tarn_gnz_writer_fill(w, "z", NULL, &array, &err));
+    OK(tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
+    FAILS(TARN_ERR_LIMIT, "too many", tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
     tarn_gnz_writer_abandon(w);
     assert_int_equal(count_files("w.gnz"), 0);
 }
@@ -284,22 +281,21 @@ static void make_growing(const char *path)
     uint32_t values[4] = {1, 2, 3, 4};
     tarn_array array = array_of(values, 1, (const uint64_t[]){4});
     tarn_gnz_writer *w;
-    size_t number;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.overwrite = o.checksums = true;
-    OK(tarn_gnz_writer_new(path, &o, &w, &err));
-    OK(tarn_gnz_writer_reserve(w, "x", u4, 1, (const uint64_t[]){0}, 100, &number, &err));
+    OK(tarn_gnz_writer_open(path, &o, &w, &err));
+    OK(tarn_gnz_writer_reserve(w, "x", u4, 1, (const uint64_t[]){0}, 100, &err));
     OK(tarn_gnz_writer_begin(w, &err));
-    OK(tarn_gnz_writer_append(w, number, &array, &err));
+    OK(tarn_gnz_writer_fill(w, "x", NULL, &array, &err));
     OK(tarn_gnz_writer_finish(w, &err));
 }
 
 static uint64_t rows_of(const char *path)
 {
     tarn_gnz *gnz;
-    tarn_gnz_info info;
+    tarn_gnz_array info;
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
-    OK(tarn_gnz_info_get(gnz, 0, &info, sizeof info, &err));
+    OK(tarn_gnz_array_get(gnz, 0, &info, sizeof info, &err));
     uint64_t rows = info.shape[0];
     tarn_gnz_close(gnz);
     return rows;
@@ -310,9 +306,9 @@ static void append_four(const char *path)
     uint32_t values[4] = {5, 6, 7, 8};
     tarn_array array = array_of(values, 1, (const uint64_t[]){4});
     tarn_gnz_writer *w;
-    OK(tarn_gnz_writer_update(path, NULL, &w, &err));
+    OK(tarn_gnz_writer_open(path, &update, &w, &err));
     OK(tarn_gnz_writer_begin(w, &err));
-    OK(tarn_gnz_writer_append(w, 0, &array, &err));
+    OK(tarn_gnz_writer_fill(w, "x", NULL, &array, &err));
     OK(tarn_gnz_writer_finish(w, &err));
 }
 
@@ -322,14 +318,14 @@ static void one_update_at_a_time(void **state)
     tarn_gnz_writer *first, *second;
     (void)state;
     make_growing(path);
-    OK(tarn_gnz_writer_update(path, NULL, &first, &err));
+    OK(tarn_gnz_writer_open(path, &update, &first, &err));
     FAILS(TARN_ERR_IO, "another update",
-          tarn_gnz_writer_update(path, NULL, &second, &err));
+          tarn_gnz_writer_open(path, &update, &second, &err));
     tarn_gnz_writer_abandon(first);
     append_four(path);
     assert_int_equal(rows_of(path), 8);
     FAILS(TARN_ERR_NO_FILE, "cannot open",
-          tarn_gnz_writer_update(scratch_path("none.gnz"), NULL, &second, &err));
+          tarn_gnz_writer_open(scratch_path("none.gnz"), &update, &second, &err));
 }
 
 static void update_keeps_what_it_does_not_know(void **state)
@@ -343,7 +339,7 @@ static void update_keeps_what_it_does_not_know(void **state)
     memcpy(page + 8, json, sizeof json - 1);
     write_file(path, page, sizeof page);
     FAILS(TARN_ERR_UNSUPPORTED, "would lose",
-          tarn_gnz_writer_update(path, NULL, &w, &err));
+          tarn_gnz_writer_open(path, &update, &w, &err));
 }
 
 static bool has_journal(const char *path)
@@ -424,12 +420,12 @@ static void journal_of_another_file_is_refused(void **state)
     make_growing(path);
     unsigned char *before = read_file(path, &size);
     OK(tarn__gnz_journal_write(path, old_head, new_head, 600, 0, &err));
-    FAILS(TARN_ERR_STALE, "another file", tarn_gnz_writer_update(path, NULL, &w, &err));
+    FAILS(TARN_ERR_STALE, "another file", tarn_gnz_writer_open(path, &update, &w, &err));
     unsigned char *after = read_file(path, &size);
     assert_memory_equal(before, after, size);
     write_file(scratch_path(".other.gnz.journal"), "rubbish", 7);
     FAILS(TARN_ERR_FORMAT, "not the journal",
-          tarn_gnz_writer_update(path, NULL, &w, &err));
+          tarn_gnz_writer_open(path, &update, &w, &err));
     make_growing(path); /* a new file has no use for it */
     assert_false(has_journal(path));
     free(before);

@@ -2,10 +2,10 @@
 #include "support.h"
 
 #include "io/out.h"
+#include "tar/archive.h"
 #include "tar/pattern.h"
 #include "tar/pax.h"
 #include "tar/rules.h"
-#include "tar/writer.h"
 
 static tarn_error err;
 

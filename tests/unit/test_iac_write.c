@@ -1,6 +1,7 @@
 /* Packs as they are written: slices, segments, upgrades, folders and manifests, and input
  * that is refused. */
-#include "iac/gather.h"
+#include "iac_help.h"
+#include "pack/records.h"
 #include "packing.h"
 
 #include <sys/stat.h>
@@ -71,7 +72,7 @@ static void slices_are_written_as_what_they_show(void **state)
                 tarn_view_release(&a);
                 tarn_view_release(&b);
             }
-            OK(tarn_iac_view(got, i, &a, &err));
+            OK(tarn_iac_view(got, i, false, &a, &err));
             assert_int_equal(a.data[0], i);
             tarn_view_release(&a);
         }
@@ -94,8 +95,7 @@ static void refused(const char *part, const tarn_iac_write_options *o, unsigned 
     }
     one_slide(&slides);
     index_table(&index, rows);
-    tarn_status status =
-        tarn_iac_build(path, &slides, &index, data, sizes, payloads, o, &err);
+    tarn_status status = iac_build(path, &slides, &index, data, sizes, payloads, o, &err);
     assert_int_not_equal(status, TARN_OK);
     assert_non_null(strstr(err.message, part));
     assert_null(slides.release);
@@ -158,18 +158,35 @@ static void segments_are_written_as_they_are(void **state)
         one_slide(&slides);
         index_table(&index, 3);
         if (way)
-            OK(tarn_iac_build_segment(path, &slides, &index, "aabbcc", 6, &o, &err));
+            OK(iac_build_segment(path, &slides, &index, "aabbcc", 6, NULL, &o, &err));
         else
-            OK(tarn_iac_build_segment_file(path, &slides, &index, data, 6, &o, &err));
+            OK(iac_build_segment(path, &slides, &index, NULL, 0, data, &o, &err));
         OK(tarn_iac_open(path, NULL, &pack, &err));
-        OK(tarn_iac_view(pack, 1, &view, &err));
+        OK(tarn_iac_view(pack, 1, false, &view, &err));
         assert_memory_equal(view.data, "bb", 2);
         tarn_iac_close(pack);
     }
+    /* In pieces, from both. */
+    tarn_iac_writer *w;
+    uint64_t size;
+    one_slide(&slides);
+    index_table(&index, 5);
+    o.segment = true;
+    OK(tarn_iac_writer_open(path, &slides, &index, &o, &w, &err));
+    OK(tarn_iac_writer_add(w, "xx", 2, &err));
+    OK(tarn_iac_writer_add_file(w, data, &size, &err));
+    assert_int_equal(size, 6);
+    OK(tarn_iac_writer_add(w, "yy", 2, &err));
+    OK(tarn_iac_writer_finish(w, &err));
+    OK(tarn_iac_open(path, NULL, &pack, &err));
+    OK(tarn_iac_view_span(pack, 0, 10, &view, &err));
+    assert_memory_equal(view.data, "xxaabbccyy", 10);
+    tarn_iac_close(pack);
     one_slide(&slides);
     index_table(&index, 3);
-    FAILS(TARN_ERR_USAGE, "has 6 bytes, not 7",
-          tarn_iac_build_segment_file(path, &slides, &index, data, 7, &o, &err));
+    FAILS(TARN_ERR_NO_FILE, "none.bin",
+          iac_build_segment(path, &slides, &index, NULL, 0, scratch_path("none.bin"), &o,
+                            &err));
 }
 
 /* offset without length, and crc32 that is text: columns of the caller, not places. */
@@ -183,11 +200,11 @@ static void a_segment_may_use_the_names_of_our_columns(void **state)
     tarn_iac_info info;
     tarn_iac *pack;
     OK(tarn_iac_rows_new(columns, 2, &rows, &err));
-    OK(tarn_iac_rows_text(rows, 0, "1a2b", 4, &err));
-    OK(tarn_iac_rows_text(rows, 1, "here", 4, &err));
+    OK(rows_text(rows, 0, "1a2b", 4, &err));
+    OK(rows_text(rows, 1, "here", 4, &err));
     OK(tarn_iac_rows_finish(rows, &index, &err));
     one_slide(&slides);
-    OK(tarn_iac_build_segment(path, &slides, &index, "data", 4, NULL, &err));
+    OK(iac_build_segment(path, &slides, &index, "data", 4, NULL, NULL, &err));
     OK(tarn_iac_open(path, NULL, &pack, &err));
     tarn_iac_info_get(pack, &info, sizeof info);
     assert_false(info.has_spans || info.has_checksums);
@@ -217,7 +234,7 @@ static void fields_named_like_the_other_versions_are_kept(void **state)
     make_pack(paths[0], &o);
     assert_header(paths[0], "\"record_table_length\": 4,\n  \"record_table_offset\": 3",
                   "nothing");
-    OK(tarn_iac_upgrade(paths[0], paths[1], false, &err));
+    OK(iac_upgrade(paths[0], paths[1], false, &err));
     assert_header(paths[1], "\"record_table_offset\": 3", "nothing");
     o.header = NULL;
     o.encoded = true;
@@ -248,8 +265,8 @@ static void an_upgrade_changes_the_header_only(void **state)
     assert_non_null(strstr(info.header, "\"record_table_offset\""));
     check_rows(pack);
     tarn_iac_close(pack);
-    OK(tarn_iac_upgrade(first, second, false, &err));
-    FAILS(TARN_ERR_EXISTS, "exists", tarn_iac_upgrade(first, second, false, &err));
+    OK(iac_upgrade(first, second, false, &err));
+    FAILS(TARN_ERR_EXISTS, "exists", iac_upgrade(first, second, false, &err));
     OK(tarn_iac_open(second, NULL, &pack, &err));
     tarn_iac_info_get(pack, &info, sizeof info);
     assert_int_equal(info.version, 2);
@@ -263,7 +280,7 @@ static void an_upgrade_changes_the_header_only(void **state)
     assert_memory_equal(x + 65536, y + 65536, a - 65536);
     free(x);
     free(y);
-    OK(tarn_iac_upgrade(first, first, true, &err)); /* in its own place */
+    OK(iac_upgrade(first, first, true, &err)); /* in its own place */
     OK(tarn_iac_open(first, NULL, &pack, &err));
     check_rows(pack);
     tarn_iac_close(pack);
@@ -284,31 +301,31 @@ static void folders_and_manifests_are_packed(void **state)
     mkdir(scratch_path("files/sub"), 0755);
     write_file(scratch_path("files/b.txt"), "bb", 2);
     write_file(scratch_path("files/sub/a.txt"), "a", 1);
-    OK(tarn__iac_pack_folder(path, folder, &o, NULL, &records, &err));
+    OK(tarn__records_from_folder(path, folder, &o, NULL, &records, &err));
     assert_int_equal(records, 2);
     OK(tarn_iac_open(path, NULL, &pack, &err));
     OK(tarn_iac_find(pack, "path", "sub/a.txt", 9, 0, &row, &err));
-    OK(tarn_iac_view(pack, row, &view, &err));
+    OK(tarn_iac_view(pack, row, false, &view, &err));
     assert_memory_equal(view.data, "a", 1);
     tarn_iac_close(pack);
     static const char lines[] =
         "{\"file\": \"files/b.txt\", \"n\": 5, \"t\": \"x\"}\n\n"
         "{\"file\": \"files/sub/a.txt\", \"n\": null, \"t\": 1.50}";
     write_file(scratch_path("list.jsonl"), lines, sizeof lines - 1);
-    OK(tarn__iac_pack_manifest(path, scratch_path("list.jsonl"), &o, NULL, &records,
-                               &err));
+    OK(tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, NULL, &records,
+                                   &err));
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    assert_string_equal(tarn_iac_column_type(pack, TARN_IAC_INDEX, 0), "int64");
+    assert_string_equal(iac_column(pack, TARN_IAC_INDEX, 0).type, "int64");
     OK(tarn_iac_find(pack, "t", "1.5", 3, 0, &row, &err));
     assert_int_equal(row, 1);
     OK(tarn_iac_find(pack, "n", "5", 1, 0, &row, &err));
-    OK(tarn_iac_view(pack, row, &view, &err));
+    OK(tarn_iac_view(pack, row, false, &view, &err));
     assert_memory_equal(view.data, "bb", 2);
     tarn_iac_close(pack);
     write_file(scratch_path("list.jsonl"), "{\"n\": 5}\n", 9);
     FAILS(TARN_ERR_FORMAT, "no \"file\"",
-          tarn__iac_pack_manifest(path, scratch_path("list.jsonl"), &o, NULL, &records,
-                                  &err));
+          tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, NULL,
+                                      &records, &err));
     free(folder);
     free(path);
 }

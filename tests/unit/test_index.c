@@ -7,7 +7,7 @@
 
 #include "base/crc.h"
 #include "itar/index.h"
-#include "itar/order.h"
+#include "itar/key_order.h"
 #include "tar/keys.h"
 
 static tarn_error err;
@@ -117,13 +117,13 @@ static void many_colliding_keys_stay_fast_and_right(void **state)
     tarn_index *index = build_one(&t, NULL, constant_hash, NULL);
     tarn_index_info_get(index, &info, sizeof info);
     assert_int_equal(info.samples, KEYS);
-    assert_int_equal(info.crashes, KEYS - 1);
+    assert_int_equal(info.collisions, KEYS - 1);
     for (unsigned i = 0; i < KEYS; i++) {
         tarn_row row;
         OK(tarn_index_row(index, i, &row, &err));
-        assert_int_equal(row.crash, i);
+        assert_int_equal(row.collision, i);
         snprintf(name, sizeof name, "k%05u", i * 7919 % KEYS);
-        if (i) assert_string_equal(tarn_index_crash(index, i), name);
+        if (i) assert_string_equal(tarn_index_collision(index, i), name);
     }
     tarn_index_free(index);
     tarball_reset(&t);
@@ -148,7 +148,7 @@ static void empty_shards_do_not_shift_the_others(void **state)
         save_tar(i % 2 ? &full : &empty, paths[i]);
         shards[i] = paths[i];
     }
-    OK(tarn_index_build(shards, 4, NULL, &index, NULL, 0, &err));
+    OK(tarn_index_build(shards, 4, NULL, NULL, &index, NULL, 0, &err));
     OK(tarn_index_row(index, 0, &row, &err));
     assert_int_equal(row.shard, 1);
     OK(tarn_index_row(index, 1, &row, &err));
@@ -232,7 +232,7 @@ static void control_characters_are_refused_by_name(void **state)
     tarball_end(&t);
     save_tar(&t, path);
     FAILS(TARN_ERR_FORMAT, "bad\\x0akey.txt: its key has a control character",
-          tarn_index_build(&path, 1, NULL, &index, NULL, 0, &err));
+          tarn_index_build(&path, 1, NULL, NULL, &index, NULL, 0, &err));
     assert_int_equal(err.offset, 1024);
     tarball_reset(&t);
 }
@@ -289,7 +289,7 @@ static void too_many_fields_is_a_clear_error(void **state)
     close(fd);
     tarball_reset(&t);
     FAILS(TARN_ERR_LIMIT, "65536 different fields",
-          tarn_index_build(&path, 1, NULL, &index, NULL, 0, &err));
+          tarn_index_build(&path, 1, NULL, NULL, &index, NULL, 0, &err));
 }
 
 static void too_many_shards_is_a_clear_error(void **state)
@@ -300,7 +300,7 @@ static void too_many_shards_is_a_clear_error(void **state)
     for (int i = 0; i < 65537; i++)
         shards[i] = "x";
     FAILS(TARN_ERR_LIMIT, "65537 shards",
-          tarn_index_build(shards, 65537, NULL, &index, NULL, 0, &err));
+          tarn_index_build(shards, 65537, NULL, NULL, &index, NULL, 0, &err));
     free(shards);
 }
 
@@ -339,7 +339,7 @@ static void damaged_indexes_are_refused_with_the_reason(void **state)
     FAILS(TARN_ERR_FORMAT, "listed twice", load_changed(64, "cls", 3, 0));
     FAILS(TARN_ERR_TRUNCATED, "too short", load_changed(0, "T", 1, 6804 - 40));
     FAILS(TARN_ERR_FORMAT, "field number", load_changed(84 + 18, "\5", 1, 0));
-    FAILS(TARN_ERR_FORMAT, "crash number", load_changed(84 + 20, "\1", 1, 0));
+    FAILS(TARN_ERR_FORMAT, "collision number", load_changed(84 + 20, "\1", 1, 0));
     FAILS(TARN_ERR_FORMAT, "multiple of 512", load_changed(84 + 2, "\1", 1, 0));
     FAILS(TARN_ERR_FORMAT, "no file can have",
           load_changed(84 + 10, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0));
@@ -359,9 +359,9 @@ static void whitespace_and_empty_names_survive(void **state)
     OK(tarn_index_load(scratch_path("white.taridx"), &loaded, &err));
     assert_string_equal(tarn_index_field(loaded, 0), "");
     assert_string_equal(tarn_index_field(loaded, 1), "two words");
-    assert_string_equal(tarn_index_crash(loaded, 2), "c \xe2\x80\xa8 d");
+    assert_string_equal(tarn_index_collision(loaded, 2), "c \xe2\x80\xa8 d");
     assert_null(tarn_index_field(loaded, 3));
-    assert_null(tarn_index_crash(loaded, 0));
+    assert_null(tarn_index_collision(loaded, 0));
     tarn_index_free(loaded);
     tarn_index_free(index);
     tarball_reset(&t);
@@ -422,7 +422,7 @@ static void a_progress_callback_can_stop_the_work(void **state)
     o.progress = stop_at_once;
     const char *path = data_path("01_basic/train_0000.tar");
     FAILS(TARN_ERR_CANCELLED, "stopped",
-          tarn_index_build(&path, 1, &o, &index, NULL, 0, &err));
+          tarn_index_build(&path, 1, &o, NULL, &index, NULL, 0, &err));
 }
 
 int main(void)

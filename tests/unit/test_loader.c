@@ -31,7 +31,7 @@ static void columns_are_what_the_fields_are(void **state)
     size_t seen = 0;
     OK(tarn_loader_open(d, &o, &l, &err));
     tarn_dataset_close(d); /* the loader keeps it */
-    while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+    while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
         assert_int_equal(b->count, seen + 8 <= SAMPLES ? 8 : SAMPLES % 8);
         for (size_t i = 0; i < b->count; i++)
             check_sample(b, i);
@@ -61,15 +61,14 @@ static void values_are_those_of_the_codecs(void **state)
     tarn_batch *b;
     o.batch = 1;
     OK(tarn_loader_open(d, &o, &l, &err));
-    while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+    while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
         for (size_t c = 0; c < b->n_columns; c++) {
             const tarn_column *got = &b->columns[c];
             tarn_view view;
             tarn_value v;
             OK(tarn_dataset_get(tarn_dataset_unordered(d), b->samples[0], (uint32_t)c,
                                 &view, &err));
-            OK(tarn_codecs_decode(NULL, got->field, view.data, view.size, NULL, &v,
-                                  &err));
+            OK(tarn_decode(got->field, view.data, view.size, NULL, &v, &err));
             if (v.kind == TARN_VALUE_ARRAY) {
                 assert_int_equal(got->ndim, v.arrays->ndim);
                 assert_int_equal(got->size, tarn_array_bytes(v.arrays));
@@ -102,7 +101,7 @@ static void any_number_of_threads_gives_the_same(void **state)
                 o.fields = fields;
                 o.n_fields = 2;
             }
-            o.staged = way == 1;
+            set_staged(sets[i], way == 1);
             tarn_bytes want = epochs_of(sets[i], &o, 3);
             assert_true(want.size > 0);
             for (size_t k = 0; k < 3; k++) {
@@ -125,7 +124,7 @@ static void arrays_and_packs_have_types(void **state)
     tarn_loader *l;
     tarn_batch *b;
     OK(tarn_loader_open(d, &o, &l, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     const tarn_column *x = column(b, "x"), *y = column(b, "y");
     assert_int_equal(x->kind, TARN_COLUMN_ARRAY);
     assert_int_equal(x->ndim, 1);
@@ -141,7 +140,7 @@ static void arrays_and_packs_have_types(void **state)
     tarn_dataset_close(d);
     d = open_shuffled(pack_path());
     OK(tarn_loader_open(d, &o, &l, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     for (size_t i = 0; i < b->count; i++)
         assert_int_equal(((const int64_t *)column(b, "label")->data)[i],
                          -(int64_t)b->samples[i]);
@@ -167,7 +166,7 @@ static void fields_come_as_they_are_asked_for(void **state)
     o.threads = 2;
     o.no_keys = true;
     OK(tarn_loader_open(d, &o, &l, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_null(b->keys);
     assert_int_equal(b->columns[0].kind, TARN_COLUMN_BYTES);
     assert_int_equal(b->columns[1].kind, TARN_COLUMN_VIEWS);
@@ -197,7 +196,7 @@ static void fields_of_no_file_are_numbers_and_text(void **state)
     set.fields = (const char *[]){"cls", "_idx", "_key", "_shard", NULL};
     OK(tarn_dataset_open(fold_path(0), &set, &d, &err));
     OK(tarn_loader_open(d, &o, &l, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     const tarn_column *idx = column(b, "_idx"), *key = column(b, "_key");
     assert_int_equal(column(b, "_shard")->size, b->count * strlen("loader0.tar"));
     for (size_t i = 0; i < b->count; i++) {
@@ -217,7 +216,6 @@ static void image_steps_are_those_of_one_image(void **state)
     tarn_loader_options o = loader_options();
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_load_field field = {"png", TARN_LOAD_AUTO, &steps};
-    tarn_image_plan *plan;
     tarn_image_decoder *decoder;
     tarn_loader *l;
     tarn_batch *b;
@@ -231,11 +229,10 @@ static void image_steps_are_those_of_one_image(void **state)
     o.fields = &field;
     o.n_fields = 1;
     o.threads = 2;
-    OK(tarn_image_plan_new(&steps, &plan, &err));
     OK(tarn_image_decoder_new(NULL, &decoder, &err));
     OK(tarn_loader_open(d, &o, &l, &err));
     for (int epoch = 0; epoch < 2; epoch++)
-        while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+        while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
             const tarn_column *c = &b->columns[0];
             assert_int_equal(c->ndim, 3);
             assert_int_equal(c->shape[0], 3);
@@ -247,7 +244,8 @@ static void image_steps_are_those_of_one_image(void **state)
                 OK(tarn_dataset_field_find(d, "png", &png, &err));
                 OK(tarn_dataset_get(tarn_dataset_unordered(d), b->samples[i], png, &v,
                                     &err));
-                OK(tarn_image_run(decoder, plan, v.data, v.size, draw, want, &err));
+                OK(tarn_image_run(decoder, &steps, v.data, v.size, draw, want,
+                                  sizeof want, &err));
                 assert_memory_equal(c->data + i * sizeof want, want, sizeof want);
                 tarn_view_release(&v);
             }
@@ -255,7 +253,6 @@ static void image_steps_are_those_of_one_image(void **state)
         }
     tarn_loader_close(l);
     tarn_image_decoder_free(decoder);
-    tarn_image_plan_free(plan);
     tarn_dataset_close(d);
 }
 
@@ -273,11 +270,11 @@ static void a_bad_sample_is_named(void **state)
         o.threads = threads;
         OK(tarn_loader_open(d, &o, &l, &err));
         FAILS(TARN_ERR_FORMAT, "sample 0 (s0000), field png",
-              tarn_loader_next(l, &b, &err));
+              tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         assert_string_equal(err.path, fold_path(7));
         assert_true(err.offset != TARN_NO_OFFSET && err.offset % 512 == 0);
         strcpy(first, err.message);
-        FAILS(TARN_ERR_FORMAT, first, tarn_loader_next(l, &b, &err));
+        FAILS(TARN_ERR_FORMAT, first, tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         tarn_loader_close(l);
     }
     tarn_dataset_close(d);
@@ -318,7 +315,7 @@ static void check_holes(tarn_dataset *d, const tarn_loader_options *o, unsigned 
     bool replace = o->on_error == TARN_ON_ERROR_REPLACE;
     OK(tarn_dataset_sequence(d, 0, SAMPLES, all, &err));
     OK(tarn_loader_open(d, o, &l, &err));
-    for (; tarn_loader_next(l, &b, &err) == TARN_OK; batches++) {
+    for (; tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK; batches++) {
         size_t from = batches * 8, count = SAMPLES - from < 8 ? SAMPLES - from : 8;
         usable_slots(all + from, count, bad, replace, want, &n);
         assert_int_equal(b->number, batches);
@@ -344,7 +341,7 @@ static void a_bad_sample_is_a_hole_in_its_own_batch(void **state)
         o.on_error = i < 3 ? TARN_ON_ERROR_SKIP : TARN_ON_ERROR_REPLACE;
         for (unsigned threads = 0; threads <= 8; threads += threads ? threads : 1) {
             o.threads = threads;
-            o.staged = threads == 2;
+            set_staged(d, threads == 2);
             check_holes(d, &o, bads[i % 3]);
             tarn_bytes got = epochs_of(d, &o, 3);
             if (threads == 0) {
@@ -396,7 +393,7 @@ static void views_have_holes_too(void **state)
         o.threads = (unsigned)way % 3;
         o.on_error = way < 3 ? TARN_ON_ERROR_SKIP : TARN_ON_ERROR_REPLACE;
         OK(tarn_loader_open(d, &o, &l, &err));
-        while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+        while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
             check_views(b);
             n += b->count;
             tarn_batch_release(b);
@@ -417,7 +414,7 @@ static void a_replaced_sample_has_memory_of_its_own(void **state)
     tarn_batch *b;
     o.on_error = TARN_ON_ERROR_REPLACE;
     OK(tarn_loader_open(d, &o, &l, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_int_equal(b->samples[0], 1);
     assert_int_equal(b->samples[1], 1);
     assert_int_equal(b->samples[7], 1); /* after the last comes the first */
@@ -452,11 +449,12 @@ static void a_batch_without_a_usable_sample_is_an_error(void **state)
         for (int again = 0; again < 2; again++)
             FAILS(TARN_ERR_FORMAT,
                   "no sample of batch 0 of epoch 0 can be used; the first: sample",
-                  tarn_loader_next(l, &b, &err));
+                  tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         check_skips(l, 1, 8);
         /* Another epoch can be set. */
         OK(tarn_loader_set_epoch(l, 1, &err));
-        FAILS(TARN_ERR_FORMAT, "batch 0 of epoch 1", tarn_loader_next(l, &b, &err));
+        FAILS(TARN_ERR_FORMAT, "batch 0 of epoch 1",
+              tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         check_skips(l, 1, 16);
         tarn_loader_close(l);
     }
@@ -486,7 +484,7 @@ static void a_limit_is_a_limit(void **state)
         told = 0;
         o.threads = (unsigned)(o.error_limit % 3);
         OK(tarn_loader_open(d, &o, &l, &err));
-        while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+        while ((status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err)) == TARN_OK) {
             seen += b->count;
             tarn_batch_release(b);
         }

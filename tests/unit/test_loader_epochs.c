@@ -1,10 +1,5 @@
-/* The loader's epochs, ranks and states, and its ends: of processes and of loaders that
- * go away in the middle. */
+/* The loader's epochs, ranks and states. */
 #include "loading.h"
-
-#include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* --- Epochs, ranks, state ---------------------------------------------------------- */
 
@@ -22,11 +17,12 @@ static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const tarn_text
     o.state_len = from ? from->size : 0;
     for (unsigned r = 0; r < world; r++) {
         tarn_dataset *part;
-        OK(tarn_dataset_split(d, r, world, TARN_RANKS_UNEVEN, &part, &err));
+        OK(tarn_dataset_split(d, r, world, TARN_UNEVEN_KEEP, &part, &err));
         OK(tarn_loader_open(part, &o, &l[r], &err));
         tarn_dataset_close(part);
         while (counts[r] < batches &&
-               tarn_loader_next(l[r], &taken[r][counts[r]], &err) == TARN_OK)
+               tarn_loader_next(l[r], TARN_NO_TIMEOUT, &taken[r][counts[r]], &err) ==
+                   TARN_OK)
             counts[r]++;
     }
     if (out_state) OK(tarn_loader_state(l[0], out_state, &err));
@@ -100,7 +96,7 @@ static void epochs_follow_each_other(void **state)
     OK(tarn_loader_open(d, &o, &l, &err));
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
         size_t n = 0;
-        while (tarn_loader_next(l, &b, &err) == TARN_OK) {
+        while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
             assert_int_equal(b->epoch, epoch);
             assert_int_equal(b->number, n);
             if (n++ == 0) first[epoch] = b->samples[0];
@@ -109,14 +105,14 @@ static void epochs_follow_each_other(void **state)
         assert_int_equal(n, 7);
     }
     for (int i = 0; i < 3; i++)
-        assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+        assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
     /* Back to the first, and to one that was never reached. */
     OK(tarn_loader_set_epoch(l, 0, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_int_equal(b->samples[0], first[0]);
     tarn_batch_release(b);
     OK(tarn_loader_set_epoch(l, 1, &err));
-    OK(tarn_loader_next(l, &b, &err));
+    OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_int_equal(b->samples[0], first[1]);
     assert_int_equal(b->number, 0);
     tarn_batch_release(b);
@@ -139,7 +135,7 @@ static size_t drain_epochs(tarn_loader *l, uint64_t first, uint64_t epochs)
         n += drain(l, &out);
     }
     for (int i = 0; i < 3; i++)
-        assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+        assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
     tarn_loader_info_get(l, &info, sizeof info);
     assert_true(info.over);
     tarn_bytes_release(&out);
@@ -197,7 +193,7 @@ static void a_resumed_loader_has_the_rest_of_the_total(void **state)
         size_t n = 0;
         OK(tarn_loader_open(d, &o, &l, &err));
         while (n < taken)
-            if (tarn_loader_next(l, &b, &err) == TARN_OK) {
+            if (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
                 tarn_batch_release(b);
                 n++;
             }
@@ -225,7 +221,8 @@ static void a_resumed_loader_has_the_rest_of_the_total(void **state)
 static void ranks_get_equal_batches(void **state)
 {
     (void)state;
-    static const tarn_ranks ways[] = {TARN_RANKS_UNEVEN, TARN_RANKS_DROP, TARN_RANKS_PAD};
+    static const tarn_uneven ways[] = {TARN_UNEVEN_KEEP, TARN_UNEVEN_DROP,
+                                       TARN_UNEVEN_PAD};
     for (int way = 0; way < 3; way++) {
         size_t batches[5];
         for (unsigned rank = 0; rank < 5; rank++) {
@@ -243,8 +240,53 @@ static void ranks_get_equal_batches(void **state)
             tarn_loader_close(l);
             tarn_dataset_close(d);
         }
-        assert_int_equal(batches[0], ways[way] == TARN_RANKS_DROP ? 2 : 3);
+        assert_int_equal(batches[0], ways[way] == TARN_UNEVEN_DROP ? 2 : 3);
     }
+}
+
+/* What the batches of one rank are, up to batch number stop: "3 5 | 7 | ". */
+static void write_batches(tarn_dataset *d, const tarn_loader_options *o, size_t stop,
+                          char *out, size_t room, tarn_text *out_state)
+{
+    tarn_loader *l;
+    tarn_batch *b;
+    OK(tarn_loader_open(d, o, &l, &err));
+    for (size_t n = 0;
+         n < stop && tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK; n++) {
+        size_t len = strlen(out);
+        for (size_t i = 0; i < b->count; i++, len = strlen(out))
+            snprintf(out + len, room - len, "%llu ", (unsigned long long)b->samples[i]);
+        snprintf(out + len, room - len, "| ");
+        tarn_batch_release(b);
+    }
+    OK(tarn_loader_state(l, out_state, &err));
+    tarn_loader_close(l);
+}
+
+static void equal_batches_are_the_same_after_a_resume(void **state)
+{
+    (void)state;
+    tarn_text text = {0}, ignored = {0};
+    for (unsigned world = 1; world < 6; world++)
+        for (unsigned rank = 0; rank < world; rank++)
+            for (size_t stop = 0; stop < 3; stop++) {
+                tarn_dataset *d =
+                    one_rank(open_shuffled(array_path()), rank, world, TARN_UNEVEN_KEEP);
+                tarn_loader_options o = loader_options();
+                char want[1024] = "", got[1024] = "";
+                o.batch = 5;
+                o.equal_batches = true;
+                o.threads = rank % 2 * 2;
+                write_batches(d, &o, 64, want, sizeof want, &ignored);
+                write_batches(d, &o, stop, got, sizeof got, &text);
+                o.state = text.data;
+                o.state_len = text.size;
+                write_batches(d, &o, 64, got, sizeof got, &ignored);
+                assert_string_equal(got, want);
+                tarn_dataset_close(d);
+            }
+    tarn_text_reset(&text);
+    tarn_text_reset(&ignored);
 }
 
 /* The samples of one rank's epoch; all of its batches must be full. */
@@ -258,13 +300,13 @@ static size_t take_full(tarn_dataset *d, const tarn_loader_options *o, uint64_t 
     OK(tarn_loader_open(d, o, &l, &err));
     tarn_loader_info_get(l, &info, sizeof info);
     while (n < info.batches) {
-        OK(tarn_loader_next(l, &b, &err));
+        OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         assert_int_equal(b->count, o->batch);
         memcpy(out + n++ * o->batch, b->samples, b->count * sizeof *out);
         tarn_batch_release(b);
     }
     OK(tarn_loader_state(l, out_state, &err));
-    assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+    assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
     tarn_loader_close(l);
     return n;
 }
@@ -273,14 +315,14 @@ static void drop_last_gives_every_rank_the_same_full_batches(void **state)
 {
     (void)state;
     tarn_text first = {0}, text = {0};
-    for (int way = TARN_RANKS_UNEVEN; way <= TARN_RANKS_PAD; way++)
+    for (int way = TARN_UNEVEN_KEEP; way <= TARN_UNEVEN_PAD; way++)
         for (unsigned world = 1; world < 6; world++)
             for (uint64_t batch = 1; batch < 9; batch++) {
                 size_t most = SAMPLES / world;
-                if (way == TARN_RANKS_PAD) most = (SAMPLES + world - 1) / world;
+                if (way == TARN_UNEVEN_PAD) most = (SAMPLES + world - 1) / world;
                 for (unsigned rank = 0; rank < world; rank++) {
                     tarn_dataset *d = one_rank(open_shuffled(array_path()), rank, world,
-                                               (tarn_ranks)way);
+                                               (tarn_uneven)way);
                     tarn_loader_options o = loader_options();
                     uint64_t samples[SAMPLES], want[SAMPLES];
                     o.batch = batch;
@@ -311,7 +353,7 @@ static void nothing_is_an_epoch_too(void **state)
     for (o.threads = 0; o.threads < 3; o.threads++) {
         OK(tarn_loader_open(none, &o, &l, &err));
         for (int i = 0; i < 5; i++)
-            assert_int_equal(tarn_loader_next(l, &b, &err), TARN_END);
+            assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
         tarn_loader_close(l);
     }
     tarn_dataset_close(none);
@@ -334,7 +376,7 @@ static void a_rank_without_samples_ends_where_the_others_do(void **state)
             tarn_dataset *part;
             tarn_loader *l;
             tarn_bytes all = TARN_BYTES_INIT;
-            OK(tarn_dataset_split(few, r, 4, TARN_RANKS_UNEVEN, &part, &err));
+            OK(tarn_dataset_split(few, r, 4, TARN_UNEVEN_KEEP, &part, &err));
             o.threads = r % 2 * 2;
             OK(tarn_loader_open(part, &o, &l, &err));
             drain(l, &all);
@@ -377,242 +419,6 @@ static void options_are_checked(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Ends -------------------------------------------------------------------------- */
-
-static void it_can_be_closed_at_any_moment(void **state)
-{
-    (void)state;
-    tarn_dataset *d = open_shuffled(fold_path(7));
-    tarn_loader_options o = loader_options();
-    o.on_error = TARN_ON_ERROR_SKIP;
-    for (unsigned threads = 0; threads <= 4; threads += 2)
-        for (size_t after = 0; after < 12; after++) {
-            tarn_loader *l;
-            tarn_batch *held[12];
-            o.threads = threads;
-            OK(tarn_loader_open(d, &o, &l, &err));
-            size_t n = 0;
-            for (size_t i = 0; i < after; i++) {
-                tarn_status status = tarn_loader_next(l, &held[n], &err);
-                if (status == TARN_OK) n++;
-            }
-            tarn_loader_close(l);
-            /* They outlive it. */
-            for (size_t i = 0; i < n; i++) {
-                check_sample(held[i], 0);
-                tarn_batch_release(held[i]);
-            }
-        }
-    tarn_dataset_close(d);
-}
-
-static void a_short_wait_loses_nothing(void **state)
-{
-    (void)state;
-    tarn_dataset *d = open_shuffled(fold_path(7));
-    tarn_loader_options o = loader_options();
-    o.on_error = TARN_ON_ERROR_SKIP;
-    tarn_bytes want = epochs_of(d, &o, 1);
-    for (o.threads = 0; o.threads < 3; o.threads++) {
-        tarn_loader *l;
-        tarn_bytes got = TARN_BYTES_INIT;
-        OK(tarn_loader_open(d, &o, &l, &err));
-        for (;;) {
-            tarn_batch *b;
-            tarn_status status = tarn_loader_next_within(l, 0, &b, &err);
-            if (status == TARN_END) break;
-            OK(status);
-            if (b) add_batch(&got, b);
-            tarn_batch_release(b);
-        }
-        same(&want, &got);
-        tarn_loader_close(l);
-    }
-    tarn_bytes_release(&want);
-    tarn_dataset_close(d);
-}
-
-static bool gets_the_rest(tarn_loader *l, const tarn_bytes *want, size_t done,
-                          size_t skipped)
-{
-    tarn_bytes got = TARN_BYTES_INIT;
-    tarn_loader_stats stats;
-    drain(l, &got);
-    tarn_loader_stats_get(l, &stats, sizeof stats);
-    tarn_loader_close(l);
-    bool good = stats.skipped == skipped && got.size == want->size - done &&
-                memcmp(got.data, want->data + done, got.size) == 0;
-    tarn_bytes_release(&got);
-    return good;
-}
-
-/* A child and then its parent, which has some of what is wanted, get the rest of it. held
- * may be NULL. */
-static void fork_and_drain(tarn_loader *l, tarn_batch *held, const tarn_bytes *want,
-                           tarn_bytes *got, size_t skipped)
-{
-    int status = -1;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        end_if_it_hangs();
-        tarn_batch_release(held);
-        _exit(gets_the_rest(l, want, got->size, skipped) ? 0 : 1);
-    }
-    assert_true(child > 0 && waitpid(child, &status, 0) == child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    tarn_batch_release(held);
-    drain(l, got);
-    same(want, got);
-    tarn_loader_close(l);
-}
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define NO_THREADS_AFTER_FORK 1
-#elif __has_feature(address_sanitizer)
-#define NO_THREADS_BEFORE_FORK 1
-#endif
-#endif
-
-/* AddressSanitizer's allocator stays locked in a child if a thread was in it. */
-#ifdef NO_THREADS_BEFORE_FORK
-enum { FORKED_THREADS = 0 };
-#else
-enum { FORKED_THREADS = 4 };
-#endif
-
-static void a_child_goes_on_by_itself(void **state)
-{
-    (void)state;
-#ifdef NO_THREADS_AFTER_FORK
-    print_message("ThreadSanitizer starts no threads in a child\n");
-    skip();
-#endif
-    tarn_dataset *d = open_shuffled(fold_path(0));
-    tarn_loader_options o = loader_options();
-    tarn_bytes want = epochs_of(d, &o, 1);
-    for (unsigned threads = 0; threads <= FORKED_THREADS; threads += 2)
-        for (size_t after = 0; after < 7; after++) {
-            tarn_loader *l;
-            tarn_batch *b = NULL;
-            tarn_bytes got = TARN_BYTES_INIT;
-            o.threads = threads;
-            OK(tarn_loader_open(d, &o, &l, &err));
-            for (size_t i = 0; i < after; i++) {
-                tarn_batch_release(b);
-                OK(tarn_loader_next(l, &b, &err));
-                add_batch(&got, b);
-            }
-            fork_and_drain(l, b, &want, &got, 0);
-        }
-    tarn_bytes_release(&want);
-    tarn_dataset_close(d);
-}
-
-/* A batch that was being prepared is prepared again. */
-static void a_child_misses_nothing_that_was_prepared(void **state)
-{
-    (void)state;
-#ifdef NO_THREADS_AFTER_FORK
-    print_message("ThreadSanitizer starts no threads in a child\n");
-    skip();
-#endif
-    tarn_dataset *d = open_shuffled(fold_path(7));
-    tarn_loader_options o = loader_options();
-    o.on_error = TARN_ON_ERROR_SKIP;
-    tarn_bytes want = epochs_of(d, &o, 1);
-    for (o.threads = 0; o.threads <= FORKED_THREADS; o.threads += 2)
-        for (size_t waits = 0; waits < 60; waits += 4) {
-            tarn_loader *l;
-            tarn_bytes got = TARN_BYTES_INIT;
-            OK(tarn_loader_open(d, &o, &l, &err));
-            for (size_t i = 0, batches = 0; i < waits && batches < 5; i++) {
-                tarn_batch *b;
-                OK(tarn_loader_next_within(l, 0, &b, &err));
-                if (b) add_batch(&got, b);
-                batches += b != NULL;
-                tarn_batch_release(b);
-            }
-            fork_and_drain(l, NULL, &want, &got, SAMPLES / 7 + 1);
-        }
-    tarn_bytes_release(&want);
-    tarn_dataset_close(d);
-}
-
-static void many_threads_share_the_work(void **state)
-{
-    (void)state;
-    tarn_dataset *d = open_shuffled(fold_path(50));
-    tarn_loader_options o = loader_options();
-    o.on_error = TARN_ON_ERROR_SKIP;
-    tarn_bytes want = epochs_of(d, &o, 4);
-    o.threads = 64;
-    o.prefetch = 16;
-    tarn_bytes got = epochs_of(d, &o, 4);
-    same(&want, &got);
-    tarn_bytes_release(&want);
-    tarn_dataset_close(d);
-}
-
-static void hold_all_batches_if_you_like(void **state)
-{
-    (void)state;
-    tarn_dataset *d = open_shuffled(fold_path(0));
-    tarn_loader_options o = loader_options();
-    tarn_loader *l;
-    tarn_batch *held[SAMPLES];
-    o.batch = 1;
-    o.threads = 2;
-    OK(tarn_loader_open(d, &o, &l, &err));
-    for (size_t i = 0; i < SAMPLES; i++)
-        OK(tarn_loader_next(l, &held[i], &err));
-    for (size_t i = 0; i < SAMPLES; i++) {
-        check_sample(held[i], 0);
-        tarn_batch_release(held[i]);
-    }
-    tarn_loader_close(l);
-    tarn_dataset_close(d);
-}
-
-static atomic_size_t lent;
-
-static void *lend(void *context, size_t size)
-{
-    assert_int_equal(size % 64, 0);
-    atomic_fetch_add((atomic_size_t *)context, size);
-    return aligned_alloc(64, size);
-}
-
-static void take_back(void *context, void *memory, size_t size)
-{
-    atomic_fetch_sub((atomic_size_t *)context, size);
-    free(memory);
-}
-
-static void memory_may_be_the_callers(void **state)
-{
-    (void)state;
-    tarn_dataset *d = open_shuffled(fold_path(0));
-    tarn_loader_options o = loader_options();
-    tarn_bytes want = epochs_of(d, &o, 2);
-    o.alloc = lend;
-    o.free = take_back;
-    o.memory_context = &lent;
-    o.threads = 2;
-    tarn_loader *l;
-    tarn_bytes got = TARN_BYTES_INIT;
-    OK(tarn_loader_open(d, &o, &l, &err));
-    drain(l, &got);
-    drain(l, &got);
-    assert_true(atomic_load(&lent) > 0);
-    tarn_loader_close(l);
-    same(&want, &got);
-    assert_int_equal(atomic_load(&lent), 0);
-    tarn_bytes_release(&want);
-    tarn_dataset_close(d);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -623,16 +429,10 @@ int main(void)
         cmocka_unit_test(a_resumed_loader_has_the_rest_of_the_total),
         cmocka_unit_test(drop_last_gives_every_rank_the_same_full_batches),
         cmocka_unit_test(ranks_get_equal_batches),
+        cmocka_unit_test(equal_batches_are_the_same_after_a_resume),
         cmocka_unit_test(nothing_is_an_epoch_too),
         cmocka_unit_test(a_rank_without_samples_ends_where_the_others_do),
         cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(it_can_be_closed_at_any_moment),
-        cmocka_unit_test(a_short_wait_loses_nothing),
-        cmocka_unit_test(a_child_goes_on_by_itself),
-        cmocka_unit_test(a_child_misses_nothing_that_was_prepared),
-        cmocka_unit_test(many_threads_share_the_work),
-        cmocka_unit_test(hold_all_batches_if_you_like),
-        cmocka_unit_test(memory_may_be_the_callers),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -21,7 +21,7 @@ static tarn_status take_bytes(tarn_loader *l, tarn_bytes *out)
 {
     tarn_batch *b;
     tarn_status status;
-    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+    while ((status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err)) == TARN_OK) {
         add_batch(out, b);
         tarn_batch_release(b);
     }
@@ -101,7 +101,7 @@ static tarn_status take(tarn_loader *l, list *out)
 {
     tarn_batch *b;
     tarn_status status;
-    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+    while ((status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err)) == TARN_OK) {
         assert_true(out->n + b->count <= SAMPLES);
         for (size_t i = 0; i < b->count; i++)
             out->samples[out->n++] = b->samples[i];
@@ -174,7 +174,7 @@ static void a_state_between_two_waits_misses_nothing(void **state)
         list had = {{0}, 0};
         o.threads = threads[i];
         OK(tarn_loader_open(d, &o, &l, &err));
-        while ((status = tarn_loader_next_within(l, 0, &b, &err)) == TARN_OK) {
+        while ((status = tarn_loader_next(l, 0, &b, &err)) == TARN_OK) {
             for (size_t k = 0; b && k < b->count; k++)
                 had.samples[had.n++] = b->samples[k];
             tarn_batch_release(b);
@@ -201,7 +201,7 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
         list had = {{0}, 0};
         /* This rank has one sample less than the others. */
         tarn_dataset *d =
-            one_rank(open_shuffled(fold_path(bads[i])), 2, 3, TARN_RANKS_UNEVEN);
+            one_rank(open_shuffled(fold_path(bads[i])), 2, 3, TARN_UNEVEN_KEEP);
         OK(tarn_loader_open(d, &o, &l, &err));
         assert_int_equal(take(l, &had), TARN_END);
         OK(tarn_loader_state(l, &text, &err));
@@ -253,7 +253,7 @@ static size_t batches_within(tarn_dataset *d, const tarn_loader_options *o,
     size_t *counted = o->notice_context;
     *counted = 0;
     OK(tarn_loader_open(d, o, &l, &err));
-    for (; (status = tarn_loader_next(l, &b, out_why)) == TARN_OK; n++) {
+    for (; (status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, out_why)) == TARN_OK; n++) {
         check_skipped(l, bad_before(d, o, b));
         assert_int_equal(*counted, bad_before(d, o, b));
         tarn_batch_release(b);
@@ -261,7 +261,7 @@ static size_t batches_within(tarn_dataset *d, const tarn_loader_options *o,
     if (status != TARN_END) {
         assert_int_equal(status, TARN_ERR_FORMAT);
         check_skipped(l, (size_t)o->error_limit);
-        FAILS(status, out_why->message, tarn_loader_next(l, &b, &err));
+        FAILS(status, out_why->message, tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         check_skipped(l, (size_t)o->error_limit);
         assert_int_equal(*counted, o->error_limit);
     }

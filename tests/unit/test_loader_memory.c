@@ -12,15 +12,15 @@ static const char *make_fold(void)
     tarball t = {0};
     for (unsigned i = 0; i < COUNT; i++) {
         tarn_array a;
-        tarn_value v = tarn_value_integer(i);
+        tarn_value v = value_integer(i);
         tarball_value(&t, i, "cls", &v);
         for (unsigned k = 0; k < sizeof pixels; k++)
             pixels[k] = (unsigned char)(k + i);
-        v = tarn_value_bytes(pixels, 100 + i);
+        v = value_bytes(pixels, 100 + i);
         tarball_value(&t, i, "bin", &v);
         OK(tarn_array_init(&a, pixels, (tarn_dtype){'|', 'u', 1}, 3,
                            (const uint64_t[]){40, 60, 3}, &err));
-        v = tarn_value_array(&a);
+        v = value_array(&a);
         tarball_value(&t, i, "jpg", &v);
         tarball_value(&t, i, "npy", &v);
     }
@@ -35,7 +35,7 @@ static void run_epoch(tarn_loader *l)
     tarn_batch *b;
     tarn_status status;
     size_t seen = 0;
-    while ((status = tarn_loader_next(l, &b, &err)) == TARN_OK) {
+    while ((status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err)) == TARN_OK) {
         seen += b->count;
         tarn_batch_release(b);
     }
@@ -85,7 +85,7 @@ static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
     o.n_fields = 4;
     for (int way = 0; way < 4; way++) {
         o.threads = way & 1 ? 2 : 0;
-        o.staged = way & 2;
+        set_staged(d, way & 2);
         check_flat(d, &o, PER_EPOCH);
     }
     tarn_dataset_close(d);

@@ -84,14 +84,13 @@ static void members_are_where_their_fields_are(void **state)
             OK(tarn_dataset_members(set, i, members, 16, &n, &err));
             assert_true(n > 0 && n <= 16);
             for (size_t m = 0; m < n; m++) {
-                const char *path;
-                uint64_t offset, size;
-                uint32_t field = members[m].field;
-                OK(tarn_dataset_where(set, i, field, &path, &offset, &err));
-                OK(tarn_dataset_size(set, i, field, &size, &err));
-                assert_string_equal(members[m].path, path);
-                assert_int_equal(members[m].offset, offset);
-                assert_int_equal(members[m].bytes, size);
+                tarn_place place;
+                OK(tarn_dataset_locate(set, i, members[m].field, &place, sizeof place,
+                                       &err));
+                assert_string_equal(members[m].path, place.path);
+                assert_int_equal(members[m].shard, place.shard);
+                assert_int_equal(members[m].offset, place.offset);
+                assert_int_equal(members[m].bytes, place.size);
                 assert_true((members[m].row == TARN_NO_ROW) == (set != data.fold));
                 assert_true(m == 0 || members[m - 1].offset <= members[m].offset);
             }
@@ -180,7 +179,7 @@ static void only_a_fold_has_shards_to_take(void **state)
     OK(tarn_fold_writer_open(scratch_path("taken"), "f", NULL, &w, &err));
     FAILS(TARN_ERR_USAGE, "not a fold",
           tarn_fold_writer_adopt(w, data.iac, NULL, 0, TARN_ADOPT_LINK, &err));
-    tarn_fold_writer_abandon(w);
+    tarn_fold_writer_abandon(w, false, NULL);
     mixed_close(&data);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "support.h"
 
+#include "../images.h"
 #include "counting.h"
 
 static tarn_error err;
@@ -16,7 +17,7 @@ static tarn_bytes encoded(const char *field, const tarn_value *value)
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
     o.webp_lossless = true;
-    OK(tarn_codecs_encode(NULL, field, value, &o, &out, &err));
+    OK(tarn_encode(field, value, &o, &out, &err));
     return out;
 }
 
@@ -35,7 +36,7 @@ static tarn_bytes noisy_image(const char *field, uint32_t width, uint32_t height
         pixels[i] = (unsigned char)(seed >> 24);
     }
     OK(tarn_array_init(&array, pixels, (tarn_dtype){'|', 'u', 1}, 3, shape, &err));
-    tarn_value value = tarn_value_array(&array);
+    tarn_value value = value_array(&array);
     tarn_bytes out = encoded(field, &value);
     free(pixels);
     return out;
@@ -49,7 +50,7 @@ static tarn_bytes zeros(const char *field, tarn_dtype dtype, uint64_t height,
     void *data = calloc(height * width, dtype.size);
     assert_non_null(data);
     OK(tarn_array_init(&array, data, dtype, 2, shape, &err));
-    tarn_value value = tarn_value_array(&array);
+    tarn_value value = value_array(&array);
     tarn_bytes out = encoded(field, &value);
     free(data);
     return out;
@@ -57,17 +58,15 @@ static tarn_bytes zeros(const char *field, tarn_dtype dtype, uint64_t height,
 
 /* --- Images --------------------------------------------------------------------- */
 
-static void decode_all(tarn_image_decoder *decoder, const tarn_image_plan *plan,
+static void decode_all(tarn_image_decoder *decoder, const tarn__image_plan *plan,
                        const tarn_bytes *files, size_t count, unsigned char *out)
 {
     for (size_t i = 0; i < count; i++) {
-        tarn_image_decode_options o = TARN_IMAGE_DECODE_OPTIONS_INIT;
-        tarn_image image = {0};
-        o.channels = 3;
-        OK(tarn_image_decode(decoder, files[i].data, files[i].size, &o, &image, 0, &err));
+        tarn__image image = {0};
+        OK(image_decode(decoder, files[i].data, files[i].size, 3, NULL, &image, &err));
         for (uint64_t epoch = 0; epoch < 6; epoch++)
-            OK(tarn_image_run(decoder, plan, files[i].data, files[i].size,
-                              (tarn_image_draw){1, epoch, i}, out, &err));
+            OK(tarn__image_run(decoder, plan, files[i].data, files[i].size,
+                               (tarn_image_draw){1, epoch, i}, out, &err));
     }
 }
 
@@ -78,7 +77,7 @@ static size_t calls_once_warm(const char *field, tarn_image_fit fit)
     const uint32_t sizes[][2] = {{320, 240}, {97, 203}, {400, 300}, {33, 33}, {256, 256}};
     tarn_bytes files[5];
     tarn_image_decoder *decoder;
-    tarn_image_plan *plan;
+    tarn__image_plan *plan;
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
     s.width = s.height = 64;
     s.fit = fit;
@@ -88,15 +87,15 @@ static size_t calls_once_warm(const char *field, tarn_image_fit fit)
     for (size_t i = 0; i < 5; i++)
         files[i] = noisy_image(field, sizes[i][0], sizes[i][1], 3);
     OK(tarn_image_decoder_new(NULL, &decoder, &err));
-    OK(tarn_image_plan_new(&s, &plan, &err));
-    unsigned char *out = malloc(tarn_image_plan_size(plan));
+    OK(tarn__image_plan_new(&s, &plan, &err));
+    unsigned char *out = malloc(tarn__image_plan_size(plan));
     decode_all(decoder, plan, files, 5, out);
     count_memory();
     for (unsigned i = 0; i < MANY; i++)
         decode_all(decoder, plan, files, 5, out);
     size_t calls = count_memory().calls;
     free(out);
-    tarn_image_plan_free(plan);
+    tarn__image_plan_free(plan);
     tarn_image_decoder_free(decoder);
     for (size_t i = 0; i < 5; i++)
         tarn_bytes_release(&files[i]);
@@ -127,8 +126,8 @@ static void decode_again(tarn_image_decoder *decoder, const tarn_bytes *file,
                          size_t times)
 {
     for (size_t i = 0; i < times; i++) {
-        tarn_image image = {0};
-        OK(tarn_image_decode(decoder, file->data, file->size, NULL, &image, 0, &err));
+        tarn__image image = {0};
+        OK(image_decode(decoder, file->data, file->size, 0, NULL, &image, &err));
     }
 }
 
@@ -163,7 +162,7 @@ static size_t calls_of_fields(const char *field, const tarn_bytes *bytes)
     count_memory();
     for (unsigned i = 0; i < MANY; i++) {
         tarn_value value;
-        OK(tarn_codecs_decode(NULL, field, bytes->data, bytes->size, NULL, &value, &err));
+        OK(tarn_decode(field, bytes->data, bytes->size, NULL, &value, &err));
         tarn_value_release(&value);
     }
     return count_memory().calls;
@@ -173,7 +172,7 @@ static size_t calls_of_fields(const char *field, const tarn_bytes *bytes)
 static void numbers_and_texts_take_no_memory(void **state)
 {
     (void)state;
-    tarn_value seven = tarn_value_integer(7), text = tarn_value_text("text", 4);
+    tarn_value seven = value_integer(7), text = value_text("text", 4);
     tarn_bytes cls = encoded("cls", &seven), txt = encoded("txt", &text);
     tarn_bytes npy = zeros("npy", (tarn_dtype){'<', 'f', 4}, 30, 40);
     assert_int_equal(calls_of_fields("cls", &cls), 0);
@@ -196,8 +195,7 @@ static void refuse(const char *field, const tarn_bytes *bomb)
     o.max_size = LIMIT;
     o.max_pixels = LIMIT;
     count_memory();
-    tarn_status status =
-        tarn_codecs_decode(NULL, field, bomb->data, bomb->size, &o, &value, &err);
+    tarn_status status = tarn_decode(field, bomb->data, bomb->size, &o, &value, &err);
     counted c = count_memory();
     if (status != TARN_ERR_LIMIT || c.bytes > 8 * LIMIT)
         fail_msg("%s of %zu bytes: %s after %zu bytes of memory", field, bomb->size,
@@ -206,9 +204,9 @@ static void refuse(const char *field, const tarn_bytes *bomb)
 
 static void refuse_image(const tarn_bytes *bomb)
 {
-    tarn_image_decoder_options o = TARN_IMAGE_DECODER_OPTIONS_INIT;
+    tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
     tarn_image_decoder *decoder;
-    tarn_image image = {0};
+    tarn__image image = {0};
     const uint64_t limits[][2] = {{LIMIT, TARN_MAX_DECODED}, {TARN_MAX_PIXELS, LIMIT}};
     for (size_t i = 0; i < 2; i++) {
         o.max_pixels = limits[i][0];
@@ -216,7 +214,7 @@ static void refuse_image(const tarn_bytes *bomb)
         OK(tarn_image_decoder_new(&o, &decoder, &err));
         count_memory();
         FAILS(TARN_ERR_LIMIT, i ? "max_size" : "max_pixels",
-              tarn_image_decode(decoder, bomb->data, bomb->size, NULL, &image, 0, &err));
+              image_decode(decoder, bomb->data, bomb->size, 0, NULL, &image, &err));
         assert_true(count_memory().bytes <= 8 * LIMIT);
         tarn_image_decoder_free(decoder);
     }
@@ -270,15 +268,20 @@ static void a_png_without_its_pixels_takes_no_memory_for_them(void **state)
                                           'N', 'D', 0xae, 0x42, 0x60, 0x82};
     tarn_image_decoder *decoder;
     unsigned char *pixels = malloc(16000000);
-    tarn_image image = {.data = pixels};
+    tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
+    s.width = s.height = 4000;
+    s.channels = 1;
     OK(tarn_image_decoder_new(NULL, &decoder, &err));
+    OK(tarn_image_run(decoder, &s, file.data, file.size, (tarn_image_draw){0}, pixels,
+                      16000000, &err));
     /* The same header, and an IDAT of no bytes. */
     unsigned char none[12] = {0, 0, 0, 0, 'I', 'D', 'A', 'T', 0x35, 0xaf, 0x06, 0x1e};
     memcpy(file.data + 33, none, 12);
     memcpy(file.data + 45, end, 12);
     count_memory();
     FAILS(TARN_ERR_TRUNCATED, "cannot be the 4000 x 4000",
-          tarn_image_decode(decoder, file.data, 57, NULL, &image, 16000000, &err));
+          tarn_image_run(decoder, &s, file.data, 57, (tarn_image_draw){0}, pixels,
+                         16000000, &err));
     assert_true(count_memory().bytes < 1 << 16);
     free(pixels);
     tarn_image_decoder_free(decoder);

@@ -63,8 +63,8 @@ static void add_run(run *r, tarn_dataset *d, uint64_t n)
 {
     if (n > tarn_dataset_count(d)) n = tarn_dataset_count(d);
     for (uint64_t i = 0; i < n; i++) {
-        tarn_mix_place place;
-        OK(tarn_mix_at(d, i, &place, sizeof place, &err));
+        tarn_place place;
+        OK(mix_at(d, i, &place, &err));
         assert_true(r->n < MAX);
         r->source[r->n] = place.source;
         r->value[r->n++] = value_at(d, i);
@@ -234,17 +234,17 @@ static void check_keys(tarn_dataset *mix, uint64_t epochs)
                 if (value_at(d, i) != row) continue;
                 if (n++ == 0) first = i;
             }
-            OK(tarn_dataset_keep_keys(d, &key, 1, &there, &kept, &err));
+            OK(keep_keys(d, &key, 1, &there, &kept, &err));
             assert_int_equal(tarn_dataset_count(kept), n);
             assert_int_equal(there, n > 0);
             for (uint64_t i = 0; i < n; i++)
                 assert_int_equal(value_at(kept, i), row);
             tarn_dataset_close(kept);
             if (n == 0) {
-                FAILS(TARN_ERR_NO_SAMPLE, "", tarn_dataset_find(d, key, &found, &err));
+                FAILS(TARN_ERR_NO_SAMPLE, "", find_key(d, key, &found, &err));
                 continue;
             }
-            OK(tarn_dataset_find(d, key, &found, &err));
+            OK(find_key(d, key, &found, &err));
             assert_int_equal(found, first);
         }
         tarn_dataset_close(d);
@@ -288,7 +288,7 @@ static void add_rest(run *r, tarn_dataset *mix, const tarn_text *state, uint64_t
     tarn_dataset *rest[4];
     for (uint64_t rank = 0; rank < world; rank++) {
         tarn_dataset *part;
-        OK(tarn_dataset_split(mix, rank, world, TARN_RANKS_UNEVEN, &part, &err));
+        OK(tarn_dataset_split(mix, rank, world, TARN_UNEVEN_KEEP, &part, &err));
         OK(tarn_dataset_resume(part, state->data, state->size, &rest[rank], &err));
         tarn_dataset_close(part);
     }
@@ -309,7 +309,7 @@ static void check_resumed(tarn_dataset *mix, uint64_t epoch, uint64_t world)
     add_epoch(&whole, mix, epoch);
     add_epoch(&next, mix, epoch + 1);
     OK(tarn_dataset_at_epoch(mix, epoch, &d, &err));
-    OK(tarn_dataset_split(d, 0, world, TARN_RANKS_UNEVEN, &part, &err));
+    OK(tarn_dataset_split(d, 0, world, TARN_UNEVEN_KEEP, &part, &err));
     for (uint64_t taken = 0; taken <= tarn_dataset_count(part); taken++)
         for (uint64_t then = 1; then < 4; then++) {
             run r = {.n = 0};
@@ -407,6 +407,49 @@ static void weights_below_an_order_change_between_epochs_only(void **state)
     tarn_dataset_close(rest);
     tarn_dataset_close(first);
     tarn_dataset_close(second);
+}
+
+/* Its epochs before the change have other counts, so a mix of it begins with the epoch in
+ * which it was continued. */
+static void a_continued_mix_continues_in_a_mix(void **state)
+{
+    (void)state;
+    for (int ordered_too = 0; ordered_too < 2; ordered_too++) {
+        tarn_dataset *first = open_three(3, some), *second = open_three(3, others);
+        tarn_dataset *d, *moved, *again, *mix, *outer, *fresh, *ignored;
+        tarn_text text = {0};
+        tarn_place place;
+        if (ordered_too) first = shuffle(first);
+        if (ordered_too) second = shuffle(second);
+        OK(tarn_dataset_at_epoch(first, 2, &d, &err));
+        OK(tarn_dataset_state(d, 25, &text, &err));
+        OK(tarn_dataset_resume(second, text.data, text.size, &moved, &err));
+        OK(tarn_dataset_mix(&moved, 1, NULL, &mix, &err));
+        for (uint64_t epoch = 0; epoch < 4; epoch++) {
+            OK(tarn_dataset_at_epoch(moved, 3 + epoch, &again, &err));
+            OK(tarn_dataset_at_epoch(mix, epoch, &outer, &err));
+            for (uint64_t i = 0; i < 15; i++) {
+                assert_int_equal(value_at(outer, i), value_at(again, i));
+                OK(mix_at(outer, i, &place, &err));
+                assert_int_equal(place.pass, 3 + epoch);
+            }
+            tarn_dataset_close(outer);
+            tarn_dataset_close(again);
+        }
+        check_keys(mix, 2);
+        /* A state of it does not fit a mix that was not continued. */
+        OK(tarn_dataset_state(mix, 4, &text, &err));
+        OK(tarn_dataset_mix(&second, 1, NULL, &fresh, &err));
+        FAILS(TARN_ERR_STALE, "from epoch 3 after",
+              tarn_dataset_resume(fresh, text.data, text.size, &ignored, &err));
+        tarn_text_reset(&text);
+        tarn_dataset_close(fresh);
+        tarn_dataset_close(mix);
+        tarn_dataset_close(moved);
+        tarn_dataset_close(d);
+        tarn_dataset_close(second);
+        tarn_dataset_close(first);
+    }
 }
 
 static void a_state_of_other_sources_is_refused(void **state)
@@ -521,7 +564,7 @@ static void a_loader_goes_through_the_epochs_of_a_mix(void **state)
             add_epoch(&want, mix, epoch);
         OK(tarn_loader_open(mix, &o, &l, &err));
         for (int round = 0; n < want.n; round++) {
-            tarn_status status = tarn_loader_next(l, &b, &err);
+            tarn_status status = tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err);
             if (status == TARN_END) continue;
             check_ok(status, &err, __FILE__, __LINE__);
             assert_memory_equal(b->columns[0].data, want.value + n, b->count * 8);
@@ -555,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_state_of_a_mix_continues_anywhere),
         cmocka_unit_test(sources_continue_after_their_weights_change),
         cmocka_unit_test(weights_below_an_order_change_between_epochs_only),
+        cmocka_unit_test(a_continued_mix_continues_in_a_mix),
         cmocka_unit_test(a_state_of_other_sources_is_refused),
         cmocka_unit_test(hostile_states_of_a_mix_do_no_harm),
         cmocka_unit_test(a_loader_goes_through_the_epochs_of_a_mix),

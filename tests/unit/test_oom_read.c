@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "gnz/reader.h"
 #include "iac/ipc_write.h"
 #include "iac/table.h"
 #include "itar/fold_read.h"
@@ -99,8 +100,8 @@ static tarn_status read_long_names(tarn_error *why)
         tarball_end(&t);
         save_tar(&t, PART("names/f_0.tar"));
         tarball_reset(&t);
-        OK(tarn_index_create((const char *[]){PART("names/f_0.tar")}, 1, NULL,
-                             PART("names/f.taridx"), NULL, NULL, 0, &err));
+        OK(tarn_index_build((const char *[]){PART("names/f_0.tar")}, 1, NULL,
+                            PART("names/f.taridx"), NULL, NULL, 0, &err));
         written = true;
     }
     tarn_status status = tarn__fold_open(PART("names"), NULL, &fold, why);
@@ -123,7 +124,8 @@ static tarn_status read_fold(tarn_error *why)
     uint32_t field = 0;
     tarn_status status = tarn_dataset_open(PART("shards"), NULL, &fold, why);
     if (status != TARN_OK) return status;
-    status = tarn_dataset_find(fold, "s0003", &sample, why);
+    status =
+        tarn_dataset_find(fold, (const char *const[]){"s0003"}, 1, &sample, NULL, why);
     if (status == TARN_OK) status = tarn_dataset_field_find(fold, "cls", &field, why);
     if (status == TARN_OK) status = tarn_dataset_key(fold, sample, &key, why);
     if (status == TARN_OK)
@@ -192,7 +194,7 @@ static tarn_status read_gnz(tarn_error *why)
     if (status == TARN_OK) tarn_gnz_view_release(&view);
     if (status == TARN_OK)
         status = tarn_gnz_stats_get(g, number, &stats, sizeof stats, why);
-    if (status == TARN_OK) status = tarn_gnz_sample(g, number, 2, &row, why);
+    if (status == TARN_OK) status = tarn__gnz_view_row(g, number, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
     return status;
@@ -221,7 +223,7 @@ static tarn_status read_columns(tarn_error *why)
     status = tarn_gnz_read(g, 0, 0, 6, out, sizeof out, why);
     if (status == TARN_OK) status = tarn_gnz_get(g, 0, TARN_GNZ_READ, &whole, why);
     if (status == TARN_OK) tarn_gnz_view_release(&whole);
-    if (status == TARN_OK) status = tarn_gnz_sample(g, 0, 2, &row, why);
+    if (status == TARN_OK) status = tarn__gnz_view_row(g, 0, 2, &row, why);
     tarn_view_release(&row);
     tarn_gnz_close(g);
     return status;
@@ -246,9 +248,9 @@ static tarn_status read_iac(tarn_error *why)
     tarn_status status = tarn_iac_open(PART("in.iac"), NULL, &pack, why);
     if (status != TARN_OK) return status;
     status = tarn_iac_find(pack, "name", "odd", 3, 2, &row, why);
-    if (status == TARN_OK) status = tarn_iac_view_decoded(pack, row, &view, why);
+    if (status == TARN_OK) status = tarn_iac_view(pack, row, true, &view, why);
     if (status == TARN_OK) assert_memory_equal(view.data, pixels, 100);
-    if (status == TARN_OK) status = tarn_iac_read_many(pack, rows, 2, &batch, why);
+    if (status == TARN_OK) status = tarn_iac_read(pack, rows, 2, &batch, why);
     if (status == TARN_OK) status = tarn_iac_export(pack, TARN_IAC_INDEX, &stream, why);
     if (stream.release) stream.release(&stream);
     tarn_view_release(&view);
@@ -442,10 +444,10 @@ static tarn_status look_at(tarn_dataset *d, tarn_error *why)
     uint64_t n, samples[] = {3, 0, 5};
     uint32_t fields[] = {0};
     tarn_status status = tarn_dataset_key(d, 2, &key, why);
-    if (status == TARN_OK) status = tarn_dataset_find(d, key.data, &n, why);
+    if (status == TARN_OK) status = find_key(d, key.data, &n, why);
     if (status == TARN_OK) assert_int_equal(n, 2);
     if (status == TARN_OK)
-        status = tarn_dataset_read_batch(d, samples, 3, fields, 1, &batch, why);
+        status = tarn_dataset_read(d, samples, 3, fields, 1, &batch, why);
     tarn_dataset_batch_reset(&batch);
     tarn_text_reset(&key);
     return status;
@@ -461,7 +463,7 @@ static tarn_status read_dataset(const char *path, tarn_error *why)
     status = look_at(d, why);
     if (status == TARN_OK) status = tarn_dataset_key(d, 3, &key, why);
     keys[0] = keys[1] = key.data;
-    if (status == TARN_OK) status = tarn_dataset_keep_keys(d, keys, 1, NULL, &few, why);
+    if (status == TARN_OK) status = keep_keys(d, keys, 1, NULL, &few, why);
     tarn_text_reset(&key);
     if (few) tarn_dataset_close(few);
     tarn_dataset_close(d);
@@ -527,9 +529,9 @@ static tarn_status make_chain(tarn_dataset **d, tarn_error *why)
     o.kind = TARN_ORDER_WEIGHTED_ONCE;
     o.weights = weights;
     TARN_TRY(tarn_dataset_order(d[2], &o, &d[3], why));
-    TARN_TRY(tarn_dataset_keep(d[3], mask, &d[4], why));
-    TARN_TRY(tarn_dataset_split(d[4], 0, 2, TARN_RANKS_PAD, &d[5], why));
-    TARN_TRY(tarn_dataset_split(d[5], 0, 1, TARN_RANKS_DROP, &d[6], why));
+    TARN_TRY(keep_mask(d[3], mask, &d[4], why));
+    TARN_TRY(tarn_dataset_split(d[4], 0, 2, TARN_UNEVEN_PAD, &d[5], why));
+    TARN_TRY(tarn_dataset_split(d[5], 0, 1, TARN_UNEVEN_DROP, &d[6], why));
     TARN_TRY(tarn_dataset_at_epoch(d[6], 2, &d[7], why));
     TARN_TRY(tarn_dataset_select(d[7], some, 3, &d[CHAIN], why));
     return TARN_OK;
@@ -577,7 +579,7 @@ static tarn_status mix_states(tarn_error *why)
     if (status == TARN_OK)
         status = tarn_dataset_resume(d[3], state.data, state.size, &d[4], why);
     if (status == TARN_OK) status = tarn_dataset_key(d[4], 2, &key, why);
-    if (status == TARN_OK) status = tarn_dataset_find(d[4], key.data, &found, why);
+    if (status == TARN_OK) status = find_key(d[4], key.data, &found, why);
     for (int i = 0; i < 5; i++)
         tarn_dataset_close(d[i]);
     tarn_text_reset(&state);
@@ -601,7 +603,7 @@ static tarn_status load_all(tarn_loader *l, size_t *seen, tarn_error *why)
 {
     tarn_batch *batch;
     tarn_status status;
-    while ((status = tarn_loader_next(l, &batch, why)) == TARN_OK) {
+    while ((status = tarn_loader_next(l, TARN_NO_TIMEOUT, &batch, why)) == TARN_OK) {
         *seen += batch->count;
         tarn_batch_release(batch);
     }

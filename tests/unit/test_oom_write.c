@@ -1,12 +1,15 @@
 /* Values, collecting and writing without memory. */
+#include "iac_help.h"
 #include "oom.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc.h"
-#include "iac/gather.h"
 #include "itar/collection.h"
+#include "pack/records.h"
+
+#include "codec/codec.h"
 
 /* --- Values -------------------------------------------------------------- */
 
@@ -15,9 +18,9 @@ static tarn_status there_and_back(const char *field, const tarn_value *value,
 {
     tarn_bytes bytes = TARN_BYTES_INIT;
     tarn_value out = TARN_VALUE_INIT;
-    tarn_status status = tarn_codecs_encode(NULL, field, value, NULL, &bytes, why);
+    tarn_status status = tarn_encode(field, value, NULL, &bytes, why);
     if (status == TARN_OK)
-        status = tarn_codecs_decode(NULL, field, bytes.data, bytes.size, NULL, &out, why);
+        status = tarn_decode(field, bytes.data, bytes.size, NULL, &out, why);
     tarn_value_release(&out);
     tarn_bytes_release(&bytes);
     return status;
@@ -30,7 +33,7 @@ static tarn_status code_values(tarn_error *why)
     tarn_array a = image_array(), numbers = row_array(8);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         bool tenbin = !strncmp(fields[i], "tenbin", 6);
-        tarn_value value = tarn_value_array(tenbin ? &numbers : &a);
+        tarn_value value = value_array(tenbin ? &numbers : &a);
         tarn_status status = there_and_back(fields[i], &value, why);
         if (status != TARN_OK) return status;
     }
@@ -49,7 +52,7 @@ static tarn_status code_masks(tarn_error *why)
                        (const uint64_t[]){20, 24}, &err));
     pair[0] = mask;
     pair[1] = row_array(8);
-    tarn_value one = tarn_value_array(&mask);
+    tarn_value one = value_array(&mask);
     tarn_value many = {
         .kind = TARN_VALUE_ARRAYS, .arrays = pair, .names = names, .count = 2};
     tarn_status status = there_and_back("rle", &one, why);
@@ -78,13 +81,13 @@ static tarn_status code_odd_values(tarn_error *why)
         OK(tarn_array_init(&a, (void *)(uintptr_t)labels,
                            (tarn_dtype){'>', swapped[i].kind, swapped[i].size}, 2,
                            (const uint64_t[]){8, 5}, &err));
-        tarn_value value = tarn_value_array(&a);
+        tarn_value value = value_array(&a);
         tarn_status status = there_and_back(swapped[i].field, &value, why);
         if (status != TARN_OK) return status;
     }
     a.strides[0] = 4; /* neither rows nor columns in one piece */
     a.strides[1] = 0;
-    tarn_value strided = tarn_value_array(&a);
+    tarn_value strided = value_array(&a);
     tarn_status status = there_and_back("npy", &strided, why);
     for (size_t len = 1; len < sizeof text && status == TARN_OK; len += 5) {
         const char *names[] = {text + len};
@@ -103,8 +106,7 @@ static tarn_status decode_shifted(const char *field, const tarn_bytes *bytes,
     tarn_value out = TARN_VALUE_INIT;
     assert_true(bytes->size < sizeof room);
     memcpy(room + 1, bytes->data, bytes->size);
-    tarn_status status =
-        tarn_codecs_decode(NULL, field, room + 1, bytes->size, NULL, &out, why);
+    tarn_status status = tarn_decode(field, room + 1, bytes->size, NULL, &out, why);
     tarn_value_release(&out);
     return status;
 }
@@ -116,18 +118,19 @@ static void split_pixels(const tarn_bytes *png, tarn_bytes *out)
     while (memcmp(png->data + at + 4, "IDAT", 4) != 0)
         at += 12 + (size_t)(png->data[at + 2] << 8 | png->data[at + 3]);
     size_t size = (size_t)(png->data[at + 2] << 8 | png->data[at + 3]), half = size / 2;
-    OK(tarn_bytes_add(out, png->data, at, &err));
+    OK(tarn__bytes_add(out, png->data, at, &err));
     for (size_t from = 0, n = half; from < size; from += n, n = size - half) {
         unsigned char head[8] = {
             0, 0, (unsigned char)(n >> 8), (unsigned char)n, 'I', 'D', 'A', 'T'};
-        OK(tarn_bytes_add(out, head, 8, &err));
-        OK(tarn_bytes_add(out, png->data + at + 8 + from, n, &err));
+        OK(tarn__bytes_add(out, head, 8, &err));
+        OK(tarn__bytes_add(out, png->data + at + 8 + from, n, &err));
         uint32_t crc = tarn__crc32(0, out->data + out->size - n - 4, n + 4);
         unsigned char sum[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16),
                                 (unsigned char)(crc >> 8), (unsigned char)crc};
-        OK(tarn_bytes_add(out, sum, 4, &err));
+        OK(tarn__bytes_add(out, sum, 4, &err));
     }
-    OK(tarn_bytes_add(out, png->data + at + 12 + size, png->size - at - 12 - size, &err));
+    OK(tarn__bytes_add(out, png->data + at + 12 + size, png->size - at - 12 - size,
+                       &err));
 }
 
 static tarn_status decode_odd_values(tarn_error *why)
@@ -136,10 +139,10 @@ static tarn_status decode_odd_values(tarn_error *why)
     if (!npy.data) {
         tarn_bytes whole = TARN_BYTES_INIT;
         tarn_array a = row_array(8), pic = image_array();
-        tarn_value value = tarn_value_array(&a), image = tarn_value_array(&pic);
-        OK(tarn_codecs_encode(NULL, "npy", &value, NULL, &npy, &err));
-        OK(tarn_codecs_encode(NULL, "ten", &value, NULL, &ten, &err));
-        OK(tarn_codecs_encode(NULL, "png", &image, NULL, &whole, &err));
+        tarn_value value = value_array(&a), image = value_array(&pic);
+        OK(tarn_encode("npy", &value, NULL, &npy, &err));
+        OK(tarn_encode("ten", &value, NULL, &ten, &err));
+        OK(tarn_encode("png", &image, NULL, &whole, &err));
         split_pixels(&whole, &png);
         tarn_bytes_release(&whole);
     }
@@ -155,24 +158,21 @@ static tarn_status run_images(tarn_error *why)
     static unsigned char *jpg;
     static size_t size;
     tarn_image_decoder *decoder;
-    tarn_image_plan *plan = NULL;
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
     if (!jpg) {
         tarn_bytes bytes = TARN_BYTES_INIT;
         tarn_array a = image_array();
-        tarn_value value = tarn_value_array(&a);
-        OK(tarn_codecs_encode(NULL, "jpg", &value, NULL, &bytes, &err));
+        tarn_value value = value_array(&a);
+        OK(tarn_encode("jpg", &value, NULL, &bytes, &err));
         jpg = bytes.data;
         size = bytes.size;
     }
     s.width = s.height = 16;
     tarn_status status = tarn_image_decoder_new(NULL, &decoder, why);
     if (status != TARN_OK) return status;
-    status = tarn_image_plan_new(&s, &plan, why);
     for (uint64_t epoch = 0; epoch < 3 && status == TARN_OK; epoch++)
-        status = tarn_image_run(decoder, plan, jpg, size, (tarn_image_draw){1, epoch, 0},
-                                out, why);
-    tarn_image_plan_free(plan);
+        status = tarn_image_run(decoder, &s, jpg, size, (tarn_image_draw){1, epoch, 0},
+                                out, sizeof out, why);
     tarn_image_decoder_free(decoder);
     return status;
 }
@@ -182,7 +182,7 @@ static const char folder_like[] =
 
 static tarn_status expand_urls(tarn_error *why)
 {
-    tarn_urls *urls;
+    tarn_urls urls;
     char list[400];
     /* Names that take all room there is at one place or another. No globs: without memory
      * glibc's own frees a name twice. */
@@ -191,8 +191,8 @@ static tarn_status expand_urls(tarn_error *why)
                  folder_like, len, folder_like);
         tarn_status status = tarn_urls_expand(list, &urls, why);
         if (status != TARN_OK) return status;
-        assert_int_equal(tarn_urls_count(urls), 21 + 2 + 1);
-        tarn_urls_free(urls);
+        assert_int_equal(urls.count, 21 + 2 + 1);
+        tarn_urls_reset(&urls);
     }
     return TARN_OK;
 }
@@ -250,7 +250,7 @@ static tarn_status make_index(tarn_error *why)
     const char *shards[] = {PART("shards/a_0.tar")};
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.sums = true;
-    return tarn_index_create(shards, 1, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
+    return tarn_index_build(shards, 1, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
 }
 
 /* Rows of several pages, in two shards, with names of every kind. */
@@ -280,7 +280,7 @@ static tarn_status index_many(tarn_error *why)
     }
     o.sums = true;
     o.threads = 1;
-    return tarn_index_create(shards, 2, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
+    return tarn_index_build(shards, 2, &o, PART("out/a.taridx"), NULL, NULL, 0, why);
 }
 
 static tarn_status new_gnz(tarn_error *why)
@@ -292,15 +292,14 @@ static tarn_status update_gnz(tarn_error *why)
 {
     tarn_gnz_writer *w;
     tarn_array rows = row_array(4);
-    size_t number;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     o.checksums = true;
-    tarn_status status = tarn_gnz_writer_update(PART("out/w.gnz"), &o, &w, why);
+    o.update = true;
+    tarn_status status = tarn_gnz_writer_open(PART("out/w.gnz"), &o, &w, why);
     if (status != TARN_OK) return status;
-    status = tarn_gnz_writer_find(w, "y", &number, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_add(w, "z", &rows, NULL, why);
+    status = tarn_gnz_writer_add(w, "z", &rows, NULL, why);
     if (status == TARN_OK) status = tarn_gnz_writer_begin(w, why);
-    if (status == TARN_OK) status = tarn_gnz_writer_append(w, number, &rows, why);
+    if (status == TARN_OK) status = tarn_gnz_writer_fill(w, "y", NULL, &rows, why);
     if (status == TARN_OK) return tarn_gnz_writer_finish(w, why);
     tarn_gnz_writer_abandon(w);
     return status;
@@ -315,7 +314,7 @@ static tarn_status rewrite_iac(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    o.codec = TARN_IAC_GZIP;
+    o.codec = "gzip";
     return tarn_iac_rewrite(PART("in.iac"), PART("out/w.iac"), &o, why);
 }
 
@@ -403,7 +402,7 @@ static tarn_status pair_texts(tarn_error *why)
     if (status != TARN_OK) return status;
     status = tarn_iac_open(PART("out/w.iac"), NULL, &pack, why);
     if (status != TARN_OK) return status;
-    status = tarn_textpair_read(pack, "p2", &found, why);
+    status = textpair_find(pack, "p2", &found, why);
     if (status == TARN_OK) tarn_textpair_reset(&found);
     tarn_iac_close(pack);
     return status;
@@ -413,8 +412,8 @@ static tarn_status pack_list(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     o.overwrite = true;
-    return tarn__iac_pack_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL, NULL,
-                                   why);
+    return tarn__records_from_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL,
+                                       NULL, why);
 }
 
 static tarn_status pack_into_fold(const char *source, tarn_error *why)

@@ -77,7 +77,7 @@ static void every_position_has_every_sample_alike(void **state)
         for (uint64_t seed = 0; seed < SEEDS; seed++) {
             tarn_order *order = open_order(TARN_ORDER_SHUFFLE, n, seed, 0);
             for (size_t p = 0; p < 5; p++) {
-                OK(tarn_order_at(order, places[p], &sample, &err));
+                OK(order_at(order, places[p], &sample, &err));
                 cells[p][bin(sample, n, BINS)]++;
             }
             tarn_order_close(order);
@@ -99,7 +99,7 @@ static void every_epoch_moves_a_sample_anywhere(void **state)
     uint64_t cells[BINS] = {0}, sample;
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         tarn_order *order = open_order(TARN_ORDER_SHUFFLE, 1000000, 12345, epoch);
-        OK(tarn_order_at(order, 777, &sample, &err));
+        OK(order_at(order, 777, &sample, &err));
         cells[bin(sample, 1000000, BINS)]++;
         tarn_order_close(order);
     }
@@ -290,9 +290,9 @@ static void blocks_go_anywhere_and_are_mixed(void **state)
         o.window = WINDOW;
         o.seed = seed;
         OK(tarn_order_open(COUNT, &o, &order, &err));
-        OK(tarn_order_at(order, 4321, &sample, &err));
+        OK(order_at(order, 4321, &sample, &err));
         where[bin(sample, COUNT, BINS)]++;
-        OK(tarn_order_at(order, 7, &sample, &err));
+        OK(order_at(order, 7, &sample, &err));
         within[sample % BLOCK * BINS / BLOCK]++;
         tarn_order_close(order);
     }

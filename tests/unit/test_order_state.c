@@ -16,7 +16,7 @@ static tarn_dataset *open_ordered(tarn_order_kind kind)
 static tarn_dataset *part_of(tarn_dataset *d, uint64_t rank, uint64_t world)
 {
     tarn_dataset *part;
-    OK(tarn_dataset_split(d, rank, world, TARN_RANKS_UNEVEN, &part, &err));
+    OK(tarn_dataset_split(d, rank, world, TARN_UNEVEN_KEEP, &part, &err));
     return part;
 }
 
@@ -85,10 +85,10 @@ static void after_the_last_sample_the_next_epoch_comes(void **state)
     static const uint64_t worlds[] = {1, 2, 3, 8};
     tarn_text text = {0};
     for (int k = TARN_ORDER_IDENTITY; k <= TARN_ORDER_LENGTHS; k++)
-        for (int ranks = TARN_RANKS_UNEVEN; ranks <= TARN_RANKS_PAD; ranks++)
+        for (int ranks = TARN_UNEVEN_KEEP; ranks <= TARN_UNEVEN_PAD; ranks++)
             for (size_t w = 0; w < 4; w++) {
                 tarn_dataset *d = open_ordered((tarn_order_kind)k), *part, *next, *want;
-                OK(tarn_dataset_split(d, 0, worlds[w], (tarn_ranks)ranks, &part, &err));
+                OK(tarn_dataset_split(d, 0, worlds[w], (tarn_uneven)ranks, &part, &err));
                 OK(tarn_dataset_state(part, tarn_dataset_count(part), &text, &err));
                 OK(tarn_dataset_resume(d, text.data, text.size, &next, &err));
                 OK(tarn_dataset_at_epoch(d, 4, &want, &err));
@@ -114,7 +114,7 @@ static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
                 tarn_order *ranks[8];
                 tarn_order_info info;
                 uint64_t from, n, most = 0;
-                o.world = world;
+                o.world_size = world;
                 o.batch = batch;
                 o.equal_batches = equal;
                 for (o.rank = 0; o.rank < world; o.rank++) {
@@ -151,17 +151,17 @@ static void check_used(const tarn_order_options *options, uint64_t count)
     uint64_t longest = 0, most = 0;
     tarn_order *all[8];
     tarn_order_info info;
-    for (o.rank = 0; o.rank < o.world; o.rank++) {
+    for (o.rank = 0; o.rank < o.world_size; o.rank++) {
         all[o.rank] = open_order(count, &o);
         tarn_order_info_get(all[o.rank], &info, sizeof info);
         if (info.batches > most) most = info.batches;
     }
-    longest =
-        o.ranks == TARN_RANKS_DROP ? count / o.world : (count + o.world - 1) / o.world;
-    for (uint64_t r = 0; r < o.world; r++) {
+    longest = o.uneven == TARN_UNEVEN_DROP ? count / o.world_size
+                                           : (count + o.world_size - 1) / o.world_size;
+    for (uint64_t r = 0; r < o.world_size; r++) {
         for (uint64_t n = 0; n <= longest; n++)
             assert_true(tarn__order_used(all[r], n) == (n == 0        ? 0
-                                                        : n < longest ? n * o.world
+                                                        : n < longest ? n * o.world_size
                                                                       : count));
         for (uint64_t n = 1; n <= most; n++) {
             uint64_t used = tarn__order_used_batches(all[r], n);
@@ -175,23 +175,23 @@ static void check_used(const tarn_order_options *options, uint64_t count)
         assert_true(tarn__order_used_batches(all[r], UINT64_MAX) == count);
         assert_true(tarn__order_used_batches(all[r], 0) == 0);
     }
-    for (uint64_t r = 0; r < o.world; r++)
+    for (uint64_t r = 0; r < o.world_size; r++)
         tarn_order_close(all[r]);
 }
 
 static void at_the_end_every_rank_has_used_up_all(void **state)
 {
     (void)state;
-    for (int ranks = TARN_RANKS_UNEVEN; ranks <= TARN_RANKS_PAD; ranks++)
+    for (int ranks = TARN_UNEVEN_KEEP; ranks <= TARN_UNEVEN_PAD; ranks++)
         for (int way = 0; way < 4; way++)
             for (uint64_t count = 1; count < 30; count += 3)
                 for (uint64_t world = 1; world < 6; world++)
                     for (uint64_t batch = 1; batch < 5; batch++) {
                         tarn_order_options o = options_of(TARN_ORDER_SHUFFLE);
-                        o.ranks = (tarn_ranks)ranks;
+                        o.uneven = (tarn_uneven)ranks;
                         o.equal_batches = way & 1;
                         o.drop_last = way & 2;
-                        o.world = world;
+                        o.world_size = world;
                         o.batch = batch;
                         check_used(&o, count);
                     }

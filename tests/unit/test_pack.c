@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/crc.h"
+#include "iac/file.h"
 #include "iac/header.h"
 #include "iac/ipc_write.h"
-#include "iac/pack.h"
 #include "io/file.h"
 
 static tarn_error err;
@@ -114,7 +114,7 @@ static tarn_iac *open_pack(const char *path, bool no_map, bool check)
 static void assert_record(tarn_iac *pack, uint64_t row, const void *want, size_t size)
 {
     tarn_view view;
-    OK(tarn_iac_view(pack, row, &view, &err));
+    OK(tarn_iac_view(pack, row, false, &view, &err));
     assert_int_equal(view.size, size);
     assert_memory_equal(view.data, want, size);
     tarn_view_release(&view);
@@ -178,7 +178,7 @@ static void negative_spans_are_outside_the_data(void **state)
             make_pack(path, &p);
             tarn_iac *pack = open_pack(path, false, false);
             FAILS(TARN_ERR_FORMAT, "record 0 is outside the data segment",
-                  tarn_iac_view(pack, 0, &view, &err));
+                  tarn_iac_view(pack, 0, false, &view, &err));
             assert_record(pack, 1, data, 0);
             tarn_iac_close(pack);
         }
@@ -246,7 +246,8 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
         if (cases[i].want == TARN_OK) {
             assert_record(pack, 1, "b", 1);
         } else {
-            FAILS(cases[i].want, cases[i].part, tarn_iac_view(pack, 1, &view, &err));
+            FAILS(cases[i].want, cases[i].part,
+                  tarn_iac_view(pack, 1, false, &view, &err));
             assert_string_equal(err.path, path);
             OK(tarn_iac_view_span(pack, 1, 2, &view, &err));
             assert_memory_equal(view.data, "bc", 2);
@@ -278,11 +279,11 @@ static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
     tarn_iac_info_get(pack, &info, sizeof info);
     assert_true(info.has_spans && !info.has_checksums);
     assert_record(pack, 1, "b", 1);
-    OK(tarn_iac_read_many(pack, &row, 1, &batch, &err));
+    OK(tarn_iac_read(pack, &row, 1, &batch, &err));
     tarn_iac_close(pack);
     pack = open_pack(path, false, true);
     FAILS(TARN_ERR_FORMAT, "column crc32 of the index is not of integers",
-          tarn_iac_read_many(pack, &row, 1, &batch, &err));
+          tarn_iac_read(pack, &row, 1, &batch, &err));
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
 }
@@ -321,7 +322,7 @@ static void one_column_of_the_two_says_nothing(void **state)
     make_pack(path, &p);
     tarn_iac *pack = open_pack(path, false, false);
     FAILS(TARN_ERR_UNSUPPORTED, "no offset and length",
-          tarn_iac_view(pack, 0, &view, &err));
+          tarn_iac_view(pack, 0, false, &view, &err));
     tarn_iac_close(pack);
     p.header = "{\"feature_record_bytes\": 3}";
     make_pack(path, &p);
@@ -329,7 +330,7 @@ static void one_column_of_the_two_says_nothing(void **state)
     uint64_t rows[] = {1, 0, 1, 0, 1, 0, 1, 0};
     tarn_iac_batch batch = {0};
     assert_record(pack, 1, "def", 3);
-    OK(tarn_iac_read_many(pack, rows, 8, &batch, &err));
+    OK(tarn_iac_read(pack, rows, 8, &batch, &err));
     assert_memory_equal(batch.data, "defabcdefabcdefabcdefabc", 24);
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
@@ -338,8 +339,10 @@ static void one_column_of_the_two_says_nothing(void **state)
     p.rows = 3;
     make_pack(path, &p);
     pack = open_pack(path, false, false);
-    FAILS(TARN_ERR_FORMAT, "record 1 is outside", tarn_iac_view(pack, 1, &view, &err));
-    FAILS(TARN_ERR_FORMAT, "record 2 is outside", tarn_iac_view(pack, 2, &view, &err));
+    FAILS(TARN_ERR_FORMAT, "record 1 is outside",
+          tarn_iac_view(pack, 1, false, &view, &err));
+    FAILS(TARN_ERR_FORMAT, "record 2 is outside",
+          tarn_iac_view(pack, 2, false, &view, &err));
     tarn_iac_close(pack);
 }
 
@@ -379,7 +382,7 @@ static void batches_hold_their_records_in_order(void **state)
         tarn_iac *pack = open_pack(path, way & 1, true);
         for (uint64_t i = 0; i < RECORDS; i++)
             rows[i] = i * 7 % RECORDS;
-        OK(tarn_iac_read_many(pack, rows, RECORDS, &batch, &err));
+        OK(tarn_iac_read(pack, rows, RECORDS, &batch, &err));
         assert_int_equal(batch.count, RECORDS);
         for (uint64_t i = 0; i < RECORDS; i++) {
             assert_int_equal(batch.offsets[i + 1] - batch.offsets[i], RECORD - rows[i]);
@@ -388,10 +391,10 @@ static void batches_hold_their_records_in_order(void **state)
         }
         rows[12] = RECORDS; /* one that is not there, looked at early and refused late */
         FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
-              tarn_iac_read_many(pack, rows, RECORDS, &batch, &err));
+              tarn_iac_read(pack, rows, RECORDS, &batch, &err));
         assert_int_equal(batch.count, 0);
         /* More than memory has places for: told before a row is looked at. */
-        assert_int_equal(tarn_iac_read_many(pack, rows, SIZE_MAX / 16, &batch, &err),
+        assert_int_equal(tarn_iac_read(pack, rows, SIZE_MAX / 16, &batch, &err),
                          TARN_ERR_MEMORY);
         tarn_iac_batch_reset(&batch);
         tarn_iac_close(pack);
@@ -409,14 +412,13 @@ static void wrong_checksums_are_told_in_every_way_to_read(void **state)
         tarn_view view;
         tarn_iac_batch batch = {0};
         char bytes[RECORD];
-        size_t size;
         uint64_t rows[] = {6, 7};
-        FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_view(pack, 7, &view, &err));
+        FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_view(pack, 7, false, &view, &err));
         FAILS(TARN_ERR_CHECKSUM, part,
-              tarn_iac_read(pack, 7, bytes, sizeof bytes, &size, &err));
+              tarn__iac_copy(pack, 7, bytes, sizeof bytes, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
-              tarn_iac_read(pack, RECORDS, bytes, sizeof bytes, &size, &err));
-        FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_read_many(pack, rows, 2, &batch, &err));
+              tarn__iac_copy(pack, RECORDS, bytes, sizeof bytes, &err));
+        FAILS(TARN_ERR_CHECKSUM, part, tarn_iac_read(pack, rows, 2, &batch, &err));
         memset(bytes, 'a' + 6, sizeof bytes);
         OK(tarn__iac_check(pack, 6, bytes, &err));
         memset(bytes, 'a' + 7, sizeof bytes);
@@ -449,14 +451,14 @@ static void codecs_that_are_not_known_are_told(void **state)
     make_pack(path, &p);
     OK(tarn_iac_open(path, NULL, &pack, &err));
     FAILS(TARN_ERR_UNSUPPORTED, "codec squeeze is not decoded here",
-          tarn_iac_view_decoded(pack, 0, &view, &err));
+          tarn_iac_view(pack, 0, true, &view, &err));
     assert_record(pack, 0, "hello", 5);
     tarn_iac_close(pack);
     p.header = "{\"codec\": \"zstd\"}";
     make_pack(path, &p);
     o.max_expansion = UINT64_MAX; /* times five is no number */
     OK(tarn_iac_open(path, &o, &pack, &err));
-    tarn_status got = tarn_iac_view_decoded(pack, 0, &view, &err);
+    tarn_status got = tarn_iac_view(pack, 0, true, &view, &err);
     assert_int_equal(got, TARN_ERR_FORMAT);
     assert_string_equal(err.path, path);
     tarn_iac_close(pack);
@@ -501,7 +503,6 @@ static void a_pack_that_became_shorter_is_told(void **state)
         tarn_view view;
         tarn_iac_batch batch = {0};
         char bytes[RECORD];
-        size_t size;
         uint64_t last[] = {RECORDS - 1};
         tarn_status want = no_map ? TARN_ERR_TRUNCATED : TARN_ERR_STALE;
         make_letters(path, RECORDS, false);
@@ -510,11 +511,11 @@ static void a_pack_that_became_shorter_is_told(void **state)
         tarn_iac_info_get(pack, &info, sizeof info);
         assert_int_equal(truncate(path, (off_t)info.file_size - RECORD), 0);
         wait_for_clock();
-        FAILS(want, "", tarn_iac_view(pack, last[0], &view, &err));
-        FAILS(want, "", tarn_iac_read(pack, last[0], bytes, RECORD, &size, &err));
-        FAILS(want, "", tarn_iac_read_many(pack, last, 1, &batch, &err));
+        FAILS(want, "", tarn_iac_view(pack, last[0], false, &view, &err));
+        FAILS(want, "", tarn__iac_copy(pack, last[0], bytes, RECORD, &err));
+        FAILS(want, "", tarn_iac_read(pack, last, 1, &batch, &err));
         assert_int_equal(batch.count, 0);
-        FAILS(want, "", tarn_iac_view_decoded(pack, last[0], &view, &err));
+        FAILS(want, "", tarn_iac_view(pack, last[0], true, &view, &err));
         tarn_iac_batch_reset(&batch);
         tarn_iac_close(pack);
     }
@@ -533,15 +534,14 @@ static void zeros_of_a_cut_page_are_not_given_away(void **state)
         tarn_view view;
         tarn_iac_batch batch = {0};
         char bytes[RECORD];
-        size_t size;
         uint64_t last[] = {RECORDS - 1};
         tarn_iac_info_get(pack, &info, sizeof info);
         wait_for_clock();
-        OK(tarn_iac_view(pack, 0, &view, &err));
+        OK(tarn_iac_view(pack, 0, false, &view, &err));
         assert_int_equal(truncate(path, (off_t)info.file_size - 1), 0);
         FAILS(TARN_ERR_STALE, "when it was opened",
-              way ? tarn_iac_read_many(pack, last, 1, &batch, &err)
-                  : tarn_iac_read(pack, last[0], bytes, RECORD, &size, &err));
+              way ? tarn_iac_read(pack, last, 1, &batch, &err)
+                  : tarn__iac_copy(pack, last[0], bytes, RECORD, &err));
         tarn_iac_batch_reset(&batch);
         tarn_iac_close(pack);
         make_letters(path, RECORDS, false);
@@ -560,15 +560,15 @@ static void a_torn_map_is_not_read_again(void **state)
     tarn_view view;
     tarn_iac_info_get(pack, &info, sizeof info);
     wait_for_clock();
-    OK(tarn_iac_view(pack, RECORDS - 1, &view, &err));
+    OK(tarn_iac_view(pack, RECORDS - 1, false, &view, &err));
     assert_int_equal(truncate(path, 0), 0);
     assert_int_equal(((volatile const unsigned char *)view.data)[0], 0);
     assert_int_equal(truncate(path, (off_t)info.file_size), 0);
     FAILS(TARN_ERR_STALE, "truncated while it was in use",
-          tarn_iac_view(pack, 0, &view, &err));
+          tarn_iac_view(pack, 0, false, &view, &err));
     wait_for_clock();
     FAILS(TARN_ERR_STALE, "truncated while it was in use",
-          tarn_iac_view(pack, 0, &view, &err));
+          tarn_iac_view(pack, 0, false, &view, &err));
     tarn_iac_close(pack);
 }
 

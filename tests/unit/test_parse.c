@@ -1,5 +1,6 @@
 /* Parsers, one table of inputs each: what is taken and what it gives, what is refused and
  * in which words. The fuzz targets look for crashes; here the answers count. */
+#include "iac_help.h"
 #include "support.h"
 
 #include "iac/ipc.h"
@@ -291,9 +292,9 @@ static void pair_pack(const char *path, const char *json, size_t json_size,
     OK(tarn_iac_rows_new(columns, 1, &rows, &err));
     OK(tarn_iac_rows_finish(rows, &slides, &err));
     OK(tarn_iac_rows_new(columns, 1, &rows, &err));
-    OK(tarn_iac_rows_text(rows, 0, "p", 1, &err));
+    OK(rows_text(rows, 0, "p", 1, &err));
     OK(tarn_iac_rows_finish(rows, &index, &err));
-    OK(tarn_iac_build(path, &slides, &index, &payload, &size, 1, &o, &err));
+    OK(iac_build(path, &slides, &index, &payload, &size, 1, &o, &err));
     if (slides.release) slides.release(&slides);
     if (index.release) index.release(&index);
 }
@@ -334,7 +335,7 @@ static void text_pairs_are_taken_or_refused_by_their_manifest(void **state)
         pair_pack(path, cases[i].json, strlen(cases[i].json), "abc",
                   (uint32_t)strlen(cases[i].json));
         OK(tarn_iac_open(path, NULL, &pack, &err));
-        tarn_status got = tarn_textpair_read_at(pack, 0, &who, &err);
+        tarn_status got = tarn_textpair_read(pack, 0, &who, &err);
         if (cases[i].part && (got == TARN_OK || !strstr(err.message, cases[i].part)))
             fail_msg("%s: %s", cases[i].part, got == TARN_OK ? "taken" : err.message);
         if (!cases[i].part) OK(got);
@@ -350,8 +351,8 @@ static void text_pairs_are_taken_or_refused_by_their_manifest(void **state)
     tarn_textpair_patient who;
     pair_pack(path, "{}", 2, "", 3);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_FORMAT, "cut off", tarn_textpair_read_at(pack, 0, &who, &err));
-    FAILS(TARN_ERR_NO_SAMPLE, "1", tarn_textpair_read_at(pack, 1, &who, &err));
+    FAILS(TARN_ERR_FORMAT, "cut off", tarn_textpair_read(pack, 0, &who, &err));
+    FAILS(TARN_ERR_NO_SAMPLE, "1", tarn_textpair_read(pack, 1, &who, &err));
     tarn_iac_close(pack);
     free((char *)(uintptr_t)path);
 }
@@ -372,7 +373,7 @@ static void fields_of_documents_are_texts(void **state)
                      good ? "\"five\"" : "5");
             pair_pack(path, json, strlen(json), "abc", (uint32_t)strlen(json));
             OK(tarn_iac_open(path, NULL, &pack, &err));
-            tarn_status got = tarn_textpair_read_at(pack, 0, &who, &err);
+            tarn_status got = tarn_textpair_read(pack, 0, &who, &err);
             if (good) {
                 OK(got);
                 const tarn_textpair_doc *d = who.docs;
@@ -408,7 +409,7 @@ static void the_older_style_has_more_fields_and_a_category(void **state)
         o.overwrite = true;
         OK(tarn_textpair_build(path, &who, 1, &o, &err));
         OK(tarn_iac_open(path, NULL, &pack, &err));
-        OK(tarn_textpair_read(pack, "p", &got, &err));
+        OK(textpair_find(pack, "p", &got, &err));
         assert_string_equal(got.docs[0].old_doc_id, old ? "o" : "");
         assert_string_equal(got.docs[0].old_source, old ? "p" : "");
         assert_string_equal(got.docs[0].doc_category,

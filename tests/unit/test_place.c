@@ -36,7 +36,7 @@ static void assert_holds(const char *folder, const char *key, const char *want)
     uint64_t sample;
     uint32_t field;
     OK(tarn_dataset_open(folder, NULL, &fold, &err));
-    OK(tarn_dataset_find(fold, key, &sample, &err));
+    OK(tarn_dataset_find(fold, (const char *const[]){key}, 1, &sample, NULL, &err));
     OK(tarn_dataset_field_find(fold, "txt", &field, &err));
     OK(tarn_dataset_get(fold, sample, field, &view, &err));
     assert_int_equal(view.size, strlen(want));

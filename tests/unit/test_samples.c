@@ -328,25 +328,32 @@ static void files_stay_in_their_folder(void **state)
 static void a_set_of_hashes_knows_what_it_has(void **state)
 {
     (void)state;
-    tarn__hashes set;
+    tarn__hashes set = {.max = 3000};
     bool there;
-    tarn__hashes_init(&set, 3000);
     for (int round = 0; round < 2; round++) {
         for (uint64_t i = 0; i < 3000; i++) {
-            OK(tarn__hashes_add(&set, i * i * 7919, &there, &err));
+            OK(tarn__hashes_add(&set, i * i * 7919, NULL, &there, &err));
             assert_false(there && i > 1); /* 0 stands for 1 */
         }
-        OK(tarn__hashes_add(&set, 7919, &there, &err));
+        OK(tarn__hashes_add(&set, 7919, NULL, &there, &err));
         assert_true(there);
         for (uint64_t i = 0; i < 3; i++)
-            if (tarn__hashes_add(&set, 5 + i, &there, &err) != TARN_END) break;
+            if (tarn__hashes_add(&set, 5 + i, NULL, &there, &err) != TARN_END) break;
         tarn__hashes_clear(&set);
     }
     tarn__hashes_reset(&set);
-    tarn__hashes_init(&set, 1);
-    OK(tarn__hashes_add(&set, 5, &there, &err));
-    assert_int_equal(tarn__hashes_add(&set, 6, &there, &err), TARN_END);
+    set.max = 1;
+    OK(tarn__hashes_add(&set, 5, NULL, &there, &err));
+    assert_int_equal(tarn__hashes_add(&set, 6, NULL, &there, &err), TARN_END);
     tarn__hashes_reset(&set);
+    tarn__hashes table = {.numbered = true};
+    for (uint32_t i = 0; i < 6000; i++) {
+        uint32_t number = i;
+        OK(tarn__hashes_add(&table, i % 3000 * UINT64_C(7919) + 1, &number, &there,
+                            &err));
+        assert_true(there == (i >= 3000) && number == i % 3000);
+    }
+    tarn__hashes_reset(&table);
 }
 
 int main(void)

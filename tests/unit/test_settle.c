@@ -1,6 +1,6 @@
 /* Files that are cut short under an open dataset: what is copied out of their maps is an
  * error from the next call on, also where no signal tells. */
-#include "iac/gather.h"
+#include "pack/records.h"
 #include "support.h"
 
 #include <fcntl.h>
@@ -40,11 +40,11 @@ static void make_cut_files(void)
     make_cut_tar();
     OK(tarn_array_init(&a, bytes, (tarn_dtype){'|', 'u', 1}, 2,
                        (const uint64_t[]){CUT_ROWS, CUT_BYTES}, &err));
-    OK(tarn_gnz_writer_new(scratch_path("cut.gnz"), NULL, &w, &err));
+    OK(tarn_gnz_writer_open(scratch_path("cut.gnz"), NULL, &w, &err));
     OK(tarn_gnz_writer_add(w, "bin", &a, NULL, &err));
     OK(tarn_gnz_writer_finish(w, &err));
-    OK(tarn__iac_pack_folder(scratch_path("cut.iac"), scratch_path("cut"), NULL, NULL,
-                             NULL, &err));
+    OK(tarn__records_from_folder(scratch_path("cut.iac"), scratch_path("cut"), NULL, NULL,
+                                 NULL, &err));
 }
 
 /* The end of the file comes to lie in the page of the last record's bytes, which a map
@@ -53,19 +53,19 @@ static void cut_under(tarn_dataset *d, const char *path, uint32_t field)
 {
     tarn_view view;
     tarn_dataset_batch batch = {0};
-    const char *file;
-    uint64_t sample = CUT_ROWS - 1, offset, other = 0;
+    tarn_place place;
+    uint64_t sample = CUT_ROWS - 1, other = 0;
     size_t size;
     free(read_file(path, &size));
-    OK(tarn_dataset_where(d, sample, field, &file, &offset, &err));
+    OK(tarn_dataset_locate(d, sample, field, &place, sizeof place, &err));
     OK(tarn_dataset_get(d, sample, field, &view, &err));
     assert_int_equal(view.data[CUT_BYTES - 1], 'a' + sample % 26);
-    OK(tarn_dataset_settle(d, sample, &err));
-    OK(tarn_dataset_read_batch(d, &other, 1, &field, 1, &batch, &err));
+    OK(tarn_dataset_release(d, sample, NULL, 0, &err));
+    OK(tarn_dataset_read(d, &other, 1, &field, 1, &batch, &err));
     assert_int_equal(truncate(path, (off_t)(size - 1)), 0);
-    assert_int_not_equal(tarn_dataset_settle(d, sample, &err), TARN_OK);
+    assert_int_not_equal(tarn_dataset_release(d, sample, NULL, 0, &err), TARN_OK);
     assert_non_null(strstr(err.path, "cut."));
-    assert_int_not_equal(tarn_dataset_read_batch(d, &sample, 1, &field, 1, &batch, &err),
+    assert_int_not_equal(tarn_dataset_read(d, &sample, 1, &field, 1, &batch, &err),
                          TARN_OK);
     tarn_view_release(&view);
     tarn_dataset_batch_reset(&batch);
@@ -87,8 +87,8 @@ static void what_is_copied_out_of_a_file_that_was_cut_is_an_error(void **state)
         OK(tarn_dataset_mix(&d, 1, NULL, &mixed, &err));
         cut_under(mixed, scratch_path(names[i]), field);
         tarn_dataset_close(mixed);
-        assert_int_not_equal(tarn_dataset_settle(d, 3, &err), TARN_OK);
-        FAILS(TARN_ERR_NO_SAMPLE, "40", tarn_dataset_settle(d, 40, &err));
+        assert_int_not_equal(tarn_dataset_release(d, 3, NULL, 0, &err), TARN_OK);
+        FAILS(TARN_ERR_NO_SAMPLE, "40", tarn_dataset_release(d, 40, NULL, 0, &err));
         tarn_dataset_close(d);
     }
 }
@@ -118,7 +118,11 @@ static void a_file_that_was_cut_is_not_extracted_with_zeros(void **state)
     uint64_t files;
     make_cut_tar();
     OK(tarn_dataset_open(scratch_path("cut.tar"), NULL, &fold, &err));
-    OK(tarn_dataset_keep_keys(fold, &last, 1, NULL, &one, &err));
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_KEYS;
+    c.names = &last;
+    c.n_names = 1;
+    OK(tarn_dataset_filter(fold, &c, &one, &err));
     cut_at_create = scratch_path("cut.tar");
     assert_int_not_equal(
         tarn_dataset_extract(one, scratch_path("extracted"), NULL, &files, &err),

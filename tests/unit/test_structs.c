@@ -32,18 +32,16 @@ static void nothing_is_written_past_the_size_of_a_struct(void **state)
     static const tarn_index_info index;
     static const tarn_iac_info iac;
     static const tarn_dataset_info dataset;
-    static const tarn_read_stats read;
     static const tarn_order_info order;
     static const tarn_loader_info loader;
     static const tarn_loader_stats stats;
     FILLS(tarn_tar_counts, counts, tarn_tar_counts_get(NULL, out, size));
-    FILLS(tarn_written, written, tarn_shard_writer_written(NULL, out, size));
+    FILLS(tarn_written, written, tarn_tar_writer_written(NULL, out, size));
     FILLS(tarn_written, written, tarn_fold_writer_written(NULL, out, size));
     FILLS(tarn_samples_report, report, tarn_samples_report_get(NULL, out, size));
     FILLS(tarn_index_info, index, tarn_index_info_get(NULL, out, size));
     FILLS(tarn_iac_info, iac, tarn_iac_info_get(NULL, out, size));
     FILLS(tarn_dataset_info, dataset, tarn_dataset_info_get(NULL, out, size));
-    FILLS(tarn_read_stats, read, tarn_dataset_batch_stats(NULL, out, size));
     FILLS(tarn_order_info, order, tarn_order_info_get(NULL, out, size));
     FILLS(tarn_loader_info, loader, tarn_loader_info_get(NULL, out, size));
     FILLS(tarn_loader_stats, stats, tarn_loader_stats_get(NULL, out, size));
@@ -64,10 +62,10 @@ static void init_functions_and_macros_agree(void **state)
     (void)state;
     INITS(tarn_encode_options, TARN_ENCODE_OPTIONS_INIT);
     INITS(tarn_decode_options, TARN_DECODE_OPTIONS_INIT);
-    INITS(tarn_codec, TARN_CODEC_INIT);
     INITS(tarn_dataset_options, TARN_DATASET_OPTIONS_INIT);
     INITS(tarn_views_options, TARN_VIEWS_OPTIONS_INIT);
     INITS(tarn_mix_options, TARN_MIX_OPTIONS_INIT);
+    INITS(tarn_condition, TARN_CONDITION_INIT);
     INITS(tarn_order_options, TARN_ORDER_OPTIONS_INIT);
     INITS(tarn_loader_options, TARN_LOADER_OPTIONS_INIT);
     INITS(tarn_dataset_options, TARN_DATASET_OPTIONS_INIT);
@@ -78,8 +76,6 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_iac_options, TARN_IAC_OPTIONS_INIT);
     INITS(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT);
     INITS(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT);
-    INITS(tarn_image_decoder_options, TARN_IMAGE_DECODER_OPTIONS_INIT);
-    INITS(tarn_image_decode_options, TARN_IMAGE_DECODE_OPTIONS_INIT);
     INITS(tarn_image_steps, TARN_IMAGE_STEPS_INIT);
     INITS(tarn_index_options, TARN_INDEX_OPTIONS_INIT);
     INITS(tarn_pack_options, TARN_PACK_OPTIONS_INIT);
@@ -93,7 +89,7 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT);
     INITS(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT);
     INITS(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT);
-    INITS(tarn_shard_writer_options, TARN_SHARD_WRITER_OPTIONS_INIT);
+    INITS(tarn_shard_options, TARN_SHARD_OPTIONS_INIT);
     INITS(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT);
 }
 

@@ -59,7 +59,7 @@ static uint64_t find_one(uint32_t *seed)
     char key[16];
     uint64_t sample = draw(seed) % MIXED_FOLD, found = 0;
     snprintf(key, sizeof key, "f%05u", (unsigned)sample);
-    tarn_status status = tarn_dataset_find(data.fold, key, &found, &why);
+    tarn_status status = find_key(data.fold, key, &found, &why);
     expect(status == TARN_OK && found == sample, "find", &why);
     return 1;
 }
@@ -76,8 +76,7 @@ static uint64_t read_some(uint32_t *seed)
         samples[i] = draw(seed) % MIXED_FOLD;
     tarn_status status = tarn_dataset_field_find(data.fold, "bin", &field, &why);
     if (status == TARN_OK)
-        status =
-            tarn_dataset_read_batch(data.fold, samples, SOME, &field, 1, &batch, &why);
+        status = tarn_dataset_read(data.fold, samples, SOME, &field, 1, &batch, &why);
     expect(status == TARN_OK, "read", &why);
     for (int i = 0; i < SOME && status == TARN_OK; i++) {
         size_t size = mixed_bin(samples[i], bin);
@@ -99,7 +98,7 @@ static uint64_t filter_one(uint32_t *seed)
     expect(status == TARN_OK, "filter", &why);
     if (status != TARN_OK) return 1;
     expect(tarn_dataset_count(few) == 50, "count", NULL);
-    expect(tarn_dataset_in_file(few, 7) == first + 7, "place", NULL);
+    expect(row_of(few, 7) == first + 7, "place", NULL);
     tarn_dataset_close(few);
     return 1;
 }
@@ -119,7 +118,7 @@ static uint64_t load_some(uint32_t *seed)
     if (status != TARN_OK) return loaded;
     if (draw(seed) % 4 == 0) status = tarn_loader_set_epoch(loader, 3, &why);
     while (batches-- && status == TARN_OK) {
-        status = tarn_loader_next(loader, &batch, &why);
+        status = tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &why);
         if (status != TARN_OK) break;
         expect(mixed_wrong(&data, batch) == TARN_NO_SAMPLE, "loaded", NULL);
         loaded += batch->count;
@@ -211,7 +210,7 @@ static void many_threads_in_one_loader(void **state)
         good += i < tarn_dataset_count(data.all) && !mixed_is_bad(&data, i);
     OK(tarn_loader_open(data.shuffled, &o, &loader, &err));
     while (epochs < wanted() / MIXED_ALL) {
-        tarn_status status = tarn_loader_next(loader, &batch, &err);
+        tarn_status status = tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err);
         if (status == TARN_END) {
             epochs++;
             assert_int_equal(seen, epochs * good);

@@ -57,7 +57,7 @@ static const char *make_fold(const char *name, size_t *out_size)
         tarball_reset(&t);
     }
     o.sums = true;
-    OK(tarn_index_build(paths, 2, &o, &index, NULL, 0, &err));
+    OK(tarn_index_build(paths, 2, &o, NULL, &index, NULL, 0, &err));
     snprintf(index_path, sizeof index_path, "%s/f.taridx", folder);
     OK(tarn_index_save(index, index_path, &err));
     tarn_index_free(index);
@@ -207,8 +207,8 @@ static void repair_keeps_the_key_rule_without_sums(void **state)
     tarball_end(&t);
     save_tar(&t, path);
     o.keys = TARN_KEYS_PATH;
-    OK(tarn_index_create(&path, 1, &o, scratch_path("rule/r.taridx"), NULL, NULL, 0,
-                         &err));
+    OK(tarn_index_build(&path, 1, &o, scratch_path("rule/r.taridx"), NULL, NULL, 0,
+                        &err));
     flip(scratch_path("rule/r.tarsum"), 100);
     tarn_verify_report r = verify(scratch_path("rule"), true);
     assert_int_equal(r.problems, 1);
@@ -313,8 +313,8 @@ static void make_twins(const char *folder, const char *index_path)
     snprintf(path, sizeof path, "%s/f_0.tar", folder);
     save_tar(&t, path);
     tarball_reset(&t);
-    OK(tarn_index_create((const char *[]){path}, 1, NULL, index_path, NULL, NULL, 0,
-                         &err));
+    OK(tarn_index_build((const char *[]){path}, 1, NULL, index_path, NULL, NULL, 0,
+                        &err));
 }
 
 /* The header of an index: samples at 16, keys that collide at 36, where those keys and
@@ -349,8 +349,8 @@ static void an_index_that_joins_colliding_keys_is_found_and_repaired(void **stat
     assert_non_null(strstr(told, "f.tarsum: made for another state of"));
     unlink(scratch_path("twins/f.tarsum"));
     tarn_verify_report r = verify(folder, true);
-    assert_non_null(strstr(told, "row 1 of the index: wrong crash number"));
-    assert_non_null(strstr(told, "row 2 of the index: wrong crash number"));
+    assert_non_null(strstr(told, "row 1 of the index: wrong collision number"));
+    assert_non_null(strstr(told, "row 2 of the index: wrong collision number"));
     assert_non_null(strstr(told, "the index counts 1 samples, and the shards have 3"));
     assert_int_equal(r.remaining, 0);
     r = verify(folder, false);

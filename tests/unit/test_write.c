@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "io/out.h"
-#include "tar/writer.h"
+#include "tar/archive.h"
 
 static tarn_error err;
 
@@ -231,15 +231,25 @@ static tarn_tar_writer *open_tar(const char *path)
 static void add_one(tarn_tar_writer *w, const char *key)
 {
     tarn_field field = {"txt", key, strlen(key), NULL};
-    uint64_t payload;
-    OK(tarn_tar_writer_add(w, key, &field, 1, &payload, &err));
-    assert_int_equal(payload, strlen(key));
+    tarn_written before, after;
+    tarn_tar_writer_written(w, &before, sizeof before);
+    OK(tarn_tar_writer_add(w, key, &field, 1, &err));
+    tarn_tar_writer_written(w, &after, sizeof after);
+    assert_int_equal(after.payload - before.payload, strlen(key));
+    assert_int_equal(after.samples - before.samples, 1);
+}
+
+static tarn_status add_member(tarn_tar_writer *w, const char *name, const void *data,
+                              size_t size)
+{
+    tarn_field field = {name, data, size, NULL};
+    return tarn_tar_writer_add(w, NULL, &field, 1, &err);
 }
 
 static tarn_status add_file(tarn_tar_writer *w, const char *key, const char *path)
 {
     tarn_field fields[] = {{"a", "before", 6, NULL}, {"z", NULL, 0, path}};
-    return tarn_tar_writer_add(w, key, fields, 2, NULL, &err);
+    return tarn_tar_writer_add(w, key, fields, 2, &err);
 }
 
 static void assert_same_files(const char *left, const char *right)
@@ -261,7 +271,7 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
     tarn_tar_writer *w = open_tar(plain);
     add_one(w, "first");
     add_one(w, "last");
-    OK(tarn_tar_writer_finish(w, &err));
+    OK(tarn_tar_writer_finish(w, NULL, 0, &err));
     w = open_tar(tried);
     add_one(w, "first");
     FAILS(TARN_ERR_NO_FILE, "no-such", add_file(w, "k", scratch_path("no-such")));
@@ -270,7 +280,7 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "regular file", add_file(w, "k", "/dev/zero"));
     FAILS(TARN_ERR_STALE, "size", add_file(w, "k", "/proc/self/status"));
     add_one(w, "last");
-    OK(tarn_tar_writer_finish(w, &err));
+    OK(tarn_tar_writer_finish(w, NULL, 0, &err));
     assert_same_files(plain, tried);
 }
 
@@ -339,8 +349,13 @@ static void a_large_file_is_copied_whole(void **state)
     tarn_tar_writer *w = open_tar(target);
     OK(add_file(w, "k", path));
     add_one(w, "last");
-    uint64_t size = tarn_tar_writer_size(w);
-    OK(tarn_tar_writer_finish(w, &err));
+    tarn_written live, written;
+    tarn_tar_writer_written(w, &live, sizeof live);
+    OK(tarn_tar_writer_finish(w, &written, sizeof written, &err));
+    uint64_t size = written.bytes;
+    assert_int_equal(live.bytes, size);
+    assert_int_equal(live.shards, 0);
+    assert_int_equal(written.shards, 1);
     size_t got;
     unsigned char *data = read_file(target, &got);
     assert_int_equal(got, size + tarn__end_size(size));
@@ -361,12 +376,15 @@ static void members_of_any_name(void **state)
     memset(name, 'n', TARN_MAX_NAME + 1);
     name[TARN_MAX_NAME + 1] = 0;
     tarn_tar_writer *w = open_tar(path);
-    OK(tarn_tar_writer_member(w, "a", NULL, 0, &err));
-    FAILS(TARN_ERR_USAGE, "without a name", tarn_tar_writer_member(w, "", "x", 1, &err));
-    FAILS(TARN_ERR_LIMIT, "65537 bytes", tarn_tar_writer_member(w, name, "x", 1, &err));
+    OK(add_member(w, "a", NULL, 0));
+    FAILS(TARN_ERR_USAGE, "without a name", add_member(w, "", "x", 1));
+    FAILS(TARN_ERR_LIMIT, "65537 bytes", add_member(w, name, "x", 1));
+    FAILS(TARN_ERR_USAGE, "name is NULL", add_member(w, NULL, "x", 1));
+    FAILS(TARN_ERR_USAGE, "data is NULL", add_member(w, "n", NULL, 1));
+    FAILS(TARN_ERR_USAGE, "one archive", tarn_tar_writer_next(w, &err));
     name[TARN_MAX_NAME] = 0;
-    OK(tarn_tar_writer_member(w, name, "x", 1, &err));
-    OK(tarn_tar_writer_finish(w, &err));
+    OK(add_member(w, name, "x", 1));
+    OK(tarn_tar_writer_finish(w, NULL, 0, &err));
     tarn_tar *tar;
     tarn_member member;
     OK(tarn_tar_open(path, NULL, &tar, &err));
@@ -387,19 +405,18 @@ static void a_writer_that_lost_bytes_can_only_be_abandoned(void **state)
     o.sink = &sink;
     for (int i = 0; i < 2; i++) {
         OK(tarn_tar_writer_open("/dev/full", &o, &w, &err));
-        FAILS(TARN_ERR_IO, "No space",
-              tarn_tar_writer_add(w, "k", &large, 1, NULL, &err));
+        FAILS(TARN_ERR_IO, "No space", tarn_tar_writer_add(w, "k", &large, 1, &err));
         FAILS(TARN_ERR_IO, "only be abandoned",
-              tarn_tar_writer_add(w, "l", &small, 1, NULL, &err));
-        FAILS(TARN_ERR_IO, "only be abandoned",
-              tarn_tar_writer_member(w, "l", "1", 1, &err));
+              tarn_tar_writer_add(w, "l", &small, 1, &err));
+        FAILS(TARN_ERR_IO, "only be abandoned", add_member(w, "l", "1", 1));
         if (i == 0)
-            FAILS(TARN_ERR_IO, "nothing is kept", tarn_tar_writer_finish(w, &err));
+            FAILS(TARN_ERR_IO, "nothing is kept",
+                  tarn_tar_writer_finish(w, NULL, 0, &err));
         if (i == 1) tarn_tar_writer_abandon(w);
     }
     OK(tarn_tar_writer_open("/dev/full", &o, &w, &err));
-    OK(tarn_tar_writer_add(w, "k", &small, 1, NULL, &err));
-    FAILS(TARN_ERR_IO, "No space", tarn_tar_writer_finish(w, &err));
+    OK(tarn_tar_writer_add(w, "k", &small, 1, &err));
+    FAILS(TARN_ERR_IO, "No space", tarn_tar_writer_finish(w, NULL, 0, &err));
     tarn_tar_writer_abandon(NULL);
 }
 
@@ -421,48 +438,52 @@ static int note_shard(void *context, const char *url, uint64_t samples, uint64_t
     return r->shards == r->stop_after;
 }
 
-static tarn_shard_writer_options rolling(rolled *r, tarn_roll roll, uint64_t max_count,
-                                         uint64_t max_size)
+static tarn_shard_options rolling(rolled *r, tarn_roll roll, uint64_t max_count,
+                                  uint64_t max_size)
 {
-    static tarn_sink_options sink;
-    static tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
-    tarn_shard_writer_options o = TARN_SHARD_WRITER_OPTIONS_INIT;
+    tarn_shard_options o = TARN_SHARD_OPTIONS_INIT;
     *r = (rolled){0};
     o.roll = roll;
     o.max_count = max_count;
     o.max_size = max_size;
     o.hook = note_shard;
     o.hook_context = r;
-    sink = quick(true);
-    tar.sink = &sink;
-    o.writer = &tar;
     return o;
 }
 
-static tarn_status add_sized(tarn_shard_writer *w, int number, size_t size)
+static tarn_tar_writer *open_rolling(const char *pattern, const tarn_shard_options *o)
+{
+    tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
+    tarn_sink_options sink = quick(true);
+    tarn_tar_writer *w;
+    tar.sink = &sink;
+    tar.shards = o;
+    OK(tarn_tar_writer_open(scratch_path(pattern), &tar, &w, &err));
+    return w;
+}
+
+static tarn_status add_sized(tarn_tar_writer *w, int number, size_t size)
 {
     char key[16];
     tarn_field field = {"bin", noise(MOST), size, NULL};
     snprintf(key, sizeof key, "k%04d", number);
-    return tarn_shard_writer_add(w, key, &field, 1, &err);
+    return tarn_tar_writer_add(w, key, &field, 1, &err);
 }
 
 /* Writes samples of one size, and counts the shards. */
-static uint64_t roll(rolled *r, const tarn_shard_writer_options *o, int count,
-                     size_t size)
+static uint64_t roll(rolled *r, const tarn_shard_options *o, int count, size_t size)
 {
-    tarn_shard_writer *w;
+    tarn_tar_writer *w = open_rolling("roll_%03d.tar", o);
     tarn_written written;
-    OK(tarn_shard_writer_open(scratch_path("roll_%03d.tar"), o, &w, &err));
     for (int i = 0; i < count; i++)
         OK(add_sized(w, i, size));
-    OK(tarn_shard_writer_next(w, &err));
-    OK(tarn_shard_writer_next(w, &err));
-    tarn_shard_writer_written(w, &written, sizeof written);
+    OK(tarn_tar_writer_next(w, &err));
+    OK(tarn_tar_writer_next(w, &err));
+    tarn_tar_writer_written(w, &written, sizeof written);
     assert_int_equal(written.samples, (uint64_t)count);
     assert_int_equal(written.payload, (uint64_t)count * size);
     assert_int_equal(written.shards, r->shards);
-    OK(tarn_shard_writer_finish(w, NULL, 0, &err));
+    OK(tarn_tar_writer_finish(w, NULL, 0, &err));
     assert_int_equal(r->samples, (uint64_t)count);
     return r->shards;
 }
@@ -471,7 +492,7 @@ static void shards_roll_by_their_rule(void **state)
 {
     (void)state;
     rolled r;
-    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 3, 0);
+    tarn_shard_options o = rolling(&r, TARN_ROLL_FILE, 3, 0);
     assert_int_equal(roll(&r, &o, 10, 5), 4);
     o = rolling(&r, TARN_ROLL_FILE, 0, 0);
     assert_int_equal(roll(&r, &o, 10, 5), 1);
@@ -499,14 +520,13 @@ static void a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on(void **s
 {
     (void)state;
     rolled r;
-    tarn_shard_writer *w;
-    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 0, 10240);
-    OK(tarn_shard_writer_open(scratch_path("fits_%d.tar"), &o, &w, &err));
+    tarn_shard_options o = rolling(&r, TARN_ROLL_FILE, 0, 10240);
+    tarn_tar_writer *w = open_rolling("fits_%d.tar", &o);
     OK(add_sized(w, 1, 100));
     FAILS(TARN_ERR_LIMIT, "20480 bytes for itself", add_sized(w, 2, 9000));
     OK(add_sized(w, 3, 100));
     OK(add_sized(w, 4, 8704));
-    OK(tarn_shard_writer_finish(w, NULL, 0, &err));
+    OK(tarn_tar_writer_finish(w, NULL, 0, &err));
     assert_int_equal(r.shards, 2);
     assert_int_equal(r.samples, 3);
 }
@@ -515,49 +535,50 @@ static void the_hook_can_stop_a_writer(void **state)
 {
     (void)state;
     rolled r;
-    tarn_shard_writer *w;
+    tarn_tar_writer *w;
     fresh_folder("hook");
-    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 2, 0);
+    tarn_shard_options o = rolling(&r, TARN_ROLL_FILE, 2, 0);
     r.stop_after = 2;
     o.start = 7;
-    OK(tarn_shard_writer_open(scratch_path("hook/x_%04d.tar"), &o, &w, &err));
+    w = open_rolling("hook/x_%04d.tar", &o);
     assert_int_equal(count_files(scratch_path("hook"), false), 0);
     for (int i = 0; i < 4; i++)
         OK(add_sized(w, i, 10));
     FAILS(TARN_ERR_CANCELLED, "x_0008.tar", add_sized(w, 4, 10));
     OK(add_sized(w, 4, 10));
     assert_int_equal(count_files(scratch_path("hook"), false), 3);
-    tarn_shard_writer_abandon(w);
+    tarn_tar_writer_abandon(w);
     assert_int_equal(count_files(scratch_path("hook"), false), 2);
     assert_int_equal(access(scratch_path("hook/x_0007.tar"), F_OK), 0);
     r = (rolled){.stop_after = 1};
     o.start = 9;
-    OK(tarn_shard_writer_open(scratch_path("hook/x_%04d.tar"), &o, &w, &err));
+    w = open_rolling("hook/x_%04d.tar", &o);
     OK(add_sized(w, 1, 10));
-    FAILS(TARN_ERR_CANCELLED, "x_0009.tar", tarn_shard_writer_finish(w, NULL, 0, &err));
+    FAILS(TARN_ERR_CANCELLED, "x_0009.tar", tarn_tar_writer_finish(w, NULL, 0, &err));
 }
 
 static void a_shard_that_is_there_stays(void **state)
 {
     (void)state;
     rolled r;
-    tarn_shard_writer *w;
-    tarn_shard_writer_options o = rolling(&r, TARN_ROLL_FILE, 1, 0);
+    tarn_tar_writer *w;
+    tarn_shard_options o = rolling(&r, TARN_ROLL_FILE, 1, 0);
     tarn_sink_options keep = TARN_SINK_OPTIONS_INIT;
     tarn_tar_writer_options tar = TARN_TAR_WRITER_OPTIONS_INIT;
     tar.sink = &keep;
-    o.writer = &tar;
+    tar.shards = &o;
     write_file(scratch_path("there_1.tar"), "mine", 4);
-    OK(tarn_shard_writer_open(scratch_path("there_%d.tar"), &o, &w, &err));
+    OK(tarn_tar_writer_open(scratch_path("there_%d.tar"), &tar, &w, &err));
     OK(add_sized(w, 1, 10));
     FAILS(TARN_ERR_EXISTS, "there_1.tar", add_sized(w, 2, 10));
     FAILS(TARN_ERR_EXISTS, "there_1.tar", add_sized(w, 2, 10));
     assert_int_equal(remove(scratch_path("there_1.tar")), 0);
     OK(add_sized(w, 2, 10));
-    OK(tarn_shard_writer_finish(w, NULL, 0, &err));
+    OK(tarn_tar_writer_finish(w, NULL, 0, &err));
     assert_int_equal(r.shards, 2);
-    tarn_shard_writer_options wrong = {.size = 1};
-    FAILS(TARN_ERR_USAGE, "initialiser", tarn_shard_writer_open("x%d", &wrong, &w, &err));
+    tarn_shard_options wrong = {.size = 1};
+    tar.shards = &wrong;
+    FAILS(TARN_ERR_USAGE, "initialiser", tarn_tar_writer_open("x%d", &tar, &w, &err));
 }
 
 int main(void)

@@ -185,10 +185,10 @@ def rewrite(source: Path, target: Path, *, header: Mapping[str, Any] | None = No
     text = None if header is None else _header_text(header)
     _tarn.iac_rewrite(source, target, text,
                       _options(overwrite, version=version, codec=codec, level=level,
-                               encoded=encoded, sync=sync))
+                               encoded=encoded, sync=sync), False)
 
 
 def upgrade(source: Path, target: Path | None = None, *, overwrite: bool = False) -> None:
     """Make a version 2 pack of a version 1 pack, by default in its place."""
-    _tarn.iac_upgrade(source, source if target is None else target,
-                      overwrite or target is None)
+    _tarn.iac_rewrite(source, source if target is None else target, None,
+                      _options(overwrite or target is None), True)

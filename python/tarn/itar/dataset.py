@@ -155,11 +155,11 @@ class iTarDataset:
         numbers = {name for name in self._extensions if name in ("_idx", "_fid")}
         decoders = {name: self._decoder(name) for name in real}
         handle = _tarn.open_dataset(
-            self._index_path, shards=self._shards, scan=self._scan, drop_twice=True,
+            self._index_path, shards=self._shards, scan=self._scan, drop_ambiguous=True,
             fields=[spelled(name) for name in real] + sorted(numbers), by_hash=self._enforced,
             io="map" if self._prefer_mmap else "read")
         if self._had:
-            handle = handle.keep_having(self._had)
+            handle = handle.filter("having", None, self._had, 0, 0, False)
         if not len(handle):
             raise RuntimeError(f"no sample has all of {', '.join(real)}")
         if len(real) > 1 and not self.is_contiguous:
@@ -184,7 +184,7 @@ class iTarDataset:
         return DECODERS[given] if isinstance(given, str) else given
 
     def _with_stems(self, handle: _tarn._Handle, stems: list[str]) -> _tarn._Handle:
-        kept, _ = handle.keep_keys(stems, True)
+        kept = handle.filter("keys", None, stems, 0, 0, True)
         if not len(kept):
             raise RuntimeError(f"none of {len(stems)} stems is in the dataset")
         return kept
@@ -222,7 +222,7 @@ class iTarDataset:
             return handle.order(
                 kind="buckets", buckets=self._buckets(handle, mixing), rounds=rounds,
                 seed=order_seed(self.internal_seed + self._epoch if seed is None else seed),
-                rank=self.rank, world=self.world_size, uneven=uneven)
+                rank=self.rank, world_size=self.world_size, uneven=uneven)
         return handle if self.world_size == 1 else handle.split(self.rank, self.world_size, uneven)
 
     def _make_reader(self, handle: _tarn._Handle, plain: bool = False) -> _tarn.Dataset:

@@ -1,5 +1,5 @@
-/* Opening packs and reading payloads. */
-#include "iac/pack.h"
+/* Opening IAC files and reading payloads. */
+#include "iac/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +129,7 @@ static tarn_status open_parts(tarn_iac *p, tarn_error *err)
 {
     const tarn__iac_header *h = &p->header;
     TARN_TRY(read_header(p, err));
-    p->codec = tarn_iac_codec_named(h->codec);
+    p->codec = tarn__iac_codec_named(h->codec);
     TARN_TRY(read_table(p, TARN_IAC_SLIDES, h->slide_table_offset, h->slide_table_length,
                         h->num_slides, err));
     TARN_TRY(read_table(p, TARN_IAC_INDEX, h->index_table_offset, h->index_table_length,
@@ -187,17 +187,6 @@ void tarn_iac_close(tarn_iac *p)
     free(p);
 }
 
-bool tarn_iac_is_pack(const char *path)
-{
-    if (!path) return false;
-    char start[7];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return false;
-    ssize_t got = pread(fd, start, sizeof start, 0);
-    close(fd);
-    return got == (ssize_t)sizeof start && memcmp(start, "IATROC", 7) == 0;
-}
-
 void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out, size_t size)
 {
     if (!p) {
@@ -218,8 +207,9 @@ void tarn_iac_info_get(const tarn_iac *p, tarn_iac_info *out, size_t size)
                           .has_checksums = p->crc32.column >= 0,
                           .mapped = p->file->map != NULL,
                           .record_bytes = p->offset.column >= 0 ? 0 : h->record_bytes,
-                          .codec = p->codec,
-                          .codec_name = h->codec,
+                          .columns = {(size_t)p->tables[0]->schema.n_children,
+                                      (size_t)p->tables[1]->schema.n_children},
+                          .codec = h->codec,
                           .payload_type = h->payload_type,
                           .header = h->text,
                           .header_length = h->text_length};
@@ -327,7 +317,27 @@ tarn_status tarn__iac_check(const tarn_iac *p, uint64_t row, const void *data,
     return check_crc(p, row, &s, data, err);
 }
 
-tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
+/* Puts the decoded bytes in the place of those that are stored. */
+static tarn_status decode_view(const tarn_iac *p, tarn_view *view, tarn_error *err)
+{
+    tarn_view stored = *view;
+    uint64_t limit;
+    if (!tarn__mul(stored.size, p->options.max_expansion, &limit)) limit = UINT64_MAX;
+    if (limit < TARN_IAC_FREE_BYTES) limit = TARN_IAC_FREE_BYTES;
+    tarn_status status =
+        tarn_iac_decode(p->header.codec, stored.data, stored.size, limit, view, err);
+    tarn_view_release(&stored);
+    if (status == TARN_OK) return tarn__source_file_settle(p->file, err);
+    if (status == TARN_ERR_UNSUPPORTED)
+        return tarn__fail_at(err, status, p->file->path, TARN_NO_OFFSET,
+                             "codec %s is not decoded here; take the payload as it is",
+                             p->header.codec);
+    if (status != TARN_ERR_MEMORY)
+        tarn__error_place(err, p->file->path, p->header.data_offset);
+    return status;
+}
+
+tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, bool decode, tarn_view *out,
                           tarn_error *err)
 {
     TARN__NEED(err, "pack", p);
@@ -337,6 +347,8 @@ tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, tarn_view *out,
     TARN_TRY(locate(p, row, p->options.check, &s, err));
     TARN_TRY(tarn_iac_view_span(p, s.offset, s.length, out, err));
     tarn_status status = check_crc(p, row, &s, out->data, err);
+    if (status == TARN_OK && decode && p->codec != IAC_NONE)
+        status = decode_view(p, out, err);
     if (status != TARN_OK) tarn_view_release(out);
     return status;
 }
@@ -353,15 +365,11 @@ static tarn_status copy_span(const tarn_iac *p, const tarn_iac_span *s, void *to
     return TARN_OK;
 }
 
-tarn_status tarn_iac_read(const tarn_iac *p, uint64_t row, void *buf, size_t capacity,
-                          size_t *out_size, tarn_error *err)
+tarn_status tarn__iac_copy(const tarn_iac *p, uint64_t row, void *buf, size_t capacity,
+                           tarn_error *err)
 {
-    TARN__NEED(err, "pack", p);
-    TARN__NEED(err, "buf", buf || !capacity);
-    TARN__NEED(err, "out_size", out_size);
     tarn_iac_span s;
     TARN_TRY(locate(p, row, p->options.check, &s, err));
-    *out_size = (size_t)s.length;
     if (s.length > capacity)
         return tarn__fail_at(err, TARN_ERR_LIMIT, p->file->path, TARN_NO_OFFSET,
                              "record %llu has %llu bytes, the buffer %zu",
@@ -386,37 +394,6 @@ tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t leng
                              (unsigned long long)p->header.data_length);
     return tarn__source_file_view(p->file, p->header.data_offset + offset, length, out,
                                   err);
-}
-
-tarn_status tarn_iac_view_decoded(const tarn_iac *p, uint64_t row, tarn_view *out,
-                                  tarn_error *err)
-{
-    TARN__NEED(err, "pack", p);
-    TARN__NEED(err, "out", out);
-    tarn_view stored;
-    uint64_t limit;
-    TARN_TRY(tarn_iac_view(p, row, &stored, err));
-    if (!tarn__mul(stored.size, p->options.max_expansion, &limit)) limit = UINT64_MAX;
-    if (limit < TARN_IAC_FREE_BYTES) limit = TARN_IAC_FREE_BYTES;
-    if (p->codec == TARN_IAC_NONE) {
-        *out = stored;
-        return TARN_OK;
-    }
-    tarn_status status =
-        tarn_iac_decode(p->codec, stored.data, stored.size, limit, out, err);
-    tarn_view_release(&stored);
-    if (status == TARN_OK) {
-        status = tarn__source_file_settle(p->file, err);
-        if (status != TARN_OK) tarn_view_release(out);
-        return status;
-    }
-    if (status == TARN_ERR_UNSUPPORTED)
-        return tarn__fail_at(err, status, p->file->path, TARN_NO_OFFSET,
-                             "codec %s is not decoded here; take the payload as it is",
-                             p->header.codec);
-    if (status != TARN_ERR_MEMORY)
-        tarn__error_place(err, p->file->path, p->header.data_offset);
-    return status;
 }
 
 /* --- Batches ---------------------------------------------------------------------- */
@@ -535,8 +512,8 @@ static tarn_status check_batch(const tarn_iac *p, const uint64_t *rows, size_t c
     return TARN_OK;
 }
 
-tarn_status tarn_iac_read_many(const tarn_iac *p, const uint64_t *rows, size_t count,
-                               tarn_iac_batch *out, tarn_error *err)
+tarn_status tarn_iac_read(const tarn_iac *p, const uint64_t *rows, size_t count,
+                          tarn_iac_batch *out, tarn_error *err)
 {
     TARN__NEED(err, "pack", p);
     TARN__NEED(err, "rows", rows || !count);

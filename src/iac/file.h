@@ -1,6 +1,6 @@
-/* An open pack, as the parts of the reader see it. */
-#ifndef TARN_IAC_PACK_H
-#define TARN_IAC_PACK_H
+/* An open IAC file (a record pack), as the parts of the reader see it. */
+#ifndef TARN_IAC_FILE_H
+#define TARN_IAC_FILE_H
 
 #include "iac/header.h"
 #include "iac/table.h"
@@ -18,7 +18,7 @@ struct tarn_iac {
     tarn__source_file *file;
     tarn_iac_options options;
     tarn__iac_header header;
-    tarn_iac_codec codec;
+    tarn__iac_codec codec;
     tarn__table *tables[2]; /* by tarn_iac_table */
     tarn__number_column offset, length, crc32;
     char **types[2];                         /* of columns, in words */
@@ -37,6 +37,10 @@ tarn_status tarn__iac_no_row(const struct tarn_iac *pack, uint64_t row, tarn_err
 /* Whether a record's bytes have its checksum, if the pack was opened to check. */
 TARN_CHECKED tarn_status tarn__iac_check(const struct tarn_iac *pack, uint64_t row,
                                          const void *data, tarn_error *err);
+
+/* Copies a record as it is stored; TARN_ERR_LIMIT if it has more bytes than capacity. */
+TARN_CHECKED tarn_status tarn__iac_copy(const struct tarn_iac *pack, uint64_t row,
+                                        void *buf, size_t capacity, tarn_error *err);
 
 /* find.c */
 void tarn__lookup_free(struct tarn__lookup *lookup);

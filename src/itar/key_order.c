@@ -1,5 +1,5 @@
 /* Sorting rows by key. */
-#include "itar/order.h"
+#include "itar/key_order.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Rows in key order: sorted by (keyhash, crash, row), so that a key is found by bisection
  * and the rows of a sample stand together wherever they lie. */
-#ifndef TARN_ITAR_ORDER_H
-#define TARN_ITAR_ORDER_H
+#ifndef TARN_ITAR_KEY_ORDER_H
+#define TARN_ITAR_KEY_ORDER_H
 
 #include "base/runs.h"
 

@@ -1,5 +1,5 @@
 /* Encoding and decoding single payloads. Every decoder has a limit on what comes out. */
-#include "iac/codec.h"
+#include "iac/payload.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -16,46 +16,44 @@
 #include "base/error.h"
 #include "base/zstd.h"
 
-enum { BROTLI_WINDOW = 24 }; /* as the reference package has it */
+enum { BROTLI_WINDOW = 24 }; /* as iatro-base-iac has it */
 
 static const struct {
     const char *name;
-    tarn_iac_codec codec;
-} names[] = {{"none", TARN_IAC_NONE},      {"raw", TARN_IAC_NONE},
-             {"brotli", TARN_IAC_BROTLI},  {"zstd", TARN_IAC_ZSTD},
-             {"gzip", TARN_IAC_GZIP},      {"jpeg", TARN_IAC_IMAGE},
-             {"png", TARN_IAC_IMAGE},      {"jxl", TARN_IAC_IMAGE},
-             {"jpeg2000", TARN_IAC_IMAGE}, {"jpegls", TARN_IAC_IMAGE}};
+    tarn__iac_codec codec;
+} names[] = {{"none", IAC_NONE},   {"raw", IAC_NONE},  {"brotli", IAC_BROTLI},
+             {"zstd", IAC_ZSTD},   {"gzip", IAC_GZIP}, {"jpeg", IAC_IMAGE},
+             {"png", IAC_IMAGE},   {"jxl", IAC_IMAGE}, {"jpeg2000", IAC_IMAGE},
+             {"jpegls", IAC_IMAGE}};
 
-tarn_iac_codec tarn_iac_codec_named(const char *name)
+tarn__iac_codec tarn__iac_codec_named(const char *name)
 {
-    if (!name[0]) return TARN_IAC_NONE;
+    if (!name || !name[0]) return IAC_NONE;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i].name, name) == 0) return names[i].codec;
-    return TARN_IAC_OTHER;
+    return IAC_OTHER;
 }
 
-const char *tarn__iac_codec_name(tarn_iac_codec codec)
+const char *tarn__iac_codec_name(tarn__iac_codec codec)
 {
-    return codec == TARN_IAC_BROTLI ? "brotli"
-           : codec == TARN_IAC_ZSTD ? "zstd"
-           : codec == TARN_IAC_GZIP ? "gzip"
-                                    : NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].codec == codec) return names[i].name;
+    return names[0].name;
 }
 
-static int level_or_default(tarn_iac_codec codec, int level)
+static int level_or_default(tarn__iac_codec codec, int level)
 {
     if (level) return level;
-    return codec == TARN_IAC_BROTLI ? 11 : codec == TARN_IAC_ZSTD ? 19 : 6;
+    return codec == IAC_BROTLI ? 11 : codec == IAC_ZSTD ? 19 : 6;
 }
 
-size_t tarn__iac_codec_params(tarn_iac_codec codec, int level, char *out, size_t size)
+size_t tarn__iac_codec_params(tarn__iac_codec codec, int level, char *out, size_t size)
 {
     int n = 0;
     level = level_or_default(codec, level);
-    if (codec == TARN_IAC_BROTLI)
+    if (codec == IAC_BROTLI)
         n = snprintf(out, size, "{\"lgwin\": %d, \"quality\": %d}", BROTLI_WINDOW, level);
-    else if (codec == TARN_IAC_ZSTD || codec == TARN_IAC_GZIP)
+    else if (codec == IAC_ZSTD || codec == IAC_GZIP)
         n = snprintf(out, size, "{\"level\": %d}", level);
     return n > 0 ? (size_t)n : 0;
 }
@@ -110,7 +108,7 @@ static void brotli_give(void *memory, void *address)
     free(p);
 }
 
-/* Fed as a stream of unknown length, as the reference package does: the same bytes come
+/* Fed as a stream of unknown length, as iatro-base-iac does: the same bytes come
  * out, where the one-call function would choose other block sizes. */
 static size_t run_brotli(BrotliEncoderState *state, const void *data, size_t len,
                          int level, void *out, size_t capacity)
@@ -147,32 +145,32 @@ static size_t encode_brotli(const void *data, size_t len, int level, void *out,
 }
 
 /* The size that is always enough, or 0 for codecs that do not encode. */
-static size_t encoded_bound(tarn_iac_codec codec, size_t len)
+static size_t encoded_bound(tarn__iac_codec codec, size_t len)
 {
     enum { GZIP_FRAME = 64 };
     switch (codec) {
-    case TARN_IAC_BROTLI:
+    case IAC_BROTLI:
         return BrotliEncoderMaxCompressedSize(len) + len / 16 + 1024;
-    case TARN_IAC_ZSTD:
+    case IAC_ZSTD:
         return ZSTD_compressBound(len);
-    case TARN_IAC_GZIP:
+    case IAC_GZIP:
         return compressBound(len) + GZIP_FRAME;
     default:
         return len ? len : 1;
     }
 }
 
-static size_t encode_into(tarn_iac_codec codec, int level, const void *data, size_t len,
+static size_t encode_into(tarn__iac_codec codec, int level, const void *data, size_t len,
                           void *out, size_t capacity)
 {
     size_t size;
     switch (codec) {
-    case TARN_IAC_BROTLI:
+    case IAC_BROTLI:
         return encode_brotli(data, len, level, out, capacity);
-    case TARN_IAC_ZSTD:
+    case IAC_ZSTD:
         size = ZSTD_compress(out, capacity, data, len, level);
         return ZSTD_isError(size) ? 0 : size;
-    case TARN_IAC_GZIP:
+    case IAC_GZIP:
         return encode_gzip(data, len, level, out, capacity);
     default:
         if (len) memcpy(out, data, len);
@@ -180,31 +178,31 @@ static size_t encode_into(tarn_iac_codec codec, int level, const void *data, siz
     }
 }
 
-static bool level_is_known(tarn_iac_codec codec, int level)
+static bool level_is_known(tarn__iac_codec codec, int level)
 {
-    if (codec == TARN_IAC_BROTLI) return level >= 0 && level <= 11;
-    if (codec == TARN_IAC_GZIP) return level >= 1 && level <= 9;
-    return codec != TARN_IAC_ZSTD ||
-           (level >= ZSTD_minCLevel() && level <= ZSTD_maxCLevel());
+    if (codec == IAC_BROTLI) return level >= 0 && level <= 11;
+    if (codec == IAC_GZIP) return level >= 1 && level <= 9;
+    return codec != IAC_ZSTD || (level >= ZSTD_minCLevel() && level <= ZSTD_maxCLevel());
 }
 
-tarn_status tarn_iac_encode(tarn_iac_codec codec, int level, const void *data, size_t len,
+tarn_status tarn_iac_encode(const char *name, int level, const void *data, size_t len,
                             tarn_view *out, tarn_error *err)
 {
     TARN__NEED(err, "data", data || !len);
     TARN__NEED(err, "out", out);
+    tarn__iac_codec codec = tarn__iac_codec_named(name);
     *out = (tarn_view)TARN_VIEW_INIT;
     level = level_or_default(codec, level);
     if (!level_is_known(codec, level))
         return tarn__fail(err, TARN_ERR_USAGE, "level %d is none of the codec's", level);
-    if (codec > TARN_IAC_GZIP)
+    if (codec > IAC_GZIP)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "payloads of this codec are encoded by who makes them");
+                          "payloads of this codec are encoded by the caller");
     size_t capacity = encoded_bound(codec, len);
     void *memory = malloc(capacity);
     if (!memory) return tarn__fail_memory(err);
     size_t size = encode_into(codec, level, data, len, memory, capacity);
-    if (size == 0 && (len != 0 || codec != TARN_IAC_NONE)) {
+    if (size == 0 && (len != 0 || codec != IAC_NONE)) {
         free(memory);
         return tarn__fail(err, TARN_ERR_MEMORY, "out of memory for %zu bytes to encode",
                           len);
@@ -245,6 +243,26 @@ static tarn_status more(tarn__buf *out, tarn_error *err)
     return tarn__buf_reserve(out, step, err);
 }
 
+/* Room for the next step: at the end of out, or, when that is full, one byte more, which
+ * tells whether the data ends there. */
+static tarn_status next_room(tarn__buf *out, unsigned char *last, unsigned char **to,
+                             size_t *room, tarn_error *err)
+{
+    bool full = out->size == out->max;
+    if (!full) TARN_TRY(more(out, err));
+    *to = full ? last : (unsigned char *)out->data + out->size;
+    *room = full ? 1 : room_in(out);
+    return TARN_OK;
+}
+
+/* Counts what a step has made. */
+static tarn_status made(tarn__buf *out, size_t size, tarn_error *err)
+{
+    if (out->size == out->max) return size ? too_long(out->max, err) : TARN_OK;
+    out->size += size;
+    return TARN_OK;
+}
+
 static bool lacked_memory(BrotliDecoderErrorCode code)
 {
     return code <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&
@@ -259,18 +277,14 @@ static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
     const uint8_t *next = data;
     BrotliDecoderResult result = BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT;
     tarn_status status = TARN_OK;
-    bool full = false;
     while (result == BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT && status == TARN_OK) {
-        uint8_t last;
-        status = out->size == out->max ? TARN_OK : more(out, err);
+        unsigned char last, *to;
+        size_t room, before;
+        status = next_room(out, &last, &to, &room, err);
         if (status != TARN_OK) break;
-        /* One byte more than the limit tells whether the data end there. */
-        full = out->size == out->max;
-        size_t room = full ? 1 : room_in(out), before = room;
-        uint8_t *to = full ? &last : (uint8_t *)out->data + out->size;
+        before = room;
         result = BrotliDecoderDecompressStream(state, &len, &next, &room, &to, NULL);
-        if (full && room == 0) status = too_long(out->max, err);
-        if (!full) out->size += before - room;
+        status = made(out, before - room, err);
     }
     if (status == TARN_OK && lacked_memory(BrotliDecoderGetErrorCode(state)))
         status = tarn__fail_memory(err);
@@ -278,6 +292,18 @@ static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
     if (status != TARN_OK) return status;
     return result == BROTLI_DECODER_RESULT_SUCCESS && len == 0 ? TARN_OK
                                                                : damaged("Brotli", err);
+}
+
+static tarn_status zstd_failed(size_t code, size_t len, tarn_error *err)
+{
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
+        return tarn__fail_memory(err);
+    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "a payload of %zu bytes that wants a window of more than %d MiB", len,
+            1 << (tarn__zstd_window(len) - 20));
+    return damaged("Zstandard", err);
 }
 
 static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
@@ -289,31 +315,20 @@ static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
     tarn_status status = TARN_OK;
     size_t left = 1;
     /* All input is taken and the last frame is complete, or no progress is made. */
-    while (status == TARN_OK) {
-        char last;
-        bool full = out->size == out->max;
-        if (!full) status = more(out, err);
+    while (status == TARN_OK && (left != 0 || in.pos < in.size)) {
+        unsigned char last, *to;
+        size_t room, before = in.pos;
+        status = next_room(out, &last, &to, &room, err);
         if (status != TARN_OK) break;
-        ZSTD_outBuffer to = {full ? &last : out->data + out->size,
-                             full ? 1 : room_in(out), 0};
-        size_t before = in.pos;
-        left = tarn__zstd_step(&z, &to, &in);
+        ZSTD_outBuffer step = {to, room, 0};
+        left = tarn__zstd_step(&z, &step, &in);
         if (ZSTD_isError(left)) break;
-        if (full && to.pos) status = too_long(out->max, err);
-        if (!full) out->size += to.pos;
-        if (left == 0 && in.pos == in.size) break;
-        if (to.pos == 0 && in.pos == before) break;
+        status = made(out, step.pos, err);
+        if (step.pos == 0 && in.pos == before) break;
     }
     tarn__zstd_close(&z);
     if (status != TARN_OK) return status;
-    if (ZSTD_isError(left) && ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
-        return tarn__fail_memory(err);
-    if (ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge)
-        return tarn__fail(
-            err, TARN_ERR_LIMIT,
-            "a payload of %zu bytes that wants a window of more than %d MiB", len,
-            1 << (tarn__zstd_window(len) - 20));
-    return left == 0 && in.pos == in.size ? TARN_OK : damaged("Zstandard", err);
+    return left == 0 && in.pos == in.size ? TARN_OK : zstd_failed(left, len, err);
 }
 
 static tarn_status decode_gzip(const void *data, size_t len, tarn__buf *out,
@@ -326,21 +341,18 @@ static tarn_status decode_gzip(const void *data, size_t len, tarn__buf *out,
     tarn_status status = TARN_OK;
     int result = Z_OK;
     while (status == TARN_OK && (result == Z_OK || result == Z_BUF_ERROR)) {
-        Bytef last;
-        bool full = out->size == out->max;
-        if (!full) status = more(out, err);
-        if (status != TARN_OK) break;
-        size_t room = full ? 1 : room_in(out);
-        if (room > 1u << 30) room = 1u << 30;
-        z.next_out = full ? &last : (Bytef *)out->data + out->size;
-        z.avail_out = (uInt)room;
+        unsigned char last;
+        size_t room;
         uInt in = z.avail_in;
+        status = next_room(out, &last, &z.next_out, &room, err);
+        if (status != TARN_OK) break;
+        if (room > 1u << 30) room = 1u << 30;
+        z.avail_out = (uInt)room;
         result = inflate(&z, Z_NO_FLUSH);
-        size_t got = room - z.avail_out;
-        if (full && got) status = too_long(out->max, err);
-        if (!full) out->size += got;
+        room -= z.avail_out;
+        status = made(out, room, err);
         if (result == Z_STREAM_END && z.avail_in) result = inflateReset(&z);
-        if (got == 0 && z.avail_in == in) break;
+        if (room == 0 && z.avail_in == in) break;
     }
     inflateEnd(&z);
     if (status != TARN_OK) return status;
@@ -354,27 +366,27 @@ static tarn_status copy_bytes(const void *data, size_t len, tarn__buf *out,
     return tarn__buf_add(out, data, len, err);
 }
 
-tarn_status tarn_iac_decode(tarn_iac_codec codec, const void *data, size_t len,
+tarn_status tarn_iac_decode(const char *name, const void *data, size_t len,
                             uint64_t limit, tarn_view *out, tarn_error *err)
 {
     TARN__NEED(err, "data", data || !len);
     TARN__NEED(err, "out", out);
-    tarn__buf made;
+    tarn__buf bytes;
     tarn_status status;
     *out = (tarn_view)TARN_VIEW_INIT;
-    tarn__buf_init(&made, limit < SIZE_MAX / 4 ? (size_t)limit : SIZE_MAX / 4);
-    switch (codec) {
-    case TARN_IAC_NONE:
-        status = copy_bytes(data, len, &made, err);
+    tarn__buf_init(&bytes, limit < SIZE_MAX / 4 ? (size_t)limit : SIZE_MAX / 4);
+    switch (tarn__iac_codec_named(name)) {
+    case IAC_NONE:
+        status = copy_bytes(data, len, &bytes, err);
         break;
-    case TARN_IAC_BROTLI:
-        status = decode_brotli(data, len, &made, err);
+    case IAC_BROTLI:
+        status = decode_brotli(data, len, &bytes, err);
         break;
-    case TARN_IAC_ZSTD:
-        status = decode_zstd(data, len, &made, err);
+    case IAC_ZSTD:
+        status = decode_zstd(data, len, &bytes, err);
         break;
-    case TARN_IAC_GZIP:
-        status = decode_gzip(data, len, &made, err);
+    case IAC_GZIP:
+        status = decode_gzip(data, len, &bytes, err);
         break;
     default:
         status = tarn__fail(err, TARN_ERR_UNSUPPORTED,
@@ -382,8 +394,8 @@ tarn_status tarn_iac_decode(tarn_iac_codec codec, const void *data, size_t len,
                             "they are");
     }
     if (status == TARN_OK)
-        *out = (tarn_view){(const unsigned char *)made.data, made.size, made.data};
+        *out = (tarn_view){(const unsigned char *)bytes.data, bytes.size, bytes.data};
     else
-        tarn__buf_reset(&made);
+        tarn__buf_reset(&bytes);
     return status;
 }

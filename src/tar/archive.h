@@ -1,6 +1,6 @@
 /* An archive being written, as the writers of samples see it: members in, bytes out. */
-#ifndef TARN_TAR_WRITER_H
-#define TARN_TAR_WRITER_H
+#ifndef TARN_TAR_ARCHIVE_H
+#define TARN_TAR_ARCHIVE_H
 
 #include <tarn/write.h>
 
@@ -53,7 +53,8 @@ typedef struct tarn__sample_plan {
     size_t capacity;
 } tarn__sample_plan;
 
-/* Checks everything about a sample that can be checked before it is written. */
+/* Checks everything about a sample that can be checked before it is written. Without a
+ * key, fields have the names of members, and no rules hold for them. */
 TARN_CHECKED tarn_status tarn__plan_sample(tarn__sample_plan *plan,
                                            tarn__archive *archive, const char *key,
                                            const tarn_field *fields, size_t count,

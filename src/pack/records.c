@@ -1,5 +1,5 @@
-/* Packs from files: a folder, or a manifest that says more about each file. */
-#include "iac/gather.h"
+/* IAC files from files: of a folder, or of a manifest that says more about each file. */
+#include "pack/records.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,24 +23,13 @@ static tarn_status no_slides(struct ArrowArrayStream *out, tarn_error *err)
     return tarn_iac_rows_finish(rows, out, err);
 }
 
-static tarn_status add_file(tarn_iac_writer *w, const char *path, uint64_t *bytes,
-                            tarn_error *err)
-{
-    tarn__contents contents;
-    TARN_TRY(tarn__contents_open(&contents, path, err));
-    tarn_status status =
-        tarn_iac_writer_add(w, contents.data, (size_t)contents.size, err);
-    *bytes += contents.size;
-    tarn__contents_close(&contents);
-    return status;
-}
-
 static tarn_status add_files(tarn_iac_writer *w, char *const *files, size_t count,
-                             const tarn__iac_watch *watch, tarn_error *err)
+                             const tarn__records_watch *watch, tarn_error *err)
 {
-    uint64_t bytes = 0;
+    uint64_t size, bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        TARN_TRY(add_file(w, files[i], &bytes, err));
+        TARN_TRY(tarn_iac_writer_add_file(w, files[i], &size, err));
+        bytes += size;
         if (watch && watch->step(watch->context, i + 1, count, bytes))
             return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
     }
@@ -51,7 +40,7 @@ static tarn_status add_files(tarn_iac_writer *w, char *const *files, size_t coun
  */
 static tarn_status write_pack(const char *path, tarn_iac_rows *rows, char *const *files,
                               size_t count, const tarn_iac_write_options *options,
-                              const tarn__iac_watch *watch, tarn_error *err)
+                              const tarn__records_watch *watch, tarn_error *err)
 {
     struct ArrowArrayStream slides = {0}, index = {0};
     tarn_iac_writer *w;
@@ -112,9 +101,11 @@ static tarn_status folder_rows(const list *files, tarn_iac_rows **out, tarn_erro
     TARN_TRY(tarn_iac_rows_new(columns, 2, out, err));
     for (size_t i = 0; i < files->count; i++) {
         const char *name = files->items[i] + files->inner;
-        tarn_status status = tarn_iac_rows_text(*out, 0, name, strlen(name), err);
-        if (status == TARN_OK)
-            status = tarn_iac_rows_number(*out, 1, (int64_t)files->sizes[i], err);
+        tarn_iac_cell path = {TARN_IAC_TEXT, name, strlen(name), 0, 0},
+                      size = {.kind = TARN_IAC_INTEGER,
+                              .integer = (int64_t)files->sizes[i]};
+        tarn_status status = tarn_iac_rows_add(*out, 0, &path, err);
+        if (status == TARN_OK) status = tarn_iac_rows_add(*out, 1, &size, err);
         if (status == TARN_OK) continue;
         tarn_iac_rows_free(*out);
         return status;
@@ -122,10 +113,10 @@ static tarn_status folder_rows(const list *files, tarn_iac_rows **out, tarn_erro
     return TARN_OK;
 }
 
-tarn_status tarn__iac_pack_folder(const char *path, const char *folder,
-                                  const tarn_iac_write_options *options,
-                                  const tarn__iac_watch *watch, uint64_t *out_records,
-                                  tarn_error *err)
+tarn_status tarn__records_from_folder(const char *path, const char *folder,
+                                      const tarn_iac_write_options *options,
+                                      const tarn__records_watch *watch,
+                                      uint64_t *out_records, tarn_error *err)
 {
     list files = {0};
     tarn_iac_rows *rows;
@@ -202,12 +193,15 @@ static tarn_status learn(void *context, const tarn__manifest *from,
 static tarn_status add_value(tarn_iac_rows *rows, size_t column, const tarn__json *v,
                              bool is_text, tarn_error *err)
 {
-    int64_t number;
-    if (!v || v->kind == TARN__JSON_NULL) return tarn_iac_rows_null(rows, column, err);
-    if (!is_text && tarn__json_int64(v, &number))
-        return tarn_iac_rows_number(rows, column, number, err);
-    if (v->kind == TARN__JSON_STRING)
-        return tarn_iac_rows_text(rows, column, v->u.text, v->size, err);
+    tarn_iac_cell cell = {.kind = TARN_IAC_INTEGER};
+    if (!v || v->kind == TARN__JSON_NULL)
+        return tarn_iac_rows_add(rows, column, NULL, err);
+    if (!is_text && tarn__json_int64(v, &cell.integer))
+        return tarn_iac_rows_add(rows, column, &cell, err);
+    if (v->kind == TARN__JSON_STRING) {
+        cell = (tarn_iac_cell){TARN_IAC_TEXT, v->u.text, v->size, 0, 0};
+        return tarn_iac_rows_add(rows, column, &cell, err);
+    }
     tarn__buf text;
     tarn__json_writer w;
     tarn__buf_init(&text, SIZE_MAX / 2);
@@ -215,8 +209,8 @@ static tarn_status add_value(tarn_iac_rows *rows, size_t column, const tarn__jso
     w.ascii = false;
     tarn__json_put_value(&w, v, false);
     tarn_status status = tarn__json_end(&w, err);
-    if (status == TARN_OK)
-        status = tarn_iac_rows_text(rows, column, text.data, text.size, err);
+    cell = (tarn_iac_cell){TARN_IAC_TEXT, text.data, text.size, 0, 0};
+    if (status == TARN_OK) status = tarn_iac_rows_add(rows, column, &cell, err);
     tarn__buf_reset(&text);
     return status;
 }
@@ -270,7 +264,7 @@ static tarn_status new_rows(const manifest *m, tarn_iac_rows **out, tarn_error *
 
 static tarn_status pack_manifest(manifest *m, tarn__manifest *from, const char *path,
                                  const tarn_iac_write_options *options,
-                                 const tarn__iac_watch *watch, tarn_error *err)
+                                 const tarn__records_watch *watch, tarn_error *err)
 {
     TARN_TRY(tarn__manifest_each(from, learn, m, err));
     if (m->columns.count == 0)
@@ -285,10 +279,10 @@ static tarn_status pack_manifest(manifest *m, tarn__manifest *from, const char *
     return status;
 }
 
-tarn_status tarn__iac_pack_manifest(const char *path, const char *manifest_path,
-                                    const tarn_iac_write_options *options,
-                                    const tarn__iac_watch *watch, uint64_t *out_records,
-                                    tarn_error *err)
+tarn_status tarn__records_from_manifest(const char *path, const char *manifest_path,
+                                        const tarn_iac_write_options *options,
+                                        const tarn__records_watch *watch,
+                                        uint64_t *out_records, tarn_error *err)
 {
     tarn__manifest from;
     manifest *m = calloc(1, sizeof *m);

@@ -6,7 +6,7 @@
  *
  * Whatever a ring does not bring whole (the end of a file, a file system that refuses
  * direct reads after all) is read again in the plain way, which knows every error. */
-#include "io/gather.h"
+#include "io/ranges.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* A read under way: bytes [from, from + want) of the file of some pieces. */
-typedef struct tarn__gather_slot {
+typedef struct tarn__ranges_slot {
     unsigned char *memory;
     uint64_t from;
     uint32_t skip; /* bytes in memory before those that are wanted */
@@ -40,32 +40,32 @@ typedef struct run {
 } run;
 
 typedef struct work {
-    tarn__gather *gather;
-    const tarn__gather_piece *pieces;
+    tarn__ranges *gather;
+    const tarn__ranges_piece *pieces;
     size_t count;
     bool direct;
     run run;     /* that is being started */
     uint64_t at; /* how far it is */
-    uint32_t free[TARN__GATHER_DEPTH];
+    uint32_t free[TARN__RANGES_DEPTH];
     unsigned n_free, depth;
     size_t failed; /* the first piece that failed, or count */
     tarn_error *err;
     tarn_status status;
 } work;
 
-static uint64_t end_of(const tarn__gather_piece *p)
+static uint64_t end_of(const tarn__ranges_piece *p)
 {
     return p->offset + p->head + p->size;
 }
 
 /* The run that begins with piece first. Its pieces are in the order of their offsets. */
-static run next_run(const tarn__gather_piece *pieces, size_t count, size_t first)
+static run next_run(const tarn__ranges_piece *pieces, size_t count, size_t first)
 {
     run r = {first, first + 1, pieces[first].offset, end_of(&pieces[first])};
     for (; r.end < count; r.end++) {
-        const tarn__gather_piece *p = &pieces[r.end];
+        const tarn__ranges_piece *p = &pieces[r.end];
         if (p->file != pieces[first].file || p->offset < p[-1].offset ||
-            p->offset > r.to + TARN__GATHER_GAP)
+            p->offset > r.to + TARN__RANGES_GAP)
             break;
         if (end_of(p) > r.to) r.to = end_of(p);
     }
@@ -74,7 +74,7 @@ static run next_run(const tarn__gather_piece *pieces, size_t count, size_t first
 
 /* Of one call the system takes no more than it would read ahead: 128 KB where nobody has
  * set it, and drops the rest. */
-void tarn__gather_announce(int fd, uint64_t offset, uint64_t size)
+void tarn__ranges_announce(int fd, uint64_t offset, uint64_t size)
 {
     enum { PIECE = 128 << 10 };
     for (uint64_t done = 0; done < size; done += PIECE) {
@@ -91,12 +91,12 @@ static uint32_t direct_align(int fd)
     struct statx st;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) != 0 ||
         !(st.stx_mask & STATX_DIOALIGN))
-        return TARN__GATHER_ALIGN;
-    if (st.stx_dio_mem_align > TARN__GATHER_ALIGN) return 0;
-    return st.stx_dio_offset_align > TARN__GATHER_ALIGN ? 0 : st.stx_dio_offset_align;
+        return TARN__RANGES_ALIGN;
+    if (st.stx_dio_mem_align > TARN__RANGES_ALIGN) return 0;
+    return st.stx_dio_offset_align > TARN__RANGES_ALIGN ? 0 : st.stx_dio_offset_align;
 #else
     (void)fd;
-    return TARN__GATHER_ALIGN;
+    return TARN__RANGES_ALIGN;
 #endif
 }
 
@@ -109,27 +109,27 @@ int tarn__open_direct(int fd, uint32_t *out_align)
     return open(name, O_RDONLY | O_CLOEXEC | O_DIRECT);
 }
 
-static void close_ring(tarn__gather *g)
+static void close_ring(tarn__ranges *g)
 {
     bool ours = g->ring && tarn__uring_is_ours(g->ring);
     tarn__uring_free(g->ring);
     /* In a child something else may be at this address. */
-    if (g->bounce && ours) munmap(g->bounce, TARN__GATHER_BOUNCE);
+    if (g->bounce && ours) munmap(g->bounce, TARN__RANGES_BOUNCE);
     free(g->slots);
     g->ring = NULL;
     g->bounce = NULL;
     g->slots = NULL;
 }
 
-void tarn__gather_reset(tarn__gather *g)
+void tarn__ranges_reset(tarn__ranges *g)
 {
     close_ring(g);
     free(g->scratch[0]);
     free(g->scratch[1]);
-    *g = (tarn__gather){0};
+    *g = (tarn__ranges){0};
 }
 
-void *tarn__gather_scratch(tarn__gather *g, unsigned which, size_t size)
+void *tarn__ranges_scratch(tarn__ranges *g, unsigned which, size_t size)
 {
     if (g->scratch[which] && g->scratch_size[which] >= size) return g->scratch[which];
     free(g->scratch[which]);
@@ -139,7 +139,7 @@ void *tarn__gather_scratch(tarn__gather *g, unsigned which, size_t size)
 }
 
 /* Puts bytes [at, at + len) of a piece where they belong. */
-static void deliver(const tarn__gather_piece *p, size_t at, const unsigned char *from,
+static void deliver(const tarn__ranges_piece *p, size_t at, const unsigned char *from,
                     size_t len)
 {
     if (at < p->head) {
@@ -153,10 +153,10 @@ static void deliver(const tarn__gather_piece *p, size_t at, const unsigned char 
 }
 
 /* Reads them in the plain way. */
-static tarn_status read_plain(const tarn__gather_piece *p, size_t at, size_t len,
+static tarn_status read_plain(const tarn__ranges_piece *p, size_t at, size_t len,
                               tarn_error *err)
 {
-    const tarn__gather_file *f = p->file;
+    const tarn__ranges_file *f = p->file;
     size_t n = 0;
     if (at < p->head) {
         n = len < p->head - at ? len : p->head - at;
@@ -169,14 +169,14 @@ static tarn_status read_plain(const tarn__gather_piece *p, size_t at, size_t len
                             err);
 }
 
-static tarn_status read_in_turn(tarn__gather *g, tarn__gather_way way,
-                                const tarn__gather_piece *pieces, size_t count,
+static tarn_status read_in_turn(tarn__ranges *g, tarn__ranges_way way,
+                                const tarn__ranges_piece *pieces, size_t count,
                                 tarn_error *err)
 {
     g->stats.pieces[way] += count;
-    for (size_t i = 0; way == TARN__GATHER_ADVISED && i < count;) {
+    for (size_t i = 0; way == TARN__RANGES_ADVISED && i < count;) {
         run r = next_run(pieces, count, i);
-        tarn__gather_announce(pieces[i].file->fd, r.from, r.to - r.from);
+        tarn__ranges_announce(pieces[i].file->fd, r.from, r.to - r.from);
         i = r.end;
     }
     for (size_t i = 0; i < count; i++)
@@ -189,21 +189,21 @@ static tarn_status read_in_turn(tarn__gather *g, tarn__gather_way way,
 /* Aligned as huge pages are. */
 static unsigned char *new_bounce(void)
 {
-    size_t size = TARN__GATHER_BOUNCE + HUGE_PAGE;
+    size_t size = TARN__RANGES_BOUNCE + HUGE_PAGE;
     unsigned char *p =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
     size_t before = -(uintptr_t)p & (HUGE_PAGE - 1);
     if (before) munmap(p, before);
-    if (before < HUGE_PAGE) munmap(p + before + TARN__GATHER_BOUNCE, HUGE_PAGE - before);
+    if (before < HUGE_PAGE) munmap(p + before + TARN__RANGES_BOUNCE, HUGE_PAGE - before);
     p += before;
-    (void)madvise(p, TARN__GATHER_BOUNCE, MADV_HUGEPAGE);
-    if (madvise(p, TARN__GATHER_BOUNCE, MADV_DONTFORK) == 0) return p;
-    munmap(p, TARN__GATHER_BOUNCE);
+    (void)madvise(p, TARN__RANGES_BOUNCE, MADV_HUGEPAGE);
+    if (madvise(p, TARN__RANGES_BOUNCE, MADV_DONTFORK) == 0) return p;
+    munmap(p, TARN__RANGES_BOUNCE);
     return NULL;
 }
 
-static void drop_ring(tarn__gather *g, int why)
+static void drop_ring(tarn__ranges *g, int why)
 {
     close_ring(g);
     g->stats.ring_errno = why;
@@ -211,14 +211,14 @@ static void drop_ring(tarn__gather *g, int why)
 
 /* A ring and its memory, unless there are; the reason is kept, so that a system which
  * refuses is asked once. */
-static bool get_ring(tarn__gather *g)
+static bool get_ring(tarn__ranges *g)
 {
     if (g->ring && !tarn__uring_is_ours(g->ring)) drop_ring(g, 0);
     if (g->ring || g->stats.ring_errno) return g->ring != NULL;
-    int e = tarn__uring_new(TARN__GATHER_DEPTH, &g->ring);
+    int e = tarn__uring_new(TARN__RANGES_DEPTH, &g->ring);
     if (e == 0) {
         g->bounce = new_bounce();
-        g->slots = calloc(TARN__GATHER_DEPTH, sizeof *g->slots);
+        g->slots = calloc(TARN__RANGES_DEPTH, sizeof *g->slots);
         if (!g->bounce || !g->slots) e = ENOMEM;
     }
     if (e) drop_ring(g, e);
@@ -229,17 +229,17 @@ static bool get_ring(tarn__gather *g)
 static void cut_slots(work *w)
 {
     uint64_t longest = 0;
-    for (size_t i = 0; i < w->count && longest < TARN__GATHER_CHUNK;) {
+    for (size_t i = 0; i < w->count && longest < TARN__RANGES_CHUNK;) {
         run r = next_run(w->pieces, w->count, i);
         if (r.to - r.from > longest) longest = r.to - r.from;
         i = r.end;
     }
-    if (longest > TARN__GATHER_CHUNK) longest = TARN__GATHER_CHUNK;
+    if (longest > TARN__RANGES_CHUNK) longest = TARN__RANGES_CHUNK;
     /* A read is as long as what is wanted and less than an alignment on either side. */
-    size_t each = (size_t)(longest + 3 * TARN__GATHER_ALIGN - 1) &
-                  ~(size_t)(TARN__GATHER_ALIGN - 1);
-    size_t fit = TARN__GATHER_BOUNCE / each;
-    w->depth = fit < TARN__GATHER_DEPTH ? (unsigned)fit : TARN__GATHER_DEPTH;
+    size_t each = (size_t)(longest + 3 * TARN__RANGES_ALIGN - 1) &
+                  ~(size_t)(TARN__RANGES_ALIGN - 1);
+    size_t fit = TARN__RANGES_BOUNCE / each;
+    w->depth = fit < TARN__RANGES_DEPTH ? (unsigned)fit : TARN__RANGES_DEPTH;
     for (unsigned i = 0; i < w->depth; i++) {
         w->gather->slots[i].memory = w->gather->bounce + i * each;
         w->free[w->n_free++] = i;
@@ -254,7 +254,7 @@ static bool has_more(work *w)
         w->run = next_run(w->pieces, w->count, w->run.end);
         w->at = w->run.from;
         bool direct = w->direct && w->pieces[w->run.first].file->direct >= 0;
-        w->gather->stats.pieces[direct ? TARN__GATHER_DIRECT : TARN__GATHER_RING] +=
+        w->gather->stats.pieces[direct ? TARN__RANGES_DIRECT : TARN__RANGES_RING] +=
             w->run.end - w->run.first;
     }
     return true;
@@ -266,11 +266,11 @@ static void start_one(work *w)
     slot *s = &w->gather->slots[number];
     while (w->run.first + 1 < w->run.end && end_of(&w->pieces[w->run.first]) <= w->at)
         w->run.first++;
-    const tarn__gather_file *f = w->pieces[w->run.first].file;
+    const tarn__ranges_file *f = w->pieces[w->run.first].file;
     bool direct = w->direct && f->direct >= 0;
     uint64_t left = w->run.to - w->at, align = direct ? f->align : 1;
     s->from = w->at;
-    s->want = left < TARN__GATHER_CHUNK ? (uint32_t)left : TARN__GATHER_CHUNK;
+    s->want = left < TARN__RANGES_CHUNK ? (uint32_t)left : TARN__RANGES_CHUNK;
     s->skip = (uint32_t)(w->at & (align - 1));
     s->first = w->run.first;
     s->end = w->run.end;
@@ -281,7 +281,7 @@ static void start_one(work *w)
 }
 
 /* Gives a piece its part of a read that brought the first got bytes of it. */
-static tarn_status take_part(const tarn__gather_piece *p, const slot *s, uint32_t got,
+static tarn_status take_part(const tarn__ranges_piece *p, const slot *s, uint32_t got,
                              tarn_error *err)
 {
     uint64_t from = p->offset > s->from ? p->offset : s->from;
@@ -306,7 +306,7 @@ static void finish_one(work *w, uint32_t number, int32_t result)
     w->free[w->n_free++] = number;
     for (size_t i = s->first; i < s->end && i < w->failed; i++) {
         if (w->pieces[i].offset >= s->from + s->want) break;
-        const tarn__gather_piece *p = &w->pieces[i];
+        const tarn__ranges_piece *p = &w->pieces[i];
         if (take_part(p, s, got, NULL) == TARN_OK) continue;
         /* The whole piece, for an error that is the same in every way. */
         tarn_status status = read_plain(p, 0, p->head + p->size, &why);
@@ -346,14 +346,14 @@ static tarn_status read_by_ring(work *w)
     return w->status;
 }
 
-tarn_status tarn__gather_read(tarn__gather *g, tarn__gather_way way,
-                              const tarn__gather_piece *pieces, size_t count,
+tarn_status tarn__ranges_read(tarn__ranges *g, tarn__ranges_way way,
+                              const tarn__ranges_piece *pieces, size_t count,
                               tarn_error *err)
 {
     if (count >= UINT32_MAX)
         return tarn__fail(err, TARN_ERR_USAGE, "%zu ranges in one call", count);
     for (size_t i = 0; i < count; i++) {
-        const tarn__gather_piece *p = &pieces[i];
+        const tarn__ranges_piece *p = &pieces[i];
         uint64_t size, end;
         if (!tarn__add(p->head, p->size, &size) || !tarn__add(p->offset, size, &end) ||
             end > INT64_MAX)
@@ -361,16 +361,16 @@ tarn_status tarn__gather_read(tarn__gather *g, tarn__gather_way way,
                                  "offset is past any file");
         g->stats.bytes += size;
     }
-    bool by_ring = way == TARN__GATHER_RING || way == TARN__GATHER_DIRECT;
+    bool by_ring = way == TARN__RANGES_RING || way == TARN__RANGES_DIRECT;
     if (by_ring && !get_ring(g)) {
         by_ring = false;
-        way = TARN__GATHER_ADVISED;
+        way = TARN__RANGES_ADVISED;
     }
     if (!by_ring) return read_in_turn(g, way, pieces, count, err);
     work w = {.gather = g,
               .pieces = pieces,
               .count = count,
-              .direct = way == TARN__GATHER_DIRECT,
+              .direct = way == TARN__RANGES_DIRECT,
               .failed = count,
               .err = err,
               .status = TARN_OK};

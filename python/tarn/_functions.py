@@ -1,0 +1,217 @@
+"""What a loader does in Python: functions given to `map`, decoders in Python, and their failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from . import _tarn
+from ._collate import collate
+from .errors import FormatError
+
+if TYPE_CHECKING:
+    from ._dataset import Dataset
+
+Batch = dict[str, Any]
+Skipped = tuple[int, int, str]  # the epoch, the number of the sample, the reason
+
+
+def needs_python(dataset: Dataset) -> bool:
+    """Whether samples go through functions of the caller's."""
+    return bool(dataset._maps) or dataset._parts is not None
+
+
+class _Failed:
+    """Stands for a value whose decoder raised."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Guarded:
+    """A decoder in Python whose exceptions leave a hole in the batch."""
+
+    def __init__(self, decoder: Callable[[bytes], Any]) -> None:
+        self.decoder = decoder
+
+    def __call__(self, data: bytes) -> Any:
+        try:
+            return self.decoder(data)
+        except Exception as error:
+            return _Failed(error)
+
+
+class Plan:
+    """The samples that batches would have if all of them could be used. They are those of a loader
+    that reads no fields; it follows the other one only where that skipped something."""
+
+    def __init__(self, dataset: Dataset, options: Mapping[str, Any]) -> None:
+        self._handle = dataset._handle
+        self._options = {**options, "threads": 0, "epochs": 0, "image": None, "no_keys": True}
+        self._state: str | None = None
+        self._loader: _tarn.Loader | None = None
+
+    def restart(self, state: str | None) -> None:
+        self._state = state
+        self._loader = None
+
+    def numbers(self, native: _tarn.Loader, epoch: int) -> list[int]:
+        """Those of the batch that native returned last."""
+        left = native.info()["left"]
+        if self._loader is not None:
+            info = self._loader.info()
+            if info["epoch"] != epoch or info["left"] <= left:
+                self._loader = None
+        if self._loader is None:
+            self._loader = _tarn.Loader(self._handle, None, (), state=self._state, **self._options)
+            if self._loader.info()["epoch"] != epoch:
+                self._loader.set_epoch(epoch)
+        out: list[int] = []
+        while self._loader.info()["left"] > left:
+            out = next(self._loader)["__number__"]
+        return out
+
+
+def _places(numbers: Sequence[int], planned: Sequence[int], policy: str) -> list[int | None]:
+    """Where in its batch each sample was planned; None for one that comes in place of another."""
+    if policy == "replace":
+        return [i if number == planned[i] else None for i, number in enumerate(numbers)]
+    out: list[int | None] = []
+    at = 0
+    for number in numbers:
+        at = planned.index(number, at) + 1
+        out.append(at - 1)
+    return out
+
+
+class Functions:
+    """Batches of what functions of the caller's return, made in the caller's thread.
+
+    The native loader decodes; its batch is taken apart into samples, as `ds[i]` would return them,
+    and put together again after the functions given to `map`. Samples of a mix whose sources have
+    functions of their own are read one by one. Without either, only samples whose decoder raised are
+    taken out.
+    """
+
+    def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        self.dataset = dataset
+        self.guarded = [name for name, _, becomes in fields if isinstance(becomes, Guarded)]
+        self.maps = needs_python(dataset)
+        self.policy = options["on_error"]
+        self.limit = options["error_limit"]
+        self.no_keys = options["no_keys"]
+        self.skipped: list[Skipped] = []  # also those of the native loader
+        self.failed = 0  # of these, in Python
+        self._native_skipped = 0
+        self._plan = Plan(dataset, options)
+        self._at: Dataset = dataset  # in the epoch of the last batch
+
+    def resume(self, dataset: Dataset, state: str) -> None:
+        """Sources of a mix continue where those of the state were."""
+        self.dataset = self._at = dataset._with(handle=dataset._handle.resume(state))
+        self.skipped, self.failed, self._native_skipped = [], 0, 0
+        self._plan.restart(state)
+
+    def restart(self) -> None:
+        """The native loader is at the beginning of an epoch."""
+        self._plan.restart(None)
+
+    def __call__(self, batch: Batch, native: _tarn.Loader) -> Any:
+        count = native.stats()["skipped"]
+        before = len(self.skipped), self.failed, self._native_skipped
+        try:
+            return self._made(batch, native, count)
+        except BaseException:
+            listed, self.failed, self._native_skipped = before
+            del self.skipped[listed:]
+            raise
+
+    def _made(self, batch: Batch, native: _tarn.Loader, skipped: int) -> Any:
+        numbers, epoch = batch.pop("__number__"), batch.pop("__epoch__")
+        if self.dataset._parts is not None and self._at.epoch != epoch:
+            self._at = self.dataset._at_epoch(epoch)
+        places: Sequence[int | None] = range(len(numbers))
+        faults: list[tuple[int, Skipped]] = []
+        if skipped > self._native_skipped:
+            planned = self._plan.numbers(native, epoch)
+            places = _places(numbers, planned, self.policy)
+            holes = sorted(set(range(len(planned))).difference(places))
+            faults += zip(holes, native.skipped()[self._native_skipped:])
+            self._native_skipped = skipped
+        results: list[Any] = [
+            None if place is None else self._one(batch, i, place, numbers[i], epoch, faults)
+            for i, place in enumerate(places)]
+        faults.sort(key=lambda fault: fault[0])
+        self.skipped += [fault for _, fault in faults]
+        if skipped + self.failed > self.limit:
+            raise FormatError(f"more than {self.limit} samples cannot be used, which is the limit "
+                              f"(max_errors); the last one: {self.skipped[-1][2]}")
+        kept = self._kept(results, epoch)
+        if self.maps:
+            return collate([results[i] for i in kept])
+        return batch if None not in results else _taken(batch, kept)
+
+    def _kept(self, results: Sequence[Any], epoch: int) -> list[int]:
+        """Which samples the batch has; one may come several times in the place of others."""
+        usable = [i for i, result in enumerate(results) if result is not None]
+        if results and not usable:
+            raise FormatError(f"no sample of a batch of epoch {epoch} can be used: "
+                              f"{self.skipped[-1][2]}")
+        if self.policy != "replace" or len(usable) == len(results):
+            return usable
+        kept, following = [], usable[0]
+        for i in range(len(results) - 1, -1, -1):
+            following = i if results[i] is not None else following
+            kept.append(following)
+        return kept[::-1]
+
+    def _one(self, batch: Batch, i: int, place: int, number: int, epoch: int,
+             faults: list[tuple[int, Skipped]]) -> Any:
+        """What becomes of a sample; None if it cannot be used."""
+        key = batch["__key__"][i] if "__key__" in batch else f"number {number}"
+        try:
+            for name in self.guarded:
+                value = batch[name][i]
+                if isinstance(value, _Failed):
+                    key = f"{key}: field {name}"
+                    raise value.error
+            if not self.maps:
+                return True
+            if self.dataset._parts is not None:
+                result = self._at._sample(number)
+                if self.no_keys and isinstance(result, dict):
+                    result.pop("__key__", None)
+            else:
+                result = self.dataset._through_maps(self._sample(batch, i))
+            if result is None:
+                raise FormatError("a function given to map returned None")
+            return result
+        except Exception as error:
+            if self.policy == "raise":
+                error.add_note(f"sample {key}")
+                raise
+            faults.append((place, (epoch, number, f"sample {key}: {error!r}")))
+            self.failed += 1
+            return None
+
+    def _sample(self, batch: Batch, i: int) -> dict[str, Any]:
+        """Sample i of a batch, as the dataset would return it."""
+        dataset = self.dataset
+        out: dict[str, Any] = {}
+        for name, column in batch.items():
+            value = column[i]
+            if isinstance(value, numpy.generic) and dataset.kind != "gnz":
+                value = value.item()
+            out[name] = value
+        for name, finish in zip(dataset._names, dataset._finish):
+            if finish is not None and name in out:
+                out[name] = finish(out[name])
+        return out
+
+
+def _taken(batch: Batch, kept: Sequence[int]) -> Batch:
+    """Some samples of a batch."""
+    return {name: [column[i] for i in kept] if isinstance(column, list) else column[kept]
+            for name, column in batch.items()}
