@@ -119,7 +119,8 @@ static int keep_samples(cli_fold *f, const cli_list *keys)
     c.kind = TARN_CONDITION_KEYS;
     c.names = keys->items;
     c.n_names = keys->count;
-    return replace(f, tarn_dataset_filter(f->set, &c, &kept, &err), kept, &err);
+    tarn_status status = tarn_dataset_filter(f->set, &c, &kept, &err);
+    return replace(f, status, kept, &err);
 }
 
 int cli_fold_fields(cli_fold *f, const char *const *fields, size_t count)
