@@ -2,7 +2,13 @@
 #
 #   make          the tool, at build/tarn
 #   make demo     a tour: pictures drawn, packed, trained on, a run killed and resumed, a bit flipped
+#   make check    the fast tests after an edit, in about a minute: plain build, unit, command and
+#                 Python suites, format and words
+#   make check-unit T=order       one unit program; T=order/NAME runs one test in it (* and ? match)
+#   make check-cli T=index        one script of tests/cli
+#   make check-python T=loader    one file of tests/python; T=loader/NAME: the tests named so
 #   make test     all tests: plain and with sanitizers
+#   make test-peers  how it works with jax, ray, transformers and grain (large downloads)
 #   make bench    everything next to its peers, small: about a quarter of an hour, docs/benchmarks
 #   make bench-full  the same at size, then indexing, writing and Python by parts: hours, 40 GB under
 #                 bench/data; what else is in bench/ is run by hand
@@ -15,6 +21,11 @@
 #   make valgrind unit tests under memcheck
 #   make faults   failing memory, system calls, kills, power, threads, processes: in full
 #   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
+#   make check-clang    a plain build by clang, and the unit tests
+#   make check-arm64    a build for arm64, and the unit tests under qemu
+#   make check-debian   the wheel, built and used in roots of Debian 12, 13 and sid, with Python 3.11,
+#                 3.13 and 3.14 (RELEASES="bookworm trixie sid"; minutes each, needs root)
+#   make docs     the documentation as a site with a search, at build-docs/site
 #   make format   clang-format over all sources
 #   make install  into PREFIX (default /usr/local)
 #   make clean
@@ -33,6 +44,9 @@ setup-build:
 setup-test:
 	@scripts/setup.sh build test
 
+setup-docs:
+	@scripts/setup.sh build test docs
+
 setup-bench:
 	@scripts/setup.sh build test bench
 
@@ -42,11 +56,41 @@ demo: setup-build
 	@scripts/setup.sh demo & $(MAKE) --no-print-directory all NINJA_FLAGS=--quiet && \
 	    wait $$! && scripts/demo.sh
 
-test: setup-test
-	@scripts/test.sh format plain asan tsan fuzz install
+check: setup-test
+	@tests/run.py check
+
+check-unit: setup-test
+	@scripts/build.sh plain && scripts/check.sh unit $(T)
+
+check-cli: setup-test
+	@scripts/build.sh plain && scripts/check.sh cli $(T)
+
+check-python: setup-test
+	@scripts/build.sh plain && scripts/check.sh python $(T)
+
+test: setup-docs
+	@tests/run.py format words plain asan tsan fuzz docs install
+
+check-clang: setup-test
+	@tests/run.py clang
+
+check-arm64:
+	@scripts/setup.sh build test arm64
+	@tests/run.py arm64
+
+check-debian:
+	@scripts/setup.sh build debian
+	@scripts/debian.sh $(RELEASES)
+
+test-peers:
+	@scripts/setup.sh build test peers
+	@tests/run.py peers
+
+docs: setup-docs
+	@scripts/build.sh plain && scripts/docs.py
 
 valgrind: setup-test
-	@scripts/test.sh valgrind
+	@tests/run.py valgrind
 
 bench: setup-bench all
 	@bench/peers.py --write-docs
@@ -65,12 +109,12 @@ damage: setup-test
 	@scripts/damage.sh
 
 disagree: setup-test
-	@scripts/test.sh build
+	@scripts/build.sh plain
 	@TARN=build-plain/tarn TARN_INTEROP_COUNT=20000 .venv/bin/python \
 	    tests/interop/test_tar_programs.py mutated
 
 hostile: setup-test
-	@scripts/test.sh hostile
+	@TARN_FULL=1 tests/run.py hostile
 
 coverage: setup-test
 	@scripts/coverage.sh
@@ -79,7 +123,7 @@ lint: setup-test
 	@scripts/lint.sh
 
 faults: setup-test
-	@scripts/test.sh faults
+	@TARN_FULL=1 tests/run.py faults
 
 soak: setup-test
 	@scripts/soak.sh $(SOAK_MINUTES)
@@ -94,5 +138,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo test valgrind bench bench-full fuzz damage \
+.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test valgrind bench bench-full fuzz damage \
     disagree hostile faults soak coverage lint format install clean

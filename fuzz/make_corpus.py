@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the seed files of the fuzz corpus, the same bytes every time.
 
-  make_corpus.py                writes fuzz/corpus/*/ (files it does not know are left alone)
+  make_corpus.py                puts them into the archives of fuzz/corpus (others stay in them)
   make_corpus.py --check TARN   exits 1 unless the corpus is what it would write, and the
                                 command TARN finds nothing wrong with the sound indexes
 
@@ -21,7 +21,9 @@ from corpus_gnz import array_files
 from corpus_image import filtered_png, images
 
 ROOT = pathlib.Path(__file__).resolve().parent
-CORPUS = ROOT / "corpus"
+sys.path.insert(0, str(ROOT.parent / "scripts"))
+import corpus as archives_of  # noqa: E402
+
 DATA = ROOT.parent / "tests" / "data"
 END = bytes(1024)
 
@@ -713,15 +715,14 @@ def manifests():
 
 
 def corpus():
-    """Every (path, bytes)."""
+    """Every (target, {name: bytes})."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
                           ("urls", urls()), ("http", answers()), ("gnz", array_files()),
                           ("journal", journals()), ("order", states()), ("image", images()),
                           ("manifest", manifests())):
-        for name, data in seeds:
-            yield CORPUS / target / name, data
+        yield target, dict(seeds)
 
 
 def write_shards(folder):
@@ -734,10 +735,10 @@ def write_shards(folder):
 
 
 def check(tarn):
-    old = [str(path) for path, data in corpus()
-           if not path.exists() or path.read_bytes() != data]
-    for path in old:
-        print(f"{path} is not what make_corpus.py writes", file=sys.stderr)
+    old = [f"{target}/{name}" for target, seeds in corpus()
+           for name in dict(seeds.items() - archives_of.read(target).items())]
+    for name in old:
+        print(f"{name} in fuzz/corpus is not what make_corpus.py writes", file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_shards(folder)
@@ -755,9 +756,8 @@ def main():
     assert tuple(crc32c(s[0]) for s in SHARDS) == CRCS, [hex(crc32c(s[0])) for s in SHARDS]
     if len(sys.argv) == 3 and sys.argv[1] == "--check":
         return check(sys.argv[2])
-    for path, data in corpus():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    for target, seeds in corpus():
+        archives_of.write(target, {**archives_of.read(target), **seeds})
     return 0
 
 

@@ -14,7 +14,9 @@ import zlib
 import pyarrow as pa
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OUT = ROOT / "fuzz/corpus/iac"
+sys.path.insert(0, str(ROOT / "scripts"))
+import corpus  # noqa: E402
+
 RAW, FIRST, NO_MAP, CHECKED, CODEC = 1, 2, 4, 8, 16
 
 
@@ -53,29 +55,30 @@ def seed(options, slides, index, data):
 def main():
     make = judge()
     rng = random.Random(1)
-    OUT.mkdir(parents=True, exist_ok=True)
+    out = corpus.read("iac")
     slides = stream(pa.table({"slide_id": ["s"]}))
     payloads = [b"a", b"", b"ccc"]
     tables = {k: pa.table({k: make["column"](rng, k, 3)}) for k in make["plain_columns"]()}
     tables |= {k: pa.table({k: v}) for k, v in make["odd_columns"](rng, 3)}
     for name, table in tables.items():
         data = seed(CHECKED, slides, stream(located(table, payloads)), b"".join(payloads))
-        (OUT / name.replace(" ", "_")).write_bytes(data)
+        out[name.replace(" ", "_")] = data
     names = pa.table({"name": ["a", "b", "a"], "n": [7, None, -1]})
     for codec in ("lz4", "zstd"):
         body = stream(located(names, payloads), compression=codec)
-        (OUT / codec).write_bytes(seed(NO_MAP | CHECKED, slides, body, b"".join(payloads)))
-    (OUT / "fixed").write_bytes(seed(0, slides, stream(names), b"aaabbbccc"))
-    (OUT / "version1").write_bytes(seed(FIRST, slides, stream(located(names, payloads)), b"accc"))
-    (OUT / "no_rows").write_bytes(seed(0, slides, stream(located(names.slice(0, 0), [])), b""))
+        out[codec] = seed(NO_MAP | CHECKED, slides, body, b"".join(payloads))
+    out["fixed"] = seed(0, slides, stream(names), b"aaabbbccc")
+    out["version1"] = seed(FIRST, slides, stream(located(names, payloads)), b"accc")
+    out["no_rows"] = seed(0, slides, stream(located(names.slice(0, 0), [])), b"")
     packed = zlib.compressobj(wbits=31)
     gz = packed.compress(b"hello") + packed.flush()
-    (OUT / "gzip").write_bytes(seed(CODEC * 3, slides, stream(located(names.slice(0, 1), [gz])), gz))
+    out["gzip"] = seed(CODEC * 3, slides, stream(located(names.slice(0, 1), [gz])), gz)
     layout = {"format": "IatroCache", "version": 2, "header_bytes": 65536, "slide_table_offset": 65536,
               "slide_table_length": len(slides), "index_table_offset": 65536 + len(slides),
               "index_table_length": len(slides), "data_offset": 65536 + 2 * len(slides), "data_length": 0,
               "num_slides": 1, "num_records": 1}
-    (OUT / "header").write_bytes(seed(RAW, json.dumps(layout).encode(), b"", slides + slides))
+    out["header"] = seed(RAW, json.dumps(layout).encode(), b"", slides + slides)
+    corpus.write("iac", out)
 
 
 sys.exit(main())

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/c-api from the headers in include/tarn, whose comments are the manual.
+"""Writes the pages of the C reference, from the comments of the headers in include/tarn.
 
-  apidoc.py            writes the pages
-  apidoc.py --check    says which pages are not what the headers make of them
+  apidoc.py FOLDER
 
 A header is read as it is written here: an overview in the first comment; sections in comments
 /* --- Title --- */; a comment belongs to the declarations that follow it up to an empty line.
@@ -14,13 +13,12 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include/tarn"
-PAGES = ROOT / "docs/c-api"
 NAME = re.compile(r"\b(tarn_\w+|TARN_\w+|Arrow\w+)\b")
 HIDDEN = {"TARN_API", "TARN_CHECKED", "TARN_INLINE"}
 
 
 class Item:
-    """Declarations that stand together, and the comment about them."""
+    """Consecutive declarations, and the comment about them."""
 
     def __init__(self, comment):
         self.comment, self.code = comment, []
@@ -155,7 +153,7 @@ def prose(text, where, page):
 def render(path, overview, sections, where):
     page = path.stem + ".md"
     title, _, rest = overview.partition(": ")
-    out = [f"# {title}", "<!-- Made from the header by scripts/apidoc.py: change that, and run this. -->",
+    out = [f"# {title}", "<!-- Made from the header by scripts/apidoc.py. -->",
            prose(capital(rest), where, page)]
     contents = []
     for section, items in sections:
@@ -214,20 +212,11 @@ def pages():
 
 
 def main():
-    made = pages()
-    there = {path.name: path.read_text(encoding="utf-8") for path in PAGES.glob("*.md")} if PAGES.exists() else {}
-    if sys.argv[1:] == ["--check"]:
-        wrong = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
-        for name in wrong:
-            print(f"docs/c-api/{name} is not what the headers say: run scripts/apidoc.py")
-        return 1 if wrong else 0
-    PAGES.mkdir(exist_ok=True)
-    for name in set(there) - set(made):
-        (PAGES / name).unlink()
-    for name, text in made.items():
-        (PAGES / name).write_text(text, encoding="utf-8")
-    return 0
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

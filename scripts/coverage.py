@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 GOAL = 95.0
-# Whatever takes bytes apart that somebody else made.
+# The parsers of files and messages from outside.
 PARSERS = """src/base/json_read.c src/base/number.c src/base/utf8.c src/tar/header.c src/tar/pax.c
 src/tar/reader.c src/tar/keys.c src/tar/recover.c src/itar/index.c src/itar/sums.c
 src/itar/regular.c src/itar/locate.c src/itar/journal.c src/io/manifest.c src/gnz/parse.c

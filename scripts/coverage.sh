@@ -2,7 +2,7 @@
 # Lines and branches of the C sources that the tests reach (clang's source coverage), by file, and
 # the parsers apart: those have a goal of 95 % of the branches.
 #   coverage.sh [SUITE...]     suites of tests/run.py: unit fuzz cli python hostile faults interop
-#                              unless told; with every request for memory that fails, and all
+#                              by default; with every request for memory that fails, and all
 #                              damage to fields and tables
 # Leaves build-coverage/report.txt, build-coverage/lines.txt with the source and its counts, and
 # build-coverage/missed.txt with the branches of the parsers that no test takes.

@@ -12,6 +12,7 @@ log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT INT TERM
 for part in "$@"; do ninja -C "$build" --quiet "tests/test_damage_$part"; done
 
+scripts/corpus.py unpack
 export TARN_DAMAGE=full TARN_DATA=tests/data CMOCKA_MESSAGE_OUTPUT=TAP
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1

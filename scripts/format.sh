@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang-format over all C files, and the C reference made anew from the headers; with --check, only
+# clang-format over all C files; with --check, only
 # says what would change.
 set -eu
 cd "$(dirname "$0")/.."
@@ -7,9 +7,7 @@ files=$(find include src cli tests fuzz examples bench python -name '*.[ch]' ! -
 if [ "${1:-}" = --check ]; then
     # shellcheck disable=SC2086
     clang-format-14 --dry-run --Werror $files
-    scripts/apidoc.py --check
 else
     # shellcheck disable=SC2086
     clang-format-14 -i $files
-    scripts/apidoc.py
 fi

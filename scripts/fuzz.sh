@@ -5,22 +5,25 @@
 #                                 iac, 10,000,000 of the others. FUZZ_SECONDS ends a target early.
 #   fuzz.sh short [TARGET...]     the corpus and 100,000 runs each, 30 seconds at most, with one
 #                                 seed: the same every time; in TAP
+#   fuzz.sh build                 builds what the short form needs
 #
 # No input may take longer than FUZZ_TIMEOUT seconds (1; 25 when short, where the machine may be
-# busy), ask for more than 64 MiB at once, or leak. What does is kept as
-# fuzz/corpus/TARGET/crash-HASH, which the tests replay from then on, and the script exits 1.
+# busy), ask for more than 64 MiB at once, or leak. An input that does is kept as
+# fuzz/corpus/TARGET/crash-HASH, and the script exits with 1. Give the file a name that says what
+# it is (git mv); the tests replay it from then on.
 # A twentieth of the runs of the full form traces comparisons too, which finds numbers and words
-# that chance does not. What is found on the way stays in build-fuzz/corpus, and runs are added up
-# in build-fuzz/runs.tsv, so that a long count can be reached in several goes.
+# that chance does not. What is found on the way stays in build-fuzz/corpus, from where
+# `scripts/corpus.py grow` takes what reaches new code into the archives. Runs are added up in
+# build-fuzz/runs.tsv, so that a long count can be reached in several goes.
 set -eu
 cd "$(dirname "$0")/.."
-usage() { echo "usage: fuzz.sh full|short [TARGET...]" >&2; exit 2; }
+usage() { echo "usage: fuzz.sh full|short|build [TARGET...]" >&2; exit 2; }
 [ $# -ge 1 ] || usage
 form=$1
 shift
 case $form in
 full) seconds=${FUZZ_SECONDS:-0} timeout=${FUZZ_TIMEOUT:-1} ;;
-short) seconds=${FUZZ_SECONDS:-30} timeout=${FUZZ_TIMEOUT:-25} ;;
+short | build) seconds=${FUZZ_SECONDS:-30} timeout=${FUZZ_TIMEOUT:-25} ;;
 *) usage ;;
 esac
 [ $# -gt 0 ] || set -- $(cd fuzz && ls fuzz_*.c | sed "s/fuzz_//; s/[.]c//")
@@ -38,6 +41,8 @@ prepare() {
 }
 build=build-fuzz
 prepare $build -fsanitize-coverage=inline-8bit-counters,pc-table "$@"
+[ "$form" != build ] || exit 0
+scripts/corpus.py unpack
 [ "$form" = short ] || prepare $build-compare -fsanitize=fuzzer-no-link "$@"
 
 scratch=$(mktemp -d)

@@ -2,7 +2,7 @@
 # One fuzz target, for fuzz.sh, which sets the variables: fuzz_one.sh TARGET
 set -eu
 target=$1
-corpus=fuzz/corpus/$target
+corpus=build-corpus/$target
 grown=$build/corpus/$target
 here=$scratch/$target
 mkdir -p "$grown" "$here/found" "$here/tmp"
@@ -59,7 +59,7 @@ for file in "$here/found"/*; do
     case $(basename "$file") in slow-unit-*) continue ;; esac
     found=$((found + 1))
     find "$corpus" -type f -exec cmp -s {} "$file" \; -print | grep -q . ||
-        cp "$file" "$corpus/crash-$(sha1sum <"$file" | cut -c1-16)"
+        scripts/corpus.py crash "$target" "$(sha1sum <"$file" | cut -c1-16)" "$file" >/dev/null
 done
 reached=$(grep -o 'cov: [0-9]* ft: [0-9]* corp: [0-9]*' "$here/log" | tail -n 1)
 [ "$form" = short ] || printf '%s\t%s\n' "$target" "$done" >>"$build/runs.tsv"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/python/names.md: every public name of the Python package, from its docstrings.
+"""Writes a page with every public name of the Python package, from its docstrings.
 
-  PYTHONPATH=build/python .venv/bin/python scripts/pynames.py [--check]
+  PYTHONPATH=build/python .venv/bin/python scripts/pynames.py PAGE.md
 """
 import importlib
 import inspect
@@ -9,16 +9,13 @@ import pathlib
 import re
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/python/names.md"
 MODULES = {
     "tarn": "datasets.md", "tarn.torch": "torch.md", "tarn.wds": "wds.md", "tarn.itar": "itar.md",
     "tarn.gnz": "gnz.md", "tarn.iac": "iac.md", "tarn.iac.adapters.text_pair": "iac.md",
 }
 HEAD = """# Every public name
 
-<!-- Made from the docstrings by scripts/pynames.py. -->
-
-One line each; `help(name)` has the rest, with an example. The pages that are linked say how they are used.
+One line for each name; `help(name)` shows the full text with an example. The linked pages describe how to use them.
 """
 
 
@@ -63,20 +60,13 @@ def make():
             thing = getattr(module, name)
             out.append(f"- {told(name, first_line(thing) if own(thing) else '')}\n")
             if inspect.isclass(thing) and not issubclass(thing, BaseException):
-                out += [f"  - {told(member, text)}\n" for member, text in members(thing)]
+                out += [f"    - {told(member, text)}\n" for member, text in members(thing)]
     return "".join(out)
 
 
 def main():
-    text = make()
-    if sys.argv[1:] == ["--check"]:
-        good = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
-        if not good:
-            print("docs/python/names.md is not what the docstrings say: run scripts/pynames.py")
-        return 0 if good else 1
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    pathlib.Path(sys.argv[1]).write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,7 +4,7 @@
   record.py [OUTPUT.svg [TRANSCRIPT]]
 
 The lines and colours are those that scripts/demo.sh printed just now (or those of a file with its
-output); only the pace is made up. The picture is one column of text behind a window. A cover goes
+output); only the pace is made up. The picture is one column of text in a window. A cover goes
 down it line by line until the window is full, and then the text goes up. Where nothing moves, the
 window shows its first lines. <desc> holds the commands, for tests and for those who do not see it.
 """
@@ -59,7 +59,7 @@ def moments(lines):
 
 
 def keyframes(name, total, steps):
-    """steps: (seconds, lines down from where the element stands)."""
+    """steps: (seconds, lines down from the position of the element)."""
     moves = " ".join(f"{100 * at / total:.2f}% {{ transform: translateY({down * HEIGHT}px) }}" for at, down in steps)
     return (f".{name} {{ animation: {name} {total:.1f}s step-end infinite }}\n"
             f"@keyframes {name} {{ {moves} }}")

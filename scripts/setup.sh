@@ -1,13 +1,16 @@
 #!/bin/sh
-# Installs what is missing on Debian, and says what. Usage: setup.sh build [test] [bench] [demo]
+# Installs what is missing on Debian, and says what.
+#   setup.sh build [test] [bench] [demo] [docs] [arm64] [debian] [peers]
 set -eu
 
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev \
 zlib1g-dev libbz2-dev liblzma-dev libzstd-dev libjpeg62-turbo-dev libwebp-dev \
 libcurl4-openssl-dev nettle-dev libbrotli-dev liblz4-dev python3 python3-dev python3-venv"
-test="g++ clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev libpng-dev valgrind \
+test="g++ ccache clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev libpng-dev valgrind \
 python3 python3-venv libarchive-tools mandoc binutils strace nginx-light openssl zstd \
 xz-utils bzip2 clang-tidy-14 cppcheck bindgen rustc"
+arm64="gcc-aarch64-linux-gnu qemu-user-static"
+debian="debootstrap"
 bench="python3 libpng-dev libturbojpeg0-dev libarchive-tools util-linux time"
 
 wanted=""
@@ -16,7 +19,9 @@ for group in "$@"; do
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
     bench) wanted="$wanted $bench" ;;
-    demo) wanted="$wanted python3 python3-venv" ;;
+    arm64) wanted="$wanted $arm64" ;;
+    debian) wanted="$wanted $debian" ;;
+    demo | docs | peers) wanted="$wanted python3 python3-venv" ;;
     *) echo "setup.sh: no group $group" >&2; exit 2 ;;
     esac
 done
@@ -58,6 +63,24 @@ demo_packages() {
         echo "setup: torch could not be installed in $seconds s (DEMO_TORCH_SECONDS): the demo does not train"
 }
 
+# The large packages, one line at a time; what cannot be installed is skipped by its suite. torch and
+# the like are those of .venv.
+peer_packages() {
+    cd "$(dirname "$0")/.."
+    list=tests/peers/requirements.txt
+    cmp -s "$list" .venv-peers/requirements.txt && return 0
+    python3 -m venv .venv-peers
+    readlink -f .venv/lib/python3*/site-packages >"$(echo .venv-peers/lib/python3*/site-packages)/tests.pth"
+    grep -v '^#' "$list" | while read -r packages; do
+        echo "setup: installing into .venv-peers: $packages"
+        # shellcheck disable=SC2086
+        .venv-peers/bin/pip -qq --disable-pip-version-check install $packages ||
+            { echo "setup: could not be installed: $packages"; touch .venv-peers/incomplete; }
+    done
+    [ -e .venv-peers/incomplete ] || cp "$list" .venv-peers/requirements.txt
+    rm -f .venv-peers/incomplete
+}
+
 # What does not come as a Debian package.
 fetch() {
     case " $* " in *" build "*) "$(dirname "$0")/nanoarrow.sh" ;; esac
@@ -70,7 +93,9 @@ fetch() {
         python_packages bench/requirements-wids.txt .venv-wids --no-deps
         python_packages bench/requirements.txt .venv-bench --no-deps ;;
     esac
+    case " $* " in *" docs "*) python_packages scripts/requirements-docs.txt .venv-docs ;; esac
     case " $* " in *" demo "*) demo_packages ;; esac
+    case " $* " in *" peers "*) peer_packages ;; esac
 }
 [ -n "$missing" ] || { fetch "$@"; exit 0; }
 

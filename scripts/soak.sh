@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a loader over a disk that fails now and then, for so many minutes; the last line is the
+# Runs a loader over a disk that fails now and then, for MINUTES minutes; the last line is the
 # verdict.  soak.sh [MINUTES]
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,4 @@
-"""The C extension. Its names are for the modules of this package."""
+"""The C extension. Only the modules of this package use it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
@@ -168,7 +168,7 @@ class _Indices:
 class _Views: ...
 
 class Order:
-    """Which of count samples comes when."""
+    """A sequence of sample numbers: which of `count` samples comes at which position."""
     def __new__(cls, count: int, *, kind: str = "identity", seed: int = 0, epoch: int = 0,
                 rank: int = 0, world_size: int = 1, uneven: str = "keep", draws: int = 0,
                 block: int = 1024, window: int = 16, chunk: int = 256, pool: int = 64,

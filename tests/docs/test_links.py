@@ -57,7 +57,7 @@ def main():
         wrong = sorted(set(broken(name)))
         check(not wrong, f"links of {name}", "\n".join(wrong))
     index = "".join((ROOT / page).read_text(encoding="utf-8")
-                    for page in ("docs/README.md", "docs/internals/README.md", "docs/c-api/README.md"))
+                    for page in ("docs/README.md", "docs/internals/README.md"))
     for name in names:
         parts = name.split("/")
         if parts[0] == "docs" and parts[1] != "benchmarks" and name != "docs/README.md":

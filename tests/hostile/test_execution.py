@@ -30,7 +30,7 @@ class Run:
         return os.system, (f"touch {MARK}",)
 
 
-MARK = "/tmp/tarn-hostile-mark"
+MARK = f"/tmp/tarn-hostile-mark-{os.getpid()}"  # names of files and commands contain it
 
 
 def object_npy():

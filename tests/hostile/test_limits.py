@@ -22,6 +22,7 @@ from checks import check  # noqa: E402
 
 SHARDS, FILES = 10_000, 256
 NAMES, RATIO, FLOOR = 100_000, 3, 0.1  # below so many seconds nothing is compared
+CORPUS = pathlib.Path(os.environ.get("TARN_CORPUS", ROOT / "build-corpus"))
 MOST_MEMORY, MOST_SECONDS = 64, 1.0
 SLOWER = 20 if SANITIZED else 1  # what the sanitizers make of a second
 
@@ -155,7 +156,7 @@ def corpus_files(folder):
     """Files as they would lie on a disk, out of the fuzz corpus."""
     for target, front, ending in (("tar", 0, "tar"), ("samples", 2, "tar"), ("gnz", 2, "gnz"),
                                   ("filter", 1, "tar")):
-        for path in sorted((ROOT / "fuzz/corpus" / target).iterdir()):
+        for path in sorted((CORPUS / target).iterdir()):
             made = folder / f"{target}-{path.name}.{ending}"
             made.write_bytes(path.read_bytes()[front:])
             yield made

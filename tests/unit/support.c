@@ -214,6 +214,20 @@ const char *data_path(const char *name)
     return path;
 }
 
+const char *corpus_path(const char *target)
+{
+    static char path[512];
+    const char *root = getenv("TARN_CORPUS");
+    snprintf(path, sizeof path, "%s/%s", root ? root : "build-corpus", target);
+    return path;
+}
+
+/* TARN_TEST names the tests to run, with * and ?: the others are left out. */
+__attribute__((constructor)) static void choose_tests(void)
+{
+    if (getenv("TARN_TEST")) cmocka_set_test_filter(getenv("TARN_TEST"));
+}
+
 void check_ok(tarn_status status, const tarn_error *err, const char *file, int line)
 {
     char text[2200];

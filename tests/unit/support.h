@@ -68,6 +68,9 @@ bool set_comma_locale(void);
 /* "tests/data/..." */
 const char *data_path(const char *name);
 
+/* The unpacked fuzz corpus of a target (scripts/corpus.py unpack). */
+const char *corpus_path(const char *target);
+
 /* Fails the test with the library's message unless the status is TARN_OK. */
 void check_ok(tarn_status status, const tarn_error *err, const char *file, int line);
 #define OK(expr) check_ok((expr), &err, __FILE__, __LINE__)

@@ -86,7 +86,7 @@ static void damaged_tables_are_refused_or_shown_in_bounds(void **state)
     sweep s = {0};
     size_t seeds = 0;
     char folder[600], path[900];
-    snprintf(folder, sizeof folder, "%s", data_path("../../fuzz/corpus/iac"));
+    snprintf(folder, sizeof folder, "%s", corpus_path("iac"));
     DIR *dir = opendir(folder);
     assert_non_null(dir);
     struct dirent *entry;

@@ -274,7 +274,7 @@ static void find_tables(void)
     if (n_tables) return;
     char folder[600], path[900];
     struct dirent *entry;
-    snprintf(folder, sizeof folder, "%s", data_path("../../fuzz/corpus/iac"));
+    snprintf(folder, sizeof folder, "%s", corpus_path("iac"));
     assert_int_equal(mkdir(PART("tables"), 0777), 0);
     DIR *dir = opendir(folder);
     assert_non_null(dir);
