@@ -1,4 +1,4 @@
-/* Reading the command line. */
+/* Parses the command line. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +23,14 @@ static int find_short(const cli_command *c, char letter)
     return -1;
 }
 
-/* Takes one "--name", "--name=value" or "--name value". */
+/* Parses one "--name", "--name=value" or "--name value". */
 static int take_long(const cli_command *c, int argc, char **argv, int *at, cli_args *out)
 {
     const char *arg = argv[*at] + 2, *equals = strchr(arg, '=');
     int i = find_long(c, arg, equals ? (size_t)(equals - arg) : strlen(arg));
-    if (i < 0) return cli_usage(c, "no option %s", argv[*at]);
+    if (i < 0) return cli_usage(c, "unknown option %s", argv[*at]);
     if (!c->options[i].value && equals)
-        return cli_usage(c, "--%s takes no value", c->options[i].name);
+        return cli_usage(c, "--%s does not take a value", c->options[i].name);
     if (!c->options[i].value)
         out->values[i] = "";
     else if (equals)
@@ -42,12 +42,12 @@ static int take_long(const cli_command *c, int argc, char **argv, int *at, cli_a
     return CLI_OK;
 }
 
-/* Takes "-x", "-xyz", "-o value" or "-ovalue". */
+/* Parses "-x", "-xyz", "-o value" or "-ovalue". */
 static int take_short(const cli_command *c, int argc, char **argv, int *at, cli_args *out)
 {
     for (const char *p = argv[*at] + 1; *p; p++) {
         int i = find_short(c, *p);
-        if (i < 0) return cli_usage(c, "no option -%c", *p);
+        if (i < 0) return cli_usage(c, "unknown option -%c", *p);
         if (!c->options[i].value) {
             out->values[i] = "";
             continue;
@@ -84,7 +84,7 @@ int cli_parse(const cli_command *c, int argc, char **argv, cli_args *out)
     }
     if (out->n_words < c->min_words) return cli_usage(c, "%s is missing", c->words);
     if (out->n_words > c->max_words)
-        return cli_usage(c, "%s is one too many", out->words[c->max_words]);
+        return cli_usage(c, "unexpected argument %s", out->words[c->max_words]);
     return CLI_OK;
 }
 
@@ -118,14 +118,15 @@ bool cli_number(const cli_args *args, const char *name, unsigned *out)
         return false;
     }
     if (errno || n > MAX_NUMBER) {
-        cli_usage(args->command, "--%s is at most %d, not %s", name, MAX_NUMBER, value);
+        cli_usage(args->command, "--%s must be at most %d, not %s", name, MAX_NUMBER,
+                  value);
         return false;
     }
     *out = (unsigned)n;
     return true;
 }
 
-/* Whatever the case. */
+/* Ignores case. */
 bool cli_ends_with(const char *text, const char *ending)
 {
     size_t len = strlen(text), n = strlen(ending);
@@ -144,7 +145,7 @@ const char *cli_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Ten thousand, a million and so on, by SI; with an i by powers of two. */
+/* k, M, G, T and P are powers of 1000, with an i (Ki, Mi) powers of 1024. */
 static bool read_size(const char *text, uint64_t *out)
 {
     static const char letters[] = "kMGTP";
@@ -206,7 +207,7 @@ bool cli_keys(const cli_args *args, tarn_keys *out)
     } else if (strcmp(value, "path") == 0) {
         *out = TARN_KEYS_PATH;
     } else {
-        cli_usage(args->command, "--keys is base or path, not %s", value);
+        cli_usage(args->command, "--keys must be base or path, not %s", value);
         return false;
     }
     return true;
@@ -216,7 +217,7 @@ int cli_refuse(const cli_args *args, const char *kind, const char *const *names)
 {
     for (; *names; names++)
         if (cli_has(args, *names))
-            return cli_usage(args->command, "--%s does not go with %s", *names, kind);
+            return cli_usage(args->command, "--%s cannot be used with %s", *names, kind);
     return CLI_OK;
 }
 
@@ -232,7 +233,7 @@ static char *read_stream(FILE *in)
         text = grown;
     }
     if (text) text[size] = '\0';
-    /* What tarn ls -0 writes can be read back. */
+    /* Accepts the NUL-separated output of tarn ls -0. */
     for (size_t i = 0; text && i < size; i++)
         if (text[i] == '\0') text[i] = '\n';
     return text;
@@ -257,9 +258,9 @@ char *cli_file_text(const char *path)
     return text;
 }
 
-/* Splits text in place. An empty line in a file is no item; a carriage return before the
- * newline is not part of one. */
-static bool split(cli_list *list, const char *separator, bool lines)
+/* Splits text in place. Empty lines in a file are skipped, and a carriage return before
+ * the newline is dropped. */
+static bool split_items(cli_list *list, const char *separator, bool lines)
 {
     size_t capacity = 0;
     char *at = list->text;
@@ -290,8 +291,9 @@ bool cli_list_get(const char *value, cli_list *out)
 {
     bool from_file = value[0] == '@';
     *out = (cli_list){.text = from_file ? cli_file_text(value + 1) : strdup(value)};
-    if (!out->text && from_file) return false; /* told already */
-    if (!out->text || !split(out, from_file ? "\n" : ",", from_file)) cli_no_memory();
+    if (!out->text && from_file) return false; /* already reported */
+    if (!out->text || !split_items(out, from_file ? "\n" : ",", from_file))
+        cli_no_memory();
     return true;
 }
 

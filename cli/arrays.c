@@ -1,4 +1,4 @@
-/* Reading and writing files of arrays: what tarn pack and tarn convert share. */
+/* Reads and writes files of arrays. Shared by tarn pack and tarn convert. */
 #include "arrays.h"
 #include "out.h"
 
@@ -122,8 +122,7 @@ static int by_place(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Numbers of arrays in the order they lie in the file, so that a copy is laid out alike.
- */
+/* Array numbers in file order, so that a copy has the same layout. */
 static place *places(const tarn_gnz *gnz, size_t count)
 {
     tarn_gnz_array info;
@@ -182,7 +181,8 @@ int cli_arrays_load(cli_arrays *list, const char *word)
         status = load_numpy(list, path, name);
         break;
     default:
-        fprintf(stderr, "tarn: %s: arrays come from .npy, .npz and .gnz\n", path);
+        fprintf(stderr, "tarn: %s: arrays are read from .npy, .npz and .gnz only\n",
+                path);
         status = CLI_USAGE;
     }
     free(name);
@@ -211,7 +211,7 @@ void cli_arrays_free(cli_arrays *list)
 
 /* --- Writing ----------------------------------------------------------------------- */
 
-/* --as TYPE for all, or NAME=TYPE,... for some. */
+/* --as TYPE for all arrays, or NAME=TYPE,... for some. */
 int cli_arrays_type(const cli_args *args, const char *name, tarn_dtype *out, bool *found)
 {
     tarn_error err;
@@ -234,7 +234,7 @@ int cli_arrays_type(const cli_args *args, const char *name, tarn_dtype *out, boo
     return status;
 }
 
-/* A name that is none of the arrays is a slip, and would leave one as it is. */
+/* A name that matches no array is most likely a typing error. */
 int cli_arrays_check_as(const cli_args *args, const char *const *names, size_t count)
 {
     const char *value = cli_value(args, "as");
@@ -249,7 +249,7 @@ int cli_arrays_check_as(const cli_args *args, const char *const *names, size_t c
                (strlen(names[k]) != len || memcmp(names[k], item, len) != 0))
             k++;
         if (len && k == count)
-            status = cli_usage(args->command, "--as %s: there is no such array", item);
+            status = cli_usage(args->command, "--as %s: no such array", item);
     }
     cli_list_free(&items);
     return status;
@@ -272,7 +272,7 @@ int cli_arrays_metadata(const cli_args *args, const char *own, tarn_gnz_writer *
     return status;
 }
 
-/* An array that may grow is reserved first and filled when the file is begun. */
+/* An array that may grow is reserved first and filled once the file is created. */
 static int add_growing(tarn_gnz_writer *w, const char *name, const tarn_array *array,
                        tarn_dtype dtype, uint64_t reserve)
 {
@@ -373,7 +373,7 @@ static int append_rows(const cli_arrays *list, tarn_gnz_writer *w)
     return CLI_OK;
 }
 
-/* Into an array file that is there: --add new arrays, --append rows. */
+/* Updates an existing array file: --add adds arrays, --append adds rows. */
 static int update_file(const cli_args *args, const cli_arrays *list, const char *path)
 {
     tarn_error err;
@@ -394,7 +394,7 @@ static int update_file(const cli_args *args, const cli_arrays *list, const char 
     return finish(w, status);
 }
 
-/* As durable as a .gnz, and over nothing that came meanwhile. */
+/* As durable as a .gnz, and does not replace a file that was created in the meantime. */
 static int save_bytes(const cli_args *args, const tarn_bytes *bytes, const char *path)
 {
     tarn_error err;
@@ -419,12 +419,13 @@ static int save_numpy(const cli_args *args, const cli_arrays *list, const char *
     tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
     bool npy = cli_kind_of(path) == CLI_NPY;
     if (npy && list->count != 1) {
-        fprintf(stderr, "tarn: %s: a .npy holds one array, and there are %zu\n", path,
+        fprintf(stderr, "tarn: %s: a .npy holds one array (found %zu)\n", path,
                 list->count);
         return CLI_USAGE;
     }
     if (!cli_has(args, "overwrite") && lstat(path, &st) == 0) {
-        fprintf(stderr, "tarn: %s: the file exists; --overwrite replaces it\n", path);
+        fprintf(stderr, "tarn: %s: the file exists; use --overwrite to replace it\n",
+                path);
         return CLI_DATA;
     }
     o.npz_stored = !cli_has(args, "compress");
@@ -450,7 +451,8 @@ int cli_arrays_save(const cli_args *args, const cli_arrays *list, const char *pa
     case CLI_NPZ:
         return save_numpy(args, list, path);
     default:
-        return cli_usage(args->command, "%s: arrays go into .npy, .npz and .gnz", path);
+        return cli_usage(args->command,
+                         "%s: arrays can be written to .npy, .npz and .gnz only", path);
     }
 }
 
@@ -466,7 +468,7 @@ int cli_arrays_pack(const cli_args *args, const char *output)
     bool update = cli_has(args, "add") || cli_has(args, "append");
     if (status != CLI_OK) return status;
     if (cli_has(args, "add") && cli_has(args, "append"))
-        return cli_usage(args->command, "--add or --append, not both");
+        return cli_usage(args->command, "--add and --append exclude each other");
     for (int i = 0; i < args->n_words && status == CLI_OK; i++)
         status = cli_arrays_load(&list, args->words[i]);
     if (status == CLI_OK)

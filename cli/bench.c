@@ -1,4 +1,5 @@
-/* tarn bench: what this machine gets out of this data, and which stage is slow. */
+/* tarn bench: how fast this machine reads this data, and which stage is the bottleneck.
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 #include "cli.h"
 
-/* One way to go through the data. */
+/* One way to read the data. */
 typedef struct job {
     const char *name;
     const char *meaning;
@@ -18,24 +19,25 @@ typedef struct job {
 } job;
 
 static const job jobs[] = {
-    {"sequential", "batches as they lie", TARN_ORDER_IDENTITY, false, false, false},
+    {"sequential", "batches in stored order", TARN_ORDER_IDENTITY, false, false, false},
     {"random", "one sample at a time, shuffled", TARN_ORDER_SHUFFLE, true, false, false},
     {"batches", "batches, shuffled", TARN_ORDER_SHUFFLE, false, false, false},
     {"decode", "batches, shuffled and decoded", TARN_ORDER_SHUFFLE, false, true, false},
-    {"resize", "the same, images to one size", TARN_ORDER_SHUFFLE, false, true, true},
+    {"resize", "the same, with images resized to one size", TARN_ORDER_SHUFFLE, false,
+     true, true},
 };
 enum { N_JOBS = sizeof jobs / sizeof *jobs, MAX_COUNTS = 32 };
 
 typedef struct bench {
     const char *path;
     cli_list fields;
-    const char **names; /* of fields, with a NULL at the end; or NULL for all */
-    bool own_names;     /* each is to be freed */
+    const char **names; /* fields, ends with NULL; NULL for all */
+    bool own_names;     /* each must be freed */
     tarn_dataset *set;
     unsigned batch;
     double seconds;
     unsigned side;
-    unsigned counts[MAX_COUNTS]; /* of threads */
+    unsigned counts[MAX_COUNTS]; /* numbers of threads */
     size_t n_counts;
     bool cold;
     cli_json json;
@@ -66,7 +68,7 @@ static tarn_status open_set(bench *b, bool cold, tarn_error *err)
     return tarn_dataset_open(b->path, &o, &b->set, err);
 }
 
-/* Where samples differ in their fields, those of most samples are read. */
+/* If samples have different fields, uses the most common set. */
 static tarn_status choose_fields(bench *b, tarn_error *err)
 {
     tarn_field_sets sets;
@@ -85,8 +87,8 @@ static tarn_status choose_fields(bench *b, tarn_error *err)
     return b->set ? TARN_OK : open_set(b, false, err);
 }
 
-/* Has the system forget the files the samples lie in. Maps keep pages where they are, so
- * the dataset is opened anew. */
+/* Drops the files from the page cache. Mapped pages stay cached, so the dataset is
+ * reopened. */
 static tarn_status evict(bench *b, bool cold, tarn_error *err)
 {
     tarn_dataset_info info;
@@ -132,7 +134,7 @@ static bool has_images(const tarn_dataset *set)
 
 /* --- Measuring --------------------------------------------------------------------- */
 
-/* The samples in the order of a job; the caller's. */
+/* The samples in the order of a job; the caller frees it. */
 static tarn_status order_set(const bench *b, const job *j, tarn_dataset **out,
                              tarn_error *err)
 {
@@ -165,7 +167,7 @@ static tarn_status run_single(const bench *b, const job *j, result *r, tarn_erro
         if (i % 64 == 63 || b->cold) r->seconds = now() - start;
     }
     r->seconds = now() - start;
-    /* The bytes were looked at, whatever the compiler thinks of it. */
+    /* Keeps the compiler from removing the reads. */
     if (sum == UINT64_MAX) r->samples++;
     r->slow = "read";
     free(views);
@@ -217,7 +219,7 @@ static tarn_status run_loader(const bench *b, const job *j, unsigned threads, re
         r->seconds = now() - start;
         tarn_loader_stats_get(l, &r->stats, sizeof r->stats);
         if (status == TARN_END) status = TARN_OK;
-        /* None can be had; or it is warm now. */
+        /* Nothing could be read, or the data is now warm. */
         if (ends && (r->stats.samples == 0 || b->cold)) break;
     } while (status == TARN_OK && r->seconds < b->seconds);
     r->samples = r->stats.samples;
@@ -308,7 +310,7 @@ static tarn_status run_state(bench *b, bool cold, result *best, tarn_error *err)
         for (size_t k = 0; k < (j->single ? 1 : b->n_counts); k++) {
             result r;
             unsigned threads = j->single ? 1 : b->counts[k];
-            /* Once without a clock, so that warm is warm. */
+            /* An untimed run first, so that the data is warm. */
             double seconds = b->seconds;
             if (!cold) {
                 b->seconds /= 4;
@@ -331,14 +333,14 @@ static void conclude(const result *r)
     double busy = r->stats.read + r->stats.decode;
     if (busy <= 0) return;
     bool decode = strcmp(r->slow, "decode") == 0;
-    printf("\nThe slow stage is %s: %.0f %% of the threads' time in the last row. %s\n",
+    printf("\nThe bottleneck is %s: %.0f %% of the threads' time in the last row. %s\n",
            decode ? "decoding" : "reading",
            share(decode ? r->stats.decode : r->stats.read, busy),
            decode ? "More threads help, or smaller images."
-                  : "More threads help as far as memory and disk go.");
+                  : "More threads help until memory or disk are saturated.");
 }
 
-/* 1, 2, 4, ... and the most itself. */
+/* 1, 2, 4, ... and most itself. */
 static void count_threads(bench *b, unsigned most)
 {
     for (unsigned n = 1; n < most && b->n_counts < MAX_COUNTS - 1; n *= 2)
@@ -357,7 +359,7 @@ static int take_options(const cli_args *args, bench *b)
         return CLI_USAGE;
     if (most == 0 || b->batch == 0 || seconds == 0 || b->side == 0)
         return cli_usage(args->command,
-                         "threads, batch, seconds and side are at least 1");
+                         "--threads, --batch, --seconds and --side must be at least 1");
     b->seconds = seconds;
     count_threads(b, most);
     const char *fields = cli_value(args, "fields");
@@ -407,20 +409,20 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    {"fields", 'f', "LIST", "read these fields only (default: all)"},
-    {"batch", 'b', "N", "samples in a batch (default 64)"},
-    {"threads", 'j', "N", "up to so many threads: 1, 2, 4, ... N (default: all cores)"},
-    {"seconds", 's', "N", "for each row (default 1)"},
-    {"side", 0, "N", "pixels images are resized to (default 224)"},
-    {"cold", 0, NULL, "also with the files out of the system's cache"},
+    {"fields", 'f', "LIST", "read only these fields (default: all)"},
+    {"batch", 'b', "N", "samples per batch (default 64)"},
+    {"threads", 'j', "N", "test with 1, 2, 4, ... N threads (default: all cores)"},
+    {"seconds", 's', "N", "seconds per row (default 1)"},
+    {"side", 0, "N", "size to which images are resized, in pixels (default 224)"},
+    {"cold", 0, NULL, "also measure with the files removed from the page cache"},
     {"json", 0, NULL, "print the rows as JSON"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
-    {"tarn bench data/birds:train", "all cores, what is in memory"},
-    {"tarn bench --cold -j 4 data/birds:train", "and what the disk gives"},
+    {"tarn bench data/birds:train", "all cores, data in memory"},
+    {"tarn bench --cold -j 4 data/birds:train", "also measure the disk"},
     {"tarn bench -f jpg,cls -b 256 data/birds:train",
-     "what a training run would ask for"},
+     "the fields and batch size of a training run"},
     {NULL, NULL}};
 
 const cli_command cli_bench = {
@@ -428,19 +430,17 @@ const cli_command cli_bench = {
     .words = "PATH",
     .min_words = 1,
     .max_words = 1,
-    .summary = "what this machine gets from this data, and which stage is slow",
-    .text =
-        "Reads the samples of a dataset (a fold, a tar, an array file, a pack) as a "
-        "training run would, and prints samples and megabytes of stored bytes per second "
-        "for 1, 2, 4, ... threads:\n\n"
-        "sequential: batches as they lie. random: one sample at a time, shuffled. "
-        "batches: "
-        "shuffled, as stored. decode: the same decoded. resize: images to one size, "
-        "too.\n\n"
-        "read and decode are shares of the time the loader's threads worked; slow is the "
-        "larger of the two. Warm rows are measured after a quarter of the time without a "
-        "clock. For cold rows the system is asked to forget the files first, which needs "
-        "no rights, and each ends with the first epoch at the latest.",
+    .summary = "measure read speed and find the slow stage",
+    .text = "Reads the samples of a dataset (a fold, a tar, an array file or a record "
+            "pack) as a training run would. Prints samples per second and megabytes of "
+            "stored data per second for 1, 2, 4, ... threads:\n\nsequential: batches in "
+            "stored order. random: one sample at a time, shuffled. batches: shuffled, "
+            "not decoded. decode: shuffled and decoded. resize: also resizes images to "
+            "one size.\n\nThe columns read and decode are shares of the time that the "
+            "loader's threads worked; slow names the larger of the two. Warm rows are "
+            "measured after an untimed warm-up of a quarter of the time. Before each "
+            "cold row, the files are dropped from the page cache, which needs no special "
+            "permissions. A cold row ends after the first epoch at the latest.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,13 +1,13 @@
-/* tarn convert: the table, and which way a conversion takes. There is one for any dataset
- * into any target; files that are copied whole, and samples that go on as they come, have
- * shorter ones. */
+/* tarn convert: its option tables, and the choice of how to convert. One path converts
+ * any dataset into any target. Copies of whole files and samples that are passed on
+ * unchanged take shorter paths. */
 #include <string.h>
 #include <unistd.h>
 
 #include "arrays.h"
 #include "convert.h"
 
-/* Options by what they are for. */
+/* Options grouped by purpose. */
 static const char *const of_samples[] = {
     "fields",  "samples", "range",      "shuffle",    "max-count", "max-size", "files",
     "resume",  "append",  "check",      "keys",       "lenient",   "json",     "threads",
@@ -26,7 +26,7 @@ enum {
     TO_IAC = 128
 };
 
-/* Options of some targets. */
+/* Options that apply only to some targets. */
 static const struct {
     const char *name;
     unsigned targets;
@@ -49,7 +49,7 @@ static const struct {
     {"upgrade", TO_IAC, ".iac"},
 };
 
-/* What makes a target out of chosen samples, so that it is no copy of the source. */
+/* Options that select samples. With one of these, the target is not a plain copy. */
 static const char *const choosing[] = {
     "fields", "samples", "range",  "order",     "seed", "epoch",
     "rank",   "uneven",  "by",     "weights",   "key",  "mix",
@@ -69,24 +69,23 @@ static unsigned target_of(const cli_args *args, const char *to)
                                           : TO_ARCHIVE;
 }
 
-/* An option that means nothing to the target is an error. */
+/* An option that does not apply to the target is an error. */
 static int refuse_foreign(const cli_args *args, const char *to)
 {
     unsigned target = target_of(args, to);
     for (size_t i = 0; i < sizeof of_targets / sizeof *of_targets; i++)
         if (cli_has(args, of_targets[i].name) && !(of_targets[i].targets & target))
-            return cli_usage(args->command, "--%s is for %s as target, not for %s%s",
+            return cli_usage(args->command, "--%s applies to %s, not to the target %s%s",
                              of_targets[i].name, of_targets[i].those, to,
                              target == TO_FILES ? " with --files" : "");
     if (!cli_has(args, "level")) return CLI_OK;
     if (target == TO_IAC && !cli_has(args, "codec"))
-        return cli_usage(args->command, "--level needs --codec, which says what is used");
+        return cli_usage(args->command, "--level needs --codec");
     if (target != TO_IAC && (cli_ends_with(to, ".tar") || strcmp(to, "-") == 0))
-        return cli_usage(
-            args->command,
-            "--level is for compressed archives such as x.tar.zst; %s is not "
-            "one",
-            to);
+        return cli_usage(args->command,
+                         "--level applies to compressed archives such as x.tar.zst; %s "
+                         "is not compressed",
+                         to);
     return CLI_OK;
 }
 
@@ -103,8 +102,8 @@ static int convert_arrays(const cli_args *args, const char *from, const char *to
     if (args->n_words != 2 || cli_kind_of(from) == CLI_OTHER ||
         cli_kind_of(to) == CLI_OTHER)
         return cli_usage(args->command,
-                         "converts .npy and .npz into .gnz and back; samples go into a "
-                         ".gnz, and that into .npz");
+                         ".npy and .npz can be converted only to .gnz and back; convert "
+                         "samples to .gnz first, then to .npz");
     int status = cli_refuse(args, "arrays", of_samples);
     if (status == CLI_OK) status = cli_arrays_load(&list, from);
     if (status == CLI_OK) status = cli_arrays_save(args, &list, to);
@@ -114,11 +113,11 @@ static int convert_arrays(const cli_args *args, const char *from, const char *to
 
 static int copy_pack(const cli_args *args, const char *from, const char *to)
 {
-    int status = cli_refuse(args, "packs", of_samples);
+    int status = cli_refuse(args, "IAC files", of_samples);
     return status == CLI_OK ? cli_iac_convert(args, from, to) : status;
 }
 
-/* Whether samples are needed one by one, rather than a stream of them. */
+/* Whether samples must be accessible one by one, rather than as a stream. */
 static bool is_dataset(const cli_args *args)
 {
     const char *to = args->words[args->n_words - 1];
@@ -144,18 +143,18 @@ static bool is_plain(const char *word)
 static int convert_dataset(const cli_args *args)
 {
     if (cli_has_order(args) && cli_has(args, "files"))
-        return cli_usage(args->command, "an order and --files exclude each other");
+        return cli_usage(args->command, "--order and --files exclude each other");
     for (int i = 0; i + 1 < args->n_words; i++)
         if (cli_has_order(args) && is_plain(args->words[i]))
             return cli_usage(args->command,
-                             "%s: an order is for datasets; tarn pack --shuffle SEED "
-                             "shuffles plain files",
+                             "%s: --order needs a dataset; use tarn pack --shuffle SEED "
+                             "to shuffle plain files",
                              args->words[i]);
     for (int i = 0; i + 1 < args->n_words; i++)
         if (cli_is_stream(args->words[i]))
             return cli_usage(args->command,
-                             "%s is a stream, which has no index to choose from: convert "
-                             "it into a folder first, and then that",
+                             "%s is a stream and has no index to select from; convert it "
+                             "into a folder first, then convert that folder",
                              args->words[i]);
     static const char *const never[] = {"max-sample", "allow-pipe", "files", "upgrade",
                                         NULL};
@@ -169,9 +168,8 @@ static int take_shuffle(const cli_args *args, cli_args *out)
     *out = *args;
     if (!cli_has(args, "shuffle")) return CLI_OK;
     if (cli_has(args, "order") || cli_has(args, "seed"))
-        return cli_usage(args->command,
-                         "--shuffle SEED is --order shuffle --seed SEED: give one of the "
-                         "two");
+        return cli_usage(args->command, "--shuffle SEED is short for --order shuffle "
+                                        "--seed SEED; give only one of them");
     cli_set(out, "order", "shuffle");
     cli_set(out, "seed", cli_value(args, "shuffle"));
     return CLI_OK;
@@ -191,7 +189,8 @@ static int run_ordered(const cli_args *args)
         return copy_pack(args, from, to);
     if (is_dataset(args)) return convert_dataset(args);
     if (cli_has(args, "key"))
-        return cli_usage(args->command, "--key is for .iac and .gnz: folds have keys");
+        return cli_usage(args->command,
+                         "--key applies only to .iac and .gnz; a fold has keys");
     return cli_convert_samples(args);
 }
 
@@ -203,66 +202,68 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    CLI_HEADING("Which samples"),
-    {"fields", 0, "LIST", "only samples that have all of these, and only these"},
+    CLI_HEADING("Selection"),
+    {"fields", 0, "LIST",
+     "only samples that have all of these fields, and only these fields"},
     {"samples", 's', "LIST", "only these keys, in the source's order: a,b or @FILE"},
-    {"range", 0, "A:B", "of these, in the order asked for, number A to B - 1"},
+    {"range", 0, "A:B",
+     "only numbers A to B - 1 of the selected samples, in the chosen order"},
     CLI_HEADING("Order"),
     {"shuffle", 0, "SEED", "short for --order shuffle --seed SEED"},
     CLI_ORDER,
     {"weights", 0, "LIST", "mix the sources evenly, by weights such as 3,1"},
     CLI_HEADING("Source"),
-    {"key", 0, "COLUMN", "of an .iac or .gnz: what names the samples"},
+    {"key", 0, "COLUMN", ".iac, .gnz: column or array that holds the keys"},
     CLI_KEYS,
     {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
-    {"lenient", 0, NULL, "where there is no index: skip damage"},
+    {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
     CLI_HEADING("Target"),
     {"files", 0, NULL, "the target is a folder of plain files"},
-    {"number", 0, NULL, "keys are the numbers in which samples come"},
+    {"number", 0, NULL, "use running numbers as keys"},
     CLI_ROLL_OPTIONS,
     CLI_FOLD_OPTIONS,
-    CLI_HEADING("Into .gnz, .npz or .npy"),
+    CLI_HEADING("Target .gnz, .npz or .npy"),
     {"as", 0, "LIST", "cast to a type (<f2), or NAME=TYPE,..."},
-    {"metadata", 0, "JSON", ".gnz: one JSON object, or @FILE with one"},
-    {"checksums", 0, NULL, ".gnz: keep a CRC-32C of each array"},
+    {"metadata", 0, "JSON", ".gnz: store a JSON object, or @FILE with one"},
+    {"checksums", 0, NULL, ".gnz: store a CRC-32C of each array"},
     {"header-pages", 0, "N", ".gnz: reserve at least N pages for the header"},
     {"reserve", 0, "N", ".gnz: reserve room for N rows in each array"},
-    {"compress", 'z', NULL, ".npz: deflate, as np.savez_compressed does"},
-    CLI_HEADING("Into .iac, and compression"),
+    {"compress", 'z', NULL, ".npz: compress with deflate, as np.savez_compressed does"},
+    CLI_HEADING("Target .iac, and compression"),
     CLI_IAC_OPTIONS,
-    {"payload", 0, "FIELD",
-     "into .iac: a record for each sample, other fields as columns"},
-    {"upgrade", 0, NULL, "into .iac: rewrite the header, copy all else"},
+    {"payload", 0, "FIELD", ".iac: one record per sample, other fields as columns"},
+    {"upgrade", 0, NULL, ".iac: rewrite the header, copy the rest"},
     CLI_HEADING("Running"),
-    {"threads", 'j', "N", "that read (default: all cores)"},
+    {"threads", 'j', "N", "number of reader threads (default: all cores)"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
     {"tarn convert data/birds:train 'out/birds_%06d.tar' --max-size 500M",
-     "a fold into shards of another size"},
+     "write a fold as shards of another size"},
     {"tarn convert 'birds_{000000..000031}.tar.gz' data/birds:train",
-     "compressed shards into a fold with an index"},
+     "write compressed shards as a fold with an index"},
     {"tarn convert data/birds:train small:train --shuffle 7 --range 0:1000",
-     "a thousand samples, chosen by the seed"},
+     "a thousand samples, selected by the seed"},
     {"tarn convert data/birds:train labels.tar.zst --fields cls,json --level 19",
      "some fields, in one compressed archive"},
-    {"tarn convert data/birds:train files --files", "a file for each member"},
+    {"tarn convert data/birds:train files --files", "one file per member"},
     {"tarn convert data/birds:train data/birds:train --max-count 1000 --overwrite",
-     "other shards in the place of the old ones"},
+     "replace the shards by shards of another size"},
     {"tarn convert data.npz data.gnz", "arrays that can be mapped, and back"},
-    {"tarn convert old.gnz new.gnz --checksums --header-pages 4", "rewritten"},
-    {"tarn convert old.iac new.iac --codec zstd", "a pack with other payloads"},
-    {"tarn convert data/birds:train birds.iac", "a record for each member, and back"},
+    {"tarn convert old.gnz new.gnz --checksums --header-pages 4",
+     "rewrite with checksums and a larger header"},
+    {"tarn convert old.iac new.iac --codec zstd", "change the codec of the payloads"},
+    {"tarn convert data/birds:train birds.iac", "one record per member, and back"},
     {"tarn convert data/birds:train x.gnz --fields x.npy,cls --order shuffle --seed 7",
      "arrays x and cls, with rows in random order"},
     {"tarn convert tiles.iac few.iac --order balanced --by cls --range 0:1000",
-     "some records, as many of each class"},
+     "some records, with the same number of each class"},
     {"tarn convert a.gnz b.iac data/c mixed --weights 2,1,1 --number",
-     "three datasets, evenly mixed into a fold"},
+     "three datasets, mixed evenly into a fold"},
     {NULL, NULL}};
 
 const cli_command cli_convert = {
@@ -270,49 +271,41 @@ const cli_command cli_convert = {
     .words = "SOURCE... TARGET",
     .min_words = 2,
     .max_words = 1 << 20,
-    .summary = "write any dataset in another form or order",
+    .summary = "convert a dataset to another format or order",
     .text =
         "A SOURCE is a dataset: a fold (DIR, DIR:FOLD, FILE.taridx), a .tar, an array "
-        "file "
-        "(.gnz) or a pack (.iac); several come in this order, or mixed with "
-        "--weights. Or it is a stream: archives as files, URLs, -, compressed or not, "
-        "and "
-        "lists of them. A folder without shards, and plain files, are packed as tarn "
-        "pack "
-        "does it.\n\n"
-        "The TARGET is a folder (DIR or DIR:FOLD: shards with an index), x_%06d.tar for "
-        "shards without one, or one archive; these two anywhere that can be written to, "
-        "and compressed if the name ends in .gz, .bz2, .xz or .zst. By its ending it is "
-        "a "
-        ".gnz or an .iac, and x_%04d.gnz are several of --max-count samples. With "
-        "--files "
-        "it is a folder of plain files, under the names the archive has.\n\n"
-        "--order writes samples in the order that tarn ls --order shows, of any dataset. "
-        "A stream has no index and no order to choose; a single plain .tar is indexed in "
-        "memory first.\n\n"
-        "Into a .gnz, each field becomes an array with a row for each sample, x.npy the "
-        "array x: arrays, images and bytes of one shape, numbers, and text as wide as "
-        "the "
-        "longest; _key has the keys. A field of different shapes is an error. Out of a "
-        ".gnz, rows are .npy members; keys are _key, the array of --key, or row "
-        "numbers.\n\n"
-        "Into an .iac, each member becomes a record with the columns key and field, and "
-        "such a pack is the same samples again. With --payload each sample becomes one, "
-        "and its other fields columns of integers, reals or text. Of any other pack, a "
-        "record's payload and a JSON object of its columns are a sample; --key names the "
-        "column with the keys, without it they are row numbers. From pack to pack, "
-        "records "
-        "keep their columns, and their codec without --codec.\n\n"
-        "Keys with folders (a/b/x) become flat (a-b-x) in a fold if --keys path keeps "
-        "them; without --keys, a fold gets x, and archives get a/b/x. A key that comes "
-        "twice is an error; --number makes keys of the numbers in which samples come. "
-        "Into "
-        "a fold, nothing has its name before all is complete, and --resume continues "
-        "after "
-        "an interruption. The source stays as it is.\n\n"
-        "Arrays go between .npy, .npz and .gnz whole. Metadata of a .gnz goes along into "
-        "a .gnz; the others have no place for it. A .npy takes one array. Files of NumPy "
-        "are made in memory.",
+        "file (.gnz) or a record pack (.iac). Several sources are read in the given "
+        "order, or mixed with --weights. A SOURCE can also be a stream: archives as "
+        "files, URLs or -, compressed or not, and lists of them. A folder without "
+        "shards, and plain files, are packed as by tarn pack.\n\nThe TARGET is a folder "
+        "(DIR or DIR:FOLD: shards with an index), x_%06d.tar for shards without an "
+        "index, or one archive. Shards and archives can be written to any URL that is "
+        "writable, and are compressed if the name ends in .gz, .bz2, .xz or .zst. A "
+        "target that ends in .gnz or .iac is written in that format; x_%04d.gnz stands "
+        "for several files of --max-count samples each. With --files, the target is a "
+        "folder of plain files with the names used in the archive.\n\n--order writes the "
+        "samples of any dataset in the order that tarn ls --order shows. A stream has no "
+        "index and cannot be reordered. A single plain .tar is first indexed in "
+        "memory.\n\nFor a .gnz target, each field becomes an array with one row per "
+        "sample (x.npy becomes array x). Fields can be arrays, images or bytes of one "
+        "shape, numbers, or text, which is stored as wide as the longest one. The array "
+        "_key holds the keys. Fields whose shape differs between samples are an error. "
+        "With a .gnz source, each row becomes a .npy member; keys are taken from _key, "
+        "from the array given with --key, or from row numbers.\n\nFor an .iac target, "
+        "each member becomes a record with the columns key and field; converting such a "
+        "file back gives the same samples. With --payload, each sample becomes one "
+        "record, and its other fields become integer, real or text columns. With any "
+        "other .iac source, a sample consists of a record's payload and a JSON object of "
+        "its columns; --key names the column that holds the keys, and without it row "
+        "numbers are used. From .iac to .iac, records keep their columns and, without "
+        "--codec, their codec.\n\nWithout --keys, sample a/b/x gets the key x in a fold "
+        "and the key a/b/x in archives. With --keys path, it gets the key a-b-x in a "
+        "fold. A duplicate key is an error; --number uses running numbers as keys. In a "
+        "fold, no file gets its final name before everything is complete, and --resume "
+        "continues after an interruption. The source is not changed.\n\nArrays are "
+        "converted whole between .npy, .npz and .gnz. Metadata of a .gnz is copied to a "
+        ".gnz; the other formats cannot store it. A .npy holds one array. .npy and .npz "
+        "files are built in memory.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,5 +1,5 @@
-/* The way of any dataset into any target: sources, an order of their samples, and one
- * loop that hands them on. */
+/* Converts any dataset into any target: opens the sources, computes the order of the
+ * samples, and passes them to the target in one loop. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ typedef struct conversion {
     char *metadata; /* of a .gnz that is the only source */
     cli_progress progress;
     uint64_t done;
-    uint64_t nameless; /* members without a field in their name, passed over */
+    uint64_t nameless; /* skipped members without a field in their name */
 } conversion;
 
-/* --- Which samples ----------------------------------------------------------------- */
+/* --- Order of the samples ----------------------------------------------------------- */
 
 static int take_order(conversion *c)
 {
@@ -44,7 +44,7 @@ static int take_order(conversion *c)
 
 /* --- One sample -------------------------------------------------------------------- */
 
-/* What one sample takes; used for all of them. */
+/* Buffers for one sample, reused for all samples. */
 typedef struct desk {
     cli_piece *pieces;
     tarn_view *views;
@@ -80,8 +80,7 @@ static void free_desk(desk *d)
     tarn_text_reset(&d->key);
 }
 
-/* Puts a piece in front of those that lie behind it in the file: members keep the order
- * they have. */
+/* Inserts a piece in order of file offset, so that members keep their order. */
 static void add_piece(desk *d, cli_piece piece, tarn_view view, uint64_t offset)
 {
     size_t at = d->held++;
@@ -164,7 +163,7 @@ static int feed(conversion *c, cli_target *t, uint64_t from, uint64_t to)
     if (t->look) {
         uint64_t before = c->nameless;
         status = walk(c, from, to, t->look, t->state, total, &err);
-        c->nameless = before; /* the second pass counts */
+        c->nameless = before; /* the second pass counts them */
     }
     if (status == TARN_OK && t->begin) status = t->begin(t->state, &err);
     if (status == TARN_OK) status = walk(c, from, to, t->put, t->state, total, &err);
@@ -173,7 +172,7 @@ static int feed(conversion *c, cli_target *t, uint64_t from, uint64_t to)
         return t->end(t->state);
     }
     cli_progress_end(&c->progress);
-    /* A usage message has said it already. */
+    /* Without a message, a usage error was already printed. */
     int result = err.message[0] ? cli_fail(&err) : CLI_USAGE;
     t->stop(t->state);
     return result;
@@ -204,7 +203,7 @@ static int one_target(conversion *c, const char *path, uint64_t from, uint64_t t
     return status == CLI_OK ? feed(c, &t, from, to) : status;
 }
 
-/* "x_%04d.gnz" with a number in its place. */
+/* Replaces the number in "x_%04d.gnz". */
 static char *numbered(const char *pattern, uint64_t number)
 {
     const char *percent = strchr(pattern, '%'), *d = percent + 1;
@@ -229,7 +228,8 @@ static int several_targets(conversion *c)
         uint64_t to = c->count - from < most ? c->count : from + most;
         char *path = numbered(c->target, number++);
         if (!path)
-            return cli_usage(c->args.command, "%s: a number is %%d or, with zeros, %%04d",
+            return cli_usage(c->args.command,
+                             "%s: the number must be %%d or, with leading zeros, %%04d",
                              c->target);
         status = one_target(c, path, from, to);
         free(path);
@@ -249,7 +249,8 @@ static int all_targets(conversion *c)
     return one_target(c, c->target, 0, c->count);
 }
 
-/* An array file that is the only source keeps its metadata. What is no sample is told. */
+/* If an array file is the only source, its metadata is kept. Warns about arrays that are
+ * not part of the samples. */
 static int look_into_gnz(conversion *c)
 {
     tarn_error err;
@@ -265,8 +266,8 @@ static int look_into_gnz(conversion *c)
         if (tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;
         fprintf(stderr,
-                "tarn: warning: %s: array %s is left out: it has not a row for each of "
-                "%s\n",
+                "tarn: warning: %s: skipped array %s: it does not have one row for each "
+                "of %s\n",
                 part->path, info.name, cli_count(part->info.in_file, "sample"));
     }
     tarn_gnz_close(gnz);
@@ -287,11 +288,10 @@ int cli_convert_dataset(const cli_args *args)
     if (status == CLI_OK) status = all_targets(&c);
     cli_progress_end(&c.progress);
     if (c.nameless)
-        fprintf(
-            stderr,
-            "tarn: warning: passed over %s: their names have no field, no text behind "
-            "a dot\n",
-            cli_count(c.nameless, "member"));
+        fprintf(stderr,
+                "tarn: warning: skipped %s: their names have no field (no text after a "
+                "dot)\n",
+                cli_count(c.nameless, "member"));
     free(c.order);
     free(c.metadata);
     cli_sources_close(&c.sources);

@@ -1,5 +1,5 @@
-/* Converting samples as they are: from a fold, from streams or from plain files, to
- * wherever samples can be put. */
+/* Converts samples without changing them: from a fold, from streams or from plain files,
+ * to any target for samples. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct conversion {
     cli_out out;
 } conversion;
 
-/* --- What was asked for ------------------------------------------------------------ */
+/* --- Options ------------------------------------------------------------------------ */
 
 bool cli_is_fold(const char *word)
 {
@@ -42,7 +42,7 @@ static int find_kind(const cli_args *args, source_kind *out)
     }
     if (archives && archives < n)
         return cli_usage(args->command,
-                         "streams and other files cannot be converted in one go");
+                         "streams and other files cannot be mixed in one conversion");
     *out = folds ? FOLD : archives ? STREAMS : FILES;
     return CLI_OK;
 }
@@ -69,9 +69,10 @@ int cli_range(const cli_args *args, uint64_t *out_from, uint64_t *out_to)
                      text);
 }
 
-/* --- The three kinds --------------------------------------------------------------- */
+/* --- Folds, streams, plain files -----------------------------------------------------
+ */
 
-/* The fold keeps its name unless the target says another. */
+/* The fold keeps its name unless the target names another. */
 static const char *name_of(const conversion *c, const char *name)
 {
     const char *colon = strrchr(c->target, ':');
@@ -124,13 +125,14 @@ static int convert_files(conversion *c)
 {
     static const char *const not_here[] = {"fields", "samples", "range", "check"};
     if (cli_has(&c->sources, "files"))
-        return cli_usage(c->sources.command, "%s: these are plain files already",
+        return cli_usage(c->sources.command,
+                         "%s: the source already consists of plain files",
                          c->sources.words[0]);
     for (size_t i = 0; i < sizeof not_here / sizeof not_here[0]; i++)
         if (cli_has(&c->sources, not_here[i]))
             return cli_usage(c->sources.command,
-                             "--%s is for folds and archives; plain files are packed as "
-                             "they are",
+                             "--%s applies to folds and archives only; plain files are "
+                             "packed unchanged",
                              not_here[i]);
     return cli_pack_files(&c->sources, c->target);
 }

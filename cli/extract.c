@@ -1,10 +1,10 @@
-/* tarn extract: members to files. */
+/* tarn extract: writes members as files. */
 #include "cli.h"
 
-static void show(const cli_args *args, uint64_t files, const char *folder)
+static void print_count(const cli_args *args, uint64_t files, const char *folder)
 {
     cli_json j = {.out = stdout};
-    /* To tarn convert, quiet means without a summary, too. */
+    /* For tarn convert, --quiet also suppresses the summary. */
     if (cli_has(args, "quiet") && args->command == &cli_convert) return;
     if (!cli_has(args, "json")) {
         printf("%s in %s\n", cli_count(files, "file"), folder);
@@ -33,7 +33,7 @@ static int extract_streams(const cli_args *args, const char *folder)
                TARN_OK)
         continue;
     result = cli_stream_end(&s, status, &err);
-    show(args, files, folder);
+    print_count(args, files, folder);
     cli_stream_close(&s);
     return result;
 }
@@ -57,7 +57,7 @@ int cli_extract_to(const cli_args *args, const char *folder)
         tarn_status done = tarn_dataset_extract(fold.set, folder, &o, &files, &err);
         cli_progress_end(&progress);
         if (done != TARN_OK) status = cli_fail(&err);
-        show(args, files, folder);
+        print_count(args, files, folder);
     }
     cli_fold_close(&fold);
     return status;
@@ -71,23 +71,24 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    {"output", 'o', "DIR", "the folder to extract into; it is made if need be"},
+    {"output", 'o', "DIR", "target folder; created if it does not exist"},
     {"samples", 's', "LIST", "only these keys, in the fold's order: a,b or @FILE"},
-    {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
-    {"overwrite", 0, NULL, "replace files that are there"},
+    {"fields", 'f', "LIST",
+     "only samples that have all of these fields, and only these fields"},
+    {"overwrite", 0, NULL, "replace existing files"},
     {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
     CLI_KEYS,
-    {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
-    {"tarn extract data/birds:train -o birds", "every sample of a fold"},
+    {"tarn extract data/birds:train -o birds", "all samples of a fold"},
     {"tarn extract data/birds:train -o some --samples kiwi_07,emu_01 --fields jpg",
-     "two pictures"},
-    {"curl -s https://host/x.tar.gz | tarn extract - -o here", "a stream"},
+     "two images"},
+    {"curl -s https://host/x.tar.gz | tarn extract - -o here", "extract a stream"},
     {NULL, NULL}};
 
 const cli_command cli_extract = {
@@ -97,12 +98,11 @@ const cli_command cli_extract = {
     .max_words = 1,
     .summary = "write members as files",
     .text =
-        "Writes regular files only, under the names they have in the archive, with mode "
-        "0644. Nothing is ever written outside the folder: a name with .. in it is an "
-        "error, leading slashes are dropped, and symbolic links on the way are not "
-        "followed. A file that is there already is an error unless --overwrite is "
-        "given.\n\n"
-        "@FILE holds one key on each line, or each ended by a NUL; @- is standard input.",
+        "Writes regular files only, with the names they have in the archive and mode "
+        "0644. Nothing is ever written outside the folder: a name that contains .. is an "
+        "error, leading slashes are removed, and symbolic links are not followed. An "
+        "existing file is an error unless --overwrite is given.\n\n@FILE contains one "
+        "key per line, or keys terminated by NUL; @- is standard input.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,4 +1,4 @@
-/* The samples of a fold, as views into its shards, for tarn_pack. */
+/* Passes the samples of a fold to tarn_pack, as views into its shards. */
 #include "feed.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@ bool cli_is_archive(const char *path)
     return cli_is_stream(path) || cli_ends_with(path, ".tar");
 }
 
-/* What there is decides what is done with it: a folder that cannot be looked at must not
- * pass for something else. ENAMETOOLONG: a URL, or a list of them. */
+/* How a source is handled depends on its type, so a folder that cannot be accessed is an
+ * error. ENAMETOOLONG: the word is a URL or a list of URLs. */
 bool cli_is_folder(const char *path)
 {
     struct stat st;
@@ -25,10 +25,10 @@ bool cli_is_folder(const char *path)
 const char *cli_stream_hint(const char *target)
 {
     if (!cli_out_is_folder(target))
-        return "--number of tarn convert gives samples the numbers they come in as keys";
-    return "where the members of a sample do not stand together, index the archive and "
-           "use tarn convert, which brings them together; where keys begin anew in every "
-           "archive, tarn convert --number makes others";
+        return "tarn convert --number uses running numbers as keys";
+    return "if the members of a sample are not consecutive, index the archive and use "
+           "tarn convert, which groups them; if keys repeat in every archive, tarn "
+           "convert --number uses running numbers as keys";
 }
 
 typedef struct walking {

@@ -1,4 +1,4 @@
-/* tarn get: one sample's bytes. */
+/* tarn get: writes the bytes of one sample. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@ static int fail_write(const char *path)
     return CLI_DATA;
 }
 
-/* The sample that bytes are written out of. */
+/* The sample that the bytes come from. */
 typedef struct origin {
     tarn_dataset *set;
     uint64_t sample;
 } origin;
 
-/* Where the shard was cut meanwhile, the end of a page was read as zeros. */
+/* If the shard was truncated meanwhile, the rest of its last page was read as zeros. */
 static int look_again(const origin *from)
 {
     tarn_error err;
@@ -28,7 +28,7 @@ static int look_again(const origin *from)
     return cli_fail(&err);
 }
 
-/* Under another name first: the bytes may come from the very file that is replaced. */
+/* Uses a temporary name, because the bytes may come from the file that is replaced. */
 static int replace_file(const char *path, const tarn_view *view, const origin *from)
 {
     char *temporary;
@@ -77,7 +77,7 @@ static int get_field(tarn_dataset *set, uint64_t sample, uint32_t field, const c
     return status;
 }
 
-/* A folder that is there, or a name that says it is to be one. */
+/* An existing folder, or a name that ends with a slash. */
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -86,7 +86,7 @@ static bool is_folder(const char *path)
     return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* One field, or all, into a folder under their own names. */
+/* Writes one field, or all fields, into a folder under their own names. */
 static int get_files(cli_fold *f, uint64_t sample, const char *field, const char *folder)
 {
     tarn_error err;
@@ -174,7 +174,7 @@ static int put_item(const tarn_samples_item *item, const char *output)
     return cli_write_out(output, &view);
 }
 
-/* The first sample with that key, and that field; what comes behind it is not read. */
+/* Finds the first sample with that key and field, and does not read any further. */
 static int get_from_stream(const cli_args *args, const char *key, const char *field,
                            const char *output)
 {
@@ -209,7 +209,7 @@ static int run(const cli_args *args)
     static const char *const of_arrays[] = {"rows", "raw", NULL};
     static const char *const of_packs[] = {"decode", NULL};
     bool arrays = cli_is_gnz(args->words[0]), pack = cli_is_pack(args->words[0]);
-    const char *kind = arrays ? "arrays" : pack ? "packs" : "samples";
+    const char *kind = arrays ? "arrays" : pack ? "IAC files" : "samples";
     int status = arrays ? CLI_OK : cli_refuse(args, kind, of_arrays);
     if (status == CLI_OK && !pack) status = cli_refuse(args, kind, of_packs);
     if (status != CLI_OK) return status;
@@ -229,14 +229,14 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    {"output", 'o', "FILE", "write there instead of standard output, or into a folder"},
+    {"output", 'o', "FILE", "write to FILE instead of standard output, or into a folder"},
     {"check", 0, NULL,
      "compare the bytes with the checksum in the .tarsum, .gnz or .iac"},
-    {"rows", 0, "A:B", "of an array: rows A to B - 1; either may be left out"},
-    {"raw", 0, NULL, "of an array: bare values, whatever the name of the output"},
-    {"decode", 0, NULL, "of a pack: undo the codec of the payload"},
+    {"rows", 0, "A:B", "arrays: only rows A to B - 1; either can be left out"},
+    {"raw", 0, NULL, "arrays: write bare values, regardless of the output's name"},
+    {"decode", 0, NULL, "record packs: decompress the payload"},
     CLI_KEYS,
-    {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
     {NULL, 0, NULL, NULL}};
@@ -245,8 +245,9 @@ static const cli_example examples[] = {
     {"tarn get data/birds:train kiwi_07 jpg > kiwi.jpg", "one field"},
     {"tarn get data/birds:train kiwi_07 -o here/", "all fields, as files in a folder"},
     {"tarn get x.gnz emb --rows :100 -o emb.npy", "rows of an array, for NumPy"},
-    {"tarn get tiles.iac 17 > tile.jpg", "the payload of a pack's row"},
-    {"tarn get tiles.iac tile_id=t_0042 -o tile.jpg", "found by the value of a column"},
+    {"tarn get tiles.iac 17 > tile.jpg", "the payload of a record, by row number"},
+    {"tarn get tiles.iac tile_id=t_0042 -o tile.jpg",
+     "a record selected by a column value"},
     {NULL, NULL}};
 
 const cli_command cli_get = {
@@ -254,15 +255,14 @@ const cli_command cli_get = {
     .words = "PATH KEY [FIELD]",
     .min_words = 2,
     .max_words = 3,
-    .summary = "write the bytes of one sample's field",
-    .text = "With a .tarsum the key is found by bisection, so this takes no longer than "
-            "opening the files, however many samples there are. The header in the shard "
-            "is compared with the index before any byte is written.\n\n"
-            "A stream (-, a URL, a compressed archive) is read up to the first sample "
-            "that has that key and field, and no further.\n\n"
-            "Of a .gnz, KEY is the name of an array. It is written as .npy where the "
-            "output's name ends so, and as bare values in C order elsewhere.\n\n"
-            "In a pack (.iac) KEY is a row's number, or COLUMN=VALUE.",
+    .summary = "write the bytes of one field of a sample",
+    .text = "With a .tarsum the key is found by binary search, so the time does not "
+            "depend on the number of samples. The header in the shard is compared with "
+            "the index before any byte is written.\n\nA stream (-, a URL, a compressed "
+            "archive) is read only up to the first sample with this key and "
+            "field.\n\nFor a .gnz, KEY is the name of an array. It is written as .npy if "
+            "the output's name ends in .npy, and as bare values in C order "
+            "otherwise.\n\nFor an .iac, KEY is a row number, or COLUMN=VALUE.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,4 +1,4 @@
-/* What info, ls, get and verify do with an array file. */
+/* The subcommands info, ls, get and verify for array files. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ bool cli_is_gnz(const char *path)
     return cli_kind_of(path) == CLI_GNZ || cli_begins_with(path, "GNZ1", 4);
 }
 
-/* A program gets names as they are; a terminal gets nothing it would obey. */
+/* Names are printed unchanged to a pipe or file; control characters are escaped on a
+ * terminal. */
 static void put_name(const char *name)
 {
     char shown[1024];
@@ -32,7 +33,7 @@ static void put_name(const char *name)
           stdout);
 }
 
-/* "(3, 4)", as Python shows a shape. */
+/* "(3, 4)", as Python prints a shape. */
 static const char *shape_text(const tarn_gnz_array *info)
 {
     static char text[TARN_MAX_DIMS * 22 + 8];
@@ -165,7 +166,7 @@ int cli_gnz_info(const char *path, cli_json *json)
 
 /* --- ls ---------------------------------------------------------------------------- */
 
-/* One character for each bin, as tall as its count beside the tallest. */
+/* One character per bin; its height is relative to the largest bin. */
 static void put_histogram(const tarn_gnz_stats *s)
 {
     static const char *const bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -186,7 +187,7 @@ static void put_stats(const tarn_gnz_stats *s)
     put_histogram(s);
 }
 
-/* JSON has no word for what is no number. */
+/* JSON has no NaN or infinity. */
 static void json_real(cli_json *j, const char *key, double value)
 {
     char text[64];
@@ -257,7 +258,8 @@ int cli_gnz_ls(const cli_args *args)
                                          "lenient", "columns", "where",  "key"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (cli_has(args, others[i]))
-            return cli_usage(args->command, "--%s is not for array files", others[i]);
+            return cli_usage(args->command, "--%s does not apply to array files",
+                             others[i]);
     if (tarn_gnz_open(args->words[0], NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
     int status = CLI_OK;
     tarn_gnz_info info;
@@ -273,7 +275,7 @@ int cli_gnz_ls(const cli_args *args)
 
 /* --- get --------------------------------------------------------------------------- */
 
-/* "A:B", ":B", "A:", rows of an array with count of them. */
+/* "A:B", ":B" or "A:": rows of an array of count rows. */
 static bool parse_rows(const char *text, uint64_t count, uint64_t *first, uint64_t *end)
 {
     char *rest;
@@ -299,10 +301,10 @@ static int choose_rows(const cli_args *args, tarn_array *array)
     uint64_t first, end;
     if (!rows) return CLI_OK;
     if (!array->ndim || !parse_rows(rows, array->shape[0], &first, &end))
-        return cli_usage(args->command,
-                         "--rows takes A:B, with A not behind B, and the array has %llu "
-                         "rows; not %s",
-                         (unsigned long long)(array->ndim ? array->shape[0] : 0), rows);
+        return cli_usage(
+            args->command,
+            "--rows takes A:B with A at most B; the array has %llu rows (found %s)",
+            (unsigned long long)(array->ndim ? array->shape[0] : 0), rows);
     array->data = (char *)array->data + (int64_t)first * array->strides[0];
     array->shape[0] = end - first;
     return CLI_OK;
@@ -319,7 +321,8 @@ static int put_npy(const tarn_array *array, const char *output)
     return status;
 }
 
-/* Bare values: as they lie where they lie together, else read row by row into one. */
+/* Bare values: written directly if they are contiguous, otherwise read row by row into a
+ * buffer. */
 static int put_raw(const cli_args *args, tarn_gnz *gnz, size_t number,
                    const tarn_array *array, const char *output)
 {
@@ -373,8 +376,8 @@ static int check_first(const char *path)
         return cli_fail(&err);
     if (report.problems == 0 && report.checksummed == report.arrays) return CLI_OK;
     fprintf(stderr, "tarn: %s: %s\n", path,
-            report.problems ? "does not pass tarn verify"
-                            : "not every array has a checksum");
+            report.problems ? "failed its check; run tarn verify for details"
+                            : "some arrays have no checksum");
     return CLI_DATA;
 }
 
@@ -384,7 +387,7 @@ int cli_gnz_get(const cli_args *args)
     tarn_gnz *gnz;
     if (args->n_words > 2)
         return cli_usage(args->command,
-                         "an array file has arrays, and no fields of them");
+                         "an array file contains arrays, which have no fields");
     if (cli_has(args, "check")) {
         int status = check_first(args->words[0]);
         if (status != CLI_OK) return status;
@@ -423,7 +426,7 @@ int cli_gnz_verify(const cli_args *args)
         cli_json_line(&w.json);
     } else if (status == TARN_OK) {
         if (r.repairs)
-            printf("repaired: %s: an interrupted update is finished or taken back\n",
+            printf("repaired: %s: completed or undid an interrupted update\n",
                    args->words[0]);
         printf("%s, %s: %s; %llu of them checked by checksum\n",
                cli_count(r.arrays, "array"), cli_count(r.bytes, "byte"),

@@ -1,4 +1,4 @@
-/* The commands on packs (.iac): a thin layer over tarn/iac.h. */
+/* The subcommands for record packs (.iac): a thin layer over tarn/iac.h. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@ bool cli_is_pack(const char *path)
     return cli_begins_with(path, "IATROC", 7);
 }
 
-/* Text from a file: as it is to a program, harmless to a terminal. */
+/* Text is printed unchanged to a pipe or file; control characters are escaped on a
+ * terminal. */
 static void put_text(const char *text, size_t len)
 {
     char shown[4096];
@@ -114,17 +115,17 @@ int cli_iac_info(const cli_args *args)
         tarn_iac_close(pack);
         return status;
     }
-    printf("%s: %s, %s of payloads in a pack of version %u\n",
+    printf("%s: %s, %s of payloads in an IAC file of version %u\n",
            cli_base_name(args->words[0]), cli_count(info.records, "record"),
            cli_count(info.data_length, "byte"), info.version);
     char type[256], codec[256];
     tarn_printable(type, sizeof type, info.payload_type, strlen(info.payload_type));
     tarn_printable(codec, sizeof codec, info.codec, strlen(info.codec));
     printf("  payloads  %s, codec %s%s\n", type[0] ? type : "(no type)",
-           codec[0] ? codec : "(not said)",
+           codec[0] ? codec : "(not given)",
            info.has_checksums ? ", with checksums" : ", no checksums");
     if (!info.has_spans)
-        printf("  records   %s each, at their place by number\n",
+        printf("  records   %s each, located by number\n",
                cli_count(info.record_bytes, "byte"));
     show_columns("slides", pack, TARN_IAC_SLIDES, info.slides, info.slide_table_length);
     show_columns("index", pack, TARN_IAC_INDEX, info.records, info.index_table_length);
@@ -143,7 +144,7 @@ typedef struct listing {
     cli_json out;
 } listing;
 
-/* The record's size; false where the index does not locate records. */
+/* The record's size; false if the index does not give locations. */
 static bool size_of(const listing *l, uint64_t row, uint64_t *out)
 {
     tarn_iac_span span;
@@ -192,8 +193,8 @@ static tarn_status list_row(listing *l, uint64_t row, tarn_error *err)
     return TARN_OK;
 }
 
-/* All columns but those that say where the record lies, or those asked for. */
-static bool choose(const cli_args *args, listing *l)
+/* All columns except the ones that give locations, or the requested columns. */
+static bool choose_columns(const cli_args *args, listing *l)
 {
     const char *asked = cli_value(args, "columns");
     tarn_iac_info info;
@@ -213,7 +214,7 @@ static bool choose(const cli_args *args, listing *l)
             i++;
         good = i < all;
         if (good) l->columns[l->count++] = i;
-        if (!good) fprintf(stderr, "tarn: no column %s in the index\n", list.items[k]);
+        if (!good) fprintf(stderr, "tarn: the index has no column %s\n", list.items[k]);
     }
     for (size_t i = 0; !asked && get_column(l->pack, TARN_IAC_INDEX, i, &c); i++)
         if (strcmp(c.name, "offset") != 0 && strcmp(c.name, "length") != 0 &&
@@ -255,7 +256,7 @@ int cli_iac_ls(const cli_args *args)
                                           "lenient", "stats", "key",     NULL};
     tarn_error err;
     const char *where = cli_value(args, "where");
-    int refused = cli_refuse(args, "the rows of a pack", foreign);
+    int refused = cli_refuse(args, "the rows of a record pack", foreign);
     if (refused != CLI_OK) return refused;
     listing l = {.json = cli_has(args, "json"),
                  .names = cli_has(args, "names"),
@@ -265,7 +266,7 @@ int cli_iac_ls(const cli_args *args)
     if (tarn_iac_open(args->words[0], NULL, &l.pack, &err) != TARN_OK)
         return cli_fail(&err);
     int status = CLI_DATA;
-    if (choose(args, &l)) {
+    if (choose_columns(args, &l)) {
         status = CLI_OK;
         if ((where ? list_where(&l, where, &err) : list_all(&l, &err)) != TARN_OK) {
             fflush(stdout);
@@ -298,8 +299,8 @@ static tarn_status find_row(tarn_iac *pack, const char *key, uint64_t *out,
     tarn_status status = tarn_iac_find(pack, column, equals + 1, len, 0, out, err);
     if (status == TARN_OK &&
         tarn_iac_find(pack, column, equals + 1, len, *out + 1, &other, NULL) == TARN_OK)
-        fprintf(stderr, "tarn: several records have %s: this is the first, row %llu\n",
-                key, (unsigned long long)*out);
+        fprintf(stderr, "tarn: several records have %s; using the first, row %llu\n", key,
+                (unsigned long long)*out);
     free(column);
     return status;
 }
@@ -313,10 +314,10 @@ int cli_iac_get(const cli_args *args)
     const char *key = args->words[1];
     uint64_t row;
     if (args->n_words > 2)
-        return cli_usage(args->command,
-                         "a record of a pack is one payload, without fields");
+        return cli_usage(args->command, "a record has one payload and no fields");
     if (!is_number(key) && !strchr(key, '='))
-        return cli_usage(args->command, "%s is neither a row nor COLUMN=VALUE", key);
+        return cli_usage(args->command, "%s is neither a row number nor COLUMN=VALUE",
+                         key);
     o.check = cli_has(args, "check");
     if (tarn_iac_open(args->words[0], &o, &pack, &err) != TARN_OK) return cli_fail(&err);
     tarn_status status = TARN_OK;
@@ -366,7 +367,7 @@ int cli_iac_verify(const cli_args *args)
     cli_watcher w;
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
     if (cli_has(args, "repair"))
-        return cli_usage(args->command, "a pack has nothing it could be repaired from");
+        return cli_usage(args->command, "a record pack cannot be repaired");
     o.problem = cli_watch_problem;
     o.problem_context = &w;
     o.progress = cli_progress_step;
@@ -396,8 +397,8 @@ int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
     for (size_t i = 0; codec && !o->codec && i < sizeof codecs / sizeof *codecs; i++)
         if (strcmp(codecs[i], codec) == 0) o->codec = codecs[i];
     if (codec && !o->codec)
-        return cli_usage(args->command, "--codec is none, brotli, zstd or gzip, not %s",
-                         codec);
+        return cli_usage(args->command,
+                         "--codec must be none, brotli, zstd or gzip, not %s", codec);
     if (!cli_number(args, "level", &level) || !cli_number(args, "version", &o->version))
         return CLI_USAGE;
     o->level = (int)level;
@@ -407,7 +408,7 @@ int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
     return CLI_OK;
 }
 
-void cli_iac_tell(const cli_args *args, uint64_t records, const char *path)
+void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *path)
 {
     cli_json j = {.out = stdout};
     if (cli_has(args, "quiet")) return;
@@ -424,7 +425,7 @@ void cli_iac_tell(const cli_args *args, uint64_t records, const char *path)
     cli_json_line(&j);
 }
 
-static int step(void *progress, uint64_t done, uint64_t total, uint64_t bytes)
+static int show_progress(void *progress, uint64_t done, uint64_t total, uint64_t bytes)
 {
     (void)bytes;
     return cli_progress_step(progress, done, total);
@@ -443,20 +444,20 @@ int cli_iac_pack(const cli_args *args, const char *output)
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
     tarn_pack_options p = TARN_PACK_OPTIONS_INIT;
     tarn_pack_report report;
-    int status = cli_refuse(args, "packs", foreign);
+    int status = cli_refuse(args, "IAC files", foreign);
     if (status == CLI_OK) status = cli_iac_options(args, &o);
     if (status != CLI_OK) return status;
     cli_progress progress;
     cli_progress_begin(&progress, "packing", !cli_has(args, "quiet"));
     progress.samples = true;
     p.records = &o;
-    p.progress = step;
+    p.progress = show_progress;
     p.progress_context = &progress;
     tarn_status made = tarn_pack(args->words, (size_t)args->n_words, output, &p, &report,
                                  sizeof report, &err);
     cli_progress_end(&progress);
     if (made != TARN_OK) return cli_fail(&err);
-    cli_iac_tell(args, report.folds[0].samples, output);
+    cli_iac_print_summary(args, report.folds[0].samples, output);
     return CLI_OK;
 }
 

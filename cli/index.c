@@ -1,11 +1,11 @@
-/* tarn index: shards to <fold>.taridx and <fold>.tarsum. */
+/* tarn index: writes <fold>.taridx and <fold>.tarsum for shards. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
-static void show(const char *fold, const char *path, const tarn_index *index,
-                 size_t shards, const tarn_index_report *r)
+static void print_result(const char *fold, const char *path, const tarn_index *index,
+                         size_t shards, const tarn_index_report *r)
 {
     tarn_index_info i;
     tarn_index_info_get(index, &i, sizeof i);
@@ -13,18 +13,18 @@ static void show(const char *fold, const char *path, const tarn_index *index,
            cli_count(i.rows, "member"), cli_count(i.fields, "field"),
            cli_count(shards, "shard"), path);
     if (!i.contiguous)
-        printf("%s: the members of some samples do not stand together\n", fold);
+        printf("%s: the members of some samples are not consecutive\n", fold);
     if (r->directories || r->links || r->devices)
-        printf("%s: passed over %s, %s, %s\n", fold, cli_count(r->directories, "folder"),
+        printf("%s: skipped %s, %s, %s\n", fold, cli_count(r->directories, "folder"),
                cli_count(r->links, "link"), cli_count(r->devices, "device"));
     if (r->unkeyed)
-        printf("%s: passed over %s without key or field\n", fold,
+        printf("%s: skipped %s without key or field\n", fold,
                cli_count(r->unkeyed, "member"));
     if (r->duplicates)
         printf("%s: %s with the key and field of another\n", fold,
                cli_count(r->duplicates, "member"));
     if (r->damages)
-        printf("%s: passed over damage in %s, %s\n", fold, cli_count(r->damages, "place"),
+        printf("%s: skipped damage in %s, %s\n", fold, cli_count(r->damages, "place"),
                cli_count(r->lost_bytes, "byte"));
 }
 
@@ -53,9 +53,11 @@ static void show_json(cli_json *j, const char *fold, const char *path,
     cli_json_close(j, '}');
 }
 
-/* An index made anew has keys by the same rule, unless told otherwise. That it had
- * checksums is only said: to make them again is to accept every byte as it is now. */
-static void inherit(const cli_args *args, const char *path, tarn_index_options *o)
+/* A rebuilt index keeps the key rule of the old one, unless the options give another.
+ * Checksums are not rebuilt, only mentioned: new checksums would accept every byte as it
+ * is now. */
+static void inherit_key_rule(const cli_args *args, const char *path,
+                             tarn_index_options *o)
 {
     tarn_index *old;
     tarn_index_info info;
@@ -65,8 +67,8 @@ static void inherit(const cli_args *args, const char *path, tarn_index_options *
     if (info.keys_known && !cli_has(args, "keys")) o->keys = info.keys;
     if (info.has_checksums && !o->sums)
         fprintf(stderr,
-                "tarn: warning: %s: it had member checksums, and will have none; "
-                "--sums makes them\n",
+                "tarn: warning: %s: the old index had member checksums, the new one has "
+                "none; use --sums to compute them\n",
                 path);
 }
 
@@ -81,12 +83,12 @@ static tarn_status index_fold(const tarn_listed_fold *fold, const tarn_index_opt
     if (json->out)
         show_json(json, fold->name, fold->index_path, index, fold->n_shards, &report);
     else
-        show(fold->name, fold->index_path, index, fold->n_shards, &report);
+        print_result(fold->name, fold->index_path, index, fold->n_shards, &report);
     tarn_index_free(index);
     return TARN_OK;
 }
 
-/* "x/train.taridx" is of fold train, whose only shard train.tar is. */
+/* "x/train.taridx" has the fold train, whose only shard is train.tar. */
 static char *default_name(const char *path)
 {
     static const char ending[] = ".taridx";
@@ -98,7 +100,7 @@ static char *default_name(const char *path)
     return text;
 }
 
-/* One archive that comes as a stream. */
+/* One archive that is read as a stream. */
 static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *json)
 {
     tarn_error err;
@@ -125,7 +127,7 @@ static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *j
             cli_json_close(json, ']');
             cli_json_line(json);
         } else {
-            show(name, path, index, 1, &report);
+            print_result(name, path, index, 1, &report);
         }
         tarn_index_free(index);
     }
@@ -133,7 +135,7 @@ static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *j
     return result;
 }
 
-/* A fold without some of its shards would be another one. */
+/* Leaving out the compressed shards would index a different fold. */
 static bool is_compressed(const tarn_listed_fold *fold, tarn_error *err)
 {
     size_t count = fold->compressed;
@@ -141,8 +143,8 @@ static bool is_compressed(const tarn_listed_fold *fold, tarn_error *err)
     *err = (tarn_error){.code = TARN_ERR_UNSUPPORTED, .offset = TARN_NO_OFFSET};
     snprintf(err->path, sizeof err->path, "%s", fold->index_path);
     snprintf(err->message, sizeof err->message,
-             "not made: %s of this fold %s no random access; decompress them, or make "
-             "plain shards of them with tarn convert",
+             "no index written: %s of this fold %s no random access; decompress them, or "
+             "write plain shards with tarn convert",
              cli_count(count, "compressed archive"), count == 1 ? "has" : "have");
     return true;
 }
@@ -165,14 +167,15 @@ static int run(const cli_args *args)
     if (tarn_tar_is_stream(args->words[0]) || cli_has(args, "output"))
         return index_stream(args, &o, &json);
     if (cli_has(args, "name"))
-        return cli_usage(args->command, "--name is for one archive, with -o FOLD.taridx");
+        return cli_usage(args->command,
+                         "--name applies to one archive, with -o FOLD.taridx");
     if (tarn_folds_list(args->words[0], &folds, &err) != TARN_OK) return cli_fail(&err);
     int result = CLI_OK;
     size_t alone = folds.compressed;
     for (size_t i = 0; i < folds.count; i++)
         alone -= folds.folds[i].compressed;
     if (alone)
-        fprintf(stderr, "tarn: warning: %s: %s passed over; decompress them first\n",
+        fprintf(stderr, "tarn: warning: %s: skipped %s; decompress them first\n",
                 args->words[0], cli_count(alone, "compressed archive"));
     if (json.out) cli_json_open(&json, NULL, '[');
     for (size_t i = 0; i < folds.count; i++) {
@@ -182,7 +185,7 @@ static int run(const cli_args *args)
             result = cli_fail(&err);
             continue;
         }
-        inherit(args, fold->index_path, &one);
+        inherit_key_rule(args, fold->index_path, &one);
         tarn_status status = index_fold(fold, &one, &json, &err);
         cli_progress_end(&progress);
         if (status != TARN_OK) result = cli_fail(&err);
@@ -197,13 +200,13 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    {"sums", 0, NULL, "read every byte and keep a CRC-32C of each member"},
+    {"sums", 0, NULL, "read every byte and store a CRC-32C of each member"},
     {"keys", 0, "RULE",
-     "base: a/b/x.jpg is sample x (default); path: a/b/x, as WebDataset"},
-    {"lenient", 0, NULL, "pass over damage, with a warning, instead of failing"},
-    {"threads", 'j', "N", "shards scanned at once (default: all cores)"},
-    {"output", 'o', "FILE", "of one archive or stream: its index, FOLD.taridx"},
-    {"name", 0, "NAME", "what that archive is called beside it (default: FOLD.tar)"},
+     "base: a/b/x.jpg is sample x (default); path: a/b/x, as in WebDataset"},
+    {"lenient", 0, NULL, "skip damaged parts with a warning instead of failing"},
+    {"threads", 'j', "N", "number of shards to scan at once (default: all cores)"},
+    {"output", 'o', "FILE", "index of one archive or stream: FOLD.taridx"},
+    {"name", 0, "NAME", "the archive's name next to its index (default: FOLD.tar)"},
     CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print the result as JSON"},
     {"quiet", 'q', NULL, "no progress bar"},
@@ -222,25 +225,21 @@ const cli_command cli_index = {
     .words = "PATH",
     .min_words = 1,
     .max_words = 1,
-    .summary = "make the index of a folder of shards",
-    .text =
-        "Scans the shards of each fold and writes <fold>.taridx, one row of 32 bytes per "
-        "member, and <fold>.tarsum: shard sizes and times, rows in key order, and with "
-        "--sums a checksum for each member. Both are written under a temporary name and "
-        "appear whole.\n\n"
-        "PATH is DIR, or DIR:FOLD for one of its folds. A shard's name says its fold: "
-        "train_0007.tar, train-0007.tar and train.0007.tar "
-        "are shard 0007 of fold train; 0007.tar is of fold data; train.tar is all of "
-        "fold "
-        "train.\n\n"
-        "Directories, links and devices are passed over and counted. An archive that tar "
-        "programs read differently is refused with the reason. Members that end up with "
-        "the same key and field are told with both names; both stay in the index.\n\n"
-        "With -o the index is of one archive, which may be a stream: -, a URL, or a "
-        "compressed file. Offsets are those of the uncompressed archive, which must "
-        "stand "
-        "beside the index to be read. A fold with compressed shards is refused: they "
-        "have no random access.",
+    .summary = "create the index of a folder of shards",
+    .text = "Scans the shards of each fold and writes two files. <fold>.taridx has one "
+            "row of 32 bytes per member. <fold>.tarsum has shard sizes and times, rows "
+            "in key order and, with --sums, a checksum of each member. Both are written "
+            "under a temporary name and renamed when complete.\n\nPATH is DIR, or "
+            "DIR:FOLD for one of its folds. The fold is part of a shard's name: "
+            "train_0007.tar, train-0007.tar and train.0007.tar are shard 0007 of fold "
+            "train; 0007.tar belongs to fold data; train.tar is the only shard of fold "
+            "train.\n\nDirectories, links and devices are skipped and counted. An "
+            "archive that tar programs interpret differently is rejected with the "
+            "reason. Members with the same key and field are reported with both names; "
+            "both stay in the index.\n\nWith -o the index covers one archive, which may "
+            "be a stream: -, a URL, or a compressed file. Its offsets refer to the "
+            "uncompressed archive, which must be next to the index for reading. A fold "
+            "with compressed shards is rejected because they have no random access.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,4 +1,4 @@
-/* tarn info: what is in it. */
+/* tarn info: prints what a dataset contains. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -80,7 +80,7 @@ static void put_field_json(cli_json *j, const char *name, const tally *t)
     cli_json_close(j, '}');
 }
 
-/* Sets of fields that are shown one by one. */
+/* Maximum number of field sets that are listed. */
 enum { MAX_SETS = 20 };
 
 static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
@@ -202,15 +202,16 @@ static void show_index(const char *index_path, const summary *s)
                s->index.keys == TARN_KEYS_PATH ? "path" : "base name");
 }
 
-static int show(const char *name, const char *index_path, const cli_fold *fold,
-                const tarn_index *index, const summary *s)
+static int print_fold(const char *name, const char *index_path, const cli_fold *fold,
+                      const tarn_index *index, const summary *s)
 {
     printf("%s: %s, %s, %s in %s\n", name, cli_count(s->index.samples, "sample"),
            cli_count(s->index.rows, "member"), cli_count(s->all.bytes, "byte"),
            cli_count(s->n_shards, "shard"));
     show_index(index_path, s);
     if (s->index.collisions)
-        printf("  collisions %u keys whose hash another key has\n", s->index.collisions);
+        printf("  collisions %u keys whose hash is shared with another key\n",
+               s->index.collisions);
     put_fields_head();
     for (uint32_t i = 0; i < s->index.fields; i++)
         put_field(tarn_index_field(index, i), &s->fields[i]);
@@ -235,7 +236,7 @@ static int describe(const char *name, const char *index_path, const cli_fold *fo
     else if (json->out)
         status = show_json(json, name, index_path, fold, index, &s);
     else
-        status = show(name, index_path, fold, index, &s);
+        status = print_fold(name, index_path, fold, index, &s);
     free(s.fields);
     free(s.shards);
     return status;
@@ -266,7 +267,7 @@ static int describe_folder(const cli_args *args, const tarn_folds *folds,
     return result;
 }
 
-/* An index whose shards are elsewhere still says a good deal. */
+/* Describes an index whose shards are missing. */
 static int describe_taridx(const char *path, cli_json *json)
 {
     tarn_error err;
@@ -280,13 +281,13 @@ static int describe_taridx(const char *path, cli_json *json)
 
 /* --- A stream ---------------------------------------------------------------------- */
 
-/* Fields that are counted by name; a stream with more has the rest in one line. */
+/* Fields counted by name; a stream with more has the rest in one line. */
 enum { MAX_NAMED = 1000 };
 
 typedef struct counted {
     char *names[MAX_NAMED + 1];
     tally fields[MAX_NAMED + 1];
-    size_t count, guess; /* the field that came last, before the next */
+    size_t count, guess; /* guess: the last field found, before the next */
     tally all;
 } counted;
 
@@ -310,11 +311,12 @@ static void show_stream(const char *name, const counted *c, const tarn_samples_r
            cli_count(r->samples, "sample"), cli_count(r->members, "member"),
            cli_count(c->all.bytes, "byte"), cli_count(r->shards, "archive"));
     if (r->unkeyed || r->metadata || r->links)
-        printf("  passed over %s of no sample, %s of metadata, %s\n",
+        printf("  skipped %s of no sample, %s of metadata, %s\n",
                cli_count(r->unkeyed, "member"), cli_count(r->metadata, "member"),
                cli_count(r->links, "link"));
     if (r->scattered)
-        printf("  %s of a key that came before\n", cli_count(r->scattered, "sample"));
+        printf("  %s with a key that was already used\n",
+               cli_count(r->scattered, "sample"));
     put_fields_head();
     for (size_t i = 0; i < c->count; i++)
         put_field(c->names[i], &c->fields[i]);
@@ -406,7 +408,7 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     CLI_KEYS,
-    {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print an array of folds as JSON"},
     {NULL, 0, NULL, NULL}};
@@ -414,10 +416,10 @@ static const cli_option options[] = {
 static const cli_example examples[] = {
     {"tarn info data/birds", "all folds: samples, sizes of each field, shards"},
     {"tarn info --json data/birds:train", "one fold, for a program to read"},
-    {"tarn info shard.tar", "one archive, scanned"},
+    {"tarn info shard.tar", "scan one archive"},
     {"tarn info https://host/shard.tar.gz", "a stream, in constant memory"},
     {"tarn info x.gnz", "an array file"},
-    {"tarn info tiles.iac", "a pack: header, tables with types, codec, sizes"},
+    {"tarn info tiles.iac", "an IAC file: header, tables with types, codec, sizes"},
     {NULL, NULL}};
 
 const cli_command cli_info = {
@@ -425,11 +427,11 @@ const cli_command cli_info = {
     .words = "PATH",
     .min_words = 1,
     .max_words = 1,
-    .summary = "say what is in a folder, fold, archive, index or pack",
-    .text = "Counts samples and members, and gives the number of members and the sizes "
-            "of each field, how many samples have which fields, and the shards. With an "
-            "index this takes one pass over the "
-            "index; without one the shards are scanned.",
+    .summary = "describe a folder, fold, archive, index, array file or record pack",
+    .text =
+        "Prints the number of samples and members, the number and sizes of the members "
+        "of each field, how many samples have which fields, and the shards. With an "
+        "index only the index is read; without one the shards are scanned.",
     .options = options,
     .examples = examples,
     .run = run,

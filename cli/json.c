@@ -1,9 +1,9 @@
-/* Writing JSON. Text that is not UTF-8 gets U+FFFD where it is not. */
+/* Writes JSON. Bytes that are not UTF-8 are replaced by U+FFFD. */
 #include <string.h>
 
 #include "cli.h"
 
-/* Bytes of the well-formed UTF-8 sequence at s, 0 if it is none. */
+/* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
 static size_t sequence(const unsigned char *s)
 {
     size_t need = s[0] < 0x80                   ? 1

@@ -1,11 +1,11 @@
-/* tarn ls: the samples, one by one. */
+/* tarn ls: lists the samples. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sources.h"
 
-/* A member as it is shown. */
+/* A member as it is printed. */
 typedef struct shown {
     const char *field, *shard;
     uint64_t offset, size;
@@ -13,14 +13,15 @@ typedef struct shown {
 
 typedef struct listing {
     cli_fold fold;
-    shown *shown; /* the members of a sample, room as in fold */
+    shown *shown; /* the members of a sample; fold has the capacity */
     size_t room;
     tarn_text key;
     cli_json json;
     bool names, null, members, terminal;
 } listing;
 
-/* A program gets the key as it is; a terminal gets nothing it would obey. */
+/* Keys are printed unchanged to a pipe or file; control characters are escaped on a
+ * terminal. */
 static void put_key(const listing *l)
 {
     char text[1024];
@@ -76,7 +77,7 @@ static void show_json(listing *l, const shown *members, size_t count)
     cli_json_line(&l->json);
 }
 
-static void show(listing *l, const shown *members, size_t count)
+static void print_sample(listing *l, const shown *members, size_t count)
 {
     if (l->json.out)
         show_json(l, members, count);
@@ -88,14 +89,14 @@ static void show(listing *l, const shown *members, size_t count)
 
 /* --- Of a dataset ------------------------------------------------------------------ */
 
-/* Shows one sample of a dataset, of which only the first fields are visible. */
+/* Prints one sample of a dataset. Only its first fields are visible. */
 static tarn_status list_sample(listing *l, tarn_dataset *set, uint32_t visible,
                                uint64_t number, tarn_error *err)
 {
     size_t n = 0;
     TARN_TRY(tarn_dataset_key(set, number, &l->key, err));
     if ((l->names || l->null) && !l->json.out && !l->members) {
-        show(l, NULL, 0);
+        print_sample(l, NULL, 0);
         return TARN_OK;
     }
     TARN_TRY(cli_members_of(&l->fold, set, number, err));
@@ -110,7 +111,7 @@ static tarn_status list_sample(listing *l, tarn_dataset *set, uint32_t visible,
             l->shown[n++] = (shown){tarn_dataset_field(set, m->field),
                                     cli_base_name(m->path), m->offset, m->bytes};
     }
-    show(l, l->shown, n);
+    print_sample(l, l->shown, n);
     return TARN_OK;
 }
 
@@ -161,7 +162,7 @@ static int list_order(const cli_args *args, listing *l)
 
 /* --- Of a stream ------------------------------------------------------------------- */
 
-/* Long samples are shown in pieces of this many members. */
+/* Long samples are printed in pieces of this many members. */
 enum { PIECE = 256 };
 
 static void list_item(listing *l, const tarn_samples_item *item)
@@ -176,7 +177,7 @@ static void list_item(listing *l, const tarn_samples_item *item)
             const tarn_samples_field *f = &item->fields[from + k];
             members[k] = (shown){f->name, cli_base_name(item->url), f->offset, f->size};
         }
-        show(l, members, n);
+        print_sample(l, members, n);
         if (l->names || l->null) break;
     }
     l->key = (tarn_text){0};
@@ -201,7 +202,7 @@ static int list_stream(const cli_args *args, listing *l)
     return result;
 }
 
-/* Without the shards there are no names: the rows as they are. */
+/* Without the shards there are no names, so the rows are printed. */
 static int list_index(const char *path, bool json)
 {
     tarn_error err;
@@ -222,7 +223,7 @@ static int list_index(const char *path, bool json)
     return CLI_OK;
 }
 
-/* Options that would filter nothing are not passed over. */
+/* Options that would have no effect are an error. */
 static const char *const of_files[] = {"stats", "columns", "where", "key", NULL};
 static const char *const of_names[] = {"names", "null", "samples", "fields", NULL};
 
@@ -233,7 +234,8 @@ static int list(const cli_args *args, listing *l)
         if (cli_is_stream(path) || cli_is_lone_index(path))
             return cli_usage(
                 args->command,
-                "an order needs a fold, a .tar, a .gnz or an .iac: %s is none", path);
+                "an order needs a fold, a .tar, a .gnz or an .iac; %s is none of these",
+                path);
         return list_order(args, l);
     }
     if (cli_is_gnz(path)) return cli_gnz_ls(args);
@@ -262,31 +264,34 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"members", 'l', NULL, "one line per member: shard, offset, size, key, field"},
-    {"names", '1', NULL, "keys only, one on each line"},
-    {"null", '0', NULL, "keys only, each ended by a NUL"},
+    {"names", '1', NULL, "keys only, one per line"},
+    {"null", '0', NULL, "keys only, each terminated by NUL"},
     {"samples", 's', "LIST", "only these keys, in the fold's order: a,b or @FILE"},
-    {"fields", 'f', "LIST", "only samples that have all of these, and only these"},
+    {"fields", 'f', "LIST",
+     "only samples that have all of these fields, and only these fields"},
     CLI_KEYS,
-    {"lenient", 0, NULL, "where there is no index: pass over damage"},
+    {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
-    {"stats", 0, NULL, "of arrays: least, greatest, mean, a histogram"},
-    {"key", 0, "COLUMN", "--order of .iac and .gnz: what holds the keys"},
-    {"columns", 0, "LIST", "packs: only these columns: a,b"},
-    {"where", 0, "COL=VALUE", "packs: only rows with this value"},
+    {"stats", 0, NULL, "arrays: minimum, maximum, mean and a histogram"},
+    {"key", 0, "COLUMN", "--order on .iac, .gnz: column or array that holds the keys"},
+    {"columns", 0, "LIST", "record packs: only these columns: a,b"},
+    {"where", 0, "COL=VALUE", "record packs: only rows with this value"},
     CLI_ORDER,
-    {"json", 0, NULL, "one JSON object per sample and line"},
+    {"json", 0, NULL, "print one JSON object per sample, one per line"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
     {"tarn ls data/birds:train", "key, then each field with its size"},
     {"tarn ls -1 data/birds:train | shuf -n 100 > some.txt", "a hundred keys"},
-    {"tarn ls -l --samples @some.txt data/birds:train", "where their members are"},
+    {"tarn ls -l --samples @some.txt data/birds:train", "where their members are stored"},
     {"tarn ls -1 --order shuffle --seed 7 --epoch 1 --rank 0/4 data/birds:train",
-     "what the first of four ranks will see, in order"},
+     "the samples of the first of four ranks, in order"},
     {"tarn ls https://host/x.tar.zst", "a stream, sample by sample"},
-    {"tarn ls 'train-{000..031}.tar.gz'", "several, one after the other"},
-    {"tarn ls --stats x.gnz", "arrays: name, type, shape, bytes, and what they hold"},
-    {"tarn ls --where patient_id=p7 tiles.iac", "some rows of a pack, with all columns"},
+    {"tarn ls 'train-{000..031}.tar.gz'", "several archives, in order"},
+    {"tarn ls --stats x.gnz",
+     "arrays: name, type, shape, bytes, and statistics of the values"},
+    {"tarn ls --where patient_id=p7 tiles.iac",
+     "some rows of a record pack, with all columns"},
     {NULL, NULL}};
 
 const cli_command cli_ls = {
@@ -296,23 +301,20 @@ const cli_command cli_ls = {
     .max_words = 1,
     .summary = "list samples and their fields",
     .text =
-        "Samples come in the order of their first member. Keys are read from the "
-        "shards, and each is compared with the index on the way.\n\n"
-        "--order shows what a training run will see, after the filters, of a fold, a "
-        "tar, "
-        "an array file (its rows) or a pack (its records): all in "
-        "random order (shuffle), nearby ones together (blocks), similar sizes together "
-        "(lengths), each class alike (balanced), by weight with replacement or without "
-        "(weighted, weighted-once), or as the iTar reference has it (feistel, buckets). "
-        "Rank R of W sees every W-th of them, from the R-th on.\n\n"
-        "A stream (-, a URL, a compressed archive, or a list of archives) is listed as "
-        "it comes, in constant memory: members with one key that do not stand together "
-        "are several samples, and are told.\n\n"
-        "@FILE holds one key on each line, or each ended by a NUL; @- is standard "
-        "input.\n\n"
-        "Of a .gnz the arrays are listed: name, type, shape, bytes. Of a pack (.iac): "
-        "row, "
-        "payload size and the columns of the index.",
+        "Samples are listed in the order of their first member. Keys are read from the "
+        "shards, and each key is compared with the index.\n\n--order shows the samples "
+        "of a training run in order, after all filters, for a fold, a tar, an array file "
+        "(its rows) or a record pack (its records). The orders are: all in random order "
+        "(shuffle), random but with nearby samples together (blocks), similar sizes "
+        "together (lengths), each class equally often (balanced), by weight with or "
+        "without replacement (weighted, weighted-once), and the orders of glzn (feistel, "
+        "buckets). Rank R of W gets every W-th sample, starting with sample R.\n\nA "
+        "stream (-, a URL, a compressed archive, or a list of archives) is listed as it "
+        "is read, in constant memory. If members with the same key are not consecutive, "
+        "they are listed as several samples, with a warning.\n\n@FILE contains one key "
+        "per line, or keys terminated by NUL; @- is standard input.\n\nFor a .gnz, the "
+        "arrays are listed: name, type, shape, bytes. For an .iac, the rows are listed: "
+        "row number, payload size and the columns of the index.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,4 +1,4 @@
-/* tarn: finds the subcommand and runs it. */
+/* The tarn command: finds the subcommand and runs it. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ const cli_command *const cli_commands[] = {
     &cli_pack, &cli_convert, &cli_split,  &cli_merge, &cli_index, &cli_info, &cli_ls,
     &cli_get,  &cli_extract, &cli_verify, &cli_bench, &cli_help,  NULL};
 
-static const cli_command *find(const char *name)
+const cli_command *cli_find_command(const char *name)
 {
     for (int i = 0; cli_commands[i]; i++)
         if (strcmp(cli_commands[i]->name, name) == 0) return cli_commands[i];
@@ -37,8 +37,9 @@ static int run(const cli_command *command, int argc, char **argv)
     return status != CLI_OK ? status : finished;
 }
 
-/* Where a standard stream is closed, the next file that is opened would take its number,
- * and warnings would go into a shard. What holds the place cannot be used either. */
+/* If a standard stream is closed, the next file opened would get its descriptor, and
+ * warnings would be written into a shard. The placeholders are opened so that using them
+ * fails. */
 static void hold_standard_streams(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -61,7 +62,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return cli_show_overview(stdout);
-    const cli_command *command = find(argv[1]);
-    if (!command) return cli_usage(NULL, "no subcommand %s", argv[1]);
+    const cli_command *command = cli_find_command(argv[1]);
+    if (!command) return cli_usage(NULL, "unknown subcommand %s", argv[1]);
     return run(command, argc - 2, argv + 2);
 }

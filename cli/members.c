@@ -1,4 +1,4 @@
-/* A sample of any dataset as members of an archive. */
+/* Converts a sample of any dataset to members of an archive. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static tarn_status add_row(cli_members *m, const cli_piece *p, tarn_error *err)
     return TARN_OK;
 }
 
-/* The columns of a record are one object. */
+/* The columns of a record become one JSON object. */
 static void add_columns(cli_members *m, const cli_record *r)
 {
     size_t size = 0, columns = 0;

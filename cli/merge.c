@@ -1,4 +1,4 @@
-/* tarn merge: one fold out of several, without rewriting their shards. */
+/* tarn merge: combines several folds into one without rewriting their shards. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ typedef struct merging {
     cli_out out;
 } merging;
 
-/* All are opened first: nothing is written if one of them cannot be read. */
+/* Opens all sources first, so that nothing is written if one of them cannot be read. */
 static int open_all(merging *m, uint64_t *out_shards)
 {
     *out_shards = 0;
@@ -24,7 +24,7 @@ static int open_all(merging *m, uint64_t *out_shards)
     return CLI_OK;
 }
 
-/* Shard numbers sort as text. */
+/* Shard numbers are sorted as text, so all have the same number of digits. */
 static unsigned digits_for(uint64_t shards)
 {
     unsigned digits = 4;
@@ -54,14 +54,15 @@ static int merge(merging *m)
     if (!m->args->n_words && !cli_has(m->args, "resume"))
         return cli_usage(m->args->command, "PATH is missing");
     if (target && !cli_out_is_folder(target))
-        return cli_usage(m->args->command, "--output is DIR or DIR:FOLD, not %s", target);
+        return cli_usage(m->args->command, "--output must be DIR or DIR:FOLD, not %s",
+                         target);
     int status = open_all(m, &shards);
     if (status == CLI_OK) status = cli_out_init(&m->out, m->args, target);
     if (status != CLI_OK) return status;
     m->out.writer.digits = digits_for(shards);
     m->out.options.feed = adopt_all;
     m->out.options.feed_context = m;
-    m->out.options.keep_finished = false; /* doing it again costs little */
+    m->out.options.keep_finished = false; /* repeating the work is cheap */
     return cli_out_run(&m->out, NULL, 0);
 }
 
@@ -81,15 +82,15 @@ static const cli_option options[] = {
     {"output", 'o', "TARGET", "the new fold: DIR:FOLD, or DIR for DIR:train"},
     {"copy", 0, NULL, "copy the shards instead of linking them"},
     CLI_FOLD_OPTIONS,
-    {"threads", 'j', "N", "that look through shards (default: all cores)"},
+    {"threads", 'j', "N", "number of threads that scan shards (default: all cores)"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no summary"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
     {"tarn merge monday:train tuesday:train -o week:train", "two folds into a third"},
-    {"tarn merge wednesday:train -o week:train --append", "and one more into that"},
-    {"tarn merge --resume -o week:train", "what an interrupted run finished, as it is"},
+    {"tarn merge wednesday:train -o week:train --append", "add another fold"},
+    {"tarn merge --resume -o week:train", "publish what an interrupted run finished"},
     {NULL, NULL}};
 
 const cli_command cli_merge = {
@@ -97,19 +98,18 @@ const cli_command cli_merge = {
     .words = "PATH...",
     .min_words = 0,
     .max_words = 1 << 20,
-    .summary = "make one fold out of several",
-    .text =
-        "No payload is written: each shard gets a second name in the new fold (a hard "
-        "link; a copy where that cannot be, or with --copy), in the order given, and an "
-        "index of all is made. Checksums of the sources come along; only of a fold "
-        "without any are the payloads read.\n\n"
-        "Two samples with one key are an error that names both shards. The new fold "
-        "appears when all is complete, and the sources stay as they are: remove them "
-        "afterwards, and the merge was a move. A file with two names has one content, so "
-        "nobody should change a shard in place; tarn never does.\n\n"
-        "After an interruption --resume goes on; shards that are there already are "
-        "passed over. Without a PATH it publishes what an interrupted writer of any kind "
-        "finished, and adds nothing.",
+    .summary = "combine several folds into one",
+    .text = "No payload is rewritten. Each shard gets a second name in the new fold (a "
+            "hard link, or a copy with --copy or where links are not possible), in the "
+            "given order, and one index of all shards is written. Checksums of the "
+            "sources are kept; payloads are read only for a fold that has no "
+            "checksums.\n\nTwo samples with the same key are an error that names both "
+            "shards. The new fold appears when everything is complete. The sources are "
+            "not changed; removing them afterwards turns the merge into a move. Linked "
+            "shards share their content with the sources, so do not modify a shard in "
+            "place; tarn never does.\n\nAfter an interruption, --resume continues and "
+            "skips existing shards. Without a PATH, --resume publishes what an "
+            "interrupted writer of any kind finished, and adds nothing.",
     .options = options,
     .examples = examples,
     .run = run,

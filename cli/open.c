@@ -1,4 +1,4 @@
-/* Opening folds and other datasets the way the commands do. */
+/* Opens folds and other datasets for the commands. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,14 +6,15 @@
 
 #include "cli.h"
 
-/* Says why the answer took a while: the library scans silently. */
+/* Explains the delay: the library scans silently. */
 static void note_scan(const tarn_fold_info *fold, const char *path)
 {
     struct stat st;
     if (fold->index_path || (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))) return;
-    fprintf(stderr,
-            "tarn: no index of fold %s: its shards were scanned (tarn index makes one)\n",
-            fold->name);
+    fprintf(
+        stderr,
+        "tarn: fold %s has no index; scanned its shards (run tarn index to create one)\n",
+        fold->name);
 }
 
 int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
@@ -55,9 +56,8 @@ int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys, cli_fo
     tarn_error err;
     if (!cli_is_fold_path(path))
         return cli_usage(args->command,
-                         "%s holds no samples but %s; tarn get takes them "
-                         "out one by one",
-                         path, cli_is_gnz(path) ? "arrays" : "records");
+                         "%s contains %s, not samples; read them with tarn get", path,
+                         cli_is_gnz(path) ? "arrays" : "records");
     int status = cli_dataset_open(args, path, keys, NULL, &out->set);
     if (status != CLI_OK) return status;
     if (tarn_dataset_fold(out->set, &out->fold, sizeof out->fold, &err) != TARN_OK)
@@ -80,7 +80,7 @@ bool cli_is_lone_index(const char *path)
     tarn_dataset *set;
     if (len <= n || strcmp(path + len - n, ending) != 0 || access(path, F_OK) != 0)
         return false;
-    /* The index exists, so what was not found are its shards. */
+    /* The index exists, so "not found" refers to its shards. */
     tarn_status status = tarn_dataset_open(path, NULL, &set, NULL);
     if (status == TARN_OK) tarn_dataset_close(set);
     return tarn_is_not_found(status);
@@ -101,7 +101,7 @@ tarn_status cli_members_of(cli_fold *f, tarn_dataset *set, uint64_t sample,
 
 /* --- Filters ----------------------------------------------------------------------- */
 
-/* Takes the place of the dataset before, if it was made. */
+/* Replaces the dataset of f by made, if status is TARN_OK. */
 static int replace(cli_fold *f, tarn_status status, tarn_dataset *made,
                    const tarn_error *err)
 {

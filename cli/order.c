@@ -1,11 +1,11 @@
-/* The options that say in which order samples come, and to which rank. */
+/* The options that choose the order of samples and the samples of a rank. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sources.h"
 
-/* What the kinds of order that go by samples need to know of them. */
+/* Data about the samples that some kinds of order need. */
 typedef struct arrays {
     uint64_t *shards; /* samples in each */
     double *weights;
@@ -73,11 +73,11 @@ static bool take_uneven(const cli_args *args, tarn_order_options *o)
             o->uneven = (tarn_uneven)k;
             return true;
         }
-    cli_usage(args->command, "--uneven is keep, drop or pad, not %s", value);
+    cli_usage(args->command, "--uneven must be keep, drop or pad, not %s", value);
     return false;
 }
 
-/* Options that say more about a kind of order. */
+/* Options that refine a kind of order. */
 static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chunk",
                                        "window", "rounds", "mix", NULL};
 
@@ -102,10 +102,11 @@ static bool take_options(const cli_args *args, tarn_order_options *o)
            take_number(args, "rounds", &o->rounds);
 }
 
-/* --- What is known of the samples -------------------------------------------------- */
+/* --- Data about the samples ----------------------------------------------------------
+ */
 
-/* One for each shard, those of the sources one behind the other, up to the last that has
- * samples. */
+/* One count per shard, with the shards of all sources in order, up to the last shard that
+ * has samples. */
 static tarn_status count_shards(const cli_source *parts, size_t n, tarn_order_options *o,
                                 arrays *a, tarn_error *err)
 {

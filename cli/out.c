@@ -1,10 +1,10 @@
-/* Calling tarn_pack with what --output and its options say. */
+/* Calls tarn_pack with the options from the command line. */
 #include "out.h"
 
 #include <string.h>
 #include <time.h>
 
-enum { MAX_TOLD = 5 };
+enum { MAX_NOTICES = 5 };
 
 static double now(void)
 {
@@ -19,18 +19,18 @@ bool cli_out_is_folder(const char *target)
     return kind == TARN_TARGET_FOLDER || kind == TARN_TARGET_RECORDS;
 }
 
-/* Files that are passed over: the first few by name, the rest by number. */
-static void tell(void *context, const tarn_error *what)
+/* Names the first few skipped files and counts the rest. */
+static void warn_skipped(void *context, const tarn_error *what)
 {
     cli_out *out = context;
     tarn_error placed = *what;
-    if (what->code == TARN_ERR_UNSUPPORTED && out->told++ >= MAX_TOLD) return;
+    if (what->code == TARN_ERR_UNSUPPORTED && out->n_notices++ >= MAX_NOTICES) return;
     if (!placed.path[0] && out->where)
         snprintf(placed.path, sizeof placed.path, "%s", out->where);
     cli_warn(NULL, &placed);
 }
 
-static int step(void *context, uint64_t done, uint64_t total, uint64_t bytes)
+static int show_progress(void *context, uint64_t done, uint64_t total, uint64_t bytes)
 {
     cli_out *out = context;
     out->progress.samples = total != 0;
@@ -63,7 +63,7 @@ int cli_out_init(cli_out *out, const cli_args *args, const char *target)
     out->sink.allow_pipe = cli_has(args, "allow-pipe");
     out->options.writer = w;
     out->options.keep_finished = true;
-    out->options.notice = tell;
+    out->options.notice = warn_skipped;
     out->options.notice_context = out;
     return CLI_OK;
 }
@@ -100,7 +100,7 @@ static void show_json(const cli_out *out, const tarn_pack_report *r, double seco
     cli_json_line(&j);
 }
 
-static void show(const cli_out *out, const tarn_pack_report *r, double seconds)
+static void print_summary(const cli_out *out, const tarn_pack_report *r, double seconds)
 {
     uint64_t samples = 0, payload = 0;
     if (strcmp(out->target, "-") == 0 || cli_has(out->args, "quiet")) return;
@@ -140,9 +140,8 @@ static int show_failure(const cli_out *out, const tarn_pack_report *r,
         fprintf(stderr, "tarn: %s\n", out->hint);
     if (r->kept)
         fprintf(stderr,
-                "tarn: %s finished so far %s kept: go on with --resume, or begin again "
-                "with --overwrite\n",
-                cli_count(r->kept, "shard"), r->kept == 1 ? "is" : "are");
+                "tarn: kept %s; continue with --resume, or start over with --overwrite\n",
+                cli_count(r->kept, "finished shard"));
     return status;
 }
 
@@ -152,19 +151,19 @@ int cli_out_run(cli_out *out, const char *const *sources, size_t count)
     tarn_pack_report *r = &out->report;
     double began = now();
     if (!out->target && !out->options.dry_run)
-        return cli_usage(out->args->command, "--output is needed");
-    if (!out->options.feed) { /* those who feed show how far they are */
+        return cli_usage(out->args->command, "--output is missing");
+    if (!out->options.feed) { /* callers with a feed show their own progress */
         cli_progress_begin(&out->progress, "packing", !cli_has(out->args, "quiet"));
-        out->options.progress = step;
+        out->options.progress = show_progress;
         out->options.progress_context = out;
     }
     tarn_status status =
         tarn_pack(sources, count, out->target, &out->options, r, sizeof *r, &err);
     cli_progress_end(&out->progress);
-    if (out->told > MAX_TOLD)
-        fprintf(stderr, "tarn: warning: %llu passed over in all\n",
+    if (out->n_notices > MAX_NOTICES)
+        fprintf(stderr, "tarn: warning: %llu files skipped\n",
                 (unsigned long long)r->skipped);
     if (status != TARN_OK) return show_failure(out, r, &err);
-    if (!out->options.dry_run) show(out, r, now() - began);
+    if (!out->options.dry_run) print_summary(out, r, now() - began);
     return CLI_OK;
 }

@@ -1,4 +1,5 @@
-/* tarn pack: files, manifests and tar streams into shards with an index, by tarn_pack. */
+/* tarn pack: writes files, manifests and tar streams into shards with an index, with
+ * tarn_pack. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +11,13 @@ typedef struct packing {
     cli_out out;
     tarn_pack_split splits[2];
     tarn_samples_options stream;
-    cli_list fields; /* of a dry run, in the order they come */
+    cli_list fields; /* of a dry run, in order of appearance */
     char keys[3][200];
     unsigned parts[3]; /* of the first samples */
     size_t n_keys;
 } packing;
 
-/* --- What was asked for ------------------------------------------------------------ */
+/* --- Options ------------------------------------------------------------------------ */
 
 static int take_splits(packing *p)
 {
@@ -34,7 +35,7 @@ static int take_splits(packing *p)
     return CLI_OK;
 }
 
-/* Archives have one rule more for keys than files. */
+/* Archives have one more key rule than files. */
 static bool take_keys(packing *p)
 {
     tarn_pack_options *o = &p->out.options;
@@ -100,7 +101,7 @@ static void show_plan(const packing *p)
     char shown[200];
     for (size_t i = 0; i < r->n_folds; i++)
         samples += r->folds[i].samples;
-    printf("%s from %s and %s; nothing is written\n", cli_count(samples, "sample"),
+    printf("%s from %s and %s; nothing written\n", cli_count(samples, "sample"),
            cli_count(r->files, "file"), cli_count(r->values, "value"));
     for (size_t i = 0; i < r->n_folds; i++)
         printf("  fold %s: %s\n", r->folds[i].fold,
@@ -144,27 +145,27 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     CLI_OUT_OPTIONS,
-    {"fold", 0, "NAME", "the fold to write (default train)"},
-    {"val", 0, "FRACTION", "put this part of the samples into fold val"},
-    {"test", 0, "FRACTION", "and this part into fold test"},
-    {"seed", 0, "N", "which samples those are (default 0)"},
-    {"shuffle", 0, "SEED", "write the samples in an order made from SEED"},
+    {"fold", 0, "NAME", "name of the fold to write (default train)"},
+    {"val", 0, "FRACTION", "put this fraction of the samples into fold val"},
+    {"test", 0, "FRACTION", "put this fraction of the samples into fold test"},
+    {"seed", 0, "N", "seed for choosing the val and test samples (default 0)"},
+    {"shuffle", 0, "SEED", "write the samples in random order, derived from SEED"},
     {"class-from-dir", 0, NULL,
-     "field cls: the number of the sub-folder in classes.txt, which keeps those it has"},
+     "add field cls: the sub-folder's number in classes.txt (existing numbers stay)"},
     {"keys", 0, "RULE",
      "base: a/b/x.jpg is sample x (default); path: a-b-x, folders joined by -"},
     {"pax", 0, NULL,
-     "into a folder: names over 100 bytes and files over 8 GiB too; not for glzn"},
-    {"threads", 'j', "N", "that read files (default: all cores)"},
-    {"dry-run", 'n', NULL, "say what would be written"},
-    {"lenient", 0, NULL, "of tar streams: pass over damage"},
+     "allow names over 100 bytes and files over 8 GiB in shards; glzn cannot read these"},
+    {"threads", 'j', "N", "number of reader threads (default: all cores)"},
+    {"dry-run", 'n', NULL, "show what would be written"},
+    {"lenient", 0, NULL, "tar streams: skip damaged parts"},
     CLI_ALLOW_PIPE,
-    {"as", 0, "LIST", "into .gnz: cast to a type (<f2), or NAME=TYPE,..."},
-    {"metadata", 0, "JSON", "into .gnz: one JSON object, or @FILE with one"},
-    {"checksums", 0, NULL, "into .gnz: keep a CRC-32C of each array for tarn verify"},
-    {"header-pages", 0, "N", "into .gnz: reserve at least N pages for the header"},
-    {"reserve", 0, "N", "into .gnz: reserve room for N rows in each array"},
-    {"add", 0, NULL, "into .gnz: add the arrays to the file that is there"},
+    {"as", 0, "LIST", ".gnz: cast to a type (<f2), or NAME=TYPE,..."},
+    {"metadata", 0, "JSON", ".gnz: store a JSON object, or @FILE with one"},
+    {"checksums", 0, NULL, ".gnz: store a CRC-32C of each array for tarn verify"},
+    {"header-pages", 0, "N", ".gnz: reserve at least N pages for the header"},
+    {"reserve", 0, "N", ".gnz: reserve room for N rows in each array"},
+    {"add", 0, NULL, ".gnz: add arrays to an existing file"},
     CLI_IAC_OPTIONS,
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
@@ -172,17 +173,19 @@ static const cli_option options[] = {
 
 static const cli_example examples[] = {
     {"tarn pack pictures --class-from-dir -o data/birds",
-     "pictures/kiwi/07.jpg and so on, with the sub-folder as class"},
+     "pictures/kiwi/07.jpg etc., with the sub-folder as class"},
     {"tarn pack images labels -o data/birds --val 0.1 --test 0.1 --seed 7",
-     "images/x.jpg and labels/x.txt are one sample; three folds"},
+     "images/x.jpg and labels/x.txt form one sample; three folds"},
     {"tarn pack list.csv -o data/birds --max-size 500M",
      "a manifest: key,jpg,cls with a path and a value on each line"},
     {"curl -s https://host/x.tar.zst | tarn pack - -o data/birds",
-     "a tar stream, made into shards with an index"},
-    {"tarn pack pictures -o 's3://bucket/birds_%06d.tar'", "shards in an object store"},
-    {"tarn pack a.npy b.npz -o x.gnz", "array a, and the arrays of b.npz by their names"},
-    {"tarn pack part1.npz --append -o x.gnz", "rows behind those that are there"},
-    {"tarn pack tiles --codec zstd -o tiles.iac", "one record for each file of a folder"},
+     "convert a tar stream into shards with an index"},
+    {"tarn pack pictures -o 's3://bucket/birds_%06d.tar'",
+     "write shards to an object store"},
+    {"tarn pack a.npy b.npz -o x.gnz",
+     "array a, and the arrays of b.npz under their names"},
+    {"tarn pack part1.npz --append -o x.gnz", "append rows"},
+    {"tarn pack tiles --codec zstd -o tiles.iac", "one record per file of a folder"},
     {NULL, NULL}};
 
 const cli_command cli_pack = {
@@ -190,34 +193,28 @@ const cli_command cli_pack = {
     .words = "SOURCE...",
     .min_words = 1,
     .max_words = 1 << 20,
-    .summary = "make shards and their index, a .gnz or an .iac, out of files",
+    .summary = "pack files into shards with an index, a .gnz or an .iac",
     .text =
         "A SOURCE is a folder, a file, a manifest (.csv, .tsv, .jsonl), or a tar archive "
-        "or stream. A file's name up to its first dot is its sample's key, the rest its "
-        "field: x.jpg and x.cls are two fields of sample x.\n\n"
-        "In a manifest the column \"key\" names the sample and every other column a "
-        "field. "
-        "Where a field holds text (txt, json, cls, ...), its value is written as it is; "
-        "elsewhere it is the path of a file, from the manifest's folder. \"@PATH\" is a "
-        "file in any field. In JSON lines, values that are no strings are written as "
-        "JSON.\n\n"
-        "Into a folder, shards get their names and their index only when all is "
-        "complete: "
-        "killed at any moment, a run leaves the folder as it was for readers, and "
-        "--resume goes on behind the shards that were finished. Only while --overwrite "
-        "changes names, at its very end, there is no fold: readers are told to have it "
-        "resumed. --val and --test take "
-        "exactly their part of files, chosen by key and seed alone; of a tar stream, "
-        "whose length nobody knows, about that part.\n\n"
-        "With a .gnz as output the sources are .npy, .npz and .gnz files. A .npy is "
-        "named "
-        "after its file, or with NAME=FILE. --add and --append change a .gnz in place: "
-        "--add as far as the space for the header goes (--header-pages when it was "
-        "made), "
-        "--append as far as rows were reserved (--reserve).\n\n"
-        "With an .iac as output the source is one folder, each file a record, or one "
-        "manifest, where \"file\" is the file of a record and every other column a "
-        "column.",
+        "or stream. A file's name up to the first dot is the key of its sample, and the "
+        "rest is the field: x.jpg and x.cls are two fields of sample x.\n\nIn a "
+        "manifest, the column \"key\" holds the sample's key, and each other column is a "
+        "field. For fields that hold text (txt, json, cls, ...), the value itself is "
+        "stored. For all other fields, the value is the path of a file, relative to the "
+        "manifest's folder. \"@PATH\" refers to a file in any field. In JSON lines, "
+        "values other than strings are stored as JSON.\n\nIn a folder, shards and index "
+        "get their final names only after everything is complete. If a run is killed, "
+        "readers see the folder unchanged, and --resume continues after the finished "
+        "shards. During the final rename of --overwrite the fold is briefly absent; "
+        "readers get an error that says to resume. --val and --test select their exact "
+        "fraction of the files, by key and seed only; for tar streams, whose length is "
+        "unknown, approximately.\n\nIf the output is a .gnz, the sources are .npy, .npz "
+        "and .gnz files. The array of a .npy is named after its file, or with NAME=FILE. "
+        "--add and --append change a .gnz in place: --add can use the header space that "
+        "was reserved with --header-pages, --append the rows that were reserved with "
+        "--reserve.\n\nIf the output is an .iac, the source is one folder, with a record "
+        "per file, or one manifest, in which the column \"file\" holds the path of the "
+        "record's file and all other columns become columns of the record pack.",
     .options = options,
     .examples = examples,
     .run = run,

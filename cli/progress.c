@@ -1,5 +1,5 @@
-/* The progress bar, and stopping at Ctrl-C: the handler sets a flag, the work sees it at
- * its next step and leaves nothing half done. */
+/* The progress bar and Ctrl-C. The signal handler sets a flag; the running work checks it
+ * at its next step and stops cleanly. */
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ void cli_catch_interrupt(void)
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its writer */
+    signal(SIGXFSZ, SIG_IGN); /* writing past the file size limit then fails with EFBIG */
 }
 
 static double now(void)
@@ -36,7 +36,7 @@ void cli_progress_begin(cli_progress *p, const char *what, bool wanted)
     p->shown = p->began;
 }
 
-static void draw(const cli_progress *p, uint64_t done, uint64_t total, double seconds)
+static void draw_bar(const cli_progress *p, uint64_t done, uint64_t total, double seconds)
 {
     enum { WIDTH = 24 };
     char bar[WIDTH + 1];
@@ -64,7 +64,7 @@ int cli_progress_step(void *progress, uint64_t done, uint64_t total)
     if (!p->active) return interrupted;
     double t = now();
     if (t - p->shown >= 0.1) {
-        draw(p, done, total, t - p->began);
+        draw_bar(p, done, total, t - p->began);
         p->shown = t;
     }
     return interrupted;

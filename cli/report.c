@@ -1,4 +1,4 @@
-/* Errors, warnings, and the end of the output. */
+/* Prints errors and warnings, and flushes the output. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ int cli_usage(const cli_command *command, const char *fmt, ...)
     return CLI_USAGE;
 }
 
-/* Whether nobody reads standard output any more. */
+/* Whether the reader of standard output has closed it. */
 static bool is_broken_pipe(const tarn_error *err)
 {
     return err->sys_errno == EPIPE && strcmp(err->path, "-") == 0;
@@ -28,8 +28,8 @@ static bool is_broken_pipe(const tarn_error *err)
 int cli_fail(const tarn_error *err)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    /* The library keeps the signal away; a command ends by it, without a word, unless
-     * whoever started it ignores it. */
+    /* The library blocks SIGPIPE. A command ends by the signal, silently, unless the
+     * signal was ignored when it started. */
     if (is_broken_pipe(err)) raise(SIGPIPE);
     fprintf(stderr, "tarn: %s\n", tarn_error_text(err, text, sizeof text));
     if (err->code == TARN_ERR_CANCELLED) return 130;
@@ -55,10 +55,10 @@ const char *cli_count(uint64_t n, const char *what)
 
 int cli_finish(void)
 {
-    static bool told;
+    static bool reported;
     if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;
-    if (told) return CLI_DATA;
-    told = true;
+    if (reported) return CLI_DATA;
+    reported = true;
     fprintf(stderr, "tarn: cannot write to standard output: %s\n", strerror(errno));
     return CLI_DATA;
 }

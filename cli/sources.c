@@ -1,4 +1,4 @@
-/* Opening datasets the way ls and convert do. */
+/* Opens datasets for ls and convert. */
 #include "sources.h"
 
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 
 /* --- The fields -------------------------------------------------------------------- */
 
-/* Those that were asked for, and the one that the order goes by. */
+/* The requested fields, and the field that the order needs. */
 typedef struct wanted {
     cli_list list;
-    const char **names; /* ends with NULL; NULL: all there are */
+    const char **names; /* ends with NULL; NULL: all fields */
     uint32_t visible;
     char *by;
 } wanted;
@@ -59,7 +59,8 @@ static int open_one(const cli_args *args, const char *path, tarn_keys keys,
     return status;
 }
 
-/* --- Keys that were asked for ------------------------------------------------------ */
+/* --- Requested keys ------------------------------------------------------------------
+ */
 
 static tarn_status keep_found(cli_source *part, const cli_list *keys, bool *anywhere,
                               tarn_error *err)
@@ -91,11 +92,11 @@ static int tell_missing(const cli_list *keys, const bool *anywhere)
     for (size_t i = 0; i < keys->count; i++)
         missing += !anywhere[i];
     if (!missing) return CLI_OK;
-    fprintf(stderr, "tarn: not there:");
-    size_t told = 0;
-    for (size_t i = 0; i < keys->count && told < NAMED; i++)
+    fprintf(stderr, "tarn: not found:");
+    size_t printed = 0;
+    for (size_t i = 0; i < keys->count && printed < NAMED; i++)
         if (!anywhere[i])
-            fprintf(stderr, "%s %s", told++ ? "," : "",
+            fprintf(stderr, "%s %s", printed++ ? "," : "",
                     tarn_printable(shown, sizeof shown, keys->items[i],
                                    strlen(keys->items[i])));
     fprintf(stderr, "%s (%zu of %s)\n", missing > NAMED ? ", ..." : "", missing,
@@ -137,12 +138,12 @@ static bool parse_weights(const cli_args *args, const cli_sources *s, double *ou
     cli_list_free(&list);
     if (!good)
         cli_usage(args->command,
-                  "--weights takes a number for each of %zu sources, as in 3,1, not %s",
+                  "--weights takes one number for each of %zu sources, as in 3,1, not %s",
                   s->n, value);
     return good;
 }
 
-/* Fields are all names of all sources; --fields was asked of each of them. */
+/* Fields are the names of all sources. --fields was applied to each source. */
 static int mix(const cli_args *args, cli_sources *s)
 {
     tarn_error err;
@@ -187,7 +188,8 @@ int cli_sources_open(const cli_args *args, tarn_keys keys, cli_sources *out)
         if (status == CLI_OK) out->n++;
     }
     if (status == CLI_OK && cli_has(args, "key") && all_folds(out))
-        status = cli_usage(args->command, "--key is for .iac and .gnz: folds have keys");
+        status = cli_usage(args->command,
+                           "--key applies only to .iac and .gnz; a fold has keys");
     if (status == CLI_OK && samples) status = keep_samples(out, samples);
     for (size_t k = 0; k < out->n; k++) {
         out->parts[k].first = out->count;
@@ -212,7 +214,7 @@ const cli_source *cli_sources_at(const cli_sources *s, uint64_t i, uint64_t *out
     size_t low = 0, high = s->n;
     *out_number = i;
     if (s->mix.dataset) return &s->mix;
-    /* The last that begins at i or before; of empty ones, the one behind them. */
+    /* The last source that starts at or before i. This skips empty sources. */
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
         if (s->parts[mid].first <= i)

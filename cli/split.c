@@ -1,4 +1,4 @@
-/* tarn split: several folds out of one, by samples or by whole shards. */
+/* tarn split: divides a fold into several, by samples or by whole shards. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct splitting {
     const cli_args *args;
     cli_list list; /* holds the names */
     const char *names[CLI_MAX_PARTS];
-    double fractions[CLI_MAX_PARTS]; /* of the parts behind the first */
+    double fractions[CLI_MAX_PARTS]; /* of all parts except the first */
     tarn_pack_split splits[CLI_MAX_PARTS];
     size_t n_parts;
     uint64_t seed;
@@ -18,9 +18,9 @@ typedef struct splitting {
     cli_out out;
 } splitting;
 
-/* --- What was asked for ------------------------------------------------------------ */
+/* --- Options ------------------------------------------------------------------------ */
 
-/* "NAME=FRACTION", or a name alone, which gets what the others leave. */
+/* "NAME=FRACTION", or only a name, which gets the rest. */
 static int take_part(const splitting *s, char *item, double *out_fraction, bool *out_rest)
 {
     char *equals = strchr(item, '='), *end;
@@ -41,16 +41,17 @@ static int check_sum(const splitting *s, double sum, bool has_rest)
     if (has_rest ? sum < 1 + 1e-9 : fabs(sum - 1) < 1e-9) return CLI_OK;
     return cli_usage(
         s->args->command,
-        "the fractions add up to %g, not 1; a name without one gets the rest", sum);
+        "the fractions add up to %g, not 1; a name without a fraction gets the rest",
+        sum);
 }
 
-/* The part that gets the rest is the first one for the library. */
+/* The library expects the part that gets the rest to be the first. */
 static int take_parts(splitting *s)
 {
     const char *into = cli_value(s->args, "into");
     double fractions[CLI_MAX_PARTS], sum = 0;
     size_t rest = SIZE_MAX;
-    if (!into) return cli_usage(s->args->command, "--into is needed");
+    if (!into) return cli_usage(s->args->command, "--into is missing");
     if (!cli_list_get(into, &s->list)) return CLI_DATA;
     if (s->list.count < 2 || s->list.count > CLI_MAX_PARTS)
         return cli_usage(s->args->command, "--into takes 2 to %d folds", CLI_MAX_PARTS);
@@ -85,7 +86,7 @@ static int init_out(splitting *s)
 {
     const char *target = cli_value(s->args, "output");
     if (target && !cli_out_is_folder(target))
-        return cli_usage(s->args->command, "--output is a folder, not %s", target);
+        return cli_usage(s->args->command, "--output must be a folder, not %s", target);
     int status = cli_out_init(&s->out, s->args, target);
     for (size_t i = 1; i < s->n_parts; i++)
         s->splits[i - 1] = (tarn_pack_split){s->names[i], s->fractions[i - 1]};
@@ -120,7 +121,7 @@ typedef struct shard {
     uint8_t part;
 } shard;
 
-/* A finalizer that spreads all bits (splitmix64). */
+/* A finalizer that mixes all bits (splitmix64). */
 static uint64_t scatter(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -142,7 +143,7 @@ static int compare_numbers(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* A sample in two shards would be torn. */
+/* A sample that is stored in two shards cannot be split by shards. */
 static int fail_torn(const splitting *s, uint64_t sample, const tarn_stored *a,
                      const tarn_stored *b)
 {
@@ -151,7 +152,8 @@ static int fail_torn(const splitting *s, uint64_t sample, const tarn_stored *a,
     char shown[200] = "?";
     if (tarn_dataset_key(s->fold.set, sample, &key, &err) == TARN_OK)
         tarn_printable(shown, sizeof shown, key.data, key.size);
-    fprintf(stderr, "tarn: sample %s is in %s and in %s: split with --by samples\n",
+    fprintf(stderr,
+            "tarn: sample %s is stored in both %s and %s; split with --by samples\n",
             shown, a->path, b->path);
     tarn_text_reset(&key);
     return CLI_DATA;
@@ -171,9 +173,9 @@ static int count_samples(splitting *s, shard *shards)
     return CLI_OK;
 }
 
-/* In an order of chance, each part takes shards for as long as that brings it nearer to
- * what it should have. */
-static int deal(const splitting *s, shard *shards, size_t count)
+/* Goes through the shards in random order. Each part takes shards as long as that brings
+ * it closer to its fraction. */
+static int deal_shards(const splitting *s, shard *shards, size_t count)
 {
     size_t at = 0;
     qsort(shards, count, sizeof *shards, compare_chances);
@@ -188,11 +190,10 @@ static int deal(const splitting *s, shard *shards, size_t count)
             shards[at].part = (uint8_t)part;
         }
         if (at > first) continue;
-        fprintf(
-            stderr,
-            "tarn: fold %s would get no shard: %s, and not to be cut; split with --by "
-            "samples\n",
-            s->names[part], cli_count(count, "shard"));
+        fprintf(stderr,
+                "tarn: fold %s would get no shard (the source has %s); split with --by "
+                "samples\n",
+                s->names[part], cli_count(count, "shard"));
         return CLI_DATA;
     }
     qsort(shards, count, sizeof *shards, compare_numbers);
@@ -232,29 +233,30 @@ static int split_shards(splitting *s)
         shards[i].chance = scatter(scatter(s->seed) ^ i);
     }
     int status = count_samples(s, shards);
-    if (status == CLI_OK) status = deal(s, shards, count);
+    if (status == CLI_OK) status = deal_shards(s, shards, count);
     if (status == CLI_OK) status = init_out(s);
     if (status == CLI_OK) {
         adoption a = {s, shards, count};
         s->out.options.feed = adopt;
         s->out.options.feed_context = &a;
-        s->out.options.keep_finished = false; /* doing it again costs little */
+        s->out.options.keep_finished = false; /* repeating the work is cheap */
         status = cli_out_run(&s->out, NULL, 0);
     }
     free(shards);
     return status;
 }
 
-static int split(splitting *s)
+static int run_split(splitting *s)
 {
     const char *by = cli_value(s->args, "by");
     bool shards = by && strcmp(by, "shards") == 0;
     if (by && !shards && strcmp(by, "samples") != 0)
-        return cli_usage(s->args->command, "--by is samples or shards, not %s", by);
+        return cli_usage(s->args->command, "--by must be samples or shards, not %s", by);
     if (!shards && cli_has(s->args, "copy"))
-        return cli_usage(s->args->command, "--copy is for --by shards");
+        return cli_usage(s->args->command, "--copy needs --by shards");
     if (shards && (cli_has(s->args, "max-count") || cli_has(s->args, "max-size")))
-        return cli_usage(s->args->command, "--by shards leaves the shards as they are");
+        return cli_usage(s->args->command, "--max-count and --max-size do not apply to "
+                                           "--by shards, which keeps shards unchanged");
     int status = take_parts(s);
     if (status == CLI_OK) status = cli_open(s->args, s->args->words[0], &s->fold);
     if (status != CLI_OK) return status;
@@ -265,7 +267,7 @@ static int split(splitting *s)
 static int run(const cli_args *args)
 {
     splitting s = {.args = args};
-    int status = split(&s);
+    int status = run_split(&s);
     cli_fold_close(&s.fold);
     cli_list_free(&s.list);
     return status;
@@ -273,25 +275,25 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"into", 0, "LIST", "names and fractions: train=0.9,val=0.1, or train,val=0.1"},
-    {"output", 'o', "DIR", "the folder for the new folds"},
-    {"seed", 0, "N", "which samples or shards go where (default 0)"},
+    {"output", 'o', "DIR", "folder for the new folds"},
+    {"seed", 0, "N", "seed for assigning samples or shards to folds (default 0)"},
     {"by", 0, "WHAT",
-     "samples (default): exact, written anew; shards: linked as they are"},
+     "samples (default): exact, rewrites them; shards: links whole shards"},
     {"copy", 0, NULL, "by shards: copy them instead of linking"},
     CLI_ROLL_OPTIONS,
     CLI_FOLD_OPTIONS,
     {"check", 0, NULL, "by samples: compare the bytes with their checksums"},
     CLI_KEYS,
-    {"threads", 'j', "N", "that read (default: all cores)"},
+    {"threads", 'j', "N", "number of reader threads (default: all cores)"},
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
     {"tarn split data/birds:all --into train,val=0.1,test=0.1 --seed 7 -o data/birds",
-     "three folds beside the old one, the same samples that tarn pack would choose"},
+     "three folds next to the old one, with the samples that tarn pack would select"},
     {"tarn split data/birds:all --into train=0.9,val=0.1 --by shards -o parts",
-     "whole shards, without a copy of them"},
+     "whole shards, without copying them"},
     {NULL, NULL}};
 
 const cli_command cli_split = {
@@ -299,22 +301,17 @@ const cli_command cli_split = {
     .words = "PATH",
     .min_words = 1,
     .max_words = 1,
-    .summary = "make several folds out of one",
-    .text =
-        "By samples, each fold gets its fraction to the nearest sample, chosen by seed "
-        "and "
-        "key alone: samples that are added later change nothing about the others' "
-        "chances. "
-        "The samples are written anew, in their old order.\n\n"
-        "By shards, nothing is written but indexes: whole shards, chosen by the seed, "
-        "get "
-        "a second name in the new folder (a hard link; a copy where that cannot be, or "
-        "with --copy), and their checksums come along. Fractions are met as nearly as "
-        "the "
-        "shards allow. The shards of most writers hold samples as they came: where these "
-        "were not shuffled, a fold of whole shards is not a fair choice of them.\n\n"
-        "A name without a fraction gets what the others leave. The source stays as it "
-        "is.",
+    .summary = "divide a fold into several",
+    .text = "By samples, each fold gets its fraction to the nearest sample, selected by "
+            "seed and key only: samples that are added later do not change the "
+            "probabilities of the others. The samples are rewritten in their old "
+            "order.\n\nBy shards, only indexes are written. Whole shards, selected by "
+            "the seed, get a second name in the new folder (a hard link, or a copy with "
+            "--copy or where links are not possible), and their checksums are kept. The "
+            "fractions are met as closely as the shards allow. Most writers store "
+            "samples in the order they arrive. If the samples were not shuffled before, "
+            "a fold of whole shards is not a random selection of them.\n\nA name without "
+            "a fraction gets the rest. The source is not changed.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,6 +1,5 @@
-/* Archives that are read from front to back: standard input, URLs, compressed files, and
- * lists of any archives. What most commands do with a fold, they do with samples as they
- * come by. */
+/* Archives that are read sequentially: standard input, URLs, compressed files, and lists
+ * of archives. The commands process samples of a stream as they arrive. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +30,7 @@ int cli_stream_filters(const cli_args *args, cli_stream *s, tarn_samples_options
 {
     const char *samples = cli_value(args, "samples"), *fields = cli_value(args, "fields");
     if (samples && strcmp(samples, "@-") == 0 && strcmp(args->words[0], "-") == 0)
-        return cli_usage(args->command, "- and @- are both standard input");
+        return cli_usage(args->command, "- and @- both refer to standard input");
     if (samples && !cli_list_get(samples, &s->keys)) return CLI_DATA;
     if (fields) {
         if (!cli_list_get(fields, &s->fields)) return CLI_DATA;
@@ -57,7 +56,7 @@ static bool take_grouping(const cli_args *args, tarn_grouping *out)
     return true;
 }
 
-/* All archives that the words stand for, one after the other. */
+/* Opens all archives that the words refer to, in order. */
 static tarn_status open_words(const char *const *words, int n_words,
                               const tarn_samples_options *o, cli_stream *s,
                               tarn_error *err)
@@ -104,7 +103,7 @@ bool cli_stream_options(const cli_args *args, tarn_samples_options *o)
     return false;
 }
 
-/* Marks the keys that come by. */
+/* Marks the keys that were seen. */
 static void watch_keys(const cli_args *args, tarn_samples_options *o, cli_stream *s)
 {
     if (!cli_has(args, "samples")) return;
@@ -144,7 +143,7 @@ int cli_stream_open_all(const cli_args *args, tarn_samples_options *o, cli_strea
     return open_stream(args, args->n_words, o, s);
 }
 
-/* Whatever was asked for by key and did not come by. */
+/* Reports requested keys that were not found. */
 static int check_found(const cli_stream *s)
 {
     char shown[256];

@@ -1,5 +1,6 @@
-/* Samples as rows of arrays: a field that is alike in all samples becomes an array, in
- * two passes, because a text's width and the need for keys are known at the end only. */
+/* Samples as rows of arrays. A field that has the same shape in all samples becomes an
+ * array. This takes two passes, because the width of text and the need for keys are known
+ * only at the end. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,12 @@ typedef struct column {
     char *field;     /* of the samples */
     char *name;      /* of the array */
     bool text;       /* <U; width is in characters */
-    bool look_once;  /* decoding is dear, and putting finds what is not alike */
+    bool look_once;  /* decoding is slow, and put detects differing shapes */
     tarn_array like; /* one row */
     uint64_t width;
     unsigned char *rows;
     size_t row_bytes, room, filled;
-    uint64_t first; /* row that rows begins with */
+    uint64_t first; /* number of the first row in rows */
 } column;
 
 typedef struct state {
@@ -29,9 +30,9 @@ typedef struct state {
     const char *path;
     uint64_t count;
     column *columns;
-    size_t n, sized; /* of the fields; the keys are behind them */
-    char *first_key; /* that of sample 0, for messages */
-    bool named;      /* keys are more than numbers of rows */
+    size_t n, sized; /* number of fields; with keys, sized is one more */
+    char *first_key; /* key of sample 0, for messages */
+    bool named;      /* keys are not just row numbers */
     const char *metadata;
     tarn_gnz_writer *writer;
     cli_progress progress;
@@ -49,7 +50,8 @@ static void free_state(state *s)
     free(s);
 }
 
-/* --- What rows are like ------------------------------------------------------------ */
+/* --- Shapes of rows ------------------------------------------------------------------
+ */
 
 static char *array_text(const column *c, const tarn_array *a, char *out, size_t size)
 {
@@ -73,8 +75,9 @@ static tarn_status fail_unlike(const state *s, const column *c, const cli_record
     char key[200], first[200], is[200], was[200];
     return cli_error(
         err, TARN_ERR_UNSUPPORTED,
-        "sample %s: field %s is %s, and in sample %s it is %s; the rows of an array are "
-        "alike: leave the field out with --fields, or convert into a fold or a pack",
+        "sample %s: field %s is %s, but in sample %s it is %s; the rows of an array have "
+        "one shape: exclude the field with --fields, or convert to a fold or a record "
+        "pack",
         tarn_printable(key, sizeof key, r->key, strlen(r->key)), c->field,
         v->kind == CLI_TEXT ? "text" : array_text(NULL, &v->array, is, sizeof is),
         tarn_printable(first, sizeof first, s->first_key, strlen(s->first_key)),
@@ -94,7 +97,7 @@ static bool is_alike(const column *c, const cli_piece_value *v)
     return true;
 }
 
-/* Characters of a text, which an array keeps unless they end with a NUL. */
+/* Counts the characters of a text. A trailing NUL would not be kept by an array. */
 static tarn_status measure(const cli_record *r, const char *field, const char *text,
                            size_t size, uint64_t *out, tarn_error *err)
 {
@@ -107,7 +110,7 @@ static tarn_status measure(const cli_record *r, const char *field, const char *t
     if (code != 0 && (size == 0 || n)) return TARN_OK;
     return cli_error(err, TARN_ERR_UNSUPPORTED, "sample %s: %s %s",
                      tarn_printable(key, sizeof key, r->key, strlen(r->key)), field,
-                     n ? "ends with a NUL, which an array of text does not keep"
+                     n ? "ends with a NUL, which an array of text cannot store"
                        : "is not UTF-8");
 }
 
@@ -117,15 +120,15 @@ static tarn_status check_kind(const cli_record *r, const cli_piece *p,
     char key[200];
     if (v->kind == CLI_ARRAY || v->kind == CLI_TEXT) return TARN_OK;
     return cli_error(err, TARN_ERR_UNSUPPORTED,
-                     "sample %s: field %s is %s, for which an array has no place; leave "
-                     "the field out with --fields",
+                     "sample %s: field %s is %s, which cannot be stored in an array; "
+                     "exclude the field with --fields",
                      tarn_printable(key, sizeof key, r->key, strlen(r->key)), p->name,
                      v->kind == CLI_NULL ? "null" : "a JSON object or list");
 }
 
 /* --- The first pass ---------------------------------------------------------------- */
 
-/* "x.npy" is an array x, whatever else is called what it is. */
+/* "x.npy" becomes array x. Other names stay unchanged. */
 static char *array_name(const cli_piece *p)
 {
     size_t len = strlen(p->name);
@@ -169,7 +172,7 @@ static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
     return TARN_OK;
 }
 
-/* The column of the i-th piece, or NULL; most samples have them in one order. */
+/* The column of piece i, or NULL. Most samples have their fields in the same order. */
 static column *find_column(const state *s, const cli_record *r, size_t i)
 {
     for (size_t k = 0; k < s->n; k++) {
@@ -183,8 +186,8 @@ static tarn_status fail_alone(const cli_record *r, size_t i, tarn_error *err)
 {
     char key[200];
     return cli_error(err, TARN_ERR_UNSUPPORTED,
-                     "sample %s has a field %s, and others have not; choose fields that "
-                     "all have with --fields",
+                     "sample %s has a field %s that other samples do not have; select "
+                     "common fields with --fields",
                      tarn_printable(key, sizeof key, r->key, strlen(r->key)),
                      r->pieces[i].name);
 }
@@ -198,8 +201,8 @@ static tarn_status check_lacking(const state *s, const cli_record *r, tarn_error
             i++;
         if (i == r->count)
             return cli_error(err, TARN_ERR_UNSUPPORTED,
-                             "sample %s has no field %s, and others have; choose fields "
-                             "that all have with --fields",
+                             "sample %s does not have the field %s that other samples "
+                             "have; select common fields with --fields",
                              tarn_printable(key, sizeof key, r->key, strlen(r->key)),
                              s->columns[k].field);
     }
@@ -224,7 +227,7 @@ static tarn_status look_piece(state *s, const cli_record *r, size_t i, tarn_erro
     return status;
 }
 
-static tarn_status look(void *context, const cli_record *r, tarn_error *err)
+static tarn_status look_at_sample(void *context, const cli_record *r, tarn_error *err)
 {
     state *s = context;
     char number[32];
@@ -250,8 +253,8 @@ static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
     if (c->text) {
         if (c->width > MAX_WIDTH)
             return cli_error(err, TARN_ERR_LIMIT,
-                             "field %s: a text of %" PRIu64 " characters is too wide for "
-                             "an array",
+                             "field %s: a text of %" PRIu64
+                             " characters is too long for an array",
                              c->field, c->width);
         /* NumPy has no text of width 0 either. */
         uint32_t width = c->width ? (uint32_t)c->width : 1;
@@ -260,8 +263,7 @@ static tarn_status reserve(state *s, column *c, uint64_t rows, tarn_error *err)
     }
     if (c->like.ndim + 1 > TARN_MAX_DIMS)
         return cli_error(err, TARN_ERR_LIMIT,
-                         "field %s has %u dimensions, and one more "
-                         "is too many",
+                         "field %s has %u dimensions; an array cannot have one more",
                          c->field, c->like.ndim);
     if (!c->text && cli_arrays_type(s->args, c->name, &as, &cast) != CLI_OK)
         return cli_error(err, TARN_ERR_USAGE, "%s", "");
@@ -294,9 +296,9 @@ static tarn_status begin(void *context, tarn_error *err)
     uint64_t rows = 0;
     if (!s->columns)
         return cli_error(err, TARN_ERR_USAGE,
-                         "there is no sample that would tell the types of arrays");
+                         "there are no samples, so the types of the arrays are unknown");
     if (!check_as(s)) return cli_error(err, TARN_ERR_USAGE, "%s", "");
-    if (!s->named) s->sized = s->n; /* rows have their numbers anyway */
+    if (!s->named) s->sized = s->n; /* row numbers need not be stored */
     o.overwrite = cli_has(s->args, "overwrite");
     o.checksums = cli_has(s->args, "checksums");
     o.no_sync = cli_has(s->args, "no-sync");
@@ -311,8 +313,8 @@ static tarn_status begin(void *context, tarn_error *err)
     return tarn_gnz_writer_begin(s->writer, err);
 }
 
-static tarn_status fill(state *s, const column *c, void *data, uint64_t rows,
-                        const tarn_array *row, tarn_error *err)
+static tarn_status write_rows(state *s, const column *c, void *data, uint64_t rows,
+                              const tarn_array *row, tarn_error *err)
 {
     uint64_t start[TARN_MAX_DIMS] = {c->first};
     tarn_array block = {.data = data, .dtype = c->like.dtype, .ndim = c->like.ndim + 1};
@@ -329,7 +331,7 @@ static tarn_status fill(state *s, const column *c, void *data, uint64_t rows,
 
 static tarn_status flush(state *s, column *c, tarn_error *err)
 {
-    if (c->filled) TARN_TRY(fill(s, c, c->rows, c->filled, NULL, err));
+    if (c->filled) TARN_TRY(write_rows(s, c, c->rows, c->filled, NULL, err));
     c->first += c->filled;
     c->filled = 0;
     return TARN_OK;
@@ -354,7 +356,7 @@ static tarn_status put_value(state *s, column *c, const cli_piece_value *v,
         put_text(to, c->row_bytes, v->text, v->size);
     } else if (v->array.ndim && !tarn_array_is_packed(&v->array)) {
         TARN_TRY(flush(s, c, err));
-        TARN_TRY(fill(s, c, v->array.data, 1, &v->array, err));
+        TARN_TRY(write_rows(s, c, v->array.data, 1, &v->array, err));
         c->first++;
         return TARN_OK;
     } else if (c->row_bytes) {
@@ -364,7 +366,7 @@ static tarn_status put_value(state *s, column *c, const cli_piece_value *v,
     return ++c->filled == c->room ? flush(s, c, err) : TARN_OK;
 }
 
-static tarn_status put(void *context, const cli_record *r, tarn_error *err)
+static tarn_status put_sample(void *context, const cli_record *r, tarn_error *err)
 {
     state *s = context;
     for (size_t i = 0; i < r->count; i++) {
@@ -391,7 +393,7 @@ static void stop(void *context)
     free_state(s);
 }
 
-static void tell(const state *s)
+static void print_summary(const state *s)
 {
     cli_json j = {.out = stdout};
     if (!cli_has(s->args, "json")) {
@@ -420,7 +422,7 @@ static int end(void *context)
         status = tarn_gnz_writer_finish(s->writer, &err);
         s->writer = NULL;
     }
-    if (status == TARN_OK && !cli_has(s->args, "quiet")) tell(s);
+    if (status == TARN_OK && !cli_has(s->args, "quiet")) print_summary(s);
     stop(s);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }
@@ -431,6 +433,6 @@ int cli_target_gnz(const cli_args *args, const char *path, const char *metadata,
     state *s = calloc(1, sizeof *s);
     if (!s) cli_no_memory();
     *s = (state){.args = args, .path = path, .count = count, .metadata = metadata};
-    *out = (cli_target){s, look, begin, put, end, stop};
+    *out = (cli_target){s, look_at_sample, begin, put_sample, end, stop};
     return CLI_OK;
 }

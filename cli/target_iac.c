@@ -1,6 +1,6 @@
-/* Samples as records of a pack: one for each member, with the columns key and field, or
- * with --payload one for each sample, with its other fields as columns. A pack's own
- * records go into a pack with their columns as they are. */
+/* Samples as records of an IAC file. Each member becomes a record with the columns key
+ * and field; with --payload, each sample becomes a record with its other fields as
+ * columns. Records of an IAC file keep their columns when they are copied to another. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct state {
     cli_members members;
     tarn_bytes bytes;
     column *columns;
-    bool keyed; /* the first is the key; otherwise samples have a field of that name */
+    bool keyed; /* the first column is the key, not a field of that name */
     size_t n;
     tarn_iac_rows *rows;
     tarn_iac_writer *writer;
@@ -73,7 +73,7 @@ static tarn_status put_members(void *context, const cli_record *r, tarn_error *e
 
 /* --- A record for each sample ------------------------------------------------------ */
 
-/* What kind of column a value goes into. */
+/* The kind of column that stores a value. */
 static char kind_of(const cli_piece_value *v)
 {
     if (v->kind != CLI_ARRAY) return 't';
@@ -105,7 +105,7 @@ static const cli_piece *find_piece(const cli_record *r, const char *name)
     return NULL;
 }
 
-/* The first sample says what columns there are. */
+/* The first sample determines the columns. */
 static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
 {
     s->keyed = !find_piece(r, "key");
@@ -118,8 +118,8 @@ static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
         cli_value_free(&v);
         if (!kind)
             return fail_piece(r, r->pieces[i].name,
-                              "is an array, for which a column has no place: make it the "
-                              "--payload, or leave it out with --fields",
+                              "is an array, which a column cannot store; make it the "
+                              "--payload, or exclude it with --fields",
                               err);
         add_column(s, r->pieces[i].name, kind);
     }
@@ -143,7 +143,7 @@ static tarn_status look_first(state *s, const cli_record *r, tarn_error *err)
     return status;
 }
 
-/* A number without dimensions, of any of the types a column is made of. */
+/* A number without dimensions, of any type that a column supports. */
 static tarn_status number_of(const cli_record *r, const char *name, const tarn_array *a,
                              int64_t *integer, double *real, tarn_error *err)
 {
@@ -179,13 +179,14 @@ static tarn_status add_value(state *s, const cli_record *r, size_t i,
     tarn_iac_cell cell = {.kind = c->kind == 'i' ? TARN_IAC_INTEGER : TARN_IAC_REAL};
     if (v->kind == CLI_NULL) return tarn_iac_rows_add(s->rows, i, NULL, err);
     if (kind_of(v) != c->kind)
-        return fail_piece(r, c->name, "is of another type than in the first sample", err);
+        return fail_piece(r, c->name, "has a different type than in the first sample",
+                          err);
     if (c->kind == 't') return add_text(s, i, v->text, v->size, err);
     TARN_TRY(number_of(r, c->name, &v->array, &cell.integer, &cell.real, err));
     return tarn_iac_rows_add(s->rows, i, &cell, err);
 }
 
-/* A field that no column was made for. */
+/* A field that has no column. */
 static tarn_status fail_extra(const state *s, const cli_record *r, tarn_error *err)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -195,11 +196,11 @@ static tarn_status fail_extra(const state *s, const cli_record *r, tarn_error *e
             k++;
         if (k == s->n && strcmp(name, s->payload) != 0)
             return fail_piece(r, name,
-                              "is not in the first sample, which says what columns there "
-                              "are; choose fields that all have with --fields",
+                              "is not in the first sample, which determines the columns; "
+                              "select common fields with --fields",
                               err);
     }
-    return fail_piece(r, s->payload, "is there twice", err);
+    return fail_piece(r, s->payload, "appears twice", err);
 }
 
 static tarn_status look_sample(void *context, const cli_record *r, tarn_error *err)
@@ -207,7 +208,8 @@ static tarn_status look_sample(void *context, const cli_record *r, tarn_error *e
     state *s = context;
     size_t taken = 1;
     if (!find_piece(r, s->payload))
-        return fail_piece(r, s->payload, "is to be the payload, and is not there", err);
+        return fail_piece(r, s->payload,
+                          "is the payload, but the sample does not have it", err);
     if (!s->rows) TARN_TRY(look_first(s, r, err));
     if (s->keyed) TARN_TRY(add_text(s, 0, r->key, strlen(r->key), err));
     for (size_t i = s->keyed; i < s->n; i++) {
@@ -234,7 +236,8 @@ static tarn_status put_sample(void *context, const cli_record *r, tarn_error *er
     return tarn_iac_writer_add(s->writer, s->bytes.data, s->bytes.size, err);
 }
 
-/* --- The pack ---------------------------------------------------------------------- */
+/* --- The file -------------------------------------------------------------------------
+ */
 
 static tarn_status begin(void *context, tarn_error *err)
 {
@@ -264,7 +267,7 @@ static int end(void *context)
     state *s = context;
     tarn_error err;
     tarn_status status = tarn_iac_writer_finish(s->writer, &err);
-    if (status == TARN_OK) cli_iac_tell(s->args, s->records, s->path);
+    if (status == TARN_OK) cli_iac_print_summary(s->args, s->records, s->path);
     free_state(s);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }
@@ -276,7 +279,7 @@ static void stop(void *context)
     free_state(s);
 }
 
-/* A header says what the payloads are. */
+/* The header describes the payloads. */
 static void set_header(state *s)
 {
     char *text = NULL;
@@ -356,7 +359,7 @@ int cli_copy_records(const cli_args *args, const cli_sources *sources,
     if (done != TARN_OK ||
         tarn_iac_rewrite(sources->parts[0].path, path, &o, &err) != TARN_OK)
         status = cli_fail(&err);
-    if (status == CLI_OK) cli_iac_tell(args, count, path);
+    if (status == CLI_OK) cli_iac_print_summary(args, count, path);
     free(rows);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Samples of any dataset as samples: a fold, shards or one archive. */
+/* Writes samples of any dataset to a fold, shards or one archive. */
 #include <string.h>
 
 #include "target.h"
@@ -10,11 +10,11 @@ typedef struct state {
     void *context;
 } state;
 
-static tarn_status put(void *context, const cli_record *r, tarn_error *err)
+static tarn_status put_sample(void *context, const cli_record *r, tarn_error *err)
 {
     state *s = context;
     TARN_TRY(cli_members_make(&s->members, r, err));
-    if (s->members.count == 0) return TARN_OK; /* it had nothing with a name */
+    if (s->members.count == 0) return TARN_OK; /* the sample has no members with a name */
     return tarn_pack_put(s->output, 0, r->key, s->members.fields, s->members.count, err);
 }
 
@@ -22,7 +22,7 @@ static tarn_status feed(void *context, void *output, tarn_error *err)
 {
     state *s = context;
     s->output = output;
-    return s->walk(s->context, put, s, err);
+    return s->walk(s->context, put_sample, s, err);
 }
 
 int cli_samples_write(const cli_args *args, const char *path,
@@ -35,7 +35,7 @@ int cli_samples_write(const cli_args *args, const char *path,
     int status = cli_out_init(&out, args, path);
     out.options.feed = feed;
     out.options.feed_context = &s;
-    out.hint = "--number gives samples the numbers they come in as keys";
+    out.hint = "--number uses running numbers as keys";
     if (status == CLI_OK) status = cli_out_run(&out, NULL, 0);
     cli_members_free(&s.members);
     return status;

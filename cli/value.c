@@ -1,4 +1,4 @@
-/* What a field of a sample holds: an array, numbers included, or a text. */
+/* The value of a sample's field: an array (numbers included) or a text. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +59,8 @@ static size_t put_utf8(uint32_t code, char *out)
     return n;
 }
 
-/* The escape at s, behind its backslash: its bytes, and how many of s it took. The text
- * was checked to be JSON. */
+/* Decodes the escape at s, which starts after the backslash: its bytes, and the number of
+ * bytes read. The text is valid JSON. */
 static size_t unescape(const char *s, size_t left, char *out, size_t *out_len)
 {
     static const char letters[] = "bfnrt", meanings[] = "\b\f\n\r\t";
@@ -74,7 +74,7 @@ static size_t unescape(const char *s, size_t left, char *out, size_t *out_len)
     code = hex4(s + 1);
     size_t took = 5;
     if (code >= 0xd800 && code < 0xdc00 && left >= 11 && s[5] == '\\' && s[6] == 'u') {
-        /* A half without the other stays one, and is told: it is not UTF-8. */
+        /* A lone surrogate is kept, and later reported as invalid UTF-8. */
         uint32_t low = hex4(s + 7);
         if (low >= 0xdc00 && low < 0xe000) {
             code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
@@ -119,7 +119,7 @@ static tarn_status take_json(const cli_record *r, const cli_piece *p, const char
         take_string(v, s, len);
         return TARN_OK;
     }
-    if (len >= sizeof text) return fail(r, p, "is a number of too many digits", err);
+    if (len >= sizeof text) return fail(r, p, "is a number with too many digits", err);
     memcpy(text, s, len);
     text[len] = '\0';
     v->flag = text[0] == 't';
@@ -139,7 +139,8 @@ static tarn_status take_json(const cli_record *r, const cli_piece *p, const char
     return TARN_OK;
 }
 
-/* --- Any --------------------------------------------------------------------------- */
+/* --- Any value ------------------------------------------------------------------------
+ */
 
 static tarn_status take_value(const cli_record *r, const cli_piece *p, cli_piece_value *v,
                               tarn_error *err)

@@ -1,4 +1,4 @@
-/* tarn verify: every check, all problems. */
+/* tarn verify: runs every check and reports all problems. */
 #include "cli.h"
 
 static void on_repair(void *context, const tarn_error *what)
@@ -9,7 +9,7 @@ static void on_repair(void *context, const tarn_error *what)
             tarn_error_text(what, text, sizeof text));
 }
 
-static void show(const tarn_verify_report *r, bool repair)
+static void print_report(const tarn_verify_report *r, bool repair)
 {
     printf("%s, %s in %s: %s", cli_count(r->samples, "sample"),
            cli_count(r->members, "member"), cli_count(r->shards, "shard"),
@@ -64,14 +64,14 @@ static int run(const cli_args *args)
     if (w.json.out)
         show_json(&w.json, &report, status == TARN_OK ? NULL : &err);
     else if (status == TARN_OK)
-        show(&report, o.repair);
+        print_report(&report, o.repair);
     if (status != TARN_OK) return cli_fail(&err);
     return report.remaining ? CLI_DATA : CLI_OK;
 }
 
 static const cli_option options[] = {
-    {"repair", 0, NULL, "rebuild index and sums; cut torn tails off into SHARD.bad"},
-    {"threads", 'j', "N", "shards checked at once (default: all cores)"},
+    {"repair", 0, NULL, "rebuild index and sums; move torn tails to SHARD.bad"},
+    {"threads", 'j', "N", "number of shards to check at once (default: all cores)"},
     CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print the problems and the counts as JSON"},
     {"quiet", 'q', NULL, "no progress bar"},
@@ -79,11 +79,12 @@ static const cli_option options[] = {
 
 static const cli_example examples[] = {
     {"tarn verify data/birds", "all folds of a folder"},
-    {"tarn verify --repair data/birds:train", "after a crash of whatever wrote it"},
+    {"tarn verify --repair data/birds:train", "after a writer crashed"},
     {"tarn verify shard.tar", "one archive"},
     {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},
     {"tarn verify x.gnz", "an array file: header, padding, checksums of the arrays"},
-    {"tarn verify tiles.iac", "a pack: header, tables, places and checksums of records"},
+    {"tarn verify tiles.iac",
+     "an IAC file: header, tables, locations and checksums of records"},
     {NULL, NULL}};
 
 const cli_command cli_verify = {
@@ -92,20 +93,17 @@ const cli_command cli_verify = {
     .min_words = 1,
     .max_words = 1,
     .summary = "check headers, index and checksums; repair",
-    .text =
-        "Scans every shard and compares what is there with the index and the .tarsum: "
-        "headers, ends of archives, each row, shard sizes, and each payload that has a "
-        "checksum (tarn index --sums). Every problem is listed with file, offset and "
-        "reason; the exit status is 1 if there is one.\n\n"
-        "--repair rebuilds the index and the sums if there are any, and gives a shard "
-        "that "
-        "was cut short a proper end: what cannot be read is moved to SHARD.bad, never "
-        "thrown away. A fold that lacks a shard, or with payloads that fail their "
-        "checksum, is left as it is, because a new index would hide the damage; tarn "
-        "index accepts things as they are. Members that collide cannot be repaired.\n\n"
-        "Of a .gnz the header, the bytes between arrays and the checksums are checked "
-        "(tarn pack --checksums); --repair finishes an update that was interrupted, or "
-        "takes it back.",
+    .text = "Scans every shard and compares it with the index and the .tarsum: headers, "
+            "ends of archives, each row, shard sizes, and each payload that has a "
+            "checksum (tarn index --sums). Every problem is listed with file, offset and "
+            "reason. The exit status is 1 if there is a problem.\n\n--repair rebuilds an "
+            "existing index and its sums, and gives a truncated shard a proper end: data "
+            "that cannot be read is moved to SHARD.bad and never deleted. A fold that "
+            "lacks a shard, or has payloads that fail their checksum, is not repaired, "
+            "because a new index would hide the damage; tarn index accepts the data as "
+            "it is. Members that collide cannot be repaired.\n\nFor a .gnz, the header, "
+            "the bytes between arrays and the checksums (tarn pack --checksums) are "
+            "checked. --repair completes or undoes an interrupted update.",
     .options = options,
     .examples = examples,
     .run = run,

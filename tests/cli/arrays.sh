@@ -1,4 +1,4 @@
-# Array files: looked at, taken apart, put together, changed in place.
+# Array files: listing, reading, writing, and changing them in place.
 cp -r "$DATA/gnz" in
 "$TARN" info in/basic.gnz
 "$TARN" info --json in/cast.gnz

@@ -1,4 +1,4 @@
-# Where a standard stream is closed, no file takes its place: messages never get into data.
+# If a standard stream is closed, no file gets its descriptor: messages never end up in data.
 mkdir members && cd members
 for i in 1 2 3; do printf '%s' $i > a$i.txt; done
 printf 'no sample' > zLICENSE

@@ -1,4 +1,4 @@
-# Samples from one form into another; what was chosen is there, in order, with its bytes.
+# Converting samples: the selected samples are written, in order, with unchanged bytes.
 # The line with the seconds is left out.
 convert() { "$TARN" convert "$@" 2>&1 | sed '/^[0-9.]* s: /d'; echo "exit ${PIPESTATUS[0]}"; }
 export SOURCE_DATE_EPOCH=0
@@ -24,7 +24,7 @@ for z in gz bz2 xz zst; do
     "$TARN" ls z.tar | cmp - <("$TARN" ls x_00.tar; "$TARN" ls x_01.tar) && echo "same in $z"
 done
 
-echo "--- a part of it"
+echo "--- a selection"
 convert d some.tar --fields txt,cls --samples k07,k02,k03
 tar tf some.tar
 convert d some.tar --fields json --overwrite
@@ -63,7 +63,7 @@ diff -r files out2 && echo same
 convert d out3 --files --shuffle 1
 convert files out3 --files
 
-echo "--- in place of what is there"
+echo "--- replacing an existing target"
 convert d e
 convert d:train d:train --max-count 100 --overwrite
 "$TARN" verify d; ls -A d
@@ -91,10 +91,10 @@ printf 'X' | dd of=bad/train_0000.tar bs=1 seek=512 conv=notrunc 2>/dev/null
 convert bad none --check
 convert bad good -q
 
-echo "--- several, one behind the other"
+echo "--- several, in order"
 convert d:train f1:train two --number --range 7:10
 "$TARN" ls two
-echo "--- what cannot be"
+echo "--- errors"
 convert d e x.tar
 convert d x_00.tar x
 cat x_00.tar | convert - d x.tar
@@ -114,7 +114,7 @@ convert d out.gnz
 convert d out --as '<f2'
 convert x.npy y.gnz --fields a
 
-echo "--- a target stays as it is"
+echo "--- a target is not changed"
 convert d whole.tar -q
 cp whole.tar before.tar
 convert d whole.tar --overwrite --threads x

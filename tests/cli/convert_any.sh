@@ -1,5 +1,5 @@
-# Any dataset into any other, in any order: what is told, and what is refused. The bytes are
-# compared in tests/interop/test_convert_any.py.
+# Any dataset into any other, in any order: messages and errors. The bytes are compared in
+# tests/interop/test_convert_any.py.
 convert() { "$TARN" convert "$@" 2>&1 | sed '/^[0-9.]* s: /d'; echo "exit ${PIPESTATUS[0]}"; }
 cp -r "$DATA/01_basic" basic
 cp "$DATA/gnz/dtypes.gnz" "$DATA/iac/pairs_by_0.1.4.iac" .
@@ -24,7 +24,7 @@ convert a.gnz 'p_%02d.gnz' --max-count 20 --fields cls,txt --as 'cls=|u1'
 convert a.gnz 'p_%s.gnz'
 convert a.gnz p.gnz --max-count 20
 convert a.gnz 'q_%d.gnz'
-echo "--- packs"
+echo "--- IAC files"
 convert a.gnz a.iac --codec zstd
 convert basic:train r.iac --payload jpg --fields jpg,cls,txt --order shuffle
 "$TARN" ls r.iac | head -n 2
@@ -55,7 +55,7 @@ convert a.gnz a.gnz no
 convert "$DATA/05_empty_ext" e.tar --order identity --samples a,b,c
 tar tf e.tar
 convert "$DATA/05_empty_ext" e.iac
-echo "--- what does not go together"
+echo "--- options that exclude each other"
 convert basic:train no.gnz --shuffle 3 --order blocks
 convert a.gnz no --codec zstd
 convert a.gnz no.iac --checksums
@@ -68,7 +68,7 @@ convert basic:train no.gnz --fields cls --as 'x=<f4'
 convert basic:train json.gnz --fields cls --json
 cat basic/train_0000.tar | convert - no.gnz
 find . | grep no | sort
-echo "--- halves of a character"
+echo "--- lone surrogates"
 mkdir halves
 for text in '\ud800\u0041' '\ud83d\ud83d' '\ud800' '\ude00\ud83d' '\ud83d\ude00'; do
     printf '"%s"' "$text" > halves/h.json
@@ -99,7 +99,7 @@ convert basic:train no.gnz --level 3
 convert basic:train no --key cls
 ls -d no* 2>/dev/null
 echo "--- the help shows each option once, under a heading"
-"$TARN" convert --help | sed -n '/^Which samples:/,/^Examples:/p' | grep -E '^[A-Z]'
+"$TARN" convert --help | sed -n '/^Selection:/,/^Examples:/p' | grep -E '^[A-Z]'
 "$TARN" convert --help | grep -oE '^ .{3} *--[a-z-]+ ' | sort | uniq -d
 "$TARN" help convert --man | grep '^\.SS'
 "$TARN" convert --= x y

@@ -1,4 +1,4 @@
-# Between folds and packs: nothing is lost, and options that mean nothing are refused.
+# Between folds and IAC files: nothing is lost, and options without effect are errors.
 cp -r "$DATA/01_basic" basic
 members() { "$TARN" extract "$1" -q -o "$2" >/dev/null; (cd "$2" && sha256sum -- * | sort); }
 "$TARN" convert basic:train b.iac -q; "$TARN" ls b.iac | head -n 3; "$TARN" verify b.iac

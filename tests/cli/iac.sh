@@ -1,4 +1,4 @@
-# Packs: what is in them, rows, payloads, checks.
+# IAC files: info, rows, payloads, checks.
 cp "$DATA"/iac/*.iac .
 "$TARN" info made_by_0.1.4.iac
 "$TARN" info --json fixed_by_0.1.4.iac | head -c 120; echo

@@ -1,5 +1,5 @@
-# Indexing writes what the reference wrote, says what it passed over, and leaves no
-# temporary file behind.
+# Indexing writes the same bytes as glzn, reports what it skipped, and leaves no temporary
+# files.
 cp -r "$DATA/01_basic" basic
 cp basic/train.taridx reference
 rm basic/*.taridx

@@ -1,4 +1,4 @@
-# What is in a folder, a fold, an archive, an index.
+# info on a folder, a fold, an archive and an index.
 cp -r "$DATA/01_basic" basic
 "$TARN" info basic
 "$TARN" info basic:val | head -n 2

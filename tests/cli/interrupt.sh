@@ -1,10 +1,11 @@
-# A killed index leaves the old one; a stopped one leaves no temporary file and exits 130.
+# A killed index run keeps the old index; an interrupted one leaves no temporary file and
+# exits with 130.
 cp -r "$DATA/01_basic" basic
 rm basic/*.json
 before=$(md5sum < basic/train.taridx)
 python3 - "$TARN" <<'PY'
 import os, signal, subprocess, sys, time
-# Enough work to be in the middle of it when the signal comes.
+# Enough work that the signal arrives while it runs.
 os.mkdir("big")
 member = None
 import io, tarfile

@@ -14,7 +14,7 @@ stat -c '%h %n' m/*.tar | uniq -c -w 2 | wc -l
 "$TARN" ls -1 m | tr '\n' ' '; echo
 cmp a/train_0001.tar m/all_0001.tar && cmp b/train_0000.tar m/all_0003.tar && echo "the same shards"
 
-echo "--- what is there"
+echo "--- existing shards"
 run merge c -o m:all
 run merge c -o m:all --append
 "$TARN" ls -1 m | wc -l
@@ -33,7 +33,7 @@ rm b/train.tarsum c/train.taridx c/train.tarsum
 run merge b c -o k
 "$TARN" verify k
 
-echo "--- what cannot be"
+echo "--- errors"
 run merge a b
 run merge a nowhere -o x
 run merge a b -o x.tar
@@ -49,7 +49,7 @@ rm -rf a b c
 "$TARN" verify m
 [ "$whole" = "$(cat m/all_0000.tar | sha256sum)" ] && echo "the merged fold stands alone"
 
-echo "--- finishing what was interrupted"
+echo "--- finishing an interrupted run"
 mkdir i
 cp m/all_0000.tar i/.x_0000.tar.part
 cp m/all_0001.tar i/.x_0001.tar.part

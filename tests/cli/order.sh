@@ -1,4 +1,4 @@
-# What ranks see: orders of a fold, after filters; the reference's own; wrong usage.
+# The samples of a rank: orders of a fold, after filters; the orders of glzn; wrong usage.
 cp -r "$DATA/01_basic" basic
 "$TARN" ls -1 --order shuffle --seed 7 --epoch 1 --rank 0/4 basic:train
 for r in 0 1 2 3; do "$TARN" ls -1 --order shuffle --seed 7 --rank $r/4 basic:train; done | sort | uniq -c | awk '{n[$1]++} END {for (k in n) print n[k], "samples", k, "time"}'

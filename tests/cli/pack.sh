@@ -1,4 +1,4 @@
-# Packing: a plan, folds, what is refused, appending, resuming; no rates in the output.
+# Packing: dry run, folds, errors, appending, resuming; no rates in the output.
 mkdir -p pets/cat pets/dog
 for i in 1 2 3; do echo "cat $i" > pets/cat/c$i.txt; echo "dog $i" > pets/dog/d$i.txt; done
 echo hidden > pets/.hidden; echo none > pets/README

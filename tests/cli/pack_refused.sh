@@ -1,4 +1,4 @@
-# What pack does not take, and what it says then: never in silence, never half-way.
+# Input that pack rejects, and its messages: never silently, never half done.
 mkdir -p src/sub; echo 1 > src/a.txt; echo 2 > src/sub/b.txt
 refused() { "$TARN" pack "$@" 2>&1; echo "exit $?"; }
 echo "== options of another output"
@@ -67,7 +67,7 @@ echo "== not samples"
 "$TARN" extract q.iac -o e; echo "exit $?"
 "$TARN" extract "$DATA/none.gnz" -o e; echo "exit $?"
 
-echo "--- a file that may not grow is an error, and leaves nothing"
+echo "--- reaching the file size limit is an error and leaves nothing"
 head -c 100000 /dev/zero > large.bin
 (ulimit -f 8; "$TARN" pack large.bin -q -o full 2>&1 | sed 's/part.tmp-.*: offset/part.tmp: offset/'; echo "exit ${PIPESTATUS[0]}")
 ls -A full

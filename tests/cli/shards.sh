@@ -1,4 +1,4 @@
-# Ten thousand shards under a limit of 256 descriptors; and a second fold beside them.
+# Ten thousand shards with a limit of 256 descriptors, and a second fold next to them.
 python3 - <<'PY'
 import io, tarfile, os
 os.mkdir("many")

@@ -1,4 +1,4 @@
-# One fold into several, exactly by samples or without a copy by shards.
+# Splitting a fold: exactly, by samples; without copying, by shards.
 run() { "$TARN" "$@" 2>&1 | sed '/^[0-9.]* s: /d'; echo "exit ${PIPESTATUS[0]}"; }
 mkdir files
 for i in $(seq 10 49); do echo $i >files/k$i.cls; done
@@ -34,7 +34,7 @@ run split t --into p=0.5,q=0.5 --by shards -o x
 run split t --into p=0.5,q=0.5 -o x -q
 "$TARN" ls x:p; "$TARN" ls x:q
 
-echo "--- what cannot be"
+echo "--- errors"
 run split d --into train=0.9,val=0.2 -o x
 run split d --into train=0.5,val=0.2 -o x
 run split d --into train,val -o x
@@ -46,7 +46,7 @@ run split d --into a,b=0.5 --by hand -o x
 run split d --into a_b,c=0.5 -o x
 run split d --into a,b=0.5
 [ "$before" = "$(cat d/* | sha256sum)" ] && echo "the source is as it was"
-echo "--- a fold that cannot be finished keeps the others back"
+echo "--- no fold is published if one of them fails"
 mkdir tens; for i in 0 1 2 3 4 5 6 7 8 9; do head -c 10000 /dev/zero > tens/t$i.bin; done
 "$TARN" pack tens -q -o tens.d
 (ulimit -f 64; "$TARN" split tens.d --into few=0.1,many -q -o parted 2>&1

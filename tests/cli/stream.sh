@@ -1,5 +1,5 @@
-# Archives as streams: standard input, compressed files, commands, lists; the same answers
-# as for a plain file, and what is different is said.
+# Archives as streams: standard input, compressed files, commands, lists. The results are the
+# same as for a plain file, and differences are reported.
 mkdir a
 for i in 1 2 3; do printf 'text %s\n' "$i" > "a/$i.txt"; printf '%s' "$i" > "a/$i.CLS"; done
 tar --sort=name -C a -cf x.tar 1.txt 1.CLS 2.txt 2.CLS 3.txt 3.CLS
@@ -52,7 +52,7 @@ cp x.tar gz/t_1.tar; cp x.tar gz/v_0.tar; "$TARN" index gz; echo "exit $?"
 "$TARN" index gz:t; echo "exit $?"
 "$TARN" index gz:v; echo "exit $?"
 ls gz
-echo "--- what a plain file gives by position"
+echo "--- options that need random access"
 tar -C a -cf s.tar 1.txt 2.txt 1.CLS
 "$TARN" ls s.tar; gzip -c s.tar | "$TARN" ls -
 tar -C a -cf d.tar 1.txt; tar -C a -rf d.tar 1.txt; gzip -c d.tar | "$TARN" ls -; echo "exit $?"
@@ -72,7 +72,7 @@ done
 "$TARN" convert once.tar new.tar both.tar -q; echo "exit $?"; tar tf both.tar
 ls -A | grep twice
 
-echo "--- keys that begin anew in every archive"
+echo "--- keys that repeat in every archive"
 for shard in 0 1; do
     mkdir members_$shard
     for i in 1 2 3; do printf '%s' $shard$i > members_$shard/00$i.txt; done

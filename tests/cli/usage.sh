@@ -17,7 +17,7 @@ for c in $commands; do
     "$TARN" "$c" --help | grep -q '^Examples:' || echo "$c has no examples"
     "$TARN" help "$c" | cmp - <("$TARN" "$c" -h) || echo "$c --help is not help $c"
 done
-echo "--- an empty name is not the folder one is in"
+echo "--- an empty name is not the current folder"
 cp -r "$DATA/01_basic" basic; mkdir empty; cd empty
 try convert ../basic:train '' --overwrite
 try convert ../basic:train ../basic:val '' --number

@@ -1,4 +1,4 @@
-# All problems listed; repair mends what can be mended and keeps what it cuts.
+# Lists all problems; repair fixes what it can and keeps what it cuts off.
 cp -r "$DATA/01_basic" basic
 rm basic/*.json
 "$TARN" verify basic; echo "exit $?"
