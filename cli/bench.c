@@ -1,5 +1,5 @@
-/* tarn bench: how fast this machine reads this data, and which stage is the bottleneck.
- */
+/* tarn bench: how fast this machine reads this data, and which stage is the
+ * bottleneck. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -147,9 +147,9 @@ int cli_iac_info(const cli_args *args);
 int cli_iac_ls(const cli_args *args);
 int cli_iac_get(const cli_args *args);
 int cli_iac_verify(const cli_args *args);
-/* Create an IAC file from a folder or a manifest (a file), or from another IAC file; with
- * upgrade, only the header is rewritten. Both print a summary and return the exit status.
- */
+/* Create an IAC file from a folder or a manifest (a file), or from another IAC file;
+ * with upgrade, only the header is rewritten. Both print a summary and return the exit
+ * status. */
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *out);
 int cli_iac_pack(const cli_args *args, const char *output);
 int cli_iac_convert(const cli_args *args, const char *from, const char *to);

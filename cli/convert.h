@@ -4,8 +4,8 @@
 
 #include "feed.h"
 
-/* convert_dataset.c: any dataset, in any order, into a fold, archives, a .gnz or an .iac.
- */
+/* convert_dataset.c: any dataset, in any order, into a fold, archives, a .gnz or an
+ * .iac. */
 int cli_convert_dataset(const cli_args *args);
 
 /* convert_samples.c: samples that are passed on unchanged, without reading single fields:

@@ -18,7 +18,7 @@ typedef struct conversion {
     uint64_t nameless; /* skipped members without a field in their name */
 } conversion;
 
-/* --- Order of the samples ----------------------------------------------------------- */
+/* --- Order of the samples ---------------------------------------------------------- */
 
 static int take_order(conversion *c)
 {

@@ -16,7 +16,7 @@ typedef struct conversion {
     cli_out out;
 } conversion;
 
-/* --- Options ------------------------------------------------------------------------ */
+/* --- Options ----------------------------------------------------------------------- */
 
 bool cli_is_fold(const char *word)
 {
@@ -69,8 +69,7 @@ int cli_range(const cli_args *args, uint64_t *out_from, uint64_t *out_to)
                      text);
 }
 
-/* --- Folds, streams, plain files -----------------------------------------------------
- */
+/* --- Folds, streams, plain files --------------------------------------------------- */
 
 /* The fold keeps its name unless the target names another. */
 static const char *name_of(const conversion *c, const char *name)

@@ -16,8 +16,8 @@ static const char what_path[] =
 static const char exit_status[] =
     "0: success. 1: bad data, or not found. 2: wrong usage. 130: interrupted.";
 
-/* Prints text in lines of at most 80 columns, indented by indent. Empty lines are kept.
- */
+/* Prints text in lines of at most 80 columns, indented by indent. Empty lines are
+ * kept. */
 static void put_wrapped(FILE *out, const char *text, int indent)
 {
     int column = 0;
@@ -83,7 +83,7 @@ int cli_show_overview(FILE *out)
     return out == stdout ? cli_finish() : CLI_OK;
 }
 
-/* --- man pages -------------------------------------------------------------------- */
+/* --- man pages --------------------------------------------------------------------- */
 
 /* Escapes text for troff: dashes, backslashes, and dots at the start of a line. */
 static void put_roff(const char *text)

@@ -28,7 +28,7 @@ static void put_text(const char *text, size_t len)
         fwrite(text, 1, len, stdout);
 }
 
-/* --- info ------------------------------------------------------------------------- */
+/* --- info -------------------------------------------------------------------------- */
 
 static bool get_column(const tarn_iac *pack, tarn_iac_table table, size_t i,
                        tarn_iac_column *out)
@@ -134,7 +134,7 @@ int cli_iac_info(const cli_args *args)
     return cli_show_sets(args->words[0], &(cli_json){0});
 }
 
-/* --- ls --------------------------------------------------------------------------- */
+/* --- ls ---------------------------------------------------------------------------- */
 
 typedef struct listing {
     tarn_iac *pack;
@@ -278,7 +278,7 @@ int cli_iac_ls(const cli_args *args)
     return status;
 }
 
-/* --- get -------------------------------------------------------------------------- */
+/* --- get --------------------------------------------------------------------------- */
 
 static bool is_number(const char *text)
 {
@@ -338,7 +338,7 @@ int cli_iac_get(const cli_args *args)
     return result;
 }
 
-/* --- verify ----------------------------------------------------------------------- */
+/* --- verify ------------------------------------------------------------------------ */
 
 static void show_report(cli_json *j, const tarn_iac_report *r, const tarn_error *failed)
 {
@@ -381,7 +381,7 @@ int cli_iac_verify(const cli_args *args)
     return report.problems ? CLI_DATA : CLI_OK;
 }
 
-/* --- pack and convert ------------------------------------------------------------- */
+/* --- pack and convert -------------------------------------------------------------- */
 
 bool cli_is_pack_name(const char *path)
 {

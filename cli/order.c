@@ -102,8 +102,7 @@ static bool take_options(const cli_args *args, tarn_order_options *o)
            take_number(args, "rounds", &o->rounds);
 }
 
-/* --- Data about the samples ----------------------------------------------------------
- */
+/* --- Data about the samples -------------------------------------------------------- */
 
 /* One count per shard, with the shards of all sources in order, up to the last shard that
  * has samples. */

@@ -45,8 +45,8 @@ typedef struct cli_out {
 /* Whether a target is a folder, judged by its name. */
 bool cli_out_is_folder(const char *target);
 
-/* Reads the options from the command line. out must not move until cli_out_run returns.
- */
+/* Reads the options from the command line. out must not move until cli_out_run
+ * returns. */
 int cli_out_init(cli_out *out, const cli_args *args, const char *target);
 
 /* Packs, then prints what was written (unless it is a dry run) or what failed and what

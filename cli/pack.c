@@ -17,7 +17,7 @@ typedef struct packing {
     size_t n_keys;
 } packing;
 
-/* --- Options ------------------------------------------------------------------------ */
+/* --- Options ----------------------------------------------------------------------- */
 
 static int take_splits(packing *p)
 {
@@ -68,7 +68,7 @@ static int take_options(packing *p)
                : CLI_USAGE;
 }
 
-/* --- A dry run ---------------------------------------------------------------------- */
+/* --- A dry run --------------------------------------------------------------------- */
 
 static void note_field(packing *p, const char *name)
 {
@@ -117,7 +117,7 @@ static void show_plan(const packing *p)
     if (r->classes) printf("  classes: %u\n", r->classes);
 }
 
-/* --- The command -------------------------------------------------------------------- */
+/* --- The command ------------------------------------------------------------------- */
 
 int cli_pack_files(const cli_args *args, const char *target)
 {

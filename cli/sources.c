@@ -59,8 +59,7 @@ static int open_one(const cli_args *args, const char *path, tarn_keys keys,
     return status;
 }
 
-/* --- Requested keys ------------------------------------------------------------------
- */
+/* --- Requested keys ---------------------------------------------------------------- */
 
 static tarn_status keep_found(cli_source *part, const cli_list *keys, bool *anywhere,
                               tarn_error *err)

@@ -18,7 +18,7 @@ typedef struct splitting {
     cli_out out;
 } splitting;
 
-/* --- Options ------------------------------------------------------------------------ */
+/* --- Options ----------------------------------------------------------------------- */
 
 /* "NAME=FRACTION", or only a name, which gets the rest. */
 static int take_part(const splitting *s, char *item, double *out_fraction, bool *out_rest)

@@ -32,8 +32,8 @@ typedef struct cli_record {
 typedef tarn_status (*cli_put_record)(void *state, const cli_record *record,
                                       tarn_error *err);
 
-/* If look is not NULL, all samples are passed to look first; then each is passed to put.
- */
+/* If look is not NULL, all samples are passed to look first; then each is passed to
+ * put. */
 typedef struct cli_target {
     void *state;
     cli_put_record look;

@@ -50,8 +50,7 @@ static void free_state(state *s)
     free(s);
 }
 
-/* --- Shapes of rows ------------------------------------------------------------------
- */
+/* --- Shapes of rows ---------------------------------------------------------------- */
 
 static char *array_text(const column *c, const tarn_array *a, char *out, size_t size)
 {

@@ -236,8 +236,7 @@ static tarn_status put_sample(void *context, const cli_record *r, tarn_error *er
     return tarn_iac_writer_add(s->writer, s->bytes.data, s->bytes.size, err);
 }
 
-/* --- The file -------------------------------------------------------------------------
- */
+/* --- The file ---------------------------------------------------------------------- */
 
 static tarn_status begin(void *context, tarn_error *err)
 {

@@ -139,8 +139,7 @@ static tarn_status take_json(const cli_record *r, const cli_piece *p, const char
     return TARN_OK;
 }
 
-/* --- Any value ------------------------------------------------------------------------
- */
+/* --- Any value --------------------------------------------------------------------- */
 
 static tarn_status take_value(const cli_record *r, const cli_piece *p, cli_piece_value *v,
                               tarn_error *err)

@@ -1,5 +1,5 @@
-/* Shards of another fold taken as they are: linked into the stage as finished parts, and
- * scanned, so that the index is made as if this writer had written them. */
+/* Takes shards of another fold unchanged: links them into the stage as finished parts,
+ * and scans them, so that the index is built as if this writer had written them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@ typedef struct adoption {
     tarn_fold_writer *w;
     tarn__fold *from;
     tarn_adopt how;
-    size_t first;    /* of the writer's shards that were adopted */
-    uint64_t number; /* of the next shard, before */
+    size_t first;    /* the first of the writer's shards that was adopted */
+    uint64_t number; /* number of the next shard, before */
     size_t origins;  /* before */
-    uint32_t *taken; /* numbers in from of the adopted shards */
+    uint32_t *taken; /* numbers of the adopted shards in from */
 } adoption;
 
 void tarn__writer_reset_origins(tarn_fold_writer *w)
@@ -32,7 +32,7 @@ void tarn__writer_reset_origins(tarn_fold_writer *w)
     w->n_origins = w->origin_capacity = 0;
 }
 
-/* Where a reader of messages finds a shard. */
+/* The path of a shard, for messages. */
 static const char *origin_of(const tarn_fold_writer *w, size_t shard)
 {
     for (size_t i = 0; i < w->n_origins; i++)
@@ -62,7 +62,7 @@ static tarn_status copy_file(const char *from, const char *to, bool no_sync,
     return status;
 }
 
-/* What was linked has to be on the disk before an index says that it is there. */
+/* A linked shard must be on the disk before an index refers to it. */
 static tarn_status sync_linked(const char *path, tarn_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -73,8 +73,8 @@ static tarn_status sync_linked(const char *path, tarn_error *err)
     return status;
 }
 
-/* Links cannot be made across file systems, on some not at all, and not of other people's
- * files. Whatever the reason, the copy tells if there is one to tell. */
+/* Hard links fail across file systems, on some file systems, and for other users' files.
+ * On any failure the file is copied; if the copy fails too, its error is reported. */
 static tarn_status place_file(const adoption *a, const char *from, const char *to,
                               tarn_error *err)
 {
@@ -133,7 +133,7 @@ static tarn_status is_there(const adoption *a, uint32_t shard, size_t have, bool
     return TARN_OK;
 }
 
-/* A writer that resumes has what it, or a run before it, took already. */
+/* A writer that resumes already has the shards that it or an earlier run adopted. */
 static tarn_status is_resumed(const adoption *a, uint32_t shard, bool *out,
                               tarn_error *err)
 {
@@ -191,9 +191,9 @@ tarn_status tarn__writer_take_checksums(tarn_fold_writer *w, size_t shard,
     tarn__scan *scan = &w->build.scans[shard];
     if (sums->stamps[number].rows != scan->n_rows ||
         sums->stamps[number].digest != scan->stamp.digest)
-        return tarn__fail_at(err, TARN_ERR_STALE, w->build.paths[shard], TARN_NO_OFFSET,
-                             "the shard is not the one that was indexed; run tarn "
-                             "index again");
+        return tarn__fail_at(
+            err, TARN_ERR_STALE, w->build.paths[shard], TARN_NO_OFFSET,
+            "the shard is not the one that was indexed; run tarn index again");
     if (!sums->checksums) return TARN_OK;
     scan->checksums = malloc((scan->n_rows + 1) * sizeof *scan->checksums);
     if (!scan->checksums) return tarn__fail_memory(err);
@@ -204,7 +204,7 @@ tarn_status tarn__writer_take_checksums(tarn_fold_writer *w, size_t shard,
     return TARN_OK;
 }
 
-/* Payloads are read only if nobody knows their checksums. */
+/* Payloads are read only if their checksums are unknown. */
 static tarn_status scan_shards(adoption *a, tarn_error *err)
 {
     tarn_fold_writer *w = a->w;
@@ -216,9 +216,9 @@ static tarn_status scan_shards(adoption *a, tarn_error *err)
         uint32_t shard = a->taken[i - a->first];
         if (!known) {
             if (sums->stamps[shard].digest == w->build.scans[i].stamp.digest) continue;
-            return tarn__fail_at(err, TARN_ERR_STALE, origin_of(w, i), TARN_NO_OFFSET,
-                                 "the shard is not the one that was indexed; run tarn "
-                                 "index again");
+            return tarn__fail_at(
+                err, TARN_ERR_STALE, origin_of(w, i), TARN_NO_OFFSET,
+                "the shard is not the one that was indexed; run tarn index again");
         }
         TARN_TRY(first_row(a->from, shard, &row, err));
         TARN_TRY(tarn__writer_take_checksums(w, i, a->from->index, shard, row, err));
@@ -307,7 +307,7 @@ static tarn_status count_shard(adoption *a, size_t shard, tarn_error *err)
 
 /* --- All of it --------------------------------------------------------------------- */
 
-/* A part that is about to go is no place to point at. */
+/* Errors name the original shard, because the part is about to be removed. */
 static void name_origin(const adoption *a, tarn_error *err)
 {
     for (size_t i = a->first; err && i < a->w->n_shards; i++)
@@ -333,8 +333,8 @@ static tarn_status check_source(const tarn__fold *from, tarn_error *err)
     tarn_index_info_get(from->index, &info, sizeof info);
     if (!info.keys_known || info.keys == TARN_KEYS_BASE) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, from->paths[0], TARN_NO_OFFSET,
-                         "fold %s has keys with folders; only flat ones are taken, tarn "
-                         "convert rewrites them",
+                         "fold %s has keys with folders, but only flat keys can be "
+                         "merged; rewrite it with tarn convert",
                          from->name);
 }
 

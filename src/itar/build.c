@@ -1,4 +1,4 @@
-/* Building an index: the shards are scanned in parallel, then merged. */
+/* Builds an index: scans the shards in parallel, then merges them. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,12 +14,12 @@ static tarn_status check_names(const char *const *paths, size_t count, tarn_erro
 {
     if (count > TARN_MAX_SHARDS)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%zu shards, and an index can number %u of them", count,
+                          "%zu shards, but an index can have at most %u", count,
                           TARN_MAX_SHARDS);
     for (size_t i = 0; i < count; i++)
         if (strchr(paths[i], '\n'))
             return tarn__fail_at(err, TARN_ERR_USAGE, paths[i], TARN_NO_OFFSET,
-                                 "a shard name with a newline");
+                                 "a shard name contains a newline");
     return TARN_OK;
 }
 
@@ -49,12 +49,12 @@ tarn_index *tarn__index_new(void)
     tarn_index *index = calloc(1, sizeof *index);
     if (!index) return NULL;
     tarn__names_init(&index->fields);
-    tarn__names_init(&index->crashes);
+    tarn__names_init(&index->collisions);
     index->owns_rows = true;
     return index;
 }
 
-/* The rows are in the stream's map now, which is the index's from here on. */
+/* The rows are now in the stream's map, which the index owns from here on. */
 static void take_map(tarn__build *build)
 {
     if (!build->stream.file) return;

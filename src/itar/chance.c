@@ -1,4 +1,4 @@
-/* Numbers of chance out of keys and seeds. */
+/* Random numbers derived from keys and seeds. */
 #include "itar/chance.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ tarn_status tarn__check_fractions(const double *fractions, size_t count, tarn_er
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
         if (!(fractions[i] >= 0 && fractions[i] <= 1))
-            return tarn__fail(err, TARN_ERR_USAGE, "%g is no fraction of the samples",
+            return tarn__fail(err, TARN_ERR_USAGE, "%g is not a fraction of the samples",
                               fractions[i]);
         sum += fractions[i];
     }

@@ -1,4 +1,4 @@
-/* Filling a collection from files and folders. */
+/* Fills a collection from files and folders. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@ static void skip(void *context, const char *path, const char *why)
     tarn_error what;
     c->skipped++;
     if (!c->options.notice) return;
-    tarn__error_set(&what, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET, "passed over: %s",
+    tarn__error_set(&what, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET, "skipped: %s",
                     why);
     c->options.notice(c->options.notice_context, &what);
 }
 
-/* The key of a file: its stem, or with the path rule the folders before it too. */
+/* The key of a file: its stem; with the path rule also the folders before it. */
 static tarn_status make_key(const tarn__collection *c, const char *inner,
                             const char *base, size_t stem, tarn__buf *out,
                             tarn_error *err)
@@ -36,15 +36,15 @@ static tarn_status make_key(const tarn__collection *c, const char *inner,
 static tarn_status fail_two_classes(tarn__collection *c, uint32_t key, uint32_t a,
                                     uint32_t b, tarn_error *err)
 {
-    return tarn__fail(
-        err, TARN_ERR_AMBIGUOUS,
-        "sample %s is in two classes, %s and %s; keys made of the whole path "
-        "(--keys path) would tell them apart",
-        tarn__names_get(&c->keys, key).data, tarn__names_get(&c->classes, a).data,
-        tarn__names_get(&c->classes, b).data);
+    return tarn__fail(err, TARN_ERR_AMBIGUOUS,
+                      "sample %s is in two classes, %s and %s; keys from the whole path "
+                      "(--keys path) would distinguish them",
+                      tarn__names_get(&c->keys, key).data,
+                      tarn__names_get(&c->classes, a).data,
+                      tarn__names_get(&c->classes, b).data);
 }
 
-/* The first folder below the one that was given is the class. */
+/* The first folder below the given folder is the class. */
 static tarn_status note_class(tarn__collection *c, uint32_t key, const char *inner,
                               tarn_error *err)
 {
@@ -52,9 +52,9 @@ static tarn_status note_class(tarn__collection *c, uint32_t key, const char *inn
     uint32_t class;
     if (!c->options.class_from_dir || !slash) return TARN_OK;
     if (memchr(inner, '\n', (size_t)(slash - inner)))
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "the name of a class has a newline, and lists of classes have "
-                          "one on each line");
+        return tarn__fail(
+            err, TARN_ERR_UNSUPPORTED,
+            "the class name contains a newline, but class lists have one name per line");
     TARN_TRY(tarn__names_add(&c->classes, inner, (size_t)(slash - inner), &class, err));
     while (key >= c->class_capacity) {
         size_t before = c->class_capacity;
@@ -69,7 +69,7 @@ static tarn_status note_class(tarn__collection *c, uint32_t key, const char *inn
     return TARN_OK;
 }
 
-/* path is the folder that was given, a slash, and what is inside it from root_len on. */
+/* path is the given folder, a slash, and the path inside it, which starts at root_len. */
 static tarn_status add_file(void *context, const char *path, size_t root_len,
                             tarn_error *err)
 {
@@ -77,7 +77,7 @@ static tarn_status add_file(void *context, const char *path, size_t root_len,
     const char *inner = path + root_len, *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path, *dot = strchr(base, '.');
     if (!dot || !dot[1]) {
-        skip(c, path, "its name has no field: no text behind a dot");
+        skip(c, path, "its name has no field (no text after a dot)");
         return TARN_OK;
     }
     char *folder =

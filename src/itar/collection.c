@@ -46,19 +46,21 @@ tarn_status tarn__collection_add_class(tarn__collection *c, const char *name, si
     uint32_t id;
     char shown[120];
     if (c->n_entries || c->samples)
-        return tarn__fail(err, TARN_ERR_USAGE, "classes are numbered before files");
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "classes must be numbered before files are added");
     TARN_TRY(tarn__names_add(&c->classes, name, len, &id, err));
     if (id == c->n_fixed) {
         c->n_fixed++;
         return TARN_OK;
     }
-    return tarn__fail(err, TARN_ERR_FORMAT, "the class %s is there twice",
+    return tarn__fail(err, TARN_ERR_FORMAT, "the class %s is listed twice",
                       tarn_printable(shown, sizeof shown, name, len));
 }
 
 /* --- Adding ------------------------------------------------------------------------ */
 
-/* Fields are kept in lower case, so that two that differ in it alone are found. */
+/* Fields are stored in lower case, so that fields that differ only in case are
+ * detected. */
 static tarn_status number_field(tarn__collection *c, const char *field, size_t len,
                                 uint32_t *out, tarn_error *err)
 {
@@ -79,7 +81,7 @@ static tarn_status add_entry(tarn__collection *c, tarn__entry *e, const char *te
 {
     if (c->samples)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "nothing can be added to a collection that was grouped");
+                          "nothing can be added to a collection after grouping");
     if (c->n_entries >= UINT32_MAX)
         return tarn__fail(err, TARN_ERR_LIMIT, "more than %u files in one collection",
                           UINT32_MAX);
@@ -152,15 +154,14 @@ static tarn_status fail_twice(const tarn__collection *c, const tarn__entry *a,
         tarn__names_get(&c->keys, a->sample).data,
         tarn__names_get(&c->fields, a->field).data, texts[0], texts[1],
         c->options.keys == TARN_KEYS_BASE && a->folder != b->folder
-            ? "; keys made of the whole path (--keys path) "
-              "would tell them apart"
+            ? "; keys from the whole path (--keys path) would distinguish them"
             : "");
     tarn__buf_reset(&one);
     tarn__buf_reset(&two);
     return status;
 }
 
-/* The class of each sample as one more value. */
+/* Adds the class of each sample as a value. */
 static tarn_status add_classes(tarn__collection *c, tarn_error *err)
 {
     char text[16];
@@ -170,7 +171,7 @@ static tarn_status add_classes(tarn__collection *c, tarn_error *err)
         tarn__name key = tarn__names_get(&c->keys, i);
         if (class == TARN__NAME_NONE)
             return tarn__fail(err, TARN_ERR_USAGE,
-                              "sample %s is in no sub-folder that could be its class",
+                              "sample %s is not in a sub-folder that could be its class",
                               key.data);
         int len = snprintf(text, sizeof text, "%u", class);
         TARN_TRY(
@@ -185,8 +186,8 @@ static int compare_names(const void *left, const void *right, void *names)
     return strcmp(tarn__names_get(names, *a).data, tarn__names_get(names, *b).data);
 }
 
-/* Classes were numbered as they were met; their number is their place by name, behind
- * those whose number was given. */
+/* Classes were numbered in the order they were found. Now they are numbered by name,
+ * after the classes with a fixed number. */
 static tarn_status sort_classes(tarn__collection *c, tarn_error *err)
 {
     size_t n = c->classes.count;
@@ -218,8 +219,8 @@ static tarn_status sort_classes(tarn__collection *c, tarn_error *err)
     return status;
 }
 
-/* Entries of one sample stand together afterwards, in the order they were added; samples
- * in the order of their first entry, which is the number of their key. */
+/* Afterwards the entries of a sample are consecutive, in the order they were added.
+ * Samples are in the order of their first entry, which is the number of their key. */
 static tarn_status sort_entries(tarn__collection *c, tarn_error *err)
 {
     size_t n = c->keys.count;
@@ -248,7 +249,7 @@ static tarn_status sort_entries(tarn__collection *c, tarn_error *err)
     return TARN_OK;
 }
 
-/* Few fields are compared with each other; with many, a mark per field tells. */
+/* A few fields are compared pairwise; many fields are checked with one mark per field. */
 static tarn_status check_fields(const tarn__collection *c, const tarn__collected *s,
                                 uint32_t *seen_at, tarn_error *err)
 {
@@ -283,7 +284,7 @@ tarn_status tarn__collection_group(tarn__collection *c, tarn_error *err)
 static tarn_status check_grouped(const tarn__collection *c, tarn_error *err)
 {
     if (c->samples) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
+    return tarn__fail(err, TARN_ERR_USAGE, "the collection is not grouped yet");
 }
 
 static void hash_keys(tarn__collection *c, tarn__chance_use use, uint64_t seed)
@@ -294,7 +295,7 @@ static void hash_keys(tarn__collection *c, tarn__chance_use use, uint64_t seed)
     }
 }
 
-/* By hash, and by key where hashes are equal: nothing else may count. */
+/* By hash, and by key if the hashes are equal. Nothing else may have an influence. */
 static int compare_hashes(const void *left, const void *right, void *keys)
 {
     const tarn__collected *a = left, *b = right;
@@ -320,7 +321,7 @@ tarn_status tarn__collection_split(tarn__collection *c, const double *fractions,
     if (!sorted) return tarn__fail_memory(err);
     for (size_t i = 0; i < c->n_samples; i++) {
         sorted[i] = c->samples[i];
-        sorted[i].part = (uint32_t)i; /* where it comes from */
+        sorted[i].part = (uint32_t)i; /* the original position */
         c->samples[i].part = 0;
     }
     qsort_r(sorted, c->n_samples, sizeof *sorted, compare_hashes, &c->keys);

@@ -1,10 +1,9 @@
-/* Samples that are still files and values, on their way into shards. A collection is
- * filled from folders and manifests, put into an order, split over folds, and then
- * walked: files are read ahead by several threads, and each sample is passed to a
- * callback, in order.
+/* Samples that are still files and values and will be written into shards. A collection
+ * is filled from folders and manifests, ordered, split into folds, and then walked:
+ * several threads read files ahead, and each sample is passed to a callback, in order.
  *
- * Every file and value is one entry, and samples are entries with one key. A collection
- * belongs to one thread at a time. */
+ * Every file and every value is one entry; entries with the same key form a sample. A
+ * collection may be used by one thread at a time. */
 #ifndef TARN_ITAR_COLLECTION_H
 #define TARN_ITAR_COLLECTION_H
 
@@ -16,23 +15,23 @@
 typedef struct tarn__entry {
     uint32_t sample; /* number of its key */
     uint32_t field;
-    uint32_t folder; /* number of a folder its file is in, or TARN__NAME_NONE: a value */
+    uint32_t folder; /* number of the file's folder, or TARN__NAME_NONE for a value */
     uint32_t size;   /* of the value */
     uint64_t text;   /* in texts: the file's name in that folder, or the value */
 } tarn__entry;
 
 typedef struct tarn__collected {
-    uint64_t hash; /* what it is sorted by */
+    uint64_t hash; /* sort key */
     uint32_t key;  /* number of its key */
     uint32_t part;
-    uint32_t first; /* of its entries */
+    uint32_t first; /* index of its first entry */
     uint32_t count;
 } tarn__collected;
 
 typedef struct tarn__collection_options {
     tarn_keys keys;
     bool class_from_dir; /* add a field "cls"; see tarn/pack.h */
-    tarn_notice notice;  /* what is skipped */
+    tarn_notice notice;  /* gets skipped files */
     void *notice_context;
     const char *output; /* not a source; need not exist nor outlive the call */
 } tarn__collection_options;
@@ -43,8 +42,8 @@ typedef struct tarn__collection {
     tarn__buf texts;
     tarn__entry *entries;
     size_t n_entries, entry_capacity;
-    size_t n_fixed;     /* classes whose number was given */
-    uint32_t *class_of; /* of each key, by name number; filled if asked for */
+    size_t n_fixed;     /* number of classes with a fixed number */
+    uint32_t *class_of; /* class of each key, by name number; filled on request */
     size_t class_capacity;
     tarn__collected *samples; /* once grouped */
     size_t n_samples;
@@ -52,13 +51,13 @@ typedef struct tarn__collection {
     tarn__tree tree; /* knows the output */
 } tarn__collection;
 
-/* options may be NULL: all of it 0. */
+/* options may be NULL, which is the same as all zero. */
 TARN_CHECKED tarn_status tarn__collection_new(const tarn__collection_options *options,
                                               tarn__collection **out, tarn_error *err);
 void tarn__collection_free(tarn__collection *collection);
 
-/* Fixes the number of a class, before any file is added: 0 for the first, and so on. So
- * the same class has the same number in folds that are written at different times. */
+/* Fixes the number of a class, before any file is added: 0 for the first, and so on. This
+ * gives a class the same number in folds that are written at different times. */
 TARN_CHECKED tarn_status tarn__collection_add_class(tarn__collection *c, const char *name,
                                                     size_t len, tarn_error *err);
 
@@ -70,16 +69,16 @@ TARN_CHECKED tarn_status tarn__collection_add_file(tarn__collection *c, const ch
 TARN_CHECKED tarn_status tarn__collection_add_manifest(tarn__collection *c,
                                                        const char *path, tarn_error *err);
 
-/* Makes samples of what was added, in the order of their first file. Nothing can be added
- * afterwards. Two files that would be one field are an error with both names. */
+/* Groups the entries into samples, in the order of their first file. Nothing can be added
+ * afterwards. Two files for the same field are an error that names both. */
 TARN_CHECKED tarn_status tarn__collection_group(tarn__collection *c, tarn_error *err);
 
-/* Puts the samples into an order that depends on seed and keys alone. */
+/* Puts the samples into an order that depends only on seed and keys. */
 TARN_CHECKED tarn_status tarn__collection_shuffle(tarn__collection *c, uint64_t seed,
                                                   tarn_error *err);
 
-/* Gives each sample a part: part k + 1 gets fractions[k] of all samples, to the nearest
- * number, and part 0 the rest. Which ones depends on seed and keys alone. */
+/* Assigns each sample to a part: part k + 1 gets fractions[k] of all samples, to the
+ * nearest number, and part 0 the rest. The choice depends only on seed and keys. */
 TARN_CHECKED tarn_status tarn__collection_split(tarn__collection *c,
                                                 const double *fractions, size_t count,
                                                 uint64_t seed, tarn_error *err);
@@ -94,14 +93,15 @@ TARN_CHECKED tarn_status tarn__collection_filter(tarn__collection *c, tarn__keep
 const char *tarn__collection_key(const tarn__collection *c, uint64_t number,
                                  unsigned *out_part);
 
-/* Passes each sample to put. Small files are in memory, large ones are fields with a
+/* Passes each sample to put. Small files are in memory; large files are fields with a
  * path. */
 TARN_CHECKED tarn_status tarn__collection_walk(tarn__collection *c,
                                                const tarn_walk_options *options,
                                                tarn_put put, void *context,
                                                tarn_error *err);
 
-/* The same without opening a file: fields that are files have their path. */
+/* Like tarn__collection_walk, but opens no files: fields that are files have their
+ * path. */
 TARN_CHECKED tarn_status tarn__collection_list(tarn__collection *c, tarn_put put,
                                                void *context, tarn_error *err);
 
@@ -116,7 +116,7 @@ TARN_CHECKED tarn_status tarn__collect_value(tarn__collection *c, const char *ke
                                              size_t field_len, const char *value,
                                              size_t value_len, tarn_error *err);
 
-/* Where the file of an entry is: "folder/name" in out. */
+/* The path of an entry's file, "folder/name", in out. */
 TARN_CHECKED tarn_status tarn__entry_path(const tarn__collection *c, const tarn__entry *e,
                                           tarn__buf *out, tarn_error *err);
 

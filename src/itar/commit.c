@@ -36,7 +36,7 @@ char *tarn__stage_part(const tarn__stage *s, const char *name)
     return joined(s->folder, ".", name, part_ending);
 }
 
-/* Links are looked at, not through. */
+/* Does not follow symbolic links. */
 static bool exists(const char *path)
 {
     struct stat st;
@@ -52,7 +52,7 @@ static bool is_same_file(const char *left, const char *right)
 
 /* --- The lock ---------------------------------------------------------------------- */
 
-/* A folder is durable once the one it is in is synced. */
+/* A new folder is durable once its parent is synced. */
 static tarn_status make_one(const char *path, bool no_sync, tarn_error *err)
 {
     if (mkdir(path, 0777) == 0) return no_sync ? TARN_OK : tarn__sync_folder(path, err);
@@ -77,7 +77,7 @@ static tarn_status make_folder(const char *path, bool no_sync, tarn_error *err)
     return status;
 }
 
-/* The lock file goes with its writer: one that was locked may be gone. */
+/* A writer removes its lock file when it ends, so the locked file may be gone. */
 static tarn_status take_lock(tarn__stage *s, tarn_error *err)
 {
     for (;;) {
@@ -88,7 +88,7 @@ static tarn_status take_lock(tarn__stage *s, tarn_error *err)
             close(s->lock);
             s->lock = -1;
             return tarn__fail_at(err, TARN_ERR_EXISTS, s->folder, TARN_NO_OFFSET,
-                                 "another writer is at work on fold %s", s->fold);
+                                 "another writer is writing fold %s", s->fold);
         }
         if (!tarn__lost_name(s->lock, s->lock_path)) return TARN_OK;
         close(s->lock);
@@ -111,8 +111,7 @@ static tarn_status take_names(tarn__stage *s, const char *folder, const char *fo
                                                             : tarn__fail_memory(err);
 }
 
-/* Names that only this fold's writers, and those who make its index, give to what they
- * have not finished. */
+/* Temporary names that only writers of this fold and of its index use. */
 static bool is_ours(const void *context, const char *target, size_t len)
 {
     const tarn__stage *s = context;
@@ -144,7 +143,7 @@ tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fol
     tarn__names_init(&s->going);
     if (tarn__url_scheme(folder))
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, folder, TARN_NO_OFFSET,
-                             "a fold is written into a folder of this machine");
+                             "a fold can only be written to a local folder");
     tarn_status status = take_names(s, folder, fold, err);
     if (status == TARN_OK) status = make_folder(s->folder, no_sync, err);
     if (status == TARN_OK) status = take_lock(s, err);
@@ -175,7 +174,7 @@ void tarn__stage_close(tarn__stage *s)
 
 /* --- Parts ------------------------------------------------------------------------- */
 
-/* The shard's name in ".name.part", if it is one of this fold. */
+/* The shard's name in ".name.part", if it belongs to this fold. */
 static char *name_of_part(const tarn__stage *s, const char *entry)
 {
     size_t len = strlen(entry), ending = sizeof part_ending - 1;
@@ -193,7 +192,7 @@ typedef struct list {
     size_t count, capacity;
 } list;
 
-/* Takes the name over. */
+/* Takes ownership of name. */
 static tarn_status add_name(list *l, char *name, tarn_error *err)
 {
     tarn_status status =
@@ -206,7 +205,7 @@ static tarn_status add_name(list *l, char *name, tarn_error *err)
     return status;
 }
 
-/* Journal names whose shard has neither name were never there. */
+/* Names in the journal whose shard exists under neither name are ignored. */
 static tarn_status add_announced(const tarn__stage *s, list *l, tarn_error *err)
 {
     for (size_t i = 0; i < s->coming.count; i++) {
@@ -302,7 +301,7 @@ tarn_status tarn__stage_done(tarn__stage *s, tarn_error *err)
     return TARN_OK;
 }
 
-/* The first failure is the one that is told. */
+/* Reports the first failure. */
 static void try_remove(char *path, tarn_status *first, tarn_error *err)
 {
     tarn_error why;
@@ -331,8 +330,8 @@ tarn_status tarn__stage_discard(tarn__stage *s, tarn_error *err)
 
 /* --- Publishing -------------------------------------------------------------------- */
 
-/* Whether the shard under this name is the new one already, because an interrupted
- * writer has got so far. */
+/* Whether the shard with this name is already the new one, because an interrupted writer
+ * got this far. */
 static bool is_named(const tarn__stage *s, const char *name)
 {
     char *part = tarn__stage_part(s, name), *path = tarn__stage_path(s, name);
@@ -343,8 +342,8 @@ static bool is_named(const tarn__stage *s, const char *name)
     return named;
 }
 
-/* The index goes first, for good: from then on the journal counts. */
-static tarn_status clear(const tarn__stage *s, tarn_error *err)
+/* The index is removed first, durably: from then on the journal decides. */
+static tarn_status clear_replaced(const tarn__stage *s, tarn_error *err)
 {
     TARN_TRY(remove_one(tarn__sums_path(s->index_path), err));
     TARN_TRY(remove_one(strdup(s->index_path), err));
@@ -361,9 +360,9 @@ static tarn_status rename_part(const char *part, const char *path, tarn_error *e
     if (tarn__rename_new(part, path) == 0) return TARN_OK;
     if (errno != EEXIST)
         return tarn__fail_errno(err, path, errno, "cannot rename %s", part);
-    return tarn__fail_at(err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
-                         "a file of this name came while the fold was written; remove "
-                         "it and resume");
+    return tarn__fail_at(
+        err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
+        "a file of this name appeared while the fold was written; remove it and resume");
 }
 
 static tarn_status name_one(const tarn__stage *s, const char *name, tarn_error *err)
@@ -383,7 +382,7 @@ tarn_status tarn__stage_name(tarn__stage *s, const char *const *names, size_t co
     tarn__journal journal = {replaces ? NULL : s->index_path, names, count, &s->going};
     TARN_TRY(tarn__journal_write(&journal, s->journal_path, s->no_sync, err));
     s->journal = TARN__JOURNAL_LIVE;
-    if (replaces) TARN_TRY(clear(s, err));
+    if (replaces) TARN_TRY(clear_replaced(s, err));
     for (size_t i = 0; i < count; i++)
         TARN_TRY(name_one(s, names[i], err));
     return s->no_sync ? TARN_OK : tarn__sync_folder(s->index_path, err);

@@ -1,4 +1,4 @@
-/* Opening a fold and reading from it. Which rows make a sample is in group.c. */
+/* Opens a fold and reads from it. group.c determines which rows form a sample. */
 #include "itar/fold.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static tarn_status stale(const tarn__fold *f, tarn_error *err, const char *what,
                          tarn_printable(shown, sizeof shown, shard, strlen(shard)));
 }
 
-/* With a .tarsum, the shards must be those it lists: names, then sizes. */
+/* With a .tarsum, the shards must match it: first names, then sizes. */
 static tarn_status check_stamps(const tarn__fold *f, const char *const *paths,
                                 const uint64_t *sizes, size_t count, tarn_error *err)
 {
@@ -44,20 +44,20 @@ static tarn_status check_stamps(const tarn__fold *f, const char *const *paths,
         const char *want =
             i < sums->n_shards ? tarn__names_get(&sums->names, i).data : NULL;
         if (have && (!want || strcmp(have, want) < 0))
-            return stale(f, err, "the index does not know shard", have);
+            return stale(f, err, "the index does not contain shard", have);
         if (want && (!have || strcmp(have, want) > 0))
-            return stale(f, err, "the index has a shard that is not here:", want);
+            return stale(f, err, "the index has a shard that does not exist:", want);
         if (sizes[i] != sums->stamps[i].size)
-            return tarn__fail_at(
-                err, TARN_ERR_STALE, paths[i], TARN_NO_OFFSET,
-                "the shard has %llu bytes, but %llu when it was indexed; "
-                "run tarn index again",
-                (unsigned long long)sizes[i], (unsigned long long)sums->stamps[i].size);
+            return tarn__fail_at(err, TARN_ERR_STALE, paths[i], TARN_NO_OFFSET,
+                                 "the shard has %llu bytes, but had %llu when it was "
+                                 "indexed; run tarn index again",
+                                 (unsigned long long)sizes[i],
+                                 (unsigned long long)sums->stamps[i].size);
     }
     return TARN_OK;
 }
 
-/* A shard that has members but no row came after the index was made. */
+/* A shard that has members but no rows was added after the index was built. */
 static tarn_status check_rowless(const tarn__fold *f, const char *path, tarn_error *err)
 {
     tarn_tar tar;
@@ -71,11 +71,11 @@ static tarn_status check_rowless(const tarn__fold *f, const char *path, tarn_err
     tarn__tar_close(&tar);
     if (status == TARN_END) return TARN_OK;
     TARN_TRY(status);
-    return stale(f, err, "the index does not know shard", tarn__base_name(path));
+    return stale(f, err, "the index does not contain shard", tarn__base_name(path));
 }
 
-/* Without one, every row must lie inside a shard that is there, and every shard with
- * members must have a row. */
+/* Without a .tarsum, every row must refer to an existing shard and be inside it, and
+ * every shard with members must have a row. */
 static tarn_status check_ranges(const tarn__fold *f, const char *const *paths,
                                 const uint64_t *sizes, size_t count, bool *has_row,
                                 tarn_error *err)
@@ -85,15 +85,15 @@ static tarn_status check_ranges(const tarn__fold *f, const char *const *paths,
         tarn__row_get(tarn__index_at(f->index, i), &row);
         if (row.shard >= count)
             return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
-                                 "row %llu is in shard %u, and there are %zu: one is "
-                                 "missing, or the index is old; run tarn index again",
+                                 "row %llu is in shard %u, but there are %zu shards: one "
+                                 "is missing, or the index is old; run tarn index again",
                                  (unsigned long long)i, row.shard, count);
         if (row.offset + TARN__BLOCK + row.size > sizes[row.shard])
-            return tarn__fail_at(
-                err, TARN_ERR_STALE, paths[row.shard], row.offset,
-                "row %llu of the index: offset past the shard, which has "
-                "%llu bytes; run tarn index again",
-                (unsigned long long)i, (unsigned long long)sizes[row.shard]);
+            return tarn__fail_at(err, TARN_ERR_STALE, paths[row.shard], row.offset,
+                                 "row %llu of the index: offset past the end of the "
+                                 "shard, which has %llu bytes; run tarn index again",
+                                 (unsigned long long)i,
+                                 (unsigned long long)sizes[row.shard]);
         has_row[row.shard] = true;
     }
     for (size_t i = 0; i < count; i++)
@@ -113,7 +113,7 @@ static tarn_status get_index(tarn__fold *f, const char *index_path,
             if (err) *err = why;
             if (err && status == TARN_ERR_NO_FILE)
                 tarn__error_set(err, status, index_path, TARN_NO_OFFSET,
-                                "there is no index; tarn index makes it");
+                                "no index; create it with tarn index");
             return status;
         }
     }
@@ -134,10 +134,9 @@ static tarn_status attach(tarn__fold *f, const char *index_path, const char *con
                                 : check_ranges(f, paths, sizes, count, has_row, err);
     if (status == TARN_OK && f->options.check &&
         !(f->index->path && f->index->sums && f->index->sums->checksums))
-        status = tarn__fail_at(err, TARN_ERR_NOT_FOUND,
-                               index_path ? index_path : paths[0], TARN_NO_OFFSET,
-                               "no member checksums to check against; tarn index --sums "
-                               "makes them");
+        status = tarn__fail_at(
+            err, TARN_ERR_NOT_FOUND, index_path ? index_path : paths[0], TARN_NO_OFFSET,
+            "no member checksums to check against; create them with tarn index --sums");
     if (status == TARN_OK)
         status = tarn__filecache_new(paths, sizes, count,
                                      (tarn__filecache_io)f->options.io, &f->files, err);
@@ -160,17 +159,17 @@ static tarn_status fail_folds(const tarn_folds *found, const char *path, tarn_er
     }
     names[used] = '\0';
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
-                         "several folds are here (%s); say which: %s:%s", names, path,
-                         found->folds[0].name);
+                         "several folds found (%s); select one, for example %s:%s", names,
+                         path, found->folds[0].name);
 }
 
-/* A file, as opposed to another one of the same name. */
+/* Distinguishes a file from another one of the same name. */
 typedef struct identity {
     ino_t number;
     struct timespec changed;
 } identity;
 
-static identity identify(const char *path)
+static identity identify_file(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 ? (identity){st.st_ino, st.st_mtim} : (identity){0};
@@ -189,9 +188,9 @@ static tarn_status attach_fold(tarn__fold *f, const tarn_folds *found, const cha
     if (found->count > 1) return fail_folds(found, path, err);
     f->name = strdup(one->name);
     if (!f->name) return tarn__fail_memory(err);
-    identity before = identify(one->index_path);
+    identity before = identify_file(one->index_path);
     TARN_TRY(attach(f, one->index_path, one->shards, one->n_shards, err));
-    if (is_same(before, identify(one->index_path))) return TARN_OK;
+    if (is_same(before, identify_file(one->index_path))) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, one->index_path, TARN_NO_OFFSET,
                          "the index was replaced while the fold was opened; try again");
 }
@@ -216,8 +215,8 @@ static tarn_status open_once(tarn__fold *f, const char *path, tarn_error *err)
     return status;
 }
 
-/* The shards are listed first, and index and sums are read after them: if a writer
- * publishes in between, they do not fit together, and are looked at again. */
+/* The shards are listed first, then index and sums are read. If a writer publishes in
+ * between, they do not match, and all are read again. */
 static tarn_status open_folder(tarn__fold *f, const char *path, tarn_error *err)
 {
     enum { TRIES = 20 };
@@ -226,9 +225,9 @@ static tarn_status open_folder(tarn__fold *f, const char *path, tarn_error *err)
     TARN_TRY(tarn__path_split(path, &folder, &only, err));
     tarn_status status = TARN_OK;
     for (int i = 0; i < TRIES; i++) {
-        identity before = identify(folder);
+        identity before = identify_file(folder);
         status = open_once(f, path, err);
-        if (status == TARN_OK || is_same(before, identify(folder))) break;
+        if (status == TARN_OK || is_same(before, identify_file(folder))) break;
     }
     free(folder);
     return status;
@@ -243,7 +242,7 @@ static tarn_status open_taridx(tarn__fold *f, const char *path, tarn_error *err)
     return status;
 }
 
-/* The name of a fold is its index's, without the ending. */
+/* The fold has the name of its index, without the extension. */
 static tarn_status open_listed(tarn__fold *f, const char *path, tarn_error *err)
 {
     const char *name = tarn__base_name(path), *dot = strrchr(name, '.');
@@ -251,7 +250,7 @@ static tarn_status open_listed(tarn__fold *f, const char *path, tarn_error *err)
     size_t count = 0;
     while (shards[count])
         count++;
-    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "a fold of no shards");
+    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "a fold without shards");
     f->name = strndup(name, dot ? (size_t)(dot - name) : strlen(name));
     if (!f->name) return tarn__fail_memory(err);
     return attach(f, path, shards, count, err);
@@ -298,7 +297,7 @@ tarn_status tarn__fold_open(const char *path, const tarn__fold_options *options,
     if (options) f->options = *options;
     tarn__forklock_init(&f->lock, TARN__LOCK_OUTER);
     tarn_status status = open_any(f, path, err);
-    f->options.shards = NULL; /* the caller's, both */
+    f->options.shards = NULL; /* both belong to the caller */
     f->options.index = NULL;
     if (status == TARN_OK) status = alloc_bits(f, err);
     if (status == TARN_OK) status = list_shards(f, err);
@@ -329,7 +328,7 @@ void tarn__fold_close(tarn__fold *f)
     free(f);
 }
 
-/* --- Looking ----------------------------------------------------------------------- */
+/* --- Information ------------------------------------------------------------------- */
 
 void tarn__fold_info(const tarn__fold *f, tarn_fold_info *out)
 {

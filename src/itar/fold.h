@@ -1,5 +1,5 @@
-/* A fold as the other files of this folder see it, and only those; what others may use is
- * in itar/fold_read.h. */
+/* A fold, as used by the files of this folder only. Other folders use
+ * itar/fold_read.h. */
 #ifndef TARN_ITAR_FOLD_H
 #define TARN_ITAR_FOLD_H
 
@@ -15,7 +15,7 @@
 typedef struct tarn__sample_rows {
     uint32_t count;
     uint32_t first;
-    const uint32_t *rows; /* NULL: from first on; borrowed from the fold */
+    const uint32_t *rows; /* NULL: consecutive from first; borrowed from the fold */
 } tarn__sample_rows;
 
 static inline uint64_t tarn__rows_at(const tarn__sample_rows *rows, uint32_t k)
@@ -32,25 +32,25 @@ struct tarn__fold {
     uint64_t *sizes;
     tarn__place place;
     tarn_index_report report;
-    tarn__forklock lock;             /* making the order and the samples, once */
-    _Atomic(const uint32_t *) order; /* rows by key; the index's own or own_order */
+    tarn__forklock lock;             /* held while order and samples are computed, once */
+    _Atomic(const uint32_t *) order; /* rows by key; from the index or own_order */
     uint32_t *own_order;
-    atomic_bool grouped; /* then these say which rows make up a sample: */
+    atomic_bool grouped; /* then these say which rows form a sample: */
     uint32_t *rows;      /* grouped by sample; NULL if they are in file order */
-    uint32_t *starts;    /* sample i is rows[starts[i]] to rows[starts[i + 1]]; NULL if
-                            each has as many rows as the next: */
+    uint32_t *starts; /* sample i is rows[starts[i]] to rows[starts[i + 1]]; NULL if all
+                         have the same number of rows: */
     uint32_t stride;
     uint64_t n_samples;
-    bool *lead; /* by field: samples that do not stand together are in the order
-                   of their first row with such a field; NULL: any field */
+    bool *lead; /* by field: non-contiguous samples are in the order of their first row
+                   with such a field; NULL: any field */
     tarn__shapes shapes;
-    uint16_t *shape_of; /* by sample; NULL if all are of one: */
+    uint16_t *shape_of; /* by sample; NULL if all have the same shape: */
     uint16_t shape;
-    atomic_uchar *seen;  /* a bit for each row whose header was compared */
-    atomic_uchar *plain; /* and for each whose key is the name in its header */
+    atomic_uchar *seen;  /* one bit per row: header was compared */
+    atomic_uchar *plain; /* one bit per row: its key is the name in its header */
 };
 
-/* Where the rows of a sample begin, up to and with n_samples. */
+/* Where the rows of a sample start; sample may be n_samples. */
 static inline uint64_t tarn__fold_start(const struct tarn__fold *f, uint64_t sample)
 {
     return f->starts ? f->starts[sample] : sample * f->stride;
@@ -66,37 +66,37 @@ static inline uint64_t tarn__fold_row(const struct tarn__fold *f, uint64_t at)
     return f->rows ? f->rows[at] : at;
 }
 
-/* Makes sure that order and samples are there. */
+/* Computes the order and the samples if needed. */
 TARN_CHECKED tarn_status tarn__fold_order(tarn__fold *fold, const uint32_t **out,
                                           tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_group(tarn__fold *fold, tarn_error *err);
 
-/* The sample with a key. With a .tarsum this bisects; without one the first call sorts
- * the keys. */
+/* The sample with a key. With a .tarsum this is a binary search; without one, the first
+ * call sorts the keys. */
 TARN_CHECKED tarn_status tarn__fold_find_rows(tarn__fold *fold, const char *key,
                                               tarn__sample_rows *out, tarn_error *err);
 
-/* Whether this header and payload are those of a row that is not known, which is known
- * afterwards. before: how many bytes before the header the caller has, too. The payload
- * is looked at only if the fold was opened to check. */
+/* Checks that this header and payload belong to a row that was not compared yet, and
+ * marks the row as compared. before: how many bytes before the header the caller has as
+ * well. The payload is checked only if the fold was opened with check. */
 TARN_CHECKED tarn_status tarn__fold_compare(tarn__fold *fold, uint64_t number,
                                             const tarn_row *row,
                                             const unsigned char *header, size_t before,
                                             const unsigned char *payload,
                                             tarn_error *err);
 
-/* The first row of a sample that has a leading field, or just its first. */
+/* The first row of a sample that has a leading field, or else its first row. */
 uint64_t tarn__fold_lead(const tarn__fold *fold, uint64_t sample);
 
-/* What a sample with these rows is sorted by: its lead; without one, behind all that have
- * one. */
+/* The sort key of a sample with these rows: its lead. Samples without a lead come
+ * last. */
 uint64_t tarn__fold_lead_of(const tarn__fold *fold, const uint32_t *rows, uint32_t count);
 
-/* The same under the lock that the caller holds. */
+/* Like tarn__fold_order. The caller holds the lock. */
 TARN_CHECKED tarn_status tarn__fold_make_order(tarn__fold *fold, tarn_error *err);
 
-/* A place in the order of rows by key, which may come from a file: a row that is there.
- */
+/* An entry of the order of rows by key. The order may come from a file, so this checks
+ * that the row exists. */
 TARN_CHECKED tarn_status tarn__fold_order_at(const tarn__fold *fold,
                                              const uint32_t *order, uint64_t i,
                                              uint32_t *out, tarn_error *err);
@@ -114,13 +114,13 @@ static inline void tarn__set_row_bit(atomic_uchar *bits, uint64_t row)
                              memory_order_relaxed);
 }
 
-/* Whether the payload of a row may be used without looking at its header. */
+/* Whether the payload of a row may be used without checking its header. */
 static inline bool tarn__fold_knows(const tarn__fold *f, uint64_t row)
 {
     return !f->options.check && tarn__row_bit(f->seen, row);
 }
 
-/* The key of a row by its header in a map; false where that is not enough. */
+/* The key of a row from its header in a map; false if that is not enough. */
 static inline bool tarn__fold_quick_key(tarn__fold *f, uint64_t number,
                                         const tarn_row *row, const unsigned char *header,
                                         tarn__key *out)
@@ -132,7 +132,7 @@ static inline bool tarn__fold_quick_key(tarn__fold *f, uint64_t number,
     return true;
 }
 
-/* Asks the memory for what that will look at. */
+/* Prefetches the memory that tarn__fold_quick_key reads. */
 static inline void tarn__fold_touch_key(const tarn__fold *f, uint64_t number,
                                         const unsigned char *header)
 {
@@ -140,14 +140,15 @@ static inline void tarn__fold_touch_key(const tarn__fold *f, uint64_t number,
     if (!tarn__row_bit(f->plain, number)) __builtin_prefetch(header + TARN__PREFIX_AT);
 }
 
-/* The maps of shards whose length was looked at in this call. */
+/* The maps of shards whose length was checked in this call. */
 enum { TARN__RECENT_MAPS = 128 };
 typedef struct tarn__fold_maps {
     uint32_t shards[TARN__RECENT_MAPS]; /* number + 1 */
     const unsigned char *maps[TARN__RECENT_MAPS];
 } tarn__fold_maps;
 
-/* Whether what was copied out of a map was still there: see tarn__filecache_settle. */
+/* Checks that the shard was not truncated while data was copied out of its map: see
+ * tarn__filecache_settle. */
 TARN_CHECKED static inline tarn_status tarn__fold_settle_map(const tarn__fold *f,
                                                              const tarn__fold_maps *m,
                                                              size_t at, tarn_error *err)
@@ -165,7 +166,7 @@ TARN_CHECKED static inline tarn_status tarn__fold_settle_maps(const tarn__fold *
     return TARN_OK;
 }
 
-/* NULL: the shard, which must be one of the fold's, is read. */
+/* NULL: the shard, which must belong to the fold, is read instead of mapped. */
 TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn__fold *f,
                                                          tarn__fold_maps *m,
                                                          uint16_t shard,
@@ -182,8 +183,8 @@ TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn__fold *f,
     return TARN_OK;
 }
 
-/* Places of a field among the rows of a sample; there can be more rows than a shape has
- * numbers for. */
+/* Positions of a field among the rows of a sample. A sample can have more rows than a
+ * shape has numbers. */
 #define TARN__LACKED UINT32_MAX
 #define TARN__DOUBLE (UINT32_MAX - 1)
 

@@ -1,13 +1,14 @@
-/* Many members at once. What is in memory is copied out of maps. What is not comes by
- * ring: a member whose header has to be compared comes with it, and with what is before
- * it where the check looks at that, in one read; all others come as payloads only. */
+/* Reads many members at once. Data in memory is copied out of maps; the rest is read
+ * through the ring. A member whose header must be compared is read together with its
+ * header, and with the bytes before it if the check needs them. All others are read
+ * without their header. */
 #include <string.h>
 
 #include "base/error.h"
 #include "itar/fold.h"
 #include "itar/fold_read.h"
 
-/* --- Where they are ---------------------------------------------------------------- */
+/* --- Locations --------------------------------------------------------------------- */
 
 static void touch(const void *p)
 {
@@ -26,7 +27,7 @@ static tarn_status locate_one(const tarn__fold *f, tarn__spot *spot, tarn_error 
     return TARN_OK;
 }
 
-/* What is looked up is asked for some items ahead, because none of it is in the cache. */
+/* Prefetches some items ahead, because none of the data is in the CPU cache. */
 tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
                               tarn_error *err)
 {
@@ -49,11 +50,11 @@ tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
     return TARN_OK;
 }
 
-/* --- By ring ----------------------------------------------------------------------- */
+/* --- Through the ring -------------------------------------------------------------- */
 
-enum { WAVE = 1024 /* members given to the ring at once */ };
+enum { WAVE = 1024 /* members submitted to the ring at once */ };
 
-/* Members of some shards, which are held open. */
+/* Members of some shards, which are kept open. */
 typedef struct wave {
     const tarn__item *items;
     size_t count;
@@ -97,7 +98,8 @@ static tarn_status begin_wave(tarn__fold *f, const tarn__item *items, size_t cou
     return TARN_OK;
 }
 
-/* Bytes of the member's header and of what is before it that have to be looked at. */
+/* Number of bytes of the member's header, and of the data before it, that must be
+ * checked. */
 static tarn_status head_of(const tarn__fold *f, uint64_t number, size_t *out,
                            tarn_error *err)
 {
@@ -168,7 +170,7 @@ static tarn_status gather(tarn__fold *f, const tarn__item *items, size_t count,
 
 enum { AHEAD = 8, LINE = 64 };
 
-/* Asks for what will be copied, if that is in a map that was looked at. */
+/* Prefetches data that will be copied, if it is in a map that was checked. */
 static void touch_mapped(const tarn__fold *f, const tarn__fold_maps *m,
                          const tarn__item *item)
 {
@@ -192,7 +194,7 @@ static tarn_status compare(tarn__fold *f, uint64_t number, const unsigned char *
     return tarn__fold_compare(f, number, &row, payload - TARN__BLOCK, 0, payload, err);
 }
 
-/* The same of a row whose shard is not mapped, with the payload. */
+/* Checks a row whose shard is not mapped, together with its payload. */
 static tarn_status read_unknown(tarn__fold *f, uint64_t number, unsigned char *to,
                                 tarn_error *err)
 {

@@ -1,5 +1,6 @@
-/* Which fields the samples of a fold have: selecting by them, and counting sets. Each
- * shape is judged once; samples of odd shapes are looked at one by one. */
+/* The fields that the samples of a fold have: selects samples by fields, and counts sets
+ * of fields. Each shape is evaluated once; samples of odd shapes are evaluated one by
+ * one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ enum { STRETCH = 256 };
 typedef struct stretch {
     uint64_t from;
     size_t count;
-    bool listed; /* in numbers; otherwise from, from + 1, ... */
+    bool listed; /* listed in numbers; otherwise from, from + 1, ... */
     uint64_t numbers[STRETCH];
 } stretch;
 
@@ -35,7 +36,7 @@ static inline uint64_t stretch_at(const stretch *s, size_t i)
 
 typedef enum verdict { LEAVE = 0, KEEP = 1, TWICE = 2 } verdict;
 
-static verdict judge(const tarn__need *need, const uint32_t *places)
+static verdict evaluate_need(const tarn__need *need, const uint32_t *places)
 {
     bool twice = false;
     if (need->lack) return places[0] == TARN__LACKED ? KEEP : LEAVE;
@@ -47,10 +48,10 @@ static verdict judge(const tarn__need *need, const uint32_t *places)
     return KEEP;
 }
 
-/* What the need says about each shape. */
-static tarn_status judge_shapes(const tarn__fold *f, const tarn__need *need,
-                                unsigned char **out_verdicts, uint32_t **out_places,
-                                tarn_error *err)
+/* Evaluates the need for each shape. */
+static tarn_status evaluate_shapes(const tarn__fold *f, const tarn__need *need,
+                                   unsigned char **out_verdicts, uint32_t **out_places,
+                                   tarn_error *err)
 {
     const tarn__shapes *shapes = &f->shapes;
     unsigned char *verdicts = *out_verdicts = malloc(TARN__SHAPE_ODD + 1u);
@@ -59,9 +60,10 @@ static tarn_status judge_shapes(const tarn__fold *f, const tarn__need *need,
     for (size_t k = 0; k < shapes->count; k++) {
         for (size_t i = 0; i < need->count; i++)
             places[i] = tarn__fold_shape_place(f, (uint16_t)k, need->fields[i]);
-        verdicts[k] = (unsigned char)judge(need, places);
+        verdicts[k] = (unsigned char)evaluate_need(need, places);
     }
-    verdicts[TARN__SHAPE_ODD] = TWICE; /* looked at one by one, as those are */
+    verdicts[TARN__SHAPE_ODD] =
+        TWICE; /* evaluated one by one, like samples with duplicates */
     return TARN_OK;
 }
 
@@ -74,7 +76,7 @@ static tarn_status keep_special(tarn__fold *f, tarn__need *need, uint64_t sample
         places[i] = tarn__fold_place(f, sample, need->fields[i]);
         if (places[i] == TARN__DOUBLE) twice = i;
     }
-    verdict v = judge(need, places);
+    verdict v = evaluate_need(need, places);
     *out_keep = v == KEEP;
     if (v != TWICE) return TARN_OK;
     if (!need->drop_twice)
@@ -83,7 +85,7 @@ static tarn_status keep_special(tarn__fold *f, tarn__need *need, uint64_t sample
     return TARN_OK;
 }
 
-/* Eight bytes of 0 or 1 as the bits of one, the first one lowest. */
+/* Packs eight bytes of 0 or 1 into one byte, the first as the lowest bit. */
 static unsigned char pack_bits(const unsigned char *bytes)
 {
     uint64_t word;
@@ -135,7 +137,7 @@ tarn_status tarn__fold_keep_by_need(tarn__fold *f, tarn__need *need,
     unsigned char *verdicts;
     uint32_t *places;
     *out_kept = 0;
-    tarn_status status = judge_shapes(f, need, &verdicts, &places, err);
+    tarn_status status = evaluate_shapes(f, need, &verdicts, &places, err);
     if (status == TARN_OK && need->whole && !f->shape_of && verdicts[f->shape] == KEEP)
         *out_kept = samples->count;
     else if (status == TARN_OK)
@@ -168,8 +170,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The same of a sample of no known shape. met[i] is the last visit, from 1 on, that had
- * field i. */
+/* The distinct fields of an odd sample. met[i] is the last visit, counted from 1, that
+ * had field i. */
 static size_t odd_fields(const tarn__fold *f, uint64_t sample, uint64_t visit,
                          uint64_t *met, uint32_t *out, bool *out_twice)
 {

@@ -1,6 +1,6 @@
-/* The keys of many samples of a fold, out of the headers of their first members. Neither
- * rows nor headers are in the processor's caches: both are asked for a stretch of samples
- * ahead. */
+/* Reads the keys of many samples of a fold from the headers of their first members.
+ * Neither rows nor headers are in the CPU cache, so both are prefetched a number of
+ * samples ahead. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -76,7 +76,7 @@ tarn_status tarn__fold_keys(void *fold, const uint64_t *samples, size_t count,
     }
     if (status == TARN_OK) {
         status = tarn__fold_settle_maps(f, &maps, err);
-        if (status != TARN_OK) *out_done = 0; /* no telling whose key was lost */
+        if (status != TARN_OK) *out_done = 0; /* it is unknown which key was lost */
     }
     tarn_text_reset(&spare);
     return status;

@@ -1,5 +1,5 @@
-/* One member or one sample of a fold. There is one view of a member, view_row, which
- * decides whether the header has to be compared first. */
+/* Reads one member or one sample of a fold. All views of a member come from view_row,
+ * which decides whether the header must be compared first. */
 #include <string.h>
 
 #include "base/crc.h"
@@ -18,11 +18,11 @@ static tarn_status check_sum(const tarn__fold *f, uint64_t number, const tarn_ro
     uint32_t want = f->index->sums->checksums[number];
     uint32_t have = tarn__crc32c(0, data, size);
     if (have == want) return TARN_OK;
-    return tarn__fail_at(
-        err, TARN_ERR_CHECKSUM, tarn__filecache_path(f->files, row->shard), row->offset,
-        "the payload of row %llu has CRC-32C %08x, and %08x was recorded: "
-        "its bytes have changed",
-        (unsigned long long)number, have, want);
+    return tarn__fail_at(err, TARN_ERR_CHECKSUM,
+                         tarn__filecache_path(f->files, row->shard), row->offset,
+                         "the payload of row %llu has CRC-32C %08x, but %08x was "
+                         "recorded: its bytes have changed",
+                         (unsigned long long)number, have, want);
 }
 
 tarn_status tarn__fold_compare(tarn__fold *f, uint64_t number, const tarn_row *row,
@@ -45,7 +45,7 @@ tarn_status tarn__fold_compare(tarn__fold *f, uint64_t number, const tarn_row *r
 
 /* --- One member -------------------------------------------------------------------- */
 
-/* The shard that was looked at last, and its map. */
+/* The last shard used, and its map. */
 typedef struct look {
     const unsigned char *map;
     uint32_t shard;
@@ -59,8 +59,8 @@ static inline tarn_status look_at(tarn__fold *f, uint32_t shard, look *l, tarn_e
     return TARN_OK;
 }
 
-/* A row, and whether its payload may be used without looking at the header. A row that
- * was used before lies inside its shard. */
+/* Gets a row, and whether its payload may be used without checking the header. A row that
+ * was used before is inside its shard. */
 static inline tarn_status get_row(const tarn__fold *f, uint64_t number, tarn_row *out,
                                   bool *out_known, tarn_error *err)
 {
@@ -69,8 +69,8 @@ static inline tarn_status get_row(const tarn__fold *f, uint64_t number, tarn_row
                       : tarn__locate_row(&f->place, number, out, err);
 }
 
-/* The payload of a row, in the map of a shard that was looked at if the caller has one.
- * Where a shard is read, header and payload come in one read. */
+/* The payload of a row, in the map of an already checked shard if the caller has one. If
+ * the shard is not mapped, header and payload come in one read. */
 static inline tarn_status view_row(tarn__fold *f, uint64_t number, look *l,
                                    tarn_view *out, tarn_error *err)
 {
@@ -124,9 +124,9 @@ tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field, tarn_vie
     return view_row(f, row, NULL, out, err);
 }
 
-/* A sample in the middle of nowhere is a row of waits for memory: what will be looked at
- * in its first header is asked for at once, and comes while the fields are found. NULL
- * where the shard is read. */
+/* Reading a random sample waits for memory several times. The parts of its first header
+ * that are needed are prefetched at once, while the fields are looked up. NULL if the
+ * shard is not mapped. */
 static tarn_status touch_header(tarn__fold *f, uint64_t first, look *l, tarn_row *row,
                                 const unsigned char **out, tarn_error *err)
 {

@@ -1,9 +1,9 @@
-/* A fold: samples out of tar shards and their index, by the numbers of samples and
- * fields, one by one or many at once. Samples and fields must exist. The header of a
- * member is compared with its row when the row is first used, and not again while the
- * fold is open: that finds an index of other shards. A shard whose length changes is
- * found every time. Any number of threads may read from one fold; opening and closing
- * need it alone. */
+/* A fold: reads samples from tar shards and their index, by sample and field number, one
+ * by one or many at once. Samples and fields must exist. The header of a member is
+ * compared with its row when the row is first used, and not again while the fold is open;
+ * this detects an index that belongs to other shards. A change of a shard's length is
+ * detected on every access. Any number of threads may read from one fold. Opening and
+ * closing need exclusive access. */
 #ifndef TARN_ITAR_FOLD_READ_H
 #define TARN_ITAR_FOLD_READ_H
 
@@ -35,12 +35,12 @@ void tarn__fold_close(tarn__fold *fold);
 
 void tarn__fold_info(const tarn__fold *fold, tarn_fold_info *out);
 
-/* How many samples there are. */
+/* The number of samples. */
 TARN_CHECKED tarn_status tarn__fold_count(tarn__fold *fold, uint64_t *out,
                                           tarn_error *err);
 
-/* Samples come in the order of their first rows with one of these fields, as glzn has
- * them. Has to be called before anything else is asked. */
+/* Orders the samples by their first row with one of these fields, as glzn does. Must be
+ * called before any other function. */
 TARN_CHECKED tarn_status tarn__fold_set_lead(tarn__fold *fold, const char *const *fields,
                                              tarn_error *err);
 
@@ -49,8 +49,8 @@ void tarn__fold_files(const tarn__fold *fold, bool cold, tarn__files *out);
 /* --- One member (fold_read.c) ------------------------------------------------------ */
 
 /* The payload of a row, borrowed until it is released or the fold is closed. settles: the
- * caller settles afterwards, so that the length of the shard need not be looked at each
- * time (see tarn__filecache_map_lately). */
+ * caller settles afterwards, so the length of the shard need not be checked each time
+ * (see tarn__filecache_map_lately). */
 TARN_CHECKED tarn_status tarn__fold_view(tarn__fold *fold, uint64_t row, bool settles,
                                          tarn_view *out, tarn_error *err);
 
@@ -61,7 +61,7 @@ TARN_CHECKED tarn_status tarn__fold_names(tarn__fold *fold, uint64_t row, tarn_t
 
 /* --- One sample --------------------------------------------------------------------
  *
- * Functions whose fold is a void * are those of a dataset's source, as they are: see
+ * Functions that take the fold as a void * implement a dataset's source: see
  * tarn__source_kind. */
 
 /* The number of its rows, and row number k of them, in file order. */
@@ -77,10 +77,9 @@ TARN_CHECKED tarn_status tarn__fold_key_hash(const tarn__fold *fold, uint64_t sa
 TARN_CHECKED tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field,
                                         tarn_view *out, tarn_error *err);
 
-/* All of it, with one look at each shard: the fields with these ids but for those past
- * the last and those that come a second time (firsts[i] is another number than i), whose
- * views stay as they are, as do those of fields that the sample lacks. After an error
- * the caller releases what is in out. */
+/* Reads all fields with these ids, and checks each shard only once. The views of ids past
+ * the last, of repeated ids (firsts[i] differs from i) and of fields that the sample
+ * lacks are not changed. After an error the caller releases the views in out. */
 TARN_CHECKED tarn_status tarn__fold_whole(void *fold, uint64_t sample,
                                           const uint32_t *ids, const uint32_t *firsts,
                                           uint32_t count, tarn_view *out, tarn_text *key,
@@ -91,17 +90,17 @@ TARN_CHECKED tarn_status tarn__fold_key(void *fold, uint64_t sample, tarn_text *
 TARN_CHECKED tarn_status tarn__fold_find(tarn__fold *fold, const char *key, uint64_t *out,
                                          tarn_error *err);
 
-/* The key that a member's name stands for. */
+/* The key for a member's name. */
 TARN_CHECKED tarn_status tarn__fold_key_of_name(const void *fold, const char *name,
                                                 tarn_text *out, tarn_error *err);
 
-/* After something was copied or decoded out of a sample's views: an error if its shards
- * have not been whole all the while. */
+/* Call after copying or decoding from a sample's views: fails if its shards were
+ * truncated in the meantime. */
 TARN_CHECKED tarn_status tarn__fold_settle(void *fold, uint64_t sample, tarn_error *err);
 
 /* --- Many (fold_batch.c, fold_keys.c) ---------------------------------------------- */
 
-/* Where the members are, by sample and field; a field past the last stands for the
+/* The locations of the members, by sample and field. A field past the last stands for the
  * sample's first member. */
 TARN_CHECKED tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
                                            tarn_error *err);
@@ -111,8 +110,8 @@ TARN_CHECKED tarn_status tarn__fold_copy(void *fold, tarn__cold_way way,
                                          const tarn__item *items, size_t count,
                                          const tarn__target *to, tarn_error *err);
 
-/* The keys, each with a NUL after it, appended to out; the one of samples[i] begins at
- * offsets[i]. *out_done is how many there are, on a failure too. */
+/* Appends the keys to out, each terminated by NUL; the key of samples[i] starts at
+ * offsets[i]. *out_done is the number of keys, also after a failure. */
 TARN_CHECKED tarn_status tarn__fold_keys(void *fold, const uint64_t *samples,
                                          size_t count, struct tarn__buf *out,
                                          uint64_t *offsets, size_t *out_done,
@@ -120,7 +119,7 @@ TARN_CHECKED tarn_status tarn__fold_keys(void *fold, const uint64_t *samples,
 
 /* --- By fields (fold_fields.c) ----------------------------------------------------- */
 
-/* Marks which samples meet the need, one bit each, and counts them. */
+/* Sets one bit for each sample that meets the need, and counts these samples. */
 TARN_CHECKED tarn_status tarn__fold_keep_by_need(tarn__fold *fold, tarn__need *need,
                                                  const tarn__numbers *samples,
                                                  unsigned char *marks, uint64_t *out_kept,
@@ -131,9 +130,10 @@ TARN_CHECKED tarn_status tarn__fold_sets(const tarn__fold *fold,
                                          tarn__add_fields add, void *context,
                                          tarn_error *err);
 
-/* --- What it is -------------------------------------------------------------------- */
+/* --- Identity ---------------------------------------------------------------------- */
 
-/* Calls add with what tells this fold's samples from others': rows and their order. */
+/* Calls add with the data that identifies the samples of this fold: rows and their
+ * order. */
 void tarn__fold_describe(const tarn__fold *fold,
                          void (*add)(void *context, const void *data, size_t size),
                          void *context);

@@ -1,4 +1,4 @@
-/* The rows of a fold's samples: which one has a field, and which sample a row is of. */
+/* The rows of a fold's samples: finds the row of a field, and the sample of a row. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,13 +65,13 @@ tarn_status tarn__fold_fail_twice(tarn__fold *f, uint64_t sample, uint32_t field
     char shown[200];
     uint64_t row = tarn__fold_row(f, tarn__fold_start(f, sample));
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, f->index->path, TARN_NO_OFFSET,
-                         "sample %s (row %llu) has field %s twice; leave such samples "
-                         "out with drop_ambiguous, or write the fold again",
+                         "sample %s (row %llu) has field %s twice; exclude such samples "
+                         "with drop_ambiguous, or rewrite the fold",
                          show_key(f, sample, shown, sizeof shown),
                          (unsigned long long)row, field_name(f, field));
 }
 
-/* The place of a field among the rows of a sample whose shape is not known. */
+/* The position of a field among the rows of a sample of odd shape. */
 static uint32_t odd_place(const tarn__fold *f, uint64_t sample, uint32_t field)
 {
     uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
@@ -126,8 +126,8 @@ tarn_status tarn__fold_key_hash(const tarn__fold *f, uint64_t sample, uint64_t *
     return TARN_OK;
 }
 
-/* What samples that were gathered are sorted by. By hash they are in the key order, so
- * their starts are places in it. */
+/* The sort key of gathered samples. With hashes, samples are in key order, so their
+ * starts are positions in it. */
 static uint64_t rank_of(const tarn__fold *f, uint64_t sample)
 {
     uint64_t from = f->starts[sample];
@@ -182,7 +182,7 @@ tarn_status tarn__fold_key_of_name(const void *fold, const char *name, tarn_text
     return tarn__text_set(out, from, (size_t)(end - from), err);
 }
 
-/* --- What it is -------------------------------------------------------------------- */
+/* --- Identity ---------------------------------------------------------------------- */
 
 void tarn__fold_describe(const tarn__fold *f,
                          void (*add)(void *context, const void *data, size_t size),

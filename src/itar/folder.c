@@ -1,6 +1,6 @@
-/* Discovering folds. The reference knows names of exactly two parts, fold_suffix.tar, and
- * refuses a folder with any other; here the names that WebDataset's users give their
- * shards have a meaning too. */
+/* Finds the folds of a folder. glzn accepts only names of exactly two parts,
+ * fold_suffix.tar, and rejects a folder with any other name. tarn also accepts the shard
+ * names that are common with WebDataset. */
 #include "itar/folder.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include "itar/journal.h"
 
 static const char tar_ending[] = ".tar", index_ending[] = ".taridx";
-static const char nameless[] = "data"; /* the fold of shards that are only a number */
+static const char nameless[] = "data"; /* fold of shards whose name is only a number */
 
 typedef struct shard {
     char *path;
@@ -35,7 +35,7 @@ typedef struct listing {
     char *path;
     fold *folds;
     size_t count, capacity;
-    char **compressed; /* the folds of archives that would be shards */
+    char **compressed; /* the folds of compressed archives */
     size_t n_compressed, compressed_capacity;
     bool unfinished; /* there is a journal */
     tarn_listed_fold *listed;
@@ -68,7 +68,7 @@ bool tarn__shard_name(const char *name, const char **fold_name, size_t *fold_len
     size_t digits = 0;
     while (digits < len && all_digits(name + len - digits - 1, 1))
         digits++;
-    /* name-00007-of-00100: the number is what stands before "-of-". */
+    /* name-00007-of-00100: the number comes before "-of-". */
     size_t tail = digits;
     if (digits && len > digits + 4 && memcmp(name + len - digits - 4, "-of-", 4) == 0) {
         size_t before = 0;
@@ -206,17 +206,16 @@ static int compare_folds(const void *left, const void *right)
     return strcmp(((const fold *)left)->name, ((const fold *)right)->name);
 }
 
-/* Two ways of naming in one fold would make its order depend on chance. */
+/* With two naming schemes in one fold, its order would be arbitrary. */
 static tarn_status check_separators(const listing *f, const fold *one, tarn_error *err)
 {
     for (size_t k = 1; k < one->count; k++)
         if (one->shards[k].separator != one->shards[0].separator)
-            return tarn__fail_at(
-                err, TARN_ERR_AMBIGUOUS, f->path, TARN_NO_OFFSET,
-                "the shards of fold %s are named in two ways, such as %s "
-                "and %s; keep one",
-                one->name, strrchr(one->paths[0], '/') + 1,
-                strrchr(one->paths[k], '/') + 1);
+            return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, f->path, TARN_NO_OFFSET,
+                                 "the shards of fold %s are named in two ways, such as "
+                                 "%s and %s; keep one",
+                                 one->name, strrchr(one->paths[0], '/') + 1,
+                                 strrchr(one->paths[k], '/') + 1);
     return TARN_OK;
 }
 
@@ -235,7 +234,8 @@ static tarn_status sort_all(listing *f, tarn_error *err)
     return TARN_OK;
 }
 
-/* Notes what would be a shard of the fold (or of any) if it were not compressed. */
+/* Records a compressed archive that would otherwise be a shard of the fold (or of any
+ * fold). */
 static tarn_status note_compressed(listing *f, const char *name, const char *only,
                                    tarn_error *err)
 {
@@ -269,10 +269,10 @@ static bool is_journal(const char *name)
            strcmp(name + len - ending, TARN__JOURNAL_ENDING) == 0;
 }
 
-/* Shards of a fold that a writer was about to add are not there yet. The listing may have
- * begun before the writer did: the journal is looked for after it, by name, so that every
- * shard that was seen and is not there yet is in it. */
-static tarn_status hide(listing *f, fold *one, tarn_error *err)
+/* Hides the shards that a writer was about to add to a fold. The listing may have started
+ * before the writer, so the journal is read after the listing, by name. Then every listed
+ * shard that is not published yet is in the journal. */
+static tarn_status hide_unpublished(listing *f, fold *one, tarn_error *err)
 {
     tarn__names coming, going;
     tarn__journal_state ignored;
@@ -307,7 +307,7 @@ static tarn_status hide_unfinished(listing *f, tarn_error *err)
     tarn_status status = TARN_OK;
     for (size_t i = 0; i < f->count; i++) {
         fold *one = &f->folds[i];
-        if (status == TARN_OK) status = hide(f, one, err);
+        if (status == TARN_OK) status = hide_unpublished(f, one, err);
         if (one->count)
             f->folds[kept++] = *one;
         else
@@ -340,23 +340,23 @@ static tarn_status list(listing *f, const char *only, tarn_error *err)
 static tarn_status fail_empty(const listing *f, const char *only, tarn_error *err)
 {
     if (f->unfinished)
-        return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
-                             "writing%s%s was interrupted here when it was almost done; "
-                             "resume it",
-                             only ? " fold " : " a fold", only ? only : "");
+        return tarn__fail_at(
+            err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
+            "writing%s%s was interrupted during the final renames; resume it",
+            only ? " fold " : " a fold", only ? only : "");
     if (f->n_compressed)
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, f->path, TARN_NO_OFFSET,
-                             "only compressed archives here, which have no random "
-                             "access: decompress them, make plain shards of them with "
-                             "tarn convert, or read them one by one as streams");
+        return tarn__fail_at(
+            err, TARN_ERR_UNSUPPORTED, f->path, TARN_NO_OFFSET,
+            "only compressed archives found, which have no random access: decompress "
+            "them, write plain shards with tarn convert, or read them as streams");
     if (only)
         return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
-                             "no shard of fold %s here", only);
+                             "no shards of fold %s found", only);
     return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
-                         "no .tar file here");
+                         "no .tar files found");
 }
 
-/* --- What callers see -------------------------------------------------------------- */
+/* --- Public functions -------------------------------------------------------------- */
 
 static void free_folder(listing *f)
 {
@@ -371,7 +371,7 @@ static void free_folder(listing *f)
     free(f);
 }
 
-static tarn_status show(listing *f, tarn_folds *out, tarn_error *err)
+static tarn_status export_folds(listing *f, tarn_folds *out, tarn_error *err)
 {
     f->listed = calloc(f->count, sizeof *f->listed);
     if (!f->listed) return tarn__fail_memory(err);
@@ -401,7 +401,7 @@ tarn_status tarn_folds_list(const char *path, tarn_folds *out, tarn_error *err)
     if (status == TARN_OK) status = hide_unfinished(f, err);
     if (status == TARN_OK) status = sort_all(f, err);
     if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
-    if (status == TARN_OK) status = show(f, out, err);
+    if (status == TARN_OK) status = export_folds(f, out, err);
     if (status != TARN_OK) free_folder(f);
     return status;
 }

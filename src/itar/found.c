@@ -1,5 +1,5 @@
-/* What a writer finds: the fold as it is, and finished shards of an interrupted writer.
- */
+/* Handles what a writer finds: the existing fold, and finished shards of an interrupted
+ * writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "itar/folder.h"
 #include "itar/writer.h"
 
-/* --- Looking through shards -------------------------------------------------------- */
+/* --- Scanning shards --------------------------------------------------------------- */
 
 typedef struct range {
     tarn_fold_writer *writer;
@@ -25,7 +25,7 @@ static tarn_status scan_task(void *context, size_t number)
     return tarn__scan_shard(&r->writer->build, r->from + number);
 }
 
-/* Scans the shards from a number on; every byte of them with sums. */
+/* Scans the shards from a number on; with sums, every byte of them. */
 static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_error *err)
 {
     size_t failed;
@@ -38,14 +38,14 @@ static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_e
     return status;
 }
 
-/* Whether an interrupted writer got as far as the index, but not to its sums. */
+/* Whether an interrupted writer wrote the index, but not its sums. */
 static bool lacks_sums(const tarn_fold_writer *w)
 {
     return w->options.resume && w->stage.journal == TARN__JOURNAL_PAST &&
            !w->base->index->sums;
 }
 
-/* The checksums that the fold has, for the scans of its shards. */
+/* Reuses the checksums of the fold for the scans of its shards. */
 static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
 {
     const tarn_index *index = w->base->index;
@@ -71,7 +71,7 @@ static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error
     if (!tarn__shard_name(last, &fold, &fold_len, &suffix, &len) || len == 0 ||
         len > 18 || strspn(suffix, "0123456789") != len)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.folder, TARN_NO_OFFSET,
-                             "shard %s has no number that the next one could follow",
+                             "shard %s has no number, so the next shard cannot be named",
                              last);
     free(w->prefix);
     w->prefix = strndup(last, (size_t)(suffix - last));
@@ -81,7 +81,7 @@ static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error
     return TARN_OK;
 }
 
-/* --- The fold as it is ------------------------------------------------------------- */
+/* --- The existing fold ------------------------------------------------------------- */
 
 /* The shards of the fold, or none. */
 static tarn_status list_fold(const tarn_fold_writer *w, tarn_folds *out, tarn_error *err)
@@ -93,9 +93,9 @@ static tarn_status list_fold(const tarn_fold_writer *w, tarn_folds *out, tarn_er
         return tarn__fail_memory(err);
     *out = (tarn_folds){0};
     if (stat(path, &st) == 0) {
-        tarn_status taken =
-            tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
-                          "this is also how readers spell the fold; rename it");
+        tarn_status taken = tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
+                                          "a file of this name hides the fold, which "
+                                          "readers open as DIR:FOLD; rename the file");
         free(path);
         return taken;
     }
@@ -125,9 +125,9 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_listed_fold *old,
     tarn_index_info info;
     tarn_index_info_get(w->base->index, &info, sizeof info);
     if (info.keys_known && info.keys != TARN_KEYS_BASE)
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.index_path,
-                             TARN_NO_OFFSET,
-                             "the fold has keys with folders; only flat ones are added");
+        return tarn__fail_at(
+            err, TARN_ERR_UNSUPPORTED, w->stage.index_path, TARN_NO_OFFSET,
+            "the fold has keys with folders; only flat keys can be added");
     for (size_t i = 0; i < count; i++)
         TARN_TRY(tarn__writer_add_shard(w, strdup(tarn__base_name(paths[i])),
                                         strdup(paths[i]), err));
@@ -156,15 +156,15 @@ static tarn_status take_keys(tarn_fold_writer *w, size_t shard, tarn_error *err)
         if (there)
             return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, w->build.paths[shard],
                                  TARN_NO_OFFSET,
-                                 "a key is there twice: this shard was not written to "
-                                 "be added to the fold; remove it, or overwrite");
+                                 "a key appears twice: this shard was not written for "
+                                 "appending to the fold; remove it, or use overwrite");
         TARN_TRY(tarn__keyset_add(&w->keys, scans, hash, err));
     }
     return TARN_OK;
 }
 
-/* Finished shards go behind those of the fold, all named alike: readers sort them, and
- * number them in that order. */
+/* Finished shards must follow those of the fold and use the same naming scheme, because
+ * readers sort the names and number the shards in that order. */
 static tarn_status check_order(tarn_fold_writer *w, const char *name, tarn_error *err)
 {
     const char *last = w->n_shards ? w->names[w->n_shards - 1] : NULL;
@@ -175,10 +175,11 @@ static tarn_status check_order(tarn_fold_writer *w, const char *name, tarn_error
                           digits == w->digits && strcmp(last, name) < 0);
     free(prefix);
     if (status != TARN_OK || good) return status;
-    return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
-                         "an interrupted writer left shard %s, which is not behind %s: "
-                         "it was to replace the fold; overwrite to begin again",
-                         name, last);
+    return tarn__fail_at(
+        err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
+        "an interrupted writer left shard %s, which does not sort after %s: it was going "
+        "to replace the fold; use overwrite to start over",
+        name, last);
 }
 
 static tarn_status take_finished(tarn_fold_writer *w, const tarn__names *left,
@@ -201,18 +202,18 @@ static tarn_status take_finished(tarn_fold_writer *w, const tarn__names *left,
     return TARN_OK;
 }
 
-/* --- What becomes of it ------------------------------------------------------------ */
+/* --- Decision ---------------------------------------------------------------------- */
 
 static tarn_status refuse_leftovers(const tarn_fold_writer *w, size_t count,
                                     tarn_error *err)
 {
     return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
-                         "an interrupted writer left %zu finished shard%s of fold %s: "
-                         "resume it, or overwrite to begin again",
+                         "an interrupted writer left %zu finished shard%s of fold %s; "
+                         "use resume to continue, or overwrite to start over",
                          count, count == 1 ? "" : "s", w->stage.fold);
 }
 
-/* Nothing goes before the new fold is complete, but what was never published. */
+/* Before the new fold is complete, only files that were never published are removed. */
 static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_listed_fold *old,
                                     tarn_error *err)
 {
@@ -230,7 +231,7 @@ static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_listed_fold 
     return TARN_OK;
 }
 
-/* A journal that has come true, or whose shards are all gone, says nothing any more. */
+/* A journal is obsolete if it was completed or all its shards are gone. */
 static bool is_void(const tarn_fold_writer *w, const tarn__names *left)
 {
     const tarn__stage *s = &w->stage;
@@ -248,15 +249,15 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_listed_fold *old,
     if (o->overwrite) return plan_replacement(w, old, err);
     if (w->stage.journal == TARN__JOURNAL_DAMAGED)
         return tarn__fail_at(err, TARN_ERR_FORMAT, w->stage.journal_path, TARN_NO_OFFSET,
-                             "this should say which shards an interrupted writer was "
-                             "about to publish, but is damaged; check the fold, then "
+                             "this file lists the shards that an interrupted writer was "
+                             "about to publish, but it is damaged; check the fold, then "
                              "remove this file, or overwrite the fold");
     if (left->count && !o->resume) return refuse_leftovers(w, left->count, err);
     if (old && !o->append && !o->resume)
-        return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
-                             "fold %s is there already, with %zu shard%s: append to it, "
-                             "or overwrite it",
-                             w->stage.fold, old->n_shards, old->n_shards == 1 ? "" : "s");
+        return tarn__fail_at(
+            err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
+            "fold %s already exists, with %zu shard%s; use append or overwrite",
+            w->stage.fold, old->n_shards, old->n_shards == 1 ? "" : "s");
     if (old) TARN_TRY(take_base(w, old, err));
     TARN_TRY(take_finished(w, left, err));
     return is_void(w, left) ? tarn__stage_done(&w->stage, err) : TARN_OK;

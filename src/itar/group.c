@@ -1,7 +1,7 @@
-/* Which rows make up a sample. Most folds are regular: every sample has the same fields
- * in the same order, one after the other. That is tried first, or known from the sums,
- * and then nothing is stored for a sample. All passes check a page of the index and use
- * it while it is in the cache. */
+/* Determines which rows form a sample. Most folds are regular: every sample has the same
+ * fields in the same order, in consecutive rows. This is tried first, or known from the
+ * sums; then nothing is stored per sample. All passes check a page of the index and use
+ * it while it is in the CPU cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,22 +15,21 @@ enum { PAGE_ROWS = 128 };
 
 static tarn_status fail_count(const tarn__fold *f, uint64_t samples, tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_FORMAT, f->index->path, 16,
-                         "%llu samples are counted, but the rows make %llu; run tarn "
-                         "index again",
-                         (unsigned long long)f->index->n_stems,
-                         (unsigned long long)samples);
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, f->index->path, 16,
+        "the index counts %llu samples, but its rows contain %llu; run tarn index again",
+        (unsigned long long)f->index->n_stems, (unsigned long long)samples);
 }
 
 static tarn_status fail_field(const tarn__fold *f, uint64_t row, tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_FORMAT, f->index->path, TARN_NO_OFFSET,
-                         "row %llu has a field number past the last field; run tarn "
-                         "index again",
-                         (unsigned long long)row);
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, f->index->path, TARN_NO_OFFSET,
+        "row %llu has a field number past the last field; run tarn index again",
+        (unsigned long long)row);
 }
 
-/* The next rows that lie together, at most a page, checked. */
+/* The next contiguous rows, at most a page, checked. */
 static tarn_status next_page(const tarn__fold *f, size_t *chunk, uint64_t at,
                              const unsigned char **out, size_t *out_count,
                              tarn_error *err)
@@ -45,9 +44,9 @@ static tarn_status next_page(const tarn__fold *f, size_t *chunk, uint64_t at,
     return tarn__index_use(index, at, out, err);
 }
 
-/* --- Regular folds ------------------------------------------------------------------ */
+/* --- Regular folds ----------------------------------------------------------------- */
 
-/* Takes the fields from the first rows, where the numbers let the fold be regular. */
+/* Takes the fields from the first rows, if the counts allow the fold to be regular. */
 static tarn_status begin_regular(tarn__fold *f, tarn__regular *r, tarn_error *err)
 {
     const unsigned char *p = NULL;
@@ -62,9 +61,9 @@ static tarn_status begin_regular(tarn__fold *f, tarn__regular *r, tarn_error *er
     return TARN_OK;
 }
 
-/* Sums that were loaded say what the fold is, and every page is held against that when it
- * is first used. Not so where the shape is odd: then rows are looked at again and again,
- * and all are checked now. */
+/* Loaded sums say whether the fold is regular, and every page is compared with them when
+ * it is first used. If there are odd shapes, rows are read repeatedly, so all are checked
+ * now. */
 static tarn_status group_regular(tarn__fold *f, bool *out_is, tarn_error *err)
 {
     const tarn__sums *sums = f->index->sums;
@@ -88,7 +87,7 @@ static tarn_status group_regular(tarn__fold *f, bool *out_is, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Contiguous folds --------------------------------------------------------------- */
+/* --- Contiguous folds -------------------------------------------------------------- */
 
 static tarn_status alloc_samples(tarn__fold *f, tarn_error *err)
 {
@@ -98,38 +97,39 @@ static tarn_status alloc_samples(tarn__fold *f, tarn_error *err)
     return f->starts && f->shape_of ? TARN_OK : tarn__fail_memory(err);
 }
 
-/* What goes from page to page. */
+/* State that is passed from page to page. */
 typedef struct progress {
     uint64_t samples;
     uint64_t hash; /* of the row before */
-    uint32_t crash;
+    uint32_t collision;
     uint16_t shape; /* of the sample so far */
 } progress;
 
-/* Everything in locals: stores to the lists could be to anything, for the compiler. */
+/* Uses local variables, because the compiler must assume that stores to the lists
+ * alias. */
 static tarn_status group_page(tarn__fold *f, const unsigned char *p, uint64_t at,
                               size_t count, progress *g, tarn_error *err)
 {
     uint32_t *starts = f->starts;
     uint16_t *shape_of = f->shape_of, shape = g->shape;
     uint64_t n = g->samples, hash = g->hash, most = f->index->n_stems;
-    uint32_t crash = g->crash, n_fields = f->shapes.n_fields;
+    uint32_t collision = g->collision, n_fields = f->shapes.n_fields;
     for (size_t i = 0; i < count; i++, p += TARN__ROW_SIZE) {
         uint64_t h = tarn__row_hash(p);
-        uint32_t c = tarn__row_crash(p);
+        uint32_t c = tarn__row_collision(p);
         uint16_t field = tarn__row_field(p);
         if (field >= n_fields) return fail_field(f, at + i, err);
-        if (h != hash || c != crash || n == 0) {
+        if (h != hash || c != collision || n == 0) {
             if (n) shape_of[n - 1] = shape;
             if (n == most) return fail_count(f, n + 1, err);
             starts[n++] = (uint32_t)(at + i);
             shape = 0;
             hash = h;
-            crash = c;
+            collision = c;
         }
         shape = tarn__shapes_step(&f->shapes, shape, field);
     }
-    *g = (progress){n, hash, crash, shape};
+    *g = (progress){n, hash, collision, shape};
     return TARN_OK;
 }
 
@@ -150,7 +150,7 @@ static tarn_status group_in_file_order(tarn__fold *f, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Other folds -------------------------------------------------------------------- */
+/* --- Other folds ------------------------------------------------------------------- */
 
 uint64_t tarn__fold_lead_of(const tarn__fold *f, const uint32_t *rows, uint32_t count)
 {
@@ -162,7 +162,7 @@ uint64_t tarn__fold_lead_of(const tarn__fold *f, const uint32_t *rows, uint32_t 
     return (UINT64_C(1) << 32) + rows[0];
 }
 
-/* Of a regular fold the first sample tells, whose rows have been checked. */
+/* In a regular fold the first sample decides; its rows are already checked. */
 uint64_t tarn__fold_lead(const tarn__fold *f, uint64_t sample)
 {
     uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
@@ -173,8 +173,8 @@ uint64_t tarn__fold_lead(const tarn__fold *f, uint64_t sample)
     return tarn__fold_row(f, from);
 }
 
-/* Each group as a run: hash is its first row, row its place in the order, tag its size.
- */
+/* Each group as a run: hash is its first row, row its position in the order, tag its
+ * size. */
 static tarn_status list_groups(tarn__fold *f, const uint32_t *order, tarn__run *groups,
                                tarn_error *err)
 {
@@ -195,7 +195,7 @@ static tarn_status list_groups(tarn__fold *f, const uint32_t *order, tarn__run *
     return n == f->index->n_stems ? TARN_OK : fail_count(f, n, err);
 }
 
-/* Takes in the rows of one group, the k-th of the samples. */
+/* Adds the rows of one group as sample k. */
 static tarn_status take_group(tarn__fold *f, uint64_t k, const uint32_t *rows,
                               uint32_t count, uint64_t at, tarn_error *err)
 {

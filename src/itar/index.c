@@ -1,4 +1,4 @@
-/* Loading an index, and looking at one. */
+/* Loads an index, and reads it. */
 #include "itar/index.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void tarn_index_free(tarn_index *index)
         free(index->chunks[i].rows);
     free(index->chunks);
     tarn__names_reset(&index->fields);
-    tarn__names_reset(&index->crashes);
+    tarn__names_reset(&index->collisions);
     tarn__contents_close(&index->contents);
     tarn__sums_free(index->sums);
     free(index->path);
@@ -36,8 +36,8 @@ static tarn_status bad(const tarn_index *index, uint64_t offset, tarn_error *err
                          "%s; run tarn index again", what);
 }
 
-/* Splits a block of names at newlines. count is the truth: no names is an empty block,
- * and so is one empty name. */
+/* Splits a block of names at newlines. count decides: both zero names and one empty name
+ * give an empty block. */
 static tarn_status split_block(const tarn_index *index, uint64_t at, uint64_t size,
                                uint32_t count, tarn__names *out, tarn_error *err)
 {
@@ -60,7 +60,7 @@ static tarn_status split_block(const tarn_index *index, uint64_t at, uint64_t si
         used += len + (end != NULL);
     }
     if (used != size) return bad(index, at, err, "more names than were counted");
-    /* A newline at the very end means one more, empty name. */
+    /* A newline at the end means one more, empty name. */
     if (count && size && text[size - 1] == '\n' &&
         tarn__names_get(out, count - 1).size != 0)
         return bad(index, at, err, "more names than were counted");
@@ -77,22 +77,23 @@ static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row 
     tarn__row_get(bytes, row);
     if (row->field >= index->fields.count)
         what = "a field number past the last field";
-    else if (row->collision > index->crashes.count)
+    else if (row->collision > index->collisions.count)
         what = "a collision number past the last";
     else if (row->offset % TARN__BLOCK)
-        what = "an offset that is no multiple of 512";
+        what = "an offset that is not a multiple of 512";
     else if (!tarn__add(row->offset, TARN__BLOCK, &end) ||
              !tarn__add(end, row->size, &end) || end > INT64_MAX ||
              row->size >= TARN_MAX_MEMBER_SIZE)
-        what = "an offset or size no file can have";
+        what = "an invalid offset or size";
     if (!what) return TARN_OK;
     return tarn__fail_at(
         err, TARN_ERR_FORMAT, index->path, index->rows_at + number * TARN__ROW_SIZE,
         "row %llu has %s; run tarn index again", (unsigned long long)number, what);
 }
 
-/* Rows are in the order of the members, so one never begins before the last has ended.
- * This finds an offset that points into another member, at an archive in the archive. */
+/* Rows are in the order of the members, so a row never starts before the end of the
+ * previous one. This detects an offset that points into another member, such as an
+ * archive inside the archive. */
 static tarn_status check_rows(const tarn_index *index, tarn_error *err)
 {
     uint64_t runs = 0, end = 0;
@@ -102,11 +103,11 @@ static tarn_status check_rows(const tarn_index *index, tarn_error *err)
         TARN_TRY(check_row(index, i, &row, err));
         if (row.shard != shard) end = 0;
         if (row.offset < end || row.shard < shard)
-            return tarn__fail_at(
-                err, TARN_ERR_FORMAT, index->path, index->rows_at + i * TARN__ROW_SIZE,
-                "row %llu begins before the row before it has ended; run "
-                "tarn index again",
-                (unsigned long long)i);
+            return tarn__fail_at(err, TARN_ERR_FORMAT, index->path,
+                                 index->rows_at + i * TARN__ROW_SIZE,
+                                 "row %llu starts before the end of the previous row; "
+                                 "run tarn index again",
+                                 (unsigned long long)i);
         end = row.offset + TARN__BLOCK + row.size;
         shard = row.shard;
         runs += i == 0 || !tarn__row_same_key(tarn__index_at(index, i - 1),
@@ -114,57 +115,57 @@ static tarn_status check_rows(const tarn_index *index, tarn_error *err)
     }
     if (index->contiguous ? runs != index->n_stems : runs < index->n_stems)
         return tarn__fail_at(err, TARN_ERR_FORMAT, index->path, 16,
-                             "%llu samples are counted, but the rows make %llu; run tarn "
-                             "index again",
+                             "the index counts %llu samples, but its rows contain %llu; "
+                             "run tarn index again",
                              (unsigned long long)index->n_stems,
                              (unsigned long long)runs);
     return TARN_OK;
 }
 
-/* Everything in the header, against each other and the size of the file. */
+/* Checks the header fields against each other and against the file size. */
 static tarn_status check_header(tarn_index *index, const unsigned char *h,
                                 tarn_error *err)
 {
     uint64_t size = index->contents.size, rows_size;
-    uint64_t crash_at = tarn__get64(h + TARIDX_OFF_CRASH);
+    uint64_t collision_at = tarn__get64(h + TARIDX_OFF_CRASH);
     if (tarn__get16(h + TARIDX_MAJOR) != 1)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, index->path, TARIDX_MAJOR,
-                             "taridx version %u.%u, and only 1.x is known",
+                             "taridx version %u.%u is not supported (expected 1.x)",
                              tarn__get16(h + TARIDX_MAJOR),
                              tarn__get16(h + TARIDX_MINOR));
     if (tarn__get16(h + TARIDX_REC_SIZE) != TARN__ROW_SIZE ||
         tarn__get16(h + TARIDX_HDR_SIZE) != TARIDX_HEADER_SIZE)
-        return bad(index, TARIDX_REC_SIZE, err, "rows or a header of a strange size");
+        return bad(index, TARIDX_REC_SIZE, err, "rows or header with an unexpected size");
     if (tarn__get64(h + TARIDX_FLAGS) & ~(uint64_t)TARIDX_CONTIGUOUS)
         return bad(index, TARIDX_FLAGS, err, "unknown flags");
     index->n_stems = tarn__get64(h + TARIDX_N_STEMS);
     index->n_rows = tarn__get64(h + TARIDX_N_ROWS);
     index->rows_at = tarn__get64(h + TARIDX_OFF_ARR);
     index->contiguous = h[TARIDX_FLAGS] & TARIDX_CONTIGUOUS;
-    if (crash_at < TARIDX_HEADER_SIZE || index->rows_at < crash_at ||
+    if (collision_at < TARIDX_HEADER_SIZE || index->rows_at < collision_at ||
         index->rows_at > size)
-        return bad(index, TARIDX_OFF_CRASH, err, "blocks that lie outside the file");
+        return bad(index, TARIDX_OFF_CRASH, err, "blocks outside the file");
     if (!tarn__mul(index->n_rows, TARN__ROW_SIZE, &rows_size) ||
         rows_size != size - index->rows_at || index->n_stems > index->n_rows ||
         (index->n_rows && !index->n_stems))
         return tarn__fail_at(
             err, TARN_ERR_FORMAT, index->path, TARIDX_N_STEMS,
-            "impossible count: %llu samples in %llu rows, and the file has room for "
-            "%llu rows; run tarn index again",
+            "impossible count: %llu samples in %llu rows, but the file has room for %llu "
+            "rows; run tarn index again",
             (unsigned long long)index->n_stems, (unsigned long long)index->n_rows,
             (unsigned long long)((size - index->rows_at) / TARN__ROW_SIZE));
     if (index->n_rows > TARN_MAX_ROWS)
         return tarn__fail_at(err, TARN_ERR_LIMIT, index->path, TARIDX_N_ROWS,
                              "more than %llu rows", (unsigned long long)TARN_MAX_ROWS);
     uint64_t n_fields = tarn__get32(h + TARIDX_N_EXT);
-    uint64_t n_crashes = tarn__get32(h + TARIDX_N_CRASH);
-    if (n_fields > TARN_MAX_FIELDS || n_fields > crash_at - TARIDX_HEADER_SIZE + 1 ||
-        n_crashes > index->rows_at - crash_at + 1 || n_crashes > index->n_rows)
+    uint64_t n_collisions = tarn__get32(h + TARIDX_N_CRASH);
+    if (n_fields > TARN_MAX_FIELDS || n_fields > collision_at - TARIDX_HEADER_SIZE + 1 ||
+        n_collisions > index->rows_at - collision_at + 1 || n_collisions > index->n_rows)
         return bad(index, TARIDX_N_EXT, err, "impossible count of names");
-    TARN_TRY(split_block(index, TARIDX_HEADER_SIZE, crash_at - TARIDX_HEADER_SIZE,
+    TARN_TRY(split_block(index, TARIDX_HEADER_SIZE, collision_at - TARIDX_HEADER_SIZE,
                          (uint32_t)n_fields, &index->fields, err));
-    return split_block(index, crash_at, index->rows_at - crash_at, (uint32_t)n_crashes,
-                       &index->crashes, err);
+    return split_block(index, collision_at, index->rows_at - collision_at,
+                       (uint32_t)n_collisions, &index->collisions, err);
 }
 
 static tarn_status parse(tarn_index *index, tarn_error *err)
@@ -184,7 +185,7 @@ static tarn_status parse(tarn_index *index, tarn_error *err)
     return TARN_OK;
 }
 
-/* Takes in the .tarsum, which must be of this very index. */
+/* Loads the .tarsum, which must belong to exactly this index. */
 static tarn_status load_sums(tarn_index *index, tarn_error *err)
 {
     tarn_error why;
@@ -200,8 +201,8 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
                index->sums->index_head !=
                    tarn__crc32c(0, index->contents.data, index->rows_at)) {
         status = tarn__fail_at(err, TARN_ERR_STALE, path, TARN_NO_OFFSET,
-                               "made for another state of %s, or that is damaged; run "
-                               "tarn index again",
+                               "built for another version of %s, or one of the two is "
+                               "damaged; run tarn index again",
                                index->path);
     }
     if (status == TARN_OK && index->sums) {
@@ -210,8 +211,8 @@ static tarn_status load_sums(tarn_index *index, tarn_error *err)
         if (stride && (!index->contiguous ||
                        stride != tarn__regular_stride(index->n_rows, index->n_stems)))
             status = tarn__fail_at(err, TARN_ERR_FORMAT, path, 92,
-                                   "damaged: %u rows for each sample, which its index "
-                                   "cannot have; run tarn index again",
+                                   "damaged: %u rows per sample, which does not match "
+                                   "its index; run tarn index again",
                                    stride);
     }
     free(path);
@@ -224,7 +225,7 @@ static tarn_status load_once(const char *path, tarn__load how, tarn_index **out,
     tarn_index *index = calloc(1, sizeof *index);
     if (!index) return tarn__fail_memory(err);
     tarn__names_init(&index->fields);
-    tarn__names_init(&index->crashes);
+    tarn__names_init(&index->collisions);
     tarn_status status = tarn__contents_open(&index->contents, path, err);
     if (status == TARN_OK && !(index->path = strdup(path)))
         status = tarn__fail_memory(err);
@@ -243,7 +244,7 @@ tarn_status tarn__index_load(const char *path, tarn__load how, tarn_index **out,
                              tarn_error *err)
 {
     tarn_status status = load_once(path, how, out, err);
-    /* Both files may have been replaced between the two looks. */
+    /* Both files may have been replaced between the two reads. */
     return status == TARN_ERR_STALE ? load_once(path, how, out, err) : status;
 }
 
@@ -264,7 +265,7 @@ void tarn_index_info_get(const tarn_index *index, tarn_index_info *out, size_t s
     tarn_index_info info = {.rows = index->n_rows,
                             .samples = index->n_stems,
                             .fields = (uint32_t)index->fields.count,
-                            .collisions = (uint32_t)index->crashes.count,
+                            .collisions = (uint32_t)index->collisions.count,
                             .contiguous = index->contiguous,
                             .has_sums = sums != NULL,
                             .has_checksums = sums && sums->checksums,
@@ -298,6 +299,6 @@ const char *tarn_index_field(const tarn_index *index, uint32_t number)
 const char *tarn_index_collision(const tarn_index *index, uint32_t number)
 {
     if (!index) return NULL;
-    if (number == 0 || number > index->crashes.count) return NULL;
-    return tarn__names_get(&index->crashes, number - 1).data;
+    if (number == 0 || number > index->collisions.count) return NULL;
+    return tarn__names_get(&index->collisions, number - 1).data;
 }

@@ -1,4 +1,4 @@
-/* The index as the rest of the library sees it. */
+/* The index, as used by the rest of the library. */
 #ifndef TARN_ITAR_INDEX_H
 #define TARN_ITAR_INDEX_H
 
@@ -9,8 +9,8 @@
 #include "itar/row.h"
 #include "itar/sums.h"
 
-/* Rows lie in one piece when they were loaded, in one piece per shard when they were
- * built: joining them would double the memory for nothing. */
+/* Loaded rows are in one chunk, built rows in one chunk per shard: joining them would
+ * double the memory without need. */
 typedef struct tarn__chunk {
     uint64_t first;
     unsigned char *rows;
@@ -22,10 +22,10 @@ struct tarn_index {
     uint64_t n_rows, n_stems;
     bool contiguous;
     tarn__names fields;      /* in id order */
-    tarn__names crashes;     /* crash id 1 first */
-    char *path;              /* NULL for one that was built */
+    tarn__names collisions;  /* collision id 1 first */
+    char *path;              /* NULL if it was built */
     uint64_t rows_at;        /* offset of the rows in that file */
-    tarn__contents contents; /* of the file; nothing for one that was built in memory */
+    tarn__contents contents; /* of the file; empty if it was built in memory */
     bool owns_rows;
     tarn__sums *sums; /* NULL if there are none */
 };
@@ -45,7 +45,7 @@ static inline const unsigned char *tarn__chunk_at(const struct tarn_index *index
     return chunk->rows + (number - chunk->first) * TARN__ROW_SIZE;
 }
 
-/* How many rows a chunk has. */
+/* The number of rows of a chunk. */
 static inline size_t tarn__chunk_rows(const struct tarn_index *index, size_t chunk)
 {
     uint64_t end =
@@ -61,7 +61,7 @@ static inline const unsigned char *tarn__index_at(const struct tarn_index *index
     return tarn__chunk_at(index, number);
 }
 
-/* The same, after making sure that it is the row that was written. */
+/* Like tarn__index_at, but first checks that the row is as it was written. */
 TARN_CHECKED static inline tarn_status tarn__index_use(const struct tarn_index *index,
                                                        uint64_t number,
                                                        const unsigned char **out,
@@ -72,17 +72,18 @@ TARN_CHECKED static inline tarn_status tarn__index_use(const struct tarn_index *
     return TARN_OK;
 }
 
-/* An empty index, to be filled. NULL when memory is out. */
+/* An empty index. NULL if out of memory. */
 struct tarn_index *tarn__index_new(void);
 
-/* An index and its sums on the disk, but without their names yet. */
+/* An index and its sums on disk, before they get their names. */
 typedef struct tarn__saving {
     tarn__publish rows, sums;
     char *sums_path;
 } tarn__saving;
 
-/* tarn_index_save in two steps: all that takes space or time, and the names. publish ends
- * a saving whatever comes of it, reset one that is not to be published. */
+/* tarn_index_save in two steps: prepare does everything that takes space or time, publish
+ * sets the names. publish ends a saving in any case; reset ends one that is not
+ * published. */
 TARN_CHECKED tarn_status tarn__index_prepare(const struct tarn_index *index,
                                              const char *path, bool no_sync,
                                              tarn__saving *out, tarn_error *err);
@@ -90,10 +91,9 @@ TARN_CHECKED tarn_status tarn__index_publish(tarn__saving *saving, tarn_error *e
 void tarn__saving_reset(tarn__saving *saving);
 
 typedef enum tarn__load {
-    TARN__LOAD_CHECKED,  /* every row is looked at */
-    TARN__LOAD_TRUSTING, /* not if there is a .tarsum that fits: then rows are checked
-                            when they are used */
-    TARN__LOAD_ALONE     /* the .tarsum is not looked at */
+    TARN__LOAD_CHECKED,  /* every row is checked */
+    TARN__LOAD_TRUSTING, /* with a matching .tarsum, rows are checked on first use */
+    TARN__LOAD_ALONE     /* the .tarsum is not read */
 } tarn__load;
 
 TARN_CHECKED tarn_status tarn__index_load(const char *path, tarn__load how,
@@ -101,16 +101,16 @@ TARN_CHECKED tarn_status tarn__index_load(const char *path, tarn__load how,
 
 typedef uint64_t (*tarn__hash)(const char *key, size_t len);
 
-/* tarn_index_build without a path, with the hash to use, which tests replace to make keys
- * collide. With a file, the rows go there while shards are scanned, and the index maps
- * them. */
+/* tarn_index_build without a path, with the hash to use; tests replace it to make keys
+ * collide. With a file, rows are written to it while shards are scanned, and the index
+ * maps them. */
 TARN_CHECKED tarn_status tarn__index_build(const char *const *shards, size_t count,
                                            const tarn_index_options *options,
                                            tarn__hash hash, struct tarn__publish *file,
                                            tarn_index **out, tarn_index_report *report,
                                            tarn_error *err);
 
-/* The same with a path. */
+/* Like tarn__index_build, with a path. */
 TARN_CHECKED tarn_status tarn__index_create(const char *const *shards, size_t count,
                                             const tarn_index_options *options,
                                             tarn__hash hash, const char *path,

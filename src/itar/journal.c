@@ -1,4 +1,4 @@
-/* Reading and writing journals. */
+/* Reads and writes journals. */
 #include "itar/journal.h"
 
 #include <errno.h>
@@ -21,11 +21,10 @@ static const char journal_begin[] = "tarn commit 1\n";
 #define JOURNAL_MAX (64u << 20)
 enum { IDENTITY = 2 * TARIDX_HEADER_SIZE, CRC_LINE = 9 };
 
-/* What tells one index from the next: its header, in hexadecimal digits. Whether it is
- * there at all must be certain: a journal that is taken for one of the past is removed.
- */
-static tarn_status identify(const char *index_path, char out[IDENTITY + 1],
-                            tarn_error *err)
+/* Identifies an index by its header, in hexadecimal. Whether the index exists must be
+ * certain, because a journal that is considered past is removed. */
+static tarn_status identify_index(const char *index_path, char out[IDENTITY + 1],
+                                  tarn_error *err)
 {
     unsigned char head[TARIDX_HEADER_SIZE] = {0};
     size_t got;
@@ -54,7 +53,7 @@ static tarn_status add_line(tarn__buf *out, const char *mark, const char *name,
 static tarn_status compose(const tarn__journal *j, tarn__buf *out, tarn_error *err)
 {
     char identity[IDENTITY + 1], crc[16];
-    TARN_TRY(identify(j->index_path, identity, err));
+    TARN_TRY(identify_index(j->index_path, identity, err));
     TARN_TRY(tarn__buf_add(out, journal_begin, sizeof journal_begin - 1, err));
     TARN_TRY(add_line(out, "", identity, err));
     for (size_t i = 0; i < j->count; i++)
@@ -85,7 +84,7 @@ tarn_status tarn__journal_write(const tarn__journal *j, const char *path, bool n
 
 /* --- Reading ----------------------------------------------------------------------- */
 
-/* Whether the text is one that a writer wrote, to the last byte; cuts its end off. */
+/* Whether the text is complete and unchanged since it was written; removes its end. */
 static bool is_whole(char *text, size_t size)
 {
     const size_t begin = sizeof journal_begin - 1;
@@ -99,7 +98,7 @@ static bool is_whole(char *text, size_t size)
     return true;
 }
 
-/* Adds the name in a line; *out_good is false if there must be none such. */
+/* Adds the name in a line; *out_good is false if the name is not allowed. */
 static tarn_status take_line(const char *line, const char *fold, tarn__names *coming,
                              tarn__names *going, bool *out_good, tarn_error *err)
 {
@@ -128,16 +127,17 @@ static tarn_status parse(char *text, size_t size, const char *fold, const char *
     return TARN_OK;
 }
 
-static tarn_status load(int fd, const char *path, const char *fold,
-                        const char *index_path, tarn__names *coming, tarn__names *going,
-                        tarn__journal_state *out, tarn_error *err)
+static tarn_status load_open(int fd, const char *path, const char *fold,
+                             const char *index_path, tarn__names *coming,
+                             tarn__names *going, tarn__journal_state *out,
+                             tarn_error *err)
 {
     struct stat st;
     char identity[IDENTITY + 1];
     *out = TARN__JOURNAL_DAMAGED;
     if (fstat(fd, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
     if (!S_ISREG(st.st_mode) || st.st_size > (off_t)JOURNAL_MAX) return TARN_OK;
-    TARN_TRY(identify(index_path, identity, err));
+    TARN_TRY(identify_index(index_path, identity, err));
     size_t size = (size_t)st.st_size;
     char *text = malloc(size + 1);
     if (!text) return tarn__fail_memory(err);
@@ -162,7 +162,7 @@ tarn_status tarn__journal_load(const char *path, const char *fold, const char *i
     *out = fd < 0 && errno == ENOENT ? TARN__JOURNAL_NONE : TARN__JOURNAL_DAMAGED;
     if (fd < 0 && (errno == ENOENT || errno == ELOOP)) return TARN_OK;
     if (fd < 0) return tarn__fail_errno(err, path, errno, "cannot open");
-    tarn_status status = load(fd, path, fold, index_path, coming, going, out, err);
+    tarn_status status = load_open(fd, path, fold, index_path, coming, going, out, err);
     close(fd);
     if (status != TARN_OK || *out != TARN__JOURNAL_LIVE) {
         empty(coming);

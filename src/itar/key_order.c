@@ -1,4 +1,4 @@
-/* Sorting rows by key. */
+/* Sorts rows by key. */
 #include "itar/key_order.h"
 
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 #include "itar/index.h"
 #include "itar/row.h"
 
-tarn_status tarn__order_by_crash(const struct tarn_index *index, uint32_t *order,
-                                 size_t count, tarn_error *err)
+tarn_status tarn__order_by_collision(const struct tarn_index *index, uint32_t *order,
+                                     size_t count, tarn_error *err)
 {
     tarn__run *runs = malloc(count * sizeof *runs);
     if (!runs) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++) {
-        uint32_t crash = tarn__row_crash(tarn__index_at(index, order[i]));
-        runs[i] = (tarn__run){crash, order[i], 0};
+        uint32_t collision = tarn__row_collision(tarn__index_at(index, order[i]));
+        runs[i] = (tarn__run){collision, order[i], 0};
     }
     tarn__runs_sort(runs, count, 1);
     for (size_t i = 0; i < count; i++)
@@ -32,11 +32,11 @@ static size_t count_runs(const struct tarn_index *index)
     return runs;
 }
 
-/* Brings the rows of every hash that several keys share into crash order. */
-static tarn_status order_crashes(const struct tarn_index *index, uint32_t *order,
-                                 tarn_error *err)
+/* Sorts the rows of every hash that several keys share by collision number. */
+static tarn_status order_collisions(const struct tarn_index *index, uint32_t *order,
+                                    tarn_error *err)
 {
-    if (index->crashes.count == 0) return TARN_OK;
+    if (index->collisions.count == 0) return TARN_OK;
     for (size_t i = 0, j; i < index->n_rows; i = j) {
         /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): every row is in it. */
         uint64_t hash = tarn__row_hash(tarn__index_at(index, order[i]));
@@ -44,15 +44,15 @@ static tarn_status order_crashes(const struct tarn_index *index, uint32_t *order
         for (j = i; j < index->n_rows; j++) {
             const unsigned char *row = tarn__index_at(index, order[j]);
             if (tarn__row_hash(row) != hash) break;
-            mixed |= tarn__row_crash(row) != 0;
+            mixed |= tarn__row_collision(row) != 0;
         }
-        if (mixed) TARN_TRY(tarn__order_by_crash(index, order + i, j - i, err));
+        if (mixed) TARN_TRY(tarn__order_by_collision(index, order + i, j - i, err));
     }
     return TARN_OK;
 }
 
-/* The keys must be as many as the index counts: a row with a damaged hash would be missed
- * by its sample otherwise. */
+/* The number of keys must match the index: otherwise a row with a damaged hash would be
+ * missing from its sample. */
 static tarn_status check_samples(const struct tarn_index *index, const uint32_t *order,
                                  tarn_error *err)
 {
@@ -61,10 +61,10 @@ static tarn_status check_samples(const struct tarn_index *index, const uint32_t 
         samples += i == 0 || !tarn__row_same_key(tarn__index_at(index, order[i - 1]),
                                                  tarn__index_at(index, order[i]));
     if (samples == index->n_stems) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_FORMAT, index->path, 16,
-                         "%llu samples are counted, but the rows make %llu; run tarn "
-                         "index again",
-                         (unsigned long long)index->n_stems, (unsigned long long)samples);
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, index->path, 16,
+        "the index counts %llu samples, but its rows contain %llu; run tarn index again",
+        (unsigned long long)index->n_stems, (unsigned long long)samples);
 }
 
 tarn_status tarn__order_make(const struct tarn_index *index, uint32_t **out,
@@ -91,7 +91,7 @@ tarn_status tarn__order_make(const struct tarn_index *index, uint32_t **out,
         for (uint32_t k = 0; k < runs[i].tag; k++)
             order[at++] = runs[i].row + k;
     free(runs);
-    tarn_status status = order_crashes(index, order, err);
+    tarn_status status = order_collisions(index, order, err);
     if (status == TARN_OK) status = check_samples(index, order, err);
     if (status == TARN_OK)
         *out = order;

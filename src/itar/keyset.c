@@ -1,4 +1,4 @@
-/* A hash table of keys that lie elsewhere. */
+/* A hash table of keys that are stored elsewhere. */
 #include "itar/keyset.h"
 
 #include <stdlib.h>
@@ -83,7 +83,7 @@ bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const ch
     return tarn__keyset_find(set, scans, key, len, hash) != SIZE_MAX;
 }
 
-static void put(uint64_t *slots, size_t slot_count, uint64_t hash, uint32_t number)
+static void put_slot(uint64_t *slots, size_t slot_count, uint64_t hash, uint32_t number)
 {
     size_t at = (size_t)hash & (slot_count - 1);
     while (slots[at])
@@ -121,7 +121,7 @@ tarn_status tarn__keyset_add(tarn__keyset *set, const tarn__scan *scans, uint64_
                              tarn_error *err)
 {
     TARN_TRY(make_room(set, scans, err));
-    put(set->slots, set->slot_count, hash, set->count++);
+    put_slot(set->slots, set->slot_count, hash, set->count++);
     return TARN_OK;
 }
 

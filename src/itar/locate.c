@@ -1,7 +1,7 @@
-/* Checking the header behind a row. Most members say all in their own header, and follow
- * the member of the row before at once. Where there is a gap between the two, extended
- * headers may stand in it that give the name or the size: the gap is walked through as a
- * reader of the archive would. */
+/* Checks the header that a row refers to. Most members are fully described by their own
+ * header and directly follow the member of the previous row. If there is a gap between
+ * the two, it may contain extended headers with the name or the size, so it is parsed as
+ * a reader of the archive would. */
 #include "itar/locate.h"
 
 #include <string.h>
@@ -10,14 +10,14 @@
 #include "tar/header.h"
 #include "tar/pax.h"
 
-/* Extended headers are looked for this far back: a long name and a long link name. */
+/* How far back extended headers are searched: a long name and a long link name. */
 #define MAX_LOOK (2 * (TARN_MAX_EXTENDED + TARN__BLOCK))
 
 typedef struct lookup {
     const tarn__place *place;
     tarn__located *out;
     uint64_t number; /* of the row */
-    uint64_t size;   /* that the headers say */
+    uint64_t size;   /* according to the headers */
 } lookup;
 
 void tarn__located_init(tarn__located *l)
@@ -47,7 +47,7 @@ static tarn_status get_block(const lookup *l, uint64_t offset, unsigned char *bl
     return TARN_OK;
 }
 
-/* Whether the key is the one the row stands for: hash, crash number and field. */
+/* Whether the key matches the row: hash, collision number and field. */
 static bool key_fits(const lookup *l, const tarn__key *key)
 {
     const tarn_row *row = &l->out->row;
@@ -55,14 +55,15 @@ static bool key_fits(const lookup *l, const tarn__key *key)
     if (field.size != key->field_len || memcmp(field.data, key->field, field.size) != 0 ||
         l->place->hash(key->stem, key->stem_len) != row->keyhash)
         return false;
-    if (l->place->index->crashes.count == 0) return row->collision == 0;
-    uint32_t id = tarn__names_find(&l->place->index->crashes, key->stem, key->stem_len);
+    if (l->place->index->collisions.count == 0) return row->collision == 0;
+    uint32_t id =
+        tarn__names_find(&l->place->index->collisions, key->stem, key->stem_len);
     return row->collision == (id == TARN__NAME_NONE ? 0 : id + 1);
 }
 
-/* Whether the name in out, by either rule unless one is known, and the size fit. Fails
- * only if there is no memory. */
-static tarn_status look_whether_it_fits(lookup *l, bool *out_fits, tarn_error *err)
+/* Whether the name in out (by either key rule, unless one is known) and the size match.
+ * Fails only if out of memory. */
+static tarn_status check_fit(lookup *l, bool *out_fits, tarn_error *err)
 {
     tarn__located *out = l->out;
     const tarn__sums *sums = l->place->index->sums;
@@ -78,7 +79,8 @@ static tarn_status look_whether_it_fits(lookup *l, bool *out_fits, tarn_error *e
     return TARN_OK;
 }
 
-/* Copies a name that is not plainly in the block: the view it comes from goes away. */
+/* Copies a name that is not stored as is in the block, because the view it comes from
+ * goes away. */
 static tarn_status take_name(tarn__located *out, const char *prefix, size_t prefix_len,
                              const char *name, size_t len, tarn_error *err)
 {
@@ -106,10 +108,10 @@ static tarn_status apply_extended(lookup *l, tarn__kind kind, const char *text,
     return pax.path ? take_name(l->out, NULL, 0, pax.path, pax.path_len, err) : TARN_OK;
 }
 
-/* Extended headers met on the way through a gap, until a member uses them up. */
+/* Extended headers found in a gap, until a member uses them. */
 typedef struct pending {
     const unsigned char *header[2];
-    tarn__kind first; /* of header[0] */
+    tarn__kind first; /* kind of header[0] */
     unsigned count;
     uint64_t pax_size;
     bool has_pax_size;
@@ -120,8 +122,8 @@ static bool extends_member(tarn__kind kind)
     return kind == TARN__PAX || kind == TARN__GNU_NAME || kind == TARN__GNU_LINK;
 }
 
-/* Of two for a name a strict reader refuses the second, and a lenient one takes the one
- * next to the member: whoever comes to another is done. */
+/* If there are two headers for the name, a strict reader rejects the second and a lenient
+ * one uses the header next to the member. So the search ends at a second one. */
 static bool add_pending(pending *p, const unsigned char *block, tarn__kind kind)
 {
     if (p->count == 2 || (p->count && p->first == kind)) return false;
@@ -130,7 +132,8 @@ static bool add_pending(pending *p, const unsigned char *block, tarn__kind kind)
     return true;
 }
 
-/* One header of a gap: remembers an extended one, skips a member that is no row. */
+/* Processes one header of a gap: remembers an extended header, skips a member that has no
+ * row. */
 static bool pass_header(const unsigned char *data, size_t len, size_t *at, pending *p)
 {
     tarn__header header;
@@ -138,7 +141,7 @@ static bool pass_header(const unsigned char *data, size_t len, size_t *at, pendi
     if (tarn__header_parse(data + *at, &header, NULL) != TARN_OK) return false;
     uint64_t size = header.size;
     if (extends_member(header.kind)) {
-        /* The front is not in order. */
+        /* The start of the gap is damaged. */
         if (header.kind == TARN__PAX && p->count) return false;
         if (!add_pending(p, data + *at, header.kind)) return false;
     } else {
@@ -158,7 +161,7 @@ static bool pass_header(const unsigned char *data, size_t len, size_t *at, pendi
     return true;
 }
 
-/* Through the gap from its front, header by header, as a reader goes. */
+/* Parses the gap from its start, header by header, as a reader does. */
 static bool walk_gap(const unsigned char *data, size_t len, pending *out)
 {
     size_t at = 0;
@@ -168,8 +171,8 @@ static bool walk_gap(const unsigned char *data, size_t len, pending *out)
     return true;
 }
 
-/* From its end, where the front cannot be read: damage that a lenient reader passed over
- * may be in the gap. */
+/* Searches the gap from its end if its start cannot be parsed: it may contain damage that
+ * a lenient reader skipped. */
 static void look_back(const unsigned char *data, size_t len, pending *out)
 {
     tarn__header header;
@@ -184,8 +187,8 @@ static void look_back(const unsigned char *data, size_t len, pending *out)
             continue;
         uint64_t blocks = (header.size + TARN__BLOCK - 1) / TARN__BLOCK;
         if ((blocks + 1) * TARN__BLOCK != back) continue;
-        /* What no reader takes for records names nobody; if it is damaged since, the name
-         * does not fit. */
+        /* Data that no reader accepts as records gives no name. If it was damaged later,
+         * the name does not match. */
         if (header.kind == TARN__PAX &&
             tarn__pax_parse((const char *)block + TARN__BLOCK, (size_t)header.size, &pax,
                             NULL) != TARN_OK)
@@ -211,8 +214,8 @@ static tarn_status apply_all(lookup *l, const unsigned char *data, size_t len,
     return TARN_OK;
 }
 
-/* Whether the row before says the truth about its size. With sums it does; without, its
- * header must say the same. */
+/* Whether the size in the previous row is right. With sums it is; without, its header
+ * must agree. */
 static bool is_true_size(const lookup *l, const tarn_row *before)
 {
     unsigned char block[TARN__BLOCK];
@@ -223,8 +226,8 @@ static bool is_true_size(const lookup *l, const tarn_row *before)
             header.size == before->size);
 }
 
-/* Bytes between the member of the row before and this one's header. A row that is not
- * before this one says nothing about them. */
+/* Number of bytes between the member of the previous row and this row's header. A row
+ * that is not located before this one gives no information. */
 static uint64_t gap_between(const tarn_row *before, const tarn_row *row)
 {
     uint64_t end = before->offset + TARN__BLOCK + before->size;
@@ -281,8 +284,9 @@ static tarn_status fail_stale(const lookup *l, tarn_error *err)
     return tarn__fail_at(
         err, TARN_ERR_STALE, tarn__filecache_path(l->place->files, row->shard),
         row->offset,
-        "row %llu of the index says field %s, %llu bytes, key hash %016llx, but here is "
-        "member %s of %llu bytes: the index is not of this shard; run tarn index again",
+        "row %llu of the index says field %s, %llu bytes, key hash %016llx, but the "
+        "shard has member %s of %llu bytes here: the index does not belong to this "
+        "shard; run tarn index again",
         (unsigned long long)l->number, tarn__names_get(&index->fields, row->field).data,
         (unsigned long long)row->size, (unsigned long long)row->keyhash,
         tarn_printable(shown, sizeof shown, l->out->name, l->out->name_len),
@@ -298,12 +302,12 @@ static tarn_status parse_block(lookup *l, tarn_error *err)
     if (tarn__header_parse(out->block, &header, &why) != TARN_OK)
         return tarn__fail_at(err, TARN_ERR_STALE, path, out->row.offset,
                              "row %llu of the index points here, but %s; the shard is "
-                             "damaged or the index is not of it",
+                             "damaged or the index does not belong to it",
                              (unsigned long long)l->number, why.message);
     if (header.kind != TARN__REGULAR)
         return tarn__fail_at(err, TARN_ERR_STALE, path, out->row.offset,
-                             "row %llu of the index points here, but this is no regular "
-                             "file (type 0x%02x); run tarn index again",
+                             "row %llu of the index points here, but this is not a "
+                             "regular file (type 0x%02x); run tarn index again",
                              (unsigned long long)l->number, (unsigned char)header.type);
     l->size = header.size;
     out->name = header.name;
@@ -313,20 +317,20 @@ static tarn_status parse_block(lookup *l, tarn_error *err)
                      err);
 }
 
-/* A row that does not lie inside a shard. */
+/* Reports a row that is not inside a shard. */
 static tarn_status fail_row(const tarn__place *place, uint64_t number,
                             const tarn_row *row, tarn_error *err)
 {
     size_t shards = tarn__filecache_count(place->files);
     if (row->shard >= shards)
-        return tarn__fail_at(err, TARN_ERR_STALE, place->index->path, TARN_NO_OFFSET,
-                             "row %llu is in shard %u, and there are %zu; run tarn index "
-                             "again",
-                             (unsigned long long)number, row->shard, shards);
+        return tarn__fail_at(
+            err, TARN_ERR_STALE, place->index->path, TARN_NO_OFFSET,
+            "row %llu is in shard %u, but there are %zu shards; run tarn index again",
+            (unsigned long long)number, row->shard, shards);
     return tarn__fail_at(
         err, TARN_ERR_STALE, tarn__filecache_path(place->files, row->shard), row->offset,
-        "row %llu of the index: offset past the shard, which has %llu "
-        "bytes; run tarn index again",
+        "row %llu of the index: offset past the end of the shard, which has %llu bytes; "
+        "run tarn index again",
         (unsigned long long)number,
         (unsigned long long)tarn__filecache_size(place->files, row->shard));
 }
@@ -348,7 +352,7 @@ tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
     TARN_TRY(parse_block(&l, err));
     TARN_TRY(look_into_gap(&l, err));
     bool fits;
-    TARN_TRY(look_whether_it_fits(&l, &fits, err));
+    TARN_TRY(check_fit(&l, &fits, err));
     return fits ? TARN_OK : fail_stale(&l, err);
 }
 
@@ -361,9 +365,9 @@ tarn_status tarn__locate(const tarn__place *place, uint64_t number, tarn__locate
     return tarn__locate_check(place, number, out, err);
 }
 
-/* --- Keys without looking any further ---------------------------------------------- */
+/* --- Keys from one header only ----------------------------------------------------- */
 
-/* Whether the member follows the one of the row before at once. */
+/* Whether the member directly follows the member of the previous row. */
 static bool follows(const tarn_index *index, uint64_t number, const tarn_row *row)
 {
     tarn_row before;
@@ -402,7 +406,7 @@ bool tarn__locate_plain_key(const tarn__place *place, uint64_t number,
                             tarn__key *out)
 {
     const tarn_index *index = place->index;
-    return index->sums && !index->crashes.count && !header[TARN__PREFIX_AT] &&
+    return index->sums && !index->collisions.count && !header[TARN__PREFIX_AT] &&
            follows(index, number, row) && tarn__locate_name_key(place, header, out) &&
            is_printable((const char *)header) &&
            place->hash(out->stem, out->stem_len) == row->keyhash;

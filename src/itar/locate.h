@@ -1,6 +1,6 @@
-/* The member behind a row. A row says where a header stands and what it should say; this
- * looks whether it does, so that an index that does not fit its shards gives an error and
- * never other bytes. */
+/* Finds the member of a row. A row gives the position of a header and what the header
+ * should contain. This checks the header, so that an index that does not match its shards
+ * gives an error and never wrong bytes. */
 #ifndef TARN_ITAR_LOCATE_H
 #define TARN_ITAR_LOCATE_H
 
@@ -10,18 +10,17 @@
 
 typedef struct tarn__located {
     tarn_row row;
-    const char *name; /* of the member, as in the archive; points into what follows */
+    const char *name; /* of the member, as in the archive; points into data below */
     size_t name_len;
-    tarn__key key; /* its sample's key and its field */
+    tarn__key key; /* the sample's key and the field */
     unsigned char block[512];
-    const unsigned char
-        *before;        /* what stands in front of the block, if the caller has */
-    size_t before_size; /* it: borrowed, and spares the check a read */
+    const unsigned char *before; /* the bytes before the block, if the caller has */
+    size_t before_size;          /* them: borrowed, saves the check a read */
     tarn__buf text;
     tarn__splitter splitter;
 } tarn__located;
 
-/* What rows are looked up in. */
+/* The data that rows are looked up in. */
 typedef struct tarn__place {
     tarn__filecache *files;
     const tarn_index *index;
@@ -31,34 +30,35 @@ typedef struct tarn__place {
 void tarn__located_init(tarn__located *located);
 void tarn__located_reset(tarn__located *located);
 
-/* Fetches row number and checks that it lies inside its shard. */
+/* Reads row number and checks that it is inside its shard. */
 TARN_CHECKED tarn_status tarn__locate_row(const tarn__place *place, uint64_t number,
                                           tarn_row *out, tarn_error *err);
 
-/* Checks the header block of the row in out, which the caller has put into out->block:
- * checksum, type, size, key and field. TARN_ERR_STALE if it is another member's. */
+/* Checks the header block of the row in out, which the caller has copied to out->block:
+ * checksum, type, size, key and field. TARN_ERR_STALE if it belongs to another member. */
 TARN_CHECKED tarn_status tarn__locate_check(const tarn__place *place, uint64_t number,
                                             tarn__located *out, tarn_error *err);
 
-/* How many bytes in front of a row's header the check will look at: 0 if none, or if that
- * cannot be said without reading, or if there are more than TARN__LOCATE_BEFORE. */
+/* How many bytes before a row's header the check will read: 0 if none, if that is unknown
+ * without reading, or if there are more than TARN__LOCATE_BEFORE. */
 size_t tarn__locate_before(const tarn__place *place, const tarn_row *row,
                            uint64_t number);
 #define TARN__LOCATE_BEFORE 4096u
 
-/* Both, reading the block from the shard. out can be used again and again. */
+/* Both steps, reading the block from the shard. out can be reused. */
 TARN_CHECKED tarn_status tarn__locate(const tarn__place *place, uint64_t number,
                                       tarn__located *out, tarn_error *err);
 
-/* The key of a row whose member says all in its own header, by the index alone; header is
- * the member's, which is read as far as its name. False where that is not enough. */
+/* The key of a row whose member is fully described by its own header, using only the
+ * index. header is the member's header, of which only the bytes up to the name are read.
+ * False if that is not enough. */
 bool tarn__locate_plain_key(const tarn__place *place, uint64_t number,
                             const tarn_row *row, const unsigned char *header,
                             tarn__key *out);
 
-/* The same for a row that the above has said yes to before, and whose header is compared
- * no more than that of a payload is: one line of it is read instead of several far apart.
- */
+/* Like tarn__locate_plain_key, for a row for which that returned true before. Like the
+ * header of a payload, this header is not compared again: only one cache line of it is
+ * read, instead of several far apart. */
 bool tarn__locate_name_key(const tarn__place *place, const unsigned char *header,
                            tarn__key *out);
 

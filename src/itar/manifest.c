@@ -1,5 +1,5 @@
-/* Filling a collection from manifests: rows of samples whose fields are values or the
- * paths of files. */
+/* Fills a collection from manifests: rows of samples whose fields are values or paths of
+ * files. */
 #include "io/manifest.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static tarn_status fail(tarn_error *err, const char *what)
     return tarn__fail(err, TARN_ERR_FORMAT, "%s", what);
 }
 
-/* Fields whose bytes are the text itself. Of all others a text can only be the path. */
+/* Fields that store the text itself. For all other fields a text can only be a path. */
 static bool holds_text(const char *field, size_t len)
 {
     static const char *const names[] = {
@@ -56,7 +56,7 @@ static tarn_status add_path(filling *f, const tarn__cell *cell, const char *path
                               err);
 }
 
-/* "@PATH" is a file, "@@" a text that begins with "@". */
+/* "@PATH" is a file, "@@" a text that starts with "@". */
 static tarn_status add_text(filling *f, const tarn__cell *cell, tarn_error *err)
 {
     const char *text = cell->value->u.text;
@@ -81,7 +81,7 @@ static tarn_status add_json(filling *f, const tarn__cell *cell, tarn_error *err)
 static tarn_status add_cell(filling *f, const tarn__cell *cell, tarn_error *err)
 {
     if (memchr(cell->name, 0, cell->name_len))
-        return fail(err, "a NUL in the name of a field");
+        return fail(err, "the name of a field contains a NUL");
     if (cell->value == f->key || cell->value->kind == TARN__JSON_NULL) return TARN_OK;
     if (cell->value->kind == TARN__JSON_STRING) return add_text(f, cell, err);
     return add_json(f, cell, err);
@@ -97,8 +97,7 @@ static const tarn__cell *find_cell(const tarn__cell *cells, size_t count,
     return NULL;
 }
 
-/* A key that no output takes is found here, where its line is known and before anything
- * is written. */
+/* Detects invalid keys here, where the line is known and before anything is written. */
 static tarn_status check_key(const tarn__json *key, tarn_error *err)
 {
     if (key->kind == TARN__JSON_NULL) return fail(err, "the key is empty");
@@ -116,7 +115,7 @@ static void skip_row(const filling *f)
     f->c->skipped++;
     if (!f->c->options.notice) return;
     tarn__error_set(&what, TARN_ERR_UNSUPPORTED, f->m->path, TARN_NO_OFFSET,
-                    "line %llu: passed over: no field has a value",
+                    "line %llu: skipped: no field has a value",
                     (unsigned long long)f->m->line);
     f->c->options.notice(f->c->options.notice_context, &what);
 }
@@ -128,7 +127,7 @@ static tarn_status take_row(void *context, const tarn__manifest *m,
     const tarn__cell *key = find_cell(cells, count, "key");
     if (!key) key = find_cell(cells, count, "__key__");
     f->m = m;
-    if (!key) return fail(err, "no column is called \"key\"");
+    if (!key) return fail(err, "no column named \"key\"");
     if (m->is_header) return TARN_OK;
     f->key = key->value;
     TARN_TRY(check_key(f->key, err));
@@ -145,8 +144,9 @@ tarn_status tarn__collection_add_manifest(tarn__collection *c, const char *path,
     tarn__manifest m;
     filling f = {.c = c};
     if (!tarn__is_manifest(path))
-        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
-                             "a manifest ends in .csv, .tsv, .jsonl or .ndjson");
+        return tarn__fail_at(
+            err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+            "the name of a manifest must end in .csv, .tsv, .jsonl or .ndjson");
     TARN_TRY(tarn__manifest_open(&m, path, err));
     tarn__buf_init(&f.text, SIZE_MAX / 2);
     tarn_status status = tarn__manifest_each(&m, take_row, &f, err);

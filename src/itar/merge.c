@@ -1,8 +1,9 @@
-/* From scanned shards to one index.
+/* Merges scanned shards into one index.
  *
- * Runs are sorted by hash. Runs of one hash are one sample if their keys are equal, and
- * a crash if they are not: the key seen first is number 0, and all others of the fold are
- * numbered in the order they were first seen, as the format wants it. */
+ * Runs are sorted by hash. Runs with the same hash belong to one sample if their keys are
+ * equal, otherwise their keys collide. As the format requires, the key seen first has
+ * collision number 0, and all other colliding keys of the fold are numbered in the order
+ * they were first seen. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +18,15 @@ typedef struct merger {
     tarn__build *build;
     tarn_index *index;
     tarn_index_report *report;
-    tarn__run *runs; /* tag: how many rows */
+    tarn__run *runs; /* tag: number of rows */
     size_t n_runs;
     uint64_t *first_row; /* of each shard */
-    /* Runs whose key is not the first of its hash: hash is the key's first row, row the
-     * run's own, tag how many. */
+    /* Runs whose key is not the first with its hash: hash is the key's first row, row the
+     * run's own first row, tag the number of rows. */
     tarn__run *strangers;
     size_t n_strangers, stranger_capacity;
-    tarn__run *told; /* pairs of rows that collide: hash is the first, row the second */
-    size_t n_told, told_capacity;
+    tarn__run *pairs; /* pairs of rows that collide: hash is the first, row the second */
+    size_t n_pairs, pairs_capacity;
 } merger;
 
 static size_t shard_of_row(const merger *m, uint64_t row)
@@ -41,8 +42,8 @@ static size_t shard_of_row(const merger *m, uint64_t row)
     return low;
 }
 
-/* The key of the run that begins with a row. Runs seldom need it, so that it is searched
- * for, not stored. */
+/* The key of the run that starts with a row. It is rarely needed, so it is searched for
+ * instead of stored. */
 static tarn__name key_at_row(const merger *m, uint64_t row)
 {
     size_t shard = shard_of_row(m, row);
@@ -63,7 +64,7 @@ static bool names_equal(tarn__name a, tarn__name b)
     return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
 }
 
-/* --- Fields ---------------------------------------------------------------------- */
+/* --- Fields ------------------------------------------------------------------------ */
 
 tarn_status tarn__merge_fields(tarn_index *index, tarn__scan *scan, tarn_error *err)
 {
@@ -79,7 +80,7 @@ tarn_status tarn__merge_fields(tarn_index *index, tarn__scan *scan, tarn_error *
     }
     if (status == TARN_OK && index->fields.count > TARN_MAX_FIELDS)
         status = tarn__fail(err, TARN_ERR_LIMIT,
-                            "more than %u different fields: an index cannot number them",
+                            "more than %u different fields; an index cannot number them",
                             TARN_MAX_FIELDS);
     for (size_t i = 0; status == TARN_OK && !same && i < scan->n_rows; i++) {
         unsigned char *field = scan->rows + i * TARN__ROW_SIZE + 18;
@@ -89,7 +90,7 @@ tarn_status tarn__merge_fields(tarn_index *index, tarn__scan *scan, tarn_error *
     return status;
 }
 
-/* --- Rows ------------------------------------------------------------------------ */
+/* --- Rows -------------------------------------------------------------------------- */
 
 static void count_shard(merger *m, const tarn__scan *scan)
 {
@@ -103,7 +104,7 @@ static void count_shard(merger *m, const tarn__scan *scan)
     r->duplicates += scan->duplicates;
 }
 
-/* The rows of a shard that begins with row number first. */
+/* The rows of a shard whose first row has the number first. */
 static tarn_status rows_of_shard(merger *m, tarn__scan *scan, uint64_t first,
                                  unsigned char **out, tarn_error *err)
 {
@@ -118,7 +119,7 @@ static tarn_status rows_of_shard(merger *m, tarn__scan *scan, uint64_t first,
     return TARN_OK;
 }
 
-/* The index takes the rows over as one chunk per shard. */
+/* Moves the rows to the index, as one chunk per shard. */
 static tarn_status take_rows(merger *m, tarn_error *err)
 {
     tarn__build *b = m->build;
@@ -161,7 +162,7 @@ static tarn_status sort_runs(merger *m, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Crashes --------------------------------------------------------------------- */
+/* --- Collisions -------------------------------------------------------------------- */
 
 static tarn_status note_stranger(merger *m, uint32_t first_row, const tarn__run *run,
                                  tarn_error *err)
@@ -172,10 +173,10 @@ static tarn_status note_stranger(merger *m, uint32_t first_row, const tarn__run 
     return TARN_OK;
 }
 
-/* The keys of runs that share both hashes are told apart by a table. Runs come in the
- * order of their rows, and the one that begins with row first is of no stranger. */
-static tarn_status part_by_table(merger *m, const tarn__run *runs, size_t count,
-                                 uint32_t first, tarn_error *err)
+/* Distinguishes the keys of runs that share both hashes with a table. Runs are in the
+ * order of their rows. The run that starts with row first is not a stranger. */
+static tarn_status separate_by_table(merger *m, const tarn__run *runs, size_t count,
+                                     uint32_t first, tarn_error *err)
 {
     uint32_t *key_rows = malloc(count * sizeof *key_rows), id = 0;
     if (!key_rows) return tarn__fail_memory(err);
@@ -204,29 +205,29 @@ static bool is_one_key(const merger *m, const tarn__run *runs, size_t count)
     return true;
 }
 
-/* Runs that share both hashes, which are those of one key unless chance will have it. */
-static tarn_status part_twins(merger *m, const tarn__run *runs, size_t count,
-                              uint32_t first, tarn_error *err)
+/* Runs that share both hashes, which are almost always runs of one key. */
+static tarn_status separate_twins(merger *m, const tarn__run *runs, size_t count,
+                                  uint32_t first, tarn_error *err)
 {
-    if (!is_one_key(m, runs, count)) return part_by_table(m, runs, count, first, err);
+    if (!is_one_key(m, runs, count)) return separate_by_table(m, runs, count, first, err);
     m->index->n_stems++;
     for (size_t i = 0; runs[0].row != first && i < count; i++)
         TARN_TRY(note_stranger(m, runs[0].row, &runs[i], err));
     return TARN_OK;
 }
 
-/* A hash that nobody can prepare for. One that a test gives in place of the ordinary one
- * takes the place of this one, too. */
+/* A keyed hash that nobody can prepare for. If a test replaces the ordinary hash, it
+ * replaces this one as well. */
 static uint64_t second_hash(const merger *m, tarn__name key)
 {
     tarn__hash hash = m->build->hash == tarn__key_hash ? tarn__name_hash : m->build->hash;
     return hash(key.data, key.size);
 }
 
-/* Sorts the runs of one hash by another, in linear time for any keys; every key but that
- * of the first row is a stranger. */
-static tarn_status part_keys(merger *m, const tarn__run *runs, size_t count,
-                             tarn_error *err)
+/* Sorts the runs of one hash by a second hash, in linear time for any keys. Every key
+ * except that of the first row is a stranger. */
+static tarn_status separate_keys(merger *m, const tarn__run *runs, size_t count,
+                                 tarn_error *err)
 {
     tarn__run *sorted = malloc(count * sizeof *sorted);
     if (!sorted) return tarn__fail_memory(err);
@@ -238,7 +239,7 @@ static tarn_status part_keys(merger *m, const tarn__run *runs, size_t count,
     for (size_t i = 0, j; status == TARN_OK && i < count; i = j) {
         for (j = i + 1; j < count && sorted[j].hash == sorted[i].hash;)
             j++;
-        status = part_twins(m, sorted + i, j - i, runs[0].row, err);
+        status = separate_twins(m, sorted + i, j - i, runs[0].row, err);
     }
     free(sorted);
     return status;
@@ -254,19 +255,19 @@ static tarn_status group_runs(merger *m, tarn_error *err)
         if (one_key)
             m->index->n_stems++;
         else
-            TARN_TRY(part_keys(m, m->runs + i, j - i, err));
+            TARN_TRY(separate_keys(m, m->runs + i, j - i, err));
     }
     return TARN_OK;
 }
 
-static tarn_status number_crashes(merger *m, tarn_error *err)
+static tarn_status number_collisions(merger *m, tarn_error *err)
 {
     uint32_t id = 0;
     tarn__runs_sort(m->strangers, m->n_strangers, 1);
     for (size_t i = 0; i < m->n_strangers; i++) {
         const tarn__run *run = &m->strangers[i];
         tarn__name key = key_at_row(m, run->row);
-        TARN_TRY(tarn__names_add(&m->index->crashes, key.data, key.size, &id, err));
+        TARN_TRY(tarn__names_add(&m->index->collisions, key.data, key.size, &id, err));
         for (uint32_t k = 0; k < run->tag; k++) {
             const unsigned char *row = tarn__index_at(m->index, run->row + k);
             tarn__put32((unsigned char *)(uintptr_t)row + 20, id + 1);
@@ -275,9 +276,9 @@ static tarn_status number_crashes(merger *m, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Order and contiguity --------------------------------------------------------- */
+/* --- Order and contiguity ---------------------------------------------------------- */
 
-/* A key that goes on from one shard into the next is one stretch. */
+/* A key that continues from one shard into the next counts as one stretch. */
 static uint64_t count_stretches(const merger *m)
 {
     uint64_t stretches = m->n_runs;
@@ -293,7 +294,7 @@ static uint64_t count_stretches(const merger *m)
     return stretches;
 }
 
-/* Two rows of one sample, from different runs, with the same field. */
+/* Finds two rows of one sample, from different runs, with the same field. */
 static tarn_status find_far_duplicates(merger *m, const tarn__run *runs, size_t count,
                                        size_t n_rows, tarn_error *err)
 {
@@ -303,7 +304,8 @@ static tarn_status find_far_duplicates(merger *m, const tarn__run *runs, size_t 
     for (size_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < runs[i].tag; k++) {
             const unsigned char *row = tarn__index_at(m->index, runs[i].row + k);
-            uint64_t key = (uint64_t)tarn__row_crash(row) << 16 | tarn__row_field(row);
+            uint64_t key =
+                (uint64_t)tarn__row_collision(row) << 16 | tarn__row_field(row);
             rows[n++] = (tarn__run){key, runs[i].row + k, runs[i].row};
         }
     }
@@ -312,16 +314,17 @@ static tarn_status find_far_duplicates(merger *m, const tarn__run *runs, size_t 
     for (size_t i = 1; status == TARN_OK && i < n; i++) {
         if (rows[i].hash != rows[i - 1].hash || rows[i].tag == rows[i - 1].tag) continue;
         m->report->duplicates++;
-        if (m->n_told >= TARN__MAX_TOLD) continue;
-        status = tarn__grow(&m->told, sizeof *m->told, m->n_told, &m->told_capacity, err);
+        if (m->n_pairs >= TARN__MAX_REPORTED) continue;
+        status =
+            tarn__grow(&m->pairs, sizeof *m->pairs, m->n_pairs, &m->pairs_capacity, err);
         if (status == TARN_OK)
-            m->told[m->n_told++] = (tarn__run){rows[i - 1].row, rows[i].row, 0};
+            m->pairs[m->n_pairs++] = (tarn__run){rows[i - 1].row, rows[i].row, 0};
     }
     free(rows);
     return status;
 }
 
-/* Writes the rows of the sorted runs out; a hash of several runs needs a closer look. */
+/* Writes the rows of the sorted runs. A hash with several runs is checked further. */
 static tarn_status fill_order(merger *m, uint32_t *order, tarn_error *err)
 {
     size_t at = 0;
@@ -331,13 +334,13 @@ static tarn_status fill_order(merger *m, uint32_t *order, tarn_error *err)
             for (uint32_t k = 0; k < m->runs[j].tag; k++)
                 order[at++] = m->runs[j].row + k;
         if (j - i < 2) continue;
-        TARN_TRY(tarn__order_by_crash(m->index, order + from_at, at - from_at, err));
+        TARN_TRY(tarn__order_by_collision(m->index, order + from_at, at - from_at, err));
         TARN_TRY(find_far_duplicates(m, m->runs + i, j - i, at - from_at, err));
     }
     return TARN_OK;
 }
 
-/* --- Sums ------------------------------------------------------------------------- */
+/* --- Sums -------------------------------------------------------------------------- */
 
 static tarn_status take_checksums(merger *m, tarn__sums *sums, tarn_error *err)
 {
@@ -382,9 +385,10 @@ static tarn_status make_sums(merger *m, tarn_error *err)
     return b->options->sums ? take_checksums(m, sums, err) : TARN_OK;
 }
 
-/* --- Telling of members that collide ------------------------------------------------ */
+/* --- Reporting members that collide ------------------------------------------------ */
 
-static void tell_pair(merger *m, tarn__filecache *files, uint64_t first, uint64_t second)
+static void report_pair(merger *m, tarn__filecache *files, uint64_t first,
+                        uint64_t second)
 {
     tarn_row a, b;
     tarn__located one, two;
@@ -397,28 +401,29 @@ static void tell_pair(merger *m, tarn__filecache *files, uint64_t first, uint64_
     tarn__place place = {files, m->index, m->build->hash};
     if (tarn__locate(&place, first, &one, NULL) == TARN_OK &&
         tarn__locate(&place, second, &two, NULL) == TARN_OK) {
-        tarn__error_set(&what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
-                        "%s has the same key and field as %s at offset %llu of %s%s",
-                        tarn_printable(shown[0], sizeof shown[0], two.name, two.name_len),
-                        tarn_printable(shown[1], sizeof shown[1], one.name, one.name_len),
-                        (unsigned long long)a.offset, m->build->paths[a.shard],
-                        m->build->options->keys == TARN_KEYS_BASE &&
-                                (two.name_len != one.name_len ||
-                                 memcmp(two.name, one.name, one.name_len) != 0)
-                            ? "; keys that keep the folder (--keys path) tell them apart"
-                            : "");
+        tarn__error_set(
+            &what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
+            "%s has the same key and field as %s at offset %llu of %s%s",
+            tarn_printable(shown[0], sizeof shown[0], two.name, two.name_len),
+            tarn_printable(shown[1], sizeof shown[1], one.name, one.name_len),
+            (unsigned long long)a.offset, m->build->paths[a.shard],
+            m->build->options->keys == TARN_KEYS_BASE &&
+                    (two.name_len != one.name_len ||
+                     memcmp(two.name, one.name, one.name_len) != 0)
+                ? "; keys that include the folder (--keys path) distinguish them"
+                : "");
     } else { /* a stream, or changed meanwhile */
-        tarn__error_set(&what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
-                        "the member here has the same key and field as the one at offset "
-                        "%llu of %s",
-                        (unsigned long long)a.offset, m->build->paths[a.shard]);
+        tarn__error_set(
+            &what, TARN_ERR_AMBIGUOUS, m->build->paths[b.shard], b.offset,
+            "the member here has the same key and field as the one at offset %llu of %s",
+            (unsigned long long)a.offset, m->build->paths[a.shard]);
     }
     m->build->options->notice(m->build->options->notice_context, &what);
     tarn__located_reset(&one);
     tarn__located_reset(&two);
 }
 
-static tarn_status tell_duplicates(merger *m, tarn_error *err)
+static tarn_status report_duplicates(merger *m, tarn_error *err)
 {
     tarn__build *b = m->build;
     tarn__filecache *files;
@@ -431,14 +436,14 @@ static tarn_status tell_duplicates(merger *m, tarn_error *err)
         tarn__filecache_new(b->paths, sizes, b->count, TARN__IO_READ, &files, err);
     free(sizes);
     TARN_TRY(status);
-    size_t told = 0;
+    size_t reported = 0;
     for (size_t i = 0; i < b->count; i++)
         for (size_t k = 0; k < b->scans[i].n_duplicate_rows; k++)
-            if (told++ < TARN__MAX_TOLD)
-                tell_pair(m, files, m->first_row[i] + b->scans[i].duplicate_rows[k][0],
-                          m->first_row[i] + b->scans[i].duplicate_rows[k][1]);
-    for (size_t k = 0; k < m->n_told && told++ < TARN__MAX_TOLD; k++)
-        tell_pair(m, files, m->told[k].hash, m->told[k].row);
+            if (reported++ < TARN__MAX_REPORTED)
+                report_pair(m, files, m->first_row[i] + b->scans[i].duplicate_rows[k][0],
+                            m->first_row[i] + b->scans[i].duplicate_rows[k][1]);
+    for (size_t k = 0; k < m->n_pairs && reported++ < TARN__MAX_REPORTED; k++)
+        report_pair(m, files, m->pairs[k].hash, m->pairs[k].row);
     tarn__filecache_free(files);
     return TARN_OK;
 }
@@ -451,14 +456,14 @@ tarn_status tarn__merge(tarn__build *build, tarn_index *index, tarn_index_report
     tarn_status status = take_rows(&m, err);
     if (status == TARN_OK) status = sort_runs(&m, err);
     if (status == TARN_OK) status = group_runs(&m, err);
-    if (status == TARN_OK) status = number_crashes(&m, err);
+    if (status == TARN_OK) status = number_collisions(&m, err);
     if (status == TARN_OK)
         index->contiguous = index->n_rows < 2 || count_stretches(&m) == index->n_stems;
     if (status == TARN_OK) status = make_sums(&m, err);
-    if (status == TARN_OK) status = tell_duplicates(&m, err);
+    if (status == TARN_OK) status = report_duplicates(&m, err);
     free(m.runs);
     free(m.strangers);
-    free(m.told);
+    free(m.pairs);
     free(m.first_row);
     return status;
 }

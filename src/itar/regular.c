@@ -1,4 +1,4 @@
-/* Whether rows are regular, over some of them or over all. */
+/* Checks whether rows are regular: some of them, or all. */
 #include "itar/regular.h"
 
 #include "itar/index.h"
@@ -7,26 +7,26 @@ void tarn__regular_begin(tarn__regular *r, uint32_t stride, const unsigned char 
 {
     r->stride = stride;
     r->k = 0;
-    r->hash = ~tarn__row_hash(first); /* other than the first row's */
-    r->crash = 0;
+    r->hash = ~tarn__row_hash(first); /* differs from the first row's */
+    r->collision = 0;
 }
 
 bool tarn__regular_next(tarn__regular *r, const unsigned char *rows, size_t count)
 {
     uint64_t hash = r->hash;
-    uint32_t crash = r->crash, k = r->k;
+    uint32_t collision = r->collision, k = r->k;
     unsigned bad = 0;
     for (size_t i = 0; i < count; i++, rows += TARN__ROW_SIZE) {
         uint64_t h = tarn__row_hash(rows);
-        uint32_t c = tarn__row_crash(rows);
-        bool same = (h == hash) & (c == crash);
+        uint32_t c = tarn__row_collision(rows);
+        bool same = (h == hash) & (c == collision);
         bad |= (same != (k != 0)) | (tarn__row_field(rows) != r->fields[k]);
         k = k + 1 == r->stride ? 0 : k + 1;
         hash = h;
-        crash = c;
+        collision = c;
     }
     r->hash = hash;
-    r->crash = crash;
+    r->collision = collision;
     r->k = k;
     return !bad;
 }
@@ -46,7 +46,7 @@ bool tarn__regular_part(const unsigned char *rows, uint32_t stride, uint64_t num
     tarn__regular_begin(&r, stride, rows);
     if (number) {
         r.hash = tarn__row_hash(p - TARN__ROW_SIZE);
-        r.crash = tarn__row_crash(p - TARN__ROW_SIZE);
+        r.collision = tarn__row_collision(p - TARN__ROW_SIZE);
         r.k = (uint32_t)(number % stride);
     }
     return tarn__regular_next(&r, p, count);

@@ -1,5 +1,5 @@
-/* Nothing is thrown away: what is cut off a shard is kept beside it in SHARD.bad, and
- * checksums that say a payload has changed are never replaced by ones that agree. */
+/* Nothing is deleted: data that is cut off a shard is kept next to it in SHARD.bad, and
+ * checksums that show that a payload has changed are never replaced by matching ones. */
 #include "itar/repair.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 enum { RECORD = 10240 };
 
-static void tell(const tarn__repair *r, const char *path, uint64_t offset,
-                 const char *what)
+static void report_repair(const tarn__repair *r, const char *path, uint64_t offset,
+                          const char *what)
 {
     tarn_error done;
     ++*r->repairs;
@@ -26,7 +26,7 @@ static void tell(const tarn__repair *r, const char *path, uint64_t offset,
     r->options->repaired(r->options->repaired_context, &done);
 }
 
-/* SHARD.bad, or SHARD.bad.2 and so on if that is taken. */
+/* SHARD.bad, or SHARD.bad.2 and so on if that exists. */
 static char *bad_path(const char *shard)
 {
     size_t size = strlen(shard) + 32;
@@ -38,7 +38,7 @@ static char *bad_path(const char *shard)
     return path;
 }
 
-/* Tells where the tail went. */
+/* Keeps the tail and reports its path. */
 static tarn_status keep_tail(const tarn__repair *r, const tarn__file *file, uint64_t from,
                              tarn_error *err)
 {
@@ -53,12 +53,13 @@ static tarn_status keep_tail(const tarn__repair *r, const tarn__file *file, uint
         if (status == TARN_OK) status = tarn__publish_finish(&p, err);
         tarn__publish_abandon(&p);
     }
-    if (status == TARN_OK) tell(r, path, TARN_NO_OFFSET, "the torn tail is kept here");
+    if (status == TARN_OK)
+        report_repair(r, path, TARN_NO_OFFSET, "the torn tail was saved here");
     free(path);
     return status;
 }
 
-/* Zeros up to the next record after at least two zero blocks. */
+/* Zeros up to the next record, after at least two zero blocks. */
 static tarn_status write_end(tarn__publish *p, tarn_error *err)
 {
     static const char zeros[RECORD + 2 * TARN__BLOCK];
@@ -78,7 +79,8 @@ static tarn_status rewrite(const tarn__file *file, uint64_t keep, tarn_error *er
     tarn__publish p;
     struct stat st;
     TARN_TRY(tarn__publish_begin(&p, file->path, err));
-    /* The new shard is as readable as the old one was; failing that, as files are. */
+    /* The new shard has the permissions of the old one or, if that fails, those of a new
+     * file. */
     if (fstat(file->fd, &st) != 0 || fchown(p.fd, st.st_uid, st.st_gid) != 0 ||
         fchmod(p.fd, st.st_mode & 0777) != 0)
         errno = 0;
@@ -89,7 +91,7 @@ static tarn_status rewrite(const tarn__file *file, uint64_t keep, tarn_error *er
     return status;
 }
 
-/* Whether the file is still what was looked at. */
+/* Whether the file is still the one that was checked. */
 static tarn_status check_unchanged(const tarn__file *file, tarn_error *err)
 {
     struct stat st;
@@ -99,7 +101,7 @@ static tarn_status check_unchanged(const tarn__file *file, tarn_error *err)
         (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == file->mtime_ns)
         return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, file->path, TARN_NO_OFFSET,
-                         "somebody is writing to it; it is left as it is");
+                         "another program is writing to it; it was not changed");
 }
 
 static tarn_status repair_file(const tarn__repair *r, const char *path, tarn_error *err)
@@ -109,7 +111,7 @@ static tarn_status repair_file(const tarn__repair *r, const char *path, tarn_err
     TARN_TRY(tarn__file_open(&file, path, err));
     tarn_status status = tarn__tar_find_tear(path, &keep, &cut, err);
     if (status == TARN_OK) status = check_unchanged(&file, err);
-    /* What begins with no member at all is no torn archive, but something else. */
+    /* A file that does not start with a member is not a torn archive. */
     if (status != TARN_OK || (keep == 0 && file.size > 0)) {
         tarn__file_close(&file);
         return status == TARN_END ? TARN_OK : status;
@@ -117,9 +119,9 @@ static tarn_status repair_file(const tarn__repair *r, const char *path, tarn_err
     status = keep_tail(r, &file, cut, err);
     if (status == TARN_OK) status = rewrite(&file, keep, err);
     if (status == TARN_OK)
-        tell(r, path, keep,
-             cut < file.size ? "the torn tail is cut off"
-                             : "the missing end of the archive is added");
+        report_repair(r, path, keep,
+                      cut < file.size ? "cut off the torn tail"
+                                      : "added the missing end of the archive");
     tarn__file_close(&file);
     return status;
 }
@@ -135,13 +137,14 @@ static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
     o.progress_context = r->options->progress_context;
     TARN_TRY(
         tarn_index_build(r->shards, r->n_shards, &o, r->index_path, NULL, NULL, 0, err));
-    tell(r, r->index_path, TARN_NO_OFFSET,
-         r->checksums_lost ? "rebuilt, without the member checksums, which were damaged"
-                           : "rebuilt");
+    report_repair(r, r->index_path, TARN_NO_OFFSET,
+                  r->checksums_lost
+                      ? "rebuilt, without the member checksums, which were damaged"
+                      : "rebuilt");
     return TARN_OK;
 }
 
-/* The file itself is repaired, not a link to it. */
+/* Repairs the file itself, not a link to it. */
 static tarn_status repair_shard(const tarn__repair *r, const char *path, tarn_error *err)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* Repairing a fold: torn tails cut off, index and sums rebuilt. */
+/* Repairs a fold: cuts off torn tails, and rebuilds index and sums. */
 #ifndef TARN_ITAR_REPAIR_H
 #define TARN_ITAR_REPAIR_H
 
@@ -10,11 +10,11 @@ typedef struct tarn__repair {
     size_t n_shards;
     tarn_keys keys;
     bool checksums;      /* the old sums had them */
-    bool checksums_lost; /* they had, but they are damaged */
-    bool keep_index; /* payloads have changed or shards are missing: an index made anew
-                        would make that look right */
+    bool checksums_lost; /* the old sums had them, but they are damaged */
+    bool keep_index;     /* payloads have changed or shards are missing: a new index would
+                            hide that */
     const tarn_verify_options *options;
-    uint64_t *repairs; /* counted up */
+    uint64_t *repairs; /* incremented */
 } tarn__repair;
 
 TARN_CHECKED tarn_status tarn__repair_fold(const tarn__repair *repair, tarn_error *err);

@@ -1,4 +1,4 @@
-/* One row of a .taridx: 32 bytes, little-endian, fields at odd places. */
+/* One row of a .taridx: 32 bytes, little-endian, unaligned fields. */
 #ifndef TARN_ITAR_ROW_H
 #define TARN_ITAR_ROW_H
 
@@ -43,7 +43,7 @@ static inline uint16_t tarn__row_field(const unsigned char *p)
     return tarn__get16(p + 18);
 }
 
-static inline uint32_t tarn__row_crash(const unsigned char *p)
+static inline uint32_t tarn__row_collision(const unsigned char *p)
 {
     return tarn__get32(p + 20);
 }
@@ -53,11 +53,11 @@ static inline uint64_t tarn__row_hash(const unsigned char *p)
     return tarn__get64(p + 24);
 }
 
-/* Whether two rows belong to one sample. */
+/* Whether two rows belong to the same sample. */
 static inline bool tarn__row_same_key(const unsigned char *a, const unsigned char *b)
 {
     return tarn__row_hash(a) == tarn__row_hash(b) &&
-           tarn__row_crash(a) == tarn__row_crash(b);
+           tarn__row_collision(a) == tarn__row_collision(b);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* The rows of a sample by its key. Which rows make up a sample is in group.c. */
+/* Finds the rows of a sample by its key. group.c determines which rows form a sample. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "itar/fold.h"
 #include "itar/key_order.h"
 
-/* --- Order ------------------------------------------------------------------------ */
+/* --- Order ------------------------------------------------------------------------- */
 
 tarn_status tarn__fold_make_order(tarn__fold *f, tarn_error *err)
 {
@@ -39,7 +39,7 @@ static bool order_is_stored(const tarn__fold *f, const uint32_t *order)
     return f->index->sums && order == f->index->sums->order;
 }
 
-/* The order may come from a file: a number in it is a row only after this. */
+/* The order may come from a file, so each number in it is checked here. */
 tarn_status tarn__fold_order_at(const tarn__fold *f, const uint32_t *order, uint64_t i,
                                 uint32_t *out, tarn_error *err)
 {
@@ -49,15 +49,15 @@ tarn_status tarn__fold_order_at(const tarn__fold *f, const uint32_t *order, uint
     if (*out < f->index->n_rows) return TARN_OK;
     return tarn__fail_at(
         err, TARN_ERR_FORMAT, f->index->sums->path, TARN_NO_OFFSET,
-        "damaged: row %u in the key order, of %llu; run tarn index again", *out,
-        (unsigned long long)f->index->n_rows);
+        "damaged: row %u in the key order, but there are %llu rows; run tarn index again",
+        *out, (unsigned long long)f->index->n_rows);
 }
 
-/* --- Finding ---------------------------------------------------------------------- */
+/* --- Finding ----------------------------------------------------------------------- */
 
-/* The first place in the order whose row is not before (hash, crash). */
+/* The first position in the order whose row is not before (hash, collision). */
 static tarn_status bisect(const tarn__fold *f, const uint32_t *order, uint64_t hash,
-                          uint32_t crash, uint64_t *out, tarn_error *err)
+                          uint32_t collision, uint64_t *out, tarn_error *err)
 {
     uint64_t low = 0, high = f->index->n_rows;
     while (low < high) {
@@ -67,7 +67,7 @@ static tarn_status bisect(const tarn__fold *f, const uint32_t *order, uint64_t h
         const unsigned char *p;
         TARN_TRY(tarn__index_use(f->index, row, &p, err));
         uint64_t h = tarn__row_hash(p);
-        if (h < hash || (h == hash && tarn__row_crash(p) < crash))
+        if (h < hash || (h == hash && tarn__row_collision(p) < collision))
             low = mid + 1;
         else
             high = mid;
@@ -86,10 +86,10 @@ static tarn_status fail_missing(tarn__fold *f, const char *key, tarn_error *err)
                       tarn_printable(shown, sizeof shown, key, strlen(key)), f->name);
 }
 
-/* The stretch of rows with this hash and crash number, from at on. */
-static tarn_status stretch(const tarn__fold *f, const uint32_t *order, uint64_t at,
-                           uint64_t hash, uint32_t crash, tarn__sample_rows *out,
-                           tarn_error *err)
+/* The rows with this hash and collision number, starting at position at. */
+static tarn_status find_stretch(const tarn__fold *f, const uint32_t *order, uint64_t at,
+                                uint64_t hash, uint32_t collision, tarn__sample_rows *out,
+                                tarn_error *err)
 {
     uint64_t end = at;
     for (; end < f->index->n_rows; end++) {
@@ -97,18 +97,18 @@ static tarn_status stretch(const tarn__fold *f, const uint32_t *order, uint64_t 
         TARN_TRY(tarn__fold_order_at(f, order, end, &row, err));
         const unsigned char *p;
         TARN_TRY(tarn__index_use(f->index, row, &p, err));
-        if (tarn__row_hash(p) != hash || tarn__row_crash(p) != crash) break;
+        if (tarn__row_hash(p) != hash || tarn__row_collision(p) != collision) break;
     }
     *out = (tarn__sample_rows){(uint32_t)(end - at), 0, order + at};
     return TARN_OK;
 }
 
-/* Whether all rows of a sample have the key. Where keys share a hash, a forged index can
- * put rows of two into one stretch; elsewhere the first row speaks for the others. */
+/* Whether all rows of a sample have the key. If keys share a hash, a forged index can put
+ * rows of two keys together; otherwise checking the first row is enough. */
 static tarn_status check_key(tarn__fold *f, const tarn__sample_rows *s, const char *key,
                              size_t len, bool *out_same, tarn_error *err)
 {
-    uint32_t count = f->index->crashes.count ? s->count : 1;
+    uint32_t count = f->index->collisions.count ? s->count : 1;
     tarn__located l;
     tarn_status status = TARN_OK;
     *out_same = true;
@@ -130,10 +130,10 @@ tarn_status tarn__fold_find_rows(tarn__fold *f, const char *key, tarn__sample_ro
     size_t len = strlen(key);
     TARN_TRY(tarn__fold_order(f, &order, err));
     uint64_t hash = f->place.hash(key, len);
-    uint32_t id = tarn__names_find(&f->index->crashes, key, len);
-    uint32_t crash = id == TARN__NAME_NONE ? 0 : id + 1;
-    TARN_TRY(bisect(f, order, hash, crash, &at, err));
-    TARN_TRY(stretch(f, order, at, hash, crash, out, err));
+    uint32_t id = tarn__names_find(&f->index->collisions, key, len);
+    uint32_t collision = id == TARN__NAME_NONE ? 0 : id + 1;
+    TARN_TRY(bisect(f, order, hash, collision, &at, err));
+    TARN_TRY(find_stretch(f, order, at, hash, collision, out, err));
     if (out->count == 0) return fail_missing(f, key, err);
     bool same;
     TARN_TRY(check_key(f, out, key, len, &same, err));

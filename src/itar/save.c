@@ -1,5 +1,6 @@
-/* Writing an index and its sums. The old .tarsum goes first and the new one comes last,
- * so that at no moment a .tarsum stands beside an index that is not its own. */
+/* Writes an index and its sums. The old .tarsum is removed first and the new one is
+ * renamed last, so that a .tarsum never exists next to an index that it does not belong
+ * to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +31,8 @@ static tarn_status compose_head(const tarn_index *index, tarn__buf *out, tarn_er
     unsigned char h[TARIDX_HEADER_SIZE] = {0};
     TARN_TRY(tarn__buf_add(out, h, sizeof h, err));
     TARN_TRY(add_names(out, &index->fields, err));
-    uint64_t crash_at = out->size;
-    TARN_TRY(add_names(out, &index->crashes, err));
+    uint64_t collision_at = out->size;
+    TARN_TRY(add_names(out, &index->collisions, err));
     memcpy(h, TARIDX_MAGIC, 8);
     tarn__put16(h + TARIDX_MAJOR, 1);
     tarn__put16(h + TARIDX_REC_SIZE, TARN__ROW_SIZE);
@@ -39,8 +40,8 @@ static tarn_status compose_head(const tarn_index *index, tarn__buf *out, tarn_er
     tarn__put64(h + TARIDX_N_STEMS, index->n_stems);
     tarn__put64(h + TARIDX_N_ROWS, index->n_rows);
     tarn__put32(h + TARIDX_N_EXT, (uint32_t)index->fields.count);
-    tarn__put32(h + TARIDX_N_CRASH, (uint32_t)index->crashes.count);
-    tarn__put64(h + TARIDX_OFF_CRASH, crash_at);
+    tarn__put32(h + TARIDX_N_CRASH, (uint32_t)index->collisions.count);
+    tarn__put64(h + TARIDX_OFF_CRASH, collision_at);
     tarn__put64(h + TARIDX_OFF_ARR, out->size);
     h[TARIDX_FLAGS] = index->contiguous ? TARIDX_CONTIGUOUS : 0;
     memcpy(out->data, h, sizeof h);
@@ -69,11 +70,12 @@ static tarn_status page_rows(const tarn_index *index, tarn__pager *p, tarn_error
     return tarn__pager_end(p, err);
 }
 
-/* Rows that were streamed were paged on the way, and only crash numbers change them. */
+/* The CRCs of streamed rows were computed while writing; only collision numbers change
+ * rows. */
 static tarn_status page_all(const tarn_index *index, tarn__pager *p, tarn_error *err)
 {
     const tarn__sums *s = index->sums;
-    if (s->row_pages.count && !index->crashes.count)
+    if (s->row_pages.count && !index->collisions.count)
         TARN_TRY(tarn__pager_take(p, &s->row_pages, err));
     else
         TARN_TRY(page_rows(index, p, err));
@@ -83,8 +85,8 @@ static tarn_status page_all(const tarn_index *index, tarn__pager *p, tarn_error 
     return tarn__pager_end(p, err);
 }
 
-/* Writes the sums with what they say about the .taridx beside them and about their own
- * parts. The index itself stays as it is: other threads may be reading it. */
+/* Writes the sums, including the checksums of the .taridx next to them and of their own
+ * parts. The index is not changed, because other threads may be reading it. */
 static tarn_status write_sums(const tarn_index *index, const tarn__buf *head,
                               tarn__publish *file, tarn_error *err)
 {
@@ -100,8 +102,8 @@ static tarn_status write_sums(const tarn_index *index, const tarn__buf *head,
     return status;
 }
 
-/* Puts the header in front of rows that were streamed. If more names came than there is
- * room for, the rows move to a new file. */
+/* Writes the header before rows that were streamed. If there are more names than fit, the
+ * rows are moved to a new file. */
 static tarn_status write_front(const tarn_index *index, const tarn__buf *head,
                                const char *path, tarn__publish *rows, tarn_error *err)
 {
@@ -122,7 +124,7 @@ static tarn_status write_front(const tarn_index *index, const tarn__buf *head,
     return TARN_OK;
 }
 
-/* Both files are written before the first is waited for. */
+/* Both files are written before waiting for the first. */
 static tarn_status write_both(const tarn_index *index, const char *path,
                               tarn__publish *rows, tarn__publish *sums, tarn_error *err)
 {
@@ -143,9 +145,9 @@ static tarn_status write_both(const tarn_index *index, const char *path,
     return status;
 }
 
-/* Writes an index whose rows are in memory, or in saving->rows already. */
-static tarn_status fill(const tarn_index *index, const char *path, tarn__saving *saving,
-                        tarn_error *err)
+/* Writes an index whose rows are in memory, or already in saving->rows. */
+static tarn_status write_index(const tarn_index *index, const char *path,
+                               tarn__saving *saving, tarn_error *err)
 {
     saving->sums_path = tarn__sums_path(path);
     if (!saving->sums_path) return tarn__fail_memory(err);
@@ -171,7 +173,7 @@ tarn_status tarn__index_prepare(const tarn_index *index, const char *path, bool 
                              "only an index that was built in memory can be saved");
     TARN_TRY(tarn__publish_begin(&out->rows, path, err));
     out->rows.no_sync = no_sync;
-    tarn_status status = fill(index, path, out, err);
+    tarn_status status = write_index(index, path, out, err);
     if (status == TARN_OK) status = tarn__publish_sync(&out->rows, err);
     if (status == TARN_OK && index->sums) status = tarn__publish_sync(&out->sums, err);
     if (status != TARN_OK) tarn__saving_reset(out);
@@ -203,11 +205,11 @@ tarn_status tarn__index_create(const char *const *shards, size_t count,
     tarn__saving saving = {.rows = {.fd = -1}, .sums = {.fd = -1}};
     tarn_index *index = NULL;
     TARN_TRY(tarn__publish_begin(&saving.rows, path, err));
-    /* A file that cannot be mapped gets its rows in the end. */
+    /* For a file that cannot be mapped, the rows are written at the end. */
     tarn__publish *stream = tarn__is_local(saving.rows.fd) ? &saving.rows : NULL;
     tarn_status status =
         tarn__index_build(shards, count, options, hash, stream, &index, report, err);
-    if (status == TARN_OK) status = fill(index, path, &saving, err);
+    if (status == TARN_OK) status = write_index(index, path, &saving, err);
     if (status == TARN_OK)
         status = tarn__index_publish(&saving, err);
     else

@@ -1,6 +1,6 @@
-/* Scanning a shard. The loop runs once per member and is what indexing costs, so a key
- * or field equal to the one before is recognised by comparing it, and hashed only when
- * it is new. */
+/* Scans a shard. The loop runs once per member and determines the cost of indexing. So a
+ * key or field that equals the previous one is recognised by comparison, and hashed only
+ * if it is new. */
 #include "itar/scan.h"
 
 #include <stdlib.h>
@@ -11,9 +11,10 @@
 
 /* Bytes between two calls of the progress callback. */
 #define PROGRESS_STEP (16u << 20)
-/* Fields guessed from the one before; more than these are looked up in the table. */
+/* Fields that are guessed from the previous one; all others are looked up in the
+ * table. */
 enum { GUESSES = 64 };
-/* Rows from which the number of rows of the shard is estimated. */
+/* Number of rows after which the row count of the shard is estimated. */
 enum { ENOUGH_ROWS = 1024 };
 
 typedef struct scanner {
@@ -23,10 +24,10 @@ typedef struct scanner {
     tarn__splitter splitter;
     uint16_t shard;
     uint64_t hash;           /* of the current run's key */
-    uint64_t fields_seen;    /* in the current run, by number, the first 64 */
-    uint32_t last_field;     /* of the row before */
-    uint32_t guess[GUESSES]; /* what followed a field last time */
-    uint64_t reported;       /* bytes given to the progress callback */
+    uint64_t fields_seen;    /* of the current run, by number, the first 64 */
+    uint32_t last_field;     /* of the previous row */
+    uint32_t guess[GUESSES]; /* the field that last followed a field */
+    uint64_t reported;       /* bytes reported to the progress callback */
 } scanner;
 
 tarn_status tarn__scan_init(tarn__scan *s, tarn_error *err)
@@ -50,7 +51,7 @@ void tarn__scan_reset(tarn__scan *s)
     *s = (tarn__scan){0};
 }
 
-static void tell(void *context, const tarn_error *what)
+static void pass_notice(void *context, const tarn_error *what)
 {
     tarn__build *build = context;
     if (!build->options->notice) return;
@@ -119,7 +120,7 @@ static tarn_status number_field(scanner *s, const tarn__key *key, uint32_t *out,
     TARN_TRY(tarn__names_add(fields, key->field, key->field_len, out, err));
     if (fields->count > TARN_MAX_FIELDS)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "more than %u different fields: an index cannot number them",
+                          "more than %u different fields; an index cannot number them",
                           TARN_MAX_FIELDS);
     *guess = *out;
     return TARN_OK;
@@ -127,7 +128,7 @@ static tarn_status number_field(scanner *s, const tarn__key *key, uint32_t *out,
 
 static tarn_status note_duplicate(tarn__scan *scan, uint32_t first, tarn_error *err)
 {
-    if (scan->duplicates++ >= TARN__MAX_TOLD) return TARN_OK;
+    if (scan->duplicates++ >= TARN__MAX_REPORTED) return TARN_OK;
     TARN_TRY(tarn__grow(&scan->duplicate_rows, sizeof *scan->duplicate_rows,
                         scan->n_duplicate_rows, &scan->duplicate_capacity, err));
     scan->duplicate_rows[scan->n_duplicate_rows][0] = first;
@@ -135,8 +136,8 @@ static tarn_status note_duplicate(tarn__scan *scan, uint32_t first, tarn_error *
     return TARN_OK;
 }
 
-/* Finds a field that the current run has already. Many fields in one run are looked
- * through from the front, but a bit set says first whether that is needed. */
+/* Finds a field that the current run already has. A run with many fields is searched from
+ * the start, but a bit set first shows whether that is needed. */
 static tarn_status check_duplicate(scanner *s, uint32_t field, tarn_error *err)
 {
     tarn__scan *scan = s->scan;
@@ -146,7 +147,7 @@ static tarn_status check_duplicate(scanner *s, uint32_t field, tarn_error *err)
         return TARN_OK;
     }
     size_t from = scan->run_rows[scan->n_runs - 1];
-    /* A run this long is one key over and over; its first rows tell enough. */
+    /* Such a long run repeats one key; its first rows are enough. */
     size_t to = scan->n_rows - from > 4096 ? from + 4096 : scan->n_rows;
     for (size_t i = from; i < to; i++)
         if (tarn__row_field(scan->rows + i * TARN__ROW_SIZE) == field)
@@ -165,7 +166,7 @@ static tarn_status add_checksum(scanner *s, uint64_t at, uint64_t left, tarn_err
         size_t len;
         tarn_status status =
             tarn__window_some(&s->tar.window, at, left, &data, &len, err);
-        if (status == TARN_END) break; /* a stream's: the next step tells */
+        if (status == TARN_END) break; /* end of a stream; the next step reports it */
         TARN_TRY(status);
         crc = tarn__crc32c(crc, data, len);
         at += len;
@@ -176,8 +177,7 @@ static tarn_status add_checksum(scanner *s, uint64_t at, uint64_t left, tarn_err
     return TARN_OK;
 }
 
-/* Once some rows are there, they tell how many there will be, and the room for all of
- * them is taken at once. */
+/* After some rows, the total is estimated and space for all rows is allocated at once. */
 static tarn_status reserve_rows(scanner *s, tarn_error *err)
 {
     tarn__scan *scan = s->scan;
@@ -227,11 +227,11 @@ static tarn_status add_member(scanner *s, const tarn__member *m, tarn_error *err
     return TARN_OK;
 }
 
-/* In lenient mode a member whose key no index can hold is passed over like damage. */
-static tarn_status forgive(scanner *s, const tarn__member *m, tarn_error *err)
+/* In lenient mode a member whose key an index cannot store is skipped like damage. */
+static tarn_status skip_member(scanner *s, const tarn__member *m, tarn_error *err)
 {
     if (!s->build->options->lenient) return TARN_ERR_FORMAT;
-    tell(s->build, err);
+    pass_notice(s->build, err);
     s->tar.counts.damages++;
     s->tar.counts.lost_bytes += m->size;
     return TARN_OK;
@@ -248,7 +248,7 @@ static tarn_status scan_members(scanner *s, tarn_error *err)
         status = add_member(s, &m, err);
         if (status != TARN_OK && status != TARN_END) {
             if (!err->path[0]) tarn__error_place(err, s->tar.file.path, m.offset);
-            if (status == TARN_ERR_FORMAT) status = forgive(s, &m, err);
+            if (status == TARN_ERR_FORMAT) status = skip_member(s, &m, err);
             TARN_TRY(status);
         }
         if (s->tar.at - s->reported >= PROGRESS_STEP)
@@ -264,7 +264,7 @@ tarn_status tarn__scan_shard(void *context, size_t number)
     scanner s = {.build = build, .scan = scan, .shard = (uint16_t)number};
     tarn_tar_options options = TARN_TAR_OPTIONS_INIT;
     options.lenient = build->options->lenient;
-    options.notice = tell;
+    options.notice = pass_notice;
     options.notice_context = build;
     TARN_TRY(tarn__scan_init(scan, err));
     tarn__splitter_init(&s.splitter);

@@ -1,5 +1,5 @@
-/* The tree of shapes. It stops growing at a limit, or when memory is out: samples of
- * shapes that are not in it are odd, which costs time and no correctness. */
+/* The tree of shapes. It stops growing at a limit, or when out of memory. Samples whose
+ * shape is not in the tree are odd, which costs time but is still correct. */
 #include "itar/shapes.h"
 
 #include <stdlib.h>

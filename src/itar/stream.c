@@ -1,9 +1,9 @@
-/* Rows that go to the index file while other shards are still being scanned. Their memory
- * is used again for the next shard, and the disk is busy meanwhile.
+/* Writes rows to the index file while other shards are still being scanned. Their memory
+ * is reused for the next shard, and the disk works at the same time.
  *
- * Rows stand behind the names of the fields, of which more may still come. They are
- * written where they belong if none does, which is nearly always so; otherwise save.c
- * moves them. */
+ * In the file, rows come after the names of the fields, and later shards may add names.
+ * Rows are written to their final position assuming that no names are added, which is
+ * almost always right; otherwise save.c moves them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,10 +13,10 @@
 #include "itar/scan.h"
 #include "itar/taridx.h"
 
-/* Row arrays smaller than this are not worth keeping. */
+/* Smaller row arrays are not worth keeping. */
 enum { MIN_SPARE = 1 << 14 };
 
-/* Leaves room for the header and the names known so far. */
+/* Reserves space for the header and the names known so far. */
 static tarn_status begin_rows(tarn__build *b, tarn_error *err)
 {
     uint64_t size = TARIDX_HEADER_SIZE;
@@ -90,7 +90,7 @@ tarn_status tarn__stream_attach(tarn__build *b, tarn_error *err)
     if (s->shards == 0) TARN_TRY(begin_rows(b, err));
     TARN_TRY(tarn__pager_end(&s->pager, err));
     s->map_size = s->file->written;
-    /* Shared and writable: crash numbers are set in place. */
+    /* Shared and writable: collision numbers are set in place. */
     void *map = mmap(NULL, (size_t)s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED,
                      s->file->fd, 0);
     if (map == MAP_FAILED)

@@ -1,4 +1,4 @@
-/* Reading and writing .tarsum files. */
+/* Reads and writes .tarsum files. */
 #include "itar/sums.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ enum {
     PAGE = 4096
 };
 
-/* Bytes of one element of a part. */
+/* Bytes per element of a part. */
 static const size_t element[TARN__PARTS] = {32, 4, 4};
 
 static const char magic[8] = "TARSUM";
@@ -203,7 +203,7 @@ static tarn_status split_names(tarn__sums *s, const char *names, size_t size,
         if (len == 0 || (!end && i + 1 < s->n_shards))
             return damaged(s->path, "fewer shard names than shards", err);
         TARN_TRY(tarn__names_add(&s->names, names + at, len, &id, err));
-        if (id != i) return damaged(s->path, "a shard name twice", err);
+        if (id != i) return damaged(s->path, "duplicate shard name", err);
         at += len + (end != NULL);
     }
     if (at != size) return damaged(s->path, "more shard names than shards", err);
@@ -224,7 +224,7 @@ static tarn_status take_stamps(tarn__sums *s, const unsigned char *at, tarn_erro
     return TARN_OK;
 }
 
-/* Places and sizes, before anything is looked at behind them. */
+/* Checks positions and sizes before any data they refer to is read. */
 static tarn_status check_layout(const tarn__sums *s, const unsigned char *h,
                                 uint64_t *out_head_end, tarn_error *err)
 {
@@ -252,8 +252,8 @@ static tarn_status check_layout(const tarn__sums *s, const unsigned char *h,
     return TARN_OK;
 }
 
-/* Where everything is, once it is known to be there. The parts are aligned: the map is,
- * and their offsets are multiples of 4. */
+/* Sets the pointers to the parts, after the layout was checked. The parts are aligned:
+ * the map is, and their offsets are multiples of 4. */
 static tarn_status take_parts(tarn__sums *s, const unsigned char *h, tarn_error *err)
 {
     uint32_t flags = tarn__get32(h + 28);
@@ -278,9 +278,9 @@ static tarn_status parse(tarn__sums *s, tarn_error *err)
         return damaged(s->path, "not a tarsum file", err);
     if (tarn__get16(h + 8) != 1 || tarn__get16(h + 12) != HEADER_SIZE ||
         tarn__get16(h + 14) != STAMP_SIZE || tarn__get32(h + 28) & ~(uint32_t)KNOWN_FLAGS)
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, s->path, TARN_NO_OFFSET,
-                             "a version or feature of tarsum this tarn does not know; "
-                             "update tarn, or run tarn index again");
+        return tarn__fail_at(
+            err, TARN_ERR_UNSUPPORTED, s->path, TARN_NO_OFFSET,
+            "unknown tarsum version or feature; update tarn, or run tarn index again");
     s->n_rows = tarn__get64(h + 16);
     s->n_shards = tarn__get32(h + 24);
     s->stride = tarn__get32(h + 92);
@@ -330,10 +330,10 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
         good = tarn__regular_part(data, s->stride, at / TARN__ROW_SIZE,
                                   len / TARN__ROW_SIZE);
     if (!good)
-        return tarn__fail_at(err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
-                             "%s: damaged in page %llu, or changed since; run tarn index "
-                             "again",
-                             names[part], (unsigned long long)page);
+        return tarn__fail_at(
+            err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
+            "%s: damaged in page %llu, or changed since; run tarn index again",
+            names[part], (unsigned long long)page);
     atomic_store_explicit(&s->checked[number], 1, memory_order_relaxed);
     return TARN_OK;
 }

@@ -1,5 +1,5 @@
-/* What stands in <fold>.tarsum: a stamp for each shard, the rows in key order, and a
- * CRC-32C for each member. docs/formats/tarsum.md is the definition. */
+/* The contents of <fold>.tarsum: a stamp for each shard, the rows in key order, and a
+ * CRC-32C for each member. docs/formats/tarsum.md defines the format. */
 #ifndef TARN_ITAR_SUMS_H
 #define TARN_ITAR_SUMS_H
 
@@ -19,7 +19,7 @@ typedef struct tarn__stamp {
     uint32_t digest; /* of all its headers */
 } tarn__stamp;
 
-/* The three large parts that are checked a page (4 KB) at a time, when they are used. */
+/* The three large parts. They are checked one page (4 KB) at a time, on first use. */
 typedef enum tarn__part {
     TARN__PART_ROWS, /* of the .taridx */
     TARN__PART_ORDER,
@@ -27,31 +27,32 @@ typedef enum tarn__part {
     TARN__PARTS
 } tarn__part;
 
-/* CRCs of a part, page by page, however it is cut up when it is added. */
+/* Computes CRCs of a part, page by page, independent of the chunks in which it is
+ * added. */
 typedef struct tarn__pager {
     uint32_t *pages;
     size_t count, capacity;
-    uint32_t crc; /* of the page that is not full yet */
+    uint32_t crc; /* of the current, incomplete page */
     size_t seen;
 } tarn__pager;
 
 typedef struct tarn__sums {
     tarn_keys keys;
     uint64_t n_rows;
-    uint32_t stride; /* rows of each sample, if the rows are regular; else 0 */
+    uint32_t stride; /* rows per sample if the rows are regular; else 0 */
     size_t n_shards;
     tarn__stamp *stamps;
     tarn__names names; /* file names of the shards, in order */
-    uint32_t *order;   /* NULL if not there */
+    uint32_t *order;   /* NULL if it does not exist */
     uint32_t *checksums;
     uint64_t index_size;
-    uint32_t index_head; /* CRC-32C of the .taridx before its rows */
-    uint32_t *pages;     /* CRC-32C of each page of each part, one after the other */
-    const void *data[TARN__PARTS]; /* where the parts are; rows are set by the index */
-    tarn__pager row_pages;         /* of rows that were streamed, until they are bound */
-    atomic_uchar *checked;         /* pages found good; NULL for sums that were built */
+    uint32_t index_head;           /* CRC-32C of the .taridx before its rows */
+    uint32_t *pages;               /* CRC-32C of each page of each part, consecutively */
+    const void *data[TARN__PARTS]; /* the data of the parts; rows are set by the index */
+    tarn__pager row_pages;         /* of streamed rows, until they are bound */
+    atomic_uchar *checked;         /* pages already checked; NULL if built */
     char *path;                    /* NULL if built */
-    tarn__contents contents;       /* of the file; nothing if built */
+    tarn__contents contents;       /* of the file; empty if built */
 } tarn__sums;
 
 tarn__sums *tarn__sums_new(void);
@@ -60,28 +61,28 @@ void tarn__sums_free(tarn__sums *sums);
 /* "<fold>.tarsum" for "<fold>.taridx". The caller frees it. */
 char *tarn__sums_path(const char *index_path);
 
-/* Loads a .tarsum and checks all of it but the pages. TARN_ERR_NO_FILE if there is
+/* Loads a .tarsum and checks everything except the pages. TARN_ERR_NO_FILE if there is
  * none. */
 TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,
                                          tarn_error *err);
 
-/* Writes everything to a file that the caller publishes. pages must be there. */
+/* Writes everything to a file that the caller publishes. pages must be set. */
 TARN_CHECKED tarn_status tarn__sums_write(const tarn__sums *sums, struct tarn__publish *p,
                                           tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__pager_add(tarn__pager *pager, const void *data, size_t len,
                                          tarn_error *err);
-/* The pages of another pager, which must have ended, as they are. */
+/* Copies the pages of another pager, which must have ended. */
 TARN_CHECKED tarn_status tarn__pager_take(tarn__pager *pager, const tarn__pager *from,
                                           tarn_error *err);
-/* Ends the part: what comes next begins a page. */
+/* Ends the part: the next data starts a new page. */
 TARN_CHECKED tarn_status tarn__pager_end(tarn__pager *pager, tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__sums_check_page(tarn__sums *sums, tarn__part part,
                                                uint64_t page, tarn_error *err);
 
-/* Before element number of a part is used (a row, or four bytes of the other two): its
- * page must be the one that was written. Looked at once. */
+/* Call before using element number of a part (a row, or four bytes of the other two):
+ * checks that its page is as it was written. Each page is checked once. */
 TARN_CHECKED static inline tarn_status tarn__sums_check(tarn__sums *sums, tarn__part part,
                                                         uint64_t number, tarn_error *err)
 {
@@ -90,7 +91,7 @@ TARN_CHECKED static inline tarn_status tarn__sums_check(tarn__sums *sums, tarn__
                                  err);
 }
 
-/* All pages of a part. */
+/* Checks all pages of a part. */
 TARN_CHECKED tarn_status tarn__sums_check_all(tarn__sums *sums, tarn__part part,
                                               tarn_error *err);
 

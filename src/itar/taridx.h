@@ -1,4 +1,4 @@
-/* Where things stand in the 64-byte header of a .taridx, version 1.0. */
+/* Offsets in the 64-byte header of a .taridx, version 1.0. */
 #ifndef TARN_ITAR_TARIDX_H
 #define TARN_ITAR_TARIDX_H
 

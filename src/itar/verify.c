@@ -1,5 +1,5 @@
-/* Verification: the shards are scanned anew and leniently, and what is on disk is
- * compared with that. */
+/* Verification: scans the shards again, leniently, and compares the result with the files
+ * on disk. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,49 +20,48 @@
 
 TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
 
-/* Rows that differ are told one by one up to this many; an index of other shards would
- * drown everything else. */
-#define MAX_ROWS_TOLD 100
-/* Members looked at to find the rule that made the keys. */
+/* Differing rows are reported one by one up to this many; an index of other shards would
+ * hide everything else. */
+#define MAX_ROWS_REPORTED 100
+/* How many members are tried to find the key rule. */
 #define MAX_ROWS_TRIED 100000
 
 typedef struct verifier {
     const tarn_verify_options *options;
     tarn_verify_report *report;
-    const char *index_path; /* of the fold at hand; NULL for a single archive */
+    const char *index_path; /* of the current fold; NULL for a single archive */
     const char *const *shards;
     size_t n_shards;
-    tarn_index *stored; /* NULL if there is none, or none that can be read */
-    tarn__sums *sums;   /* the stored index's, or read by themselves */
+    tarn_index *stored; /* NULL if there is none, or it cannot be read */
+    tarn__sums *sums;   /* from the stored index, or loaded separately */
     tarn__sums *own_sums;
     tarn_index *fresh;
     bool has_index, checksums_damaged;
     bool shards_missing; /* that the index has */
     size_t n_stored;
-    uint32_t *shard_map; /* stored shard number to the one it has now, or NO_SHARD */
-    bool *shard_known;   /* shards that the index has, by their number now */
+    uint32_t *shard_map; /* from stored shard numbers to current ones, or NO_SHARD */
+    bool *shard_known;   /* shards that the index has, by current number */
     uint64_t payload_problems;
-    uint64_t rows_told;
+    uint64_t rows_reported;
 } verifier;
 
-static void tell(void *context, const tarn_error *what)
+static void report_problem(void *context, const tarn_error *what)
 {
     verifier *v = context;
     v->report->problems++;
     if (v->options->problem) v->options->problem(v->options->problem_context, what);
 }
 
-#define TELL(v, code, path, offset, ...)                                                 \
+#define REPORT(v, code, path, offset, ...)                                               \
     do {                                                                                 \
         tarn_error what_;                                                                \
         tarn__error_set(&what_, code, path, offset, __VA_ARGS__);                        \
-        tell(v, &what_);                                                                 \
+        report_problem(v, &what_);                                                       \
     } while (0)
 
 /* --- The index on disk ------------------------------------------------------------- */
 
-/* The sums are still worth something when the index is damaged, and the other way
- * round. */
+/* If one of index and sums is damaged, the other is still useful. */
 static void load_apart(verifier *v)
 {
     char *path = tarn__sums_path(v->index_path);
@@ -87,13 +86,14 @@ static tarn_status load_stored(verifier *v, tarn_error *err)
     if (status == TARN_OK) {
         v->sums = v->stored->sums;
     } else if (v->has_index) {
-        tell(v, &why);
+        report_problem(v, &why);
         load_apart(v);
     }
     if (!v->sums) return TARN_OK;
-    if (tarn__sums_check_all(v->sums, TARN__PART_ORDER, &why) != TARN_OK) tell(v, &why);
+    if (tarn__sums_check_all(v->sums, TARN__PART_ORDER, &why) != TARN_OK)
+        report_problem(v, &why);
     if (tarn__sums_check_all(v->sums, TARN__PART_CHECKSUMS, &why) != TARN_OK) {
-        tell(v, &why);
+        report_problem(v, &why);
         v->checksums_damaged = true;
     }
     return TARN_OK;
@@ -111,7 +111,7 @@ static tarn_status scan_fresh(verifier *v, tarn_keys keys, tarn_error *err)
     o.sums = has_checksums(v);
     o.lenient = true;
     o.threads = v->options->threads;
-    o.notice = tell;
+    o.notice = report_problem;
     o.notice_context = v;
     o.progress = v->options->progress;
     o.progress_context = v->options->progress_context;
@@ -122,8 +122,8 @@ static tarn_status scan_fresh(verifier *v, tarn_keys keys, tarn_error *err)
 
 #define NO_SHARD UINT32_MAX
 
-/* Which shard of the index is which now: by name where the sums have names, by number
- * otherwise. Both lists are sorted, so the order stays. */
+/* Maps the shards of the index to the current ones: by name if the sums have names,
+ * otherwise by number. Both lists are sorted, so the order is the same. */
 static tarn_status map_shards(verifier *v, tarn_error *err)
 {
     const tarn__sums *old = v->stored->sums;
@@ -151,22 +151,23 @@ static void compare_stamps(verifier *v)
         uint32_t k = v->shard_map[i];
         if (k == NO_SHARD) {
             v->shards_missing = true;
-            TELL(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
-                 "the index has a shard that is not here: %s (%u members)", name.data,
-                 old->stamps[i].rows);
+            REPORT(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
+                   "the index has a shard that does not exist: %s (%u members)",
+                   name.data, old->stamps[i].rows);
         } else if (old->stamps[i].size != new->stamps[k].size)
-            TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
-                 "the shard has %llu bytes, but %llu when it was indexed",
-                 (unsigned long long)new->stamps[k].size,
-                 (unsigned long long)old->stamps[i].size);
+            REPORT(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
+                   "the shard has %llu bytes, but had %llu when it was indexed",
+                   (unsigned long long)new->stamps[k].size,
+                   (unsigned long long)old->stamps[i].size);
         else if (old->stamps[i].digest != new->stamps[k].digest)
-            TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
-                 "its headers are not those that were indexed");
+            REPORT(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
+                   "its headers are not those that were indexed");
     }
     for (size_t k = 0; k < new->n_shards; k++) {
         if (!v->shard_known[k])
-            TELL(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
-                 "the index does not know this shard (%u members)", new->stamps[k].rows);
+            REPORT(v, TARN_ERR_STALE, v->shards[k], TARN_NO_OFFSET,
+                   "the index does not contain this shard (%u members)",
+                   new->stamps[k].rows);
     }
 }
 
@@ -180,7 +181,7 @@ static bool names_differ(tarn__name a, tarn__name b)
     return a.size != b.size || memcmp(a.data, b.data, a.size) != 0;
 }
 
-/* What differs between two rows of one place, or NULL. */
+/* The difference between two rows of the same member, or NULL. */
 static const char *row_difference(const verifier *v, const tarn_row *old,
                                   const tarn_row *new)
 {
@@ -191,8 +192,8 @@ static const char *row_difference(const verifier *v, const tarn_row *old,
         return "field";
     if ((old->collision == 0) != (new->collision == 0)) return "collision number";
     if (old->collision &&
-        names_differ(tarn__names_get(&v->stored->crashes, old->collision - 1),
-                     tarn__names_get(&v->fresh->crashes, new->collision - 1)))
+        names_differ(tarn__names_get(&v->stored->collisions, old->collision - 1),
+                     tarn__names_get(&v->fresh->collisions, new->collision - 1)))
         return "collision number";
     return NULL;
 }
@@ -205,14 +206,13 @@ static void compare_payload(verifier *v, uint64_t old, uint64_t new, const tarn_
     v->report->checksummed++;
     if (want == have) return;
     v->payload_problems++;
-    TELL(
-        v, TARN_ERR_CHECKSUM, row_shard(v, row), row->offset,
-        "the payload of row %llu has CRC-32C %08x, and %08x was recorded: its bytes have "
-        "changed; restore the shard from a copy",
-        (unsigned long long)old, have, want);
+    REPORT(v, TARN_ERR_CHECKSUM, row_shard(v, row), row->offset,
+           "the payload of row %llu has CRC-32C %08x, but %08x was recorded: its bytes "
+           "have changed; restore the shard from a copy",
+           (unsigned long long)old, have, want);
 }
 
-/* Without rows to pair up, their numbers must do. */
+/* Without matching rows, compares by row number. */
 static void compare_payloads(verifier *v)
 {
     tarn_row row;
@@ -222,12 +222,12 @@ static void compare_payloads(verifier *v)
     }
 }
 
-static void tell_row(verifier *v, const char *path, uint64_t offset, uint64_t number,
-                     const char *what)
+static void report_row(verifier *v, const char *path, uint64_t offset, uint64_t number,
+                       const char *what)
 {
-    if (v->rows_told++ < MAX_ROWS_TOLD)
-        TELL(v, TARN_ERR_STALE, path, offset, "row %llu of the index: %s",
-             (unsigned long long)number, what);
+    if (v->rows_reported++ < MAX_ROWS_REPORTED)
+        REPORT(v, TARN_ERR_STALE, path, offset, "row %llu of the index: %s",
+               (unsigned long long)number, what);
     else
         v->report->problems++;
 }
@@ -242,7 +242,7 @@ static void compare_pair(verifier *v, uint64_t i, const tarn_row *old, uint64_t 
         return;
     }
     strncat(what, difference, sizeof what - strlen(what) - 1);
-    tell_row(v, row_shard(v, old), old->offset, i, what);
+    report_row(v, row_shard(v, old), old->offset, i, what);
 }
 
 static int compare_place(const tarn_row *a, const tarn_row *b)
@@ -251,8 +251,8 @@ static int compare_place(const tarn_row *a, const tarn_row *b)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* The next stored row at or after *i whose shard is here, with the shard's number now. A
- * shard without sums that is not here is told row by row. */
+/* The next stored row at or after *i whose shard exists, with the shard's current number.
+ * Rows of a missing shard are reported one by one if there are no sums. */
 static bool next_stored(verifier *v, uint64_t *i, tarn_row *out)
 {
     for (; *i < v->stored->n_rows; ++*i) {
@@ -264,7 +264,7 @@ static bool next_stored(verifier *v, uint64_t *i, tarn_row *out)
         }
         if (!v->stored->sums) {
             v->shards_missing = true;
-            tell_row(v, v->index_path, TARN_NO_OFFSET, *i, "its shard is not here");
+            report_row(v, v->index_path, TARN_NO_OFFSET, *i, "its shard does not exist");
         }
     }
     return false;
@@ -279,7 +279,7 @@ static bool next_fresh(const verifier *v, uint64_t *k, tarn_row *out)
     return false;
 }
 
-/* Both lists are in the order of the shards, so one walk pairs them up. */
+/* Both lists are in the order of the shards, so one pass matches them. */
 static void compare_rows(verifier *v)
 {
     uint64_t i = 0, k = 0;
@@ -289,42 +289,43 @@ static void compare_rows(verifier *v)
         if (!has_old && !has_new) break;
         int order = !has_old ? 1 : !has_new ? -1 : compare_place(&old, &new);
         if (order < 0) {
-            tell_row(v, row_shard(v, &old), old.offset, i, "no readable member is here");
+            report_row(v, row_shard(v, &old), old.offset, i,
+                       "there is no readable member here");
             i++;
         } else if (order > 0) {
-            tell_row(v, row_shard(v, &new), new.offset, i, "it lacks the member here");
+            report_row(v, row_shard(v, &new), new.offset, i, "it lacks the member here");
             k++;
         } else {
             compare_pair(v, i++, &old, k++, &new);
         }
     }
-    if (v->rows_told > MAX_ROWS_TOLD)
-        TELL(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
-             "and %llu more rows that do not fit",
-             (unsigned long long)(v->rows_told - MAX_ROWS_TOLD));
+    if (v->rows_reported > MAX_ROWS_REPORTED)
+        REPORT(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
+               "and %llu more rows that do not match",
+               (unsigned long long)(v->rows_reported - MAX_ROWS_REPORTED));
 }
 
 static void compare_counts(verifier *v)
 {
     if (v->stored->n_stems != v->fresh->n_stems ||
         v->stored->contiguous != v->fresh->contiguous)
-        TELL(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
-             "the index counts %llu samples%s, and the shards have %llu%s",
-             (unsigned long long)v->stored->n_stems,
-             v->stored->contiguous ? "" : " (not contiguous)",
-             (unsigned long long)v->fresh->n_stems,
-             v->fresh->contiguous ? "" : " (not contiguous)");
+        REPORT(v, TARN_ERR_STALE, v->index_path, TARN_NO_OFFSET,
+               "the index counts %llu samples%s, but the shards have %llu%s",
+               (unsigned long long)v->stored->n_stems,
+               v->stored->contiguous ? "" : " (not contiguous)",
+               (unsigned long long)v->fresh->n_stems,
+               v->fresh->contiguous ? "" : " (not contiguous)");
 }
 
-/* The pages may be as they were written and the order still be wrong. */
+/* The pages may be unchanged while the order is still wrong. */
 static void compare_order(verifier *v)
 {
     const tarn__sums *old = v->stored->sums, *new = v->fresh->sums;
-    if (v->rows_told || !old || !old->order || v->stored->n_rows != v->fresh->n_rows)
+    if (v->rows_reported || !old || !old->order || v->stored->n_rows != v->fresh->n_rows)
         return;
     if (memcmp(old->order, new->order, 4 * old->n_rows) != 0)
-        TELL(v, TARN_ERR_STALE, old->path, TARN_NO_OFFSET,
-             "its key order is not that of the index");
+        REPORT(v, TARN_ERR_STALE, old->path, TARN_NO_OFFSET,
+               "its key order does not match the index");
 }
 
 /* Whether a name gives the stored hash by a rule. */
@@ -335,8 +336,8 @@ static bool rule_fits(tarn__splitter *splitter, tarn_keys rule, const tarn__loca
            tarn__key_hash(key.stem, key.stem_len) == l->row.keyhash;
 }
 
-/* Without a .tarsum nothing says which rule made the keys: the first member that only one
- * of them fits does. */
+/* Without a .tarsum the key rule is unknown. The first member that matches only one rule
+ * decides. */
 static tarn_keys find_rule(const verifier *v, tarn__filecache *files)
 {
     tarn__place place = {files, v->stored, tarn__key_hash};
@@ -419,7 +420,7 @@ static void drop_fold(verifier *v)
     v->sums = v->own_sums = NULL;
 }
 
-/* Repairs and looks again, without telling the same things twice. */
+/* Repairs, then checks again without reporting the same problems twice. */
 static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
 {
     tarn_verify_report again = {0};
@@ -439,7 +440,7 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
     verifier second = *v;
     second.options = &quiet;
     second.report = &again;
-    second.rows_told = second.payload_problems = 0;
+    second.rows_reported = second.payload_problems = 0;
     tarn_status status = check_fold(&second, err);
     drop_fold(&second);
     v->report->remaining += again.problems < problems ? again.problems : problems;
@@ -470,7 +471,7 @@ static tarn_status verify_fold(const tarn_verify_options *options,
 
 /* --- Any path ---------------------------------------------------------------------- */
 
-/* What ends the check of one fold does not end that of the others. */
+/* A failure in one fold does not end the check of the others. */
 static tarn_status pass_failure(const tarn_verify_options *options,
                                 tarn_verify_report *report, tarn_status status,
                                 const tarn_error *why, tarn_error *err)
@@ -502,7 +503,7 @@ static tarn_status verify_folder(const char *path, const tarn_verify_options *op
     return status;
 }
 
-/* An index whose shards are elsewhere can only be checked by itself. */
+/* An index without its shards can only be checked on its own. */
 static tarn_status verify_index_alone(const char *path,
                                       const tarn_verify_options *options,
                                       tarn_verify_report *report, tarn_error *err)
@@ -533,16 +534,16 @@ static tarn_status verify_taridx(const char *path, const tarn_verify_options *op
     return status;
 }
 
-/* Samples that do not stand together and links are nothing wrong with an archive. */
+/* Non-contiguous samples and links are not problems of an archive. */
 static bool is_remark(const tarn_error *what)
 {
     return what->code == TARN_ERR_AMBIGUOUS ||
            (what->code == TARN_ERR_UNSUPPORTED && what->offset == TARN_NO_OFFSET);
 }
 
-static void tell_unless_remark(void *context, const tarn_error *what)
+static void report_unless_remark(void *context, const tarn_error *what)
 {
-    if (!is_remark(what)) tell(context, what);
+    if (!is_remark(what)) report_problem(context, what);
 }
 
 static tarn_status read_stream(verifier *v, const char *url, tarn_error *err)
@@ -553,7 +554,7 @@ static tarn_status read_stream(verifier *v, const char *url, tarn_error *err)
     tarn_samples_options o = TARN_SAMPLES_OPTIONS_INIT;
     o.grouping = TARN_GROUP_BASE;
     o.lenient = o.keep_first = o.sizes_only = true;
-    o.notice = tell_unless_remark;
+    o.notice = report_unless_remark;
     o.notice_context = v;
     o.progress = v->options->progress;
     o.progress_context = v->options->progress_context;

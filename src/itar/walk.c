@@ -1,5 +1,5 @@
-/* Walking over a collection: groups of samples are read by whichever thread is free, and
- * handed on in order (base/turns.h). */
+/* Walks over a collection: any free thread reads the next group of samples, and groups
+ * are passed on in order (base/turns.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,17 +13,17 @@
 #include "itar/collection.h"
 
 enum {
-    GROUP = 64,           /* samples read before the first of them is handed on */
+    GROUP = 64,           /* samples read before the first of them is passed on */
     SMALL = 256 << 10,    /* larger files are read while they are written */
-    GROUP_BYTES = 8 << 20 /* after this many bytes the rest of a group is too */
+    GROUP_BYTES = 8 << 20 /* after this many bytes, the other files of a group as well */
 };
 
 typedef struct loaded {
     tarn__buf bytes; /* of all small files of the group */
-    tarn__buf paths; /* of all large ones, each ended by a NUL */
+    tarn__buf paths; /* of all large files, each terminated by NUL */
     tarn__buf path;
     tarn_field *fields;
-    size_t *places; /* in bytes or paths; fields point there once all is read */
+    size_t *places; /* offset in bytes or paths; fields are set once all is read */
     size_t n_fields, field_capacity, place_capacity;
 } loaded;
 
@@ -48,8 +48,8 @@ static tarn_status add_field(loaded *l, const char *name, size_t place, size_t s
     return TARN_OK;
 }
 
-/* Reads a whole file behind what is in bytes. A read that gets one byte less than there
- * is room for has seen the end. */
+/* Appends a whole file to bytes. A read that returns at least one byte less than
+ * requested has reached the end. */
 static tarn_status read_small(loaded *l, int fd, const char *path, size_t size,
                               tarn_error *err)
 {
@@ -65,7 +65,7 @@ static tarn_status read_small(loaded *l, int fd, const char *path, size_t size,
     }
     if (got != size)
         return tarn__fail_at(err, TARN_ERR_STALE, path, got,
-                             "the file changed its size while it was read");
+                             "the size of the file changed while it was read");
     l->bytes.size += size;
     return TARN_OK;
 }
@@ -119,10 +119,10 @@ static tarn_status load_group(const tarn__collection *c, loaded *l, size_t from,
     return TARN_OK;
 }
 
-/* --- Handing on -------------------------------------------------------------------- */
+/* --- Passing on -------------------------------------------------------------------- */
 
-static tarn_status hand_on(walk *w, const loaded *l, size_t from, size_t to,
-                           tarn_error *err)
+static tarn_status pass_samples(walk *w, const loaded *l, size_t from, size_t to,
+                                tarn_error *err)
 {
     const tarn_field *fields = l->fields;
     for (size_t i = from; i < to; i++) {
@@ -130,7 +130,7 @@ static tarn_status hand_on(walk *w, const loaded *l, size_t from, size_t to,
         const char *key = tarn__names_get(&w->c->keys, s->key).data;
         TARN_TRY(w->put(w->context, s->part, key, fields, s->count, err));
         fields += s->count;
-        /* After each one: a group of large files takes minutes. */
+        /* After each sample, because a group of large files takes minutes. */
         if (w->options.progress &&
             w->options.progress(w->options.progress_context, i + 1, w->c->n_samples))
             return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
@@ -171,20 +171,19 @@ static tarn_status load_turn(void *context, void *desk, size_t group, tarn_error
     return load_group(w->c, desk, group * GROUP, group_end(w, group), err);
 }
 
-static tarn_status hand_on_turn(void *context, void *desk, size_t group, tarn_error *err)
+static tarn_status pass_group(void *context, void *desk, size_t group, tarn_error *err)
 {
     walk *w = context;
-    return hand_on(w, desk, group * GROUP, group_end(w, group), err);
+    return pass_samples(w, desk, group * GROUP, group_end(w, group), err);
 }
 
 tarn_status tarn__collection_walk(tarn__collection *c, const tarn_walk_options *options,
                                   tarn_put put, void *context, tarn_error *err)
 {
-    static const tarn__turns_work work = {new_loaded, free_loaded, load_turn,
-                                          hand_on_turn};
+    static const tarn__turns_work work = {new_loaded, free_loaded, load_turn, pass_group};
     TARN__OPTIONS(tarn_walk_options, taken, TARN_WALK_OPTIONS_INIT, options, err);
     if (!c->samples)
-        return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
+        return tarn__fail(err, TARN_ERR_USAGE, "the collection is not grouped yet");
     walk w = {.c = c, .options = taken, .put = put, .context = context};
     return tarn__turns_run(&work, &w, taken.threads, (c->n_samples + GROUP - 1) / GROUP,
                            err);

@@ -1,5 +1,5 @@
-/* Writing a fold: samples into shards, and a scan of each shard kept on the way, so that
- * at the end the index is made as if the shards had been scanned. */
+/* Writes a fold: adds samples to shards and maintains a scan of each shard, so that at
+ * the end the index is built as if the shards had been scanned. */
 #include "itar/writer.h"
 
 #include <inttypes.h>
@@ -65,11 +65,10 @@ static tarn_status check_fold_name(const char *fold, tarn_error *err)
     for (size_t i = 0; i < len; i++)
         good = good && (unsigned char)fold[i] >= 0x20 && fold[i] != 0x7f;
     if (good && tarn__utf8_is_valid(fold, len)) return TARN_OK;
-    return tarn__fail(
-        err, TARN_ERR_USAGE,
-        "%s cannot be the name of a fold: readers take it from the names of "
-        "the shards, so it has no _, /, \\, colon or dot",
-        tarn_printable(shown, sizeof shown, fold, len));
+    return tarn__fail(err, TARN_ERR_USAGE,
+                      "%s cannot be the name of a fold: it is part of the names of the "
+                      "shards, so it must not contain _, /, \\, colon or dot",
+                      tarn_printable(shown, sizeof shown, fold, len));
 }
 
 static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *err)
@@ -78,8 +77,8 @@ static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *
         return tarn__fail(err, TARN_ERR_USAGE,
                           "append, resume and overwrite exclude each other");
     if (o->digits < 1 || o->digits > 9)
-        return tarn__fail(err, TARN_ERR_USAGE, "shard numbers have 1 to 9 digits, not %u",
-                          o->digits);
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "shard numbers must have 1 to 9 digits, not %u", o->digits);
     return TARN_OK;
 }
 
@@ -90,20 +89,21 @@ static tarn_status begin_archive(tarn_fold_writer *w, tarn_error *err)
     w->options.writer = NULL;
     if (w->archive.options.rules != TARN_RULES_STRICT)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "the names in a fold follow the strict rules: others would not "
-                          "be found again");
+                          "names in a fold must follow the strict rules, otherwise "
+                          "readers could not find them");
     if (w->archive.given_sink)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "writer->sink is set, and a fold has no sink options; set "
-                          "no_sync and overwrite of the fold itself");
+                          "writer->sink must not be set for a fold; set no_sync and "
+                          "overwrite of the fold instead");
     if (w->archive.options.shards)
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "writer->shards is set; a fold has its own limits of shards");
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "writer->shards must not be set for a fold, which has its own limits");
     return TARN_OK;
 }
 
-static tarn_status begin(tarn_fold_writer *w, const char *folder, const char *fold,
-                         tarn_error *err)
+static tarn_status begin_writing(tarn_fold_writer *w, const char *folder,
+                                 const char *fold, tarn_error *err)
 {
     static const tarn_index_options scanning = TARN_INDEX_OPTIONS_INIT;
     w->scanning = scanning;
@@ -153,7 +153,7 @@ static tarn_status open_once(const char *folder, const char *fold,
     tarn_fold_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
     w->options = *options;
-    tarn_status status = begin(w, folder, fold, err);
+    tarn_status status = begin_writing(w, folder, fold, err);
     *half_replaced = w->half_replaced;
     if (status == TARN_OK)
         *out = w;
@@ -162,9 +162,9 @@ static tarn_status open_once(const char *folder, const char *fold,
     return status;
 }
 
-/* A writer that was interrupted while its fold took the place of another left one that is
- * complete but for its names, and nothing else. It is published before it is replaced in
- * its turn: what comes now may be interrupted, too. */
+/* A writer that was interrupted while replacing a fold left a new fold that is complete
+ * except for its names, and no old one. That fold is published first and then replaced,
+ * because this run may be interrupted as well. */
 tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
                                   const tarn_fold_writer_options *options,
                                   tarn_fold_writer **out, tarn_error *err)
@@ -186,7 +186,7 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
     return open_once(folder, fold, &taken, out, &half_replaced, err);
 }
 
-/* --- The shard at hand ------------------------------------------------------------- */
+/* --- The current shard ------------------------------------------------------------- */
 
 static tarn_status name_shard(const tarn_fold_writer *w, char **out, tarn_error *err)
 {
@@ -195,9 +195,8 @@ static tarn_status name_shard(const tarn_fold_writer *w, char **out, tarn_error 
     if (len > (int)w->digits)
         return tarn__fail_at(err, TARN_ERR_LIMIT, w->stage.folder, TARN_NO_OFFSET,
                              "shard number %" PRIu64
-                             " has more than %u digits, and would "
-                             "not be sorted behind the others; write with more digits or "
-                             "larger shards",
+                             " has more than %u digits and would not sort after the "
+                             "others; write with more digits or larger shards",
                              w->number, w->digits);
     if (asprintf(out, "%s%s.tar", w->prefix, digits) < 0) return tarn__fail_memory(err);
     return TARN_OK;
@@ -257,7 +256,7 @@ static tarn_status check_key(const char *key, tarn_error *err)
     size_t len = strlen(key);
     const char *wrong = NULL;
     if (strpbrk(key, "/\\"))
-        wrong = "has a slash or backslash: keys of a fold are flat";
+        wrong = "contains a slash or backslash; keys of a fold must be flat";
     else if (!tarn__utf8_is_valid(key, len))
         wrong = "is not UTF-8";
     if (!wrong) return TARN_OK;
@@ -273,8 +272,8 @@ static bool is_plain(const char *name)
     return true;
 }
 
-/* Names without their leading dot and in lower case, in w->lower one after the other.
- * They are pointed at once all are there, because the buffer moves. */
+/* Copies the names to w->lower, in lower case and without their leading dot. Pointers are
+ * set at the end, because the buffer moves. */
 static tarn_status lower_names(tarn_fold_writer *w, const tarn_field *given, size_t count,
                                tarn_error *err)
 {
@@ -310,7 +309,7 @@ static tarn_status take_fields(tarn_fold_writer *w, const tarn_field *given, siz
     return lower_names(w, given, count, err);
 }
 
-/* The scans whose keys the set knows. */
+/* The scans whose keys are in the set. */
 static const tarn__scan *own_scans(const tarn_fold_writer *w)
 {
     return w->n_shards ? w->build.scans + w->n_base : NULL;
@@ -348,7 +347,7 @@ static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *e
         tarn__writer_has(w, key, w->plan.key_len, w->key_hash, &w->is_repeated, err));
     if (!w->is_repeated || w->options.repeat_keys) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
-                         "the key %s is there already in fold %s",
+                         "the key %s already exists in fold %s",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
                          w->stage.fold);
 }
@@ -378,7 +377,7 @@ static tarn_status number_field(tarn_fold_writer *w, tarn__scan *scan, const cha
     return TARN_OK;
 }
 
-/* What an index cannot hold is refused now, and not when all is written. */
+/* Rejects data that an index cannot store now, not after everything was written. */
 static tarn_status check_limits(const tarn_fold_writer *w, const tarn_field *fields,
                                 size_t count, tarn_error *err)
 {
@@ -395,8 +394,8 @@ static tarn_status check_limits(const tarn_fold_writer *w, const tarn_field *fie
                       TARN_MAX_FIELDS);
 }
 
-/* Whether the last run of a scan is of this key. */
-static bool goes_on(const tarn__scan *scan, const char *key, size_t len)
+/* Whether the last run of a scan has this key. */
+static bool continues_run(const tarn__scan *scan, const char *key, size_t len)
 {
     if (scan->n_runs == 0) return false;
     size_t from = scan->n_runs > 1 ? (size_t)scan->run_ends[scan->n_runs - 2] : 0;
@@ -407,13 +406,13 @@ static bool goes_on(const tarn__scan *scan, const char *key, size_t len)
 static tarn_status begin_run(tarn_fold_writer *w, tarn__scan *scan, const char *key,
                              uint64_t hash, tarn_error *err)
 {
-    if (w->is_repeated && goes_on(scan, key, w->plan.key_len)) return TARN_OK;
+    if (w->is_repeated && continues_run(scan, key, w->plan.key_len)) return TARN_OK;
     TARN_TRY(w->is_repeated ? tarn__keyset_pass(&w->keys, err)
                             : tarn__keyset_add(&w->keys, own_scans(w), w->key_hash, err));
     return tarn__scan_begin_run(scan, key, w->plan.key_len, hash, err);
 }
 
-/* The sample is in the archive: its rows go into the scan. */
+/* Adds the rows of a sample that was written to the archive. */
 static tarn_status add_rows(tarn_fold_writer *w, const char *key,
                             const tarn_field *fields, size_t count, tarn_error *err)
 {
@@ -488,7 +487,7 @@ void tarn_fold_writer_written(const tarn_fold_writer *w, tarn_written *out, size
 
 /* --- The end ----------------------------------------------------------------------- */
 
-/* Makes the index of all shards. From here on the shards go by their names to be. */
+/* Builds the index of all shards. From here on the shards have their final names. */
 static tarn_status make_index(tarn_fold_writer *w, tarn_index **out, tarn_error *err)
 {
     tarn_index_report ignored;
@@ -503,7 +502,7 @@ static tarn_status make_index(tarn_fold_writer *w, tarn_index **out, tarn_error 
     return tarn__merge(&w->build, *out, &ignored, err);
 }
 
-/* All that takes space is on the disk before the first name changes: see commit.h. */
+/* Everything that takes space is on disk before the first name changes: see commit.h. */
 static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *err)
 {
     const char *const *names = (const char *const *)w->names + w->n_base;

@@ -1,4 +1,4 @@
-# Input that pack rejects, and its messages: never silently, never half done.
+# Input that `tarn pack` rejects, and its messages: never silently, never half done.
 mkdir -p src/sub; echo 1 > src/a.txt; echo 2 > src/sub/b.txt
 refused() { "$TARN" pack "$@" 2>&1; echo "exit $?"; }
 echo "== options of another output"

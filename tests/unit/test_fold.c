@@ -71,7 +71,7 @@ static void shards_are_sorted_as_text(void **state)
     }
     tarn_folds_reset(&f);
     assert_int_equal(f.count, 0);
-    FAILS(TARN_ERR_NO_FOLD, "no shard of fold x",
+    FAILS(TARN_ERR_NO_FOLD, "no shards of fold x",
           tarn_folds_list(scratch_path("sorted:x"), &f, &err));
     write_file(scratch_path("sorted/t-3.tar"), "", 0);
     FAILS(TARN_ERR_AMBIGUOUS, "two ways",
@@ -98,7 +98,7 @@ static void several_folds_must_be_named(void **state)
     tarn_dataset *fold;
     FAILS(TARN_ERR_AMBIGUOUS, "train, val",
           tarn_dataset_open(data_path("01_basic"), NULL, &fold, &err));
-    FAILS(TARN_ERR_NO_FOLD, "no shard of fold test",
+    FAILS(TARN_ERR_NO_FOLD, "no shards of fold test",
           tarn_dataset_open(data_path("01_basic:test"), NULL, &fold, &err));
     fold = open_fold(data_path("01_basic/train.taridx"), NULL);
     assert_string_equal(info_of(fold).name, "train");
@@ -194,7 +194,7 @@ static void without_an_index_the_shards_are_scanned_if_asked(void **state)
     (void)state;
     const char *folder = make_folder("unindexed", 2);
     tarn_dataset *fold;
-    FAILS(TARN_ERR_NO_FILE, "tarn index makes it",
+    FAILS(TARN_ERR_NO_FILE, "create it with tarn index",
           tarn_dataset_open(folder, NULL, &fold, &err));
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     o.scan = true;
@@ -250,7 +250,7 @@ static void an_index_of_other_shards_never_gives_their_bytes(void **state)
     tarn_dataset *fold = open_fold(folder, NULL);
     tarn_view view;
     for (uint64_t i = 0; i < 12; i++)
-        FAILS(TARN_ERR_STALE, "the index is not of this shard",
+        FAILS(TARN_ERR_STALE, "the index does not belong to this shard",
               tarn_dataset_get(fold, i / 2, i % 2, &view, &err));
     tarn_dataset_close(fold);
 }

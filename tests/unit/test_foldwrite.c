@@ -94,11 +94,11 @@ static void options_that_make_no_sense_are_refused(void **state)
     tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
     o.writer = &tar;
     tar.sink = &sink;
-    FAILS(TARN_ERR_USAGE, "writer->sink is set", try_open("train", &o));
+    FAILS(TARN_ERR_USAGE, "writer->sink must not be set", try_open("train", &o));
     tarn_shard_options shards = TARN_SHARD_OPTIONS_INIT;
     tar.sink = NULL;
     tar.shards = &shards;
-    FAILS(TARN_ERR_USAGE, "writer->shards is set", try_open("train", &o));
+    FAILS(TARN_ERR_USAGE, "writer->shards must not be set", try_open("train", &o));
     tar.sink = NULL;
     tar.rules = TARN_RULES_NONE;
     FAILS(TARN_ERR_USAGE, "strict rules", try_open("train", &o));

@@ -16,7 +16,7 @@ static void finished_shards_that_were_to_replace_the_fold_are_not_added(void **s
     suspend(o, "b", 5);
     o.overwrite = false;
     o.resume = true;
-    FAILS(TARN_ERR_EXISTS, "overwrite to begin again", try_open("train", &o));
+    FAILS(TARN_ERR_EXISTS, "overwrite to start over", try_open("train", &o));
     assert_int_equal(read_fold("train", "a"), 5);
     /* Numbered behind the fold, but with its keys. */
     o.resume = false;

@@ -242,8 +242,8 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
     static const struct {
         const char *name, *text, *part;
     } cases[] = {
-        {"m.csv", "", "line 1: no column is called \"key\""},
-        {"m.csv", "txt\nx\n", "line 1: no column is called \"key\""},
+        {"m.csv", "", "line 1: no column named \"key\""},
+        {"m.csv", "txt\nx\n", "line 1: no column named \"key\""},
         {"m.csv", "key,key\na,b\n", "line 1: two columns have the same name"},
         {"m.csv", "key,,x\na,b,c\n", "line 1: a column has no name"},
         {"m.csv", "key,txt\na\n", "line 2: it has not as many cells"},
@@ -253,7 +253,7 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
         {"m.csv", "key,jpg\na,x/\n", "line 2: the path of a file is empty or ends"},
         {"m.csv", "key,txt\na,@\n", "line 2: the path of a file is empty or ends"},
         {"m.jsonl", "[]\n", "line 1: not a JSON object"},
-        {"m.jsonl", "\n{\"txt\": \"x\"}\n", "line 2: no column is called \"key\""},
+        {"m.jsonl", "\n{\"txt\": \"x\"}\n", "line 2: no column named \"key\""},
         {"m.jsonl", "{\"key\": 1.5}\n", "line 1: the key is neither text nor a whole"},
         {"m.jsonl", "{\"key\": \"\"}\n", "line 1: the key is neither text nor a whole"},
         {"m.jsonl", "{\"key\": \"a\\u0000\"}\n", "line 1: the key is neither text"},

@@ -167,9 +167,9 @@ static void keys_are_taken_from_plain_headers_only(void **state)
         header[345] = 'p';
         assert_false(tarn__locate_plain_key(&place, 0, &row, header, &key));
         header[345] = 0;
-        index.crashes.count = 1;
+        index.collisions.count = 1;
         assert_false(tarn__locate_plain_key(&place, 0, &row, header, &key));
-        index.crashes.count = 0;
+        index.collisions.count = 0;
         index.sums = NULL;
         assert_false(tarn__locate_plain_key(&place, 0, &row, header, &key));
     }

@@ -102,7 +102,7 @@ static void every_problem_is_listed(void **state)
     assert_non_null(strstr(told, "f_0.tar: offset 0: the payload of row 0"));
     assert_non_null(strstr(told, "f_0.tar: offset 2048: the payload of row 2"));
     assert_non_null(strstr(told, "f_1.tar: offset 1024: header checksum"));
-    assert_non_null(strstr(told, "row 5 of the index: no readable member is here"));
+    assert_non_null(strstr(told, "row 5 of the index: there is no readable member here"));
     assert_non_null(strstr(told, "headers are not those that were indexed"));
     assert_true(r.problems >= 5);
     assert_int_equal(r.remaining, r.problems);
@@ -346,12 +346,12 @@ static void an_index_that_joins_colliding_keys_is_found_and_repaired(void **stat
     size = forget_collisions(data, size);
     write_file(index_path, data, size);
     verify(folder, false);
-    assert_non_null(strstr(told, "f.tarsum: made for another state of"));
+    assert_non_null(strstr(told, "f.tarsum: built for another version of"));
     unlink(scratch_path("twins/f.tarsum"));
     tarn_verify_report r = verify(folder, true);
     assert_non_null(strstr(told, "row 1 of the index: wrong collision number"));
     assert_non_null(strstr(told, "row 2 of the index: wrong collision number"));
-    assert_non_null(strstr(told, "the index counts 1 samples, and the shards have 3"));
+    assert_non_null(strstr(told, "the index counts 1 samples, but the shards have 3"));
     assert_int_equal(r.remaining, 0);
     r = verify(folder, false);
     assert_int_equal(r.problems, 0);
