@@ -93,9 +93,9 @@ static tarn_status list_fold(const tarn_fold_writer *w, tarn_folds *out, tarn_er
         return tarn__fail_memory(err);
     *out = (tarn_folds){0};
     if (stat(path, &st) == 0) {
-        tarn_status taken = tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
-                                          "a file of this name hides the fold, which "
-                                          "readers open as DIR:FOLD; rename the file");
+        tarn_status taken = tarn__fail_at(
+            err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
+            "this path hides the fold, which readers open as DIR:FOLD; rename it");
         free(path);
         return taken;
     }

@@ -141,7 +141,7 @@ static bool pass_header(const unsigned char *data, size_t len, size_t *at, pendi
     if (tarn__header_parse(data + *at, &header, NULL) != TARN_OK) return false;
     uint64_t size = header.size;
     if (extends_member(header.kind)) {
-        /* The start of the gap is damaged. */
+        /* The headers are not in a valid order. */
         if (header.kind == TARN__PAX && p->count) return false;
         if (!add_pending(p, data + *at, header.kind)) return false;
     } else {

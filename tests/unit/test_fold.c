@@ -212,18 +212,18 @@ static void renamed_missing_and_changed_shards_are_refused(void **state)
     make_index(folder, false);
     tarn_dataset_close(open_fold(folder, NULL));
     rename(scratch_path("stale/f_2.tar"), scratch_path("stale/f_3.tar"));
-    FAILS(TARN_ERR_STALE, "a shard that is not here: f_2.tar",
+    FAILS(TARN_ERR_STALE, "a shard that does not exist: f_2.tar",
           tarn_dataset_open(folder, NULL, &fold, &err));
     rename(scratch_path("stale/f_3.tar"), scratch_path("stale/f_2.tar"));
     assert_int_equal(truncate(scratch_path("stale/f_1.tar"), 7680), 0);
-    FAILS(TARN_ERR_STALE, "7680 bytes, but 7168",
+    FAILS(TARN_ERR_STALE, "7680 bytes, but had 7168",
           tarn_dataset_open(folder, NULL, &fold, &err));
     assert_int_equal(truncate(scratch_path("stale/f_1.tar"), 7168), 0);
     unlink(scratch_path("stale/f_0.tar"));
-    FAILS(TARN_ERR_STALE, "not here: f_0.tar",
+    FAILS(TARN_ERR_STALE, "does not exist: f_0.tar",
           tarn_dataset_open(folder, NULL, &fold, &err));
     unlink(scratch_path("stale/f.tarsum"));
-    FAILS(TARN_ERR_STALE, "row 12 is in shard 2, and there are 2",
+    FAILS(TARN_ERR_STALE, "row 12 is in shard 2, but there are 2 shards",
           tarn_dataset_open(folder, NULL, &fold, &err));
     folder = make_folder("late", 2);
     make_index(folder, false);
@@ -234,7 +234,7 @@ static void renamed_missing_and_changed_shards_are_refused(void **state)
     save_tar(&t, scratch_path("late/f_2.tar")); /* no members: nothing is missing */
     tarn_dataset_close(open_fold(folder, NULL));
     make_folder("late", 3);
-    FAILS(TARN_ERR_STALE, "does not know shard f_2.tar",
+    FAILS(TARN_ERR_STALE, "does not contain shard f_2.tar",
           tarn_dataset_open(folder, NULL, &fold, &err));
     tarball_reset(&t);
 }
@@ -269,7 +269,8 @@ static void another_indexs_tarsum_is_refused(void **state)
     save_tar(&t, scratch_path("foreign/f_1.tar"));
     make_index(folder, false);
     write_file(scratch_path("foreign/f.tarsum"), sums, size);
-    FAILS(TARN_ERR_STALE, "another state", tarn_dataset_open(folder, NULL, &fold, &err));
+    FAILS(TARN_ERR_STALE, "another version",
+          tarn_dataset_open(folder, NULL, &fold, &err));
     sums[40] ^= 1;
     write_file(scratch_path("foreign/f.tarsum"), sums, size);
     FAILS(TARN_ERR_FORMAT, "damaged", tarn_dataset_open(folder, NULL, &fold, &err));
@@ -562,7 +563,8 @@ static void shards_can_be_listed(void **state)
     shards[1] = NULL;
     FAILS(TARN_ERR_STALE, "a-two", tarn_dataset_open(index_path, &o, &fold, &err));
     shards[0] = NULL;
-    FAILS(TARN_ERR_USAGE, "no shards", tarn_dataset_open(index_path, &o, &fold, &err));
+    FAILS(TARN_ERR_USAGE, "without shards",
+          tarn_dataset_open(index_path, &o, &fold, &err));
 }
 
 typedef struct hammer {

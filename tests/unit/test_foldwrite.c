@@ -108,9 +108,9 @@ static void options_that_make_no_sense_are_refused(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser", try_open("train", &o));
     o = quick();
     tarn_fold_writer *w;
-    FAILS(TARN_ERR_UNSUPPORTED, "of this machine",
+    FAILS(TARN_ERR_UNSUPPORTED, "a local folder",
           tarn_fold_writer_open("pipe:cat >x", "train", &o, &w, &err));
-    FAILS(TARN_ERR_UNSUPPORTED, "of this machine",
+    FAILS(TARN_ERR_UNSUPPORTED, "a local folder",
           tarn_fold_writer_open("s3://bucket/x", "train", &o, &w, &err));
     write_file(in("file"), "", 0);
     FAILS(TARN_ERR_NO_FILE, "Not a directory",

@@ -324,7 +324,7 @@ static void damaged_indexes_are_refused_with_the_reason(void **state)
     OK(load_changed(0, "T", 1, 0));
     FAILS(TARN_ERR_FORMAT, "not a taridx", load_changed(0, "X", 1, 0));
     FAILS(TARN_ERR_UNSUPPORTED, "version 2", load_changed(8, "\2", 1, 0));
-    FAILS(TARN_ERR_FORMAT, "strange size", load_changed(12, "\30", 1, 0));
+    FAILS(TARN_ERR_FORMAT, "unexpected size", load_changed(12, "\30", 1, 0));
     FAILS(TARN_ERR_FORMAT, "impossible count",
           load_changed(24, "\xff\xff\xff\xff", 4, 0));
     FAILS(TARN_ERR_FORMAT, "impossible count", load_changed(0, "T", 1, 1));
@@ -335,13 +335,13 @@ static void damaged_indexes_are_refused_with_the_reason(void **state)
     FAILS(TARN_ERR_FORMAT, "outside the file",
           load_changed(40, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0));
     FAILS(TARN_ERR_FORMAT, "flags", load_changed(56, "\3", 1, 0));
-    FAILS(TARN_ERR_FORMAT, "samples are counted", load_changed(16, "\54", 1, 0));
+    FAILS(TARN_ERR_FORMAT, "the index counts", load_changed(16, "\54", 1, 0));
     FAILS(TARN_ERR_FORMAT, "listed twice", load_changed(64, "cls", 3, 0));
     FAILS(TARN_ERR_TRUNCATED, "too short", load_changed(0, "T", 1, 6804 - 40));
     FAILS(TARN_ERR_FORMAT, "field number", load_changed(84 + 18, "\5", 1, 0));
     FAILS(TARN_ERR_FORMAT, "collision number", load_changed(84 + 20, "\1", 1, 0));
     FAILS(TARN_ERR_FORMAT, "multiple of 512", load_changed(84 + 2, "\1", 1, 0));
-    FAILS(TARN_ERR_FORMAT, "no file can have",
+    FAILS(TARN_ERR_FORMAT, "an invalid offset",
           load_changed(84 + 10, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0));
 }
 

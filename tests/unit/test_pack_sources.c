@@ -160,7 +160,7 @@ static void a_fold_is_appended_to_and_replaced(void **state)
     tarn_pack_options o = TARN_PACK_OPTIONS_INIT;
     o.writer = &w;
     OK(pack("birds", "grow", &o));
-    FAILS(TARN_ERR_EXISTS, "there already", pack("list.csv", "grow", &o));
+    FAILS(TARN_ERR_EXISTS, "already exists", pack("list.csv", "grow", &o));
     w.append = true;
     OK(pack("list.csv", "grow", &o));
     assert_int_equal(report.folds[0].samples, 2);

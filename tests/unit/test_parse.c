@@ -257,9 +257,10 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
         {"m.jsonl", "{\"key\": 1.5}\n", "line 1: the key is neither text nor a whole"},
         {"m.jsonl", "{\"key\": \"\"}\n", "line 1: the key is neither text nor a whole"},
         {"m.jsonl", "{\"key\": \"a\\u0000\"}\n", "line 1: the key is neither text"},
-        {"m.jsonl", "{\"key\": \"a\", \"t\\u0000\": 1}\n", "line 1: a NUL in the name"},
+        {"m.jsonl", "{\"key\": \"a\", \"t\\u0000\": 1}\n",
+         "line 1: the name of a field contains a NUL"},
         {"m.jsonl", "{\"key\": \"a\"\n", "line 1: JSON"},
-        {"m.txt", "key,txt\n", "a manifest ends in .csv"},
+        {"m.txt", "key,txt\n", "the name of a manifest must end in .csv"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint64_t samples;

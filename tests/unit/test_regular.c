@@ -154,8 +154,8 @@ static void a_promise_that_the_numbers_do_not_allow_is_refused(void **state)
     static const struct {
         uint32_t stride;
         const char *part;
-    } cases[] = {{1, "1 rows for each sample"},
-                 {4, "4 rows for each sample"},
+    } cases[] = {{1, "1 rows per sample"},
+                 {4, "4 rows per sample"},
                  {3, "impossible count"}, /* of 1,000 rows */
                  {100, "impossible count"},
                  {UINT32_MAX, "impossible count"}};

@@ -155,7 +155,7 @@ static void a_missing_shard_does_not_hide_changed_payloads(void **state)
     rename(scratch_path("shifted/f_0.tar"), scratch_path("shifted/away"));
     tarn_verify_report r = verify(folder, true);
     assert_int_equal(r.checksummed, 4);
-    assert_non_null(strstr(told, "a shard that is not here: f_0.tar (4 members)"));
+    assert_non_null(strstr(told, "a shard that does not exist: f_0.tar (4 members)"));
     assert_null(strstr(told, "f_1.tar"));
     assert_int_equal(r.repairs, 0);
     flip(scratch_path("shifted/f_1.tar"), 512 + 3);
