@@ -15,7 +15,7 @@ MODULES = {
 }
 HEAD = """# Every public name
 
-One line each; `help(name)` has the rest, with an example. The pages that are linked say how they are used.
+One line for each name; `help(name)` shows the full text with an example. The linked pages describe how to use them.
 """
 
 

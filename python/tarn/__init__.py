@@ -1,6 +1,6 @@
-"""tarn keeps training data on disk and feeds it to training.
+"""tarn stores training data on disk and feeds it to training.
 
-Tar shards with an index, array files (.gnz) and record packs (.iac), all behind one interface:
+One interface to tar shards with an index, array files (.gnz) and record packs (.iac):
 
 >>> import tarn
 >>> ds = tarn.open("birds", fields=["txt", "cls"])
@@ -13,16 +13,16 @@ Tar shards with an index, array files (.gnz) and record packs (.iac), all behind
 
 open            a dataset: samples by position and key, filters, orders, batches
 mix             several datasets as one
-Dataset         what both give; see help(tarn.Dataset)
-Loader          batches made ahead by native threads: Dataset.loader
+Dataset         the result of both; see help(tarn.Dataset)
+Loader          batches prepared by native threads: Dataset.loader
 pack            packs files, folders, manifests and tar streams
 DatasetWriter   writes a dataset; ShardWriter and TarWriter write shards and one archive
 open_source     bytes by URL, as a file
-Error           what is raised; subclasses are also KeyError, FileNotFoundError, ValueError ...
+Error           base class; subclasses are also KeyError, FileNotFoundError, ValueError ...
 tarn.torch      for several processes with torch
-tarn.wds        the names of webdataset; tarn.itar, tarn.gnz, tarn.iac those of others
+tarn.wds        webdataset's API; tarn.itar, tarn.gnz and tarn.iac are those of other packages
 
-`python -m tarn` is the command.
+`python -m tarn` runs the command.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from .errors import *  # noqa: F403
 
 __version__: str = _tarn.__version__
 
-# Modules that are imported when they are first asked for: `import tarn` stays quick.
+# Modules that are imported on first use, to keep `import tarn` fast.
 _LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 
-# And names, with the modules they are in.
+# Names that are imported on first use, with their modules.
 _NAMES = {
     "DatasetWriter": "_write", "ShardWriter": "_write", "TarWriter": "_write", "Written": "_write",
     "Packed": "_pack", "pack": "_pack",

@@ -1,4 +1,4 @@
-"""`python -m tarn`, and the script `tarn` that pip installs: the command."""
+"""Entry point of `python -m tarn` and of the script `tarn` that pip installs."""
 
 from __future__ import annotations
 

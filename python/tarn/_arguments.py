@@ -1,4 +1,5 @@
-"""Arguments that the extension cannot name when they are wrong: it gets them without their names."""
+"""Argument checks. The extension gets some arguments without their names and cannot report
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def settled(name: str, path: Any) -> str:
-    """A path that means the same file when the program goes to another folder; URLs as they are."""
+    """Returns an absolute path, so that it stays valid if the program changes its directory; URLs
+    are returned unchanged."""
     text = os.fsdecode(path)
     if not text:
         raise UsageError(f"{name} is empty")
@@ -25,67 +27,67 @@ def settled(name: str, path: Any) -> str:
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = LARGEST) -> int:
-    """A whole number in a range, of any type that is one (NumPy's too).
+    """Returns a whole number in a range; accepts any integer type, including NumPy's.
 
     >>> whole("threads", 2), whole("threads", 0, 0, 1024)
     (2, 0)
     >>> whole("threads", -1, 0, 1024)
     Traceback (most recent call last):
-    tarn.errors.UsageError: threads is -1; it is a number from 0 to 1024
+    tarn.errors.UsageError: threads must be from 0 to 1024 (found -1)
     """
     try:
         number = operator.index(value)
     except TypeError:
-        raise UsageError(f"{name} is a whole number, not {value!r}") from None
+        raise UsageError(f"{name} must be a whole number, not {value!r}") from None
     if least <= number <= most:
         return number
     if number < least and most == LARGEST:
-        raise UsageError(f"{name} is {number}; it is at least {least}")
+        raise UsageError(f"{name} must be at least {least} (found {number})")
     upto = "2^64 - 1" if most == LARGEST else str(most)
-    raise UsageError(f"{name} is {number}; it is a number from {least} to {upto}")
+    raise UsageError(f"{name} must be from {least} to {upto} (found {number})")
 
 
 def integer(name: str, value: Any) -> int:
-    """Any whole number."""
+    """Returns any whole number."""
     try:
         return operator.index(value)
     except TypeError:
-        raise UsageError(f"{name} is a whole number, not {value!r}") from None
+        raise UsageError(f"{name} must be a whole number, not {value!r}") from None
 
 
 def real(name: str, value: Any) -> float:
-    """Any number."""
+    """Returns any number."""
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise UsageError(f"{name} is a number, not {value!r}") from None
+        raise UsageError(f"{name} must be a number, not {value!r}") from None
 
 
 def reals(name: str, value: Any, least: int, most: int) -> tuple[float, ...]:
-    """From least to most numbers."""
+    """Returns a list of at least `least` and at most `most` numbers."""
     many = str(least) if least == most else f"{least} to {most}"
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise UsageError(f"{name} is a list of {many} numbers, not {value!r}")
+        raise UsageError(f"{name} must be a list of {many} numbers, not {value!r}")
     numbers = tuple(real(name, number) for number in value)
     if not least <= len(numbers) <= most:
-        raise UsageError(f"{name} is a list of {many} numbers, not of {len(numbers)}")
+        raise UsageError(f"{name} must be a list of {many} numbers (found {len(numbers)})")
     return numbers
 
 
 def word(name: str, value: Any, words: Sequence[str]) -> str:
-    """One of some words."""
+    """Returns one of the known words."""
     if isinstance(value, str) and value in words:
         return value
     known = ", ".join(f'"{one}"' for one in words[:-1]) + f' or "{words[-1]}"'
-    raise UsageError(f"{name} is {known}, not {value!r}")
+    raise UsageError(f"{name} must be {known}, not {value!r}")
 
 
 def names(name: str, value: Any) -> list[str]:
-    """A list of names; a str is one name, not a list of its letters."""
+    """Returns a list of names; a str is one name, not a list of letters."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Iterable):
         given = list(value)
         if all(isinstance(one, str) for one in given):
             return given
-    raise UsageError(f"{name} is a list of str, not {value!r}")
+    raise UsageError(f"{name} must be a list of str, not {value!r}")

@@ -1,4 +1,4 @@
-"""Batches of what functions return: one array where values have the same shape, else a list."""
+"""Batches of function results: one array if the values have the same shape, otherwise a list."""
 
 from __future__ import annotations
 

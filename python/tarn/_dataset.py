@@ -1,4 +1,4 @@
-"""Datasets: samples 0 to n - 1 with named fields, whatever they are stored in."""
+"""Datasets: samples 0 to n - 1 with named fields, independent of the storage."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Grouping = tuple[tuple[str, ...], bool, int]
 
 _VIEWS_SEED = 0x0BAD5EED
 _SHARD_FIRST = (
-    "an order after shard() only mixes the samples of this rank, which are the same in every epoch. "
-    "To deal all samples to the ranks in a new order each epoch, use "
-    "ds.shuffle(seed).shard(rank, world_size). If this is what you want, select the samples of the "
-    "rank first: ds.shard(rank, world_size)[:].shuffle(seed)")
+    "an order after shard() mixes only the samples of this rank, which are the same in every epoch. "
+    "To divide all samples among the ranks in a new order each epoch, use "
+    "ds.shuffle(seed).shard(rank, world_size). If you do want a fixed part for each rank, select "
+    "it first: ds.shard(rank, world_size)[:].shuffle(seed)")
 
 
 class Dataset(_tarn.Dataset):
-    """Samples with named fields: what `tarn.open` and `tarn.mix` return.
+    """Samples with named fields: the result of `tarn.open` and `tarn.mix`.
 
-    A sample is a dict of its fields, with its key as "__key__". Slices, selections, filters, orders,
-    shards, groups and maps each return another dataset over the same files, which costs next to
-    nothing; they can be combined in any sequence, and each acts on what the one before returned. A
-    dataset itself never changes, except by `set_epoch` and `load_state_dict`. It can be indexed by
-    position and by key, iterated, pickled, and given to torch's DataLoader.
+    A sample is a dict of its fields, with its key as "__key__". Slices, selections, filters,
+    orders, shards, groups and maps each return another dataset over the same files, at almost no
+    cost. They can be combined in any sequence, and each acts on the result of the one before. Only
+    `set_epoch` and `load_state_dict` change a dataset. It can be indexed by position and by key,
+    iterated, pickled, and passed to torch's DataLoader.
 
     >>> import tarn
     >>> ds = tarn.open(birds, fields=["txt", "cls"])
@@ -63,9 +63,9 @@ class Dataset(_tarn.Dataset):
     _recipe: Recipe
     _reading: Reading
     _grouping: Grouping | None
-    _moment: tuple[Step, ...]  # a state and an epoch that were set since the last step of the recipe
+    _moment: tuple[Step, ...]  # a state and an epoch set after the last step of the recipe
 
-    # --- Making ---
+    # --- Construction ---
 
     @classmethod
     def _make(cls, recipe: Recipe, handle: _tarn._Handle, reading: Reading,
@@ -90,7 +90,7 @@ class Dataset(_tarn.Dataset):
         return self
 
     def _with(self, **changes: Any) -> Self:
-        """A dataset like this one but for some parts."""
+        """Returns a copy of this dataset with some parts replaced."""
         parts: dict[str, Any] = {
             "recipe": self._recipe, "handle": self._handle, "reading": self._reading,
             "maps": self._maps, "grouping": self._grouping, "parts": self._parts,
@@ -103,25 +103,25 @@ class Dataset(_tarn.Dataset):
         return self._recipe.then(*self._moment) if self._moment else self._recipe
 
     def _step(self, method: str, *arguments: Any) -> Self:
-        """The dataset with one selection or order more."""
+        """Returns the dataset with one more selection or order."""
         step = (method, arguments)
         return self._with(handle=run(self._handle, step), recipe=self._recipe_now().then(step),
                           moment=())
 
     def _at_epoch(self, epoch: int) -> Self:
-        """A copy in another epoch."""
+        """Returns a copy in another epoch."""
         return self._with(handle=self._handle.at_epoch(epoch), moment=self._moment_at(epoch))
 
     def _moment_at(self, epoch: int) -> tuple[Step, ...]:
-        """A state stays: the sources of a mix with other weights continue from it."""
+        """Keeps a state, because the sources of a mix with other weights continue from it."""
         states = tuple(step for step in self._moment if step[0] == "resume")
         return (*states, ("at_epoch", (epoch,)))
 
-    # --- What it is ---
+    # --- Properties ---
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the fields of its samples."""
+        """The names of the fields."""
         return self._names
 
     @property
@@ -131,12 +131,13 @@ class Dataset(_tarn.Dataset):
 
     @property
     def epoch(self) -> int:
-        """The epoch of its order and its groups."""
+        """The epoch of the order and the groups."""
         return self._epoch
 
     @property
     def info(self) -> dict[str, Any]:
-        """Counts: samples, samples in the file, shards, samples dropped at opening; epoch and rank.
+        """Counts: samples, samples in the file, shards, samples dropped at opening; epoch and
+        rank.
 
         >>> ds.info["samples"], ds.info["in_file"], ds.info["shards"]
         (4, 4, 1)
@@ -144,7 +145,7 @@ class Dataset(_tarn.Dataset):
         return self._handle.info()
 
     def keys(self, indices: Sequence[int] | None = None) -> list[str]:
-        """The keys of all samples, or of those at the positions `indices`.
+        """Returns the keys of all samples, or of those at the positions `indices`.
 
         >>> ds.keys()
         ['auk', 'jay', 'kiwi', 'owl']
@@ -152,16 +153,17 @@ class Dataset(_tarn.Dataset):
         return self._handle.keys(range(len(self)) if indices is None else indices)
 
     def shard_of(self, index: int) -> tuple[int, str]:
-        """The number and the path of the file that the sample at position `index` is stored in."""
+        """Returns the number and the path of the file that holds the sample at position
+        `index`."""
         return self._handle.shard(range(len(self))[operator.index(index)])
 
     def sizes(self, field: str) -> Any:
-        """How many bytes a field has: an array with one number for each sample."""
+        """Returns the size of a field in bytes: an array with one number for each sample."""
         return self._handle.sizes(field)
 
     def integers(self, field: str) -> Any:
-        """The integers of a field of text such as cls: an array with one number for each sample.
-        Without reading samples one by one.
+        """Returns the integers of a text field such as cls: an array with one number for each
+        sample. Does not read samples one by one.
 
         >>> ds.integers("cls").tolist()
         [0, 1, 2, 3]
@@ -169,14 +171,15 @@ class Dataset(_tarn.Dataset):
         return self._handle.integers(field)
 
     def field_sets(self) -> list[tuple[tuple[str, ...], int, int]]:
-        """Which fields samples have, as (fields, samples, of which have one twice)."""
+        """Returns which fields samples have, as (fields, number of samples, how many of them have
+        a field twice)."""
         return self._handle.field_sets()
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._handle.has(key)
 
     def lookup(self, keys: Iterable[str]) -> list[int | None]:
-        """The positions of the samples with these keys, None for each that is missing.
+        """Returns the positions of the samples with these keys, and None for each missing one.
 
         >>> ds.lookup(["owl", "emu"]), ds.shuffle(seed=7).lookup(["owl"])
         ([3, None], [3])
@@ -186,22 +189,22 @@ class Dataset(_tarn.Dataset):
     # --- Choosing samples ---
 
     def _subscript(self, index: Any) -> Any:
-        """What the extension does not do itself: slices, lists, arrays and masks."""
+        """Handles what the extension does not: slices, lists, arrays and masks."""
         if isinstance(index, slice):
             return self._slice(range(len(self))[index])
         if getattr(index, "ndim", 1) == 0:
             return self[operator.index(index)]
         if isinstance(index, (bytes, bytearray)) or not isinstance(index, Iterable):
-            raise TypeError("a position, a key, a slice or a list of positions is expected, "
+            raise TypeError("expected a position, a key, a slice or a list of positions, "
                             f"not {index!r}")
         return self.select(index)
 
     def select(self, indices: Iterable[int] | Iterable[bool]) -> Self:
-        """The samples at these positions, in this order; one may come several times.
+        """Returns the samples at these positions, in this order; positions may repeat.
 
         `indices` is any sequence or array of positions, or a mask with one bool for each sample.
-        `ds[[3, 1]]`, `ds[10:20]` and `ds[array]` do the same. What the samples are taken from is
-        fixed from then on: `ds.shuffle(1)[:100]` has the same 100 samples in every epoch.
+        `ds[[3, 1]]`, `ds[10:20]` and `ds[array]` do the same. A selection is fixed:
+        `ds.shuffle(1)[:100]` has the same 100 samples in every epoch.
 
         >>> ds.select([3, 1]).keys()
         ['owl', 'jay']
@@ -216,11 +219,11 @@ class Dataset(_tarn.Dataset):
         if mask is None:
             return self._step("select", _positions(indices, len(self)))
         if len(mask) != len(self):
-            raise IndexError(f"a mask of {len(mask)} for {len(self)} samples")
+            raise IndexError(f"the mask has {len(mask)} values for {len(self)} samples")
         return self._step("select", _positions(numpy.flatnonzero(mask), len(self)))
 
     def _slice(self, chosen: range) -> Self:
-        """Positions that exist; the step of fewer than two of them does not matter."""
+        """Returns the samples at existing positions; the step matters only for two or more."""
         step = chosen.step if len(chosen) > 1 else 1
         return self._step("slice", chosen.start if chosen else 0, step, len(chosen))
 
@@ -232,20 +235,20 @@ class Dataset(_tarn.Dataset):
                column: Mapping[str, Iterable[Any]] | None = None,
                between: Mapping[str, tuple[float, float]] | None = None,
                missing: Literal["error", "ignore"] = "error") -> Self:
-        """The samples that match all conditions, in the same order.
+        """Returns the samples that match all conditions, in the same order.
 
-        keys, json: samples with these keys, or with the names in a JSON list; one that is missing
-            is an error, unless missing="ignore".
+        keys, json: samples with these keys, or with the names in a JSON list. A missing one is an
+            error, unless missing="ignore".
         ranges: samples with these numbers, (first, end) each.
-        having, lacking: samples with all of some fields; samples with none of some.
-        size: {field: (least, most)} bytes; most may be None.
-        column, between: records with one of some values in a column, or a number in a range.
-        predicate: a function of the sample, called last, for each sample that is left. It gets what
-            earlier maps return.
+        having, lacking: samples that have all of these fields; samples that have none of them.
+        size: {field: (least, most)} in bytes; most may be None.
+        column, between: records with one of some values in a column, or with a number in a range.
+        predicate: a function of the sample, called last, for each remaining sample. It gets the
+            results of earlier maps.
 
-        `ds.shuffle(1).filter(f)` is the same as `ds.filter(f).shuffle(1)`, and changes with the epoch;
-        of a dataset that was sliced, selected or sharded after its order, a filter keeps samples as
-        they are.
+        `ds.shuffle(1).filter(f)` is the same as `ds.filter(f).shuffle(1)` and changes with the
+        epoch. After a slice, a selection or a shard of an order, a filter keeps the samples in
+        their current order and fixes them.
 
         >>> ds.filter(keys=["kiwi", "owl"]).keys()
         ['kiwi', 'owl']
@@ -269,7 +272,7 @@ class Dataset(_tarn.Dataset):
             out = out._keep("size", field, least=whole("size", least),
                             most=2**64 if most is None else whole("size", most))
         if column is not None and not isinstance(column, Mapping):
-            raise UsageError(f"column is a dict with values for each name, not {column!r}")
+            raise UsageError(f"column must be a dict with values for each name, not {column!r}")
         for name, values in (column or {}).items():
             if isinstance(values, str) or not isinstance(values, Iterable):
                 values = [values]
@@ -290,7 +293,7 @@ class Dataset(_tarn.Dataset):
 
     def map(self, function: Callable[[Any], Any] | None = None,
             **fields: Callable[[Any], Any]) -> Self:
-        """Each sample goes through a function, and fields through functions of their own.
+        """Applies a function to each sample, and separate functions to fields.
 
         >>> ds.map(lambda sample: sample["cls"] + 1)[0]
         1
@@ -298,15 +301,15 @@ class Dataset(_tarn.Dataset):
         'AN AUK.'
         """
         for name in fields:
-            if name not in self.fields and not (self._maps or self._parts):  # which may make it
-                raise UsageError(f"map: there is no field {name}; there are " + ", ".join(self.fields))
+            if name not in self.fields and not (self._maps or self._parts):  # these may add it
+                raise UsageError(f"map: no field {name}; available: " + ", ".join(self.fields))
         more: list[Callable[[Any], Any]] = [MapFields(fields)] if fields else []
         if function is not None:
             more.append(function)
         return self._with(maps=(*self._maps, *more))
 
     def map_all(self, function: Callable[[Any], Any]) -> Self:
-        """Every field of every sample goes through the function.
+        """Applies the function to every field of every sample.
 
         >>> ds.map_all(str)[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': '1'}
@@ -314,7 +317,7 @@ class Dataset(_tarn.Dataset):
         return self._with(maps=(*self._maps, MapAll(function)))
 
     def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
-        """`functions` has one function for each field, in the order of `fields`.
+        """Applies one of `functions` to each field, in the order of `fields`.
 
         >>> ds.map_tuple(len, float)[1]
         {'__key__': 'jay', 'txt': 6, 'cls': 1.0}
@@ -324,7 +327,7 @@ class Dataset(_tarn.Dataset):
         return self._with(maps=(*self._maps, MapFields(dict(zip(self.fields, functions)))))
 
     def map_group(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> Self:
-        """A function of several fields together, which gives as many values.
+        """Applies a function to several fields together; it must return as many values.
 
         >>> ds.map_group(lambda txt, cls: (txt * cls, cls * 2), ["txt", "cls"])[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': 2}
@@ -332,18 +335,18 @@ class Dataset(_tarn.Dataset):
         return self._with(maps=(*self._maps, MapGroup(function, names("fields", fields))))
 
     def group(self, *templates: str, replace: bool = False, seed: int = 0) -> Self:
-        """One of several views of each sample, another one each epoch.
+        """Chooses one of several views of each sample, a different one each epoch.
 
-        Of samples with the fields f0.jpg, f0.cls, f1.jpg, f1.cls, `ds.group("{0}.jpg", "{0}.cls")`
-        takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` both in random order. The choice is
-        computed from the seed, the epoch and the sample.
+        For samples with the fields f0.jpg, f0.cls, f1.jpg, f1.cls, `ds.group("{0}.jpg",
+        "{0}.cls")` takes f0 or f1, and `ds.group("{0}.jpg", "{1}.jpg")` takes both in random
+        order. The choice is computed from the seed, the epoch and the sample.
 
         templates: the fields of the new samples; {0}, {1}, ... stand for views of the sample.
         replace: whether {0} and {1} may be the same view.
         """
         if self._grouping is not None or self._parts is not None:
-            raise UsageError("group: the fields of this dataset are groups already, or those of the "
-                             "sources of a mix; group the dataset with the fields")
+            raise UsageError("group: the fields of this dataset are already groups, or come from the "
+                             "sources of a mix; group the dataset that has the fields")
         number = (integer("seed", seed) ^ _VIEWS_SEED) & (2**64 - 1)
         chosen = (tuple(names("templates", templates)), bool(replace), number)
         return self._with(grouping=chosen)
@@ -356,26 +359,26 @@ class Dataset(_tarn.Dataset):
               mix: int | None = None, lengths: Sequence[int] | None = None,
               classes: Sequence[int] | None = None, weights: Sequence[float] | None = None,
               buckets: Sequence[int] | None = None) -> Self:
-        """The samples in another order, which changes with the epoch.
+        """Returns the samples in another order, which changes with the epoch.
 
         kind: "shuffle", "blocks", "lengths", "balanced", "weighted", "weighted-once", "identity",
             "feistel" or "buckets"; docs/guides/order.md says when to use which.
-        seed: another seed gives another order. Each epoch has its own, too.
+        seed: another seed gives another order, and so does each epoch.
         by: the field with the lengths (its sizes), classes or weights. They can also be given as
             lists: lengths=, classes=, weights=.
-        block, window: of "blocks": samples in a block, and blocks that are mixed together.
-        chunk, pool: of "lengths": samples that stay together, and chunks that are sorted together.
-        draws: of "weighted", "weighted-once" and "balanced": samples in an epoch.
-        rounds, mix, buckets: of "feistel" and "buckets", the orders of glzn.
+        block, window: for "blocks": samples in a block, and blocks that are mixed together.
+        chunk, pool: for "lengths": samples that stay together, and chunks that are sorted together.
+        draws: for "weighted", "weighted-once" and "balanced": samples in an epoch.
+        rounds, mix, buckets: for "feistel" and "buckets", the orders of glzn.
 
-        An order after `shard` mixes the samples of this rank only and is a `UserWarning`: shuffle
-        first, then shard.
+        An order after `shard` mixes only the samples of this rank and issues a `UserWarning`:
+        shuffle first, then shard.
 
         >>> ds.order("lengths", by="txt", chunk=2).keys()
         ['jay', 'kiwi', 'auk', 'owl']
         """
         if not isinstance(kind, str):
-            raise UsageError(f'order: kind is a name such as "shuffle", not {kind!r}')
+            raise UsageError(f'order: kind must be a name such as "shuffle", not {kind!r}')
         if kind != "identity":
             self._warn_of_shard()
         options = {"kind": kind, "seed": integer("seed", seed), "block": block, "window": window,
@@ -385,14 +388,14 @@ class Dataset(_tarn.Dataset):
         return self._step("order", order_arguments(self._handle, by, options))
 
     def _warn_of_shard(self) -> None:
-        """Warns where the caller's line orders the samples of one rank. Python shows it once for
-        each such line."""
+        """Warns about a line of the caller that orders the samples of one rank. Python shows the
+        warning once for each such line."""
         if self._handle.info()["world_size"] > 1:
             warnings.warn(_SHARD_FIRST, stacklevel=3)
 
     def shuffle(self, seed: int = 0) -> Self:
-        """All samples in a random order that depends on the seed and the epoch; no memory per
-        sample. Shuffle first, then shard: see `order`.
+        """Returns all samples in a random order that depends on the seed and the epoch; needs no
+        memory per sample. Shuffle first, then shard: see `order`.
 
         >>> ds.shuffle(seed=7).keys() == ds.shuffle(seed=7).keys() != ds.keys()
         True
@@ -405,9 +408,10 @@ class Dataset(_tarn.Dataset):
         return self._step("order", order_arguments(self._handle, None, options))
 
     def shard(self, rank: int, world_size: int, *, uneven: Uneven = "keep") -> Self:
-        """The part of one of several processes: every world_size-th sample, from the rank-th on.
+        """Returns the samples of one of several processes: every world_size-th sample, starting at
+        `rank`.
 
-        uneven says what happens when the samples cannot be divided evenly: "keep" gives the first
+        `uneven` says what happens if the samples cannot be divided evenly: "keep" gives the first
         ranks one more, "drop" leaves out the last few, "pad" repeats the first few.
 
         >>> ds.shard(0, 2).keys(), ds.shard(1, 2).keys()
@@ -418,14 +422,14 @@ class Dataset(_tarn.Dataset):
         return self._step("split", rank, world_size, word("uneven", uneven, UNEVEN))
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins another epoch: the order and the groups are that epoch's."""
+        """Sets the epoch of the order and the groups."""
         epoch = whole("epoch", epoch)
         self._handle = self._handle.at_epoch(epoch)
         self._moment = self._moment_at(epoch)
         self._epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the last iteration, in a dict of plain values.
+        """Returns the position of the last iteration, as a dict of plain values.
 
         >>> shuffled = ds.shuffle(seed=7)
         >>> first = next(iter(shuffled))["__key__"]
@@ -438,9 +442,9 @@ class Dataset(_tarn.Dataset):
         return {"version": 2, "dataset": self._handle.state(self._position)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from a state: the dataset is then what is left of that epoch, until `set_epoch`.
-        The number of ranks may be another one than when the state was made. A state of other data,
-        or of other selections or orders, is a `StaleError` that gives the reason."""
+        """Resumes from a state: the dataset is then the rest of that epoch, until `set_epoch`. The
+        number of ranks may differ from the run that made the state. A state of other data,
+        selections or orders raises a `StaleError` that gives the reason."""
         if (not isinstance(state, Mapping) or state.get("version") != 2
                 or not isinstance(state.get("dataset"), str)):
             raise UsageError("load_state_dict: not a state of a tarn dataset")
@@ -452,10 +456,10 @@ class Dataset(_tarn.Dataset):
 
     def batch(self, indices: Sequence[int], fields: Sequence[str] | None = None,
               out: _tarn.Batch | None = None) -> _tarn.Batch:
-        """The bytes of many samples in one buffer, in one call without the GIL.
+        """Reads the bytes of many samples into one buffer, in one call without the GIL.
 
-        indices: the positions of the samples. fields: those to read; None takes all.
-        out: a batch read before whose memory is used again.
+        indices: the positions of the samples. fields: the fields to read; None reads all. out: a
+        batch read before, whose memory is reused.
 
         >>> batch = ds.batch([2, 0], ["txt"])
         >>> bytes(batch.data), batch.offsets.tolist(), bytes(batch[1]["txt"])
@@ -479,29 +483,32 @@ class Dataset(_tarn.Dataset):
                layout: Literal["HWC", "CHW"] | None = None,
                mean: Sequence[float] | None = None, std: Sequence[float] | None = None,
                reduce: float | None = None) -> Loader:
-        """Batches of samples, read and decoded ahead by native threads.
+        """Returns batches of samples, which native threads read and decode in advance.
 
-        batch_size: samples in a batch. Batch k of a rank always has the same positions of the epoch.
-        shuffle, seed: the same as `self.shuffle(seed)` before. Image augmentation uses the same seed.
-        threads: as many as there are cores if None; 0 does the work when a batch is asked for.
-        prefetch: batches prepared ahead; 0 is enough to keep the threads busy.
-        epochs: the total number of epochs, after which nothing comes; 0 is no end.
-        drop_last: only full batches, as many on every rank. equal_batches: the same number of
-            batches on every rank, whose sizes differ by one at most.
+        batch_size: samples in a batch. Batch k of a rank always has the same positions in the
+            epoch.
+        shuffle, seed: the same as calling `self.shuffle(seed)` before. Image augmentation uses the
+            same seed.
+        threads: number of threads; None uses one per core, 0 does the work in the calling thread.
+        prefetch: batches prepared in advance; 0 chooses enough to keep the threads busy.
+        epochs: the total number of epochs; 0 means no limit.
+        drop_last: only full batches, the same number on every rank. equal_batches: the same number of
+            batches on every rank; batch sizes differ by at most one.
         on_error: what happens to a sample that cannot be read or decoded, or for which a function
-            given to `map` raises or returns None: "raise"; "skip" makes its batch smaller;
-            "replace" puts the next usable sample of the batch in its place. More than max_errors of
-            them are raised. `Loader.skipped` lists them.
-        keys: whether batches have "__key__". integers: fields of text that are integers whatever
-            their name.
-        array_type: "numpy" or "torch", as for `tarn.open`. pin_memory: tensors in pinned memory;
-            None: if there is CUDA.
-        resize: images become arrays of that side, or (height, width). With it: fit "stretch",
+            given to `map` raises or returns None. "raise" raises the error, "skip" makes the batch
+            smaller, and "replace" uses the next usable sample of the batch instead. More than
+            max_errors such samples raise an error. `Loader.skipped` lists them.
+        keys: whether batches have "__key__". integers: text fields that are integers whatever their
+            name.
+        array_type: "numpy" or "torch", as for `tarn.open`. pin_memory: put tensors in pinned memory;
+            None does so if there is CUDA.
+        resize: make images arrays with this side, or (height, width). With it: fit "stretch",
             "center" (with shorter), "random" (with scale, ratio) or "exact"; flip: the probability
-            that left and right are exchanged; channels; dtype; layout; mean and std for floats;
-            reduce: how far a JPEG may be reduced while it is decoded.
+            of a left-right flip; channels; dtype; layout; mean and std for floats; reduce: how far a
+            JPEG may be reduced while it is decoded.
 
-        Functions given to `map` run in the caller's thread, on samples that threads have decoded.
+        Functions given to `map` run in the caller's thread, on samples that the threads have
+        decoded.
 
         >>> [batch["cls"].tolist() for batch in ds.loader(batch_size=2, threads=2)]
         [[0, 1], [2, 3]]
@@ -521,7 +528,7 @@ class Dataset(_tarn.Dataset):
                          keys=keys, integers=integers, array_type=array_type,
                          pin_memory=pin_memory, image=image)
 
-    # --- As an object ---
+    # --- Object protocol ---
 
     def _reduced(self) -> tuple[Any, ...]:
         return (self._recipe, self._reading, self._maps, self._grouping, self._parts, self._moment)
@@ -571,14 +578,15 @@ def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
 
 
 def _positions(indices: Iterable[Any], count: int) -> Any:
-    """Positions of count samples, in 4 bytes each where that is enough: a recipe keeps them besides
-    the chain, which has its own copy."""
+    """Returns positions of count samples, in 4 bytes each if possible. A recipe stores them in
+    addition to the copy in the chain."""
     found = numpy.asarray(_tarn.positions(indices, count))
     return found.astype(numpy.uint32) if count <= 2**32 else found
 
 
 def _mask(index: Iterable[Any]) -> list[bool] | None:
-    """One bool for each sample, if index is such a thing: an array, a tensor or a list of bool."""
+    """Returns a mask if index is one (an array, tensor or list of bool), with one bool for each
+    sample."""
     dtype = getattr(index, "dtype", None)
     if dtype is None:
         is_mask = (isinstance(index, (list, tuple)) and len(index) > 0
@@ -587,20 +595,20 @@ def _mask(index: Iterable[Any]) -> list[bool] | None:
     if getattr(dtype, "kind", None) != "b" and str(dtype) != "torch.bool":
         return None
     if index.ndim != 1:  # type: ignore[attr-defined]
-        raise IndexError("a mask has one dimension")
+        raise IndexError("a mask must have one dimension")
     return index.tolist()  # type: ignore[attr-defined, no-any-return]
 
 
 def _pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
-    """Values that are pairs."""
+    """Checks that values are pairs."""
     try:
         return [(one, other) for one, other in values]
     except (TypeError, ValueError):
-        raise UsageError(f"{name}: pairs are expected, not {values!r}") from None
+        raise UsageError(f"{name}: expected pairs, not {values!r}") from None
 
 
 def _ranges(dataset: Dataset, ranges: Iterable[tuple[int, int]]) -> bytes:
-    """A mask of the samples with these numbers."""
+    """Returns a mask of the samples with these numbers."""
     mask = numpy.zeros(len(dataset._handle.judged()), bool)
     for first, end in _pairs("ranges", ranges):
         first, end = whole("ranges", first), whole("ranges", end)
@@ -611,16 +619,16 @@ def _ranges(dataset: Dataset, ranges: Iterable[tuple[int, int]]) -> bytes:
 
 
 def _by_name(name: str, values: Any) -> list[tuple[str, tuple[Any, Any]]]:
-    """{name: pair} as a list."""
+    """Returns {name: pair} as a list."""
     if values is None:
         return []
     if not isinstance(values, Mapping):
-        raise UsageError(f"{name} is a dict with a pair for each name, not {values!r}")
+        raise UsageError(f"{name} must be a dict with a pair for each name, not {values!r}")
     return list(zip(values, _pairs(name, values.values())))
 
 
 def _once(fields: Iterable[str]) -> list[str]:
-    """Each field once, without the dot that may lead it."""
+    """Returns the fields without duplicates and without a leading dot."""
     given = names("fields", fields)
     return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in given))
 
@@ -637,29 +645,30 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
          lenient: bool = False, threads: int = 0, by_hash: bool = False,
          key_column: str | None = None, decompress: bool = True,
          cache: PathLike | None = None) -> Dataset:
-    """Opens a dataset: a folder of shards, one fold of it, a tar, an array file or a record pack.
+    """Opens a dataset: a folder of shards, one of its folds, a tar, an array file or a record
+    pack.
 
     path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac.
     fold: one of several folds of a folder.
-    fields: the fields of the samples; only samples with all of them are in the dataset. None
-        takes all samples and fields. "_idx", "_key", "_shard", "_fid" exist for any file.
-    decode: True gives values by the names of the fields (docs/guides/fields.md); False gives
-        read-only memoryviews into the file, valid as long as they live; "bytes" gives bytes.
+    fields: the fields of the samples; the dataset has only samples with all of them. None takes all
+        samples and fields. "_idx", "_key", "_shard" and "_fid" exist for any file.
+    decode: True decodes values by the names of the fields (docs/guides/fields.md); False returns
+        read-only memoryviews into the file, valid as long as they exist; "bytes" returns bytes.
     images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
-    decoders: functions of bytes by field or extension, which come before all else, or the names of
-        some: {"pyd": "pickle"}. Nothing in a file is run unless it is named here.
+    decoders: functions of bytes by field or extension, which take precedence, or names of decoders:
+        {"pyd": "pickle"}. No code in a file is run unless it is named here.
     io: "map", "read", or "auto", which maps files on local file systems.
-    check: compares what is read with its checksum. cold: the data is not in memory and not worth
-        keeping there. scan: makes an index in memory where there is none on disk.
+    check: compare the data with its checksums. cold: the data is not in memory and not worth
+        keeping there. scan: build an index in memory if there is none on disk.
     keys: "base" or "path", when scanning: whether a member's folder is part of the key.
-    threads: for scanning; 0 takes as many as there are cores.
-    by_hash: samples whose members are not stored together come in the order of the hashes of their
-        keys, as in glzn, instead of that of their first members.
-    lenient: skips damage, when scanning. drop_ambiguous: leaves out samples that have a field twice.
-    key_column: of a record pack, the column with the keys. decompress: whether payloads of a record
-        pack are decompressed.
-    cache: where copies of archives are kept whose path is a URL (http, https, s3, with braces for
-        several shards); they are fetched once.
+    threads: for scanning; 0 uses one per core.
+    by_hash: if the members of samples are not contiguous, order the samples by the hashes of their
+        keys, as in glzn, instead of by their first members.
+    lenient: skip damage when scanning. drop_ambiguous: leave out samples that have a field twice.
+    key_column: in a record pack, the column with the keys. decompress: whether to decompress the
+        payloads of a record pack.
+    cache: a folder for copies of archives whose path is a URL (http, https, s3, with braces for
+        several shards); they are downloaded once.
 
     >>> import tarn
     >>> tarn.open(birds)[0]["txt"]
@@ -669,8 +678,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     """
     where = shown = os.fspath(path)
     if not isinstance(where, str) or not where:
-        raise UsageError(f"path is a str or a pathlib.Path, and not empty; it is {path!r}")
-    if "://" in where:  # what it takes to fetch something is imported when it is needed
+        raise UsageError(f"path must be a non-empty str or pathlib.Path, not {path!r}")
+    if "://" in where:  # download code is imported only when it is needed
         from ._remote import is_url, local
 
         if is_url(where):
@@ -692,18 +701,18 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
 def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
         counts: Sequence[int] | None = None, total: int | None = None,
         end: Literal["first", "all"] = "first", fields: Iterable[str] | None = None) -> Dataset:
-    """Several datasets as one, evenly interleaved.
+    """Combines several datasets into one, evenly interleaved.
 
-    weights: how often each comes. counts: or how many samples of each. Without either, all samples
-        of all sources.
+    weights: how often each source comes. counts: alternatively, the number of samples of each.
+        Without either, all samples of all sources.
     total: samples in an epoch, with weights.
-    end: with weights and without total, when an epoch ends: when the "first" source has no more
-        samples for its weight, or when "all" have been seen.
-    fields: those every source must have. None takes the names of all.
+    end: with weights and without total, when an epoch ends: "first" when a source has no more
+        samples for its weight, "all" when all samples have been seen.
+    fields: the fields that every source must have. None takes the names of all.
 
-    Each source keeps its own selections, order, maps and groups, and continues from one epoch of the
-    mix to the next: with a weight of 10 % its samples have all been seen after ten epochs. A slice of
-    a mix is fixed, as of any dataset.
+    Each source keeps its own selections, order, maps and groups, and continues from one epoch of
+    the mix to the next: with a weight of 10 %, all its samples have been seen after ten epochs. A
+    slice of a mix is fixed, as with any dataset.
 
     >>> both = tarn.mix(ds, ds[:2], weights=[2, 1])
     >>> both.keys()
@@ -718,7 +727,7 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     for dataset in datasets:
         if not isinstance(dataset, Dataset):
             raise UsageError(f"mix: {type(dataset).__name__} is not a dataset; "
-                             "what is in a list is given as mix(*datasets)")
+                             "pass a list as mix(*datasets)")
     if total is not None and weights is None:
         raise UsageError("mix: total needs weights")
     listed = None if fields is None else tuple(names("fields", fields))
@@ -742,5 +751,5 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
 def _counts(counts: Sequence[int], sources: int) -> tuple[int, ...]:
     out = tuple(whole("counts", count) for count in counts)
     if len(out) != sources:
-        raise UsageError(f"counts is a list of {sources} numbers, not of {len(out)}")
+        raise UsageError(f"counts must be a list of {sources} numbers (found {len(out)})")
     return out

@@ -1,4 +1,4 @@
-"""What a loader does in Python: functions given to `map`, decoders in Python, and their failures."""
+"""The Python part of a loader: functions given to `map`, Python decoders, and their failures."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ._dataset import Dataset
 
 Batch = dict[str, Any]
-Skipped = tuple[int, int, str]  # the epoch, the number of the sample, the reason
+Skipped = tuple[int, int, str]  # epoch, number of the sample, reason
 
 
 def needs_python(dataset: Dataset) -> bool:
-    """Whether samples go through functions of the caller's."""
+    """Whether samples go through functions of the caller."""
     return bool(dataset._maps) or dataset._parts is not None
 
 
@@ -31,7 +31,7 @@ class _Failed:
 
 
 class Guarded:
-    """A decoder in Python whose exceptions leave a hole in the batch."""
+    """A Python decoder whose exceptions leave a hole in the batch."""
 
     def __init__(self, decoder: Callable[[bytes], Any]) -> None:
         self.decoder = decoder
@@ -44,8 +44,9 @@ class Guarded:
 
 
 class Plan:
-    """The samples that batches would have if all of them could be used. They are those of a loader
-    that reads no fields; it follows the other one only where that skipped something."""
+    """The samples that batches would have if all of them could be used. They come from a loader
+    that reads no fields; it catches up with the real loader only after a batch with skipped
+    samples."""
 
     def __init__(self, dataset: Dataset, options: Mapping[str, Any]) -> None:
         self._handle = dataset._handle
@@ -58,7 +59,7 @@ class Plan:
         self._loader = None
 
     def numbers(self, native: _tarn.Loader, epoch: int) -> list[int]:
-        """Those of the batch that native returned last."""
+        """Returns the sample numbers planned for the last batch of native."""
         left = native.info()["left"]
         if self._loader is not None:
             info = self._loader.info()
@@ -75,7 +76,8 @@ class Plan:
 
 
 def _places(numbers: Sequence[int], planned: Sequence[int], policy: str) -> list[int | None]:
-    """Where in its batch each sample was planned; None for one that comes in place of another."""
+    """Returns the planned position of each sample in its batch; None for one that replaces
+    another."""
     if policy == "replace":
         return [i if number == planned[i] else None for i, number in enumerate(numbers)]
     out: list[int | None] = []
@@ -87,12 +89,12 @@ def _places(numbers: Sequence[int], planned: Sequence[int], policy: str) -> list
 
 
 class Functions:
-    """Batches of what functions of the caller's return, made in the caller's thread.
+    """Batches of the results of the caller's functions, made in the caller's thread.
 
-    The native loader decodes; its batch is taken apart into samples, as `ds[i]` would return them,
-    and put together again after the functions given to `map`. Samples of a mix whose sources have
-    functions of their own are read one by one. Without either, only samples whose decoder raised are
-    taken out.
+    The native loader decodes. Its batch is split into samples, as `ds[i]` would return them, which
+    are batched again after the functions given to `map`. If the sources of a mix have their own
+    functions, samples are read one by one. Without either, only samples whose decoder raised are
+    removed.
     """
 
     def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> None:
@@ -102,20 +104,20 @@ class Functions:
         self.policy = options["on_error"]
         self.limit = options["error_limit"]
         self.no_keys = options["no_keys"]
-        self.skipped: list[Skipped] = []  # also those of the native loader
+        self.skipped: list[Skipped] = []  # including those of the native loader
         self.failed = 0  # of these, in Python
         self._native_skipped = 0
         self._plan = Plan(dataset, options)
         self._at: Dataset = dataset  # in the epoch of the last batch
 
     def resume(self, dataset: Dataset, state: str) -> None:
-        """Sources of a mix continue where those of the state were."""
+        """Resumes from a state; the sources of a mix continue at their positions in it."""
         self.dataset = self._at = dataset._with(handle=dataset._handle.resume(state))
         self.skipped, self.failed, self._native_skipped = [], 0, 0
         self._plan.restart(state)
 
     def restart(self) -> None:
-        """The native loader is at the beginning of an epoch."""
+        """Called when the native loader is at the beginning of an epoch."""
         self._plan.restart(None)
 
     def __call__(self, batch: Batch, native: _tarn.Loader) -> Any:
@@ -154,7 +156,7 @@ class Functions:
         return batch if None not in results else _taken(batch, kept)
 
     def _kept(self, results: Sequence[Any], epoch: int) -> list[int]:
-        """Which samples the batch has; one may come several times in the place of others."""
+        """Returns which samples the batch has; one may be repeated to replace others."""
         usable = [i for i, result in enumerate(results) if result is not None]
         if results and not usable:
             raise FormatError(f"no sample of a batch of epoch {epoch} can be used: "
@@ -169,7 +171,7 @@ class Functions:
 
     def _one(self, batch: Batch, i: int, place: int, number: int, epoch: int,
              faults: list[tuple[int, Skipped]]) -> Any:
-        """What becomes of a sample; None if it cannot be used."""
+        """Returns the result for a sample; None if it cannot be used."""
         key = batch["__key__"][i] if "__key__" in batch else f"number {number}"
         try:
             for name in self.guarded:
@@ -197,7 +199,7 @@ class Functions:
             return None
 
     def _sample(self, batch: Batch, i: int) -> dict[str, Any]:
-        """Sample i of a batch, as the dataset would return it."""
+        """Returns sample i of a batch, as the dataset would return it."""
         dataset = self.dataset
         out: dict[str, Any] = {}
         for name, column in batch.items():
@@ -212,6 +214,6 @@ class Functions:
 
 
 def _taken(batch: Batch, kept: Sequence[int]) -> Batch:
-    """Some samples of a batch."""
+    """Returns some samples of a batch."""
     return {name: [column[i] for i in kept] if isinstance(column, list) else column[kept]
             for name, column in batch.items()}

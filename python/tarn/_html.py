@@ -1,4 +1,4 @@
-"""How a dataset shows itself in a notebook: counts, fields and their sizes, some pictures."""
+"""The HTML view of a dataset in notebooks: counts, fields with their sizes, some images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PICTURES = 8
 SIDE = 96
 FIELDS = 50
-MEASURED = 1_000_000  # samples over which sizes are added up
+MEASURED = 1_000_000  # samples whose sizes are added up
 
 
 def size_text(count: float) -> str:
@@ -59,7 +59,7 @@ def _pictures(dataset: Dataset) -> str:
 
 
 def dataset_html(dataset: Dataset) -> str:
-    """The whole of it. Names come from files and are escaped."""
+    """Returns the HTML of a dataset. Names come from files and are escaped."""
     info: dict[str, Any] = dataset.info
     files = f", {info['shards']} file" + "s" * (info["shards"] != 1)
     of_all = f" of {info['in_file']:,}" if info["in_file"] != len(dataset) else ""

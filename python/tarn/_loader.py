@@ -1,4 +1,4 @@
-"""Batches prepared ahead by native threads: what `Dataset.loader` returns."""
+"""Batches that native threads prepare in advance: the result of `Dataset.loader`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LISTS = frozenset({"npz", "tb", "ten", "tenbin"})
 
 
 def _becomes(field: str, formed: bool) -> str:
-    """What is made of the bytes of a field that is no array."""
+    """Returns how the bytes of a field that is not an array are decoded."""
     last = extension(field)
     if formed or field.startswith("_"):
         return "form"
@@ -44,15 +44,15 @@ _LAYOUTS = ("HWC", "CHW")
 
 
 def image_steps(resize: int | tuple[int, int] | None, **given: Any) -> dict[str, Any] | None:
-    """What is done with images; resize is the side, or (height, width)."""
+    """Returns the image options; resize is the side, or (height, width)."""
     steps = {name: value for name, value in given.items() if value is not None}
     if resize is None:
         if steps:
-            raise UsageError(f"{', '.join(sorted(steps))}: only where images are resized (resize=)")
+            raise UsageError(f"{', '.join(sorted(steps))}: only with resized images (resize=)")
         return None
     sides = list(resize) if isinstance(resize, (list, tuple)) else [resize, resize]
     if len(sides) != 2:
-        raise UsageError(f"resize is a side or (height, width), not {resize!r}")
+        raise UsageError(f"resize must be a side or (height, width), not {resize!r}")
     height, width = (whole("resize", side, 1, 131072) for side in sides)
     out: dict[str, Any] = {"width": width, "height": height, **steps}
     fit = word("fit", steps.get("fit", "stretch"), _FITS)
@@ -83,14 +83,14 @@ def image_steps(resize: int | tuple[int, int] | None, **given: Any) -> dict[str,
 
 
 class Loader:
-    """The batches of an epoch, prepared ahead. Each `for` loop over it is one epoch.
+    """Batches of one epoch at a time, prepared in advance. Each `for` loop over it is one epoch.
 
-    A batch is a dict of its fields, each for all samples: one array where values have the same shape,
-    else a list; and the keys as "__key__". Arrays are the loader's own memory, without a copy, and
-    stay valid as long as they live. `iter(loader)` starts an epoch: the first one, that of
-    `set_epoch`, or the rest of that of `load_state_dict`; then the next one each time. A new iterator
-    ends the one before it. Batches and their order depend on the dataset and the arguments only, not
-    on the number of threads.
+    A batch is a dict of its fields, each for all samples: one array if the values have the same
+    shape, otherwise a list; and the keys as "__key__". Arrays use the loader's own memory, without
+    a copy, and stay valid as long as they exist. `iter(loader)` starts an epoch: first epoch 0,
+    the epoch given to `set_epoch`, or the rest of the epoch of `load_state_dict`; then the next
+    one each time. A new iterator ends the previous one. Batches and their order depend only on the
+    dataset and the arguments, not on the number of threads.
 
     >>> loader = ds.loader(batch_size=3)
     >>> for batch in loader:
@@ -107,7 +107,7 @@ class Loader:
         self._arguments = (fields, dict(options), array_type, pin_memory)
         self._functions = Functions(dataset, fields, options) if options["numbers"] else None
         self._form: Any = None  # a batch without samples, once there was one
-        self._begun = False  # whether an iterator has been made for the present epoch
+        self._begun = False  # whether an iterator has been made for the current epoch
         self._iterators = 0
         self._open(state)
 
@@ -126,7 +126,7 @@ class Loader:
         return _Epoch(self, self._iterators)
 
     def _next(self) -> Any:
-        """The next batch. After a failure the loader is before the batch that failed."""
+        """Returns the next batch. After a failure the loader is before the batch that failed."""
         _, _, array_type, pin_memory = self._arguments
         batch: Any = next(self._native)
         try:
@@ -148,7 +148,7 @@ class Loader:
         return _nothing_of(self._form)
 
     def __len__(self) -> int:
-        """The number of batches of a whole epoch, for this rank."""
+        """The number of batches in a whole epoch, for this rank."""
         return int(self._native.info()["batches"])
 
     @property
@@ -157,7 +157,7 @@ class Loader:
         return int(self._native.info()["epoch"])
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iterator starts this epoch."""
+        """Makes the next iterator start this epoch."""
         self._native.set_epoch(whole("epoch", epoch))
         if self._functions is not None:
             self._functions.restart()
@@ -165,7 +165,7 @@ class Loader:
         self._iterators += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """The position after the last batch that was returned, in a dict of plain values.
+        """Returns the position after the last returned batch, as a dict of plain values.
 
         >>> loader = ds.loader(batch_size=1, shuffle=True, seed=3)
         >>> batches = iter(loader)
@@ -178,9 +178,9 @@ class Loader:
         return {"version": 2, "loader": self._native.state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from a state, also of a run with another number of ranks: the next iterator
-        returns what is left of that epoch. A state of other data, or of other selections or orders,
-        is a `StaleError` that gives the reason."""
+        """Resumes from a state, even of a run with another number of ranks: the next iterator
+        returns the rest of that epoch. A state of other data, selections or orders raises a
+        `StaleError` that gives the reason."""
         if (not isinstance(state, Mapping) or state.get("version") != 2
                 or not isinstance(state.get("loader"), str)):
             raise UsageError("load_state_dict: not a state of a tarn loader")
@@ -191,8 +191,8 @@ class Loader:
         self._iterators += 1
 
     def stats(self) -> dict[str, Any]:
-        """What was delivered, how long the caller waited, what threads did, and which stage limits
-        the rate: "read", "decode" or "caller".
+        """Returns what was delivered, how long the caller waited, what the threads did, and which
+        stage limits the rate: "read", "decode" or "caller".
 
         >>> loader = ds.loader(batch_size=2)
         >>> batches = list(loader)
@@ -205,13 +205,13 @@ class Loader:
         return out
 
     def skipped(self) -> list[Skipped]:
-        """The samples that on_error left out or replaced: (epoch, number of the sample, reason). They
-        are sorted by epoch, and within an epoch in the order in which they would have come."""
+        """Returns the samples that on_error left out or replaced: (epoch, number of the sample,
+        reason). They are sorted by epoch and then by their order in the epoch."""
         out = self._native.skipped() if self._functions is None else self._functions.skipped
         return sorted(out, key=lambda one: one[0])
 
     def close(self) -> None:
-        """Ends the threads. Batches that were returned stay as they are."""
+        """Stops the threads. Batches that were already returned stay valid."""
         self._native.close()
 
     def __enter__(self) -> Self:
@@ -247,8 +247,8 @@ class _Epoch:
         if loader._iterators != self._number:
             if self._over:
                 raise StopIteration
-            raise RuntimeError("the loader was asked for another iterator, or put to another "
-                               "position, since this one was made")
+            raise RuntimeError("this iterator has ended, because another iterator was made or the "
+                               "loader was set to another position")
         if self._over:
             raise StopIteration
         try:
@@ -271,7 +271,7 @@ def _again(cls: type[Loader], dataset: Dataset, fields: Any, options: Any, array
 
 
 def _tensors(batch: Any, pin_memory: bool) -> Any:
-    """A batch with tensors in the place of arrays."""
+    """Replaces the arrays of a batch by tensors."""
     if isinstance(batch, dict):
         return {name: _tensors(value, pin_memory) for name, value in batch.items()}
     if isinstance(batch, tuple):
@@ -288,7 +288,7 @@ def _is_empty(batch: Batch) -> bool:
 
 
 def _nothing_of(batch: Any) -> Any:
-    """The batch with the same fields, types and shapes, but without its samples."""
+    """Returns a batch with the same fields, types and shapes, but without samples."""
     if isinstance(batch, dict):
         return {name: _nothing_of(value) for name, value in batch.items()}
     if isinstance(batch, tuple):
@@ -297,8 +297,8 @@ def _nothing_of(batch: Any) -> Any:
 
 
 def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """A batch of the first sample of the dataset, over all ranks; if it is to be skipped, of the
-    first one that can be used."""
+    """Returns a batch of the first sample of the dataset, over all ranks; if unusable samples are
+    skipped, of the first usable one."""
     alone = {**options, "batch": 1, "equal_batches": False, "drop_last": False, "threads": 0,
              "epochs": 0, "on_error": "raise"}
     samples = dataset._with(handle=dataset._handle.unordered())
@@ -315,7 +315,8 @@ def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str,
 
 
 def _guarded(field: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A field whose decoder, where it is one in Python, leaves a hole for a sample it cannot decode."""
+    """Returns a field whose Python decoder, if it has one, leaves a hole for a sample it cannot
+    decode."""
     name, how, becomes = field
     if becomes == "decode":
         becomes = functools.partial(_tarn.decode, name)
@@ -347,11 +348,11 @@ def _read_fields(dataset: Dataset, integers: Sequence[str]) -> tuple[Any, ...]:
     numbers = names_of("integers", integers)
     for name in numbers:
         if name not in dataset.fields:
-            raise UsageError(f"integers: there is no field {name}; there are "
+            raise UsageError(f"integers: no field {name}; available: "
                              + ", ".join(dataset.fields))
     if dataset._parts is not None:
         if numbers:
-            raise UsageError("integers: the sources of this mix have functions of their own; convert "
+            raise UsageError("integers: the sources of this mix have their own functions; convert "
                              "in those")
         return ()
     return tuple(_field(dataset, name, formed, numbers) for name in dataset.fields)
@@ -362,13 +363,13 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
               max_errors: int | None, keys: bool, integers: Sequence[str],
               array_type: str | None, pin_memory: bool | None,
               image: dict[str, Any] | None) -> Loader:
-    """What `Dataset.loader` does with its arguments."""
+    """Implements `Dataset.loader`."""
     python = needs_python(dataset)
     if dataset._reading.images == "pil" and not python:
-        raise UsageError('loader: batches are arrays; images="pil" is for single samples and for '
-                         "functions given to map")
+        raise UsageError('loader: images="pil" works only for single samples and functions given '
+                         "to map, because batches are arrays")
     if dataset._parts is not None and image is not None:
-        raise UsageError("resize: the sources of this mix have functions of their own; resize in those")
+        raise UsageError("resize: the sources of this mix have their own functions; resize in those")
     fields = _read_fields(dataset, integers)
     if on_error != "raise":
         fields = tuple(map(_guarded, fields))
@@ -392,5 +393,5 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
         raise UsageError('pin_memory: only with array_type="torch"')
     pin = given == "torch" and (_can_pin() if pin_memory is None else bool(pin_memory))
     if pin and not _can_pin():
-        raise UsageError("pin_memory: there is no CUDA device here to pin memory for")
+        raise UsageError("pin_memory: no CUDA device was found")
     return Loader(dataset, fields, options, given, pin)

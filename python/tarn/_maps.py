@@ -1,6 +1,6 @@
-"""Functions that samples go through: what `Dataset.map` and its relatives make of their arguments.
+"""Functions applied to samples: the objects that `Dataset.map` and related methods create.
 
-Objects of these classes and not closures, so that a dataset with a map can be pickled.
+They are classes and not closures, so that a dataset with a map can be pickled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Map:
 
 
 class MapFields(_Map):
-    """Some fields through functions of their own."""
+    """Applies a separate function to each of some fields."""
 
     def __init__(self, functions: Mapping[str, Callable[[Any], Any]]) -> None:
         self.functions = dict(functions)
@@ -37,7 +37,7 @@ class MapFields(_Map):
 
 
 class MapAll(_Map):
-    """All fields through one function."""
+    """Applies one function to all fields."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -50,7 +50,7 @@ class MapAll(_Map):
 
 
 class MapGroup(_Map):
-    """Several fields through one function together."""
+    """Applies one function to several fields together."""
 
     def __init__(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> None:
         self.function = function
@@ -59,14 +59,14 @@ class MapGroup(_Map):
     def __call__(self, sample: Sample) -> Sample:
         values = tuple(self.function(*(sample[field] for field in self.fields)))
         if len(values) != len(self.fields):
-            raise UsageError(f"map_group: {len(self.fields)} fields went in and {len(values)} "
-                             "values came out; as many must come out")
+            raise UsageError(f"map_group: the function returned {len(values)} values for "
+                             f"{len(self.fields)} fields; return as many values as fields")
         sample.update(zip(self.fields, values))
         return sample
 
 
 class MixParts:
-    """The samples of a mix whose sources have functions, groups or decoders of their own."""
+    """The samples of a mix whose sources have their own functions, groups or decoders."""
 
     KEPT = 64  # epochs of sources
 
@@ -76,7 +76,7 @@ class MixParts:
         self._epochs: dict[tuple[int, int], Dataset] = {}
 
     def __call__(self, source: int, epoch: int, position: int) -> Any:
-        """The sample at a position of an epoch of a source."""
+        """Returns the sample at a position in an epoch of a source."""
         dataset = self._epochs.get((source, epoch))
         if dataset is None:
             if len(self._epochs) >= self.KEPT:

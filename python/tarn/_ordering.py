@@ -1,4 +1,4 @@
-"""What an order is given: its arguments, checked, and the numbers that fields of samples say."""
+"""Arguments of orders: checks them, and reads the numbers that come from sample fields."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Kind = Literal["shuffle", "blocks", "lengths", "balanced", "weighted", "weighted
 Uneven = Literal["keep", "drop", "pad"]
 UNEVEN = ("keep", "drop", "pad")
 
-_ARRAYS = {"buckets": (numpy.uint64, "whole numbers from 0 on"),
+_ARRAYS = {"buckets": (numpy.uint64, "non-negative whole numbers"),
            "classes": (numpy.int64, "whole numbers"),
-           "lengths": (numpy.uint64, "whole numbers from 0 on"),
+           "lengths": (numpy.uint64, "non-negative whole numbers"),
            "weights": (numpy.float64, "numbers")}
 
 
-# What each kind goes by, besides kind and seed.
+# The options of each kind, besides kind and seed.
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "shuffle": (), "identity": (), "blocks": ("block", "window"),
     "lengths": ("chunk", "pool", "lengths"), "balanced": ("draws", "classes"),
@@ -32,7 +32,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 def order_arguments(handle: _tarn._Handle, by: str | None,
                     options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of an order: those that were given, and what a field says."""
+    """Returns the arguments of an order: the given ones, and those read from a field."""
     out = {name: value for name, value in options.items() if value is not None}
     kind = out["kind"]
     for name in out:
@@ -54,13 +54,13 @@ def order_arguments(handle: _tarn._Handle, by: str | None,
     elif kind in ("weighted", "weighted-once"):
         out["weights"] = handle.numbers(by)
     else:
-        raise UsageError(f'order: by= is for "lengths", "balanced", "weighted" and '
+        raise UsageError(f'order: by= is only for "lengths", "balanced", "weighted" and '
                          f'"weighted-once", not for {kind!r}')
     return out
 
 
 def _numbers(name: str, values: Any) -> Any:
-    """The caller's numbers in an array of the dataset's own."""
+    """Copies the caller's numbers into a new array."""
     dtype, what = _ARRAYS[name]
     try:
         given = numpy.asarray(values.tolist() if hasattr(values, "tolist") else list(values))
@@ -72,4 +72,4 @@ def _numbers(name: str, values: Any) -> Any:
             raise ValueError
         return given.astype(dtype)
     except (OverflowError, TypeError, ValueError):
-        raise UsageError(f"{name} is a list or an array of one dimension, of {what}") from None
+        raise UsageError(f"{name} must be a list or a one-dimensional array of {what}") from None

@@ -1,4 +1,4 @@
-"""Packing: files, folders, manifests and tar streams into shards, as `tarn pack` does."""
+"""Packing files, folders, manifests and tar streams into shards, as `tarn pack` does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CODECS = ("none", "brotli", "zstd", "gzip")
 
 @dataclass(frozen=True)
 class Packed:
-    """What `tarn.pack` wrote, or in a dry run what it would write.
+    """What `tarn.pack` wrote or, in a dry run, would write.
 
     >>> packed = Packed({"train": Written(9, 18, 500, 20480, 1),
     ...                  "val": Written(1, 2, 60, 10240, 1)}, skipped=2)
@@ -34,7 +34,7 @@ class Packed:
     folds: dict[str, Written]  #: by name; the name is "" if the target is not a folder
     files: int = 0  #: read as fields
     values: int = 0  #: of manifests, and classes
-    skipped: int = 0  #: files, lines and members that are part of no sample
+    skipped: int = 0  #  files, lines and members that belong to no sample
     classes: int = 0
     notices: tuple[str, ...] = field(default=(), repr=False)  #: why they were skipped
 
@@ -43,27 +43,27 @@ class Packed:
 
     @property
     def samples(self) -> int:
-        """Samples in all folds; records of an .iac."""
+        """Number of samples in all folds, or of records in an .iac file."""
         return self._sum("samples")
 
     @property
     def members(self) -> int:
-        """Fields of all samples."""
+        """Number of fields in all samples."""
         return self._sum("members")
 
     @property
     def payload(self) -> int:
-        """Bytes of all fields."""
+        """Number of bytes in all fields."""
         return self._sum("payload")
 
     @property
     def bytes(self) -> int:
-        """Bytes of all archives, before compression."""
+        """Number of bytes in all archives, before compression."""
         return self._sum("bytes")
 
     @property
     def shards(self) -> int:
-        """Archives that were written."""
+        """Number of archives written."""
         return self._sum("shards")
 
 
@@ -79,16 +79,16 @@ def _splits(val: float | None, test: float | None) -> dict[str, float]:
         if fraction is None:
             continue
         if not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
-            raise UsageError(f"{name} is a fraction such as 0.1, not {fraction!r}")
+            raise UsageError(f"{name} must be a fraction such as 0.1, not {fraction!r}")
         splits[name] = float(fraction)
     return splits
 
 
 def _records(out: str | None, codec: str | None, header: Mapping[str, Any] | None,
              version: int) -> dict[str, Any]:
-    """The options that only an .iac takes."""
+    """Returns the options that apply only to an .iac target."""
     if not (out or "").lower().endswith(".iac") and (codec, header, version) != (None, None, 2):
-        raise UsageError("codec, header and version are for an .iac as target")
+        raise UsageError("codec, header and version need an .iac target")
     return {"codec": None if codec is None else word("codec", codec, _CODECS),
             "header": None if header is None else json.dumps(dict(header)),
             "version": whole("version", version, 1, 2)}
@@ -105,7 +105,7 @@ def pack(sources: Source | Iterable[Source], out: Source | None, *, fold: str | 
          header: Mapping[str, Any] | None = None, version: Literal[1, 2] = 2,
          dry_run: bool = False,
          progress: Callable[[int, int, int], object] | None = None) -> Packed:
-    """Pack files, folders, manifests or tar streams into shards, in C, as `tarn pack` does.
+    """Packs files, folders, manifests or tar streams into shards, in C, as `tarn pack` does.
 
     >>> import pathlib, tarn, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -119,31 +119,31 @@ def pack(sources: Source | Iterable[Source], out: Source | None, *, fold: str | 
     ...     print(packed.samples, len(ds), ds["kiwi3"])
     10 8 {'__key__': 'kiwi3', 'cls': 1, 'txt': 'kiwi number 3'}
 
-    sources: one or several: a folder, a file, a manifest (.csv, .tsv, .jsonl), or tar archives,
-        URLs and patterns of them. The name of a file up to its first dot is its sample's key,
-        the rest its field.
+    sources: one or several folders, files, manifests (.csv, .tsv, .jsonl), tar archives, or URLs
+        and patterns of archives. The name of a file up to its first dot is the key of its sample,
+        and the rest is the field.
     out: a folder for folds ("DIR" or "DIR:FOLD"), "x_%06d.tar" for shards without an index,
         "x.tar" or "x.tar.gz" for one archive, "x.iac" for a record pack. None in a dry run.
-    fold: the fold to write, "train" by default. `val` and `test` are fractions of the samples that
-        go into folds of these names; which samples, depends on `seed` and their keys.
+    fold: the fold to write, "train" by default. `val` and `test` are the fractions of samples that
+        go into folds of these names. `seed` and the keys determine which samples these are.
     shuffle: a seed; the samples are written in an order that depends on it and on the keys.
-    keys: "path" for keys made of the path from the folder given, with "-" for each slash.
+    keys: "path" to make keys from the path below the given folder, with "-" for each slash.
     class_from_dir: add a field "cls", the number of the sub-folder in classes.txt.
-    max_count, max_size: samples and bytes in a shard; 0 for no limit.
-    append, resume, overwrite: add to a fold that exists, continue an interrupted run of the
-        command, or replace what exists.
+    max_count, max_size: maximum samples and bytes in a shard; 0 for no limit.
+    append, resume, overwrite: add to an existing fold, continue an interrupted run of the command,
+        or replace existing files.
     sync: False to not wait for the disk.
     pax: in folds, allow names of more than 100 bytes and files of more than 8 GiB.
-    level: of compression. threads: that read files, 0 for one per core.
-    lenient: skip damage in archives. allow_pipe: a source "pipe:COMMAND" may run that command.
-    codec, header, version: of an .iac.
+    level: compression level. threads: number of reader threads, 0 for one per core.
+    lenient: skip damage in archives. allow_pipe: let a source "pipe:COMMAND" run that command.
+    codec, header, version: settings of an .iac file.
     dry_run: write nothing.
-    progress: called now and then, and when all is written, with the number of samples written, the
-        number of all samples (0 if it is not known) and their bytes. If it raises before the end,
-        nothing is left of the call.
+    progress: called from time to time, and at the end, with the number of samples written, the
+        total number of samples (0 if unknown) and their bytes. If it raises before the end, no
+        files of this call are left.
     """
     if progress is not None and not callable(progress):
-        raise UsageError(f"progress is a function, not {progress!r}")
+        raise UsageError(f"progress must be a function, not {progress!r}")
     target = None if out is None else os.fsdecode(out)
     found, files, values, skipped, classes, notices = _tarn.pack(
         _paths(sources), target, fold=fold, splits=_splits(val, test), seed=whole("seed", seed),

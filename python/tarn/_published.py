@@ -1,4 +1,4 @@
-"""What is complete when it is closed, and leaves nothing when it is abandoned."""
+"""Base class of writers that publish atomically: `close` publishes, `abandon` leaves nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 class Published:
-    """The end of a `with`: close, or after an exception abandon. The class itself has both."""
+    """Context manager that closes the writer or, after an exception, abandons it. Subclasses
+    define `close` and `abandon`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What becomes of a field's bytes: which Python object stands for a field, by its name."""
+"""Decoding of fields: which Python object a field becomes, by its name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ IMAGES = frozenset({"image", "img", "jpeg", "jpg", "pgm", "png", "ppm", "webp"})
 
 
 def extension(field: str) -> str:
-    """The part of a field's name that says what it is: that before a compression."""
+    """Returns the part of a field's name that determines its type: the last one before a
+    compression suffix."""
     parts = field.lower().split(".")
     while len(parts) > 1 and parts[-1] in ("gz", "zst"):
         parts.pop()
     return parts[-1]
 
 
-# --- Decoders that need Python; they are used where a caller names them, never by default ---
+# --- Decoders that need Python; used only if the caller names them, never by default ---
 
 
 def _pickle(data: bytes) -> Any:
@@ -70,7 +71,7 @@ def _pil(data: bytes) -> Any:
     return image
 
 
-#: Names that may stand for a function in `decoders=`. "pickle" runs what the data says.
+# : Names that `decoders=` accepts instead of a function. "pickle" runs code in the data.
 DECODERS: dict[str, Decoder] = {
     "bytes": bytes,
     "cbor": _cbor,
@@ -82,12 +83,12 @@ DECODERS: dict[str, Decoder] = {
 }
 
 
-# --- Where decoded values go --------------------------------------------------------------
+# --- Conversion of decoded values ---------------------------------------------------------
 
 
 def to_pil(value: Any) -> Any:
-    """A decoded image as a PIL.Image of mode L, RGB or RGBA, or I;16. Pillow has no mode for colours
-    of 16 bits; it takes the high bytes of such files, and so does this."""
+    """Converts a decoded image to a PIL.Image of mode L, RGB or RGBA, or I;16. Pillow has no mode
+    for 16-bit colour. It reads only the high bytes of such files, and so does this function."""
     from PIL import Image
 
     if getattr(value, "ndim", 0) == 3 and value.dtype.itemsize == 2 and value.shape[2] > 1:
@@ -98,8 +99,8 @@ def to_pil(value: Any) -> Any:
 
 
 def to_torch(value: Any) -> Any:
-    """Arrays as tensors over the same memory. One that lies in a file is copied first, because a
-    tensor can always be written to."""
+    """Converts arrays to tensors over the same memory. An array inside a mapped file is copied
+    first, because tensors are always writable."""
     import numpy
     import torch
 
@@ -115,23 +116,23 @@ def to_torch(value: Any) -> Any:
 
 
 class Reading:
-    """How the fields of a dataset are read: the arguments of `tarn.open` about that."""
+    """How the fields of a dataset are read: the reading arguments of `tarn.open`."""
 
     __slots__ = ("array_type", "decode", "decoders", "images")
 
     def __init__(self, decode: bool | str = True, images: str = "numpy", array_type: str = "numpy",
                  decoders: Mapping[str, Decoder | str] | None = None) -> None:
         if not isinstance(decode, bool) and decode != "bytes":
-            raise UsageError(f'decode is True, False or "bytes", not {decode!r}')
+            raise UsageError(f'decode must be True, False or "bytes", not {decode!r}')
         if images not in ("numpy", "pil"):
-            raise UsageError(f'images is "numpy" or "pil", not {images!r}')
+            raise UsageError(f'images must be "numpy" or "pil", not {images!r}')
         if array_type not in ("numpy", "torch"):
-            raise UsageError(f'array_type is "numpy" or "torch", not {array_type!r}')
+            raise UsageError(f'array_type must be "numpy" or "torch", not {array_type!r}')
         if decoders is not None and not isinstance(decoders, Mapping):
-            raise UsageError(f"decoders is a dict of functions by field, not {decoders!r}")
+            raise UsageError(f"decoders must be a dict of functions by field, not {decoders!r}")
         for name, decoder in (decoders or {}).items():
             if not callable(decoder) and decoder not in tuple(DECODERS):
-                raise UsageError(f"decoders[{name!r}] is no function and none of "
+                raise UsageError(f"decoders[{name!r}] must be a function or one of "
                                  + ", ".join(DECODERS))
         self.decode = decode
         self.images = images
@@ -151,7 +152,7 @@ class Reading:
         return self.decode, self.images, self.array_type, self.decoders
 
     def plan(self, field: str) -> Plan:
-        """What is done with a field."""
+        """Returns how a field is decoded."""
         last = extension(field)
         decoder = self.decoders.get(field, self.decoders.get(last))
         if decoder is not None:
@@ -163,7 +164,7 @@ class Reading:
         return "image" if last in IMAGES else "decode"
 
     def finish(self, field: str, plan: Plan) -> Callable[[Any], Any] | None:
-        """What the value goes through at last."""
+        """Returns the last conversion of a field's value."""
         if plan in ("view", "bytes"):
             return None
         if plan == "image" and self.images == "pil":

@@ -1,5 +1,5 @@
-"""How a dataset came about, so that another process can make it again: paths and what was asked
-for travel, never the entries of an index."""
+"""How a dataset was made, so that another process can make it again: only paths and arguments are
+sent, never the entries of an index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Step = tuple[str, tuple[Any, ...]]
 
 
 def run(handle: _tarn._Handle, step: Step) -> _tarn._Handle:
-    """What a step makes of a dataset."""
+    """Applies a step to a dataset."""
     method, arguments = step
     if method == "order":
         return handle.order(**arguments[0])
@@ -22,7 +22,7 @@ def run(handle: _tarn._Handle, step: Step) -> _tarn._Handle:
 
 
 class Recipe:
-    """A file, and the selections and orders over it."""
+    """A file, and the selections and orders applied to it."""
 
     __slots__ = ("options", "path", "shown", "steps")
 
@@ -40,7 +40,7 @@ class Recipe:
         return handle
 
     def start(self) -> _tarn._Handle:
-        """The file without any step."""
+        """Opens the file without any step."""
         return _tarn.open_dataset(self.path, **self.options)
 
     def then(self, *steps: Step) -> Recipe:
@@ -63,7 +63,7 @@ class Recipe:
 
 
 class MixRecipe(Recipe):
-    """Several recipes mixed into one, and the selections and orders over that."""
+    """A mix of several recipes, and the selections and orders applied to it."""
 
     __slots__ = ("arguments", "sources")
 
@@ -87,7 +87,7 @@ class MixRecipe(Recipe):
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two lists of arguments are equal, arrays of numbers included."""
+    """Whether two lists of arguments are equal, including arrays of numbers."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,4 +1,5 @@
-"""Datasets by URL: archives are copied once into a folder of the caller's, and opened there."""
+"""Datasets by URL: archives are copied once into a folder chosen by the caller and opened
+there."""
 
 from __future__ import annotations
 
@@ -23,18 +24,18 @@ def is_url(path: str) -> bool:
 
 
 def local(url: str, cache: str | os.PathLike[str] | None) -> str:
-    """The path of what is at a URL, after it was fetched if need be."""
+    """Returns the local path of a URL and downloads it if necessary."""
     from ._source import expand_urls
 
     scheme = urlsplit(url).scheme.lower()
     if scheme == "file":
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost") or not parts.path:
-            raise UsageError(f"{url}: a file is file:///PATH, and of this machine")
+            raise UsageError(f"{url}: a file URL must be file:///PATH on this machine")
         return unquote(parts.path)
     if cache is None:
-        raise UsageError(f"{url}: samples are read by position, which needs a file: give cache=FOLDER "
-                         "to keep a copy there, or read it as a stream by tarn.wds.WebDataset")
+        raise UsageError(f"{url}: reading samples by position needs a local file; pass cache=FOLDER "
+                         "to keep a copy there, or read it as a stream with tarn.wds.WebDataset")
     shards = expand_urls(url)
     folder = os.path.join(os.fspath(cache), hashlib.sha256(url.encode()).hexdigest()[:16])
     os.makedirs(folder, exist_ok=True)
@@ -48,14 +49,14 @@ def local(url: str, cache: str | os.PathLike[str] | None) -> str:
 
 
 def _name(url: str) -> str:
-    """What a shard is called in the folder: a plain tar, because it is decompressed on the way."""
+    """Returns the name of a shard in the folder: a plain tar, because the copy is decompressed."""
     name = unquote(os.path.basename(urlsplit(url).path)) or "data.tar"
     stem, ending = os.path.splitext(name)
     return stem if ending.lower() in _COMPRESSED else name
 
 
 def _fetch(url: str, path: str) -> None:
-    """The file appears whole or not at all."""
+    """Downloads a file, which appears only when it is complete."""
     from ._source import open_source
 
     with open_source(url) as source, open_source(path, "wb") as out:

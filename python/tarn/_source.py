@@ -1,4 +1,5 @@
-"""Bytes by URL as file objects: paths, `file:`, `-`, `http(s)://`, `s3://`, and `pipe:` if allowed.
+"""Bytes by URL as file objects: paths, `file:`, `-`, `http(s)://`, `s3://`, and `pipe:` if
+allowed.
 
 >>> import tarn, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -8,9 +9,9 @@
 ...         print(file.read())
 b'hello'
 
-Compressed data are recognised by their first bytes on reading, and made by the suffix on writing.
-What makes data incomplete (a lost connection, a command that failed, a stream that is cut) is an
-exception, never an early end.
+When reading, compression is detected from the first bytes; when writing, it is chosen by the
+suffix. Incomplete data (a lost connection, a failed command, a truncated stream) raises an
+exception and never looks like the end of the data.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BUFFER = 256 << 10
 
 
 class SourceFile(io.RawIOBase):
-    """A source as a raw file that is read from front to back."""
+    """A source as a raw file for sequential reading."""
 
     _source: _tarn.Source | None = None
 
@@ -58,8 +59,8 @@ class SourceFile(io.RawIOBase):
 
 
 class SinkFile(Published, io.RawIOBase):
-    """A sink as a raw file. `close` publishes; `abandon`, an exception in a `with`, or being
-    forgotten leaves nothing."""
+    """A sink as a raw file. `close` publishes. `abandon`, an exception in a `with` block, or
+    garbage collection discards what was written."""
 
     _sink: _tarn.Sink | None = None
 
@@ -84,7 +85,7 @@ class SinkFile(Published, io.RawIOBase):
                 super().close()
 
     def abandon(self) -> None:
-        """Gives up what was written."""
+        """Discards what was written."""
         sink, self._sink = self._sink, None
         if sink is not None:
             sink.abandon()
@@ -110,9 +111,9 @@ def open_source(url: Url, mode: str = "rb", *, compress: bool | str | None = Non
                 retries: int = 5) -> BinaryIO | SinkFile:
     """Opens a URL for reading ("rb") or writing ("wb"), always as bytes.
 
-    What is written has its name when it is closed, and not before. Reading, `compress=False`
-    gives bytes as they are; writing, "gz", "bz2", "xz" and "zst" overrule the suffix. A file
-    that is there is kept unless `overwrite`, and the disk is waited for unless `sync` is False.
+    A written file gets its name only when it is closed. When reading, `compress=False` returns
+    the bytes unchanged; when writing, "gz", "bz2", "xz" and "zst" override the suffix. An
+    existing file is an error unless `overwrite` is set. `sync=False` does not wait for the disk.
 
     >>> open_source("pipe:echo hello")
     Traceback (most recent call last):
@@ -128,14 +129,14 @@ allowed (allow_pipe)
     if mode in ("wb", "w"):
         return SinkFile(url, filter=number, level=level, allow_pipe=allow_pipe,
                         overwrite=overwrite, no_sync=not sync, retries=retries)
-    raise ValueError(f"mode is 'rb' or 'wb', not {mode!r}")
+    raise ValueError(f"mode must be 'rb' or 'wb', not {mode!r}")
 
 
 gopen = open_source
 
 
 def expand_urls(text: Url) -> list[str]:
-    """What a list of URLs stands for: braces, `::` between URLs, patterns for local files.
+    """Expands a list of URLs: braces, `::` between URLs, patterns for local files.
 
     >>> expand_urls("s3://b/x-{000..002}.tar::y.tar")
     ['s3://b/x-000.tar', 's3://b/x-001.tar', 's3://b/x-002.tar', 'y.tar']

@@ -1,4 +1,4 @@
-"""Writers: samples, which are dicts, into archives, shards and datasets.
+"""Writers for archives, shards and datasets. A sample is a dict.
 
 >>> import tarn, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -7,12 +7,12 @@
 ...     print(out.written.samples, size)
 1 7
 
-All are context managers. Nothing has its final name before it is complete: the end of the `with`
-publishes, and after an exception in it nothing is left (of a `ShardWriter` the shards that were
-complete before stay). Values become bytes by the last part of their field's name, in C and
-without the GIL: bytes and str as they are, numbers, what JSON can say, NumPy arrays, torch
-tensors and PIL images as pixels, dicts of arrays as npz; a `pathlib.Path` stands for the bytes
-of that file. docs/python/writing.md has the table.
+All writers are context managers. Nothing gets its final name before it is complete: leaving the
+`with` block publishes, and after an exception nothing is left (except the finished shards of a
+`ShardWriter`). The last part of a field's name determines how its value becomes bytes, in C and
+without the GIL. bytes and str are stored unchanged; numbers, JSON values, NumPy arrays, torch
+tensors and PIL images (as pixels), and dicts of arrays (as npz) are encoded; a `pathlib.Path`
+stands for the bytes of that file. docs/python/writing.md has the table.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Target = Union[str, "os.PathLike[str]"]
 
 
 class Written(NamedTuple):
-    """What a writer wrote so far; `bytes` are those of finished archives."""
+    """The amount written so far; `bytes` counts finished archives."""
 
     samples: int
     members: int
@@ -56,15 +56,15 @@ class Written(NamedTuple):
 
 
 class WriterOptions(TypedDict, total=False):
-    """Options that all writers take.
+    """Options of all writers.
 
-    encode: False, and values must be bytes.
-    encoders: functions from a value to bytes, by field or extension; asked before the library's,
-        but not for what is bytes or str already.
-    progress: called now and then with the numbers of samples and of their bytes; True for tqdm.
-    sync: False, and the disk is not waited for.
-    sort: False, and fields stand in the order of the dict.
-    mtime: seconds since 1970 for every member; SOURCE_DATE_EPOCH, or 0, by default.
+    encode: False if all values are already bytes.
+    encoders: functions from a value to bytes, by field or extension. They take precedence over the
+        library's encoders, but are not used for values that are bytes or str.
+    progress: called from time to time with the number of samples and of bytes; True uses tqdm.
+    sync: False to not wait for the disk.
+    sort: False to keep the fields in the order of the dict.
+    mtime: seconds since 1970 for every member; the default is SOURCE_DATE_EPOCH, or 0.
     """
 
     encode: bool
@@ -89,20 +89,21 @@ class WriterOptions(TypedDict, total=False):
 
 
 def filter_number(compress: bool | str | None) -> int:
-    """The number of a filter by its name; None is by the suffix, False is none."""
+    """Returns the number of a compression filter by name. None chooses by suffix, and False is no
+    filter."""
     try:
         return FILTERS[compress]
     except (KeyError, TypeError):
         known = ", ".join(sorted({name for name in FILTERS if isinstance(name, str)}))
-        raise ValueError(f"no compression is called {compress!r}; known are {known}") from None
+        raise ValueError(f"unknown compression {compress!r}; available: {known}") from None
 
 
 def mtime_settings(mtime: float) -> dict[str, Any]:
-    """A time as the header holds it, and one with a fraction also as text."""
+    """Returns a time as the header stores it and, if it has a fraction, also as text."""
     if not isinstance(mtime, float):
         return {"mtime": whole("mtime", mtime, -2**63, 2**63 - 1)}
     if mtime != mtime or abs(mtime) == float("inf"):
-        raise UsageError(f"mtime is a number of seconds, not {mtime!r}")
+        raise UsageError(f"mtime must be a number of seconds, not {mtime!r}")
     near = round(mtime)
     return {"mtime": near if 0 <= near < 8 ** 11 and mtime >= 0 else 0, "mtime_text": str(mtime)}
 
@@ -125,13 +126,13 @@ _LARGEST = {"uid": 2**32 - 1, "gid": 2**32 - 1, "mode": 0o7777}
 
 
 def _settings(options: WriterOptions) -> dict[str, Any]:
-    """Options as the extension takes them."""
+    """Returns the options in the form that the extension takes."""
     rest: dict[str, Any] = dict(options)
     made = {name: rest.pop(name) for name in _PLAIN if name in rest}
     for name, value in made.items():
         if name in ("user", "group"):
             if not isinstance(value, str):
-                raise UsageError(f"{name} is a str, not {value!r}")
+                raise UsageError(f"{name} must be a str, not {value!r}")
         elif name in _LARGEST:
             made[name] = whole(name, value, 0, _LARGEST[name])
         elif name not in ("npz_stored", "webp_lossless"):
@@ -140,11 +141,11 @@ def _settings(options: WriterOptions) -> dict[str, Any]:
     encoders = rest.pop("encoders", None)
     if encoders is not None and not (isinstance(encoders, Mapping)
                                      and all(map(callable, encoders.values()))):
-        raise UsageError(f"encoders is a dict of functions by field, not {encoders!r}")
+        raise UsageError(f"encoders must be a dict of functions by field, not {encoders!r}")
     made["encoders"] = dict(encoders) if encoders else None
     progress = rest.pop("progress", None)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise UsageError(f"progress is a function or a bool, not {progress!r}")
+        raise UsageError(f"progress must be a function or a bool, not {progress!r}")
     made["progress"] = _tqdm() if progress is True else progress or None
     made["no_sync"] = not rest.pop("sync", True)
     made["keep_order"] = not rest.pop("sort", True)
@@ -153,25 +154,25 @@ def _settings(options: WriterOptions) -> dict[str, Any]:
     if "subsampling" in rest:
         name = rest.pop("subsampling")
         if name not in _SUBSAMPLING:
-            raise ValueError(f"subsampling is one of {', '.join(_SUBSAMPLING)}, not {name!r}")
+            raise ValueError(f"subsampling must be one of {', '.join(_SUBSAMPLING)}, not {name!r}")
         made["subsampling"] = _SUBSAMPLING[name]
     if rest:
-        raise TypeError(f"a writer has no option {next(iter(rest))!r}")
+        raise TypeError(f"unknown writer option {next(iter(rest))!r}")
     return made
 
 
 class _Writer(_tarn.Writer, Published):
-    """What the writers share."""
+    """Base class of the writers."""
 
     _shown: str = "closed"
 
     @property
     def written(self) -> Written:
-        """What was written so far."""
+        """The amount written so far."""
         return Written(*self._written[:5])
 
     def close(self) -> None:
-        """Completes and publishes. Harmless on a writer that is closed."""
+        """Completes and publishes. Has no effect on a closed writer."""
         if not self.closed:
             self._finish()
 
@@ -181,7 +182,7 @@ class _Writer(_tarn.Writer, Published):
 
 
 class TarWriter(_Writer):
-    """One archive, at a path, a URL (`s3://`, `http://`, `-`, ...) or in a file object.
+    """Writes one archive to a path, a URL (`s3://`, `http://`, `-`, ...) or a file object.
 
     >>> import io, tarfile
     >>> file = io.BytesIO()
@@ -190,11 +191,11 @@ class TarWriter(_Writer):
     >>> tarfile.open(fileobj=io.BytesIO(file.getvalue())).getnames()
     ['a.json', 'a.txt']
 
-    compress: "gz", "bz2", "xz", "zst", False, or None for what the name's suffix says.
-    overwrite: a file that is there is replaced, at the end.
+    compress: "gz", "bz2", "xz", "zst", False, or None to choose by the suffix of the name.
+    overwrite: replace an existing file, at the end.
     names: "pax" for names of any length, "plain" for 100 bytes and no extended headers.
-    strict: False to write names that do not come back as the same key and field.
-    allow_pipe: a URL "pipe:COMMAND" may run that command.
+    strict: False to allow names that do not read back as the same key and field.
+    allow_pipe: let a URL "pipe:COMMAND" run that command.
     """
 
     def __init__(self, target: Target | IO[bytes], *, compress: bool | str | None = None,
@@ -206,7 +207,7 @@ class TarWriter(_Writer):
             place: Target = settled("target", target)
             self._shown = os.fsdecode(target)
         elif not callable(getattr(target, "write", None)):
-            raise UsageError(f"target is a path, a URL or a file object, not {target!r}")
+            raise UsageError(f"target must be a path, a URL or a file object, not {target!r}")
         else:
             place = str(getattr(target, "name", None) or "a file object")
             settings["stream"] = target
@@ -217,12 +218,12 @@ class TarWriter(_Writer):
                    **settings)
 
     def member(self, name: str, data: bytes) -> None:
-        """Adds one member of any name."""
+        """Adds one member with any name."""
         self._member(name, data)
 
 
 class _Told:
-    """Tells of shards by the names that the caller's pattern has."""
+    """Calls on_shard with the names that the caller's pattern gives."""
 
     def __init__(self, function: Callable[[str, int, int], object], folder: str) -> None:
         self.function = function
@@ -233,7 +234,7 @@ class _Told:
 
 
 class ShardWriter(_Writer):
-    """Archives that roll over. The pattern has one `%d` or `%06d` for their number.
+    """Writes a series of archives. The pattern has one `%d` or `%06d` for their number.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -242,11 +243,11 @@ class ShardWriter(_Writer):
     ...     print(sorted(os.listdir(folder)))
     ['x-000.tar', 'x-001.tar', 'x-002.tar']
 
-    max_count: samples in a shard; max_size: bytes of its file, headers and end counted. None is
-    no limit.
-    on_shard: called with the name, the samples and the bytes of each shard that is complete.
-    The other options are those of `TarWriter`. Shards that are complete keep their names, also
-    when the writer is given up.
+    max_count: samples in a shard; max_size: bytes of its file, including headers and end
+    of archive. None means no limit.
+    on_shard: called with the name, the samples and the bytes of each finished shard.
+    The other options are those of `TarWriter`. Finished shards keep their names, even if the writer
+    is abandoned.
     """
 
     def __init__(self, pattern: Target, *, max_count: int | None = 100_000,
@@ -258,10 +259,10 @@ class ShardWriter(_Writer):
         self._shown = os.fsdecode(pattern)
         place = settled("pattern", pattern)
         folder = place[:-len(self._shown)]
-        if "%" in folder:  # which is no part of the pattern
+        if "%" in folder:  # the folder is not part of the pattern
             place, folder = self._shown, ""
         if on_shard is not None and not callable(on_shard):
-            raise UsageError(f"on_shard is a function, not {on_shard!r}")
+            raise UsageError(f"on_shard must be a function, not {on_shard!r}")
         self._open(_SHARDS, place, max_count=_limit("max_count", max_count),
                    max_size=_limit("max_size", max_size), start=whole("start", start),
                    hook=on_shard and _Told(on_shard, folder),
@@ -270,12 +271,12 @@ class ShardWriter(_Writer):
                    **_settings(options))
 
     def next_shard(self) -> None:
-        """Ends the shard at hand; the next sample opens another."""
+        """Finishes the current shard; the next sample opens a new one."""
         self._next_shard()
 
 
 class DatasetWriter(_Writer):
-    """A fold of a dataset: shards, their index and checksums, ready for `tarn.open`.
+    """Writes a fold of a dataset: shards, their index and checksums, ready for `tarn.open`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -284,16 +285,16 @@ class DatasetWriter(_Writer):
     ...         print("owl" in out, "emu" in out)
     True False
 
-    append: new shards come behind those of the fold that is there.
-    resume: the same, and behind what an interrupted writer finished; an exception in the `with`
-        then keeps the finished shards for the next time.
-    overwrite: the new fold takes the place of the old one, at the end.
-    start, digits: the number of the first shard, and how wide numbers are.
-    names: "plain" is what glzn's reader needs; "pax" for names of more than 100 bytes.
+    append: add new shards after those of the existing fold.
+    resume: the same, and also after the shards that an interrupted writer finished. An exception
+        in the `with` block then keeps the finished shards for the next run.
+    overwrite: replace an existing fold, at the end.
+    start, digits: the number of the first shard, and the width of the numbers.
+    names: "plain" is what glzn's reader needs; "pax" allows names of more than 100 bytes.
 
-    A key has no dot or slash and comes once. Until the end, the folder holds finished shards
-    under hidden names only. A fold without samples has one empty shard, and its dataset has the
-    length 0.
+    A key must be unique and must not contain a dot or slash. Until the end, the folder holds
+    finished shards only under hidden names. A fold without samples has one empty shard, and its
+    dataset has length 0.
     """
 
     def __init__(self, folder: Target, fold: str = "train", *, append: bool = False,
@@ -302,7 +303,7 @@ class DatasetWriter(_Writer):
                  names: str = "plain", threads: int = 0,
                  **options: Unpack[WriterOptions]) -> None:
         if not isinstance(fold, str):
-            raise UsageError(f"fold is a str, not {fold!r}")
+            raise UsageError(f"fold must be a str, not {fold!r}")
         self._shown = f"{os.fsdecode(folder)}:{fold}"
         self._resume = resume
         self._extends = append or resume
@@ -320,10 +321,10 @@ class DatasetWriter(_Writer):
 
     def adopt(self, dataset: Target, shards: Iterable[int] | None = None, *,
               copy: bool = False) -> None:
-        """Takes whole shards of another fold ("folder:fold"), by number, as the next ones.
+        """Adds whole shards of another fold ("folder:fold"), by number, as the next shards.
 
-        They are linked, or with `copy` copied; no payload is rewritten. FileExistsError if a
-        key is there already; after an error nothing of the call is left.
+        They are linked or, with `copy`, copied; no payload is rewritten. Raises FileExistsError if
+        a key already exists; after an error nothing of the call is left.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -342,7 +343,7 @@ class DatasetWriter(_Writer):
             self._adopted = True
 
     def close(self) -> None:
-        """Completes and publishes. Harmless on a writer that is closed."""
+        """Completes and publishes. Has no effect on a closed writer."""
         if self.closed:
             return
         none = self.written.samples == 0 and not self._adopted
@@ -354,7 +355,7 @@ class DatasetWriter(_Writer):
             DatasetWriter(folder, fold, start=start, digits=digits).close()
 
     def _adopt_nothing(self) -> None:
-        """Takes a shard without members."""
+        """Adds a shard without members."""
         with tempfile.TemporaryDirectory() as folder:
             shard = os.path.join(folder, "none_0.tar")
             TarWriter(shard, sync=False).close()
@@ -362,7 +363,7 @@ class DatasetWriter(_Writer):
             self._adopt(f"{folder}:none", [], True)
 
     def suspend(self) -> None:
-        """Stops, and keeps the finished shards for `resume`."""
+        """Stops and keeps the finished shards for `resume`."""
         self._suspend()
 
     def __exit__(self, kind: type[BaseException] | None = None,
@@ -385,4 +386,4 @@ def _names(style: str) -> int:
     try:
         return {"pax": 1, "plain": 2}[style]
     except KeyError:
-        raise ValueError(f"names are 'pax' or 'plain', not {style!r}") from None
+        raise ValueError(f"names must be 'pax' or 'plain', not {style!r}") from None

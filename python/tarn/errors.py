@@ -1,4 +1,4 @@
-"""What tarn raises: `Error`, and subclasses that are also the natural built-ins.
+"""Exceptions of tarn: `Error`, and subclasses that are also built-in exceptions.
 
 >>> import tarn
 >>> try:
@@ -22,11 +22,11 @@ __all__ = [
 
 
 class Error(Exception):
-    """Anything the library refuses or finds wrong.
+    """Base class of the errors of the library.
 
-    `path` is the file concerned and `offset` the byte in it, or None; `code` is a short name
-    such as "truncated". The text says all of it: what was found, what was expected, and what
-    to do.
+    `path` is the file concerned and `offset` the byte in it, or None; `code` is a short name such
+    as "truncated". The message contains all of it: what was found, what was expected, and what to
+    do.
     """
 
     path: str | None = None
@@ -37,7 +37,7 @@ class Error(Exception):
         return str(self.args[0]) if len(self.args) == 1 else Exception.__str__(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """With errno, which an OSError of one argument keeps from other processes."""
+        """Also pickles errno, which an OSError with one argument does not do."""
         parts: Any = super().__reduce__()
         state: dict[str, Any] = dict(self.__dict__)
         if getattr(self, "errno", None) is not None:
@@ -46,19 +46,19 @@ class Error(Exception):
 
 
 class UsageError(Error, ValueError):
-    """The arguments are wrong."""
+    """An argument is invalid."""
 
 
 class NoMemoryError(Error, MemoryError):
-    """An allocation failed."""
+    """A memory allocation failed."""
 
 
 class InputOutputError(Error, OSError):
-    """The operating system said no; `errno` says why."""
+    """A system call failed; `errno` says why."""
 
 
 class AccessError(InputOutputError, PermissionError):
-    """The operating system does not allow it."""
+    """The operating system denied access."""
 
 
 class FormatError(Error, ValueError):
@@ -66,47 +66,47 @@ class FormatError(Error, ValueError):
 
 
 class TruncatedError(FormatError, EOFError):
-    """The file ends before its format says so."""
+    """The file ends before its format allows."""
 
 
 class UnsupportedError(Error, ValueError):
-    """Well formed, but refused on purpose."""
+    """Valid, but refused on purpose."""
 
 
 class LimitError(Error, ValueError):
-    """Over a limit that has a name; the message gives it."""
+    """A named limit was exceeded; the message names it."""
 
 
 class NotFoundError(Error):
-    """There is no such thing."""
+    """Something was not found."""
 
 
 class PathNotFoundError(NotFoundError, FileNotFoundError):
-    """There is no such file, folder or fold."""
+    """No such file, folder or fold."""
 
 
 class KeyNotFoundError(NotFoundError, KeyError):
-    """There is no such sample, field, array or record."""
+    """No such sample, field, array or record."""
 
 
 class AmbiguousError(Error, ValueError):
-    """More than one thing answers to that name."""
+    """More than one thing has that name."""
 
 
 class StaleError(Error, ValueError):
-    """An index, its sums or a state do not fit the data."""
+    """An index, its checksums or a state do not match the data."""
 
 
 class ChecksumError(FormatError):
-    """The bytes are not those that were written."""
+    """The bytes are not the ones that were written."""
 
 
 class CancelledError(Error, RuntimeError):
-    """A callback asked to stop."""
+    """A callback requested to stop."""
 
 
 class ExistsError(Error, FileExistsError):
-    """The target is there already."""
+    """The target already exists."""
 
 
 _CLASSES: dict[str, type[Error]] = {
@@ -138,7 +138,7 @@ _BY_ERRNO: dict[int, type[Error]] = {
 
 
 def _class_of(code: str, errno: int, key: bool) -> type[Error]:
-    """The class for a status of the library; `key` decides only for "not-found"."""
+    """Returns the class for a status of the library; `key` matters only for "not-found"."""
     if code == "not-found":
         return KeyNotFoundError if key else PathNotFoundError
     if code == "io":

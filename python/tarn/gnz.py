@@ -1,20 +1,20 @@
-"""Named arrays in one file (.gnz), each on a page of its own, mapped and used in place.
+"""Array files (.gnz): named, page-aligned arrays in one file, memory-mapped and used in place.
 
     import numpy as np
     import tarn.gnz
 
-    with tarn.gnz.create("features.gnz") as out:            # has its name when all is written
+    with tarn.gnz.create("features.gnz") as out:            # gets its name when it is complete
         out.metadata["model"] = "v2"
         out.add("ids", np.arange(3))
         x = out.reserve("x", (3, 4), "<f4")
         for i in range(3):
             x[i:i + 1] = np.full((1, 4), i)
     with tarn.gnz.open("features.gnz") as f:
-        f["x"]              # a NumPy array into the file, nothing is read before it is used
+        f["x"]              # a NumPy array into the file; nothing is read before it is used
         f.rows[2]           # {"ids": ..., "x": ...}: arrays of equal length are samples
 
-`GnzWriter` and `GnzReader` have the names, arguments and results of the original, and write
-the same bytes. NumPy is used where it is installed; without it arrays are memoryviews.
+`GnzWriter` and `GnzReader` have the names, arguments and results of the original package, and
+write the same bytes. Without NumPy, arrays are memoryviews.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ ALIGNMENT = 4096
 
 Path = Union[str, "_os.PathLike[str]"]
 
-# The names that np.memmap has for its modes besides the short ones.
+# The long names of np.memmap's modes.
 _MODES = {"readonly": "r", "readwrite": "r+", "copyonwrite": "c"}
 _ADVICE = {"normal": 0, "sequential": 1, "random": 2, "will_need": 3, "dont_need": 4}
 
 
 class ArrayInfo(NamedTuple):
-    """What the header says about an array."""
+    """The header's entry for an array."""
 
     name: str
     dtype: str  # NumPy's array-protocol string, such as "<f4"
@@ -59,12 +59,13 @@ class ArrayInfo(NamedTuple):
     offset: int  # in the file
     nbytes: int
     order: str  # "C" or "F"
-    reserved: int  # rows there is room for
-    checksum: int | None  # CRC-32C of the values, if the file has it
+    reserved: int  # reserved number of rows
+    checksum: int | None  # CRC-32C of the values, if the file has one
 
 
 class Stats(NamedTuple):
-    """What `GnzReader.stats` finds. NaN is counted and left out; bins are of finite values."""
+    """The result of `GnzReader.stats`. NaN values are counted but otherwise ignored; the bins hold
+    finite values."""
 
     values: int
     nans: int
@@ -78,7 +79,7 @@ class Stats(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What `verify` finds; `texts` has the first thousand problems."""
+    """The result of `verify`; `texts` has the first thousand problems."""
 
     arrays: int
     bytes: int
@@ -97,17 +98,18 @@ def _numpy() -> Any:
 
 
 def _typestr(dtype: Any) -> str:
-    """The array-protocol string of what NumPy takes for a dtype; without NumPy, such a string."""
+    """Returns the array-protocol string of anything NumPy accepts as a dtype; without NumPy, only
+    such strings are accepted."""
     np = _numpy()
     if np is not None:
         return str(np.dtype(dtype).str)
     if isinstance(dtype, str):
         return dtype
-    raise TypeError(f"without NumPy a dtype is a string such as '<f4', not {dtype!r}")
+    raise TypeError(f"without NumPy a dtype must be a string such as '<f4', not {dtype!r}")
 
 
 def _values(data: Any) -> Any:
-    """Something with the buffer protocol."""
+    """Returns an object with the buffer protocol."""
     np = _numpy()
     if np is not None:
         return np.asarray(data)
@@ -115,7 +117,8 @@ def _values(data: Any) -> Any:
 
 
 def _castable(values: Any, dtype: str | None) -> Any:
-    """Values that the library can write as dtype: what it does not cast, NumPy does."""
+    """Returns values that the library can write as dtype; NumPy does the casts that the library
+    does not."""
     np = _numpy()
     if np is None or dtype is None:
         return values
@@ -131,8 +134,8 @@ def _castable(values: Any, dtype: str | None) -> Any:
 class GnzReader(Mapping[str, Any]):
     """An array file, open for reading.
 
-    It is a mapping from names to arrays. Everything the header says is checked here, before
-    anything is mapped. Arrays stay good after `close`; any number of threads may read.
+    It is a mapping from names to arrays. The whole header is checked when the file is opened,
+    before anything is mapped. Arrays stay valid after `close`. Any number of threads may read.
 
     >>> import numpy as np, tarn.gnz
     >>> tarn.gnz.save("some.gnz", ids=np.arange(3), x=np.ones((3, 2), "f4"))
@@ -151,8 +154,8 @@ class GnzReader(Mapping[str, Any]):
     arrays_info: dict[str, dict[str, Any]]
 
     def __init__(self, fpath: Path, *, mapped: bool = True) -> None:
-        """`mapped=False` copies arrays into memory instead of mapping them, which is safe where
-        others may shorten the file meanwhile."""
+        """`mapped=False` copies arrays into memory instead of mapping them. This is safe even if
+        other processes shorten the file in the meantime."""
         self.fpath = _pathlib.Path(fpath)
         self._mapped = mapped
         self._resolved = self.fpath.resolve()
@@ -180,18 +183,18 @@ class GnzReader(Mapping[str, Any]):
         except KeyError:
             raise KeyError(f"Array '{name}' not found in GNZ file") from None
 
-    # -- as the original --
+    # -- the original interface --
 
     def keys(self) -> list[str]:  # type: ignore[override]
-        """The names of the arrays, in the order of the header."""
+        """Returns the names of the arrays, in the order of the header."""
         return list(self._infos)
 
     def get_array(self, name: str, mode: str = "r") -> np.memmap[Any, Any]:
-        """An array as a `numpy.memmap`: mode "r" to read, "r+" to write to the file, "c" to
-        write to memory only."""
+        """Returns an array as a `numpy.memmap`. Mode "r" is read-only, "r+" writes to the file,
+        and "c" writes to memory only."""
         np = _numpy()
         if np is None:
-            raise ImportError("get_array gives a numpy.memmap; reader[name] works without NumPy")
+            raise ImportError("get_array returns a numpy.memmap; use reader[name] without NumPy")
         mode = _MODES.get(mode, mode)
         memory = self._open().view(self._number(name), mode)
         info = self._infos[name]
@@ -203,7 +206,7 @@ class GnzReader(Mapping[str, Any]):
         array.mode = mode
         return array  # type: ignore[no-any-return]
 
-    # -- as tarn does --
+    # -- additions --
 
     @property
     def names(self) -> list[str]:
@@ -212,7 +215,7 @@ class GnzReader(Mapping[str, Any]):
 
     @property
     def nbytes(self) -> int:
-        """The size of the file."""
+        """The size of the file in bytes."""
         return self._open().sizes()[2]
 
     def __len__(self) -> int:
@@ -231,17 +234,17 @@ class GnzReader(Mapping[str, Any]):
         return name in self._infos
 
     def __getitem__(self, name: str) -> Any:
-        """The array as a read-only NumPy array into the file."""
+        """Returns the array as a read-only NumPy array into the file."""
         return self.array(name)
 
     def array(self, name: str, mode: str = "r") -> npt.NDArray[Any]:
-        """The array, in one of the modes of `get_array`, as a plain NumPy array, whose rows are
-        quicker to take than a memmap's. Without NumPy a memoryview."""
+        """Returns an array, in one of the modes of `get_array`, as a plain NumPy array. Its rows
+        are faster to access than those of a memmap. Without NumPy it is a memoryview."""
         array = self._open().array(self._number(name), _MODES.get(mode, mode))
         return array  # type: ignore[no-any-return]
 
     def read(self, name: str, first: int = 0, rows: int | None = None) -> Any:
-        """A copy of an array, or of some of its rows, made without a map.
+        """Returns a copy of an array, or of some of its rows, read without mapping.
 
         >>> import numpy as np, tarn.gnz
         >>> tarn.gnz.save("some.gnz", x=np.arange(10))
@@ -254,7 +257,7 @@ class GnzReader(Mapping[str, Any]):
         end = count if rows is None else first + _whole("rows", rows)
         first, end = (min(max(place, 0), count) for place in (first, end))
         if not info.shape and end - first != 1:
-            raise IndexError(f"array {name!r} has no rows: it is a single value")
+            raise IndexError(f"array {name!r} has no rows, because it is a single value")
         shape = (end - first, *info.shape[1:]) if info.shape else ()
         np = _numpy()
         if np is not None:
@@ -266,41 +269,41 @@ class GnzReader(Mapping[str, Any]):
         return out
 
     def info(self, name: str) -> ArrayInfo:
-        """What the header says about an array."""
+        """Returns the header's entry for an array."""
         self._number(name)
         return self._infos[name]
 
     def stats(self, name: str) -> Stats:
-        """Least, greatest and mean value, and a histogram; numbers only."""
+        """Returns the minimum, maximum and mean, and a histogram; for numeric arrays only."""
         return Stats(*self._open().stats(self._number(name)))
 
     def advise(self, name: str, advice: str, first: int = 0, rows: int | None = None) -> None:
-        """Tell the system how rows will be used: "normal", "sequential", "random",
-        "will_need" (begin to read them), "dont_need"."""
+        """Tells the system how rows will be used: "normal", "sequential", "random", "will_need"
+        (start reading them), "dont_need"."""
         if advice not in _ADVICE:
-            raise ValueError(f"advice is one of {', '.join(_ADVICE)}, not {advice!r}")
+            raise ValueError(f"advice must be one of {', '.join(_ADVICE)}, not {advice!r}")
         count = (self.info(name).shape or (1,))[0]
         self._open().advise(self._number(name), first, count - first if rows is None else rows,
                             _ADVICE[advice])
 
     @property
     def rows(self) -> Rows:
-        """The samples of the file: row i of all arrays that are equally long."""
+        """The samples of the file: row i of all arrays of equal length."""
         self._open()
         if self._rows is None:
             self._rows = Rows(self)
         return self._rows
 
     def samples(self, names: Sequence[str] | None = None) -> Rows:
-        """The same, of the arrays named, which must be equally long."""
+        """Returns the samples of the named arrays, which must have the same length."""
         return Rows(self, names)
 
     def verify(self) -> Report:
-        """Check every checksum and all bytes between arrays; see `tarn.gnz.verify`."""
+        """Checks every checksum and all bytes between arrays; see `tarn.gnz.verify`."""
         return verify(self._resolved)
 
     def close(self) -> None:
-        """Let go of the file. Arrays that were taken from it stay good."""
+        """Closes the file. Arrays obtained from it stay valid."""
         self._file = self._rows = None
 
     @property
@@ -330,7 +333,7 @@ def _reopen(kind: type[GnzReader], fpath: Path, mapped: bool) -> GnzReader:
 
 
 def _row(array: Any, i: int) -> Any:
-    """Row i of a memoryview; without NumPy Python does not know how."""
+    """Returns row i of a memoryview, which Python cannot index without NumPy."""
     if array.ndim < 2:
         return array[i]
     if not -len(array) <= i < len(array):
@@ -374,7 +377,7 @@ class Rows(Sequence[Any]):
         return self._count
 
     def __getitem__(self, i: Any) -> Any:
-        """One sample, or of a slice or index array all of them, as a dict of arrays."""
+        """Returns one sample, or the samples of a slice or index array, as a dict of arrays."""
         try:
             return {name: array[i] for name, array in self._arrays.items()}
         except NotImplementedError:  # of memoryviews with more than one dimension
@@ -385,13 +388,13 @@ class Rows(Sequence[Any]):
 
 
 def open(path: Path, *, mapped: bool = True) -> GnzReader:
-    """Open an array file; see `GnzReader`."""
+    """Opens an array file; see `GnzReader`."""
     return GnzReader(path, mapped=mapped)
 
 
 def verify(path: Path, *, repair: bool = False) -> Report:
-    """Check what opening checks, every checksum, and that all bytes between arrays are zero.
-    `repair` finishes an update that was interrupted, or takes it back.
+    """Checks the header, every checksum, and that all bytes between arrays are zero. `repair`
+    completes or rolls back an interrupted update.
 
     >>> import numpy as np, tarn.gnz
     >>> tarn.gnz.save("some.gnz", x=np.arange(10))
@@ -405,8 +408,8 @@ def verify(path: Path, *, repair: bool = False) -> Report:
 
 
 class Reserved:
-    """An array that is filled after its place was reserved. Threads may fill different parts
-    at the same time, without the GIL."""
+    """An array that is filled after its space was reserved. Threads may fill different parts at
+    the same time, without the GIL."""
 
     def __init__(self, writer: Writer, name: str, dtype: str, shape: tuple[int, ...]) -> None:
         self._writer = writer
@@ -415,21 +418,21 @@ class Reserved:
         self.shape = shape
 
     def append(self, rows: Any) -> None:
-        """Write the next rows, cast to the array's type."""
+        """Writes the next rows, cast to the array's type."""
         self._writer._begin()
         self._writer._file.fill(self.name, None, _castable(_values(rows), self.dtype))
 
     def fill(self, start: Sequence[int], values: Any) -> None:
-        """Write a block of as many dimensions as the array has, from index `start` on."""
+        """Writes a block, which has as many dimensions as the array, starting at index `start`."""
         self._writer._begin()
         self._writer._file.fill(self.name, start, _castable(_values(values), self.dtype))
 
     def __setitem__(self, where: Any, values: Any) -> None:
-        """`array[i]`, `array[i:j]`, `array[i:j, k:l]`, `array[...]` = values of that shape, or
-        what NumPy would spread to it."""
+        """Assigns to `array[i]`, `array[i:j]`, `array[i:j, k:l]` or `array[...]` values of that
+        shape, or values that NumPy can broadcast to it."""
         np = _numpy()
         if np is None:
-            raise TypeError("without NumPy use fill(start, values)")
+            raise TypeError("item assignment needs NumPy; use fill(start, values)")
         start, block = _region(where, self.shape)
         spread = np.broadcast_to(np.asarray(values), [n for n, kept in block if kept])
         self.fill(start, spread.reshape([n for n, _ in block]))
@@ -439,7 +442,7 @@ class Reserved:
 
 
 def _region(where: Any, shape: tuple[int, ...]) -> tuple[list[int], list[tuple[int, bool]]]:
-    """Where an index begins, and for each dimension its length and whether it stays."""
+    """Returns the start of an index and, for each dimension, its length and whether it is kept."""
     parts = list(where) if isinstance(where, tuple) else [where]
     if parts.count(Ellipsis) > 1 or len(parts) - parts.count(Ellipsis) > len(shape):
         raise IndexError(f"too many indices for an array of {len(shape)} dimensions")
@@ -464,8 +467,8 @@ def _region(where: Any, shape: tuple[int, ...]) -> tuple[list[int], list[tuple[i
 
 
 class Writer(_Published):
-    """Writes an array file. Use it in a `with` statement: the file has its name when the
-    block has ended, and after an exception there is nothing (or what was there before).
+    """Writes an array file. Use it in a `with` statement: the file gets its name at the end of the
+    block. After an exception no file is left, or an existing file is unchanged.
 
     `metadata` is a dict that may be changed until the layout is fixed.
     """
@@ -475,13 +478,13 @@ class Writer(_Published):
         self._begun = False
         self._lock = _threading.Lock()
         self.path = _pathlib.Path(path)
-        self._place = _pathlib.Path(_os.getcwd(), path)  # the program may go elsewhere
+        self._place = _pathlib.Path(_os.getcwd(), path)  # the program may change its directory
         self.metadata: dict[str, Any] = {} if metadata is None else dict(metadata)
 
     def add(self, name: str, values: Any, dtype: Any = None) -> None:
-        """A whole array; numbers are cast to `dtype` on the way as `astype` does. The values
-        are read when the layout is fixed (`begin`, or the first `append` or `fill`, or the
-        end): do not change them before."""
+        """Adds a whole array; numbers are cast to `dtype` as `astype` does. The values are read
+        when the layout is fixed (`begin`, the first `append` or `fill`, or the end), so do not
+        change them before that."""
         typestr = None if dtype is None else _typestr(dtype)
         self._file.add(name, _castable(_values(values), typestr), typestr)
 
@@ -489,23 +492,23 @@ class Writer(_Published):
 
     def reserve(self, name: str, shape: Sequence[int], dtype: Any, *,
                 rows: int = 0) -> Reserved:
-        """Space for an array that is filled afterwards; what is never filled is zero. With
-        `rows` more than `shape[0]` there is room for so many, and `append` goes on behind
-        `shape[0]`, now or in a later `update`."""
+        """Reserves space for an array that is filled later; parts that are never filled are zero.
+        If `rows` is more than `shape[0]`, there is space for that many rows, and `append`
+        continues after `shape[0]`, now or in a later `update`."""
         typestr = _typestr(dtype)
         self._file.reserve(name, typestr, shape, rows)
         whole = (max(rows, shape[0]), *shape[1:]) if shape else ()
         return Reserved(self, name, typestr, tuple(whole))
 
     def reserved(self, name: str) -> Reserved:
-        """An array of the file that is updated, to append to."""
+        """Returns an array of the file being updated, to append to."""
         with GnzReader(self._place) as reader:
             info = reader.info(name)
         return Reserved(self, name, info.dtype, info.shape)
 
     def begin(self) -> None:
-        """Fix the layout: takes the disk space and writes the whole arrays. The first use of a
-        reserved array does it by itself."""
+        """Fixes the layout: allocates the disk space and writes the whole arrays. The first use of
+        a reserved array does this automatically."""
         self._begin()
 
     def _begin(self) -> None:
@@ -518,24 +521,24 @@ class Writer(_Published):
                 self._begun = True
 
     def finish(self) -> None:
-        """Publish; nothing has the file's name before."""
+        """Publishes the file under its name."""
         self._begin()
         self._file.finish()
 
     close = finish
 
     def abandon(self) -> None:
-        """Leave nothing behind, or the old file as it was."""
+        """Discards everything; an existing file is unchanged."""
         self._file.abandon()
 
 
 def create(path: Path, *, overwrite: bool = False, metadata: dict[str, Any] | None = None,
            checksums: bool = False, header_pages: int = 0, sync: bool = True) -> Writer:
-    """A writer for a new file.
+    """Creates a writer for a new file.
 
-    `checksums` keeps a CRC-32C of each array, `header_pages` room for later updates; without
-    them the file is byte for byte what the original writes. `sync=False` does not wait for the
-    disk.
+    `checksums` stores a CRC-32C of each array, and `header_pages` reserves space for later
+    updates. Without them the file equals the output of the original package byte for byte.
+    `sync=False` does not wait for the disk.
 
     >>> import numpy as np, tarn.gnz
     >>> with tarn.gnz.create("grown.gnz", metadata={"unit": "mm"}) as out:
@@ -544,15 +547,15 @@ def create(path: Path, *, overwrite: bool = False, metadata: dict[str, Any] | No
     >>> tarn.gnz.open("grown.gnz")["x"].shape
     (3, 2)
     """
-    place = _os.path.join(_os.getcwd(), _os.fsdecode(path))  # the program may go elsewhere
+    place = _os.path.join(_os.getcwd(), _os.fsdecode(path))  # the program may change its directory
     return Writer(_tarn.gnz_write(place, False, overwrite, checksums, header_pages, sync), path,
                   metadata)
 
 
 def update(path: Path, *, checksums: bool = False) -> Writer:
-    """A writer that adds to an existing file, in place: arrays, as far as there is room for the
-    header, and rows, where they were reserved. Readers see the old file until it is finished.
-    `metadata` begins as that of the file."""
+    """Opens a writer that adds to an existing file in place: new arrays, as long as the header has
+    space, and rows, if they were reserved. Readers see the old file until the update is finished.
+    `metadata` starts with the metadata of the file."""
     with GnzReader(path) as reader:
         metadata = reader.metadata
     place = _os.path.join(_os.getcwd(), _os.fsdecode(path))
@@ -560,18 +563,18 @@ def update(path: Path, *, checksums: bool = False) -> Writer:
 
 
 def save(path: Path, /, **arrays: Any) -> None:
-    """Write arrays by name; a file that is there is replaced, as `numpy.savez` does."""
+    """Writes arrays by name. An existing file is replaced, as with `numpy.savez`."""
     with create(path, overwrite=True) as writer:
         for name, values in arrays.items():
             writer.add(name, values)
 
 
 class GnzWriter:
-    """The original's writer: `add_array` and `init_streaming_array`, then `write`, then fill
-    the streaming arrays through `get_array_writable`.
+    """The writer of the original package: call `add_array` and `init_streaming_array`, then
+    `write`, then fill the streaming arrays through `get_array_writable`.
 
-    `write` publishes: streaming arrays are filled in a file that has its name already. Where
-    that must not be, use `tarn.gnz.create`.
+    `write` publishes the file, so streaming arrays are filled after it has its name. If this is a
+    problem, use `tarn.gnz.create`.
 
     >>> import numpy as np
     >>> from tarn.gnz import GnzReader, GnzWriter
@@ -596,17 +599,17 @@ class GnzWriter:
         self._streaming_arrays: dict[str, tuple[tuple[int, ...], Any]] = {}
 
     def add_array(self, name: str, data: npt.NDArray[Any], dtype: Any = None) -> None:
-        """A whole array; it is written by `write`."""
+        """Adds a whole array, which `write` writes."""
         self._pending_arrays[name] = (data, dtype or data.dtype)
 
     def init_streaming_array(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
-        """Space for an array that is filled after `write`."""
+        """Reserves space for an array that is filled after `write`."""
         import numpy as np
 
         self._streaming_arrays[name] = (shape, np.dtype(dtype))
 
     def write(self) -> None:
-        """Lay out and write the file."""
+        """Lays out and writes the file."""
         with create(self.fpath, overwrite=self._overwrite, metadata=self.metadata) as out:
             for name, (data, dtype) in self._pending_arrays.items():
                 if name in self._streaming_arrays:
@@ -623,7 +626,8 @@ class GnzWriter:
                                                "shape": info.shape}
 
     def _beginning(self, name: str) -> tuple[Any, Any]:
-        """A streaming array that was added as a whole, too: its values are the first in it."""
+        """Writes the values of a streaming array that was also added as a whole; they come first
+        in it."""
         import numpy as np
 
         data, kind = self._pending_arrays[name]
@@ -631,7 +635,7 @@ class GnzWriter:
         return np.broadcast_to(data.astype(kind), shape), dtype
 
     def get_array_writable(self, name: str) -> np.memmap[Any, Any]:
-        """An array of the written file, in mode "r+"."""
+        """Returns an array of the written file, in mode "r+"."""
         if name not in self.arrays_info:
             raise KeyError(f"Array '{name}' not found. Call write() first to finalize layout.")
         return GnzReader(self.fpath).get_array(name, mode="r+")

@@ -1,7 +1,7 @@
-"""With torch: the native loader as an IterableDataset.
+"""The native loader as an IterableDataset for torch.
 
-A `tarn.Dataset` is a map-style dataset already: torch's DataLoader, its samplers and torchdata's
-StatefulDataLoader take it as it is.
+A `tarn.Dataset` is already a map-style dataset: it works with torch's DataLoader, its samplers and
+torchdata's StatefulDataLoader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Batches", "loader_for"]
 
 
 class LoaderOptions(TypedDict, total=False):
-    """What `loader_for` passes on to `Dataset.loader`."""
+    """The options that `loader_for` passes to `Dataset.loader`."""
 
     threads: int | None
     prefetch: int
@@ -53,11 +53,12 @@ class LoaderOptions(TypedDict, total=False):
 
 
 class Batches(IterableDataset[dict[str, Any]]):
-    """The batches of one rank, as tensors. All ranks have the same number of them.
+    """The batches of one rank, as tensors. All ranks have the same number of batches.
 
-    It is iterated itself, or by `DataLoader(batches, batch_size=None)`, with at most one worker: the
-    loader's threads do what workers would. What a worker takes is not known here: call `set_epoch`
-    before each epoch then, or all are the same one, and take states from a loop without a worker.
+    Iterate over it directly, or through `DataLoader(batches, batch_size=None)` with at most one
+    worker, because the loader has its own threads. This process does not see the progress of a
+    worker: with a worker, call `set_epoch` before each epoch, or all epochs are the same, and save
+    states only in a loop without a worker.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -67,7 +68,7 @@ class Batches(IterableDataset[dict[str, Any]]):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker = get_worker_info()
         if worker is not None and worker.num_workers > 1:
-            raise UsageError("tarn.torch: the loader has threads of its own; use num_workers=0 or 1")
+            raise UsageError("tarn.torch: the loader has its own threads; use num_workers=0 or 1")
         return iter(self.loader)
 
     def __len__(self) -> int:
@@ -89,24 +90,25 @@ class Batches(IterableDataset[dict[str, Any]]):
 def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None = None,
                batch_size: int = 64, *, uneven: Uneven = "keep", shuffle: bool = False,
                seed: int = 0, **options: Unpack[LoaderOptions]) -> Batches:
-    """Native batches of a dataset for one of several processes; options are those of
+    """Returns native batches of a dataset for one of several processes; options are those of
     `Dataset.loader`. shuffle and seed shuffle all samples before they are divided among the ranks.
 
-    rank and world_size are torch.distributed's if they are not given. Every rank gets the same number
-    of batches, whose sizes differ by one at most; with uneven="drop" all are full and the last few
-    samples are left out of an epoch, with uneven="pad" the first few are repeated.
+    rank and world_size default to those of torch.distributed. Every rank gets the same number of
+    batches, and batch sizes differ by at most one. With uneven="drop" all batches are full, and
+    the last few samples are left out of an epoch. With uneven="pad" the first few samples are
+    repeated.
 
     >>> batches = tarn.torch.loader_for(ds, rank=0, world_size=2, batch_size=2)
     >>> [batch["cls"].tolist() for batch in batches]
     [[0, 2]]
     """
     if not isinstance(dataset, Dataset):
-        raise UsageError(f"loader_for: {type(dataset).__name__} is not a dataset")
+        raise UsageError(f"loader_for: expected a dataset, not {type(dataset).__name__}")
     if rank is None or world_size is None:
         there = torch.distributed.is_available() and torch.distributed.is_initialized()
         if not there and (rank is not None or world_size is not None):
-            raise UsageError("loader_for: give rank and world_size, or neither: torch.distributed is "
-                             "not initialized")
+            raise UsageError("loader_for: torch.distributed is not initialized; pass both rank "
+                             "and world_size, or neither")
         if rank is None:
             rank = torch.distributed.get_rank() if there else 0
         if world_size is None:

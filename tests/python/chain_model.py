@@ -1,8 +1,8 @@
-"""Datasets as plain lists: what every chain of selections and orders must give.
+"""Datasets as plain lists: the expected result of every chain of selections and orders.
 
-A model says which samples come in an epoch, by the rules of docs/internals/chain.md. It knows
-nothing of files. The permutations themselves are taken from `tarn.Order`, which has vectors of its
-own in test_order.c and test_order_random.c.
+A model computes which samples come in an epoch, by the rules of docs/internals/chain.md. It knows
+nothing about files. The permutations themselves are taken from `tarn.Order`, which has its own
+test vectors in test_order.c and test_order_random.c.
 """
 from fractions import Fraction
 
@@ -13,11 +13,12 @@ ARRAYS = {"weighted": "weights", "weighted-once": "weights", "balanced": "classe
 
 
 class Sample(tuple):
-    """(key, cls); equal samples of different sources are equal."""
+    """(key, cls); samples of different sources with the same values are equal."""
 
 
 class Model:
-    """Samples that are fixed or a live mix, then an order that changes with the epoch, then shards."""
+    """Samples that are fixed or a live mix, then an order that changes with the epoch, then
+    shards."""
 
     def __init__(self, base, order=None, shards=(), epoch=0):
         self.base = base  # epoch -> list of samples
@@ -39,7 +40,7 @@ class Model:
             out = part(out, rank, world, uneven)
         return out
 
-    # --- What chains are made of ---
+    # --- Steps of chains ---
 
     def select(self, positions):
         items = self.items()
@@ -52,9 +53,9 @@ class Model:
         return Model.of(filter(wanted, self.items())).at(self.epoch)
 
     def arranged(self, kind, options):
-        """Another order: the present one stays as it is now; a mix below it continues."""
+        """Applies another order. The current order is frozen, but a mix below it continues."""
         base, order, shards, frozen = self.base, self.order, self.shards, self.epoch
-        if kind in ARRAYS:  # the numbers are of the samples as they are now
+        if kind in ARRAYS:  # the numbers refer to the samples in their current order
             items = self.items()
             return Model(lambda epoch: items, (kind, options), (), frozen)
         if order is None and not shards:
@@ -78,7 +79,7 @@ class Model:
 
 
 def arrange(samples, kind, options, epoch):
-    """Samples in an order of an epoch; none if a filter below the order left none."""
+    """Returns samples in the order of an epoch; empty if a filter below the order left none."""
     if not samples:
         return []
     numbers = [sample[1] for sample in samples]
@@ -90,7 +91,7 @@ def arrange(samples, kind, options, epoch):
 
 
 def part(samples, rank, world, uneven):
-    """What one of several ranks gets."""
+    """Returns the samples of one rank."""
     if uneven == "drop":
         samples = samples[:len(samples) // world * world]
     if uneven == "pad" and samples:
@@ -100,15 +101,15 @@ def part(samples, rank, world, uneven):
 
 
 def interleaved(counts):
-    """Which source comes at each place of a mix."""
+    """Returns the source at each position of a mix."""
     turns = sorted((Fraction(2 * turn + 1, count), source)
                    for source, count in enumerate(counts) for turn in range(count))
     return [source for _, source in turns]
 
 
 def mixed(models, counts):
-    """A mix: each source continues from epoch to epoch, and a pass through it is an epoch of the
-    source."""
+    """A mix. Each source continues from epoch to epoch, and one pass through it is one epoch of
+    the source."""
     lengths = [len(model.items(0)) for model in models]
     places = interleaved(counts)
 

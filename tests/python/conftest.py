@@ -1,4 +1,4 @@
-"""Data that the tests are about, made anew in a folder of its own."""
+"""Test data, created in a fresh folder."""
 import io
 import json
 import os
@@ -17,7 +17,7 @@ BIRDS = [("auk", "An auk.", 0), ("jay", "A jay.", 1), ("kiwi", "A kiwi.", 2),
 
 
 def write_tar(path, members):
-    """A plain tar of (name, bytes)."""
+    """Writes a plain tar of (name, bytes)."""
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as out:
         for name, data in members:
             info = tarfile.TarInfo(name)
@@ -27,7 +27,7 @@ def write_tar(path, members):
 
 
 def make_birds(folder):
-    """Four samples of txt, cls and json in one fold with an index."""
+    """Writes four samples with txt, cls and json as one fold with an index."""
     folder.mkdir(parents=True, exist_ok=True)
     members = []
     for key, text, number in BIRDS:
@@ -45,7 +45,8 @@ def birds(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def many(tmp_path_factory):
-    """2000 samples of bin (1 KB, told by its number) and cls, in four shards with an index."""
+    """2000 samples with bin (1 KB that depends on its number) and cls, in four shards with an
+    index."""
     folder = tmp_path_factory.mktemp("many") / "many"
     folder.mkdir()
     for shard in range(4):
@@ -83,7 +84,7 @@ def picture(numpy, i):
     return numpy.stack([down * 3, right * 2, down + right + i], axis=2).astype("u1")
 
 
-HANG = 600  # seconds for what another process answers; only what hangs takes as long
+HANG = 600  # seconds to wait for another process; only a hanging test takes this long
 
 
 def sanitized():
@@ -92,7 +93,7 @@ def sanitized():
 
 @pytest.fixture
 def leave_while_writing(tmp_path, monkeypatch):
-    """Writes two samples by each of some writers, and goes to a folder "there" between the two."""
+    """Writes two samples with each writer and changes to the folder "there" between the two."""
     (tmp_path / "there").mkdir()
 
     def samples():

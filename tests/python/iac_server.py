@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs inside the environment of a real package (iatro-base-iac 0.0.2 or 0.1.4) and does what it
-is asked: one JSON object a line in, one out. Tables go as Arrow IPC streams, bytes as hex.
+"""Runs inside the environment of a real package (iatro-base-iac 0.0.2 or 0.1.4) and executes
+requests: one JSON object per line in, one out. Tables are sent as Arrow IPC streams, bytes as hex.
 
   {"do": "build", "how": ..., "path": ..., "header": ..., "slides": ..., "index": ...,
    "payloads": [...] | "data": ... | "data_path": ..., "overwrite": ...}
@@ -20,7 +20,7 @@ import json
 import sys
 import types
 
-for name in ("PIL", "PIL.Image", "imagecodecs", "tqdm"):  # 0.0.2 imports them for images only
+for name in ("PIL", "PIL.Image", "imagecodecs", "tqdm"):  # 0.0.2 imports them only for images
     sys.modules.setdefault(name, types.ModuleType(name))
 sys.modules["PIL"].Image = sys.modules["PIL.Image"]
 sys.modules["PIL.Image"].Image = object

@@ -1,4 +1,4 @@
-"""What the tests of tarn.itar's reading half share: the fixtures, and folds made for a test."""
+"""Fixtures and test folds that the tests of tarn.itar's readers share."""
 import json
 import os
 import pathlib
@@ -17,7 +17,7 @@ def vectors(name):
 
 
 def make_fold(root, shards, fold="train", index=True):
-    """Shards of [(name, bytes)] as <fold>_0.tar and so on, with an index."""
+    """Writes shards of [(name, bytes)] as <fold>_0.tar and so on, with an index."""
     root.mkdir(parents=True, exist_ok=True)
     for number, members in enumerate(shards):
         write_tar(root / f"{fold}_{number}.tar", members)
@@ -33,8 +33,8 @@ def _lane(word):
 
 
 def colliding_stems(count, seed=1):
-    """Different stems of 64 letters with one XXH64: a lane's second eight bytes make up for what
-    its first did."""
+    """Returns different stems of 64 letters with the same XXH64: the second eight bytes of a lane
+    cancel the difference in its first eight."""
     letters = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_=+()[]{}~^&%$#@!"
     chance = random.Random(seed)
     inverse = pow(_P2, -1, 2**64)

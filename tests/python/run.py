@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the tests of the Python package by pytest and prints TAP.
+"""Runs the tests of the Python package with pytest and prints TAP.
 
-The package is the one in $TARN_BUILD/python. Arguments are pytest's; without any, all tests.
-A build with AddressSanitizer needs its runtime loaded first: this starts itself again so.
+It tests the package in $TARN_BUILD/python. Arguments are passed to pytest; without any, all tests
+run. A build with AddressSanitizer needs its runtime preloaded, so the script starts itself again
+with it.
 """
 import os
 import pathlib
@@ -15,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).resolve
 
 
 def sanitizer():
-    """The runtime to preload, or None."""
+    """Returns the runtime to preload, or None."""
     extension = BUILD / "python/tarn/_tarn.abi3.so"
     if b"__asan_init" not in extension.read_bytes():
         return None
@@ -30,7 +31,8 @@ def start_again():
                TARN_DATA=str(ROOT / "tests/data"))
     runtime = sanitizer()
     if runtime:
-        # The interpreter keeps much until its end: leaks are looked for in test_leaks.py.
+        # The interpreter frees much of its memory only at exit, so leaks are tested in
+        # test_limits.py.
         env.update(LD_PRELOAD=runtime, TARN_SANITIZED="1",
                    ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", "").replace(
                        "detect_leaks=1:", ""))
@@ -38,7 +40,7 @@ def start_again():
 
 
 class Tap:
-    """One line for each test; what a failed one printed stands behind it."""
+    """Prints one line for each test, followed by the output of a failed one."""
 
     skipped_a_file = False
 

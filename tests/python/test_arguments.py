@@ -1,4 +1,5 @@
-"""What is given wrongly is told by its name, and what fits is taken whatever its type."""
+"""Errors for invalid arguments name the argument, and valid values are accepted whatever their
+type."""
 import json
 import os
 import pickle
@@ -13,7 +14,7 @@ import tarn.iac
 
 
 def told(call, *words):
-    """A tarn.UsageError that has all the words."""
+    """Expects a tarn.UsageError that contains all the words."""
     with pytest.raises(tarn.UsageError) as caught:
         call()
     for word in words:
@@ -141,7 +142,7 @@ def test_arguments_of_open_and_mix(birds):
 
 def test_a_file_url_is_of_this_machine(birds, monkeypatch):
     assert len(tarn.open(f"file://{birds}")) == len(tarn.open(f"file://localhost{birds}")) == 4
-    monkeypatch.chdir(birds)                          # which none of these means
+    monkeypatch.chdir(birds)                          # the URLs must not refer to this folder
     for wrong in ("file://", "file://birds", "file://elsewhere" + birds):
         told(lambda: tarn.open(wrong), wrong)
 
@@ -215,5 +216,5 @@ def test_a_list_of_names_is_found_from_another_folder(birds, tmp_path, monkeypat
 
 
 def test_messages_name_ranges(birds):
-    with pytest.raises(tarn.UsageError, match=re.escape("threads is -1; it is a number from 0 to 1024")):
+    with pytest.raises(tarn.UsageError, match=re.escape("threads must be from 0 to 1024 (found -1)")):
         tarn.open(birds).loader(2, threads=-1)

@@ -1,5 +1,5 @@
-"""The benchmarks' own contestants work: every workload of bench/peers.py with some hundred samples, checked for
-what was read, and the pages made of it. Nothing is timed here that anybody looks at."""
+"""The benchmark programs work: runs every workload of bench/peers.py with a few hundred samples,
+checks what was read, and checks the generated pages. Timings are not checked."""
 import os
 import pathlib
 import sys
@@ -48,7 +48,7 @@ def test_times_are_shown_with_three_digits():
 
 
 def test_pages_are_what_their_results_say(tmp_path):
-    """So that nobody edits a figure, and a change of the words reaches the pages."""
+    """Prevents manual edits of figures, and makes sure that text changes reach the pages."""
     import json
 
     import scaling

@@ -1,7 +1,8 @@
-"""Every chain of selections and orders, over every kind of storage, gives what plain lists give.
+"""Every chain of selections and orders, over every kind of storage, gives the same result as plain
+lists.
 
-TARN_CHAINS says how many chains are tried: 1,000 unless it is set, 100 under a sanitizer.
-TARN_CHAIN_SEED tries others.
+TARN_CHAINS is the number of chains: 1,000 by default, 100 under a sanitizer. TARN_CHAIN_SEED
+selects other chains.
 """
 import collections
 import os
@@ -18,7 +19,7 @@ import tarn
 
 COUNT = int(os.environ.get("TARN_CHAINS", "100" if os.environ.get("TARN_SANITIZED") else "1000"))
 SEED = int(os.environ.get("TARN_CHAIN_SEED", "20261116"))
-GROUPS = 10  # tests that the chains are spread over
+GROUPS = 10  # number of tests that share the chains
 N = 23
 
 KINDS = ("shuffle", "blocks", "lengths", "balanced", "weighted", "weighted-once", "identity",
@@ -138,7 +139,7 @@ class Chain:
     def epoch(self):
         number = self.rng.randrange(4)
         self.told(f"epoch {number}")
-        self.ds = self.ds._with()  # not that of the store
+        self.ds = self.ds._with()  # a copy: do not change the epoch of the store
         self.ds.set_epoch(number)
         self.model = self.model.at(number)
 
@@ -194,14 +195,14 @@ def check_shards(chain, expected):
 
 
 def check_resume(chain, expected):
-    """Some batches on some ranks, the rest on others: each sample comes exactly once."""
+    """Reads some batches on some ranks and the rest on others: each sample comes exactly once."""
     rng, ds = chain.rng, chain.ds
     world, size = rng.randrange(1, 4), rng.randrange(1, 5)
     steps = None
     first = []
     for rank in range(world):
         loader = ds.shard(rank, world).loader(size, threads=rng.choice([0, 2]))
-        if steps is None:  # rank 0 has as many batches as any
+        if steps is None:  # no rank has more batches than rank 0
             steps = rng.randrange(len(loader) + 1)
         first += keys_of(batch for _, batch in zip(range(min(steps, len(loader))), loader))
         if rank == 0:

@@ -18,7 +18,7 @@ def keys_of(batches):
 
 
 def shuffled(keys, seed, epoch=0):
-    """Keys in the order that a shuffle gives them."""
+    """Returns the keys in the order of a shuffle."""
     order = tarn.Order(len(keys), kind="shuffle", seed=seed, epoch=epoch)
     return [keys[order[i]] for i in range(len(keys))]
 
@@ -31,7 +31,7 @@ def ds(many):
 NAMES = [f"s{i:05d}" for i in range(2000)]
 
 
-# --- Five lines ------------------------------------------------------------------------------
+# --- Short chains ----------------------------------------------------------------------------
 
 
 def test_a_loader_of_the_first_samples_of_a_shuffle(ds):
@@ -120,7 +120,7 @@ def test_as_many_batches_as_there_are_take_an_epoch(loader, take):
     for epoch in range(3):
         assert keys_of(take(loader, len(loader))) == of_epoch(epoch)
     assert keys_of(loader) == of_epoch(3)
-    for epoch in (4, 5):                          # also where some are left
+    for epoch in (4, 5):                          # even if samples are left
         assert keys_of(take(loader, 2)) == of_epoch(epoch)[:32]
 
 
@@ -140,7 +140,7 @@ def test_a_new_iterator_ends_the_older_one(loader):
         next(older)
     assert keys_of(newer) == of_epoch(1)
     loader.set_epoch(7)
-    with pytest.raises(StopIteration):            # it was over before
+    with pytest.raises(StopIteration):            # it had already ended
         next(newer)
     third = iter(loader)
     assert keys_of(third) == of_epoch(7) and list(third) == []
@@ -196,7 +196,7 @@ BAD = (3, 5, 6, 7)                                # of batches of four: the last
 
 @pytest.fixture(scope="module")
 def holes(tmp_path_factory):
-    """12 samples; cls of some cannot be decoded, good can."""
+    """12 samples; cls cannot be decoded in some of them, good can."""
     members = []
     for i in range(12):
         members += [(f"x{i:02}.cls", b"oops" if i in BAD else b"%d" % i), (f"x{i:02}.good", b"%d" % i)]
@@ -314,7 +314,7 @@ def test_holes_of_files_and_of_functions_are_counted_together(holes):
 @pytest.mark.parametrize("threads", [0, 3])
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_skipped_samples_are_listed_in_the_order_of_positions(tmp_path, threads, policy):
-    """Those that cannot be decoded and those whose function raises."""
+    """Both samples that cannot be decoded and samples whose function raises."""
     native, functions = {2, 5, 6, 12, 18, 27}, {0, 7, 11, 13, 17, 26}
     path = write_tar(tmp_path / "a.tar", [(f"x{i:02}.cls", b"oops" if i in native else b"%d" % i)
                                           for i in range(60)])
@@ -372,7 +372,7 @@ def test_a_damaged_list_of_arrays_is_a_hole(tmp_path):
 
 
 def same(one, other):
-    """Equal, and of the same types all the way down."""
+    """Checks that values and types are equal at every level."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -464,7 +464,7 @@ def test_random_steps_of_images_depend_on_the_place_in_the_epoch(pictures):
         return np.concatenate([batch["png"] for batch in batches])
 
     one = pixels(0, 0)
-    assert len({array.tobytes() for array in one}) == 8  # the same sample, cut differently
+    assert len({array.tobytes() for array in one}) == 8  # the same sample with a different crop
     assert np.array_equal(one, pixels(3, 0)) and np.array_equal(one[4:], pixels(2, 0, start=1))
     assert not np.array_equal(one, pixels(0, 1))
 
@@ -630,7 +630,7 @@ def test_ranges_take_no_memory_and_lists_at_most_8_bytes_per_sample(tmp_path):
     ds = tarn.open(tmp_path / "a.gnz")
 
     def cost(make):
-        """Bytes for each sample, without what is taken once."""
+        """Returns the bytes per sample, without fixed costs."""
         make()
         gc.collect()
         before = allocated()

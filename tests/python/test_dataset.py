@@ -267,7 +267,7 @@ def test_an_exception_in_a_decoder_passes(birds):
         tarn.open(birds, decoders={"cls": lambda data: 1 // int(data)})[0]
 
 
-# --- Arrays and packs ------------------------------------------------------------------------
+# --- Array files and record packs ------------------------------------------------------------
 
 
 def test_rows_of_an_array_file_are_samples():
@@ -288,7 +288,7 @@ def test_records_of_a_pack_are_samples():
     assert ds.kind == "iac" and isinstance(ds[0]["payload"], bytes)
 
 
-# --- Slices and choices ----------------------------------------------------------------------
+# --- Slices and selections -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cut", [slice(10, 20), slice(None), slice(5, 5), slice(20, 10),
@@ -435,7 +435,7 @@ def test_an_order_after_shard_warns_with_the_better_spelling(many):
         ds.shard(0, 1).shuffle(4)
         ds.shuffle(4).shard(1, 3).order("identity")
         tarn.mix(part, part).shuffle(1)
-        meant = part[:].shuffle(4)                # the spelling for who means it
+        meant = part[:].shuffle(4)                # the spelling that does not warn
     with pytest.warns(UserWarning):
         assert part.shuffle(4).keys() == meant.keys()
     with warnings.catch_warnings(record=True) as caught:
@@ -451,7 +451,7 @@ def test_ranks_share_the_samples(many):
     assert sorted(sum(parts, [])) == sorted(ds.keys())
     assert [len(ds.shard(rank, 3, uneven="drop")) for rank in range(3)] == [666] * 3
     assert [len(ds.shard(rank, 3, uneven="pad")) for rank in range(3)] == [667] * 3
-    own = ds.shard(1, 3).shuffle(9)             # shuffles what this rank has
+    own = ds.shard(1, 3).shuffle(9)             # shuffles only the samples of this rank
     assert sorted(own.keys()) == sorted(parts[1]) and own.keys() != parts[1]
     own.set_epoch(5)
     assert sorted(own.keys()) == sorted(parts[1])
@@ -570,12 +570,12 @@ def test_an_iteration_goes_on_as_it_began(many, order):
         next(begun)
     end = ds.state_dict()
     begun, other = iter(ds), iter(ds)
-    ds.load_state_dict(end)                       # nine samples, and the iterators know of 2000
+    ds.load_state_dict(end)                       # nine samples, although the iterators were made for 2000
     assert [sample["__key__"] for sample in begun] == keys
     assert [sample["__key__"] for sample in ds] == keys[1991:]
     ds.load_state_dict(late)
     assert next(other)["__key__"] == keys[0]
-    assert ds.state_dict() == late != state       # what the other one takes is not of this epoch
+    assert ds.state_dict() == late != state       # what the other iterator takes does not belong to this epoch
 
 
 @pytest.mark.parametrize("order", ["none", "chosen", "shuffle"])
@@ -721,7 +721,7 @@ def test_a_mix_of_kinds_decodes_each(birds):
 
 @pytest.fixture
 def served(tmp_path):
-    """A folder behind HTTP on this machine, and the paths that were asked for."""
+    """A folder served by HTTP on this machine, and the requested paths."""
     import functools
     import http.server
     import threading
@@ -766,7 +766,7 @@ def test_a_url_that_cannot_be_had_leaves_nothing(served, tmp_path):
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
-# --- As an object ----------------------------------------------------------------------------
+# --- Object protocol -------------------------------------------------------------------------
 
 
 def upper(text):

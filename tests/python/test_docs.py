@@ -23,7 +23,7 @@ EXAMPLES = sorted((ROOT / "examples/python").glob("*.py"))
 
 @pytest.fixture
 def there(tmp_path, monkeypatch):
-    """A folder with the data that examples speak of, as the current one."""
+    """Creates a folder with the data of the examples and changes to it."""
     make_birds(tmp_path / "birds")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -47,7 +47,7 @@ def test_every_public_name_has_a_docstring():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages(page, there):
-    """The Python blocks of a page, one after the other, in a process of their own."""
+    """Runs the Python blocks of a page, in order, in a separate process."""
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     code = "\n".join(blocks)
     if sanitized() and ("import torch" in code or "tarn.torch" in code):
@@ -66,7 +66,7 @@ def test_examples(example, there):
 
 
 def mypy(cache, *targets):
-    """What mypy --strict says about some files."""
+    """Returns the output of mypy --strict for some files."""
     pytest.importorskip("mypy")
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env["MYPYPATH"] = str(ROOT / "python")

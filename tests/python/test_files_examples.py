@@ -1,5 +1,5 @@
-"""The examples of the originals' documentation with nothing changed but the imports, and those of
-the modules below tarn.iac (test_docs.py has the others)."""
+"""The examples in the documentation of the original packages, with only the imports changed, and
+the examples of the modules below tarn.iac (test_docs.py has the others)."""
 import doctest
 import importlib
 import os
@@ -15,7 +15,7 @@ def folder(tmp_path, monkeypatch):
 
 # --- From the README of iatro-base-iac 0.0.2 -------------------------------------------------
 
-# (what is imported, by which names)
+# (imported module, names)
 NAMESPACES = """
 # 1. Primary Namespace (Recommended)
 from iatro import iac
@@ -89,7 +89,7 @@ reader.close()
 
 
 def run_example(text):
-    """The example's names, after the import lines were changed and it was run."""
+    """Changes the import lines of an example, runs it, and returns its names."""
     changed = re.sub(r"^from iatro(\S*) import", r"from tarn\1 import", text, flags=re.M)
     names = {}
     exec(compile(changed, "example", "exec"), names)
@@ -112,8 +112,8 @@ def test_text_pairs():
     assert names["doc"].compressed_text == "教师压缩正文"
 
 
-# The array container's source has an Examples heading in every docstring and nothing below it;
-# what its docstrings describe, in code:
+# The docstrings of the original gnz package have an Examples heading with nothing below it. This
+# is what they describe, as code:
 ARRAYS = """
 import pathlib
 import numpy as np
@@ -140,7 +140,7 @@ def test_arrays_as_the_docstrings_describe():
     run_example(ARRAYS)
 
 
-# --- Ours ------------------------------------------------------------------------------------
+# --- Examples of tarn ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["_read", "_write", "adapters.text_pair", "codecs", "packs"])

@@ -1,4 +1,5 @@
-"""Array files and packs do not leak: many rounds of every call, and the memory is flat."""
+"""Array files and record packs do not leak: memory stays constant over many calls of every
+function."""
 import gc
 import os
 import sys
@@ -22,11 +23,11 @@ def resident():
 
 
 def flat(call, rounds, slack=4 << 20):
-    """Runs call often enough for what it keeps to show: slack / rounds bytes a round."""
+    """Calls a function often enough to detect a leak of slack / rounds bytes per round."""
     for _ in range(rounds // 10 + 3):
         call()
     if SANITIZED:
-        return  # it keeps freed memory, and looks at every access instead
+        return  # it keeps freed memory and checks every access instead
     gc.collect()
     before, blocks = resident(), sys.getallocatedblocks()
     for _ in range(rounds):

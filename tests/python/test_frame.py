@@ -1,4 +1,4 @@
-"""The package as such: what importing it costs, its exceptions, the command."""
+"""The package as a whole: import cost, exceptions, the command."""
 import errno
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""tarn.gnz: array files through NumPy, and as the original's users write it."""
+"""tarn.gnz: array files with NumPy, and with the interface of the original package."""
 import array
 import hashlib
 import json
@@ -47,7 +47,7 @@ def some(folder):
     return folder / "some.gnz"
 
 
-# --- The reference's files -------------------------------------------------------------------
+# --- Files of the original package -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MANIFEST)
@@ -500,7 +500,7 @@ def test_casts_the_library_does_not_know_are_numpys(folder):
     assert not os.path.exists("bad.gnz")
 
 
-# --- Against the description, at random ------------------------------------------------------
+# --- Random files compared with the format description ---------------------------------------
 
 DTYPES = [np.dtype(o + t) for t in "i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16 U3".split() for o in "<>"]
 DTYPES += [np.dtype(t) for t in ("?", "i1", "u1", "S5")]
@@ -517,7 +517,7 @@ ARRAYS = st.sampled_from(DTYPES).flatmap(
 
 
 def twisted(draw, array):
-    """The same values behind other strides."""
+    """The same values with other strides."""
     kind = draw(st.integers(0, 3))
     if kind == 1 and array.ndim:
         return np.asfortranarray(array)

@@ -1,4 +1,4 @@
-"""tarn.iac: packs through bytes, views, batches and Arrow tables."""
+"""tarn.iac: record packs as bytes, views, batches and Arrow tables."""
 import os
 import pathlib
 import pickle
@@ -225,7 +225,7 @@ def test_tables_are_read_without_an_arrow_library(pack):
     assert table.types["group"] == "uint8" and len(table) == table.num_rows == 100
     assert table["group"][:3] == [0, 1, 2] and table.to_pydict()["name"][5] == "n5"
     assert "100 rows" in repr(table)
-    with pytest.raises(KeyError, match="there are name, group"):
+    with pytest.raises(KeyError, match="available: name, group"):
         table["nothing"]
 
 
@@ -243,7 +243,7 @@ def test_capsules_are_used_once(pack):
 
 
 def test_rows_of_batches_with_dictionaries_of_their_own_are_reordered(folder):
-    """Each dictionary goes along once, or eight of them would not fit into indices of 8 bits."""
+    """Each dictionary is stored once; eight of them would not fit into 8-bit indices."""
     count, rows = 8, 50
     chunks = [pa.DictionaryArray.from_arrays(pa.array([i % 5 for i in range(rows)], pa.int8()),
                                              [f"batch {b} value {i}" for i in range(5)])
@@ -272,7 +272,7 @@ def test_tables_come_from_every_arrow_library(folder):
     for bad in (5, "table", [1], {"name": [1.5]}, {"name": ["a", 1]}):
         with pytest.raises(TypeError):
             tarn.iac.build_pack("bad.iac", {}, SLIDES, bad, [])
-    with pytest.raises(ValueError, match="equally long"):
+    with pytest.raises(ValueError, match="different lengths"):
         tarn.iac.build_pack("bad.iac", {}, SLIDES, {"a": [1], "b": []}, [])
     assert not os.path.exists("bad.iac")
 
@@ -298,7 +298,7 @@ def test_what_is_no_table_or_breaks_is_refused(folder):
     whole = pa.table({"name": ["a", "b"]})
     used = whole.to_reader()
     used.read_all()
-    tarn.iac.build_pack("none.iac", {}, SLIDES, used, [])  # a reader that was read is empty
+    tarn.iac.build_pack("none.iac", {}, SLIDES, used, [])  # a reader can be read only once
 
     def broken():
         return pa.RecordBatchReader.from_batches(whole.schema, failing_batches(whole))
@@ -313,7 +313,7 @@ def test_what_is_no_table_or_breaks_is_refused(folder):
 
 
 def test_tables_made_as_they_are_read(folder):
-    """A producer that needs the GIL is asked without it being held."""
+    """A producer that needs the GIL is called without holding it."""
     whole = pa.table({"name": [f"n{i}" for i in range(10)]})
     lazy = pa.RecordBatchReader.from_batches(whole.schema,
                                              (b for b in whole.to_batches(max_chunksize=3)))
@@ -348,7 +348,7 @@ def test_values_of_types_that_json_does_not_know(folder):
 
 
 def test_an_index_with_a_column_of_ours_twice_is_refused(folder):
-    """It would be written, and could not be opened."""
+    """It could be written, but not opened."""
     index = pa.table([pa.array([7]), pa.array([8]), pa.array(["a"])], ["offset", "offset", "name"])
     with pytest.raises(tarn.Error, match="two columns named offset"):
         tarn.iac.build_pack("t.iac", {}, SLIDES, index, [b"x"])
@@ -518,7 +518,7 @@ def test_codecs_of_ones_own(folder):
     with pytest.raises(ValueError):
         Codec.register("zstd", lambda params: Reversed())
     Codec.register("no codec", lambda params: 5)
-    with pytest.raises(TypeError, match="'no codec' gave int"):
+    with pytest.raises(TypeError, match="'no codec' returned int"):
         Codec.create("no codec")
     Codec.register("another", lambda params: Reversed())
     with pytest.raises(ValueError, match="named 'reversed'"):

@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 class Package:
-    """One of the real packages, in a process of its own."""
+    """One of the real packages, in a separate process."""
 
     def __init__(self, version):
         self.version = version
@@ -76,7 +76,7 @@ def unhexed(text):
 
 @pytest.fixture
 def tmp_path():
-    """In memory where there is such a place: these tests sync some hundred files."""
+    """In memory if possible, because these tests sync several hundred files."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         yield pathlib.Path(folder)
@@ -85,7 +85,7 @@ def tmp_path():
 SLIDES = pa.table({"slide_idx": pa.array([0, 1], pa.uint8()), "slide_id": ["s0", "s1"],
                    "patient_id": ["p0", None]})
 
-# --- Tables and headers at random ------------------------------------------------------------
+# --- Random tables and headers ---------------------------------------------------------------
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 COLUMNS = {
@@ -100,7 +100,7 @@ COLUMNS = {
     "list": (pa.list_(pa.int32()), st.lists(st.integers(-9, 9), max_size=3)),
     "struct": (pa.struct([("a", pa.int16()), ("b", pa.string())]),
                st.fixed_dictionaries({"a": st.integers(-9, 9), "b": TEXT})),
-    "offset": (pa.int64(), st.integers(-9, 9)),  # is replaced, in its place
+    "offset": (pa.int64(), st.integers(-9, 9)),  # is replaced in place
     "crc32": (pa.string(), TEXT),
 }
 
@@ -128,7 +128,7 @@ def headers(numbers):
                      st.fixed_dictionaries({}, optional={"codec": TEXT, "payload_type": TEXT}))
 
 
-# 0.1.4 reads floats to the last digit but one, and makes floats of long integers.
+# 0.1.4 reads floats with one digit less precision, and converts long integers to floats.
 HEADERS = {
     "0.0.2": headers(st.integers(-2**70, 2**70) | st.floats(allow_nan=False, allow_infinity=False)),
     "0.1.4": headers(st.integers(-2**63, 2**63 - 1) | st.integers(-999, 999).map(lambda n: n / 8)),
@@ -194,7 +194,7 @@ def test_what_the_package_builds_tarn_reads(real, tmp_path, data, pack):
 @given(more=st.data(), index=st.integers(0, 5).flatmap(tables), data=st.binary(max_size=200))
 def test_segments_are_the_same_both_ways(real, tmp_path, more, index, data):
     header = more.draw(HEADERS[real.version])
-    # The packages take a column offset for the places of records.
+    # The packages interpret a column named offset as the positions of records.
     index = index.rename_columns([n.replace("offset", "at") for n in index.column_names])
     mine, filed, theirs = (tmp_path / n for n in ("mine.iac", "filed.iac", "theirs.iac"))
     raw = tmp_path / "raw"
@@ -349,7 +349,7 @@ def test_rows_of_matrices_go_both_ways(real, tmp_path, values, dtype):
 def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, columns):
     index, path, rows = pa.table(columns), tmp_path / "theirs.iac", [[1, 2], [3, 4]]
     real("fixed", path=str(path), matrix=rows, dtype="float32", index=hexed(index))
-    if real.version == "0.0.2":  # 0.1 refuses its own pack
+    if real.version == "0.0.2":  # 0.1 refuses its own file
         found = real("matrix", path=str(path))
         assert tarn.iac.read_header(path) == found["header"] and found["rows"] == rows
     assert tarn.iac.read_tables(path)[2].to_pydict() == index.to_pydict()
@@ -361,7 +361,7 @@ def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, co
         reader.read_payload(1)
 
 
-# --- What is refused ---------------------------------------------------------------------------
+# --- Refused input -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what, path, more", [
@@ -417,7 +417,7 @@ OLD = ("old_doc_id", "old_doc_type", "old_encounter", "old_source")
 
 
 def told(patient, version):
-    """A patient as the package tells it: 0.1 does not know some fields."""
+    """Returns a patient as the package reads it: 0.1 does not support some fields."""
     out = dataclasses.asdict(patient)
     for doc in out["docs"]:
         for name in OLD if version != "0.0.2" else ():
@@ -447,7 +447,7 @@ def test_patients_go_both_ways(real, tmp_path, patients, quality):
                     for i in reader.patient_ids] == found["by_id"]
     if real.version == "0.0.2" and quality:
         a, b = tarn.iac.read_header(mine), tarn.iac.read_header(theirs)
-        for layout in ("data_length",):  # Brotli's own version decides how many bytes it takes
+        for layout in ("data_length",):  # the number of bytes depends on the version of Brotli
             del a[layout], b[layout]
         assert a == b
 

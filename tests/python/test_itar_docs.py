@@ -1,4 +1,4 @@
-"""Docstrings of tarn.itar's reading half, and what the names' own documents say about them."""
+"""Docstrings of tarn.itar's readers, and the claims of glzn's own documents about these names."""
 import doctest
 import importlib
 import inspect
@@ -63,8 +63,8 @@ def test_arguments_and_defaults_are_the_references():
         assert " ".join(shown) == wanted, path
 
 
-# The example of the names' own documentation but for the import line, and what they say of the
-# parts: a state's life, a row's layout, and reading what was written.
+# glzn's own example with only the import line changed, and what glzn's documents say about the
+# parts: the life of a state, the layout of a row, and reading back what was written.
 
 EXAMPLE = """
 from tarn.itar import iTarDatasetWriter

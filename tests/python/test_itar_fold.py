@@ -1,4 +1,5 @@
-"""tarn.itar's states, folders, folds, retrievers and samplers, next to what the reference left."""
+"""tarn.itar's states, folders, folds, retrievers and samplers, compared with recorded results of
+glzn."""
 import hashlib
 import json
 import os
@@ -344,7 +345,7 @@ def test_a_read_that_stops_early_goes_on(tmp_path, monkeypatch):
 
     path = tmp_path / "train_0.tar"
     path.write_bytes(bytes(range(256)) * 20)
-    monkeypatch.setattr(os, "pread", some)  # as the system does behind 2 GB
+    monkeypatch.setattr(os, "pread", some)  # as the system does after 2 GB
     reader = iTarRetriever([path], prefer_mmap=False)
     assert bytes(reader.get(0, 100, 3000)) == path.read_bytes()[100:3100]
     with pytest.raises(EOFError):

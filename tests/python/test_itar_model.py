@@ -1,4 +1,4 @@
-"""tarn.itar's orders next to a model of the reference's rules in plain Python, for random cases."""
+"""tarn.itar's orders compared with a model of glzn's rules in plain Python, for random cases."""
 import random
 
 import pytest
@@ -36,7 +36,7 @@ def feistel(n, keys, i):
 
 
 def buckets(sizes, rounds, seed):
-    """All positions of buckets one behind the other."""
+    """Returns the positions of consecutive buckets."""
     draw = random.Random(seed)
     keys = [[draw.getrandbits(half_of(n)) if half_of(n) else 0 for n in sizes]
             for _ in range(rounds)]
@@ -49,7 +49,7 @@ def buckets(sizes, rounds, seed):
 
 
 def shuffled(counts, mixing, per_shard, rounds, seed):
-    """What a dataset with so many samples in each shard shows."""
+    """Returns the order of a dataset with these numbers of samples in its shards."""
     while counts and not counts[-1]:
         counts = counts[:-1]
     sizes = [count for count in counts if count]
@@ -96,7 +96,7 @@ COUNTS = [7, 0, 1, 12, 5, 3]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """28 samples in six shards, one of them empty; every third one has no cls."""
+    """28 samples in six shards, one of them empty; every third sample has no cls."""
     loc = tmp_path_factory.mktemp("model")
     shards, number = [], 0
     for count in COUNTS:

@@ -1,4 +1,4 @@
-"""iTarDataset: the reference's recorded orders, groups, lookups and filters, and its checks."""
+"""iTarDataset: glzn's recorded orders, groups, lookups and filters, and its checks."""
 import copy
 import hashlib
 import json
@@ -33,7 +33,7 @@ def stems(ds):
 NAMES = [key for key, _, _ in BIRDS]
 
 
-# --- Recorded by the reference ----------------------------------------------------------------
+# --- Recorded by glzn -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", vectors("order_vectors.json"), ids=lambda case: "-".join(
@@ -102,7 +102,7 @@ def test_values_are_the_references(fold):
 
 
 def told(value):
-    """A decoded value as the manifest of the codecs has it."""
+    """Returns a decoded value as the manifest of the codecs stores it."""
     if isinstance(value, np.ndarray):
         return {"dtype": value.dtype.str, "shape": list(value.shape),
                 "data_sha256": hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}
@@ -124,7 +124,7 @@ def test_every_decoder_gives_what_the_references_gives(tmp_path):
                          decoders={"pkl": "pickle"})
         value, = ds.filter_stems([f"s{number:02d}"])[0]
         wanted = item["reference_decode"]
-        if "error" in wanted:  # by NumPy 2; the object is what it should be
+        if "error" in wanted:  # written by NumPy 2; the object is correct
             assert item["ext"] in ("seg24", "seg32")
             wanted = {"ok": item["object"]}
         shown = told(value)
@@ -212,7 +212,7 @@ def test_samples_with_a_member_twice_are_left_out(tmp_path):
 def test_what_is_not_there(loc, tmp_path):
     with pytest.raises(FileExistsError):
         iTarDataset("emus", loc, "train")
-    with pytest.raises(ValueError, match="there are train"):
+    with pytest.raises(ValueError, match="available: train"):
         iTarDataset("birds", loc, "val")
     make_fold(tmp_path / "d", [[("a.cls", b"1")]], index=False)
     with pytest.raises(ValueError, match="parse_if_missing"):
@@ -516,7 +516,7 @@ def test_groups_that_are_refused(specs):
 
 @pytest.mark.parametrize("specs", [["{0}{1}.txt"], ["f{0}.txt"], ["{0}.txt", "{0}x.txt"]])
 def test_groups_of_fields_that_are_not_there(specs):
-    """Which fields these make depends on what is drawn."""
+    """The resulting fields depend on the random choice."""
     with pytest.raises(ValueError, match="does not have"):
         multidot().add_grouping(specs)[0]
 
@@ -649,7 +649,7 @@ def test_threads_read_one_dataset(loc):
     assert got == wanted * 40
 
 
-# --- The browser's data side -------------------------------------------------------------------
+# --- BrowserWrapper ----------------------------------------------------------------------------
 
 
 def test_browser(tmp_path):

@@ -1,4 +1,4 @@
-"""tarn.itar's writers: the reference's bytes (fixtures), its checks, and nothing after an error."""
+"""tarn.itar's writers: glzn's bytes (fixtures), its checks, and no files after an error."""
 import gc
 import io
 import json
@@ -266,10 +266,11 @@ def test_a_second_run_with_any_pattern_takes_the_place_of_the_first(tmp_path, pa
 
 @pytest.mark.parametrize("pattern", ["%04d", "part%04d"])
 def test_shards_that_may_be_of_another_fold_are_neither_removed_nor_joined(tmp_path, pattern):
-    """The command writes train_v-0000.tar as a shard of train_v; readers here take it for one of train."""
+    """The command writes train_v-0000.tar as a shard of train_v; these readers treat it as a shard
+    of train."""
     other = tmp_path / "train_v-0000.tar"
     other.write_bytes(b"data")
-    with pytest.raises(FileExistsError, match="move it away"):
+    with pytest.raises(FileExistsError, match="move it elsewhere"):
         iTarFoldWriter(tmp_path, "train", shard_pattern=pattern)
     assert other.read_bytes() == b"data" and list(tmp_path.iterdir()) == [other]
 
@@ -286,7 +287,7 @@ with iTarDatasetWriter('my_dataset', '/data', folds=['train', 'val', 'test']) as
   w.fold('train').write('sample0001', {'jpg': img, 'cls': label})
   w.fold('val').write('sample1001', {'jpg': val_img, 'cls': val_label})
 """
-    # Word for word but for the import, and for the place: a test does not write to /data.
+    # Unchanged except for the import and the folder: a test does not write to /data.
     exec(example.replace("'/data'", repr(str(tmp_path))),
          {"img": picture, "val_img": picture, "label": 3, "val_label": 4})
     assert sorted(os.listdir(tmp_path / "my_dataset")) == [

@@ -1,4 +1,4 @@
-"""What goes wrong slowly: leaks, threads, forks; and damage in files."""
+"""Slow failures: leaks, threads, forks; and damaged files."""
 import gc
 import os
 import resource
@@ -16,7 +16,7 @@ READS = 1_000_000
 
 
 def used_memory():
-    """Bytes of this process that are in memory."""
+    """Returns the resident memory of this process in bytes."""
     with open("/proc/self/statm", encoding="ascii") as f:
         return int(f.read().split()[1]) * resource.getpagesize()
 

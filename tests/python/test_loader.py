@@ -62,7 +62,7 @@ def test_a_loader_goes_from_epoch_to_epoch(many):
     assert len(list(batches)) == 19 and list(once) == [] and len(once) == 20
     once.load_state_dict(state)
     assert once.epoch == 0 and len(once) == 20 and len(list(once)) == 19 and list(once) == []
-    thrice = ds.loader(100, epochs=3)             # epochs 0, 1 and 2, wherever it begins
+    thrice = ds.loader(100, epochs=3)             # epochs 0, 1 and 2, wherever it starts
     for first, counts in ((0, [20, 20, 20, 0]), (2, [20, 0, 0, 0]), (3, [0, 0, 0, 0])):
         thrice.set_epoch(first)
         assert [len(list(thrice)) for _ in range(4)] == counts
@@ -159,7 +159,7 @@ def test_the_seed_is_of_images_too(pictures):
     again = ds.loader(4, resize=8, fit="random", seed=1)
     again.load_state_dict(loader.state_dict())
     assert np.array_equal(np.concatenate([batch["jpg"] for batch in again]), whole[4:])
-    shuffled = ds.shuffle(3)                      # its order is not the loader's seed's
+    shuffled = ds.shuffle(3)                      # its order does not use the loader's seed
     assert keys_of(shuffled.loader(4, seed=5)) == shuffled.keys()
 
 
@@ -202,7 +202,8 @@ def test_a_state_resumes_on_any_number_of_ranks(many, ranks, after):
 
 
 def equal_run(ds, world, size, state=None, stop=None):
-    """The batches of all ranks, as lists of keys, and the state after so many, the same on all."""
+    """Returns the batches of all ranks, as lists of keys, and the state after that many batches,
+    which is the same on all ranks."""
     ranks, states = [], []
     for rank in range(world):
         loader = ds.shard(rank, world).loader(size, threads=rank % 3, equal_batches=True)
@@ -237,7 +238,7 @@ def test_equal_batches_continue_on_other_ranks_with_every_sample_once(many, worl
         rest, _ = equal_run(ds, then, 4, state)
         assert sorted(sum(sum(begun + rest, []), [])) == sorted(ds.keys())
         assert all(len(batch) <= 4 for rank in rest for batch in rank)
-        for more in range(len(rest[0])):          # interrupted again, and continued on as many
+        for more in range(len(rest[0])):          # interrupted again, and resumed on the same number of ranks
             second, later = equal_run(ds, then, 4, state, more)
             third, _ = equal_run(ds, then, 4, later)
             assert [one + other for one, other in zip(second, third)] == rest
@@ -258,7 +259,7 @@ def test_equal_batches_of_a_dataset_that_is_the_rest_of_an_epoch(many):
 
 
 def of_form(batch):
-    """Fields, types and the shape of one sample."""
+    """Returns the fields, types and shape of one sample."""
     if isinstance(batch, dict):
         return {name: of_form(value) for name, value in batch.items()}
     if isinstance(batch, tuple):
@@ -420,7 +421,7 @@ def test_a_loader_pickles_with_its_place(many):
 
 
 def test_a_forked_child_goes_on(many):
-    # A child would find the sanitizer's allocator locked by a thread.
+    # In a child, a thread could have left the sanitizer's allocator locked.
     loader = tarn.open(many, fields=["cls"]).loader(50, threads=0 if sanitized() else 2)
     batches = iter(loader)
     held = next(batches)
@@ -452,8 +453,8 @@ def test_two_threads_are_told_apart(many):
 
 
 def beside_a_wait(tmp_path, threads, statement):
-    """Waits for a batch that would take hours. Another thread runs the statement when the loader says
-    that it is in use. What the process prints."""
+    """Waits for a batch that would take hours. Another thread runs the statement as soon as the
+    loader reports that it is in use. Returns what the process prints."""
     big = tarn._tarn.encode("png", np.random.default_rng(0).integers(0, 255, (1000, 1000, 3), "u1"))
     path = write_tar(tmp_path / "big.tar", [("b.png", big)])
     code = ("import os, signal, threading, tarn\n"
@@ -554,5 +555,5 @@ def test_batches_for_ranks(many):
     part = tarn.torch.loader_for(ds, 0, 1, 100)
     loader = DataLoader(part, batch_size=None)
     assert sum(len(batch["cls"]) for batch in loader) == 2000
-    with pytest.raises(Exception, match="threads of its own"):
+    with pytest.raises(Exception, match="its own threads"):
         list(DataLoader(part, batch_size=None, num_workers=2))

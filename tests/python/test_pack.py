@@ -1,4 +1,4 @@
-"""tarn.pack: the bytes of the command, what it reports, what it refuses, and cancelling."""
+"""tarn.pack: the same bytes as the command, its report, refused arguments, and cancelling."""
 import gzip
 import io
 import os
@@ -15,7 +15,7 @@ import tarn
 
 @pytest.fixture
 def pets(tmp_path):
-    """A folder of two classes, with two files that are no part of a sample."""
+    """A folder of two classes, with two files that belong to no sample."""
     for kind in ("cat", "dog"):
         (tmp_path / "pets" / kind).mkdir(parents=True)
         for i in range(20):
@@ -27,7 +27,7 @@ def pets(tmp_path):
 
 
 def contents(folder):
-    """All files but the .tarsum, which has the times of the shards."""
+    """Returns all files except the .tarsum, which has the times of the shards."""
     return {str(path.relative_to(folder)): path.read_bytes()
             for path in sorted(pathlib.Path(folder).rglob("*"))
             if path.is_file() and path.suffix != ".tarsum"}

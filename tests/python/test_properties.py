@@ -1,4 +1,4 @@
-"""What must hold for any data: by hypothesis, against plain Python."""
+"""Properties that hold for any data: hypothesis compares tarn with plain Python."""
 import io
 import json
 import tarfile

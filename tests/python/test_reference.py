@@ -1,4 +1,4 @@
-"""The references that are made from the code have every name; the version is one."""
+"""The generated reference pages have every name; there is only one version number."""
 import re
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def test_every_public_name_is_in_the_reference(tmp_path):
 
 
 def test_everything_in_the_headers_has_a_heading(tmp_path):
-    """Found by other means than those of the script."""
+    """Found in a different way than the script does it."""
     subprocess.run([sys.executable, ROOT / "scripts/apidoc.py", tmp_path], check=True)
     headers = "".join(path.read_text() for path in (ROOT / "include/tarn").glob("*.h"))
     code = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)

@@ -120,7 +120,7 @@ def test_lists(tmp_path):
 
 @pytest.fixture(scope="module")
 def bucket():
-    """A server that speaks S3, with a bucket."""
+    """An S3 server with a bucket."""
     moto = pytest.importorskip("moto.server")
     boto3 = pytest.importorskip("boto3")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

@@ -1,4 +1,4 @@
-"""With torch: DataLoader with and without workers, its samplers, torchdata, processes."""
+"""torch: DataLoader with and without workers, its samplers, torchdata, processes."""
 import multiprocessing
 import os
 import subprocess
@@ -140,7 +140,7 @@ def test_a_rank_needs_its_world(many):
     for wrong in ({"rank": 1}, {"world_size": 2}):
         with pytest.raises(tarn.UsageError, match="rank and world_size"):
             tarn.torch.loader_for(ds, **wrong)
-    with pytest.raises(tarn.UsageError, match="not a dataset"):
+    with pytest.raises(tarn.UsageError, match="expected a dataset"):
         tarn.torch.loader_for([ds])
 
 

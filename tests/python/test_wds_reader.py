@@ -1,5 +1,5 @@
-"""The sample stream of tarn.wds next to the real webdataset: the same samples, order, and results
-of every stage; and what must differ, because theirs loses data or runs code."""
+"""The samples of tarn.wds next to the real webdataset: the same samples, order and results of
+every stage. Where webdataset loses data or runs code, the results must differ."""
 import errno
 import gc
 import http.server
@@ -51,7 +51,7 @@ def dataset(module, urls, **options):
 
 
 def plain(item):
-    """Arrays as lists, so that results can be compared."""
+    """Converts arrays to lists, so that results can be compared."""
     if isinstance(item, dict):
         return {k: plain(v) for k, v in item.items()}
     if isinstance(item, (list, tuple)):

@@ -20,7 +20,7 @@ from webdataset import writer as real_writer  # noqa: E402
 
 
 def outcome(module, samples, **options):
-    """The bytes that a TarWriter makes, what write returned, and what it raised."""
+    """Returns the bytes that a TarWriter writes, what write returned, and what it raised."""
     stream, said = io.BytesIO(), []
     writer = module.TarWriter(stream, **options)
     for sample in samples:
@@ -184,7 +184,7 @@ def test_encoders_of_ones_own():
 
 @pytest.mark.parametrize("field", ["cls", "cls2", "class", "count", "index", "inx", "id", "a.cls"])
 def test_encoders_of_ones_own_for_numbers(field, monkeypatch):
-    """Numbers are encoded in C by default, and only then."""
+    """Numbers are encoded in C only by the default encoder."""
     last = field.rpartition(".")[2]
     sample = {"__key__": "k", field: 5, "_note": "n"}
     same([sample], mtime=0, encoder={last: lambda v: b"<%d>" % v})

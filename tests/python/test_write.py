@@ -1,4 +1,4 @@
-"""The writers: what becomes bytes and how, what is published and what is not, threads, leaks."""
+"""The writers: encoding, publishing, threads, leaks."""
 import concurrent.futures
 import gc
 import io
@@ -27,7 +27,7 @@ np = pytest.importorskip("numpy")
 
 
 def members(data):
-    """{name: bytes} of an archive, in order."""
+    """Returns {name: bytes} of an archive, in order."""
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         return {m.name: tar.extractfile(m).read() for m in tar}
 
@@ -155,7 +155,7 @@ def test_any_mapping_is_a_sample():
     assert list(members(file.getvalue())) == ["k.b", "k.a"]
 
 
-# --- The property: what goes in comes out --------------------------------------------------
+# --- Round trips ---------------------------------------------------------------------------
 
 names = st.text(st.characters(exclude_characters="./\\\0_", exclude_categories=("C", "Lu", "Lt")),
                 min_size=1, max_size=8).filter(lambda s: s == s.lower() and s.strip(" ") == s)
@@ -390,13 +390,13 @@ def test_progress_is_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"compress": "lzw"}, "no compression"), ({"names": "long"}, "pax"),
+    ({"compress": "lzw"}, "unknown compression"), ({"names": "long"}, "pax"),
     ({"subsampling": "1"}, "4:2:0"),
 ])
 def test_options_that_are_wrong(options, message):
     with pytest.raises(ValueError, match=message):
         tarn.TarWriter("x.tar", **options)
-    with pytest.raises(TypeError, match="no option 'frob'"):
+    with pytest.raises(TypeError, match="unknown writer option 'frob'"):
         tarn.TarWriter("x.tar", frob=1)
     with pytest.raises(ValueError, match="at least 1"):
         tarn.ShardWriter("x-%d.tar", max_count=0)
@@ -565,7 +565,7 @@ def test_a_file_object_that_fails_is_its_own_exception():
 
 
 class Slow(io.RawIOBase):
-    """A raw file that takes little at a time."""
+    """A raw file that accepts few bytes at a time."""
 
     def __init__(self):
         self.data = bytearray()
@@ -749,7 +749,7 @@ def test_no_samples_leave_an_existing_fold_unless_they_replace_it(tmp_path):
     with tarn.DatasetWriter(source, "a") as out:
         out.write({"__key__": "b", "cls": 1})
     with tarn.DatasetWriter(target, "a") as out:
-        out.adopt(f"{source}:a")                   # has no samples of its own
+        out.adopt(f"{source}:a")                   # has no samples itself
     assert tarn.open(target).keys() == ["b"]
     interrupted = tarn.DatasetWriter(target, "rest", resume=True, max_count=1)
     interrupted.write({"__key__": "c", "cls": 1})
@@ -778,6 +778,6 @@ def test_archives_arrays_and_packs_without_samples_have_length_0(tmp_path):
         ds = tarn.open(tmp_path / name)
         assert len(ds) == 0 and list(ds) == [] and list(ds.loader(2)) == []
     with tarn.gnz.create(tmp_path / "none.gnz"):
-        pass                                       # arrays of nothing: a file, but not samples
+        pass                                       # no arrays: a file, but no samples
     with pytest.raises(tarn.KeyNotFoundError, match="no array has rows"):
         tarn.open(tmp_path / "none.gnz")

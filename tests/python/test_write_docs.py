@@ -1,4 +1,4 @@
-"""The examples and the documentation of writers and of tarn.wds do what they say."""
+"""The examples and documentation of the writers and of tarn.wds are correct."""
 import doctest
 import importlib
 import pathlib

@@ -1,10 +1,10 @@
-"""The command, for tests that need it."""
+"""Runs the command, for tests that need it."""
 import os
 import subprocess
 
 
 def tool(*args):
-    """What the command prints; it has a sanitizer of its own, if any."""
+    """Returns what the command prints; it may have its own sanitizer."""
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run([os.environ["TARN"], *map(str, args)], text=True, capture_output=True,
                           env=env, check=False)

@@ -1,4 +1,4 @@
-"""Record packs (.iac, IatroCache): payloads in one file, with an Arrow table about them.
+"""Record packs (.iac, IatroCache): payloads in one file, with an Arrow table that describes them.
 
     import pyarrow as pa, tarn.iac
 
@@ -15,11 +15,13 @@
         pack.batch([1, 0, 1]).buffer    # several records, one C call, one buffer
         polars.DataFrame(pack.index)    # tables go to any Arrow library without a copy
 
-`VariableRecordPack` reads records behind the header's codec, `FixedRecordPack` rows of a matrix.
+`VariableRecordPack` reads records and undoes the header's codec; `FixedRecordPack` reads rows of a
+matrix.
 
-Functions and classes have the names, arguments and results of iatro-base-iac 0.0.2, and what
-0.1 adds; docs/compat.md lists the differences. Where the originals return a `pyarrow.Table`,
-so does this if pyarrow is installed; otherwise a `Table`, which speaks the same Arrow protocol.
+Functions and classes have the names, arguments and results of iatro-base-iac 0.0.2, with the
+additions of 0.1; docs/compat.md lists the differences. Where iatro-base-iac returns a
+`pyarrow.Table`, so does this package if pyarrow is installed. Otherwise it returns a `Table`,
+which supports the same Arrow protocol.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Reading packs: PackReader over the extension's Pack, tables, and the functions of the
-originals. The hot calls (read_payload, views, batches) are the extension's own methods."""
+"""Reading record packs: PackReader on top of the extension's Pack, tables, and the functions of
+iatro-base-iac. The frequent calls (read_payload, views, batches) are methods of the extension."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class Report(NamedTuple):
-    """What `verify` finds; `texts` has the first thousand problems."""
+    """The result of `verify`; `texts` has the first thousand problems."""
 
     records: int
     checksummed: int
@@ -34,9 +34,9 @@ class Report(NamedTuple):
 
 
 class Table:
-    """A table of a pack. Any Arrow library takes it as it is (`pyarrow.table(t)`,
-    `polars.DataFrame(t)`, `pandas.DataFrame.from_arrow(t)`, duckdb's queries), without a copy:
-    it points into the file, which stays mapped as long as it is needed.
+    """A table of a record pack. Any Arrow library can use it without a copy (`pyarrow.table(t)`,
+    `polars.DataFrame(t)`, `pandas.DataFrame.from_arrow(t)`, duckdb queries). It points into the
+    file, which stays mapped as long as it is needed.
 
     >>> import tarn.iac
     >>> tarn.iac.build_pack("t.iac", {}, {"slide_id": ["s"]}, {"name": ["a", "b"], "n": [1, 2]},
@@ -62,7 +62,7 @@ class Table:
 
     @property
     def batch_rows(self) -> list[int]:
-        """How many rows each record batch has."""
+        """Number of rows in each record batch."""
         if self._rows is None:
             self._rows = self._table._batches()
         return self._rows
@@ -75,12 +75,12 @@ class Table:
         return self.num_rows
 
     def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column as Python objects: text, numbers, lists, dicts; binary values and
-        decimals as hexadecimal digits, times as the numbers stored. An Arrow library knows more
-        types, and is faster."""
+        """Returns the values of a column as Python objects: text, numbers, lists, dicts. Binary
+        values and decimals are hexadecimal digits, and times are the stored numbers. An Arrow
+        library supports more types and is faster."""
         names = self.column_names
         if name not in names:
-            raise KeyError(f"no column {name!r}; there are {', '.join(names)}")
+            raise KeyError(f"no column {name!r}; available: {', '.join(names)}")
         values = json.loads(self._table._values(names.index(name), 0, self.num_rows))
         return values  # type: ignore[no-any-return]
 
@@ -88,7 +88,7 @@ class Table:
         return {name: self[name] for name in self.column_names}
 
     def to_pyarrow(self) -> pa.Table:
-        """The same as a pyarrow.Table, without a copy."""
+        """Converts to a pyarrow.Table, without a copy."""
         import pyarrow
 
         return pyarrow.table(self)
@@ -109,7 +109,7 @@ class Table:
 
 
 class RecordBatch:
-    """One batch of a table, for `pyarrow.record_batch` and the like."""
+    """One batch of a table, for `pyarrow.record_batch` and similar functions."""
 
     def __init__(self, table: _tarn.PackTable, number: int, rows: int) -> None:
         self._table = table
@@ -127,7 +127,7 @@ class RecordBatch:
 
 
 def _as_table(table: Table) -> Any:
-    """What the originals return: a pyarrow.Table, where there is pyarrow."""
+    """Returns a pyarrow.Table, as iatro-base-iac does, if pyarrow is installed."""
     try:
         return table.to_pyarrow()
     except ImportError:
@@ -141,15 +141,15 @@ class Batch(Sequence[memoryview]):
     """Several records in one buffer: record i is `buffer[offsets[i]:offsets[i + 1]]`."""
 
     buffer: memoryview
-    """All of them, read only."""
+    """The bytes of all records, read-only."""
     offsets_buffer: memoryview
-    """One unsigned 64-bit number more than there are records."""
+    """Unsigned 64-bit numbers, one more than there are records."""
 
     def __init__(self, data: bytes, offsets: Iterable[int]) -> None:
         try:
             places = array("Q", offsets)
         except OverflowError:
-            raise ValueError("offsets are numbers from 0 to 2^64 - 1") from None
+            raise ValueError("offsets must be numbers from 0 to 2^64 - 1") from None
         if not places or places[0] != 0:
             raise ValueError("offsets must start at zero")
         if any(left > right for left, right in zip(places, places[1:])):
@@ -161,7 +161,7 @@ class Batch(Sequence[memoryview]):
 
     @classmethod
     def _of(cls, buffer: memoryview, offsets: memoryview) -> Batch:
-        """Over what the extension read, which needs no second look."""
+        """Wraps the result of the extension, which needs no second check."""
         batch = cls.__new__(cls)
         batch.buffer = buffer
         batch.offsets_buffer = offsets.cast("Q")
@@ -181,14 +181,14 @@ class Batch(Sequence[memoryview]):
         return len(self.offsets_buffer) - 1
 
     def view(self, row: int) -> memoryview:
-        """One record, without a copy; negative rows count from the end."""
+        """Returns one record without a copy; negative rows count from the end."""
         if isinstance(row, bool):
-            raise TypeError("a row is a number, not a bool")
+            raise TypeError("a row must be a number, not a bool")
         row = operator.index(row)
         if row < 0:
             row += self.record_count
         if not 0 <= row < self.record_count:
-            raise IndexError(f"no record {row} in a batch of {self.record_count}")
+            raise IndexError(f"row {row} is out of range for {self.record_count} records")
         return self.buffer[self.offsets_buffer[row]:self.offsets_buffer[row + 1]]
 
     def __getitem__(self, row: Any) -> Any:
@@ -204,14 +204,14 @@ class Batch(Sequence[memoryview]):
 
 
 class PackReader(_tarn.Pack):
-    """A pack, open for reading.
+    """A record pack, open for reading.
 
-    As in the originals the file is opened at the first use, and again after `close`; `open`
-    does it at once. Any number of threads may read without locks. Tables and views stay good
-    after `close`. Readers pickle: the other process opens the file itself.
+    As in iatro-base-iac, the file is opened on first use, and again after `close`; `open` opens it
+    immediately. Any number of threads may read without locks. Tables and views stay valid after
+    `close`. Readers can be pickled; the other process opens the file itself.
 
-    `check=True` compares each payload with its CRC before it is given out; `mapped=False`
-    reads instead of mapping.
+    `check=True` compares each payload with its CRC before returning it; `mapped=False` reads
+    instead of mapping.
 
     >>> import tarn.iac
     >>> tarn.iac.build_pack("t.iac", {"codec": "none"}, {"slide_id": ["s"]},
@@ -236,56 +236,56 @@ class PackReader(_tarn.Pack):
         self._slides: Any = None
         self._records: Any = None
 
-    # -- as the originals --
+    # -- the iatro-base-iac interface --
 
     @property
     def header(self) -> dict[str, Any]:
-        """The header's JSON object: the caller's fields, and where things are."""
+        """The JSON object in the header: the caller's fields, and the layout of the file."""
         if self._header is None:
             self._header = json.loads(self._header_text())
         return self._header
 
     @property
     def slide_table(self) -> pa.Table:
-        """The table of slides, as a pyarrow.Table (without pyarrow as a `Table`)."""
+        """The table of slides as a pyarrow.Table (without pyarrow, as a `Table`)."""
         if self._slides is None:
             self._slides = _as_table(self.slides)
         return self._slides
 
     @property
     def index_table(self) -> pa.Table:
-        """The table with a row for each record, in the same way."""
+        """The table with one row for each record, as a pyarrow.Table or `Table`."""
         if self._records is None:
             self._records = _as_table(self.index)
         return self._records
 
     @property
     def record_table(self) -> pa.Table:
-        """Another name of `index_table`."""
+        """Alias of `index_table`."""
         return self.index_table
 
     def read_data_span(self, offset: int, length: int) -> bytes:
-        """Bytes of the data segment, whatever the index says about them."""
+        """Returns bytes of the data segment, independently of the index."""
         try:
             return self._span(offset, length)
         except OverflowError:
             raise ValueError(f"{length} bytes at {offset} are outside the data segment") from None
 
     def read_data_spans(self, spans: Iterable[tuple[int, int]]) -> bytes:
-        """Several spans (offset, length), one behind the other."""
+        """Returns several spans (offset, length), concatenated."""
         return b"".join([self.read_data_span(offset, length) for offset, length in spans])
 
     @property
     def mmap_enabled(self) -> bool:
-        """Whether views point into a map of the file."""
+        """Whether views point into a memory map of the file."""
         return bool(self._info()["mapped"])
 
     def close(self) -> None:
-        """Let go of the file. Views and tables stay good; the next use opens it again."""
+        """Closes the file. Views and tables stay valid; the next use opens the file again."""
         super().close()
         self._header = self._slides = self._records = None
 
-    # -- as tarn does --
+    # -- additions --
 
     @property
     def slides(self) -> Table:
@@ -294,30 +294,31 @@ class PackReader(_tarn.Pack):
 
     @property
     def index(self) -> Table:
-        """The table with a row for each record, for any Arrow library."""
+        """The table with one row for each record, for any Arrow library."""
         return Table(self._table(1))
 
     @property
     def info(self) -> dict[str, Any]:
-        """Version, counts, sizes, codec, and what the index tells about the records."""
+        """Version, counts, sizes, codec, and what the index stores about the records."""
         return self._info()
 
     def batch(self, rows: Iterable[int]) -> Batch:
-        """Several records in one C call, in the order asked for, in one buffer of their own;
-        they are read in the order they have in the file, without the GIL."""
+        """Reads several records in one C call, without the GIL. They are returned in the requested
+        order in one new buffer, but read in file order."""
         return Batch._of(*self._batch(rows))
 
     def find(self, column: str, value: str | int, start: int = 0) -> int:
-        """The first row, from `start` on, whose column has the value; KeyError if there is
-        none. Text and integer columns; the first lookup makes an index in memory."""
+        """Returns the first row, starting at `start`, whose column has the value; raises KeyError
+        if there is none. Works for text and integer columns. The first lookup builds an index in
+        memory."""
         return self._find(column, str(value), start, False)
 
     def verify(self, *, threads: int = 0) -> Report:
-        """See `tarn.iac.verify`."""
+        """Checks the whole file; see `tarn.iac.verify`."""
         return verify(self.package_path, threads=threads)
 
     def __getitem__(self, row: Any) -> Any:
-        """A record's bytes, or of a slice a list of them."""
+        """Returns the bytes of a record, or a list of them for a slice."""
         if isinstance(row, slice):
             return self.read_payloads(range(*row.indices(len(self))))
         return self.read_payload(row)
@@ -346,7 +347,7 @@ def _reopen(kind: type[PackReader], path: Path, options: dict[str, bool]) -> Pac
 
 
 def open(path: Path, *, check: bool = False, mapped: bool = True) -> PackReader:
-    """Open a pack now, so that what is wrong with it is said here; see `PackReader`."""
+    """Opens a record pack immediately, so that errors are raised here; see `PackReader`."""
     reader = PackReader(path, check=check, mapped=mapped)
     reader._open()
     return reader
@@ -356,7 +357,7 @@ def open(path: Path, *, check: bool = False, mapped: bool = True) -> PackReader:
 
 
 def is_pack(path: Path) -> bool:
-    """Whether a file begins as a pack does; False if it cannot be read."""
+    """Whether a file starts like a record pack. False if it cannot be read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -370,7 +371,7 @@ def is_pack(path: Path) -> bool:
 
 
 def verify(path: Path, *, threads: int = 0) -> Report:
-    """Check the header, both tables, every span and every CRC, on all cores.
+    """Checks the header, both tables, every span and every CRC, on all cores.
 
     >>> import tarn.iac
     >>> tarn.iac.build_pack("t.iac", {}, {"slide_id": ["s"]}, {"name": ["a"]}, [b"one"],
@@ -382,20 +383,20 @@ def verify(path: Path, *, threads: int = 0) -> Report:
 
 
 def read_header(package_path: Path) -> dict[str, Any]:
-    """The header of a pack."""
+    """Returns the header of a record pack."""
     with PackReader(package_path) as reader:
         return reader.header
 
 
 def read_tables(package_path: Path) -> tuple[dict[str, Any], pa.Table, pa.Table]:
-    """(header, slide table, index table) of a pack."""
+    """Returns (header, slide table, index table) of a record pack."""
     with PackReader(package_path) as reader:
         return reader.header, reader.slide_table, reader.index_table
 
 
 def read_payload(package_path: Path, header: dict[str, Any], offset: int, length: int) -> bytes:
-    """One span of the data segment that the header tells of. A `PackReader` is faster for more
-    than one."""
+    """Reads one span of the data segment that the header describes. For more than one, a
+    `PackReader` is faster."""
     if offset < 0 or length < 0 or offset + length > int(header["data_length"]):
         raise ValueError(f"payload span outside data segment: offset={offset} length={length}")
     at = int(header["data_offset"]) + offset
@@ -406,7 +407,7 @@ def read_payload(package_path: Path, header: dict[str, Any], offset: int, length
             raise ValueError(f"short payload read at offset={offset}: expected={length} "
                              f"got={have}")
         data = os.pread(fd, length, at)
-        while len(data) < length:  # a read stops at 2 GB
+        while len(data) < length:  # one read returns at most 2 GB
             more = os.pread(fd, length - len(data), at + len(data))
             if not more:
                 raise ValueError(f"short payload read at offset={offset}: expected={length} "
@@ -418,6 +419,6 @@ def read_payload(package_path: Path, header: dict[str, Any], offset: int, length
 
 
 def iter_payloads(package_path: Path) -> Iterator[bytes]:
-    """All payloads, in the order of the index table."""
+    """Yields all payloads, in the order of the index table."""
     with PackReader(package_path) as reader:
         yield from reader

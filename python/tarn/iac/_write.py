@@ -1,5 +1,5 @@
-"""Writing packs: the builders of the originals, and a writer for payloads one by one. A pack
-has its name when all of it is written, and nothing is left where that fails."""
+"""Writing record packs: the builders of iatro-base-iac, and a writer that takes payloads one by
+one. A file gets its name when it is complete; if writing fails, no file is left."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .._published import Published
 Path = Union[str, "os.PathLike[str]"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Names under which the original's own examples give the arguments.
+# Names that iatro-base-iac's own examples use for these arguments.
 _OTHER_NAMES = {"filepath": "output_path", "header": "header_json"}
 
 
 def _other_names(function: _Function) -> _Function:
-    """Takes keywords under the names of the originals' examples, too."""
+    """Also accepts the keyword names that iatro-base-iac's examples use."""
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
@@ -44,16 +44,17 @@ def _kind(name: str, values: list[Any]) -> str:
         return "text"
     if kinds <= {int}:
         return "int"
-    raise TypeError(f"column {name!r} is not of str or of int alone; give an Arrow table")
+    raise TypeError(f"column {name!r} must be all str or all int; pass an Arrow table instead")
 
 
 def _table(table: Any) -> Any:
-    """What the extension takes for a table: anything that speaks Arrow, or lists by name."""
+    """Returns the argument that the extension takes for a table: any Arrow object, or lists by
+    name."""
     if not isinstance(table, Mapping):
         return table
     columns = {str(name): list(values) for name, values in table.items()}
     if len({len(values) for values in columns.values()}) > 1:
-        raise ValueError("the columns of the table are not equally long")
+        raise ValueError("the columns of the table have different lengths")
     specs = [f"{_kind(name, values)}:{name}" for name, values in columns.items()]
     return _tarn.iac_rows(specs, tuple(zip(*columns.values())))
 
@@ -69,26 +70,26 @@ def _options(overwrite: bool, *, version: int = 2, codec: str = "none", level: i
 
 def _target(path: Path, header: Mapping[str, Any], slides: Any, index: Any,
             overwrite: bool) -> tuple[Any, ...]:
-    """The first argument of the extension's builders."""
+    """Returns the first argument of the extension's builders."""
     path = pathlib.Path(path)
     text = _header_text(header)
     if path.exists() and not overwrite:
         raise FileExistsError(f"pack already exists: {path}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    place = os.path.join(os.getcwd(), path)  # the program may go elsewhere
+    place = os.path.join(os.getcwd(), path)  # the program may change its directory
     return place, text, _table(slides), _table(index), _options(overwrite)
 
 
-# --- As the originals ------------------------------------------------------------------------
+# --- The iatro-base-iac interface ------------------------------------------------------------
 
 
 @_other_names
 def build_pack(output_path: Path, header_json: dict[str, Any], slide_table: Any, index_table: Any,
                payloads: Iterable[bytes], *, overwrite: bool = False) -> None:
-    """A pack of payloads that are in memory.
+    """Writes a record pack of payloads that are in memory.
 
-    The index table gets the columns offset, length and crc32. Tables are anything with the
-    Arrow PyCapsule interface (pyarrow, polars, pandas, ...) or a dict of lists of str or int.
+    The columns offset, length and crc32 are added to the index table. A table is any object with
+    the Arrow PyCapsule interface (pyarrow, polars, pandas, ...) or a dict of lists of str or int.
 
     >>> import tarn.iac
     >>> tarn.iac.build_pack("p.iac", {"codec": "none"}, {"slide_id": ["s0"]},
@@ -104,7 +105,8 @@ def build_pack(output_path: Path, header_json: dict[str, Any], slide_table: Any,
 def build_pack_streaming(output_path: Path, header_json: dict[str, Any], slide_table: Any,
                          index_table: Any, payloads: Iterable[bytes], *,
                          overwrite: bool = False) -> None:
-    """The same with payloads from an iterator; each goes straight to its place in the file."""
+    """Like build_pack, with payloads from an iterator; each one is written directly to its place
+    in the file."""
     target = _target(output_path, header_json, slide_table, index_table, overwrite)
     with PackWriter(_tarn.iac_write(*target)) as writer:
         for payload in payloads:
@@ -114,7 +116,8 @@ def build_pack_streaming(output_path: Path, header_json: dict[str, Any], slide_t
 @_other_names
 def build_pack_data_segment(output_path: Path, header_json: dict[str, Any], slide_table: Any,
                             index_table: Any, data: Any, *, overwrite: bool = False) -> None:
-    """A pack with a data segment of the caller's own making; the index is written as it is."""
+    """Writes a record pack with a data segment made by the caller; the index is written
+    unchanged."""
     target = _target(output_path, header_json, slide_table, index_table, overwrite)
     _tarn.iac_build_segment(target, data)
 
@@ -123,42 +126,44 @@ def build_pack_data_segment(output_path: Path, header_json: dict[str, Any], slid
 def build_pack_data_segment_from_file(output_path: Path, header_json: dict[str, Any],
                                       slide_table: Any, index_table: Any, data_path: Path, *,
                                       data_length: int, overwrite: bool = False) -> None:
-    """The same with the data segment from a file, which has exactly `data_length` bytes."""
+    """Like build_pack_data_segment, with the data segment from a file, which must have exactly
+    `data_length` bytes."""
     target = _target(output_path, header_json, slide_table, index_table, overwrite)
     _tarn.iac_build_segment_file(target, data_path, int(data_length))
 
 
-# --- As tarn does ----------------------------------------------------------------------------
+# --- Additions -------------------------------------------------------------------------------
 
 
 class PackWriter(Published):
-    """Writes a pack payload by payload; made by `create`. In a `with` statement the pack has
-    its name when the block has ended; after an exception there is nothing, or what was there
-    before."""
+    """Writes a record pack one payload at a time; made by `create`. Use it in a `with` statement:
+    the file gets its name at the end of the block. After an exception no file is left, or an
+    existing file is unchanged."""
 
     def __init__(self, writer: _tarn.PackWriter) -> None:
         self._writer = writer
 
     def add(self, payload: Any) -> None:
-        """The payload of the next row: anything with the buffer protocol."""
+        """Adds the payload of the next row: any object with the buffer protocol."""
         self._writer.add(payload)
 
     def finish(self) -> None:
-        """Publish. The index table must have as many rows as payloads were added."""
+        """Publishes the file. The index table must have as many rows as there are payloads."""
         self._writer.finish()
 
     close = finish
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Discards everything; no file is left."""
         self._writer.abandon()
 
 
 def create(path: Path, index: Any, slides: Any = None, *, header: Mapping[str, Any] | None = None,
            codec: str = "none", level: int = 0, encoded: bool = False, version: int = 2,
            overwrite: bool = False, sync: bool = True) -> PackWriter:
-    """A writer for a new pack with this index table. Payloads are compressed with `codec` (none,
-    brotli, zstd, gzip), which the header says, unless `encoded` says that they are already.
+    """Creates a writer for a new record pack with this index table. Payloads are compressed with
+    `codec` (none, brotli, zstd, gzip), which the header names. Set `encoded` if they are already
+    compressed.
 
     >>> import tarn.iac
     >>> with tarn.iac.create("z.iac", {"name": ["a", "b"]}, codec="zstd", overwrite=True) as out:
@@ -173,15 +178,15 @@ def create(path: Path, index: Any, slides: Any = None, *, header: Mapping[str, A
     text = None if header is None else _header_text(header)
     options = _options(overwrite, version=version, codec=codec, level=level, encoded=encoded,
                        sync=sync)
-    place = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may go elsewhere
+    place = os.path.join(os.getcwd(), os.fsdecode(path))  # the program may change its directory
     return PackWriter(_tarn.iac_write(place, text, _table(slides), _table(index), options))
 
 
 def rewrite(source: Path, target: Path, *, header: Mapping[str, Any] | None = None,
             codec: str = "none", level: int = 0, encoded: bool = False, version: int = 2,
             overwrite: bool = False, sync: bool = True) -> None:
-    """Write a pack again with another codec, level or version. `header`, if given, replaces the
-    caller's fields; `encoded` takes payloads and codec over as they are."""
+    """Rewrites a record pack with another codec, level or version. `header`, if given, replaces
+    the caller's fields; `encoded` copies payloads and codec unchanged."""
     text = None if header is None else _header_text(header)
     _tarn.iac_rewrite(source, target, text,
                       _options(overwrite, version=version, codec=codec, level=level,
@@ -189,6 +194,6 @@ def rewrite(source: Path, target: Path, *, header: Mapping[str, Any] | None = No
 
 
 def upgrade(source: Path, target: Path | None = None, *, overwrite: bool = False) -> None:
-    """Make a version 2 pack of a version 1 pack, by default in its place."""
+    """Converts a version 1 record pack to version 2, by default in place."""
     _tarn.iac_rewrite(source, source if target is None else target, None,
                       _options(overwrite or target is None), True)

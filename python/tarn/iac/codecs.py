@@ -1,5 +1,5 @@
-"""What is done to each payload: object to bytes and back. `VariableRecordPack` uses the codec that
-a pack's header names."""
+"""Codecs for payloads: from object to bytes and back. `VariableRecordPack` uses the codec that the
+header names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .. import _tarn
 
-# The most a payload may expand to: this many times its size, or this many bytes if that is more.
+# A payload may expand to this many times its size, or to this many bytes if that is more.
 _EXPANSION = 10_000
 _FREE_BYTES = 16 << 20
 
@@ -20,10 +20,10 @@ def _is_codec(thing: Any) -> bool:
 
 
 class Codec:
-    """The base of codecs, and where they are found by name.
+    """Base class and registry of codecs.
 
-    A codec of your own has a `name`, `encode` and `decode`, and `parameters` if the header must
-    keep some. `Codec.register(name, factory)` lets packs find it.
+    A custom codec has a `name`, `encode` and `decode`, and `parameters` if the header must store
+    some. `Codec.register(name, factory)` makes it available to record packs.
 
     >>> from tarn.iac import Codec
     >>> codec = Codec.create(Codec.ZSTD, level=3)
@@ -42,8 +42,8 @@ class Codec:
 
     @classmethod
     def create(cls, name: str, /, **params: Any) -> Any:
-        """The codec of a name, with parameters as headers keep them; those that a codec of tarn's
-        does not have are passed over, as other writers' headers may have more."""
+        """Returns the codec with this name and the parameters of a header. Tarn's codecs ignore
+        unknown parameters, because headers of other writers may have more."""
         if name in _BUILT_IN:
             make, known = _BUILT_IN[name]
             return make(**{key: value for key, value in params.items() if key in known})
@@ -53,16 +53,16 @@ class Codec:
             raise ValueError(f"unknown codec: {name!r}")
         codec = factory(dict(params))
         if not _is_codec(codec):
-            raise TypeError(f"the factory of codec {name!r} gave {type(codec).__name__}, which is "
-                            "no codec: it needs name, encode and decode")
+            raise TypeError(f"the factory of codec {name!r} returned {type(codec).__name__}, which "
+                            "is not a codec; it needs name, encode and decode")
         if codec.name != name:
-            raise ValueError(f"the factory of codec {name!r} gave one named {codec.name!r}")
+            raise ValueError(f"the factory of codec {name!r} returned a codec named {codec.name!r}")
         return codec
 
     @classmethod
     def register(cls, name: str, factory: Callable[[dict[str, Any]], Any], *,
                  replace: bool = False) -> None:
-        """Make a codec known: `factory(params)` gives it."""
+        """Registers a codec; `factory(params)` returns it."""
         if not name:
             raise ValueError("codec name must not be empty")
         if name in _BUILT_IN:
@@ -75,7 +75,7 @@ class Codec:
             Codec._registered[name] = factory
 
     def parameters(self) -> dict[str, Any]:
-        """What the header keeps to make the codec again."""
+        """Returns the parameters that the header stores to create the codec again."""
         return {}
 
     def encode(self, obj: Any) -> bytes:
@@ -92,7 +92,7 @@ class Codec:
 
 
 class RawCodec(Codec):
-    """Bytes as they are."""
+    """Stores bytes unchanged."""
 
     name = "none"
 
@@ -118,7 +118,7 @@ class _Compressing(Codec):
 
 
 class BrotliCodec(_Compressing):
-    """Brotli. The window is the one the originals use; others are read, but not written."""
+    """Brotli. Writing always uses the window of iatro-base-iac; other windows can be read."""
 
     name = "brotli"
 
@@ -132,7 +132,7 @@ class BrotliCodec(_Compressing):
 
     def _level(self) -> int:
         if self.lgwin != 24:
-            raise ValueError(f"payloads are written with lgwin 24, not {self.lgwin}")
+            raise ValueError(f"only lgwin 24 can be written, not {self.lgwin}")
         return max(self.quality, 1)
 
     def parameters(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class ZstdCodec(_Compressing):
 
 
 class GzipCodec(ZstdCodec):
-    """gzip; the originals do not know it."""
+    """gzip, which iatro-base-iac does not support."""
 
     name = "gzip"
 
@@ -172,12 +172,12 @@ _BUILT_IN: dict[str, tuple[Callable[..., Codec], tuple[str, ...]]] = {
 
 
 def get_codec(name: str, params: Mapping[str, Any] | None = None) -> Any:
-    """The codec of a header's name and parameters; ValueError if it is not known."""
+    """Returns the codec for a header's name and parameters; raises ValueError if it is unknown."""
     return Codec.create(name, **(params or {}))
 
 
 def header_of(codec: Any) -> dict[str, Any]:
-    """The fields of a header that name a codec."""
+    """Returns the header fields that name a codec."""
     if callable(getattr(codec, "parameters", None)):
         params = dict(codec.parameters())
     else:

@@ -1,5 +1,5 @@
-"""Packs by what their records are: `VariableRecordPack`, payloads of any length behind a codec, and
-`FixedRecordPack`, the rows of a matrix."""
+"""Record packs by kind of record: `VariableRecordPack` for encoded payloads of any length, and
+`FixedRecordPack` for the rows of a matrix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class _Pack:
-    """What both kinds share."""
+    """Base class of both kinds."""
 
     def __init__(self, package_path: Path) -> None:
         self._reader = PackReader(package_path)
@@ -92,7 +92,8 @@ class VariableRecordPack(_Pack):
     def build(output_path: Path, *, payload_type: str, slide_table: Any, index_table: Any,
               objects: Iterable[Any], codec: Any = None, extra_header: dict[str, Any] | None = None,
               overwrite: bool = False, streaming: bool = False) -> None:
-        """Encode the objects and write the pack; `streaming` holds one of them at a time."""
+        """Encodes the objects and writes the file; with `streaming`, one object is in memory at a
+        time."""
         codec = codec or RawCodec()
         header = {"payload_type": payload_type, **header_of(codec), **(extra_header or {})}
         payloads = (codec.encode(obj) for obj in objects)
@@ -105,7 +106,7 @@ class VariableRecordPack(_Pack):
                             codec_params: dict[str, Any] | None = None,
                             extra_header: dict[str, Any] | None = None,
                             overwrite: bool = False) -> None:
-        """Write payloads that are encoded already."""
+        """Writes payloads that are already encoded."""
         header: dict[str, Any] = {"payload_type": payload_type, "codec": codec_name}
         if codec_params:
             header["codec_params"] = codec_params
@@ -115,7 +116,7 @@ class VariableRecordPack(_Pack):
 
     @property
     def codec(self) -> Any:
-        """The codec of the header; ValueError if nobody knows it."""
+        """The codec that the header names; raises ValueError if it is unknown."""
         if self._codec is None:
             header = self._reader.header
             self._codec = Codec.create(header.get("codec", "none"),
@@ -123,19 +124,19 @@ class VariableRecordPack(_Pack):
         return self._codec
 
     def read_bytes(self, row: int) -> bytes:
-        """A record as it is stored."""
+        """Returns a record as it is stored."""
         return self._reader.read_payload(row)
 
     def read(self, row: int) -> Any:
-        """A record, decoded."""
+        """Returns a decoded record."""
         codec = self.codec
         if isinstance(codec, (RawCodec, _Compressing)):
             return self._reader.decode(row)
         return codec.decode(self._reader.read_payload(row))
 
     def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[Any]:
-        """Several records, decoded, in the order asked for; `workers` threads decode, if they are
-        more than one."""
+        """Returns several decoded records in the requested order; `workers` threads decode if
+        there is more than one."""
         count = 1 if workers is None else operator.index(workers)
         if count <= 1:
             return [self.read(row) for row in rows]
@@ -145,7 +146,7 @@ class VariableRecordPack(_Pack):
             return list(pool.map(self.read, rows))
 
     def read_many_contiguous(self, rows: Iterable[int], *, workers: int | None = None) -> Batch:
-        """Several records, decoded, in one buffer; for codecs that give bytes."""
+        """Returns several decoded records in one buffer; the codec must return bytes."""
         count = _workers(workers)
         if isinstance(self.codec, RawCodec):
             return self._reader.batch(rows)
@@ -175,11 +176,11 @@ class FixedRecordPack(_Pack):
     def build(output_path: Path, *, payload_type: str, slide_table: Any, index_table: Any,
               matrix: npt.NDArray[Any], extra_header: dict[str, Any] | None = None,
               overwrite: bool = False) -> None:
-        """Write a matrix with a row for each row of the index table."""
+        """Writes a matrix with one row for each row of the index table."""
         import numpy as np
 
         matrix = np.ascontiguousarray(matrix)
-        # The header has the name of the type, which does not tell the order of bytes.
+        # The header has the name of the type, which does not include the byte order.
         matrix = matrix.astype(matrix.dtype.newbyteorder("="), copy=False)
         if matrix.ndim != 2:
             raise ValueError(f"FixedRecordPack matrix must be 2D (rows, dim), got {matrix.shape}")
@@ -195,10 +196,10 @@ class FixedRecordPack(_Pack):
 
     def __init__(self, package_path: Path) -> None:
         super().__init__(package_path)
-        self._spans: bool | None = None  # whether the index has such columns
+        self._spans: bool | None = None  # whether the index has columns for spans
 
     def _shape(self) -> tuple[Any, int]:
-        """(dtype, values in a record), where they fit the size of a record."""
+        """Returns (dtype, values in a record), after checking them against the record size."""
         import numpy as np
 
         header = self._reader.header
@@ -211,11 +212,11 @@ class FixedRecordPack(_Pack):
     def _row(self, row: int) -> int:
         number, count = operator.index(row), len(self._reader)
         if not -count <= number < count:
-            raise ValueError(f"no record {number}; the pack has {count}")
+            raise ValueError(f"record {number} is out of range for {count} records")
         return number % count
 
     def read(self, row: int) -> npt.NDArray[Any]:
-        """One row, read only, in the type it is stored in."""
+        """Returns one row, read-only, in its stored type."""
         import numpy as np
 
         dtype, width = self._shape()
@@ -223,11 +224,11 @@ class FixedRecordPack(_Pack):
         return np.frombuffer(self._reader.read_data_span(self._row(row) * size, size), dtype)
 
     def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[npt.NDArray[Any]]:
-        """Several rows as float32; `workers` has no effect."""
+        """Returns several rows as float32; `workers` has no effect."""
         return list(self.read_matrix(rows).astype("float32"))
 
     def read_matrix(self, rows: Iterable[int]) -> npt.NDArray[Any]:
-        """Several rows as one matrix of their own, in the type they are stored in."""
+        """Returns several rows as a new matrix, in their stored type."""
         import numpy as np
 
         dtype, width = self._shape()
@@ -240,15 +241,15 @@ class FixedRecordPack(_Pack):
         return np.frombuffer(data, dtype).reshape(len(numbers), width).copy()
 
     def _by_size(self, width: int) -> bool:
-        """Whether the reader finds records by their size too. Columns of an index that are named
-        like spans go before, and say nothing about the rows of a matrix."""
+        """Whether the reader can find records by their size. If the index has span columns, the
+        reader uses those, and they do not describe the rows of a matrix."""
         if self._spans is None:
             self._spans = {"offset", "length"} <= self._reader.index.types.keys()
         return width > 0 and not self._spans
 
 
 def _rows(table: Any) -> int | None:
-    """How many rows a table has, if it says so."""
+    """Returns the number of rows of a table, if it is known."""
     if isinstance(table, dict):
         return max((len(values) for values in table.values()), default=0)
     try:

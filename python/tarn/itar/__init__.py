@@ -1,4 +1,4 @@
-"""The names of glzn's iTar datasets, on tarn's folds.
+"""The API of glzn's iTar datasets on top of tarn's folds.
 
 >>> import tempfile
 >>> from tarn.itar import iTarDataset, iTarDatasetWriter
@@ -8,7 +8,7 @@
 ...     iTarDataset("birds", loc, "train", ["txt", "cls", "_stem"])[0]
 ('a bird', 3, 'kiwi')
 
-docs/compat.md lists what differs from the reference.
+docs/compat.md lists the differences from glzn.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""BrowserWrapper: images of a dataset with their labels, page by page, and a selection of them that
-goes into a JSON file and comes back. What is drawn on a screen is somebody else's.
-"""
+"""BrowserWrapper: the images of a dataset with their labels, page by page, and a selection that
+can be exported to JSON and imported again. It does not draw anything on a screen."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ Item = tuple[Any, Any, dict[str, Any]]
 
 
 class BrowserWrapper:
-    """A sequence of (image, label, meta) over a dataset, as `iTarDataset.browse` gives it.
+    """A sequence of (image, label, meta) over a dataset, as returned by `iTarDataset.browse`.
 
-    The label is what labeldict has for the field lab_ext, the field itself without a labeldict,
-    and None where there is neither. meta has idx, the number of the sample in the file's order,
-    and stem and fid where the dataset has those pseudo extensions. Transforms and groupings of the
-    dataset do not count; its order does: item i is the sample at position i.
+    The label is the value in labeldict for the field lab_ext. Without a labeldict it is the field
+    itself, and it is None if the dataset has no such field. meta has idx, the number of the sample
+    in file order, and stem and fid if the dataset has those pseudo extensions. Transforms and
+    groupings of the dataset are ignored. Its order is used: item i is the sample at position i.
     """
 
     def __init__(self, dataset: iTarDataset, img_ext: str = "jpg", lab_ext: str = "cls",
@@ -32,12 +31,12 @@ class BrowserWrapper:
                  width: int = 128) -> None:
         names = dataset.extensions
         if not is_image(img_ext.rpartition(".")[2]):
-            raise ValueError(f"{img_ext!r} is no extension of an image")
+            raise ValueError(f"{img_ext!r} is not an image extension")
         if img_ext not in names:
-            raise ValueError(f"{img_ext!r} is not among the dataset's extensions, "
+            raise ValueError(f"{img_ext!r} is not among the dataset's extensions: "
                              + ", ".join(names))
         if page_size < 1 or cols < 1 or width < 1:
-            raise ValueError("page_size, cols and width have to be above 0")
+            raise ValueError("page_size, cols and width must be positive")
         self.dataset, self.labeldict = dataset, labeldict
         self.page_size, self.cols, self.width = page_size, cols, width
         self.selected: set[str] = set()
@@ -46,7 +45,7 @@ class BrowserWrapper:
         self._stem = next((at for at, name in enumerate(names) if name in ("_stem", "_name")), None)
         self._fid = names.index("_fid") if "_fid" in names else None
         self._reader: Any = None
-        self._of: Any = None  # the dataset's reader that _reader goes with
+        self._of: Any = None  # the dataset's reader from which _reader was made
 
     def _plain(self) -> Any:
         current = self.dataset._follow()
@@ -56,7 +55,7 @@ class BrowserWrapper:
         return self._reader
 
     def _numbers(self) -> list[int]:
-        """The sample at each position."""
+        """Returns the sample number at each position."""
         reader = self._plain()
         return memoryview(reader._handle.sequence(0, len(reader))).tolist()
 
@@ -89,39 +88,40 @@ class BrowserWrapper:
 
     @property
     def pages(self) -> int:
-        """How many pages there are; one where there is nothing to show."""
+        """Number of pages; 1 if there is nothing to show."""
         return max(1, -(-len(self) // self.page_size))
 
     def page(self, number: int) -> list[Item]:
-        """The items of a page, from 0 on; IndexError past the last."""
+        """Returns the items of a page, counted from 0; raises IndexError after the last page."""
         if not 0 <= number < self.pages:
-            raise IndexError(f"page {number} of {self.pages}")
+            raise IndexError(f"page {number} is out of range for {self.pages} pages")
         begin = number * self.page_size
         return [self[at] for at in range(begin, min(begin + self.page_size, len(self)))]
 
-    # --- The selection ---
+    # --- Selection ---
 
     def select(self, positions: Iterable[int], selected: bool = True) -> None:
-        """Selects the samples at these positions, or takes them out."""
+        """Adds the samples at these positions to the selection, or removes them."""
         stems = self._plain()._handle.keys(list(positions))
         self.selected = self.selected | set(stems) if selected else self.selected - set(stems)
 
     def positions(self) -> list[int]:
-        """Where the selected samples stand, in the dataset's order."""
+        """Returns the positions of the selected samples, in the dataset's order."""
         stems = sorted(self.selected)
         wanted = {number for number in self.dataset._handle.lookup(stems) if number is not None}
         return [at for at, number in enumerate(self._numbers()) if number in wanted]
 
     def export_json(self) -> str:
-        """The stems that are selected, as `iTarDataset.filter_stems_by_json` takes them."""
+        """Returns the selected stems in the format that `iTarDataset.filter_stems_by_json`
+        reads."""
         return json.dumps(sorted(self.selected), indent=2, ensure_ascii=False)
 
     def import_json(self, text: str | bytes) -> tuple[int, int]:
-        """Selects the stems of a JSON list, and nothing else: how many are in the dataset, and how
-        many are not."""
+        """Replaces the selection by the stems of a JSON list. Returns how many are in the dataset
+        and how many are not."""
         names = json.loads(text)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("a selection is a JSON list of strings")
+            raise ValueError("a selection must be a JSON list of strings")
         stems = [stem for stem in dict.fromkeys(name.strip() for name in names) if stem]
         there = {stem for stem, number in zip(stems, self.dataset._handle.lookup(stems))
                  if number is not None}

@@ -1,4 +1,4 @@
-"""iTarDataset: samples of a fold as tuples, in the reference's orders, read by the library."""
+"""iTarDataset: samples of a fold as tuples, in glzn's orders, read by the library."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["iTarDataset"]
 _GROUPING_SEED = 0x0BAD5EED
 _WORD = 2**64
 
-# What a sample's dict has for a pseudo extension.
+# The key in a sample's dict for each pseudo extension.
 _SHOWN = {"_name": "__key__", "_stem": "__key__"}
 
 
 class _Tuple:
-    """A sample's dict as a tuple in the order of the extensions."""
+    """Turns a sample's dict into a tuple in the order of the extensions."""
 
     def __new__(cls, names: Sequence[str]) -> Any:
         if len(names) > 1:
@@ -49,11 +49,11 @@ class _Tuple:
 
 
 def _stems_in(path: PathLike) -> list[str]:
-    """The stems that a JSON list of names has."""
+    """Returns the stems of a JSON list of names."""
     with open(path, encoding="utf-8") as file:
         names = json.load(file)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{os.fspath(path)}: this is no list of strings")
+        raise ValueError(f"{os.fspath(path)}: not a JSON list of strings")
     return [stem_of(name) for name in names]
 
 
@@ -69,19 +69,21 @@ class iTarDataset:
     >>> ds.map(lambda txt, cls, stem: {"text": txt, "label": cls})[0]
     {'text': 'An auk.', 'label': 0}
 
-    extensions: what samples consist of, in this order; only samples that have all of them are in
-        the dataset. None takes all extensions of the index. Besides those there are `_idx`, the
-        number of the sample in the file's order, `_name` and `_stem`, its stem, and `_fid`, the
+    extensions: the fields of a sample, in this order. The dataset holds only samples that have all
+        of them. None means all extensions of the index. There are also pseudo extensions: `_idx`,
+        the number of the sample in file order, `_name` and `_stem`, its stem, and `_fid`, the
         number of its shard.
-    parse_if_missing, serialize: an index that is not there is made, and written.
-    internal_seed, buckets_per_shard: of the order, see `set_shuffle`.
-    enforce_contiguous: samples whose members do not stand together in the shards come in the order
-        of their hashes. Without it several extensions of such a fold are a ValueError.
-    decoders: functions of bytes by extension, or the names of some: {"pkl": "pickle"}. Nothing in
+    parse_if_missing, serialize: build a missing index, and write it to disk.
+    internal_seed, buckets_per_shard: settings of the order, see `set_shuffle`.
+    enforce_contiguous: if the members of samples are not contiguous in the shards, use the samples
+        in the order of their hashes. Without it, several extensions of such a fold are a
+        ValueError.
+    decoders: functions of bytes by extension, or names of decoders: {"pkl": "pickle"}. No code in
         a file is run unless it is named here.
-    delimiter, extension, verbose, bufsize: those of `iTarFold`.
+    delimiter, extension, verbose, bufsize: as in `iTarFold`.
 
-    It can be given to torch's DataLoader. Copies in its workers follow `set_epoch` of this one.
+    A dataset can be passed to torch's DataLoader. Copies in its workers follow `set_epoch` of this
+    object.
     """
 
     def __init__(self, dataset: str, loc: PathLike, fold: str,
@@ -94,7 +96,7 @@ class iTarDataset:
                  bufsize: int | None = None) -> None:
         self.root = pathlib.Path(os.path.abspath(pathlib.Path(loc) / dataset))
         if not self.root.exists():
-            raise FileExistsError(f"{self.root}: there is no such folder")
+            raise FileExistsError(f"{self.root}: no such folder")
         self.dataset, self.fold_name, self.idxext = dataset, fold, idxext
         self.internal_seed = operator.index(internal_seed)
         self.buckets_per_shard = max(1, operator.index(buckets_per_shard))
@@ -108,7 +110,7 @@ class iTarDataset:
         self._grouping: tuple[tuple[str, ...], bool] | None = None
         self._maps: list[Callable[[Any], Any]] = []
         self._stem_filters: list[list[str]] = []
-        self._had: list[str] = []  # extensions that samples must have besides those shown
+        self._had: list[str] = []  # extensions that samples must also have
         self._epoch = 0
         self._shared = shared_number(0)
         folder = iTarDirectory(self.root, delimiter, extension)
@@ -126,30 +128,31 @@ class iTarDataset:
         self._index_path = folder.index_path(self.fold_name, self.idxext)
 
     def _look(self) -> tuple[list[str], bool]:
-        """The extensions of the index, and whether it says that samples stand together."""
-        index = _tarn.open_fold(self._index_path, self._shards, self._scan).index()
+        """Returns the extensions of the index and whether it marks its samples as contiguous."""
+        index = _tarn.open_dataset(self._index_path, shards=self._shards,
+                                   scan=self._scan).index()
         return index.fields(), bool(index.info()["contiguous"])
 
     def _check_extensions(self, extensions: Iterable[str]) -> list[str]:
         if isinstance(extensions, str):
-            raise TypeError("extensions are a list of strings, not a string")
+            raise TypeError("extensions must be a list of strings, not a string")
         names = [name.removeprefix(".") for name in extensions]
         unknown = sorted({name for name in names if name not in PSEUDO} - set(self._known))
         if unknown:
-            raise ValueError(f"no extension {', '.join(map(repr, unknown))}; there are "
+            raise ValueError(f"unknown extension {', '.join(map(repr, unknown))}; available: "
                              + ", ".join(self._known))
         if not set(names) - set(PSEUDO):
-            raise ValueError("an extension of the files is needed besides "
+            raise ValueError("needs at least one extension that is in the files; found: "
                              + ", ".join(names or ["none"]))
         return names
 
     @property
     def _real(self) -> list[str]:
-        """The extensions of the files, each once."""
+        """The extensions of the files, without duplicates."""
         return list(dict.fromkeys(name for name in self._extensions if name not in PSEUDO))
 
     def _open(self) -> None:
-        """Opens the files for the extensions, with all filters; nothing changes if that fails."""
+        """Opens the files for the extensions, with all filters. If this fails, nothing changes."""
         real = self._real
         numbers = {name for name in self._extensions if name in ("_idx", "_fid")}
         decoders = {name: self._decoder(name) for name in real}
@@ -185,7 +188,7 @@ class iTarDataset:
     def _with_stems(self, handle: _tarn._Handle, stems: list[str]) -> _tarn._Handle:
         kept = handle.filter("keys", None, stems, 0, 0, True)
         if not len(kept):
-            raise RuntimeError(f"none of {len(stems)} stems is in the dataset")
+            raise RuntimeError(f"none of the {len(stems)} stems is in the dataset")
         return kept
 
     def _use(self, handle: _tarn._Handle) -> None:
@@ -196,7 +199,7 @@ class iTarDataset:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the members of each sample stand together, or are sorted so."""
+        """Whether the members of each sample are contiguous, or were sorted to be."""
         return self._flag or self._enforced
 
     def _buckets(self, handle: _tarn._Handle, mixing: bool) -> list[int]:
@@ -206,14 +209,14 @@ class iTarDataset:
         if not mixing:
             return [count for count in counts if count]
         if not self.is_contiguous:
-            raise ValueError("shard_mixing needs samples that stand together; "
+            raise ValueError("shard_mixing needs contiguous samples; "
                              "enforce_contiguous=True sorts them")
         total = len(handle)
         size = max(1, round(total / (len(counts) * self.buckets_per_shard)))
         return [size] * (total // size) + [total % size] * (total % size > 0)
 
     def _ordered(self, handle: _tarn._Handle) -> _tarn._Handle:
-        """The samples in the order that was set, and of them the part of this rank."""
+        """Returns the samples in the current order, restricted to this rank."""
         uneven = "drop" if self.drop_last else "keep"
         shuffled = (None, self.shuffle_shard_mixing, self.shuffle_rounds)
         seed, mixing, rounds = self._override or shuffled
@@ -225,7 +228,8 @@ class iTarDataset:
         return handle if self.world_size == 1 else handle.split(self.rank, self.world_size, uneven)
 
     def _make_reader(self, handle: _tarn._Handle, plain: bool = False) -> _tarn.Dataset:
-        """What reads samples, and makes tuples of them; plain: without transforms and groups."""
+        """Returns the object that reads samples and makes tuples of them; plain: without
+        transforms and groupings."""
         names, views, maps = handle.fields(), None, tuple(self._maps)
         shown: Sequence[str] = self._extensions
         if self._grouping and not plain:
@@ -240,7 +244,7 @@ class iTarDataset:
         return "decode" if name in PSEUDO else self._decoder(name)
 
     def _follow(self) -> _tarn.Dataset:
-        """The reader for the epoch that was set in any of the processes."""
+        """Returns the reader for the current epoch, which any of the processes may have set."""
         epoch = self._shared.value
         if epoch != self._epoch:
             self._epoch = epoch
@@ -248,7 +252,7 @@ class iTarDataset:
         return self._reader
 
     def _change(self, **settings: Any) -> Self:
-        """Sets attributes and makes the order anew; nothing changes if that fails."""
+        """Sets attributes and rebuilds the order. If this fails, nothing changes."""
         self._follow()
         before = {name: getattr(self, name) for name in settings}
         vars(self).update(settings)
@@ -261,9 +265,9 @@ class iTarDataset:
 
     def set_shuffle(self, enabled: bool = True, *, shard_mixing: bool = False,
                     rounds: int = 3) -> Self:
-        """Turns the random order on or off. It is that of internal_seed + epoch: shards come as
-        they lie, and each within itself in random order. With shard_mixing it is not shards but
-        equal parts of the whole, buckets_per_shard for each shard.
+        """Turns the random order on or off. Its seed is internal_seed + epoch. Shards come in file
+        order, and the samples within each shard in random order. With shard_mixing, equal parts of
+        the whole fold take the place of shards, buckets_per_shard for each shard.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["_stem", "cls"])
         >>> [stem for stem, _ in ds.set_shuffle(rounds=4)]
@@ -274,28 +278,29 @@ class iTarDataset:
                             shuffle_shard_mixing=bool(shard_mixing))
 
     def set_distributed(self, rank: int, world_size: int, drop_last: bool = False) -> Self:
-        """The part of one of several processes: every world_size-th sample, from the rank-th on.
-        Without drop_last the first ranks may have one sample more."""
+        """Selects the samples of one of several processes: every world_size-th sample, starting at
+        `rank`. Without drop_last the first ranks may have one sample more."""
         rank, world_size = operator.index(rank), operator.index(world_size)
         if world_size < 1 or not 0 <= rank < world_size:
-            raise ValueError(f"rank {rank} of {world_size}")
+            raise ValueError(f"rank must be from 0 to world_size - 1 (found rank {rank}, "
+                             f"world_size {world_size})")
         return self._change(rank=rank, world_size=world_size, drop_last=bool(drop_last))
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins another epoch, here and in the workers that have a copy of this dataset."""
+        """Sets the epoch, here and in workers that have a copy of this dataset."""
         self._shared.value = checked_epoch(epoch)
         self._follow()
 
     @property
     def epoch(self) -> int:
-        """The epoch that the order and the groups are of."""
+        """The epoch of the current order and groups."""
         return int(self._shared.value)
 
     @contextlib.contextmanager
     def shufflecontext(self, seed: int | None = None, shard_mixing: bool = False,
                        rounds: int = 3) -> Iterator[Self]:
-        """Random order for a while; afterwards the order is what it was, an epoch later. The seed
-        is internal_seed + epoch if None.
+        """Uses a random order inside a `with` block. Afterwards the previous order is restored,
+        one epoch later. If the seed is None, it is internal_seed + epoch.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["_idx", "cls"])
         >>> with ds.shufflecontext(rounds=4):
@@ -314,7 +319,7 @@ class iTarDataset:
             self.set_epoch(self.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Epoch, seeds and settings of the order, without rank and world size.
+        """Returns the epoch, seeds and order settings, without rank and world size.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", internal_seed=7)
         >>> ds.set_epoch(3)
@@ -329,7 +334,7 @@ class iTarDataset:
                 "buckets_per_shard": self.buckets_per_shard}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over what a state has of these; other keys are ignored."""
+        """Restores the settings found in a state; other keys are ignored."""
         epoch = checked_epoch(state.get("epoch", self.epoch))
         _check_rounds(state.get("shuffle_rounds", self.shuffle_rounds))
         settings = {name: state[name] for name in (
@@ -345,7 +350,7 @@ class iTarDataset:
 
     @property
     def extensions(self) -> list[str]:
-        """What samples consist of before any transform or grouping."""
+        """The fields of a sample before any transform or grouping."""
         return list(self._extensions)
 
     def __len__(self) -> int:
@@ -367,15 +372,16 @@ class iTarDataset:
 
     def _add(self, make: Callable[[], Callable[[Any], Any]]) -> Self:
         if self._maps and isinstance(self._maps[-1], Map):
-            raise RuntimeError("map is the last transform; others go before it")
+            raise RuntimeError("map must be the last transform; add other transforms before it")
         return self._change(_maps=[*self._maps, make()])
 
     def map(self, function: Callable[..., Any]) -> Self:
-        """A function of all fields; what it gives is the sample. The last transform."""
+        """Applies a function to all fields; its result is the sample. This must be the last
+        transform."""
         return self._add(lambda: Map(function, self._count()))
 
     def map_all(self, function: Callable[[Any], Any]) -> Self:
-        """A function that each field goes through.
+        """Applies one function to each field.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls"])
         >>> ds.map_all(str)[3]
@@ -384,7 +390,7 @@ class iTarDataset:
         return self._add(lambda: MapAll(function))
 
     def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
-        """One function for each field.
+        """Applies a different function to each field.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls"])
         >>> ds.map_tuple(len, float)[3]
@@ -393,7 +399,7 @@ class iTarDataset:
         return self._add(lambda: MapTuple(functions, self._count()))
 
     def map_group(self, function: Callable[..., Any], indices: Sequence[int]) -> Self:
-        """A function of the fields at some places, which gives as many values.
+        """Applies a function to the fields at some positions; it must return as many values.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls", "_stem"])
         >>> ds.map_group(lambda txt, stem: (stem, len(txt)), [0, 2])[3]
@@ -407,7 +413,7 @@ class iTarDataset:
         before = (self._extensions, self._had, self._stem_filters)
         dropped = set(self._real) - set(names)
         if self._handle.info()["dropped"] and dropped:
-            # Samples that have one of these twice are not in the dataset, and stay out.
+            # Samples with a duplicate of one of these are not in the dataset and stay out.
             self._stem_filters = [*self._stem_filters,
                                   self._handle.keys(range(len(self._handle)))]
         self._had = list(dict.fromkeys([*self._had, *self._real]))
@@ -419,14 +425,15 @@ class iTarDataset:
             raise
 
     def filter_extensions(self, required: Iterable[str] | None) -> Self:
-        """Makes these the extensions, of those there are; not after a transform or a grouping.
+        """Changes the extensions to these, which must exist. Not allowed after a transform or
+        grouping.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls"])
         >>> ds.filter_extensions(["_idx", "cls"])[2]
         (2, 2)
         """
         if self._maps or self._grouping:
-            raise RuntimeError("filter_extensions goes before transforms and groupings")
+            raise RuntimeError("filter_extensions must come before transforms and groupings")
         names = list(required or ())
         if not names:
             return self
@@ -440,8 +447,8 @@ class iTarDataset:
 
     def filter_stems(self, stems: Sequence[str], verify: bool = True,
                      strict: bool = False) -> Self:
-        """Keeps the samples with these stems. Without any stem given all stay; RuntimeError if
-        none of those given is there. verify and strict do not matter.
+        """Keeps the samples with these stems. An empty list keeps all samples. Raises RuntimeError
+        if none of the stems exists. verify and strict have no effect.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["cls"])
         >>> [cls for cls, in ds.filter_stems(["owl", "jay", "emu"])]
@@ -455,17 +462,17 @@ class iTarDataset:
         return self
 
     def filter_stems_by_json(self, path: PathLike) -> Self:
-        """The same with a JSON file of names, a list of strings, of which folders and extensions
-        are dropped. Not after a grouping."""
+        """Like filter_stems, with a JSON file that has a list of names. Folders and extensions are
+        removed from the names. Not allowed after a grouping."""
         if self._grouping:
-            raise RuntimeError("filter_stems_by_json goes before groupings")
+            raise RuntimeError("filter_stems_by_json must come before groupings")
         return self.filter_stems(_stems_in(path))
 
     def lookup_stems(self, stems: Sequence[str] | PathLike,
                      extensions: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
-        """The decoded fields of samples by their stems: {stem: {extension: value}}, without what
-        is not there. stems are names, of which folders and extensions are dropped, or the path of
-        a JSON list of them.
+        """Returns the decoded fields of samples by stem: {stem: {extension: value}}, without
+        missing fields. stems is a list of names, whose folders and extensions are removed, or the
+        path of a JSON list of names.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls"])
         >>> ds.lookup_stems(["owl", "emu"], extensions=["cls"])
@@ -476,7 +483,7 @@ class iTarDataset:
         elif isinstance(stems, Sequence):
             wanted = [stem_of(name) for name in stems_of(stems)]
         else:
-            raise TypeError(f"a list of stems or a path is needed, not {type(stems).__name__}")
+            raise TypeError(f"stems must be a list of stems or a path, not {type(stems).__name__}")
         wanted = list(dict.fromkeys(wanted))
         names = self._looked_up(extensions)
         found = [(stem, number) for stem, number in zip(wanted, self._handle.lookup(wanted))
@@ -491,15 +498,15 @@ class iTarDataset:
         return out
 
     def _looked_up(self, extensions: Iterable[str] | None) -> list[str]:
-        """Which of the dataset's fields are asked for."""
+        """Returns the requested fields of the dataset."""
         if extensions is None:
             return self._real
         if isinstance(extensions, str):
-            raise TypeError("extensions are a list of strings, not a string")
+            raise TypeError("extensions must be a list of strings, not a string")
         asked = [name.removeprefix(".").lower() for name in extensions]
         unknown = sorted(set(asked) - set(self._known))
         if unknown:
-            raise ValueError(f"no extension {', '.join(map(repr, unknown))}; there are "
+            raise ValueError(f"unknown extension {', '.join(map(repr, unknown))}; available: "
                              + ", ".join(self._known))
         return [name for name in dict.fromkeys(asked) if name in self._real]
 
@@ -507,23 +514,24 @@ class iTarDataset:
 
     def add_grouping(self, specs: Sequence[str], grouping_replace: bool = False,
                      grouping_seed: int | None = None) -> Self:
-        """One of several views of each sample, another one each epoch: of samples with f0.jpg,
-        f0.cls, f1.jpg, f1.cls, `["{0}.jpg", "{0}.cls"]` takes f0 or f1, and `["{0}.jpg",
-        "{1}.jpg"]` both in random order. The seed is one made of internal_seed if None."""
+        """Chooses one of several views of each sample, a different one each epoch. For samples
+        with f0.jpg, f0.cls, f1.jpg, f1.cls, `["{0}.jpg", "{0}.cls"]` takes f0 or f1, and
+        `["{0}.jpg", "{1}.jpg"]` takes both in random order. If the seed is None, it is derived
+        from internal_seed."""
         if self._maps:
-            raise RuntimeError("add_grouping goes before transforms")
+            raise RuntimeError("add_grouping must come before transforms")
         if isinstance(specs, str):
-            raise TypeError("specs are a list of strings, not a string")
+            raise TypeError("specs must be a list of strings, not a string")
         if set(self._extensions) & set(PSEUDO):
-            raise ValueError("groups and pseudo extensions do not go together")
+            raise ValueError("groups cannot be combined with pseudo extensions")
         seed = self.grouping_seed if grouping_seed is None else operator.index(grouping_seed)
         return self._change(_grouping=(tuple(specs), bool(grouping_replace)), grouping_seed=seed)
 
-    # --- The parts it is made of ---
+    # --- Fold and shards ---
 
     @property
     def fold(self) -> iTarFold:
-        """The rows of this dataset's samples; a new object each time."""
+        """The rows of this dataset's samples; each access returns a new object."""
         fold = iTarFold(self.root, self.fold_name, *self._naming, parse_if_missing=self._scan,
                         serialize=False, idxext=self.idxext,
                         enforce_contiguous=self._enforced)
@@ -535,18 +543,18 @@ class iTarDataset:
 
     @property
     def retriever(self) -> iTarRetriever:
-        """The bytes of its shards."""
+        """The bytes of the dataset's shards."""
         return iTarRetriever(self._shards, self._prefer_mmap)
 
     def browse(self, img_ext: str = "jpg", lab_ext: str = "cls",
                labeldict: Mapping[Any, Any] | None = None, page_size: int = 24, cols: int = 6,
                width: int = 128) -> BrowserWrapper:
-        """Its images with their labels, in pages: see `BrowserWrapper`."""
+        """Returns the dataset's images with their labels, in pages; see `BrowserWrapper`."""
         from .browser import BrowserWrapper
 
         return BrowserWrapper(self, img_ext, lab_ext, labeldict, page_size, cols, width)
 
-    # --- As an object ---
+    # --- Object protocol ---
 
     def __getstate__(self) -> dict[str, Any]:
         self._follow()
@@ -574,4 +582,4 @@ class iTarDataset:
 
 def _check_rounds(rounds: int) -> None:
     if operator.index(rounds) < 1:
-        raise ValueError(f"{rounds} rounds; there has to be one")
+        raise ValueError(f"rounds must be at least 1 (found {rounds})")

@@ -1,11 +1,11 @@
-"""Fields of iTar datasets: objects to bytes and back, by extension.
+"""Encoding and decoding of iTar fields, by extension.
 
 >>> encoder_for("json")([1, None]), decoder_for("cls")(b" 7")
 (b'[1, null]', 7)
 
-The codecs of arrays, run lengths and label images are the library's. Encoders look at the whole
-extension, decoders at its last part, as the reference has it. Pickles are written, and read only
-by who asks for `PickleCodec(trusted=True)`.
+The library encodes and decodes arrays, run lengths and label images. As in glzn, encoders are
+chosen by the whole extension, and decoders by its last part. Pickles can be written, but they are
+read only with `PickleCodec(trusted=True)`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PSEUDO = ("_idx", "_name", "_stem", "_fid")
 
 
 def spelled(extension: str) -> str:
-    """An extension as the library takes it, which drops one leading dot."""
+    """Returns an extension in the form that the library takes, which drops one leading dot."""
     return "." + extension if extension.startswith(".") else extension
 
 
 class Codec:
-    """Both directions of one kind of field."""
+    """Encoder and decoder of one kind of field."""
 
     def encode(self, obj: Any) -> bytes:
         raise NotImplementedError
@@ -42,10 +42,10 @@ class Codec:
 
 
 class ImageCodec(Codec):
-    """Images of Pillow's, in the format they have; they come back as RGB."""
+    """Pillow images, saved in their own format; decoding returns RGB."""
 
     def encode(self, obj: Any) -> bytes:
-        assert getattr(obj, "format", None), "an image that knows its format is needed"
+        assert getattr(obj, "format", None), "needs an image whose format is set"
         with io.BytesIO() as out:
             obj.save(out, format=obj.format)
             return out.getvalue()
@@ -71,7 +71,7 @@ class TextCodec(Codec):
     """Text as UTF-8."""
 
     def encode(self, obj: Any) -> bytes:
-        assert isinstance(obj, str), f"a str is needed, not {type(obj).__name__}"
+        assert isinstance(obj, str), f"needs a str, not {type(obj).__name__}"
         return obj.encode("utf-8")
 
     def decode(self, data: bytes) -> str:
@@ -79,7 +79,7 @@ class TextCodec(Codec):
 
 
 class JsonCodec(Codec):
-    """What JSON can say."""
+    """Values that JSON can represent."""
 
     def encode(self, obj: Any) -> bytes:
         return json.dumps(obj).encode("utf-8")
@@ -89,7 +89,7 @@ class JsonCodec(Codec):
 
 
 class NumpyCodec(Codec):
-    """Arrays as .npy; arrays of objects are written, but not read."""
+    """Arrays as .npy files. Arrays of objects can be written, but not read."""
 
     def encode(self, obj: Any) -> bytes:
         import numpy
@@ -108,14 +108,14 @@ class NumpyCodec(Codec):
 
 
 def _encode_array(name: str, obj: Any) -> bytes:
-    """By the library, which would write text as it is."""
+    """Encodes an array with the library, which would write text unchanged."""
     if isinstance(obj, str):
-        raise TypeError(f"a field .{name} is made of an array, not str")
+        raise TypeError(f"field .{name} needs an array, not str")
     return _tarn.encode(name, obj)
 
 
 class RunLengthCodec(Codec):
-    """Integers of any shape as run lengths."""
+    """Integer arrays of any shape as run lengths."""
 
     def encode(self, obj: Any) -> bytes:
         return _encode_array("rle", obj)
@@ -125,8 +125,8 @@ class RunLengthCodec(Codec):
 
 
 class LabelCodec(Codec):
-    """Labels [height, width] in a PNG of 8, 16, 24 or 32 bits. With 8 bits any image is read, and
-    made grey by Pillow if it is not."""
+    """Labels [height, width] in a PNG with 8, 16, 24 or 32 bits. With 8 bits any image can be
+    read; Pillow converts it to grey if necessary."""
 
     def __init__(self, bits: int) -> None:
         self.name = f"seg{bits}"
@@ -156,7 +156,7 @@ def _grey(data: bytes, error: FormatError) -> Any:
 
 
 class MatlabCodec(Codec):
-    """Dicts as MATLAB files, by SciPy."""
+    """Dicts as MATLAB files, with SciPy."""
 
     def encode(self, obj: Any) -> bytes:
         from scipy.io import savemat  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -172,7 +172,7 @@ class MatlabCodec(Codec):
 
 
 class PickleCodec(Codec):
-    """Anything. Reading a pickle can run code, so it has to be trusted."""
+    """Any object. Reading a pickle can run code, so it must be marked as trusted."""
 
     def __init__(self, trusted: bool = False) -> None:
         self.trusted = trusted
@@ -182,19 +182,19 @@ class PickleCodec(Codec):
 
     def decode(self, data: bytes) -> Any:
         if not self.trusted:
-            raise ValueError("reading a pickle can run code: if the data are trusted, give "
+            raise ValueError("reading a pickle can run code; if you trust the data, pass "
                              "decoders={'pkl': 'pickle'}, or use PickleCodec(trusted=True)")
         return pickle.loads(data)
 
 
 class PseudoCodec(Codec):
-    """What `_idx`, `_name`, `_stem` and `_fid` have: no bytes stand behind them."""
+    """Pseudo extensions `_idx`, `_name`, `_stem` and `_fid`, which have no bytes in the files."""
 
     def encode(self, obj: Any) -> bytes:
-        raise TypeError("a pseudo extension is not in the files")
+        raise TypeError("pseudo extensions are not stored in the files")
 
     def decode(self, data: bytes) -> Any:
-        raise TypeError("a pseudo extension is not in the files")
+        raise TypeError("pseudo extensions are not stored in the files")
 
 
 CODECS: dict[str, Codec] = {
@@ -223,14 +223,15 @@ def _codec(extension: str) -> Codec:
 
 
 def encoder_for(extension: str) -> Callable[[Any], bytes]:
-    """The encoder of an extension, which is taken whole; KeyError if there is none."""
+    """Returns the encoder of a whole extension; raises KeyError if there is none."""
     if extension in PSEUDO:
         raise KeyError(extension)
     return _codec(extension).encode
 
 
 def decoder_for(extension: str) -> Callable[[bytes], Any]:
-    """The decoder of an extension, by its last dotted part; KeyError if there is none.
+    """Returns the decoder of an extension, by its last dotted part; raises KeyError if there is
+    none.
 
     >>> decoder_for("caption.txt")(b"a bird")
     'a bird'

@@ -1,4 +1,4 @@
-"""The index of a fold as an array of rows: `iTarState`, and `parse_tar`, which makes one.
+"""The index of a fold as an array of rows: `iTarState`, and `parse_tar`, which builds one.
 
 >>> state = parse_tar(birds + "/train_0.tar").finalize()
 >>> state.ext2id, state.n_stems, state.is_contiguous, len(state.arr)
@@ -6,7 +6,7 @@
 >>> int(state.arr[0]["offset"]), int(state.arr[1]["size"])
 (0, 1)
 
-Shards are scanned by the library, all of a state's at once; NumPy is needed for the rows.
+The library scans all shards of a state together. The rows need NumPy.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def __getattr__(name: str) -> Any:
 
 
 def rows_array(data: bytes) -> Any:
-    """Rows of 32 bytes as a structured array."""
+    """Returns rows of 32 bytes as a structured array."""
     import numpy
 
     return numpy.frombuffer(data, dtype=_FIELDS["ARR_DT"])
 
 
 def _write(path: str, parts: list[bytes]) -> None:
-    """Puts a file in place as a whole. The sums of the index that was there go first: they are of
-    that one."""
+    """Replaces a file atomically. The checksums of the old index are removed first, because they
+    do not match the new one."""
     folder, name = os.path.split(os.path.abspath(path))
     handle, made = tempfile.mkstemp(prefix="." + name, dir=folder)
     try:
@@ -74,28 +74,29 @@ def _write(path: str, parts: list[bytes]) -> None:
 
 
 def _names(block: bytes, count: int) -> list[str]:
-    """The names of a block, of which one may be empty."""
+    """Splits a block into names; one of them may be empty."""
     names = block.decode("utf-8", "surrogateescape").split("\n") if count or block else []
     if len(names) != count:
-        raise ValueError(f"{len(names)} names, and {count} are told")
+        raise ValueError(f"found {len(names)} names, expected {count}")
     return names
 
 
 class iTarState:
-    """Rows, extensions and colliding stems: what a `.taridx` holds.
+    """The contents of a `.taridx`: rows, extensions and colliding stems.
 
-    A state begins with `empty()` and `parse_tar` for each shard in the order of their suffixes,
-    and is complete after `finalize()`; or it is read by `load()`.
+    To build a state, call `empty()`, then `parse_tar` for each shard in the order of the suffixes,
+    then `finalize()`. `load()` reads a state from a file.
 
     arr: one row for each member: fid, offset (of its header), size, extid, crashid, keyhash.
-    ext2id: extensions and their numbers. crashstem: stems whose hash another one had, and their
-    numbers. n_stems, is_contiguous: how many samples, and whether their rows stand together.
-    hashinfo, seen_stems: always empty; what a scan has to remember the library does.
+    ext2id: extensions and their numbers. crashstem: stems whose hash collides with an earlier one,
+    and their numbers. n_stems, is_contiguous: the number of samples, and whether the rows of each
+    sample are contiguous. hashinfo, seen_stems: always empty, because the library keeps this
+    information during a scan.
     """
 
     def __init__(self) -> None:
         self._paths: list[str] = []
-        self._index: _tarn._Index | None = None  # of what is in _paths or was loaded
+        self._index: _tarn._Index | None = None  # of the shards in _paths, or loaded
         self._arr: Any = None
         self._ext2id: dict[str, int] = {}
         self._crashstem: dict[str, int] = {}
@@ -105,18 +106,18 @@ class iTarState:
         self.hashinfo: dict[int, str] = {}
         self.seen_stems: set[str] = set()
 
-    # --- Making ---
+    # --- Building ---
 
     @classmethod
     def empty(cls, *_: Any, **__: Any) -> Self:
-        """A state of no rows. A capacity may be given and does not matter."""
+        """Returns a state without rows. The capacity has no effect."""
         return cls()
 
     def parse_tar(self, path: PathLike, bufsize: int | None = None) -> Self:
-        """Adds a shard, which gets the next fid, also if it has no members. ValueError where it is
-        damaged; bufsize does not matter."""
+        """Adds a shard, which gets the next fid, even if it has no members. Raises ValueError if
+        it is damaged. bufsize has no effect."""
         if self.finalized:
-            raise ValueError("parse_tar: the state is final")
+            raise ValueError("parse_tar: the state is already finalized")
         name = os.fspath(path)
         _tarn.build_index([name])
         self._paths.append(name)
@@ -131,12 +132,12 @@ class iTarState:
         self._n_stems, self._contiguous = info["samples"], info["contiguous"]
 
     def _scanned(self) -> None:
-        """Looks at all shards together: which hashes collide is known only then."""
+        """Scans all shards together; hash collisions are known only then."""
         if self._index is None and self._paths:
             self._take(_tarn.build_index(self._paths))
 
     def finalize(self) -> Self:
-        """Completes the state; then it can be saved.
+        """Completes the state, so that it can be saved.
 
         >>> iTarState.empty().finalize().n_stems
         0
@@ -156,8 +157,8 @@ class iTarState:
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Reads a `.taridx`, also one whose rows were sorted or filtered before it was saved;
-        ValueError where it is damaged."""
+        """Reads a `.taridx`, even if its rows were sorted or filtered before saving. Raises
+        ValueError if it is damaged."""
         name = os.fspath(path)
         with open(name, "rb") as file:
             data = file.read()
@@ -171,11 +172,11 @@ class iTarState:
         (magic, major, _, row_size, head_size, n_stems, n_rows, n_ext, n_crash, crash_at, rows_at,
          flags) = _HEADER.unpack_from(data)
         if magic.rstrip(b"\0") != b"TARIDX":
-            raise ValueError("this is no index")
+            raise ValueError("not an iTar index")
         if (major, row_size, head_size) != (1, 32, _HEADER.size):
-            raise ValueError(f"an index of version {major}, rows of {row_size} bytes")
+            raise ValueError(f"unsupported index version {major} with rows of {row_size} bytes")
         if not _HEADER.size <= crash_at <= rows_at or rows_at + 32 * n_rows != len(data):
-            raise ValueError(f"{n_rows} rows and {len(data)} bytes do not go together")
+            raise ValueError(f"{n_rows} rows do not match a file of {len(data)} bytes")
         self = cls()
         extensions = _names(data[_HEADER.size:crash_at], n_ext)
         crashes = _names(data[crash_at:rows_at], n_crash)
@@ -184,11 +185,11 @@ class iTarState:
         self._crashstem = {stem: number for number, stem in enumerate(crashes, 1)}
         self._n_stems, self._contiguous, self.finalized = n_stems, bool(flags & 1), True
         if n_rows and (self.arr["extid"].max() >= n_ext or self.arr["crashid"].max() > n_crash):
-            raise ValueError("a row with an extension or a crash number that is not listed")
+            raise ValueError("a row has an extension or crash number that is not listed")
         return self
 
     def save(self, path: PathLike) -> None:
-        """Writes a `.taridx`; the file is there as a whole or not at all.
+        """Writes a `.taridx` atomically.
 
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +198,7 @@ class iTarState:
         76
         """
         if not self.finalized:
-            raise ValueError("save: the state is not final; call finalize() first")
+            raise ValueError("save: the state is not finalized; call finalize() first")
         name = os.fspath(path)
         if self._index is not None and self._paths:
             self._index.save(name)
@@ -211,11 +212,11 @@ class iTarState:
                               crash_at + len(crashes), int(self._contiguous))
         _write(name, [header, extensions, crashes, arr.tobytes()])
 
-    # --- What it holds ---
+    # --- Contents ---
 
     @property
     def arr(self) -> Any:
-        """The rows, as a structured array of the file's layout."""
+        """The rows, as a structured array in the layout of the file."""
         self._scanned()
         if self._arr is None:
             self._arr = rows_array(b"" if self._index is None else self._index.rows())
@@ -235,38 +236,38 @@ class iTarState:
 
     @property
     def id2ext(self) -> dict[int, str]:
-        """The other way."""
+        """Inverse of ext2id."""
         return {number: name for name, number in self.ext2id.items()}
 
     @property
     def crashstem(self) -> dict[str, int]:
-        """Stems whose hash an earlier one had, and their numbers, from 1 on."""
+        """Stems whose hash collides with an earlier stem, and their numbers, starting at 1."""
         self._scanned()
         return self._crashstem
 
     @property
     def n_stems(self) -> int:
-        """How many samples there are, as the index has it; filters do not change it."""
+        """Number of samples in the index; filters do not change it."""
         self._scanned()
         return self._n_stems
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the rows of each sample stand together."""
+        """Whether the rows of each sample are contiguous."""
         self._scanned()
         return self._contiguous
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.arr)
 
     def __len__(self) -> int:
         return self.n_rows
 
     def enforce_contiguous(self) -> Self:
-        """Sorts the rows by (keyhash, crashid), in memory, unless those of each sample stand
-        together already."""
+        """Sorts the rows by (keyhash, crashid) in memory, unless the rows of each sample are
+        already contiguous."""
         if not self.is_contiguous:
             import numpy
 
@@ -296,14 +297,14 @@ def _restored(cls: type[iTarState], arr: Any, ext2id: dict[str, int], crashstem:
 
 def parse_tar(path: PathLike | iTarState, state: iTarState | PathLike | None = None,
               bufsize: int | None = None) -> iTarState:
-    """Adds a shard to a state, which is a new one if None, and gives it back. The two may come in
-    any order."""
+    """Adds a shard to a state and returns the state. None creates a new one. The two arguments may
+    come in any order."""
     if isinstance(path, iTarState):
         path, state = state, path  # type: ignore[assignment]
     if isinstance(path, iTarState) or path is None:
-        raise TypeError("parse_tar: a path and a state are needed")
+        raise TypeError("parse_tar: needs a path and a state")
     if state is None:
         state = iTarState.empty()
     if not isinstance(state, iTarState):
-        raise TypeError(f"parse_tar: a state is needed, not {type(state).__name__}")
+        raise TypeError(f"parse_tar: needs a state, not {type(state).__name__}")
     return state.parse_tar(path, bufsize)

@@ -1,5 +1,5 @@
-"""Folders of shards (`iTarDirectory`), one fold's rows and filters (`iTarFold`), and bytes by row
-(`iTarRetriever`).
+"""Folders of shards (`iTarDirectory`), the rows and filters of one fold (`iTarFold`), and bytes by
+row (`iTarRetriever`).
 
 >>> fold = iTarFold(birds, "train", filter_extensions=["cls"])
 >>> len(fold.state.arr), fold.bincount.tolist()
@@ -33,8 +33,8 @@ _MAPS = 128  # files that a retriever keeps open
 class iTarDirectory:
     """The folds of a folder: every `<fold>_<suffix>.tar` in it.
 
-    Shards of a fold are sorted by their suffixes as text; their places are the fids. A name that
-    is not of two parts is a ValueError. Names that begin with a dot are passed over.
+    The shards of a fold are sorted by suffix, as text; the fid is the position in this list. A
+    name that does not have two parts raises ValueError. Names that begin with a dot are skipped.
 
     >>> folder = iTarDirectory(birds)
     >>> folder.folds, [os.path.basename(path) for path in folder.get_fold("train")]
@@ -53,7 +53,7 @@ class iTarDirectory:
                 continue
             parts = name.removesuffix("." + self.extension).split(delimiter)
             if len(parts) != 2:
-                raise ValueError(f"{self.root / name}: a shard's name is "
+                raise ValueError(f"{self.root / name}: the name of a shard must be "
                                  f"<fold>{delimiter}<suffix>.{self.extension}; move it elsewhere")
             self._suffixes.setdefault(parts[0], []).append(parts[1])
 
@@ -64,21 +64,22 @@ class iTarDirectory:
 
     @property
     def nfolds(self) -> int:
-        """How many folds there are."""
+        """Number of folds."""
         return len(self._suffixes)
 
     @property
     def nshards(self) -> int:
-        """How many shards there are, of all folds."""
+        """Number of shards in all folds."""
         return sum(map(len, self._suffixes.values()))
 
     def get_fold(self, fold: str) -> list[str]:
-        """The paths of a fold's shards, in the order of their fids; none of one not there."""
+        """Returns the paths of a fold's shards in the order of their fids; empty for an unknown
+        fold."""
         return [os.fspath(self.root / f"{fold}{self.delimiter}{suffix}.{self.extension}")
                 for suffix in sorted(self._suffixes.get(fold, ()))]
 
     def index_path(self, fold: str, idxext: str = "taridx") -> str:
-        """Where a fold's index lies, or would."""
+        """Returns the path of a fold's index, which may not exist."""
         return os.fspath(self.root / f"{fold}.{idxext.removeprefix('.')}")
 
     def has_taridx(self, idxext: str = "taridx") -> bool:
@@ -99,9 +100,10 @@ class iTarDirectory:
 
     def parse_folder(self, bufsize: int | None = None, verbose: bool = False,
                      serialize: bool = False, idxext: str = "taridx") -> dict[str, iTarState]:
-        """Indexes every fold: the states by fold, or with serialize the files and {}.
+        """Indexes every fold. Returns the states by fold or, with serialize, writes the files and
+        returns {}.
 
-        bufsize does not matter; verbose prints a line for each fold.
+        bufsize has no effect; verbose prints a line for each fold.
         """
         states = {fold: self.parse_fold(fold, verbose, serialize, idxext)
                   for fold in self._suffixes}
@@ -109,18 +111,18 @@ class iTarDirectory:
 
     def _check_fold(self, fold: str) -> None:
         if fold not in self._suffixes:
-            raise ValueError(f"{self.root}: no fold {fold!r}; there are "
+            raise ValueError(f"{self.root}: no fold {fold!r}; available: "
                              + (", ".join(self._suffixes) or "none"))
 
     def _prepare(self, fold: str, idxext: str, parse_if_missing: bool, serialize: bool,
                  verbose: bool) -> bool:
-        """Sees to it that a fold has an index; whether it has to be made in memory."""
+        """Makes sure that a fold has an index. Returns whether it must be built in memory."""
         self._check_fold(fold)
         path = self.index_path(fold, idxext)
         if os.path.exists(path):
             return False
         if not parse_if_missing:
-            raise ValueError(f"{path}: there is no index; parse_if_missing=True makes it")
+            raise ValueError(f"{path}: no such index; parse_if_missing=True builds it")
         if serialize:
             self.parse_fold(fold, verbose, True, idxext)
         return not serialize
@@ -130,7 +132,7 @@ class iTarDirectory:
 
 
 def groups_of(arr: Any, contiguous: bool) -> Any:
-    """The number of the sample that each row belongs to."""
+    """Returns the sample number of each row."""
     import numpy
 
     order = None if contiguous else numpy.lexsort((arr["crashid"], arr["keyhash"]))
@@ -148,28 +150,28 @@ def groups_of(arr: Any, contiguous: bool) -> Any:
 
 
 def check_grouped(state: iTarState, count: int) -> None:
-    """ValueError unless every `count` rows are one sample with each extension once."""
+    """Raises ValueError unless every `count` rows are one sample with each extension once."""
     import numpy
 
     arr = state.arr
     if len(arr) % count:
-        raise ValueError(f"{len(arr)} rows are not samples of {count} extensions each")
+        raise ValueError(f"{len(arr)} rows cannot be split into samples of {count} extensions each")
     sets = arr.reshape(-1, count)
     mixed = ((sets["keyhash"] != sets["keyhash"][:, :1])
              | (sets["crashid"] != sets["crashid"][:, :1])).any(axis=1)
     twice = (numpy.diff(numpy.sort(sets["extid"], axis=1), axis=1) == 0).any(axis=1)
     if mixed.any() or twice.any():
         first = int(numpy.argmax(mixed | twice)) * count
-        raise ValueError(f"the rows from {first} on are not those of one sample with each "
-                         "extension once; enforce_contiguous=True sorts them")
+        raise ValueError(f"the rows from {first} on are not one sample with each extension once; "
+                         "enforce_contiguous=True sorts them")
 
 
 class iTarFold:
     """One fold: its shards, and its index as rows that can be filtered.
 
-    An index that is not there is an error, unless parse_if_missing; serialize then writes it.
-    filter_extensions and enforce_contiguous are what the methods do, in this order. bufsize and
-    verbose are those of `iTarDirectory.parse_folder`.
+    A missing index is an error unless parse_if_missing is set; serialize then writes it.
+    filter_extensions and enforce_contiguous do the same as the methods, in this order. bufsize and
+    verbose are passed to `iTarDirectory.parse_folder`.
 
     state: the `iTarState`. full_paths: the shards in the order of their fids.
     """
@@ -184,21 +186,25 @@ class iTarFold:
         scan = self.directory._prepare(fold, idxext, parse_if_missing, serialize, verbose)
         self.full_paths = self.directory.get_fold(fold)
         self._opened = (self.directory.index_path(fold, idxext), self.full_paths, scan)
-        self._fold = _tarn.open_fold(*self._opened)
-        self.state = iTarState._of(self._fold.index())
-        self._numbers: Any = None  # of the rows that are left, in the index
+        self._handle = self._open()
+        self.state = iTarState._of(self._handle.index())
+        self._numbers: Any = None  # of the remaining rows, in the index
         self.filter_extensions(filter_extensions)
         if enforce_contiguous:
             self.enforce_contiguous()
 
+    def _open(self) -> _tarn._Handle:
+        path, shards, scan = self._opened
+        return _tarn.open_dataset(path, shards=shards, scan=scan)
+
     @property
     def extensions(self) -> list[str]:
-        """The extensions of the index, by their numbers."""
+        """The extensions of the index, in the order of their numbers."""
         return list(self.state.ext2id)
 
     @property
     def bincount(self) -> Any:
-        """How many rows each shard has, up to the last that has any."""
+        """The number of rows in each shard, up to the last shard that has any."""
         import numpy
 
         return numpy.bincount(self.state.arr["fid"])
@@ -212,7 +218,7 @@ class iTarFold:
         self.state.arr = self.state.arr[mask_or_order]
 
     def enforce_contiguous(self) -> None:
-        """Sorts the rows by (keyhash, crashid) unless those of each sample stand together."""
+        """Sorts the rows by (keyhash, crashid) unless the rows of each sample are contiguous."""
         if self.state.is_contiguous:
             return
         import numpy
@@ -222,8 +228,8 @@ class iTarFold:
         self.state._contiguous = True
 
     def filter_extensions(self, required: Iterable[str] | None) -> None:
-        """Keeps the samples with all these extensions, and of them only these. One with an
-        extension twice is left out. RuntimeError if none is left.
+        """Keeps the samples that have all these extensions, and only these fields. Samples that
+        have an extension twice are dropped. Raises RuntimeError if none is left.
 
         >>> fold = iTarFold(birds)
         >>> fold.filter_extensions(["cls", "txt"])
@@ -235,7 +241,7 @@ class iTarFold:
         wanted = {name for name in required or () if name not in PSEUDO}
         unknown = wanted - self.state.ext2id.keys()
         if unknown:
-            raise ValueError(f"no extension {', '.join(map(repr, sorted(unknown)))}; there are "
+            raise ValueError(f"unknown extension {', '.join(map(repr, sorted(unknown)))}; available: "
                              + ", ".join(self.state.ext2id))
         if not wanted:
             return
@@ -249,8 +255,8 @@ class iTarFold:
         self._keep(kept)
 
     def filter_stems(self, stems: Sequence[str], verify: bool = True, strict: bool = False) -> None:
-        """Keeps the samples with these stems, compared by name. Without any stem given all stay;
-        RuntimeError if none of those given is there. verify and strict do not matter.
+        """Keeps the samples with these stems, compared by name. An empty list keeps all samples.
+        Raises RuntimeError if none of the stems exists. verify and strict have no effect.
 
         >>> fold = iTarFold(birds)
         >>> fold.filter_stems(["owl", "emu"])
@@ -262,20 +268,20 @@ class iTarFold:
             return
         import numpy
 
-        rows = numpy.asarray(self._fold.find(wanted)[0])
+        rows = numpy.asarray(self._handle.rows(wanted))
         numbers = (numpy.arange(len(self.state.arr)) if self._numbers is None
                    else self._numbers)
         kept = numpy.isin(numbers, rows)
         if not kept.any():
-            raise RuntimeError(f"none of {len(wanted)} stems is in fold {self.fold}")
+            raise RuntimeError(f"none of the {len(wanted)} stems is in fold {self.fold}")
         self._keep(kept)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_fold"}
+        return {name: value for name, value in vars(self).items() if name != "_handle"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._fold = _tarn.open_fold(*self._opened)
+        self._handle = self._open()
 
     def __repr__(self) -> str:
         return (f"<iTarFold {self.fold!r} of {os.fspath(self.root)!r}: {len(self.full_paths)} "
@@ -283,18 +289,19 @@ class iTarFold:
 
 
 def stems_of(stems: Sequence[str]) -> list[str]:
-    """The stems as a list; TypeError for a string, which is a list of letters only by accident."""
+    """Returns the stems as a list; raises TypeError for a string, which would be a list of
+    letters."""
     if isinstance(stems, (str, bytes)) or not isinstance(stems, Iterable):
-        raise TypeError(f"a list of stems is needed, not {type(stems).__name__}")
+        raise TypeError(f"stems must be a list, not {type(stems).__name__}")
     out = list(stems)
     for stem in out:
         if not isinstance(stem, str):
-            raise TypeError(f"a stem is a string, not {type(stem).__name__}")
+            raise TypeError(f"a stem must be a string, not {type(stem).__name__}")
     return out
 
 
 class _File:
-    """An open shard, and its map."""
+    """An open shard and its memory map."""
 
     def __init__(self, path: str, prefer_mmap: bool) -> None:
         self.path = path
@@ -304,7 +311,7 @@ class _File:
             try:
                 self.map = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
             except (OSError, ValueError):
-                pass  # no maps on this file system
+                pass  # this file system does not support mmap
 
     def read(self, offset: int, size: int) -> memoryview:
         end = offset + size
@@ -313,33 +320,33 @@ class _File:
             if self.map is not None and end <= len(self.map):
                 return memoryview(self.map)[offset:end]
             data = os.pread(self.fd, size, offset)
-            while len(data) < size:  # a read stops at 2 GB
+            while len(data) < size:  # one read returns at most 2 GB
                 more = os.pread(self.fd, size - len(data), offset + len(data))
                 if not more:
                     break
                 data += more
             if len(data) == size:
                 return memoryview(data)
-        raise TruncatedError(f"{self.path}: offset {offset}: {size} bytes are wanted, and the file "
-                             f"has {there}")
+        raise TruncatedError(f"{self.path}: offset {offset}: cannot read {size} bytes, because the "
+                             f"file has only {there}")
 
     def __del__(self) -> None:
-        # Views that are still looked at keep the map.
+        # Existing views keep the map open.
         os.close(self.fd)
 
 
 class iTarRetriever:
     """Bytes of shards by (fid, offset, size), as memoryviews.
 
-    prefer_mmap gives views into the file, otherwise what was read. Where a shard ends before the
-    bytes do it is an error (an EOFError). Rows are those of `iTarState.arr`.
+    With prefer_mmap these are views into the file, otherwise copies. If a shard ends before the
+    bytes do, EOFError is raised. Rows are those of `iTarState.arr`.
     """
 
     def __init__(self, paths: Sequence[PathLike], prefer_mmap: bool = True) -> None:
         self.paths = [os.fspath(path) for path in paths]
         for path in self.paths:
             if not os.path.exists(path):
-                raise ValueError(f"{path}: there is no such shard")
+                raise ValueError(f"{path}: no such shard")
         self.prefer_mmap = prefer_mmap
         self._files: OrderedDict[int, _File] = OrderedDict()
 
@@ -347,25 +354,26 @@ class iTarRetriever:
         file = self._files.get(fid)
         if file is None:
             if fid < 0:
-                raise IndexError(f"no shard {fid}")
+                raise IndexError(f"no shard with fid {fid}")
             file = self._files[fid] = _File(self.paths[fid], self.prefer_mmap)
             while len(self._files) > _MAPS:
                 self._files.popitem(last=False)
         return file
 
     def get(self, fid: int, offset: int, size: int) -> memoryview:
-        """Bytes of a shard."""
+        """Returns bytes of a shard."""
         fid, offset, size = int(fid), int(offset), int(size)
         if offset < 0 or size < 0:
-            raise ValueError(f"offset {offset}, size {size}")
+            raise ValueError("offset and size must not be negative "
+                             f"(found offset {offset}, size {size})")
         return self._file(fid).read(offset, size)
 
     def from_row(self, row: Any) -> memoryview:
-        """The payload of a row."""
+        """Returns the payload of a row."""
         return self.get(row["fid"], int(row["offset"]) + BLOCK, row["size"])
 
     def hdrname(self, row: Any) -> str:
-        """The stem in the header of a row: at most 100 bytes of a name."""
+        """Returns the stem in the header of a row, which holds at most 100 bytes of a name."""
         field = bytes(self.get(row["fid"], row["offset"], 100)).partition(b"\0")[0]
         return stem_of(field.decode("utf-8", "replace"))
 
@@ -380,7 +388,7 @@ class iTarRetriever:
 
 
 def stem_of(name: str) -> str:
-    """The stem in a member's name or path.
+    """Returns the stem of a member's name or path.
 
     >>> stem_of("a/b/owl.left.jpg")
     'owl'

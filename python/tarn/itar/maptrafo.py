@@ -1,4 +1,4 @@
-"""Functions that samples go through, as objects: what `iTarDataset.map` and its kin make.
+"""Sample transforms as objects, created by `iTarDataset.map` and related methods.
 
 >>> MapGroup(lambda a, b: (b, a), [0, 2], 3)(("x", 1, "y"))
 ('y', 1, 'x')
@@ -17,7 +17,7 @@ Fields = tuple[Any, ...]
 
 def _callable(function: Any, what: str) -> None:
     if not callable(function):
-        raise TypeError(f"{what}: a function is needed, not {type(function).__name__}")
+        raise TypeError(f"{what}: needs a function, not {type(function).__name__}")
 
 
 def _check_arity(function: Callable[..., Any], count: int) -> None:
@@ -28,12 +28,12 @@ def _check_arity(function: Callable[..., Any], count: int) -> None:
     taken = sum(each.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
                 for each in parameters)
     if taken != count:
-        raise ValueError(f"map: the function takes {taken} arguments, and samples have {count} "
+        raise ValueError(f"map: the function takes {taken} arguments, but samples have {count} "
                          "fields")
 
 
 class Map:
-    """A function of all fields; what it gives is the sample.
+    """A function of all fields; its result is the sample.
 
     >>> Map(lambda a, b: {"sum": a + b}, 2)((1, 2))
     {'sum': 3}
@@ -49,7 +49,7 @@ class Map:
 
 
 class MapAll:
-    """One function that each field goes through.
+    """One function that is applied to each field.
 
     >>> MapAll(str)((1, None))
     ('1', 'None')
@@ -82,8 +82,8 @@ class MapTuple:
 
 
 class MapGroup:
-    """A function of some fields together, which gives as many values; one that is no tuple is one.
-    """
+    """A function of some fields, which returns as many values; a result that is not a tuple counts
+    as one value."""
 
     def __init__(self, function: Callable[..., Any], indices: Sequence[int], count: int) -> None:
         _callable(function, "map_group")
@@ -100,8 +100,8 @@ class MapGroup:
         if not isinstance(values, tuple):
             values = (values,)
         if len(values) != len(self.indices):
-            raise ValueError(f"map_group: {len(self.indices)} fields went in and {len(values)} "
-                             "values came out; as many must come out")
+            raise ValueError(f"map_group: the function returned {len(values)} values for "
+                             f"{len(self.indices)} fields; return as many values as fields")
         out = list(fields)
         for index, value in zip(self.indices, values):
             out[index] = value

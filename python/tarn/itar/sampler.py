@@ -1,13 +1,13 @@
-"""Samplers: sequences of sample numbers in the reference's orders, number for number.
+"""Samplers: sequences of sample numbers in exactly glzn's orders.
 
 >>> FeistelSampler(16)[4], list(FeistelSampler(5, rounds=3, seed=0))
 (12, [0, 3, 2, 1, 4])
 >>> MultiFeistelSampler([5, 7, 3]).randperm().tolist()
 [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 13]
 
-They are computed, not stored. For runs that need not match older ones `tarn.Dataset.shuffle` is a
-better permutation: with three rounds this one leaves the lowest bit as it is, and few orders exist
-of a small bucket.
+Orders are computed, not stored. If a run does not have to match older ones, `tarn.Dataset.shuffle`
+is a better permutation: with three rounds, this one leaves the lowest bit unchanged, and small
+buckets have few different orders.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _CHUNK = 65536  # numbers that an iteration computes at once
 
 
 def order_seed(seed: int) -> int:
-    """The seed without its sign, which the reference's generator drops."""
+    """Returns the seed without its sign, which glzn's generator drops."""
     size = abs(operator.index(seed))
     if size >= _SEEDS:
-        raise ValueError(f"seed {seed}: of more than 64 bits")
+        raise ValueError(f"seed {seed} has more than 64 bits")
     return size
 
 
@@ -45,7 +45,7 @@ class Sampler:
         return len(self._order)
 
     def __getitem__(self, index: int) -> int:
-        """IndexError outside of 0 to len - 1."""
+        """Returns the number at a position; raises IndexError outside 0 to len - 1."""
         position = operator.index(index)
         if position < 0:
             raise IndexError(f"position {position} is out of range for {len(self)}")
@@ -57,14 +57,14 @@ class Sampler:
             yield from memoryview(self._order.fill(start, count)).tolist()
 
     def randperm(self) -> Any:
-        """All of them, as an array of uint64."""
+        """Returns all numbers as an array of uint64."""
         import numpy
 
         return numpy.asarray(self._order.fill(0, len(self)))
 
 
 class IdentitySampler(Sampler):
-    """0 to N - 1.
+    """The numbers 0 to N - 1 in order.
 
     >>> IdentitySampler(3)[2], len(IdentitySampler(3))
     (2, 3)
@@ -72,7 +72,7 @@ class IdentitySampler(Sampler):
 
     def __init__(self, N: int) -> None:
         if N < 0:
-            raise AssertionError(f"N is {N}")
+            raise AssertionError(f"N must not be negative (found {N})")
         super().__init__(_tarn.Order(N))
         self.N = len(self)
 
@@ -84,7 +84,7 @@ class IdentitySampler(Sampler):
 
 
 class FeistelSampler(Sampler):
-    """A permutation of 0 to N - 1 by a Feistel network; any integer is a seed.
+    """A permutation of 0 to N - 1 by a Feistel network; any integer is a valid seed.
 
     >>> list(FeistelSampler(3, rounds=3, seed=1))
     [2, 1, 0]
@@ -92,7 +92,7 @@ class FeistelSampler(Sampler):
 
     def __init__(self, N: int, rounds: int = 3, seed: int = 0) -> None:
         if N <= 0:
-            raise AssertionError(f"N is {N}, and has to be above 0")
+            raise AssertionError(f"N must be positive (found {N})")
         self.N, self.rounds, self.seed = map(operator.index, (N, rounds, seed))
         size = order_seed(seed)
         super().__init__(_tarn.Order(N, kind="feistel", seed=size, rounds=rounds) if rounds
@@ -106,10 +106,10 @@ class FeistelSampler(Sampler):
 
 
 class MultiFeistelSampler(Sampler):
-    """Buckets one behind the other, each a permutation of its own.
+    """Consecutive buckets, each with its own permutation.
 
-    With shuffle_outer whole buckets change places too, and `sampler[i]` is `randperm()[i]` also
-    where they are of different sizes.
+    With shuffle_outer the order of the buckets is shuffled too. `sampler[i]` is `randperm()[i]`
+    even if the buckets have different sizes.
 
     >>> list(MultiFeistelSampler([2, 2, 2], seed=1, shuffle_outer=True))
     [0, 1, 3, 2, 4, 5]
@@ -119,11 +119,11 @@ class MultiFeistelSampler(Sampler):
                  shuffle_outer: bool = False) -> None:
         self.sizes = [operator.index(size) for size in sizes]
         if not self.sizes or min(self.sizes) <= 0:
-            raise AssertionError("there has to be a bucket, and all sizes have to be above 0")
+            raise AssertionError("needs at least one bucket, and all sizes must be positive")
         self.rounds, self.seed = map(operator.index, (rounds, seed))
         self.shuffle_outer = bool(shuffle_outer)
         size = order_seed(seed)
-        # The order of buckets has the seed one above, so there the sign counts.
+        # The order of the buckets uses seed + 1, so here the sign matters.
         signed = self.seed if shuffle_outer else size
         super().__init__(_tarn.Order(sum(self.sizes), kind="buckets", seed=signed, rounds=rounds,
                                      buckets=self.sizes, outer=2 * self.shuffle_outer) if rounds

@@ -1,4 +1,4 @@
-"""What stands around a dataset in a training loop: torch's DataLoader, and moving to a device."""
+"""Helpers for training loops: torch's DataLoader, and moving data to a device."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ _WORKERS_ONLY = ("prefetch_factor", "persistent_workers", "multiprocessing_conte
 
 def build_dataloader(dataset: Any, batch_size: int = 1, num_workers: int = 0,
                      **options: Any) -> Any:
-    """torch's DataLoader over a dataset. Options that are for workers are dropped without any."""
+    """Returns torch's DataLoader over a dataset. Worker options are dropped if there are no
+    workers."""
     if num_workers < 0:
-        raise ValueError(f"num_workers is {num_workers}")
+        raise ValueError(f"num_workers must not be negative (found {num_workers})")
     if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}")
+        raise ValueError(f"batch_size must be at least 1 (found {batch_size})")
     from torch.utils.data import DataLoader
 
     if not num_workers:
@@ -26,7 +27,7 @@ def build_dataloader(dataset: Any, batch_size: int = 1, num_workers: int = 0,
 
 
 def move_to_device(value: Any, device: Any, non_blocking: bool = False) -> Any:
-    """Tensors in dicts, tuples and lists on another device; other values are what they were.
+    """Moves tensors in dicts, tuples and lists to a device; other values are returned unchanged.
 
     >>> move_to_device({"a": [1, ("b",)]}, "cpu")
     {'a': [1, ('b',)]}

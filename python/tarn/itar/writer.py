@@ -1,8 +1,8 @@
-"""iTarFoldWriter and iTarDatasetWriter: the reference's arguments and bytes, tarn's care.
+"""iTarFoldWriter and iTarDatasetWriter, with glzn's arguments and output.
 
-Shards and index are those of the reference. Differences (docs/compat.md): after an exception
-nothing is left, a key that came before is refused at once, a fold that was there is replaced as
-a whole, and bytes are written as they are under any name.
+Shards and index are identical to glzn's. The differences (docs/compat.md): after an exception no
+files are left, a duplicate key is refused immediately, an existing fold is replaced as a whole,
+and bytes are written unchanged under any name.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def _login_name() -> str:
 
 def _check_names(fold: str, pattern: str, delimiter: str, start: int) -> None:
     if len(delimiter) != 1:
-        raise ValueError(f"the delimiter is one character, not {delimiter!r}")
+        raise ValueError(f"the delimiter must be one character, not {delimiter!r}")
     for bad in (delimiter, "/", "\\"):
         if bad in fold:
-            raise ValueError(f"{bad!r} in the name of fold {fold!r}")
+            raise ValueError(f"the fold name {fold!r} must not contain {bad!r}")
     if delimiter in "/\\":
-        raise ValueError(f"the delimiter {delimiter!r} parts folders, not names")
+        raise ValueError(f"the delimiter must not be a folder separator (found {delimiter!r})")
     for bad in (delimiter, "/", "\\"):
         if bad in pattern % start:
-            raise ValueError(f"{bad!r} in the number of a shard, {pattern!r}")
+            raise ValueError(f"the shard number {pattern!r} must not contain {bad!r}")
 
 
 def _limit(number: float) -> int:
-    """How many samples or bytes are too many. What none is below is one: the reference looks
-    before it writes, so that each shard gets a sample."""
+    """Returns the limit of samples or bytes in a shard, at least 1: glzn checks the limit before
+    it writes, so that each shard gets a sample."""
     return max(1, math.ceil(min(number, _NO_LIMIT)))
 
 
@@ -68,9 +68,10 @@ class iTarFoldWriter(Published):
     ...     print(sorted(os.listdir(root)))
     ['train.taridx', 'train.tarsum', 'train_0000.tar', 'train_0001.tar']
 
-    shard_maxfiles counts samples. override_encoders are pairs of an extension and a function
-    from an object to bytes. With enforce_contiguous=False a key may be written again, with other
-    fields of its sample. The end of the `with` publishes; after an exception nothing is left.
+    shard_maxfiles counts samples. override_encoders are pairs of an extension and a function from
+    an object to bytes. With enforce_contiguous=False a key may be written again, with other fields
+    of its sample. Leaving the `with` block publishes the fold; after an exception no files are
+    left.
     """
 
     def __init__(self, root: str | os.PathLike[str], fold: str, *, shard_pattern: str = "%04d",
@@ -81,13 +82,14 @@ class iTarFoldWriter(Published):
                  enforce_contiguous: bool = True) -> None:
         _check_names(fold, shard_pattern, delimiter, start)
         self.root, self.fold = pathlib.Path(root), fold
-        self._folder = pathlib.Path(os.getcwd(), root)  # the program may go elsewhere
+        self._folder = pathlib.Path(os.getcwd(), root)  # the program may change its directory
         self.shard_pattern, self.delimiter, self.start = shard_pattern, delimiter, start
         self._folder.mkdir(parents=True, exist_ok=True)
         self._check_shards()
         self._encoders: dict[str, Encoder] = {
             ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
-        # The library's own folds have neither of these in their names, and count from 0 or above.
+        # The library's own fold names must not contain these characters, and its shard numbers are
+        # never negative.
         named = (delimiter == "_" and start >= 0
                  and (fold[:1] in "." or not set(".:") & set(fold)))
         plain = re.fullmatch(r"%0(\d)d", shard_pattern) if named else None
@@ -110,11 +112,11 @@ class iTarFoldWriter(Published):
 
     def _drop(self) -> None:
         scratch, self._scratch = self._scratch, None
-        if scratch is not None and self._process == os.getpid():  # a child's is the parent's
+        if scratch is not None and self._process == os.getpid():  # not in a forked child
             shutil.rmtree(scratch, ignore_errors=True)
 
     def __del__(self) -> None:
-        vars(self).pop("_writer", None)  # which tells of it, and gives up
+        vars(self).pop("_writer", None)  # which warns and discards its files
         self._drop()
 
     def _encode(self, extension: str, obj: Any) -> bytes:
@@ -122,43 +124,44 @@ class iTarFoldWriter(Published):
             return obj
         data = (self._encoders.get(extension) or encoder_for(extension))(obj)
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"the encoder of {extension} gave {type(data).__name__}, not bytes")
+            raise TypeError(f"the encoder of {extension} returned {type(data).__name__}, "
+                            "not bytes")
         return bytes(data)
 
     def write(self, key: str | Mapping[str, Any], payload: Mapping[str, Any] | None = None) -> None:
-        """Writes a sample: `write(key, {ext: obj})`, or a dict with the key under "__key__"."""
+        """Writes a sample: `write(key, {ext: obj})`, or a dict with the key as "__key__"."""
         if self._writer.closed:
             raise RuntimeError("the writer is closed")
         if payload is None:
             if not isinstance(key, Mapping) or "__key__" not in key:
-                raise ValueError("a sample is a key and a dict, or a dict with __key__")
+                raise ValueError("a sample must be a key and a dict, or a dict with __key__")
             payload = {ext: obj for ext, obj in key.items() if ext != "__key__"}
             key = key["__key__"]
         if not isinstance(key, str) or not key or any(c in key for c in "/\\."):
-            raise ValueError(f"a key is a string without '/', '\\' and '.', not {key!r}")
+            raise ValueError(f"a key must be a string without '/', '\\' and '.', not {key!r}")
         if not payload:
             raise ValueError(f"sample {key!r} has no fields")
         sample: dict[str, Any] = {"__key__": key}
         for ext, obj in payload.items():
             extension = ext.removeprefix(".").lower()
             if not extension:
-                raise ValueError(f"sample {key!r} has a field without a name")
+                raise ValueError(f"sample {key!r} has a field with an empty name")
             data = self._encode(extension, obj)
             if extension.startswith("_"):
-                raise ValueError(f"sample {key!r}: the field {extension!r} begins with _, which is "
-                                 "kept for what readers add")
+                raise ValueError(f"sample {key!r}: field names that begin with _ are reserved "
+                                 f"for readers (found {extension!r})")
             if spelled(extension) in sample:
-                raise ValueError(f"sample {key!r} has the field {extension!r} twice")
+                raise ValueError(f"sample {key!r} has field {extension!r} twice")
             sample[spelled(extension)] = data
         self._writer.write(sample)
 
     def _names(self, count: int) -> list[str]:
-        """The names of so many shards."""
+        """Returns the names of `count` shards."""
         return [f"{self.fold}{self.delimiter}{self.shard_pattern % (self.start + number)}.tar"
                 for number in range(count)]
 
     def _shards(self) -> list[str]:
-        """The files that readers take for shards of the fold."""
+        """Returns the files that readers would treat as shards of the fold."""
         found = []
         for name in sorted(os.listdir(self._folder)):
             parts = name.removesuffix(".tar").split(self.delimiter)
@@ -167,18 +170,20 @@ class iTarFoldWriter(Published):
         return found
 
     def _check_shards(self) -> None:
-        """A new fold takes the place of an earlier one with such names. What has others may be data
-        of somebody else's, and would keep readers from the fold."""
+        """Checks the existing files. A new fold replaces an earlier one with the same naming
+        pattern. Other files may be unrelated data, and would prevent readers from opening the
+        fold."""
         around = re.split(r"%[^a-z]*[a-z]", self.shard_pattern, maxsplit=1)
         mine = re.compile("(?:" + r"[-+ ]*\w+".join(map(re.escape, around)) + r"|\d+)\.tar")
         for name in self._shards():
             if not mine.fullmatch(name[len(self.fold) + 1:]):
-                raise FileExistsError(errno.EEXIST, f"is taken for a shard of fold {self.fold!r}: "
-                                      "move it away, or give the fold another name",
+                raise FileExistsError(errno.EEXIST,
+                                      f"would be read as a shard of fold {self.fold!r}; "
+                                      "move it elsewhere or rename the fold",
                                       str(self.root / name))
 
     def _publish(self) -> None:
-        """Gives shards that were written aside the names that were asked for."""
+        """Moves the finished shards to their final names."""
         assert self._scratch is not None
         shards = sorted(pathlib.Path(self._scratch).glob("fold_*.tar"))
         names = self._names(len(shards))
@@ -187,7 +192,8 @@ class iTarFoldWriter(Published):
                                "sort in the order of their numbers; use a wider pattern")
         if not shards:
             return
-        # The index goes first and comes last: none points into shards of another run.
+        # The index is removed first and written last, so that it never points into shards of
+        # another run.
         for ending in ("taridx", "tarsum"):
             (self._folder / f"{self.fold}.{ending}").unlink(missing_ok=True)
         for old in self._shards():
@@ -198,7 +204,7 @@ class iTarFoldWriter(Published):
                    self._folder / f"{self.fold}.taridx")
 
     def close(self) -> None:
-        """Completes shards and index and publishes them. Without a sample there are no files."""
+        """Completes and publishes shards and index. Without any sample, no files are written."""
         try:
             if not self._writer.closed:
                 self._writer._finish()
@@ -208,7 +214,7 @@ class iTarFoldWriter(Published):
             self._drop()
 
     def abandon(self) -> None:
-        """Gives up; nothing is left."""
+        """Discards everything; no files are left."""
         self._writer.abandon()
         self._drop()
 
@@ -218,17 +224,19 @@ class iTarFoldWriter(Published):
 
 
 class iTarDatasetWriter(Published):
-    """Writes the folds of a dataset into the folder loc/name; `fold` gives the writer of one.
+    """Writes the folds of a dataset into the folder loc/name; `fold` returns the writer of one
+    fold.
 
-    Other arguments are those of `iTarFoldWriter`. With `folds`, only these can be written.
+    The other arguments are those of `iTarFoldWriter`. If `folds` is given, only these can be
+    written.
     """
 
     def __init__(self, name: str, loc: str | os.PathLike[str],
                  folds: Iterable[str] | None = None, **options: Any) -> None:
         if not os.path.isdir(loc):
-            raise FileExistsError(f"{os.fspath(loc)}: there is no such folder")
+            raise FileExistsError(f"{os.fspath(loc)}: no such folder")
         self.root = pathlib.Path(loc) / name
-        self._folder = pathlib.Path(os.getcwd(), self.root)  # the program may go elsewhere
+        self._folder = pathlib.Path(os.getcwd(), self.root)  # the program may change its directory
         self.folds = None if folds is None else list(folds)
         overrides = options.pop("override_encoders", None)
         self._options = {**options, "override_encoders": None if overrides is None
@@ -237,17 +245,17 @@ class iTarDatasetWriter(Published):
         self._closed = False
 
     def fold(self, name: str) -> iTarFoldWriter:
-        """The writer of a fold, made when it is first asked for."""
+        """Returns the writer of a fold; the first call creates it."""
         if self._closed:
             raise RuntimeError("the writer is closed")
         if name not in self._writers:
             if self.folds is not None and name not in self.folds:
-                raise ValueError(f"no fold {name!r}; there are {', '.join(self.folds)}")
+                raise ValueError(f"no fold {name!r}; available: {', '.join(self.folds)}")
             self._writers[name] = iTarFoldWriter(self._folder, name, **self._options)
         return self._writers[name]
 
     def close(self) -> None:
-        """Publishes all folds. If one fails, those not yet published are given up."""
+        """Publishes all folds. If one fails, those not yet published are discarded."""
         self._closed = True
         writers = list(self._writers.values())
         try:
@@ -258,7 +266,7 @@ class iTarDatasetWriter(Published):
                 writer.abandon()
 
     def abandon(self) -> None:
-        """Gives up all folds."""
+        """Discards all folds."""
         self._closed = True
         for writer in self._writers.values():
             writer.abandon()

@@ -1,6 +1,6 @@
-"""The names of the webdataset package, on tarn's readers and writers.
+"""The webdataset API on top of tarn's readers and writers.
 
-Change the import, and a program that used `webdataset` goes on:
+Programs written for `webdataset` need only a different import:
 
 >>> import tarn.wds as wds
 >>> import tempfile
@@ -12,9 +12,10 @@ Change the import, and a program that used `webdataset` goes on:
 ...     print([pair for pair in dataset.decode().to_tuple("cls", "txt")][-1])
 (3, 'number 3')
 
-Arguments, defaults, results and exceptions are theirs. What differs is listed in docs/compat.md:
-nothing in a data file is run (pickles and `pipe:` only when they are named or allowed), damage is
-an exception and not an early end, and shards have their names when they are complete.
+Arguments, defaults, results and exceptions are the same as in webdataset. docs/compat.md lists the
+differences: no code in a data file is run (pickles must be named and `pipe:` URLs allowed), damage
+raises an exception instead of ending the data early, and a shard gets its final name only when it
+is complete.
 """
 
 from __future__ import annotations

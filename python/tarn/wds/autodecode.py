@@ -1,7 +1,7 @@
-"""Decoding the fields of samples by their names.
+"""Decoding of sample fields by their names.
 
-What runs code when it is read (pickles, torch files) is decoded only if it is named:
-`.decode("pickle")`, `.decode("torch_load")`, or a handler of one's own.
+Formats that can run code when they are read (pickles, torch files) are decoded only if they are
+named: `.decode("pickle")`, `.decode("torch_load")`, or a custom handler.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ IMAGE_EXTENSIONS = (
 
 
 class _Nothing:
-    """A decoder that has no answer; None is one, for JSON's null."""
+    """Returned by a decoder whose value is None (JSON null); None itself means "not handled"."""
 
 
 class Continue:
-    """A handler's way to say: go on with this name and these bytes."""
+    """Returned by a handler to continue decoding with another name and other bytes."""
 
     def __init__(self, key: str, data: Any) -> None:
         self.key, self.data = key, data
 
 
 class DecodingError(Exception):
-    """A field that could not be decoded; its cause says why."""
+    """A field that could not be decoded; `__cause__` is the original exception."""
 
     def __init__(self, url: Any = None, key: Any = None, k: Any = None,
                  sample: Any = None) -> None:
@@ -60,7 +60,7 @@ def _extension(key: str) -> str:
 
 
 def torch_loads(data: bytes) -> Any:
-    """What torch.load makes of bytes, which may run code unless WDS_PYTORCH_WEIGHTS_ONLY=1."""
+    """Loads bytes with torch.load, which may run code unless WDS_PYTORCH_WEIGHTS_ONLY=1."""
     if utils.enforce_security:
         raise ValueError("torch.loads is not allowed for security reasons when WDS_SECURE is set")
     import torch
@@ -69,41 +69,41 @@ def torch_loads(data: bytes) -> Any:
 
 
 def unpickle_loads(data: bytes) -> Any:
-    """What a pickle holds; reading it may run code."""
+    """Unpickles bytes; this may run code."""
     if utils.enforce_security:
         raise ValueError("Unpickling is not allowed for security reasons when WDS_SECURE is set")
     return pickle.loads(data)
 
 
 def tenbin_loads(data: bytes) -> Any:
-    """The arrays of tenbin, as a list."""
+    """Returns the arrays of a tenbin field as a list."""
     found = _tarn.decode("ten", data)
     return found if isinstance(found, list) else [found]
 
 
 def msgpack_loads(data: bytes) -> Any:
-    """What msgpack.unpackb makes of it."""
+    """Decodes bytes with msgpack.unpackb."""
     import msgpack  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     return msgpack.unpackb(data)
 
 
 def cbor_loads(data: bytes) -> Any:
-    """What cbor.loads makes of it."""
+    """Decodes bytes with cbor.loads."""
     import cbor  # type: ignore[import-not-found,unused-ignore]
 
     return cbor.loads(data)
 
 
 def npy_loads(data: bytes) -> Any:
-    """The array of an .npy file, never a pickled one."""
+    """Returns the array of an .npy file; pickled objects are refused."""
     import numpy.lib.format
 
     return numpy.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
 
 
 def npz_loads(data: bytes) -> dict[str, Any]:
-    """The arrays of an .npz file."""
+    """Returns the arrays of an .npz file."""
     import numpy
 
     return dict(numpy.load(io.BytesIO(data)))
@@ -123,15 +123,16 @@ _UNSAFE = {"pkl": "pickle", "pickle": "pickle", "pyd": "pickle", "pth": "torch_l
 
 
 def basichandlers(key: str, data: bytes) -> Any:
-    """Text, numbers, JSON and arrays; what would run code says how it is named."""
+    """Decodes text, numbers, JSON and arrays. For types that can run code, raises an error that
+    says how to enable them."""
     extension = _extension(key)
     decoder = decoders.get(extension)
     if decoder is not None:
         value = decoder(data)
         return _Nothing if value is None else value
     if extension in _UNSAFE:
-        raise ValueError(f"reading a .{extension} field can run code: if the data are trusted, "
-                         f"name it, as in decode({_UNSAFE[extension]!r})")
+        raise ValueError(f"reading a .{extension} field can run code; if you trust the data, "
+                         f"use decode({_UNSAFE[extension]!r})")
     return None
 
 
@@ -140,7 +141,7 @@ def basichandlers(key: str, data: bytes) -> Any:
 
 def call_extension_handler(key: str, data: Any, f: Callable[[Any], Any],
                            extensions: Iterable[str]) -> Any:
-    """f of the data, if the name ends in one of the extensions."""
+    """Returns f(data) if the name ends in one of the extensions, else None."""
     parts = key.lower().split(".")
     for extension in extensions:
         wanted = extension.split(".")
@@ -150,7 +151,7 @@ def call_extension_handler(key: str, data: Any, f: Callable[[Any], Any],
 
 
 def handle_extension(extensions: str, f: Callable[[Any], Any]) -> FieldHandler:
-    """A handler for extensions with blanks between; "seg.png" is for that end only.
+    """Returns a handler for space-separated extensions; "seg.png" matches only that full ending.
 
     >>> handle_extension("csv tsv", bytes.split)(".csv", b"a b")
     [b'a', b'b']
@@ -163,7 +164,7 @@ torch_load = handle_extension("pth", torch_loads)
 
 
 def gzfilter(key: str, data: bytes) -> Continue | None:
-    """Unpacks .gz, and goes on with what is in it."""
+    """Decompresses .gz fields and continues with the contents."""
     if not key.endswith(".gz"):
         return None
     import gzip
@@ -185,8 +186,8 @@ imagespecs: dict[str, tuple[str, str | None, str]] = {
 
 
 class ImageHandler:
-    """Decodes images: "pil", "pilrgba", "rgb8" (NumPy, bytes), "rgb" (floats from 0 to 1),
-    "torchrgb" (channels first), and so on with l and rgba."""
+    """Decodes images. The spec is "pil", "pilrgba", "rgb8" (NumPy, uint8), "rgb" (NumPy, floats
+    from 0 to 1), "torchrgb" (channels first), or the same with l or rgba."""
 
     def __init__(self, imagespec: str, extensions: Iterable[str] = IMAGE_EXTENSIONS) -> None:
         if imagespec not in imagespecs:
@@ -217,17 +218,18 @@ class ImageHandler:
 
 
 def imagehandler(imagespec: str, extensions: Iterable[str] = IMAGE_EXTENSIONS) -> ImageHandler:
-    """The handler of an image spec."""
+    """Returns the handler for an image spec."""
     return ImageHandler(imagespec, extensions)
 
 
 def named_handler(name: str) -> FieldHandler:
-    """What a string stands for in decode(): an image spec, "pickle" or "torch_load"."""
+    """Returns the handler for a string given to decode(): an image spec, "pickle" or
+    "torch_load"."""
     special = {"pickle": unpickle, "torch_load": torch_load}
     return special[name] if name in special else ImageHandler(name)
 
 
-# --- Sound and film ---------------------------------------------------------------------------
+# --- Audio and video --------------------------------------------------------------------------
 
 
 def _through_a_file(extension: str, data: bytes, load: Callable[[str], Any]) -> Any:
@@ -239,7 +241,7 @@ def _through_a_file(extension: str, data: bytes, load: Callable[[str], Any]) -> 
 
 
 def torch_video(key: str, data: bytes) -> Any:
-    """Films by torchvision."""
+    """Decodes videos with torchvision."""
     if _extension(key) not in "mp4 ogv mjpeg avi mov h264 mpg webm wmv".split():
         return None
     import torchvision.io  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -249,7 +251,7 @@ def torch_video(key: str, data: bytes) -> Any:
 
 
 def torch_audio(key: str, data: bytes) -> Any:
-    """Sound by torchaudio."""
+    """Decodes audio with torchaudio."""
     if _extension(key) not in "flac mp3 sox wav m4a ogg wma".split():
         return None
     import torchaudio  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -260,7 +262,7 @@ def torch_audio(key: str, data: bytes) -> Any:
 # --- Whole samples ----------------------------------------------------------------------------
 
 def _metadata(value: Any) -> Any:
-    """Text, if it is some."""
+    """Decodes bytes as UTF-8 text if possible."""
     if not isinstance(value, bytes):
         return value
     try:
@@ -274,13 +276,13 @@ default_post_handlers: list[FieldHandler] = [basichandlers]
 
 
 class Decoder:
-    """Decodes the fields of a sample: of all handlers the first that has an answer.
+    """Decodes the fields of a sample with the first handler that returns a value.
 
     >>> Decoder([])({"__key__": "a", "cls": b"3", "x.json": b"null", "bin": b"?"})
     {'__key__': 'a', 'cls': 3, 'x.json': None, 'bin': b'?'}
 
-    only: a list of fields, or a string with blanks between; others stay bytes.
-    partial: values that are no bytes are left.
+    only: the fields to decode, as a list or a space-separated string; the others stay bytes.
+    partial: leave values that are not bytes unchanged.
     """
 
     def __init__(self, handlers: Sequence[FieldHandler], pre: Sequence[FieldHandler] | None = None,
@@ -295,7 +297,7 @@ class Decoder:
         self.partial = partial
 
     def decode1(self, key: str, data: Any) -> Any:
-        """One field."""
+        """Decodes one field."""
         key = "." + key
         for handler in self.handlers:
             result = handler(key, data)
@@ -318,7 +320,7 @@ class Decoder:
         return self.decode1(name, value)
 
     def decode(self, sample: dict[str, Any]) -> dict[str, Any]:
-        """All fields; DecodingError for the first that fails."""
+        """Decodes all fields; raises DecodingError for the first one that fails."""
         assert isinstance(sample, dict), sample
         result = {}
         for name, value in sample.items():

@@ -1,5 +1,5 @@
-"""A folder with copies of shards from far away. A copy has its name when it is complete, and
-two shards never share one."""
+"""A folder with local copies of remote shards. A copy gets its final name only when it is
+complete, and different URLs never share a copy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _COPY = 4 << 20
 
 
 def islocal(url: str) -> bool:
-    """Whether a URL is a file here."""
+    """Whether a URL is a local file."""
     return urlparse(url).scheme in ("", "file")
 
 
 class FileCache:
-    """Fetches shards into a folder, and gives dicts with their local_path.
+    """Downloads shards into a folder and yields dicts with their local_path.
 
-    cache_size: bytes that the folder may hold; what was fetched longest ago goes first. -1 is no
-    limit.
+    cache_size: the maximum number of bytes in the folder; the oldest downloads are removed first.
+    -1 means no limit.
     """
 
     def __init__(self, cache_dir: str, *, cache_size: int = -1,
@@ -35,14 +35,15 @@ class FileCache:
         self.handler, self.allow_pipe = handler, allow_pipe
 
     def path(self, url: str) -> str:
-        """Where the copy of a URL is: its last part for people, a digest of all of it."""
+        """Returns the path of the copy of a URL. Its name has a digest of the URL and, for
+        readability, the last part of the URL."""
         name = "".join(c if c.isalnum() or c in "._-" else "_"
                        for c in os.path.basename(urlparse(url).path))[-80:]
         digest = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:24]
         return os.path.join(self.cache_dir, f"{digest}-{name}")
 
     def get_file(self, url: str) -> str:
-        """The local copy, which is fetched if need be."""
+        """Returns the local copy and downloads it if necessary."""
         path = self.path(url)
         if not os.path.exists(path):
             os.makedirs(self.cache_dir, exist_ok=True)
@@ -53,7 +54,7 @@ class FileCache:
         return path
 
     def make_room(self) -> None:
-        """Removes old copies until the folder holds no more than it may."""
+        """Removes the oldest copies until the folder is within its limit."""
         if self.cache_size <= 0:
             return
         entries = [entry for entry in os.scandir(self.cache_dir) if entry.is_file()]
@@ -65,7 +66,7 @@ class FileCache:
             try:
                 os.unlink(oldest.path)
             except FileNotFoundError:
-                pass  # another process was quicker
+                pass  # another process removed it first
 
     def __call__(self, urls: Iterable[Any]) -> Iterator[dict[str, Any]]:
         for shard in urls:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FluidInterface:
-    """Stages as methods."""
+    """Pipeline stages as methods."""
 
     if TYPE_CHECKING:
         def compose(self, *args: Any) -> Self: ...
@@ -30,20 +30,20 @@ class FluidInterface:
     def batched(self, batchsize: int,
                 collation_fn: Callable[[list[Any]], Any] | None = filters.default_collation_fn,
                 partial: bool = True) -> Self:
-        """Batches of so many samples."""
+        """Groups samples into batches of `batchsize`."""
         return self.compose(filters.batched(batchsize, collation_fn=collation_fn,
                                             partial=partial))
 
     def unbatched(self) -> Self:
-        """The samples of batches."""
+        """Splits batches into samples."""
         return self.compose(filters.unbatched())
 
     def listed(self, batchsize: int, partial: bool = True) -> Self:
-        """Lists of so many samples."""
+        """Groups samples into lists of `batchsize`."""
         return self.compose(filters.listed(batchsize, partial=partial))
 
     def unlisted(self) -> Self:
-        """The samples of lists."""
+        """Splits lists into samples."""
         return self.compose(filters.unlisted())
 
     def log_keys(self, logfile: str | None = None) -> Self:
@@ -51,69 +51,69 @@ class FluidInterface:
         return self.compose(filters.log_keys(logfile))
 
     def shuffle(self, size: int, **kw: Any) -> Self:
-        """Samples through a buffer of this size, out of which they come at random."""
+        """Shuffles samples in a buffer of this size."""
         return self if size < 1 else self.compose(filters.shuffle(size, **kw))
 
     def map(self, f: Callable[[Any], Any], handler: Handler = reraise_exception) -> Self:
-        """Samples after a function."""
+        """Applies a function to each sample."""
         return self.compose(filters.map(f, handler=handler))
 
     def decode(self, *args: Any, pre: Any = None, post: Any = None, only: Any = None,
                partial: bool = False, handler: Handler = reraise_exception) -> Self:
-        """Samples with decoded fields; arguments are image specs ("pil", "torchrgb"), "pickle",
-        "torch_load", and functions of a name and bytes."""
+        """Decodes fields. Arguments are image specs ("pil", "torchrgb"), "pickle", "torch_load",
+        and functions of a field name and its bytes."""
         handlers = [named_handler(x) if isinstance(x, str) else x for x in args]
         return self.map(Decoder(handlers, pre=pre, post=post, only=only, partial=partial),
                         handler=handler)
 
     def map_dict(self, handler: Handler = reraise_exception, **kw: Any) -> Self:
-        """Functions applied to fields: jpg=function."""
+        """Applies functions to fields: jpg=function."""
         return self.compose(filters.map_dict(handler=handler, **kw))
 
     def select(self, predicate: Callable[[Any], Any], **kw: Any) -> Self:
-        """The samples of which a function says so."""
+        """Keeps the samples for which a predicate is true."""
         return self.compose(filters.select(predicate, **kw))
 
     def to_tuple(self, *args: Any, **kw: Any) -> Self:
-        """Tuples of fields: "jpg;png", "cls", or all in one string with blanks."""
+        """Turns samples into tuples of fields: "jpg;png", "cls", or one space-separated string."""
         return self.compose(filters.to_tuple(*args, **kw))
 
     def map_tuple(self, *args: Any, handler: Handler = reraise_exception) -> Self:
-        """Functions applied to the values of tuples."""
+        """Applies one function to each value of a tuple."""
         return self.compose(filters.map_tuple(*args, handler=handler))
 
     def slice(self, *args: Any) -> Self:
-        """A slice of the stream."""
+        """Takes a slice of the stream."""
         return self.compose(filters.slice(*args))
 
     def rename(self, **kw: Any) -> Self:
-        """Other names for fields: image="jpg;png"."""
+        """Renames fields: image="jpg;png"."""
         return self.compose(filters.rename(**kw))
 
     def rsample(self, p: float = 0.5) -> Self:
-        """Each sample with a probability."""
+        """Keeps each sample with probability p."""
         return self.compose(filters.rsample(p))
 
     def rename_keys(self, *args: Any, **kw: Any) -> Self:
-        """Other names by patterns: ("image", "*.jpg")."""
+        """Renames fields by patterns: ("image", "*.jpg")."""
         return self.compose(filters.rename_keys(*args, **kw))
 
     def extract_keys(self, *args: Any, **kw: Any) -> Self:
-        """Tuples of the fields that match patterns."""
+        """Turns samples into tuples of the fields that match patterns."""
         return self.compose(filters.extract_keys(*args, **kw))
 
     def xdecode(self, *args: Any, **kw: Any) -> Self:
-        """Fields decoded by patterns."""
+        """Decodes fields by patterns."""
         return self.compose(filters.xdecode(*args, **kw))
 
     def mcached(self) -> Self:
-        """Keeps all samples in memory after the first time."""
+        """Keeps all samples in memory after the first pass."""
         return self.compose(filters.Cached())
 
 
 class _ShardReader:
-    """The stage from shards to samples. One object, so that nothing stands between the reader in
-    C and who asks for samples."""
+    """The stage that turns shards into samples. It is one object so that samples from the C reader
+    reach the consumer without another generator in between."""
 
     def __init__(self, empty_check: bool, **options: Any) -> None:
         self.empty_check, self.options = empty_check, options
@@ -150,10 +150,10 @@ class WebDataset(DataPipeline, FluidInterface):
     ...     print([sample["cls"] for sample in dataset])
     [1]
 
-    urls: a string with braces and `::`, or a list. handler: what becomes of errors. shardshuffle:
-    the number of shards to shuffle among, in another order each epoch. cache_dir: a folder for
-    copies of shards. verbose: warns of what is passed over (links, members of no sample).
-    allow_pipe: pipe: URLs run their command.
+    urls: a string with braces and `::`, or a list. handler: called with each error. shardshuffle:
+    the size of the buffer in which shards are shuffled, in a different order each epoch.
+    cache_dir: a folder for copies of shards. verbose: warn about skipped members (links, members
+    that belong to no sample). allow_pipe: let pipe: URLs run their command.
     """
 
     def __init__(self, urls: Any, handler: Handler = reraise_exception, mode: str | None = None,
@@ -209,7 +209,7 @@ class WebDataset(DataPipeline, FluidInterface):
     @staticmethod
     def _shards(urls: Any, mode: str | None) -> IterableSource:
         if isinstance(urls, dict) or isinstance(urls, str) and urls.endswith((".yaml", ".yml")):
-            raise ValueError("lists of shards in YAML are obsolete in webdataset, and not read")
+            raise ValueError("YAML shard lists are obsolete in webdataset and not supported")
         if isinstance(urls, str) and urls.endswith(".json"):
             raise ValueError("unimplemented")
         if isinstance(urls, str) and urlparse(urls).path.endswith("/"):
@@ -229,7 +229,7 @@ class WebDataset(DataPipeline, FluidInterface):
 
 
 class FluidWrapper(DataPipeline, FluidInterface):
-    """Any source with the stages as methods."""
+    """Any iterable source, with pipeline stages as methods."""
 
     def __init__(self, initial: Any) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ class FluidWrapper(DataPipeline, FluidInterface):
 
 
 class WebLoader(DataPipeline, FluidInterface):
-    """A torch DataLoader with the stages as methods."""
+    """A torch DataLoader, with pipeline stages as methods."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         from torch.utils.data import DataLoader
@@ -246,7 +246,7 @@ class WebLoader(DataPipeline, FluidInterface):
 
 
 class MockDataset(IterableSource):
-    """One sample again and again.
+    """Yields the same sample `length` times.
 
     >>> list(MockDataset("x", 2))
     ['x', 'x']
@@ -262,8 +262,8 @@ class MockDataset(IterableSource):
 
 
 class with_epoch(IterableSource):
-    """Epochs of so many samples over a dataset that is gone through again and again; the next
-    begins where the last ended."""
+    """Epochs of `length` samples over a dataset that is repeated as needed. Each epoch starts
+    where the previous one ended."""
 
     def __init__(self, dataset: Any, length: int) -> None:
         super().__init__()
@@ -288,7 +288,7 @@ class with_epoch(IterableSource):
 
 
 class with_length(IterableSource):
-    """A dataset that says a length."""
+    """A dataset with a given len()."""
 
     def __init__(self, dataset: Any, length: int) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Stages of pipelines: functions from an iterator to an iterator, with their other arguments given
-before. `shuffle(100)` is a stage; `dataset.shuffle(100)` adds it."""
+"""Pipeline stages: functions from an iterator to an iterator, with the other arguments bound in
+advance. `shuffle(100)` is a stage; `dataset.shuffle(100)` adds it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Data = Iterable[Any]
 
 
 class FilterFunction:
-    """A function with all but its first argument; it can be pickled if they can."""
+    """A function with all arguments bound except the first; picklable if they are."""
 
     def __init__(self, f: Callable[..., Any], *args: Any, **kw: Any) -> None:
         self.f, self.args, self.kw = f, args, kw
@@ -35,7 +35,7 @@ class FilterFunction:
 
 
 class RestCurried:
-    """Called with the other arguments, makes a stage of a function."""
+    """Wraps a function; calling it with the other arguments returns a stage."""
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self.f = f
@@ -45,7 +45,7 @@ class RestCurried:
 
 
 def pipelinefilter(f: Callable[..., Any]) -> RestCurried:
-    """Makes stages of a function whose first argument is the iterator.
+    """Turns a function whose first argument is an iterator into a stage factory.
 
     >>> @pipelinefilter
     ... def doubled(data, times=2):
@@ -64,7 +64,7 @@ def _survives(handler: Handler, error: Exception) -> bool:
 
 def getfirst(a: Mapping[str, Any], keys: str | Sequence[str], default: Any = None,
              missing_is_error: bool = True) -> Any:
-    """The value of the first key that is there; a string has them between ";".
+    """Returns the value of the first key that exists; in a string, keys are separated by ";".
 
     >>> getfirst({"png": 1}, "jpg;png")
     1
@@ -81,13 +81,14 @@ def getfirst(a: Mapping[str, Any], keys: str | Sequence[str], default: Any = Non
 
 
 def parse_field_spec(fields: str | Sequence[str]) -> list[list[str]]:
-    """Fields between blanks, each with alternatives between ";"."""
+    """Splits a space-separated list of fields, each with alternatives separated by ";"."""
     names = fields.split() if isinstance(fields, str) else fields
     return [name.split(";") for name in names]
 
 
 def transform_with(sample: Sequence[Any], transformers: Sequence[Any] | None) -> Sequence[Any]:
-    """Values, each after its function; None, or no function, leaves it."""
+    """Applies one function to each value. None or a missing function leaves the value
+    unchanged."""
     if not transformers:
         return sample
     assert len(transformers) <= len(sample)
@@ -98,12 +99,12 @@ def transform_with(sample: Sequence[Any], transformers: Sequence[Any] | None) ->
     return result
 
 
-# --- Looking on ------------------------------------------------------------------------------
+# --- Inspection ------------------------------------------------------------------------------
 
 
 def _info(data: Data, fmt: str | None = None, n: int = 3, every: int = -1, width: int = 50,
           stream: Any = None, name: str = "") -> Iterator[Any]:
-    """Prints the first samples, and every so many."""
+    """Prints the first samples, and then one sample at regular intervals."""
     for number, sample in enumerate(data):
         if number < n or (every > 0 and (number + 1) % every == 0):
             out = stream or sys.stderr
@@ -117,7 +118,8 @@ def _info(data: Data, fmt: str | None = None, n: int = 3, every: int = -1, width
 
 
 def _log_keys(data: Data, logfile: str | None = None) -> Iterator[Any]:
-    """Appends number, worker, rank and key of each sample to a file that others may share."""
+    """Appends the number, worker, rank and key of each sample to a file that processes may
+    share."""
     if not logfile:
         yield from data
         return
@@ -139,7 +141,7 @@ def _log_keys(data: Data, logfile: str | None = None) -> Iterator[Any]:
 
 
 def pick(buf: list[Any], rng: random.Random) -> Any:
-    """Takes an item at random out of a list; the last one takes its place."""
+    """Removes and returns a random item of a list; the last item takes its place."""
     place = rng.randint(0, len(buf) - 1)
     buf[place], buf[-1] = buf[-1], buf[place]
     return buf.pop()
@@ -148,8 +150,8 @@ def pick(buf: list[Any], rng: random.Random) -> Any:
 def _shuffle(data: Data, bufsize: int = 1000, initial: int = 100,
              rng: random.Random | None = None, seed: Any = None,
              handler: Any = None) -> Iterator[Any]:
-    """Items through a buffer out of which they are taken at random. It fills up while items are
-    given out already, from `initial` on; the same seed gives webdataset's order."""
+    """Shuffles items in a buffer. Items are returned as soon as `initial` are in the buffer, while
+    it is still filling up. The same seed gives webdataset's order."""
     if seed is not None:
         assert rng is None
         rng = random.Random(seed)
@@ -168,7 +170,7 @@ def _shuffle(data: Data, bufsize: int = 1000, initial: int = 100,
 
 
 class detshuffle(PipelineStage):
-    """A shuffle whose order depends on a seed and on how often it ran."""
+    """A shuffle whose order depends on a seed and on the number of earlier runs."""
 
     def __init__(self, bufsize: int = 1000, initial: int = 100, seed: int = 0,
                  epoch: int = -1) -> None:
@@ -180,7 +182,7 @@ class detshuffle(PipelineStage):
 
 
 def _rsample(data: Data, p: float = 0.5) -> Iterator[Any]:
-    """Each item with a probability."""
+    """Keeps each item with probability p."""
     assert 0.0 <= p <= 1.0
     return (item for item in data if random.uniform(0.0, 1.0) < p)
 
@@ -189,13 +191,13 @@ def _rsample(data: Data, p: float = 0.5) -> Iterator[Any]:
 
 
 def _select(data: Data, predicate: Callable[[Any], Any]) -> Iterator[Any]:
-    """The items of which a function says so."""
+    """Keeps the items for which a predicate is true."""
     return (item for item in data if predicate(item))
 
 
 def _decode(data: Data, *args: Any, handler: Handler = reraise_exception,
             **kw: Any) -> Iterator[Any]:
-    """Samples with decoded fields: see Decoder."""
+    """Decodes the fields of samples; see Decoder."""
     from .autodecode import Decoder, named_handler
 
     decoder = Decoder([named_handler(x) if isinstance(x, str) else x for x in args], **kw)
@@ -211,7 +213,8 @@ def _decode(data: Data, *args: Any, handler: Handler = reraise_exception,
 
 def _map(data: Data, f: Callable[[Any], Any],
          handler: Handler = reraise_exception) -> Iterator[Any]:
-    """Items after a function; None is left out, and dicts keep their key."""
+    """Applies a function to items. Items for which it returns None are dropped, and dicts keep
+    their key."""
     for sample in data:
         try:
             result = f(sample)
@@ -232,7 +235,7 @@ def _alternatives(value: Any) -> Any:
 
 def _rename(data: Data, handler: Handler = reraise_exception, keep: bool = True,
             **kw: Any) -> Iterator[Any]:
-    """Samples whose fields have other names: new="old", or new="old;older"."""
+    """Renames fields: new="old", or new="old;older"."""
     replaced = {old for value in kw.values() for old in _alternatives(value)}
     for sample in data:
         try:
@@ -247,7 +250,7 @@ def _rename(data: Data, handler: Handler = reraise_exception, keep: bool = True,
 
 
 def _associate(data: Data, associator: Any, **kw: Any) -> Iterator[Any]:
-    """Samples with more fields, which a dict or a function gives for their key."""
+    """Adds the fields that a dict or a function returns for the sample's key."""
     for sample in data:
         key = sample["__key__"]
         sample.update(associator(key) if callable(associator) else associator.get(key, {}))
@@ -255,7 +258,7 @@ def _associate(data: Data, associator: Any, **kw: Any) -> Iterator[Any]:
 
 
 def _map_dict(data: Data, handler: Handler = reraise_exception, **kw: Any) -> Iterator[Any]:
-    """Samples with functions applied to fields: name=function."""
+    """Applies functions to fields: name=function."""
     assert kw, "map_dict needs a function"
     assert all(callable(f) for f in kw.values()), kw
     for sample in data:
@@ -272,7 +275,8 @@ def _map_dict(data: Data, handler: Handler = reraise_exception, **kw: Any) -> It
 
 def _to_tuple(data: Data, *args: Any, handler: Handler = reraise_exception,
               missing_is_error: bool = True, none_is_error: bool | None = None) -> Iterator[Any]:
-    """Tuples of the fields named, as separate arguments or with blanks between."""
+    """Turns samples into tuples of the named fields, given as separate arguments or
+    space-separated."""
     if none_is_error is None:
         none_is_error = missing_is_error
     if len(args) == 1 and isinstance(args[0], str) and " " in args[0]:
@@ -291,7 +295,7 @@ def _to_tuple(data: Data, *args: Any, handler: Handler = reraise_exception,
 
 
 def _map_tuple(data: Data, *args: Any, handler: Handler = reraise_exception) -> Iterator[Any]:
-    """Tuples, each value after its function; None leaves it."""
+    """Applies one function to each value of a tuple. None leaves the value unchanged."""
     functions = [identity if f is None else f for f in args]
     assert all(callable(f) for f in functions), functions
     for sample in data:
@@ -312,7 +316,8 @@ def _map_tuple(data: Data, *args: Any, handler: Handler = reraise_exception) -> 
 
 def combine_values(b: Sequence[Any], combine_tensors: bool = True,
                    combine_scalars: bool = True) -> Any:
-    """The values of one field as an array or tensor, where they are numbers, else as a list."""
+    """Combines the values of one field into an array or tensor if they are numeric, else a
+    list."""
     import numpy as np
 
     torch = sys.modules.get("torch")
@@ -331,7 +336,7 @@ def combine_values(b: Sequence[Any], combine_tensors: bool = True,
 
 def default_collation_fn(samples: Sequence[Any], combine_tensors: bool = True,
                          combine_scalars: bool = True) -> Any:
-    """Samples that are tuples or dicts as one tuple or dict of columns.
+    """Combines a list of tuples or dicts into one tuple or dict of columns.
 
     >>> default_collation_fn([(1, "a"), (2, "b")])
     (array([1, 2]), ['a', 'b'])
@@ -350,9 +355,9 @@ def default_collation_fn(samples: Sequence[Any], combine_tensors: bool = True,
 def _batched(data: Data, batchsize: int = 20,
              collation_fn: Callable[[list[Any]], Any] | None = default_collation_fn,
              partial: bool = True) -> Iterator[Any]:
-    """Batches of so many samples; the last may be shorter unless partial is False."""
+    """Groups samples into batches; the last batch may be shorter unless partial is False."""
     if batchsize < 1:
-        raise ValueError(f"a batch of {batchsize} samples")
+        raise ValueError(f"batchsize must be at least 1 (found {batchsize})")
     collate = collation_fn or identity
     source = iter(data)
     while batch := list(itertools.islice(source, batchsize)):
@@ -361,19 +366,19 @@ def _batched(data: Data, batchsize: int = 20,
 
 
 def _listed(data: Data, batchsize: int = 20, partial: bool = True) -> Iterator[list[Any]]:
-    """Lists of so many samples."""
+    """Groups samples into lists."""
     return _batched(data, batchsize, None, partial)
 
 
 def _unlisted(data: Data) -> Iterator[Any]:
-    """The samples of lists."""
+    """Splits lists into samples."""
     for batch in data:
         assert isinstance(batch, list), batch
         yield from batch
 
 
 def _unbatched(data: Data) -> Iterator[Any]:
-    """The samples of batches."""
+    """Splits batches into samples."""
     for batch in data:
         if isinstance(batch, dict):
             lengths = {len(column) for column in batch.values()}
@@ -392,7 +397,7 @@ def _unbatched(data: Data) -> Iterator[Any]:
 
 def _extract_keys(source: Data, *patterns: Any, duplicate_is_error: bool = True,
                   ignore_missing: bool = False) -> Iterator[Any]:
-    """Tuples of the fields that match patterns such as "*.jpg;*.png"."""
+    """Turns samples into tuples of the fields that match patterns such as "*.jpg;*.png"."""
     for sample in source:
         values = []
         for pattern in patterns:
@@ -411,7 +416,8 @@ def _extract_keys(source: Data, *patterns: Any, duplicate_is_error: bool = True,
 
 def _rename_keys(source: Data, *args: Any, keep_unselected: bool = False, must_match: bool = True,
                  duplicate_is_error: bool = True, **kw: Any) -> Iterator[Any]:
-    """Samples whose fields have other names: ("new", "*.old") or new="*.old"; later ones win."""
+    """Renames fields: ("new", "*.old") or new="*.old". If several rules match, the last one
+    wins."""
     rules = [(pattern, name) for name, pattern in (*args, *kw.items())][::-1]
     for sample in source:
         renamed: dict[str, Any] = {}
@@ -435,12 +441,12 @@ def _rename_keys(source: Data, *args: Any, keep_unselected: bool = False, must_m
 
 
 def decode_bin(stream: Any) -> Any:
-    """The bytes of a stream."""
+    """Reads the bytes of a stream."""
     return stream.read()
 
 
 def decode_text(stream: Any) -> str:
-    """The text of a stream."""
+    """Reads the text of a stream."""
     text: str = stream.read().decode("utf-8")
     return text
 
@@ -449,7 +455,7 @@ default_decoders: list[tuple[str, Any]] = [("*.bin", decode_bin), ("*.txt", deco
 
 
 def find_decoder(decoders: Sequence[tuple[str, Any]], path: str) -> Any:
-    """The last decoder whose pattern matches a field."""
+    """Returns the last decoder whose pattern matches a field."""
     name = path.rpartition("/")[2]
     if name.startswith("__"):
         return identity
@@ -461,8 +467,8 @@ def find_decoder(decoders: Sequence[tuple[str, Any]], path: str) -> Any:
 
 def _xdecode(source: Data, *args: Any, must_decode: bool = True, defaults: Any = None,
              **kw: Any) -> Iterator[Any]:
-    """Samples whose fields are decoded by patterns: ("*.txt", function) or txt=function, called
-    with a stream; False leaves the bytes. No pickle by default."""
+    """Decodes fields by patterns: ("*.txt", function) or txt=function. Functions are called with a
+    stream; False leaves the bytes unchanged. Pickles are not decoded by default."""
     decoders = [*(default_decoders if defaults is None else defaults), *args]
     decoders += [("*." + name, function) for name, function in kw.items()]
     for sample in source:
@@ -478,7 +484,7 @@ def _xdecode(source: Data, *args: Any, must_decode: bool = True, defaults: Any =
 
 
 class Cached(PipelineStage):
-    """Keeps all samples in memory after it went through them once."""
+    """Keeps all samples in memory after the first complete pass."""
 
     def __init__(self) -> None:
         self.cached: list[Any] | None = None
@@ -516,7 +522,7 @@ xdecode = pipelinefilter(_xdecode)
 
 
 def _slice(data: Data, *args: Any) -> Iterator[Any]:
-    """A slice, with the arguments of itertools.islice."""
+    """Takes a slice, with the arguments of itertools.islice."""
     return itertools.islice(iter(data), *args)
 
 

@@ -1,5 +1,5 @@
-"""gopen: URLs as file objects, by scheme. http(s), s3 and pipe: are the library's own; what needs
-a program (gs, ais, sftp, ftps, scp) runs it, without a shell."""
+"""gopen: opens URLs as file objects, by scheme. The library itself handles http(s), s3 and pipe:.
+Other schemes (gs, ais, sftp, ftps, scp) run a program, without a shell."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["Pipe", "gopen", "gopen_schemes", "reader", "rewrite_url"]
 
 
 class Pipe(Published):
-    """A program's output, or its input, as a file. That it failed is an OSError: when the last
-    byte was read, or on close."""
+    """The output or input of a program as a file. If the program fails, OSError is raised after
+    the last byte was read, or on close."""
 
     def __init__(self, argv: Sequence[str], mode: str = "rb",
                  ignore_status: Sequence[int] = ()) -> None:
@@ -60,13 +60,14 @@ class Pipe(Published):
             return
         self.stream.close()
         if self.reading and not self.whole:
-            self.proc.kill()  # nobody wants the rest
+            self.proc.kill()  # the rest of the output is not needed
             self.proc.wait()
         else:
             self._check()
 
     def abandon(self) -> None:
-        """Ends the program without having it believe that all came."""
+        """Kills the program, so that it does not take the end of its input for the end of the
+        data."""
         self.proc.kill()
         self.stream.close()
         self.proc.wait()
@@ -87,7 +88,7 @@ def _check_mode(mode: str, url: str) -> bool:
 
 def gopen_native(url: str, mode: str = "rb", bufsize: int = 8192, *, allow_pipe: bool = False,
                  **kw: Any) -> Any:
-    """http, https, s3 and pipe: by the library."""
+    """Opens http, https, s3 and pipe: URLs with the library."""
     if url.startswith("pipe:") and utils.enforce_security:
         raise ValueError("gopen_pipe: WDS_SECURE is set, cannot open pipe URLs")
     if _check_mode(mode, url):
@@ -96,7 +97,7 @@ def gopen_native(url: str, mode: str = "rb", bufsize: int = 8192, *, allow_pipe:
 
 
 def gopen_curl(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Pipe:
-    """What curl knows and the library does not."""
+    """Opens schemes that curl supports and the library does not."""
     if _check_mode(mode, url):
         return Pipe(["curl", "--connect-timeout", "30", "--retry", "30", "--retry-delay", "2",
                      "-f", "-s", "-L", "--", url], mode)
@@ -104,19 +105,19 @@ def gopen_curl(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Pi
 
 
 def gopen_gsutil(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Pipe:
-    """gs:// by gsutil."""
+    """Opens gs:// URLs with gsutil."""
     return Pipe(["gsutil", "cat", url] if _check_mode(mode, url) else ["gsutil", "cp", "-", url],
                 mode)
 
 
 def gopen_ais(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Pipe:
-    """ais:// by ais."""
+    """Opens ais:// URLs with ais."""
     return Pipe(["ais", "get", url, "-"] if _check_mode(mode, url) else ["ais", "put", "-", url],
                 mode)
 
 
 def gopen_error(url: str, *args: Any, **kw: Any) -> Any:
-    """Any other scheme."""
+    """Raises an error for any other scheme."""
     raise ValueError(f"{url}: no gopen handler defined")
 
 
@@ -130,7 +131,7 @@ for _scheme in filter(None, os.environ.get("USE_AIS_FOR", "").split(":")):
 
 
 def rewrite_url(url: str) -> str:
-    """A URL after GOPEN_REWRITE ("regex=text;regex=text"): the first rule that changes it."""
+    """Applies the first rule of GOPEN_REWRITE ("regex=text;regex=text") that changes the URL."""
     rules = os.environ.get("GOPEN_REWRITE")
     if rules is None:
         return url
@@ -155,7 +156,7 @@ def is_native(url: str) -> bool:
 def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Any:
     """Opens a URL for "rb" or "wb": a path, "-", file:, or a scheme in `gopen_schemes`.
 
-    Commands (pipe:) run if `allow_pipe=True`.
+    Commands (pipe:) run only with `allow_pipe=True`.
 
     >>> gopen("ftp://host/x.tar")
     Traceback (most recent call last):
@@ -178,5 +179,5 @@ def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Any:
 
 
 def reader(url: str, **kw: Any) -> Any:
-    """gopen for reading."""
+    """Opens a URL for reading; see gopen."""
     return gopen(url, "rb", **kw)

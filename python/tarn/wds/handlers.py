@@ -1,6 +1,7 @@
-"""What becomes of an exception in a pipeline: raised again, or passed over, or the end.
+"""Handlers for exceptions in a pipeline: raise again, skip, or stop.
 
-A handler is called with the exception; true goes on with the next shard or sample, false ends.
+A handler is called with the exception. If it returns true, the pipeline continues with the next
+shard or sample; if false, it stops.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ Handler = Callable[[Exception], bool]
 
 
 def reraise_exception(exn: BaseException) -> NoReturn:
-    """Raises it."""
+    """Raises the exception again."""
     raise exn
 
 
 def ignore_and_continue(exn: BaseException) -> bool:
-    """Says nothing and goes on."""
+    """Continues silently."""
     return True
 
 
 def ignore_and_stop(exn: BaseException) -> bool:
-    """Says nothing and ends."""
+    """Stops silently."""
     return False
 
 
 def warn_and_continue(exn: BaseException) -> bool:
-    """Warns and goes on.
+    """Issues a warning and continues.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as said:
@@ -41,6 +42,6 @@ def warn_and_continue(exn: BaseException) -> bool:
 
 
 def warn_and_stop(exn: BaseException) -> bool:
-    """Warns and ends."""
+    """Issues a warning and stops."""
     warnings.warn(repr(exn), stacklevel=2)
     return False

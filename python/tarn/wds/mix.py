@@ -1,4 +1,4 @@
-"""Samples of several datasets, by turns or at random."""
+"""Mixing samples of several datasets, in turn or at random."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .pipeline import IterableSource
 
 
 class RoundRobin(IterableSource):
-    """One sample of each, until the first (with longest, the last) has no more.
+    """Takes one sample of each dataset in turn, until the first (with longest: the last) dataset
+    ends.
 
     >>> list(RoundRobin([[1, 2, 3], "ab"], longest=True))
     [1, 'a', 2, 'b', 3]
@@ -37,8 +38,8 @@ class RoundRobin(IterableSource):
 
 
 class RandomMix(IterableSource):
-    """Samples of datasets drawn with probabilities, until the first (with longest, the last) has
-    no more."""
+    """Draws samples from datasets with given probabilities, until the first (with longest: the
+    last) dataset ends."""
 
     def __init__(self, datasets: Sequence[Iterable[Any]], probs: Sequence[float] | None = None,
                  longest: bool = False) -> None:

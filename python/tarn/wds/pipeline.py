@@ -1,4 +1,4 @@
-"""Pipelines: a source and stages behind it, each a function from an iterator to an iterator."""
+"""Pipelines: a source followed by stages, each a function from an iterator to an iterator."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _registered: set[type] = set()
 
 
 def _register(cls: type) -> None:
-    """Has torch, if it is loaded, take the class for one of its iterable datasets. It is not
-    loaded for that: who gives a pipeline to a DataLoader has it."""
+    """Registers the class as an IterableDataset of torch, if torch is already imported. A program
+    that passes a pipeline to a DataLoader has imported it."""
     data = sys.modules.get("torch.utils.data")
     if data is not None and cls not in _registered and hasattr(data, "IterableDataset"):
         data.IterableDataset.register(cls)
@@ -27,7 +27,7 @@ def _register(cls: type) -> None:
 
 
 class IterableSource:
-    """The base of whatever begins a pipeline."""
+    """Base class of pipeline sources."""
 
     def __init__(self) -> None:
         _register(IterableSource)
@@ -46,7 +46,7 @@ def _is_source(stage: object) -> bool:
 
 
 class DataPipeline(IterableSource, PipelineStage):
-    """A source and its stages.
+    """A source and the stages that follow it.
 
     >>> from tarn import wds
     >>> source = wds.MockDataset({"x": 1}, 3)
@@ -68,14 +68,14 @@ class DataPipeline(IterableSource, PipelineStage):
                 self.pipeline.append(stage)
 
     def close(self) -> None:
-        """Closes the stages that can be closed, and forgets all."""
+        """Closes the stages that can be closed and removes all stages."""
         for stage in self.pipeline:
             if hasattr(stage, "close"):
                 stage.close()
         self.pipeline = []
 
     def invoke(self, f: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """What a stage makes of the stages before it."""
+        """Applies a stage to the output of the stages before it."""
         if not args and _is_source(f):
             return iter(f)
         if isinstance(f, PipelineStage):
@@ -87,16 +87,16 @@ class DataPipeline(IterableSource, PipelineStage):
         raise ValueError(f"{f}: not a valid pipeline stage")
 
     def iterator1(self) -> Iterator[Any]:
-        """One epoch."""
+        """Iterates over one epoch."""
         if not self.pipeline:
-            raise ValueError("the pipeline is empty, or was closed")
+            raise ValueError("the pipeline is empty or closed")
         source = self.invoke(self.pipeline[0])
         for stage in self.pipeline[1:]:
             source = self.invoke(stage, source)
         return source
 
     def iterator(self) -> Iterator[Any]:
-        """As many epochs as are to be repeated; an empty one is the last."""
+        """Iterates over the requested number of epochs; stops after an empty one."""
         for _ in range(self.repetitions):
             empty = True
             for sample in self.iterator1():
@@ -113,14 +113,14 @@ class DataPipeline(IterableSource, PipelineStage):
     def __len__(self) -> int:
         if self.size is None:
             raise TypeError(f"object of type '{type(self).__name__}' has no len(); "
-                            "with_length sets one")
+                            "set one with with_length")
         return self.size
 
     def __bool__(self) -> bool:
         return True
 
     def stage(self, i: int) -> Any:
-        """Stage i."""
+        """Returns stage i."""
         return self.pipeline[i]
 
     def append(self, f: Any) -> None:
@@ -128,14 +128,14 @@ class DataPipeline(IterableSource, PipelineStage):
         self.pipeline.append(f)
 
     def compose(self, *args: Any) -> Self:
-        """A copy of the pipeline with more stages."""
+        """Returns a copy of the pipeline with more stages."""
         result = copy.copy(self)
         result.pipeline = [*self.pipeline, *args]
         _register(IterableSource)
         return result
 
     def with_length(self, n: int, silent: bool = False) -> Self:
-        """Sets what len() says, and nothing else."""
+        """Sets the value of len() and changes nothing else."""
         if not silent:
             warnings.warn(".with_length() only sets the value of __len__ for compatibility with "
                           "some training environments. It does not change the number of samples "
@@ -144,13 +144,14 @@ class DataPipeline(IterableSource, PipelineStage):
         return self
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Self:
-        """Has an epoch be so many samples (or batches), repeating as need be."""
+        """Makes an epoch this many samples (or batches), repeating the data as needed."""
         self.repetitions = sys.maxsize
         self.nsamples = max(nsamples, nbatches)
         return self
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Self:
-        """Repeats so many times, or for ever; at most nbatches items in all."""
+        """Repeats the data this many times, or forever, and stops after nbatches items in
+        total."""
         self.repetitions = nepochs if nepochs > 0 else sys.maxsize
         self.nsamples = nbatches
         return self

@@ -1,4 +1,4 @@
-"""Which shards are read: lists with braces, splitting by node and worker, resampling."""
+"""Choosing the shards to read: brace lists, splitting by node and worker, resampling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Shard = dict[str, Any]
 
 
 def envsubst(text: str) -> str:
-    """`${NAME}` replaced by the environment's WDS_NAME, and what that holds in turn."""
+    """Replaces `${NAME}` by the environment variable WDS_NAME, recursively."""
 
     def look_up(found: re.Match[str]) -> str:
         name = "WDS_" + found[1]
@@ -36,7 +36,7 @@ def envsubst(text: str) -> str:
 
 
 def expand_urls(urls: str) -> list[str]:
-    """The URLs of a list: `::` between them, variables, braces, and patterns of local files.
+    """Expands a shard list: `::` separators, variables, braces, and patterns of local files.
 
     >>> expand_urls("a-{000..001}.tar::b.tar")
     ['a-000.tar', 'a-001.tar', 'b.tar']
@@ -45,7 +45,7 @@ def expand_urls(urls: str) -> list[str]:
 
 
 def expand_source(source: Any, max_urls: int = int(1e9)) -> list[str]:
-    """A string or any iterable of URLs as a list."""
+    """Returns a string or an iterable of URLs as a list."""
     if isinstance(source, str):
         return expand_urls(source)
     if utils.is_iterable(source):
@@ -54,13 +54,13 @@ def expand_source(source: Any, max_urls: int = int(1e9)) -> list[str]:
 
 
 def split_by_node(src: Iterable[Any], group: Any = None) -> Iterator[Any]:
-    """Every n-th shard, beginning with this rank's."""
+    """Yields every n-th shard, starting at this rank."""
     rank, world, _, _ = utils.pytorch_worker_info(group=group)
     yield from islice(src, rank, None, world)
 
 
 def single_node_only(src: Iterable[Any], group: Any = None) -> Iterator[Any]:
-    """All shards, if there is one rank only; ValueError otherwise."""
+    """Yields all shards if there is only one rank; raises ValueError otherwise."""
     if utils.pytorch_worker_info(group=group)[1] > 1:
         raise ValueError("you need to add an explicit nodesplitter to your input pipeline for "
                          "multi-node training")
@@ -68,13 +68,13 @@ def single_node_only(src: Iterable[Any], group: Any = None) -> Iterator[Any]:
 
 
 def split_by_worker(src: Iterable[Any]) -> Iterator[Any]:
-    """Every n-th shard, beginning with this worker's."""
+    """Yields every n-th shard, starting at this worker."""
     _, _, worker, workers = utils.pytorch_worker_info()
     yield from islice(src, worker, None, workers)
 
 
 class SimpleShardList(IterableSource):
-    """The shards of a list, in order, or in an order that depends on a seed.
+    """The shards of a list, in order or in an order that depends on a seed.
 
     >>> list(SimpleShardList("x-{0..1}.tar"))
     [{'url': 'x-0.tar'}, {'url': 'x-1.tar'}]
@@ -98,7 +98,7 @@ class SimpleShardList(IterableSource):
 
 
 class ResampledShards(IterableSource):
-    """Shards at random with replacement, without end unless `nshards` says so."""
+    """Shards drawn at random with replacement, endlessly unless `nshards` is given."""
 
     def __init__(self, urls: Any, nshards: int = sys.maxsize, seed: int = 0,
                  worker_seed: Callable[[], int] | None = None, deterministic: bool = False,
@@ -129,7 +129,7 @@ ResampledShardList = ResampledShards
 
 
 class DirectoryShardList(IterableSource):
-    """The archives of a folder, by name."""
+    """The archives in a folder, sorted by name."""
 
     suffixes = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
@@ -144,7 +144,7 @@ class DirectoryShardList(IterableSource):
 
 
 def _resampled(src: Iterable[Any], n: int = sys.maxsize) -> Iterator[Any]:
-    """Items of a source at random with replacement."""
+    """Draws items of a source at random with replacement."""
     rng, items = random.SystemRandom(), list(src)
     for _ in range(n):
         yield rng.choice(items)
@@ -154,7 +154,7 @@ resampled = pipelinefilter(_resampled)
 
 
 def non_empty(src: Iterable[Any]) -> Iterator[Any]:
-    """All items; ValueError if there is none."""
+    """Yields all items; raises ValueError if there are none."""
     empty = True
     for item in src:
         empty = False
@@ -165,5 +165,5 @@ def non_empty(src: Iterable[Any]) -> Iterator[Any]:
 
 
 def shardspec(spec: str) -> SimpleShardList:
-    """The list of shards that a string stands for."""
+    """Returns the shard list that a string describes."""
     return SimpleShardList(spec)

@@ -1,5 +1,5 @@
-"""Shards to samples. The reading is done in C, one shard after the other; what is here is whose
-turn it is, and what becomes of errors."""
+"""Turns shards into samples. C code reads one shard after another; this module chooses the next
+shard and handles errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Select = Callable[[str], bool]
 Rename = Callable[[str], str]
 
 meta_prefix = meta_suffix = "__"
-_META = r"__[^/]*__($|/)"  # names that are about the archive
+_META = r"__[^/]*__($|/)"  # names of metadata about the archive
 
 
 class ReadError(FormatError, tarfile.ReadError):
-    """A shard that is damaged or cut, also for who catches tarfile's."""
+    """A damaged or truncated shard. Also a subclass of tarfile's ReadError."""
 
 
 def _as_read_error(error: Exception) -> Exception:
@@ -39,7 +39,7 @@ def _as_read_error(error: Exception) -> Exception:
 
 
 def base_plus_ext(path: str) -> tuple[str | None, str | None]:
-    """The key and the field in a member's name.
+    """Splits a member name into key and field.
 
     >>> base_plus_ext("d.e/a.seg.png")
     ('d.e/a', 'seg.png')
@@ -49,8 +49,9 @@ def base_plus_ext(path: str) -> tuple[str | None, str | None]:
 
 
 def _place(shard: Any, allow_pipe: bool, local_paths: bool) -> dict[str, Any]:
-    """How a shard is opened: its URL, a file object where the library does not know the scheme,
-    and the path that its samples tell: the one given, with local_paths also that of a local URL."""
+    """Returns how to open a shard: its URL, a file object if the library does not support the
+    scheme, and the local path that its samples report. That is the given path or, with
+    local_paths, the path of a local URL."""
     if isinstance(shard, dict):
         url, stream, local = shard["url"], shard.get("stream"), shard.get("local_path")
     else:
@@ -85,7 +86,7 @@ def _samples(how: dict[str, Any], handler: Handler, verbose: bool,
 
 def _watched(reader: Iterator[Sample], notices: list[tuple[str, str]], handler: Handler,
              verbose: bool) -> Iterator[Sample]:
-    """Samples, and what was told of them, as soon as it is."""
+    """Yields samples and reports notices about them as soon as they appear."""
     for sample in reader:
         yield sample
         if notices and not _told(notices, handler, verbose):
@@ -106,7 +107,7 @@ def _told(notices: list[tuple[str, str]], handler: Handler, verbose: bool) -> bo
 
 def _renamed(how: dict[str, Any], select: Select | None, rename: Rename | None, handler: Handler,
              allow_pipe: bool) -> Iterator[Sample]:
-    """The slower way, for who chooses members or gives them other names."""
+    """The slower path, used when members are selected or renamed."""
     url, local = how.pop("url"), how.pop("local_path")
     files = _members({**how, "allow_pipe": allow_pipe}, _Chooser(select, rename, handler))
     extra = {"__url__": url} if local is None else {"__url__": url, "__local_path__": local}
@@ -115,12 +116,12 @@ def _renamed(how: dict[str, Any], select: Select | None, rename: Rename | None, 
 
 
 class _Enough(Exception):
-    """No more members of this shard: a handler said so."""
+    """A handler ended the current shard."""
 
 
 class _Chooser:
-    """Which members are read, and under which name. Where a function of the caller's fails, the
-    handler decides: the next member, or the next shard."""
+    """Selects and renames members. If a function of the caller fails, the handler decides whether
+    to continue with the next member or the next shard."""
 
     def __init__(self, select: Select | None, rename: Rename | None, handler: Handler,
                  skip_meta: str | None = _META) -> None:
@@ -154,7 +155,7 @@ def _members(how: dict[str, Any], chooser: _Chooser) -> Iterator[tuple[str, byte
 
 
 def valid_sample(sample: Sample | None) -> bool:
-    """Whether it is a sample that is not marked as bad."""
+    """Whether this is a sample and not marked as bad."""
     return bool(sample) and isinstance(sample, dict) and not sample.get("__bad__", False)
 
 
@@ -162,7 +163,7 @@ def group_by_keys(data: Iterable[Sample],
                   keys: Callable[[str], tuple[str | None, str | None]] = base_plus_ext,
                   lcase: bool = True, suffixes: Any = None,
                   handler: Handler = reraise_exception) -> Iterator[Sample]:
-    """Members (dicts with fname and data) that follow each other with one key, as samples; an
+    """Groups consecutive members (dicts with fname and data) with the same key into samples; an
     empty dict ends a shard."""
     current: Sample | None = None
     for member in data:
@@ -194,12 +195,12 @@ def group_by_keys(data: Iterable[Sample],
         yield current
 
 
-# --- The steps one by one, for who puts something between them --------------------------------
+# --- The single steps, for pipelines that add something between them --------------------------
 
 
 def url_opener(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
                **kw: Any) -> Iterator[dict[str, Any]]:
-    """Shards (dicts with a url) with an open file each under stream; kw is gopen's."""
+    """Opens shards (dicts with a url) and adds the file as `stream`; kw is passed to gopen."""
     for shard in data:
         assert isinstance(shard, dict), shard
         assert "url" in shard, shard
@@ -215,8 +216,8 @@ def url_opener(data: Iterable[dict[str, Any]], handler: Handler = reraise_except
 def tar_file_iterator(fileobj: Any, skip_meta: str | None = _META,
                       handler: Handler = reraise_exception, select_files: Select | None = None,
                       rename_files: Rename | None = None) -> Iterator[dict[str, Any]]:
-    """The members of an open archive, as dicts with fname and data. An archive that is damaged
-    has no next member, so that its error is raised whatever the handler says."""
+    """Yields the members of an open archive as dicts with fname and data. A damaged archive has no
+    next member, so its error is raised whatever the handler returns."""
     how = {"place": str(getattr(fileobj, "name", fileobj)), "stream": fileobj}
     chooser = _Chooser(select_files, rename_files, handler, skip_meta)
     try:
@@ -229,8 +230,8 @@ def tar_file_iterator(fileobj: Any, skip_meta: str | None = _META,
 def tar_file_expander(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
                       select_files: Select | None = None, rename_files: Rename | None = None,
                       eof_value: Any = {}) -> Iterator[Any]:
-    """The members of shards that `url_opener` opened, with __url__ and __local_path__; behind each
-    shard comes eof_value, unless it is None."""
+    """Yields the members of shards opened by `url_opener`, with __url__ and __local_path__. After
+    each shard it yields eof_value, unless that is None."""
     for shard in data:
         about = {"__url__": shard["url"]}
         if shard.get("local_path") is not None:
@@ -251,9 +252,10 @@ def tarfile_samples(src: Iterable[Any], handler: Handler = reraise_exception,
                     select_files: Select | None = None, rename_files: Rename | None = None, *,
                     verbose: bool = False, allow_pipe: bool = False,
                     local_paths: bool = False) -> Iterator[Sample]:
-    """The samples of shards (dicts with a url), one shard after the other.
+    """Yields the samples of shards (dicts with a url), one shard after another.
 
-    A shard that cannot be opened, or is damaged, goes to the handler; then comes the next one.
+    If a shard cannot be opened or is damaged, the handler is called with the error; if it returns
+    true, reading continues with the next shard.
     """
     for shard in src:
         try:

@@ -1,4 +1,4 @@
-"""Small things that several parts of the pipeline need: which worker this is, seeds, stages."""
+"""Helpers that several parts of the pipeline share: worker numbers, seeds, stages."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def _secure() -> bool:
     try:
         return bool(int(os.environ.get("WDS_SECURE", "0")))
     except ValueError:
-        return True  # whoever sets it to something means it
+        return True  # any other non-empty value also turns it on
 
 
-# Refuses local files, pipes and rewriting in gopen, and pickles, as in webdataset.
+# As in webdataset: gopen refuses local files, pipes and URL rewriting, and pickles are refused.
 enforce_security: bool = _secure()
 
 
 class PipelineStage:
-    """A stage of a pipeline with a method `run(source)`."""
+    """A pipeline stage with a method `run(source)`."""
 
     def invoke(self, *args: Any, **kw: Any) -> Any:
         raise NotImplementedError
@@ -33,17 +33,17 @@ class PipelineStage:
 
 
 def identity(x: Any) -> Any:
-    """Its argument."""
+    """Returns its argument."""
     return x
 
 
 def is_iterable(obj: object) -> bool:
-    """Whether it can be iterated over and is no string."""
+    """Whether the object is iterable and not a string."""
     return isinstance(obj, Iterable) and not isinstance(obj, (str, bytes))
 
 
 def make_seed(*parts: object) -> int:
-    """A number of 31 bits that depends on all parts."""
+    """Returns a 31-bit number that depends on all parts."""
     seed = 0
     for part in parts:
         seed = (31 * seed + hash(part)) & 0x7FFFFFFF
@@ -51,7 +51,7 @@ def make_seed(*parts: object) -> int:
 
 
 def as_theirs(error: Exception) -> Exception:
-    """A folder where a file is needed is the built-in exception, as for who opens it by hand."""
+    """Returns IsADirectoryError, as open() would raise, if the error is about a folder."""
     path = error.path if isinstance(error, UnsupportedError) else None
     if path is None or not os.path.isdir(path):
         return error
@@ -65,7 +65,7 @@ def _environment(number: str, of: str) -> tuple[int, int] | None:
 
 
 def _torch_rank(group: Any) -> tuple[int, int]:
-    torch = sys.modules.get("torch")  # who has not loaded it has no process group either
+    torch = sys.modules.get("torch")  # if torch is not imported, there is no process group
     if torch is None or not hasattr(torch, "distributed"):
         return 0, 1
     distributed = torch.distributed
@@ -82,7 +82,7 @@ def _torch_worker() -> tuple[int, int]:
 
 
 def pytorch_worker_info(group: Any = None) -> tuple[int, int, int, int]:
-    """Rank, number of ranks, worker, number of workers, from the environment or torch.
+    """Returns rank, number of ranks, worker and number of workers, from the environment or torch.
 
     >>> pytorch_worker_info()
     (0, 1, 0, 1)
@@ -93,20 +93,20 @@ def pytorch_worker_info(group: Any = None) -> tuple[int, int, int, int]:
 
 
 def pytorch_worker_seed(group: Any = None) -> int:
-    """A seed that no other worker of no other rank has."""
+    """Returns a seed that is unique to this rank and worker."""
     rank, _, worker, _ = pytorch_worker_info(group=group)
     return rank * 1000 + worker
 
 
 def guess_batchsize(batch: Any) -> int:
-    """How many samples a batch has, by its first column."""
+    """Returns the number of samples in a batch, determined from its first column."""
     return len(batch[0])
 
 
 def repeatedly(source: Iterable[Any], nepochs: int | None = None, nbatches: int | None = None,
                nsamples: int | None = None,
                batchsize: Callable[[Any], int] = guess_batchsize) -> Iterator[Any]:
-    """Goes through a source again and again, until one of the limits.
+    """Repeats a source until one of the limits is reached.
 
     >>> list(repeatedly([1, 2, 3], nbatches=5))
     [1, 2, 3, 1, 2]

@@ -1,7 +1,7 @@
-"""TarWriter and ShardWriter as in webdataset, over the library's writers.
+"""TarWriter and ShardWriter as in webdataset, on top of the library's writers.
 
-Bytes are those of webdataset with the same `mtime` (an int, or a float); without one, members have
-the time of day in whole seconds, and no extended header for its fraction.
+With the same `mtime` (an int or a float), the output equals webdataset's byte for byte. Without
+`mtime`, members get the current time in whole seconds, and no extended header for the fraction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_exte
 
 # --- Encoders -------------------------------------------------------------------------------
 
-# The names that fields have and Pillow does not know.
+# Field names that Pillow does not know.
 _NAMES = {"pgm": "PPM", "pbm": "PPM", "tif": "TIFF"}
 _NUMBERS = "cls cls2 class count index inx id"
 _NATIVE_MODES = {"jpg": {"L", "RGB"}, "png": {"L", "RGB", "RGBA", "LA"}, "ppm": {"L", "RGB"},
@@ -53,7 +53,7 @@ def _check_pixels(image: Any) -> None:
 
 
 def _save(image: Any, format: str) -> bytes:
-    """By Pillow, what the library does not write."""
+    """Saves with Pillow what the library cannot write."""
     options = {"quality": 100} if format in ("JPEG", "tiff") else {}
     name = format.lower()
     if name == "pbm":
@@ -66,8 +66,8 @@ def _save(image: Any, format: str) -> bytes:
 
 
 def imageencoder(image: Any, format: str = "PNG") -> bytes:
-    """An image of Pillow's or an array of pixels (uint8, or floats from 0 to 1) as a file, in any
-    format that Pillow writes.
+    """Encodes a Pillow image or an array of pixels (uint8, or floats from 0 to 1) as an image
+    file, in any format that Pillow writes.
 
     >>> import numpy
     >>> imageencoder(numpy.zeros((4, 4), "uint8"), "ppm")[:11]
@@ -77,7 +77,8 @@ def imageencoder(image: Any, format: str = "PNG") -> bytes:
         format = "JPEG"
     elif format.upper() in ("IMG", "IMAGE"):
         format = "PPM"
-    # Only this spelling is of quality 100, and the library's; "jpeg" is Pillow's own quality.
+    # Only the spelling "jpg" means quality 100, written by the library; "jpeg" has Pillow's
+    # default quality.
     native = "jpg" if format == "JPEG" else format.lower()
     if hasattr(image, "__array__") and hasattr(image, "dtype"):
         _check_pixels(image)
@@ -103,12 +104,12 @@ def imageencoder(image: Any, format: str = "PNG") -> bytes:
 
 
 def bytestr(data: Any) -> bytes:
-    """Bytes as they are, all else as its text, in ASCII."""
+    """Returns bytes unchanged and the text of anything else as ASCII."""
     return data if isinstance(data, bytes) else str(data).encode("ascii")
 
 
 def torch_dumps(data: Any) -> bytes:
-    """What torch.save writes."""
+    """Returns the bytes that torch.save writes."""
     import torch
 
     out = io.BytesIO()
@@ -117,12 +118,12 @@ def torch_dumps(data: Any) -> bytes:
 
 
 def _is_plain(array: Any) -> bool:
-    """Whether the library writes an array; NumPy does it for the others."""
+    """Whether the library can write an array; NumPy writes the others."""
     return array.dtype.kind in "biufcSU" and array.dtype.char not in "gG"
 
 
 def numpy_dumps(data: Any) -> bytes:
-    """An array as an .npy file."""
+    """Encodes an array as an .npy file."""
     import numpy
 
     if isinstance(data, numpy.ndarray) and _is_plain(data):
@@ -133,7 +134,7 @@ def numpy_dumps(data: Any) -> bytes:
 
 
 def numpy_npz_dumps(data: Any) -> bytes:
-    """A dict of arrays as a compressed .npz file."""
+    """Encodes a dict of arrays as a compressed .npz file."""
     import numpy
 
     assert isinstance(data, dict), type(data)
@@ -147,19 +148,19 @@ def numpy_npz_dumps(data: Any) -> bytes:
 
 
 def tenbin_dumps(data: Any) -> bytes:
-    """An array, or a list of arrays, as tenbin."""
+    """Encodes an array or a list of arrays as tenbin."""
     return _tarn.encode("ten", data if isinstance(data, list) else [data])
 
 
 def cbor_dumps(data: Any) -> bytes:
-    """What cbor.dumps writes."""
+    """Encodes a value with cbor.dumps."""
     import cbor  # type: ignore[import-not-found,unused-ignore]
 
     return bytes(cbor.dumps(data))
 
 
 def mp_dumps(data: Any) -> bytes:
-    """What msgpack.packb writes."""
+    """Encodes a value with msgpack.packb."""
     import msgpack  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     return bytes(msgpack.packb(data))
@@ -186,13 +187,13 @@ def _image(extension: str) -> Callable[[Any], bytes]:
 
 
 def add_handlers(d: dict[str, Any], keys: Any, value: Any) -> None:
-    """One function under several names."""
+    """Registers one function under several names."""
     for key in keys.split() if isinstance(keys, str) else keys:
         d[key] = value
 
 
 def make_handlers() -> dict[str, Callable[[Any], Any]]:
-    """The encoders by extension."""
+    """Returns the encoders by extension."""
     handlers: dict[str, Callable[[Any], Any]] = {}
     add_handlers(handlers, _NUMBERS, _number)
     add_handlers(handlers, "txt text transcript html htm", _text)
@@ -219,7 +220,7 @@ def _extension(name: str) -> str:
 
 
 def _finder(handlers: dict[str, Callable[[Any], Any]]) -> Callable[[str, Any], Any]:
-    """What the extension calls for a value that is neither bytes nor text."""
+    """Returns the function that encodes values that are neither bytes nor text."""
 
     def encode(name: str, value: Any) -> Any:
         extension = _extension(name)
@@ -232,7 +233,7 @@ def _finder(handlers: dict[str, Callable[[Any], Any]]) -> Callable[[str, Any], A
 
 
 def encode_based_on_extension1(data: Any, tname: str, handlers: dict[str, Any]) -> Any:
-    """One value as bytes; metadata (names that begin with "_") as it is."""
+    """Encodes one value as bytes; metadata (names that begin with "_") is returned unchanged."""
     if tname[0] == "_":
         if not isinstance(data, str):
             raise ValueError("the values of metadata must be of string type")
@@ -245,13 +246,13 @@ def encode_based_on_extension1(data: Any, tname: str, handlers: dict[str, Any]) 
 
 
 def encode_based_on_extension(sample: dict[str, Any], handlers: dict[str, Any]) -> dict[str, Any]:
-    """All values of a sample as bytes."""
+    """Encodes all values of a sample as bytes."""
     return {name: encode_based_on_extension1(value, name, handlers)
             for name, value in sample.items()}
 
 
 def make_encoder(spec: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The function from sample to sample that an `encoder` argument stands for."""
+    """Returns the function that an `encoder` argument stands for, from sample to sample."""
     if spec is False or spec is None:
         return lambda sample: sample
     if callable(spec):
@@ -267,7 +268,7 @@ def _encoder_settings(spec: Any) -> dict[str, Any]:
         return {"flavour": _BYTES}
     if spec is True and all(default_handlers.get(name) is _number for name in _NUMBERS.split()):
         return {"flavour": _WDS, "fallback": _finder(default_handlers)}
-    # That flavour encodes integers without asking anybody.
+    # The webdataset flavour would encode integers without calling the encoder.
     return {"flavour": _BYTES, "encoder": make_encoder(spec)}
 
 
@@ -275,7 +276,7 @@ def _encoder_settings(spec: Any) -> dict[str, Any]:
 
 
 def _filter(name: str, compress: bool | str | None) -> dict[str, int]:
-    """As in webdataset by the last letters of the name; and zst, which it does not know."""
+    """Chooses the compression by the end of the name, as webdataset does; zst is an addition."""
     if compress is None:
         ends = [suffix for suffix in ("gz", "bz2", "xz", "zst") if name.endswith(suffix)]
         compress = ends[0] if ends else False
@@ -287,7 +288,7 @@ def _tar_settings(user: str = "bigdata", group: str = "bigdata", mode: int = 0o4
                   compress: bool | str | None = None, encoder: Any = True,
                   keep_meta: bool = False, mtime: float | None = None, format: Any = None, *,
                   sync: bool = True, allow_pipe: bool = False) -> dict[str, Any]:
-    """The arguments of TarWriter as the extension takes them; format never meant anything."""
+    """Returns the arguments of TarWriter as the extension takes them; `format` has no effect."""
     return {"user": user, "group": group, "mode": mode, "keep_meta": keep_meta, "rules": 1,
             "overwrite": True, "no_sync": not sync, "allow_pipe": allow_pipe,
             **mtime_settings(int(time.time()) if mtime is None else mtime),
@@ -305,8 +306,9 @@ class TarWriter(_tarn.Writer, Published):
     >>> len(stream.getvalue())
     10240
 
-    The end of the `with`, or `close`, publishes; after an exception nothing is left of a file,
-    and a file object has an archive without an end. sync=False does not wait for the disk.
+    Leaving the `with` block, or `close`, publishes the archive. After an exception a file is
+    removed, and a file object holds an archive without an end marker. sync=False does not wait for
+    the disk.
     """
 
     def __init__(self, fileobj: Any, user: str = "bigdata", group: str = "bigdata",
@@ -346,7 +348,7 @@ class TarWriter(_tarn.Writer, Published):
         return self.own_fileobj
 
     def close(self) -> None:
-        """Completes and publishes."""
+        """Completes and publishes the archive."""
         if not self.closed:
             try:
                 self._finish()
@@ -363,13 +365,14 @@ class TarWriter(_tarn.Writer, Published):
             getattr(stream, "abandon", stream.close)()
 
     def abandon(self) -> None:
-        """Gives up."""
+        """Discards the archive."""
         super().abandon()
         self._drop()
 
 
 def _limits(maxcount: float, maxsize: float) -> dict[str, int]:
-    """A shard takes a sample while it has fewer than maxcount, and less than maxsize bytes."""
+    """Returns the limits of a shard. A shard accepts a sample while it has fewer than maxcount
+    samples and less than maxsize bytes."""
     if maxcount <= 0 or maxsize <= 0:
         return {"max_count": 1, "max_size": 0}
     return {"max_count": 0 if math.isinf(maxcount) else math.ceil(maxcount),
@@ -377,16 +380,16 @@ def _limits(maxcount: float, maxsize: float) -> dict[str, int]:
 
 
 def _pattern(pattern: str, number: int) -> str:
-    """The pattern as the library takes it, after Python found it to be one."""
-    pattern % number  # TypeError and ValueError as ever
+    """Checks the pattern and returns it in the form that the library takes."""
+    pattern % number  # raises the usual TypeError or ValueError
     plain = re.sub(r"%(0\d+)?[iu]", lambda found: f"%{found[1] or ''}d", pattern)
     if not re.fullmatch(r"(?:[^%]|%%)*%(?:0\d+)?d(?:[^%]|%%)*", plain):
-        raise ValueError(f"{pattern!r}: the number of a shard is one %d or %06d")
+        raise ValueError(f"{pattern!r}: the pattern must have exactly one shard number, %d or %06d")
     return plain
 
 
 class ShardWriter(_tarn.Writer, Published):
-    """Writes samples into shards that roll over, named by a pattern with `%06d`.
+    """Writes samples into a series of shards, named by a pattern with `%06d`.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -396,9 +399,10 @@ class ShardWriter(_tarn.Writer, Published):
     ...     print(sorted(os.listdir(folder)))
     ['x0.tar', 'x1.tar']
 
-    A shard has its name when it is complete, and the first is made by the first sample. post is
-    called with the name of each; opener makes the file objects that shards are written into.
-    Other arguments are those of TarWriter. `write_many` takes an iterable of samples, faster.
+    A shard gets its final name when it is complete. The first sample creates the first shard.
+    `post` is called with the name of each finished shard; `opener` returns the file objects to
+    write into. The other arguments are those of TarWriter. `write_many` takes an iterable of
+    samples and is faster.
     """
 
     def __init__(self, pattern: str, maxcount: float = 100000, maxsize: float = 3e9,
@@ -423,14 +427,14 @@ class ShardWriter(_tarn.Writer, Published):
         place = _pattern(self.pattern, start_shard)
         if opener is None:
             folder = settled("pattern", place)[:-len(place)]
-            self._folder = "" if "%" in folder else folder  # which is no part of the pattern
+            self._folder = "" if "%" in folder else folder  # the folder is not part of the pattern
             place = self._folder + place
         self._open(_SHARDS, place, start=start_shard, roll=1, opener=opener,
                    hook=self._shard_done, silent=True, **_limits(maxcount, maxsize), **settings)
         self._tell()
 
     def _gopen(self, name: str) -> Any:
-        """A shard that another name or a program stands for."""
+        """Opens a shard whose URL is rewritten or needs a program."""
         url, allow_pipe = _gopen.rewrite_url(name), self.kw.get("allow_pipe", False)
         if _gopen.is_native(url):
             self._owned = open_source(url, "wb", compress=False, allow_pipe=allow_pipe, overwrite=True)
@@ -439,14 +443,14 @@ class ShardWriter(_tarn.Writer, Published):
         return self._owned
 
     def _opened(self, name: str) -> Any:
-        """A file of the caller's opener, which stays open; but one of tarn's own is complete only
-        when it is closed."""
+        """Returns a file from the caller's opener, which stays open. Tarn's own files must be
+        closed, because they are complete only then."""
         stream = self.opener(name)  # type: ignore[misc]
         self._owned = stream if isinstance(stream, Published) else None
         return stream
 
     def _tell(self) -> None:
-        """The shard that comes, and what the one before it has."""
+        """Prints the name of the next shard and the size of the previous one."""
         if self.verbose:
             print("# writing", self.fname, self.count, "%.1f GB" % (self.size / 1e9), self.total)
 
@@ -461,41 +465,42 @@ class ShardWriter(_tarn.Writer, Published):
 
     @property
     def _now(self) -> tuple[int, ...]:
-        """What was written; behind `finish` the shard that was ended, until another one begins."""
+        """The counters of the writer. After `finish` they describe the finished shard, until
+        another one begins."""
         written = self._written
         return self._ended if self._ended is not None and self._ended[0] == written[0] else written
 
     @property
     def total(self) -> int:
-        """Samples in all shards."""
+        """Number of samples in all shards."""
         return self._written[0]
 
     @property
     def count(self) -> int:
-        """Samples in the shard at hand."""
+        """Number of samples in the current shard."""
         return self._now[5]
 
     @property
     def size(self) -> int:
-        """Bytes of their fields."""
+        """Number of bytes in the fields of the current shard."""
         return self._now[6]
 
     @property
     def shard(self) -> int:
-        """The number that the next shard will have."""
+        """The number of the next shard."""
         return self._start + self._now[4] + 1
 
     @property
     def fname(self) -> str:
-        """The name of the shard at hand."""
+        """The name of the current shard."""
         return self.pattern % (self.shard - 1)
 
     def next_stream(self) -> None:
-        """Ends the shard at hand; the next sample opens another."""
+        """Finishes the current shard; the next sample opens a new one."""
         self._next_shard()
 
     def finish(self) -> None:
-        """Ends the shard at hand."""
+        """Finishes the current shard."""
         self._closing, self._ended = True, self._now
         try:
             self._next_shard()
@@ -509,7 +514,7 @@ class ShardWriter(_tarn.Writer, Published):
             self._finish()
 
     def abandon(self) -> None:
-        """Gives up the shard at hand; those before it stay."""
+        """Discards the current shard; earlier shards stay."""
         super().abandon()
         if self._owned is not None:
             stream, self._owned = self._owned, None

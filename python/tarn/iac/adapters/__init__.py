@@ -1,1 +1,1 @@
-"""What is in the payloads of packs: `text_pair`."""
+"""Formats of record-pack payloads: `text_pair`."""

@@ -1,11 +1,11 @@
-"""Packs of clinical text pairs: one record is one patient with all documents, each a source
+"""Record packs of clinical text pairs. One record is one patient with all documents, each a source
 text and a compressed text, so that a patient is one random read.
 
     from tarn.iac.adapters.text_pair import (ClinicalTextPairDoc, ClinicalTextPairReader,
                                              PatientTextPairs, build_clinical_text_pair_pack)
 
-The classes are those of iatro-base-iac 0.0.2. Packs of 0.1 are read as well, and written with
-`style="0.1"`.
+The classes are those of iatro-base-iac 0.0.2. Record packs of 0.1 can be read as well, and are
+written with `style="0.1"`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def build_clinical_text_pair_pack(output_path: Path, patients: Iterable[PatientT
                                   quality: int = 11, overwrite: bool = False,
                                   extra_header: Mapping[str, Any] | None = None,
                                   style: str = "0.0.2") -> None:
-    """A pack with one record for each patient, compressed with Brotli.
+    """Writes a record pack with one record for each patient, compressed with Brotli.
 
     >>> from tarn.iac.adapters.text_pair import *
     >>> doc = ClinicalTextPairDoc("d1", "the source text", "the text")
@@ -75,9 +75,9 @@ def build_clinical_text_pair_pack(output_path: Path, patients: Iterable[PatientT
     'the text'
     """
     if style not in _STYLES:
-        raise ValueError(f"style is one of {', '.join(_STYLES)}, not {style!r}")
+        raise ValueError(f"style must be one of {', '.join(_STYLES)}, not {style!r}")
     if not 0 <= quality <= 11:
-        raise ValueError(f"quality is 0 to 11, not {quality}")
+        raise ValueError(f"quality must be from 0 to 11, not {quality}")
     everyone = tuple((p.patient_id, p.institution, tuple(map(astuple, p.docs)))
                      for p in patients)
     if not everyone:
@@ -92,7 +92,7 @@ def build_clinical_text_pair_pack(output_path: Path, patients: Iterable[PatientT
 
 
 class ClinicalTextPairReader:
-    """Patients by their id; one read gets all of a patient's documents."""
+    """Patients by their id; one read returns all documents of a patient."""
 
     def __init__(self, package_path: Path) -> None:
         self._pack = PackReader(package_path)
@@ -108,7 +108,7 @@ class ClinicalTextPairReader:
 
     @property
     def patient_ids(self) -> list[str]:
-        """Every id once, in the order of the pack."""
+        """Returns every id once, in file order."""
         self._check()
         return list(dict.fromkeys(self._pack.index["patient_id"]))
 
@@ -125,13 +125,13 @@ class ClinicalTextPairReader:
         return self._pack.index_table
 
     def read_patient_at(self, row: int) -> PatientTextPairs:
-        """The patient of a row; negative rows count from the end."""
+        """Returns the patient of a row; negative rows count from the end."""
         patient_id, institution, docs = _tarn.textpair_read(self._pack, row)
         return PatientTextPairs(patient_id, institution,
                                 [ClinicalTextPairDoc(*doc) for doc in docs])
 
     def read_patient(self, patient_id: str) -> PatientTextPairs:
-        """The patient with an id (the last one, if several rows have it)."""
+        """Returns the patient with an id (the last one, if several rows have it)."""
         self._check()
         try:
             if not isinstance(patient_id, str):
