@@ -42,7 +42,7 @@ def test_the_module_is_the_command():
     assert (done.returncode, done.stdout) == (0, f"tarn {tarn.__version__}\n")
     done = subprocess.run([sys.executable, "-m", "tarn", "frob"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "no subcommand frob" in done.stderr
+    assert "unknown subcommand frob" in done.stderr
 
 
 BUILT_IN = {
