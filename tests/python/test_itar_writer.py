@@ -304,7 +304,7 @@ def test_keys_may_come_again_if_samples_need_not_stand_together(tmp_path):
     parted = [("a", {"cls": 1}), ("b", {"cls": 2}), ("a", {"txt": "x"}), ("b", {"txt": "y"})]
     adjacent = [("a", {"cls": 1}), ("a", {"txt": "x"}), ("b", {"cls": 2, "txt": "y"})]
     for name, keys in (("parted", parted), ("adjacent", adjacent)):
-        with pytest.raises(FileExistsError, match="the key a is there already"):
+        with pytest.raises(FileExistsError, match="the key a already exists"):
             write(tmp_path / "refused", keys)
         for per_shard in (1, 2, 100):
             root = tmp_path / f"{name}{per_shard}"
