@@ -66,7 +66,7 @@ typedef struct tarn_value {
     const tarn_array *arrays;
     const char *const *names; /* each NUL-terminated */
     size_t count;
-    /* passed to release by tarn_value_release; NULL if everything is borrowed */
+    /* Passed to release by tarn_value_release; NULL if everything is borrowed. */
     void *owned;
     void (*release)(void *owned);
 } tarn_value;

@@ -228,7 +228,7 @@ typedef struct tarn_iac_write_options {
     unsigned version;   /* 2 or 1 */
     const char *codec;  /* encodes the payloads; the header names it, too */
     int level;
-    /* payloads are already encoded; codec is only written to the header */
+    /* Payloads are already encoded; codec is only written to the header. */
     bool encoded;
     bool segment;   /* the caller lays out the data segment: see tarn_iac_writer_open */
     bool overwrite; /* replace an existing file; false: TARN_ERR_EXISTS */

@@ -72,7 +72,7 @@ TARN_API TARN_CHECKED tarn_status tarn_image_probe(tarn_image_decoder *decoder,
 typedef enum tarn_image_fit {
     TARN_IMAGE_FIT_EXACT = 0,   /* the image must have that size, or is refused */
     TARN_IMAGE_FIT_STRETCH = 1, /* the whole image is resized */
-    /* resize the shorter side to shorter, then take the centre */
+    /* Resize the shorter side to shorter, then take the centre. */
     TARN_IMAGE_FIT_CENTRE = 2,
     TARN_IMAGE_FIT_RANDOM = 3 /* resize a random part of random shape */
 } tarn_image_fit;

@@ -45,7 +45,7 @@ typedef enum tarn_order_kind {
      * docs/internals/order.md. glzn uses seed + epoch as its seed, so seed 0 in epoch 1
      * is seed 1 in epoch 0. */
     TARN_ORDER_FEISTEL = 3, /* the order of glzn's single sampler */
-    /* the order of glzn's dataset: each bucket (shard) within itself */
+    /* The order of glzn's dataset: each bucket (shard) within itself. */
     TARN_ORDER_BUCKETS = 4,
 
     /* With weights: draws with replacement, and draws without replacement, in which

@@ -66,7 +66,7 @@ typedef struct tarn_samples_options {
     tarn_samples_want want;
     void *want_context;
 
-    /* payload of one sample in memory; TARN_ERR_LIMIT if it is larger */
+    /* Payload of one sample in memory; TARN_ERR_LIMIT if it is larger. */
     uint64_t max_sample_bytes;
 
     /* Called, in addition to damage, for: members without a sample, dropped samples and
