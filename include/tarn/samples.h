@@ -152,8 +152,8 @@ TARN_API void tarn_samples_report_get(const tarn_samples *samples,
 /* --- Files ------------------------------------------------------------------------- */
 
 /* Writes the members of a sample as files, under the names that they have in the archive,
- * into a folder, which is created if it does not exist; see tarn_fold_extract. *out_files
- * is increased by the number of files written, even after an error. */
+ * into a folder, which is created if it does not exist; see tarn_dataset_extract.
+ * *out_files is increased by the number of files written, even after an error. */
 TARN_API TARN_CHECKED tarn_status tarn_samples_extract(const tarn_samples_item *item,
                                                        const char *folder, bool overwrite,
                                                        uint64_t *out_files,

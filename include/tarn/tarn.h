@@ -1,10 +1,11 @@
 /* tarn.h: includes all headers of the library. A dataset (dataset.h) is a set of samples
  * in any of the supported files. order.h defines the order of the samples, loader.h makes
- * batches of them, and image.h decodes images. A fold is opened with fold.h; index.h
- * builds and saves its index, and verify.h checks its bytes. pack.h makes folds from
- * files, and write.h from samples. tar.h and samples.h read archives as streams, source.h
- * reads bytes by URL, and codec.h converts fields to values. gnz.h is for named arrays;
- * iac.h and textpair.h are for records with Arrow tables. All types work in the same four
+ * batches of them, image.h decodes images, and members.h gives access to samples as they
+ * are stored. folds.h lists the folds of a folder, index.h builds and saves their
+ * indexes, and verify.h checks their bytes. pack.h makes folds from files, and write.h
+ * from samples. tar.h and samples.h read archives as streams, source.h reads and writes
+ * bytes by URL, and codec.h converts fields to values. gnz.h is for named arrays; iac.h
+ * and textpair.h are for records with Arrow tables. All types work in the same four
  * steps: options, open, get, close. */
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
@@ -14,12 +15,13 @@
 #include <tarn/base.h>
 #include <tarn/codec.h>
 #include <tarn/dataset.h>
-#include <tarn/fold.h>
+#include <tarn/folds.h>
 #include <tarn/gnz.h>
 #include <tarn/iac.h>
 #include <tarn/image.h>
 #include <tarn/index.h>
 #include <tarn/loader.h>
+#include <tarn/members.h>
 #include <tarn/order.h>
 #include <tarn/pack.h>
 #include <tarn/samples.h>

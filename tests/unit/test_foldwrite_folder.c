@@ -220,12 +220,12 @@ static void an_overwrite_that_is_given_up_halfway_leaves_no_half_fold(void **sta
         tarn_fold_writer_abandon(open_fold("train", &o), false, NULL);
         assert_int_equal(count_files(dir, false), i == 0 ? 0 : 3);
     }
-    tarn_fold *fold;
+    tarn_dataset *fold;
     tarn_fold_info info;
-    OK(tarn_fold_open(in("train.taridx"), NULL, &fold, &err));
-    OK(tarn_fold_info_get(fold, &info, sizeof info, &err));
-    assert_int_equal(info.shards, 1);
-    tarn_fold_close(fold);
+    OK(tarn_dataset_open(in("train.taridx"), NULL, &fold, &err));
+    OK(tarn_dataset_fold(fold, &info, sizeof info, &err));
+    assert_int_equal(info.n_shards, 1);
+    tarn_dataset_close(fold);
 }
 
 static void links_are_not_followed(void **state)
