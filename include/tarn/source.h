@@ -66,7 +66,7 @@ typedef struct tarn_source_options {
     uint64_t max_size; /* refuse more than this many bytes after expansion */
     unsigned connect_seconds;
     unsigned stall_seconds; /* longest time without a byte */
-    /* After the first attempt; each continues at the failed byte. */
+    /* Attempts after the first; each continues at the failed byte. */
     unsigned retries;
     /* Memory that a decoder may use for its window. The default of 128 MiB is enough for
      * the output of xz -9 and zstd --ultra -22. */

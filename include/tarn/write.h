@@ -187,7 +187,7 @@ typedef struct tarn_fold_writer_options {
     size_t size; /* of this struct; set by the initialiser */
     /* Set at most one of these. None: the fold must not exist. */
     bool append;        /* add shards after those of the fold */
-    bool resume;        /* the same, after the shards of an interrupted writer */
+    bool resume;        /* like append, and keep what an interrupted writer finished */
     bool overwrite;     /* the new fold replaces the old one at finish */
     uint64_t start;     /* number of the first shard of a new fold */
     unsigned digits;    /* of shard numbers, which must sort as text */
