@@ -1,8 +1,8 @@
-"""Trains nothing, but reads a dataset as a training loop on several ranks would: epochs, a stop, and going on.
+"""Reads a dataset as a training loop on several ranks does: epochs, a stop, and a resume.
 
   itar_epochs.py [LOC NAME]
 
-Without a dataset of your own, a small one is written into a scratch folder.
+Without arguments, a small dataset is written into a temporary folder.
 """
 import sys
 import tempfile
