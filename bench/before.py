@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Two checkouts side by side: is anything slower than it was?
+"""Compares the speed of two checkouts.
 
   before.py BASE [--rounds N] [--only dataset|order|python]
 
-BASE is another checkout of tarn, built as this one is (`make`, a release build in its folder build).
-Runs the rows of dataset.py, order.py and python.py that measure tarn, each checkout with its own
-programs and package on the same data, in turns. Prints the median of each, in seconds, and the ratio:
-above 1 means slower than BASE. Rounds of one row are interleaved, so that a busy moment slows both.
-Uses the data of this checkout's bench/data, which make_data.py makes.
+BASE is another checkout of tarn, built like this one (`make`, a release build in its folder build). Runs the rows
+of dataset.py, order.py and python.py that measure tarn. Each checkout uses its own programs and package on the
+same data, and they run alternately. Prints the median of each, in seconds, and the ratio: above 1 means slower
+than BASE. The rounds of one row are interleaved, so that other load slows both. Uses the data in this checkout's
+bench/data, which make_data.py creates.
 """
 import argparse
 import json
@@ -28,7 +28,7 @@ COUNT = 10_000_000
 
 
 def compiled(checkout, scratch, name):
-    """A program of bench/ with the headers and the library of its own checkout."""
+    """Compiles a program of bench/ with the headers and the library of its own checkout."""
     program = pathlib.Path(scratch) / f"{name}-{len(list(pathlib.Path(scratch).iterdir()))}"
     build = checkout / "build"
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{checkout}/include", f"-I{build}/include",
@@ -42,7 +42,7 @@ def output(*argv, **more):
 
 
 def race(title, sides, rounds):
-    """sides: two functions that give {row: seconds}. Prints a line for each row."""
+    """sides: two functions that return {row: seconds}. Prints a line for each row."""
     taken = [{}, {}]
     for turn in range(rounds):
         for side in ((0, 1), (1, 0))[turn % 2]:
@@ -66,7 +66,7 @@ def dataset_rows(checkouts, scratch, rounds):
                  ("filter", data / "d10f", "c"), ("filter", data / "d10f", "a", "b", "c"),
                  ("batch", data / "d1", "bin", 256)):
         race(f"dataset: {argv[1].name} {'+'.join(map(str, argv[2:] if argv[0] == 'filter' else ()))} ",
-             [side(p, *argv) for p in programs], max(3, rounds // 3))  # each is a median itself
+             [side(p, *argv) for p in programs], max(3, rounds // 3))  # each value is already a median
 
 
 def order_rows(checkouts, scratch, rounds):

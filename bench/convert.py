@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""What convert, split and merge cost, next to writing the same samples from memory and to copying
-the shards.
+"""Measures convert, split and merge, compared with writing the same samples from memory and with copying the shards.
 
   convert.py [--build DIR] [--samples N] [--bytes N]
 
-DIR is a build folder with libtarn.so (default build). Nothing waits for the disk. Medians of
-five, contestants in turns; peak memory is of one more run each. Mapped shards count as memory.
+DIR is a build folder with libtarn.so (default build). Nothing waits for the disk. Figures are medians of five;
+contestants run alternately. Peak memory is from one more run each and includes mapped shards.
 """
 import argparse
 import functools

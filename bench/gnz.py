@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures array files next to plain writes and to NumPy.
+"""Measures array files, compared with plain writes and with NumPy.
 
-  write  one array of --gb gigabytes, against write(2) of the same buffer, each without
-         waiting for the disk and with
-  open   a file of 10,000 arrays, and a view of each, against json and np.memmap of each
-  rows   random rows of 16 floats from C, against a bare pointer, and against np.memmap
+  write  one array of --gb gigabytes, compared with write(2) of the same buffer, each with and
+         without waiting for the disk
+  open   a file of 10,000 arrays, and a view of each, compared with json and np.memmap of each
+  rows   random rows of 16 floats from C, compared with a bare pointer, and with np.memmap
          indexing in Python
 
-Contestants take turns and medians count; each times itself, without the start of its process.
-Needs NumPy: run it with .venv/bin/python, which scripts/setup.sh build test makes.
+Contestants run alternately; figures are medians. Each contestant times itself, without the start of its process.
+Needs NumPy: run it with .venv/bin/python, which scripts/setup.sh build test creates.
 """
 import argparse
 import dataclasses
@@ -74,7 +74,7 @@ def timed(name, *argv, target="", **more):
 
 
 def build(args):
-    """The C program, linked with the library that is measured."""
+    """Compiles the C program with the library that is measured."""
     program = DATA / "gnz"
     DATA.mkdir(exist_ok=True)
     library = pathlib.Path(args.build).resolve()
@@ -96,7 +96,7 @@ def write(args, report, program):
 
 
 def pack(args, path, arrays):
-    """A .gnz of ours, by way of the command."""
+    """Writes a .gnz file with the tarn command."""
     npz = path.with_suffix(".npz")
     numpy.savez(npz, **arrays)
     subprocess.run([args.tarn, "convert", "-q", "-f", npz, path], check=True)

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Images into memory: tarn next to TurboJPEG or libpng alone and Pillow, on JPEGs and PNGs made on the spot.
+"""Measures decoding of images into memory, compared with TurboJPEG or libpng alone and Pillow, on generated JPEGs and
+PNGs.
 
   images.py [--build DIR] [--count N] [--seconds S] [--rounds N] [--threads N]
 
   decode   to RGB
   steps    to 224 x 224 float planes: a random part, resized, flipped at random. Once with JPEGs
-           decoded at 1/2, 1/4 or 1/8 where that is enough, once always at their size, which is what the
-           others do. The ratio to TurboJPEG depends on the bytes per pixel: resizing costs the same for
-           a light JPEG, decoding costs less, hence two kinds
-  stretch  all of the image to 224 x 224, bytes
-  centre   the shorter side to 256, the middle 224 x 224, float planes
+           decoded at 1/2, 1/4 or 1/8 where that is enough, once always at full size, as the others
+           do. The ratio to TurboJPEG depends on the bytes per pixel: for a light JPEG resizing costs
+           the same, but decoding costs less. Therefore two kinds are measured
+  stretch  the whole image to 224 x 224, bytes
+  centre   the shorter side to 256, the centre 224 x 224, float planes
 
-DIR is a build folder with libtarn.so (default build). Needs the .venv that scripts/setup.sh makes for
-the tests. Medians, contestants in turns, images already in memory. A rate is images by seconds of
-processor time, so that it is that of a core even on a busy machine, and is added up over threads
-(for Pillow, processes).
+DIR is a build folder with libtarn.so (default build). Needs the .venv that scripts/setup.sh creates for the tests.
+Figures are medians; contestants run alternately, with images already in memory. A rate is images per second of
+processor time, so that it is the rate of one core even on a busy machine. Rates are added up over threads (for
+Pillow, processes).
 """
 import argparse
 import concurrent.futures
@@ -38,8 +39,9 @@ SIDE = 224
 
 
 def make(folder, count):
-    """Pictures with detail at every scale. Noise decides how many bytes a JPEG has: small ones come
-    near the 91 KB of the data set d2, light ones have half of that, and large ones more pixels."""
+    """Pictures with detail at every scale. The amount of noise determines the size of a JPEG: small ones are close to
+    the 91 KB of the dataset d2, light ones have half of that, and large ones have more pixels.
+    """
     import numpy as np
     import PIL.Image
     import pictures
@@ -54,7 +56,7 @@ def make(folder, count):
 
 
 def pillow(way, seconds, paths):
-    """Images/s of this process."""
+    """Images per second of this process."""
     import math
     import random
     import numpy as np
@@ -90,7 +92,7 @@ def pillow(way, seconds, paths):
     print(done / (time.process_time() - begin))
 
 
-# --- The race ------------------------------------------------------------------------------------
+# --- Comparison ----------------------------------------------------------------------------------
 
 
 def compiled(build, folder):
