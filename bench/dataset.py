@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures datasets over folds of ten million rows: opening, compared with mapping the index and adding up its bytes;
-selecting by fields, compared with NumPy; and reading random pieces in one call, compared with memcpy of the same
-pieces.
+"""Measures datasets over folds of ten million rows.
+
+Opening is compared with mapping the index and adding up its bytes, selecting by fields with NumPy, and reading
+random pieces in one call with memcpy of the same pieces.
 
   dataset.py [--build DIR] [--only open,filter,batch]
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Finds phrases that our prose does not use, and says what to write instead.
+"""Finds phrases that our prose does not use, and suggests alternatives.
 
-  words.py                counts by folder, of everything
-  words.py PATH...        every place in these files and folders
-  words.py --check        every place in what scripts/words_clean.txt lists; exits with 1 if there is one
+  words.py                counts by folder, in all files
+  words.py PATH...        lists all hits in these files and folders
+  words.py --check        lists all hits in the paths of scripts/words_clean.txt; exits with 1 if there is one
   words.py --test         tests the finder with each phrase, in each kind of file
 
-Prose is: Markdown without its code; comments and string literals of C and Python; comments of
-shell scripts, Makefiles and configuration. The manual pages and the help are string literals of cli/.
-scripts/words_allow.txt has the exceptions. When a file or folder is clean, add it to
-scripts/words_clean.txt, so that it stays clean.
+Prose is: Markdown without its code; comments and string literals of C and Python; comments of shell scripts,
+Makefiles and configuration files. The manual pages and the help are string literals in cli/.
+scripts/words_allow.txt has the exceptions. When a file or folder is clean, add it to scripts/words_clean.txt, so
+that it stays clean.
 """
 import collections
 import io
@@ -63,15 +63,15 @@ def lines_of(name):
 
 
 def allowed():
-    """[(path prefix or *, text)]: a hit inside this text, in files that begin so, is right."""
+    """[(path prefix or *, text)]: a hit inside this text is allowed, in files whose path begins with the prefix."""
     return [tuple(line.split(None, 1)) for line in lines_of("words_allow.txt")]
 
 
-# --- What is prose in a file: (line number, text) ------------------------------------------
+# --- The prose of a file: (line number, text) ----------------------------------------------
 
 
 def blank(match):
-    """As many lines as before, without words."""
+    """The same number of lines, without words."""
     return "\n" * match.group(0).count("\n")
 
 
@@ -82,7 +82,7 @@ def markdown(text):
 
 
 def paragraphs(text):
-    """Lines that belong together, so that a phrase is found across the end of a line."""
+    """Lines of a paragraph joined, so that a phrase is found across the end of a line."""
     start, held = 1, []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         if line.strip():
@@ -126,7 +126,7 @@ def shell_source(text):
 
 
 def joined(lines):
-    """Comments on consecutive lines are one text."""
+    """Joins comments on consecutive lines."""
     start = None
     for number in sorted(lines):
         if start is None or number != start + len(held):
@@ -185,7 +185,7 @@ def hits_of(name, rows):
 
 
 def show(names):
-    """Prints every place; returns how many there are."""
+    """Prints all hits and returns their number."""
     rows, count = allowed(), 0
     for name in names:
         for line, what, instead in hits_of(name, rows):
@@ -224,7 +224,7 @@ KINDS = {
 
 
 def test():
-    """Each phrase is found in each kind of file, also across two lines, and allowed ones are not."""
+    """Checks that each phrase is found in each kind of file, also across two lines, and that allowed ones are not."""
     wrong = []
     for _, instead, example in FOUND:
         for name, frame in KINDS.items():

@@ -1,4 +1,4 @@
-"""Checksums of whole files, which is what people do who have none in the format."""
+"""Checksums of whole files, for formats without their own."""
 import zlib
 
 from . import base

@@ -1,4 +1,4 @@
-"""iatro-base-iac, whose packs tarn reads and writes too."""
+"""iatro-base-iac, whose IAC files tarn reads and writes, too."""
 import pathlib
 
 import pyarrow as pa

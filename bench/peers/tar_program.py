@@ -1,4 +1,4 @@
-"""What GNU tar and bsdtar have in common."""
+"""Shared code of GNU tar and bsdtar."""
 import shutil
 import subprocess
 
