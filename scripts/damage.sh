@@ -1,6 +1,6 @@
 #!/bin/sh
-# The whole damage sweep under AddressSanitizer and UndefinedBehaviorSanitizer: every case that
-# the tests otherwise take a sample of. Prints the cases of each part and how many broke.
+# Runs the whole damage sweep under AddressSanitizer and UndefinedBehaviorSanitizer: every case, of
+# which the tests otherwise run a sample. Prints the number of cases and failures of each part.
 #   damage.sh [PART...]    parts: fields files fold repair tables (all of them)
 set -eu
 cd "$(dirname "$0")/.."
