@@ -1,5 +1,4 @@
-/* Questions about datasets and orders in one line each: what tests ask again and again.
- */
+/* One-line queries of datasets and orders that many tests use. */
 #ifndef TARN_TESTS_ASKING_H
 #define TARN_TESTS_ASKING_H
 
@@ -50,7 +49,7 @@ static inline tarn_status keep_mask(tarn_dataset *d, const bool *mask, tarn_data
     return tarn_dataset_filter(d, &c, out, why);
 }
 
-/* By the condition's names. */
+/* Filters by the condition's names. */
 static inline tarn_status keep_names(tarn_dataset *d, tarn_condition_kind kind,
                                      const char *const *names, size_t count, bool *found,
                                      tarn_dataset **out, tarn_error *why)
@@ -76,7 +75,7 @@ static inline tarn_status keep_having(tarn_dataset *d, const char *const *fields
     return keep_names(d, TARN_CONDITION_HAVING, fields, count, NULL, out, why);
 }
 
-/* By the condition's name and range. */
+/* Filters by the condition's name and range. */
 static inline tarn_status keep_name(tarn_dataset *d, tarn_condition_kind kind,
                                     const char *name, double min, double max,
                                     tarn_dataset **out, tarn_error *why)

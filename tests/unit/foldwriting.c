@@ -1,4 +1,4 @@
-/* Folds that the tests of their writer write and read. */
+/* Folds that the tests of the fold writer write and read. */
 #include "foldwriting.h"
 
 #include <sys/stat.h>

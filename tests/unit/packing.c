@@ -1,4 +1,4 @@
-/* Packs for tests, and the check that one holds what was put in. */
+/* Record packs for tests, and a check of their contents. */
 #include "packing.h"
 #include "iac_help.h"
 

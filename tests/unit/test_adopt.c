@@ -1,5 +1,5 @@
-/* Whole shards of other folds, and samples by chance: what is taken, what is refused, and
- * what is left behind. */
+/* Adopting whole shards of other folds, and random splits: what is accepted, what is
+ * refused, and what remains. */
 #include "own_folder.h"
 
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ static void add(tarn_fold_writer *w, int number)
     OK(tarn_fold_writer_add(w, key, fields, 2, &err));
 }
 
-/* Fold "f" in a folder: samples from to to - 1, three in a shard. */
+/* Fold "f" in a folder: samples from to to - 1, three per shard. */
 static void make_fold(const char *folder, int from, int to)
 {
     tarn_fold_writer *w;
@@ -53,7 +53,7 @@ static uint64_t count_samples(const char *path)
     return count;
 }
 
-/* Every payload is read, and compared with its checksum. */
+/* Reads every payload and compares it with its checksum. */
 static void check_whole(const char *path)
 {
     tarn_verify_report report;
@@ -149,14 +149,14 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
     assert_string_equal(err.path, in("b/f_0000.tar"));
     assert_non_null(strstr(err.message, "k004"));
     assert_non_null(strstr(err.message, "/a/f_0001.tar"));
-    /* The call never was: another sample goes where its first shard had been. */
+    /* The call has no effect: another sample takes the place of its first shard. */
     assert_int_equal(count_files(in("c"), true), 1 + 2);
     add(w, 70);
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     check_whole("c");
     assert_int_equal(count_samples("c"), 6);
     assert_int_equal(links("b/f_0000.tar"), 1);
-    /* Against a fold that is there. */
+    /* Against an existing fold. */
     o.append = true;
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     FAILS(TARN_ERR_EXISTS, "c/f_0001.tar",
@@ -209,7 +209,7 @@ static void a_shard_that_changed_is_stale(void **state)
     make_fold("a", 0, 3);
     tarn_dataset *a = open_fold("a");
     unsigned char *data = read_file(in("a/f_0000.tar"), &size);
-    data[1] = '9'; /* k000.cls becomes k900.cls, with a right checksum */
+    data[1] = '9'; /* k000.cls becomes k900.cls, with a correct checksum */
     tarball_sum(data);
     write_file(in("a/f_0000.tar"), data, size);
     free(data);
@@ -222,7 +222,7 @@ static void a_shard_that_changed_is_stale(void **state)
     tarn_dataset_close(a);
 }
 
-/* One sample in both shards, as a writer that counts bytes leaves it. */
+/* One sample in both shards, as a writer that counts bytes produces it. */
 static void make_torn(const char *folder)
 {
     tarball t = {0};
@@ -284,7 +284,7 @@ static bool has_key(const tarn__keyset *set, const tarn__scan *scan, const char 
     return tarn__keyset_has(set, scan, key, len, tarn__keyset_hash(set, key, len));
 }
 
-/* A key over and over must not crowd the table. */
+/* A repeated key must not fill the table. */
 static void keys_that_come_again_take_no_slot(void **state)
 {
     tarn__keyset set = {0};
@@ -313,7 +313,7 @@ static void keys_that_come_again_take_no_slot(void **state)
     tarn__scan_reset(&scan);
 }
 
-/* --- Chance ---------------------------------------------------------------------- */
+/* --- Random parts ---------------------------------------------------------------- */
 
 static void keys_in_order(tarn_dataset *fold, char out[][8], size_t count)
 {
@@ -325,7 +325,7 @@ static void keys_in_order(tarn_dataset *fold, char out[][8], size_t count)
     tarn_text_reset(&key);
 }
 
-/* The parts of samples k000 to k019, whatever their order. */
+/* The parts of samples k000 to k019, in any order. */
 static void parts_by_key(tarn_dataset *fold, uint64_t seed, uint8_t out[20])
 {
     const double half = 0.5;
@@ -435,7 +435,7 @@ static int stop_at_once(void *context, uint64_t done, uint64_t total)
     return 1;
 }
 
-/* Samples of many sizes, a few of them larger than what is looked at in one go. */
+/* Samples of many sizes, a few of them larger than one unit of reading. */
 static uint64_t make_sizes(const char *folder, int count)
 {
     static unsigned char bytes[3 << 20];

@@ -1,5 +1,5 @@
-/* Arrow tables that no writer of ours makes, message by message: what is taken and what
- * it gives, what is refused and in which words. */
+/* Arrow tables that our writer does not produce, message by message: what is accepted and
+ * its values, what is refused and the message. */
 #include "support.h"
 
 #include <lz4frame.h>
@@ -22,7 +22,7 @@ enum { POOL = 8 };
 static struct ArrowSchema pool[POOL], *pointers[POOL][POOL];
 static size_t used;
 
-/* A column with no children; they are hung below it afterwards. */
+/* A column without children; they are added later. */
 static struct ArrowSchema *column(const char *format, const char *name)
 {
     assert_true(used < POOL);
@@ -70,7 +70,7 @@ static void put_message(tarn__buf *out, flatmake *m, int type, flat_ref header,
     fm_reset(m);
 }
 
-/* Begins a stream, and forgets the schema's columns. */
+/* Begins a stream, and clears the columns of the schema. */
 static void put_schema(tarn__buf *out, const struct ArrowSchema *schema)
 {
     tarn__ipc_writer w;
@@ -145,7 +145,7 @@ static void refuse(const tarn__buf *in, tarn_status want, const char *part)
     assert_null(t);
 }
 
-/* That it is taken, and that its first column shows these values as JSON. */
+/* Checks that it is accepted, and that its first column has these values as JSON. */
 static void assert_shows(const tarn__buf *in, const char *want)
 {
     tarn__table *t;
@@ -166,7 +166,7 @@ static void assert_shows(const tarn__buf *in, const char *want)
     tarn__table_unref(t);
 }
 
-/* That it is taken, but not found good when it is looked into. */
+/* Checks that it is accepted, but fails when its contents are checked. */
 static void assert_invalid(const tarn__buf *in, const char *part)
 {
     tarn__table *t;
@@ -175,7 +175,7 @@ static void assert_invalid(const tarn__buf *in, const char *part)
     tarn__table_unref(t);
 }
 
-/* Two rows of 32 bits, 7 and 9, at this place of the body. */
+/* Two rows of 32 bits, 7 and 9, at this offset in the body. */
 static batch two_numbers(int64_t at)
 {
     static unsigned char body[64];
@@ -260,7 +260,7 @@ static void messages_stand_in_their_order(void **state)
     free(first);
     refuse(&out, TARN_ERR_FORMAT, "a second schema");
     assert_int_equal(err.offset, one);
-    /* Tensors are messages, too, but of no table. */
+    /* Tensors are messages, too, but do not belong to a table. */
     put_schema(&out, root_of(column("i", "n")));
     fm_init(&m);
     flat_ref tensor = make_batch(&m, &b);
@@ -281,7 +281,7 @@ static void numbers_of_rows_must_be_possible(void **state)
     batch b = {.length = INT64_MAX};
     tarn__table *t;
     tarn__buf_init(&out, MOST);
-    /* Without a column rows cost nothing. */
+    /* Without a column, rows cost nothing. */
     put_schema(&out, root_of(NULL));
     put_batch(&out, &b);
     OK(parse(&out, &t));
@@ -341,7 +341,7 @@ static void columns_of_a_batch_must_fit_it(void **state)
 /* --- Compressed buffers ----------------------------------------------------------------
  */
 
-/* One column of bytes in a buffer that is compressed to these. */
+/* One column of bytes in a buffer whose compressed form is this. */
 static void put_packed(tarn__buf *out, int codec, int method, int64_t rows, int64_t says,
                        const void *packed, size_t size)
 {
@@ -399,7 +399,7 @@ static void compressed_buffers_are_what_they_say(void **state)
         put_packed(&out, codec, 1, 5, 5, p, size);
         refuse(&out, TARN_ERR_UNSUPPORTED, "body compression");
     }
-    /* Two frames are as good as one; one in the format of zstd 0.7 is none. */
+    /* Two frames are valid; a frame in the format of zstd 0.7 is not. */
     static const unsigned char old[] =
         "\x27\xb5\x2f\xfd\x20\5\x40\0\5\7\7\7\7\11\xc0\0\0";
     memcpy(packed[1] + sizes[1], packed[1], sizes[1]);
@@ -412,7 +412,7 @@ static void compressed_buffers_are_what_they_say(void **state)
     tarn__buf_reset(&out);
 }
 
-/* More than is free, but not more than it can be. */
+/* More than the free amount, but not more than allowed. */
 static void large_buffers_may_expand_as_far_as_is_likely(void **state)
 {
     (void)state;
@@ -457,7 +457,7 @@ static batch two_texts(bool others)
                    .size = 24};
 }
 
-/* Rows that are these indices, of so many bytes each. */
+/* Rows with these indices, of the given number of bytes each. */
 static void put_indices(tarn__buf *out, int64_t rows, const void *indices, size_t size)
 {
     batch b = {.length = rows,
@@ -541,7 +541,7 @@ static void indices_of_every_width_stay_in_their_dictionary(void **state)
     tarn__buf_reset(&out);
 }
 
-/* A null may have any index, but only where the column says that it has nulls. */
+/* A null may have any index, but only if the column is nullable. */
 static void nulls_have_no_index(void **state)
 {
     (void)state;
@@ -559,7 +559,7 @@ static void nulls_have_no_index(void **state)
     put_dictionary(&out, 0, &texts);
     put_batch(&out, &b);
     assert_shows(&out, "\"bb\" null");
-    b.nodes[1] = 0; /* the bitmap is there, and means nothing */
+    b.nodes[1] = 0; /* the bitmap exists, but is ignored */
     put_dictionary_schema(&out, "c");
     put_dictionary(&out, 0, &texts);
     put_batch(&out, &b);
@@ -618,7 +618,9 @@ static void run_ends_grow_and_reach_the_last_row(void **state)
 }
 
 /* --- Memory that is allowed ------------------------------------------------------------
- */
+ *
+ * --- Memory limits
+ * --------------------------------------------------------------------- */
 
 static void tables_keep_to_the_memory_allowed(void **state)
 {
@@ -666,9 +668,11 @@ static void an_arena_does_not_overflow(void **state)
 }
 
 /* --- Handing out -----------------------------------------------------------------------
- */
+ *
+ * --- Export
+ * ---------------------------------------------------------------------------- */
 
-/* Whoever gets a table may keep a part of it and release the rest first. */
+/* The receiver of a table may keep a part of it and release the rest first. */
 static void parts_of_an_exported_batch_live_on_their_own(void **state)
 {
     (void)state;

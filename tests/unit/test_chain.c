@@ -1,5 +1,5 @@
-/* Datasets made from datasets: slices, lists, filters, orders and ranks in any sequence,
- * compared with plain arrays; keys and states in all of them. */
+/* Datasets derived from datasets: slices, lists, filters, orders and ranks in any
+ * sequence, compared with plain arrays; keys and states in all of them. */
 #include "ordering.h"
 
 enum { ROWS = 40, MAX_SEQ = 4096, MAX_SPLITS = 8, CHAINS = 4000 };
@@ -27,11 +27,11 @@ typedef struct split {
     tarn_uneven ranks;
 } split;
 
-/* Rows in an order of one epoch, of which several splits in a row take a part. */
+/* Rows in the order of one epoch, of which several consecutive splits take a part. */
 typedef struct model {
     list base;
     bool ordered;
-    tarn_order_options o; /* arrays are those below */
+    tarn_order_options o; /* uses the arrays below */
     double weights[MAX_SEQ];
     int64_t classes[MAX_SEQ];
     uint64_t lengths[MAX_SEQ], buckets[4];
@@ -44,7 +44,7 @@ static split outer_split(const model *m)
     return m->n_splits ? m->splits[m->n_splits - 1] : (split){0, 1, TARN_UNEVEN_KEEP};
 }
 
-/* The positions of one rank from a position on, of an epoch of n. */
+/* The positions of one rank, starting at a position, of an epoch of n. */
 static void take_part(list *seq, const split *s, uint64_t from)
 {
     static list out;
@@ -59,7 +59,7 @@ static void take_part(list *seq, const split *s, uint64_t from)
     *seq = out;
 }
 
-/* Numbers in the base, of the whole epoch before the last split. */
+/* Numbers in the base, for the whole epoch before the last split. */
 static void whole_epoch(const model *m, uint64_t epoch, list *out)
 {
     tarn_order_options o = m->o;
@@ -78,7 +78,7 @@ static void whole_epoch(const model *m, uint64_t epoch, list *out)
         take_part(out, &m->splits[i], 0);
 }
 
-/* Numbers as they come. */
+/* Numbers in their current order. */
 static void numbers_of(const model *m, list *out)
 {
     split s = outer_split(m);
@@ -91,7 +91,7 @@ static bool is_whole(const model *m)
     return m->n_splits == 0;
 }
 
-/* Rows as they come are the base from now on. */
+/* The current rows become the base. */
 static void freeze(model *m)
 {
     static list seq;
@@ -139,7 +139,7 @@ static void select_step(tarn_dataset **d, model *m)
     static list out, chosen;
     tarn_dataset *part;
     freeze(m);
-    chosen.n = m->base.n ? below(m->base.n * 3 / 2 + 1) : 0; /* some come again */
+    chosen.n = m->base.n ? below(m->base.n * 3 / 2 + 1) : 0; /* some are repeated */
     for (uint64_t i = 0; i < chosen.n; i++) {
         chosen.at[i] = below(m->base.n);
         out.at[i] = m->base.at[chosen.at[i]];
@@ -181,7 +181,7 @@ static void order_step(tarn_dataset **d, model *m)
     tarn_order_options o = m->o;
     tarn_dataset_info now;
     tarn_dataset_info_get(*d, &now, sizeof now);
-    if (m->o.epoch == 0) m->o.epoch = now.epoch; /* 0 is that of the dataset */
+    if (m->o.epoch == 0) m->o.epoch = now.epoch; /* 0: the epoch of the dataset */
     o.weights = m->weights;
     o.classes = m->classes;
     o.lengths = m->lengths;
@@ -262,7 +262,7 @@ static void check_sequence(tarn_dataset *d, const model *m, const list *want)
     free(got);
 }
 
-/* A key is found where it comes first, and nowhere if it was not chosen. */
+/* A key is found at its first position, and nowhere if it was not selected. */
 static void check_keys(tarn_dataset *d, const model *m, const list *want)
 {
     for (int k = 0; k < 4; k++) {
@@ -282,7 +282,7 @@ static void check_keys(tarn_dataset *d, const model *m, const list *want)
     FAILS(TARN_ERR_NO_SAMPLE, "no row", find_key(d, "1000", &found, &err));
 }
 
-/* Where an epoch stands after each rank has taken so many samples. */
+/* The state of an epoch after each rank has taken the given number of samples. */
 static uint64_t used_after(const split *s, uint64_t total, uint64_t taken)
 {
     uint64_t most = (total + s->world - 1) / s->world;
@@ -313,7 +313,7 @@ static void check_state(tarn_dataset *d, const model *m, uint64_t length)
     OK(tarn_dataset_resume(d, text.data, text.size, &rest, &err));
     check_sequence(rest, &later, &part);
     tarn_dataset_close(rest);
-    /* On other ranks, which replace the last split. */
+    /* With other ranks, which replace the last split. */
     if (m->n_splits == 0) {
         split o = {below(3), 3, (tarn_uneven)below(3)};
         OK(tarn_dataset_split(d, o.rank, o.world, o.ranks, &other, &err));
@@ -536,7 +536,7 @@ static void a_slice_of_a_huge_shuffle_costs_no_memory(void **state)
         uint64_t at = below(tarn_dataset_count(part)), want;
         OK(order_at(order, huge - 1 - 3 * (5 + 1000 * (3 + 7 * at)), &want, &err));
         OK(mix_at(part, at, &place, &err));
-        /* Epoch 3 of the mix: its source has come huge times in each before. */
+        /* Epoch 3 of the mix: its source was used huge times in each epoch before. */
         assert_int_equal(place.pass, (3 * huge + want) / 10);
         assert_int_equal(place.sample, (3 * huge + want) % 10);
     }

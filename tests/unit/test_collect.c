@@ -1,4 +1,4 @@
-/* Collections: what is a source and what is not, the numbers of classes, and stopping. */
+/* Collections: valid and invalid sources, the numbers of classes, and cancelling. */
 #include "support.h"
 
 #include <sys/stat.h>
@@ -9,7 +9,7 @@ static tarn_error err;
 
 typedef struct seen {
     unsigned puts, notices;
-    unsigned stop_after;               /* puts; 0: never */
+    unsigned stop_after;               /* after this many puts; 0: never */
     char last[TARN_ERROR_MESSAGE_MAX]; /* notice, or the value of cls */
 } seen;
 
@@ -40,7 +40,7 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return s->stop_after && done >= s->stop_after;
 }
 
-/* A folder with one file in it, both made here. */
+/* Creates a folder with one file in it. */
 static const char *folder_with(const char *folder, const char *file)
 {
     const char *path = scratch_path(folder);

@@ -1,6 +1,6 @@
-/* Many records of one key, many fields of one sample, many texts of no bytes: what is
- * asked of them is answered without going through all of them for each. Nothing is timed
- * here; done the long way, these tests do not come to an end. */
+/* Many records of one key, many fields of one sample, many texts without bytes: queries
+ * do not scan all of them each time. Nothing is timed here; with quadratic cost, these
+ * tests would not finish. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -66,7 +66,7 @@ static void check_kept(tarn_dataset *d, const char *key)
     tarn_dataset_close(kept);
 }
 
-/* Of a part and some of its samples; rounds: how often each comes. */
+/* Of a part and some of its samples; rounds: how often each is repeated. */
 static tarn_dataset *mix_of(tarn_dataset *whole, uint64_t from, uint64_t rounds)
 {
     tarn_dataset *some, *mix;
@@ -187,7 +187,7 @@ static void fields_of_a_long_sample_are_found(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Rows of no bytes -------------------------------------------------------------- */
+/* --- Rows without bytes ------------------------------------------------------------ */
 
 static const char *empty_rows(const char *count)
 {
