@@ -617,10 +617,7 @@ static void run_ends_grow_and_reach_the_last_row(void **state)
     tarn__buf_reset(&out);
 }
 
-/* --- Memory that is allowed ------------------------------------------------------------
- *
- * --- Memory limits
- * --------------------------------------------------------------------- */
+/* --- Memory limits ----------------------------------------------------------------- */
 
 static void tables_keep_to_the_memory_allowed(void **state)
 {
@@ -667,10 +664,7 @@ static void an_arena_does_not_overflow(void **state)
     tarn__arena_reset(&arena);
 }
 
-/* --- Handing out -----------------------------------------------------------------------
- *
- * --- Export
- * ---------------------------------------------------------------------------- */
+/* --- Export ------------------------------------------------------------------------ */
 
 /* The receiver of a table may keep a part of it and release the rest first. */
 static void parts_of_an_exported_batch_live_on_their_own(void **state)

@@ -1,6 +1,6 @@
-/* Damaged array files, packs, and the journals of both kinds of writers. Each gives an
- * error when it is opened, read or verified, or exactly what the sound file gives; a
- * damaged journal changes nothing. */
+/* Damaged array files, record packs, and the journals of both kinds of writers. Each
+ * gives an error when it is opened, read or verified, or exactly the contents of the
+ * valid file; a damaged journal changes nothing. */
 #include "damage.h"
 #include "iac_help.h"
 
@@ -64,7 +64,8 @@ static void make_gnz(const char *path, const char *metadata)
         free(data[i]);
 }
 
-/* All ways of reading, whatever the header says; whether all is as it was. */
+/* Reads in all ways, whatever the header says; returns whether everything is
+ * unchanged. */
 static bool same_array(tarn_gnz *gnz, size_t number)
 {
     tarn_gnz_array info;
@@ -136,8 +137,8 @@ static void damaged_array_file_is_noticed_or_harmless(void **state)
     sweep_end(&s, "gnz");
 }
 
-/* Found by the sweep: with one bit of the key that checksums stand under, they are gone.
- */
+/* Found by the sweep: one flipped bit in the key of the checksums makes them
+ * disappear. */
 static void changed_name_of_the_checksums_is_noticed(void **state)
 {
     static const char *const names[] = {"metadata", "__tarn__"};
@@ -170,7 +171,7 @@ typedef struct update {
     size_t size, head;
 } update;
 
-/* Repair finishes the update, or says what is wrong and leaves the file as it is. */
+/* Repair completes the update, or reports the problem and leaves the file unchanged. */
 static const char *check_update(void *context, const unsigned char *bytes, size_t size)
 {
     update *u = context;
@@ -268,7 +269,7 @@ static void damaged_journal_of_a_fold_does_not_count(void **state)
     sweep_end(&s, "journal of a fold");
 }
 
-/* What a journal says, with a right checksum behind it. */
+/* The text of a journal, followed by a correct checksum. */
 static void write_commit(const char *path, const char *text)
 {
     char whole[400];
@@ -320,7 +321,7 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
         if (got != cases[i].want || names != cases[i].names)
             fail_msg("case %zu: %d, %zu names", i, (int)got, names);
     }
-    /* Links are not followed, folders are not read, and nothing is nothing. */
+    /* Links are not followed, folders are not read, and a missing journal is ignored. */
     const char *link = scratch_path(".link.journal");
     write_commit(path, cases[0].text);
     assert_int_equal(symlink(path, link), 0);
@@ -330,7 +331,7 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
     assert_int_equal(got, TARN__JOURNAL_DAMAGED);
     OK(load_commit(scratch_path("none"), NULL, &got, &names));
     assert_int_equal(got, TARN__JOURNAL_NONE);
-    /* What cannot be looked for may be there. */
+    /* A journal that cannot be checked may exist. */
     char under[400];
     snprintf(under, sizeof under, "%s/under", path);
     FAILS(TARN_ERR_NO_FILE, "cannot open", load_commit(under, NULL, &got, &names));
@@ -341,8 +342,7 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
     assert_int_not_equal(access(scratch_path(".new.journal"), F_OK), 0);
 }
 
-/* --- Packs ----------------------------------------------------------------------------
- */
+/* --- Record packs --------------------------------------------------------------- */
 
 enum { RECORDS = 12 };
 
@@ -381,8 +381,8 @@ static void make_iac(const char *path)
     OK(tarn_iac_writer_finish(w, &err));
 }
 
-/* Payloads have CRCs, and are right or an error. Header and tables have none in this
- * format: what they say is in bounds, and may be something else. */
+/* Payloads have CRCs, and are correct or an error. Header and tables have none in this
+ * format: their contents are in bounds, but may differ. */
 static const char *check_iac(void *context, const unsigned char *bytes, size_t size)
 {
     const char *path = context, *why = NULL;

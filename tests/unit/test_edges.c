@@ -1,5 +1,5 @@
-/* What is not there, does not fit or makes no sense, asked of array files and packs: a
- * sound error, and everything works on. */
+/* Array files and record packs with missing, oversized or meaningless arguments: a valid
+ * error, and everything continues to work. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -18,7 +18,7 @@ static char *kept_path(const char *name)
     return path;
 }
 
-/* "x" of 6 rows of 3, and "empty" without a row. */
+/* "x" of 6 rows of 3, and "empty" without rows. */
 static void make_arrays(const char *path)
 {
     static const int32_t values[6][3] = {{0, 1, 2},    {10, 11, 12}, {20, 21, 22},
@@ -67,7 +67,7 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, x, 6, &row, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, empty, 0, &row, &err));
         tarn_gnz_view_release(NULL);
-        /* Advice is never an error, whatever it says. */
+        /* Advice is never an error. */
         tarn_gnz_advise(g, x, 0, 6, TARN_GNZ_WILL_NEED);
         tarn_gnz_advise(g, x, 0, 6, (tarn_gnz_advice)9);
         tarn_gnz_advise(g, x, 5, 9, TARN_GNZ_RANDOM);
@@ -165,10 +165,10 @@ static void records_and_columns_that_are_not_there_are_told(void **state)
     free(path);
 }
 
-/* --- Headers of packs -----------------------------------------------------------------
- */
+/* --- Headers of record packs ---------------------------------------------------- */
 
-/* The fields of a header that fits a file of 70,000 bytes, with one of them replaced. */
+/* The fields of a header that matches a file of 70,000 bytes, with one of them
+ * replaced. */
 static tarn_status parse_header(unsigned version, const char *key, const char *value)
 {
     static unsigned char bytes[TARN_IAC_HEADER_BYTES];
@@ -250,8 +250,8 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
     }
 }
 
-/* What the caller says of the codec counts; names of the layout's own do not, and those
- * of the other version's are the caller's. */
+/* The codec given by the caller is used. Field names reserved by the layout are not taken
+ * over; those reserved by the other version belong to the caller. */
 static void headers_of_packs_keep_what_is_the_callers(void **state)
 {
     (void)state;
@@ -298,8 +298,7 @@ static void objects_in_headers_of_packs_are_sorted_unless_in_order(void **state)
     }
 }
 
-/* --- Values that a field cannot hold ---------------------------------------------------
- */
+/* --- Values that a field cannot store ------------------------------------------- */
 
 static tarn_status encode(const char *field, const tarn_value *value)
 {

@@ -1,7 +1,8 @@
-/* The fold writer: what it refuses, and what it leaves behind when samples fail or others
- * write. What it finds in its folder is in test_foldwrite_folder.c, kills are in
- * tests/faults. */
-#include "itar/keyset.h" /* has parameters named err: before foldwriting.h */
+/* The fold writer: what it refuses, and what remains when samples fail or others
+ * write. test_foldwrite_folder.c tests existing files in its folder, tests/faults
+ * tests kills. */
+/* It has parameters named err, so it comes before foldwriting.h. */
+#include "itar/keyset.h"
 
 #include "foldwriting.h"
 
@@ -29,7 +30,7 @@ static void every_key_is_known_once_it_was_added(void **state)
     for (int s = 0; s < SCANS; s++) {
         OK(tarn__scan_init(&scans[s], &err));
         OK(tarn__keyset_next_scan(&set, &err));
-        for (int i = 0; s != 3 && i < EACH; i++) { /* one has none */
+        for (int i = 0; s != 3 && i < EACH; i++) { /* one has no key */
             int len = snprintf(key, sizeof key, "%d", s * EACH + i);
             assert_false(has(&set, scans, key, (size_t)len));
             OK(tarn__keyset_add(&set, scans, tarn__keyset_hash(&set, key, (size_t)len),
@@ -66,7 +67,7 @@ static void has_tells_of_all_that_will_be_there(void **state)
         assert_int_equal(there, i < 3);
         if (i < 3) FAILS(TARN_ERR_EXISTS, keys[i], add(w, keys[i]));
     }
-    OK(add(w, "b02")); /* it was in the shard that was not finished */
+    OK(add(w, "b02")); /* it was in the unfinished shard */
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     assert_int_equal(read_fold("train", NULL), 7);
     assert_int_equal(count_files(dir, true), 0);
@@ -247,7 +248,7 @@ static void a_sample_that_fails_leaves_no_trace(void **state)
     }
 }
 
-/* The shard cannot be opened at first: the keys that follow must be found in it. */
+/* The shard cannot be opened at first: later keys must still be found in it. */
 static void a_shard_that_could_not_be_opened_is_tried_again(void **state)
 {
     (void)state;
@@ -278,7 +279,7 @@ static void a_shard_that_could_not_be_opened_is_tried_again(void **state)
     assert_int_equal(read_fold("train", "a"), 7);
 }
 
-/* A limit on the size of files is met where the disk would be full. */
+/* A limit on the file size acts like a full disk. */
 static void a_writer_that_lost_bytes_says_so_to_the_end(void **state)
 {
     (void)state;
@@ -286,7 +287,7 @@ static void a_writer_that_lost_bytes_says_so_to_the_end(void **state)
     tarn_fold_writer_options o = quick();
     bool there;
     tarn_fold_writer *w = open_fold("train", &o);
-    add_some(w, "a", 0, 4); /* one shard is finished, one at hand */
+    add_some(w, "a", 0, 4); /* one shard is finished, one is open */
     getrlimit(RLIMIT_FSIZE, &before);
     small = before;
     small.rlim_cur = 1024;
@@ -377,8 +378,9 @@ static void a_fold_has_one_writer(void **state)
     assert_int_equal(count_files(dir, true), 0);
 }
 
-/* A reader looks again and again while another process writes. Appended samples only
- * become more; a fold that is replaced is the one or the other, or not there. */
+/* A reader checks repeatedly while another process writes. The number of samples only
+ * grows when samples are appended. A fold that is replaced is the old one, the new one,
+ * or absent. */
 static void readers_see_the_old_fold_or_the_new_one(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-/* Array files that others made: headers to the letter, notes that are of another file,
- * columns in slices, journals of every kind, and files that change while they are open.
- */
+/* Array files from other programs: exact headers, notes of another file, columns in
+ * slices, journals of every kind, and files that change while they are open. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -65,7 +64,7 @@ static void arrays_are_taken_or_refused_by_their_fields(void **state)
         }
         got =
             tarn__gnz_parse(&h, cases[i].json, strlen(cases[i].json) - 1, 1 << 20, NULL);
-        assert_int_equal(got, TARN_ERR_FORMAT); /* cut off, and nobody is told why */
+        assert_int_equal(got, TARN_ERR_FORMAT); /* truncated, without an error pointer */
     }
 }
 
@@ -94,7 +93,7 @@ static void names_of_arrays_have_a_limit(void **state)
     free(json);
 }
 
-/* Notes are worth what they can be: those that do not fit their array are dropped. */
+/* Notes that do not match their array are dropped. */
 static void notes_that_do_not_fit_are_dropped(void **state)
 {
     (void)state;
@@ -177,7 +176,7 @@ static tarn_gnz *open_file(const char *path, bool mapped)
 static void columns_are_read_as_rows(void **state)
 {
     (void)state;
-    /* Rows of more than a piece (a MiB), and elements of more than one. */
+    /* Rows larger than one piece (a MiB), and elements larger than one piece. */
     static const struct {
         uint64_t rows, columns;
         uint32_t item;
@@ -218,8 +217,8 @@ static void columns_are_read_as_rows(void **state)
     }
 }
 
-/* Element [i][j][k] is at i + 3 * (j + 2 * k), and of a row the last index runs fastest.
- */
+/* Element [i][j][k] is at i + 3 * (j + 2 * k); within a row the last index varies
+ * fastest. */
 static void columns_of_three_dimensions_are_read_as_rows(void **state)
 {
     (void)state;
@@ -294,7 +293,7 @@ static void a_file_that_became_shorter_is_told(void **state)
         FAILS(TARN_ERR_TRUNCATED, "", tarn_gnz_read(g, 1, 0, 3000, out, 9000, &err));
         FAILS(TARN_ERR_TRUNCATED, "", tarn__gnz_view_row(g, 1, 2999, &view, &err));
         assert_null(view.data);
-        /* What is still there is not given out either: it may be next. */
+        /* The remaining data is not returned either: it may be removed next. */
         FAILS(TARN_ERR_TRUNCATED, "truncated while it was open",
               tarn_gnz_read(g, 0, 0, 9000, out, 9000, &err));
         tarn_gnz_close(g);
@@ -336,7 +335,7 @@ static tarn_status apply(const char *path, bool *applied)
 
 #define EMPTY "{\"arrays\": {}, \"version\": 1}"
 
-/* The new header of a journal is looked at before it replaces the old one. */
+/* The new header of a journal is checked before it replaces the old one. */
 static void new_headers_in_journals_are_checked(void **state)
 {
     (void)state;
@@ -397,7 +396,7 @@ static void journals_longer_than_their_file_are_refused(void **state)
     FAILS(TARN_ERR_TRUNCATED, "", apply(path, &applied));
     assert_false(applied);
     free(head);
-    /* And a folder is no journal. */
+    /* And a folder is not a journal. */
     assert_true(tarn__gnz_journal_remove(path));
     assert_true(tarn__gnz_journal_remove(path));
     assert_int_equal(mkdir(scratch_path(".long.gnz.journal"), 0777), 0);
@@ -436,7 +435,7 @@ static void where_no_journal_can_be_there_is_none(void **state)
     snprintf(path, sizeof path, "%s/under", scratch_path("plain"));
     OK(tarn__gnz_journal_find(path, &there, &err));
     assert_false(there);
-    /* Nor where its name would be too long for the file system. */
+    /* Nor if its name would be too long for the file system. */
     char name[252];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
@@ -447,7 +446,8 @@ static void where_no_journal_can_be_there_is_none(void **state)
     tarn_gnz_report report;
     OK(tarn_gnz_verify(scratch_path(name), NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
-    /* A path that is too long as a whole says nothing: by another one it may be there. */
+    /* A path that is too long as a whole proves nothing: the file may exist under another
+     * path. */
     char *deep = malloc(5000);
     for (size_t i = 0; i < 4980; i++)
         deep[i] = i % 2 ? '/' : '.';
