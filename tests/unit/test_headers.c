@@ -1,4 +1,4 @@
-/* Headers as they are composed, and the names that keys, fields and shards may have. */
+/* Composed headers, and valid names of keys, fields and shards. */
 #include "support.h"
 
 #include "io/out.h"
@@ -11,7 +11,7 @@ static tarn_error err;
 
 /* --- Headers ----------------------------------------------------------------------- */
 
-/* Composes one member into memory; the headers are at *block and end at the result. */
+/* Composes one member in memory; the headers begin at *block and end at the result. */
 static size_t compose(const tarn_tar_writer_options *o, const char *name, uint64_t size,
                       unsigned char *to, uint64_t *offset)
 {
@@ -76,7 +76,7 @@ static void pax_records_come_in_pythons_order(void **state)
     assert_memory_equal(blocks + 1024 + 108, "0000000", 8);
 }
 
-/* A record is as long as it says, whatever its text looks like. */
+/* A record has its stated length, whatever its text looks like. */
 static void a_user_that_looks_like_a_record_changes_nothing(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void the_time_comes_from_the_environment_if_it_is_one(void **state)
         setenv("SOURCE_DATE_EPOCH", bad[i], 1);
         FAILS(TARN_ERR_USAGE, "SOURCE_DATE_EPOCH", tarn__composer_init(&c, &o, &err));
     }
-    o.mtime = 1; /* a time that is given needs no other */
+    o.mtime = 1; /* a given time needs no other */
     compose(&o, "a.b", 0, block, &offset);
     assert_memory_equal(block + 136, "00000000001", 12);
     unsetenv("SOURCE_DATE_EPOCH");

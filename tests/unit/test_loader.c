@@ -1,5 +1,5 @@
-/* The loader from C: what comes is compared with what the dataset gives sample by sample,
- * then across numbers of threads; and samples that cannot be had. */
+/* The loader from C: batches are compared with the samples of the dataset, then across
+ * numbers of threads; and samples that cannot be read. */
 #include "loading.h"
 
 static void check_ragged(const tarn_batch *b)
@@ -30,7 +30,7 @@ static void columns_are_what_the_fields_are(void **state)
     tarn_batch *b;
     size_t seen = 0;
     OK(tarn_loader_open(d, &o, &l, &err));
-    tarn_dataset_close(d); /* the loader keeps it */
+    tarn_dataset_close(d); /* the loader keeps it open */
     while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
         assert_int_equal(b->count, seen + 8 <= SAMPLES ? 8 : SAMPLES % 8);
         for (size_t i = 0; i < b->count; i++)
@@ -51,7 +51,7 @@ static void columns_are_what_the_fields_are(void **state)
     tarn_loader_close(l);
 }
 
-/* What the loader decodes is what the table of codecs makes of the bytes. */
+/* The loader decodes to the same values as the table of codecs. */
 static void values_are_those_of_the_codecs(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void image_steps_are_those_of_one_image(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Samples that cannot be had ---------------------------------------------------- */
+/* --- Samples that cannot be read ------------------------------------------------ */
 
 static void a_bad_sample_is_named(void **state)
 {
@@ -280,7 +280,7 @@ static void a_bad_sample_is_named(void **state)
     tarn_dataset_close(d);
 }
 
-/* Slot i of a batch of SKIP or REPLACE is sample *out of its positions. */
+/* Slot i of a batch with SKIP or REPLACE has the sample at its position *out. */
 static void usable_slots(const uint64_t *at, size_t n, unsigned bad, bool replace,
                          uint64_t *out, size_t *out_n)
 {
@@ -305,7 +305,7 @@ static void check_skips(const tarn_loader *l, unsigned bad, size_t want)
     assert_null(tarn_loader_skipped(l, stats.skipped));
 }
 
-/* Every batch has the samples at its own positions, whatever became of others. */
+/* Every batch has the samples at its own positions, whatever happened to others. */
 static void check_holes(tarn_dataset *d, const tarn_loader_options *o, unsigned bad)
 {
     tarn_loader *l;
@@ -355,7 +355,7 @@ static void a_bad_sample_is_a_hole_in_its_own_batch(void **state)
     }
 }
 
-/* A view that is where the file is, and one of bytes that were made. */
+/* A view into the file, and one of computed bytes. */
 static void check_views(const tarn_batch *b)
 {
     const tarn_column *txt = column(b, "txt"), *key = column(b, "_key");
@@ -404,7 +404,7 @@ static void views_have_holes_too(void **state)
     tarn_dataset_close(d);
 }
 
-/* Arrays may be written to, so that the copy of a sample is one. */
+/* Arrays may be written to, so a repeated sample is a real copy. */
 static void a_replaced_sample_has_memory_of_its_own(void **state)
 {
     (void)state;
@@ -417,7 +417,7 @@ static void a_replaced_sample_has_memory_of_its_own(void **state)
     OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_int_equal(b->samples[0], 1);
     assert_int_equal(b->samples[1], 1);
-    assert_int_equal(b->samples[7], 1); /* after the last comes the first */
+    assert_int_equal(b->samples[7], 1); /* after the last comes the first again */
     tarn_column *rag = NULL, *fix = NULL;
     for (size_t i = 0; i < b->n_columns; i++) {
         if (strcmp(b->columns[i].field, "rag.npy") == 0) rag = &b->columns[i];

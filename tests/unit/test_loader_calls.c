@@ -1,5 +1,5 @@
-/* What callers of a loader may do in the middle: close it, wait for a short time only,
- * give a batch back, fork, and hold batches. */
+/* What callers of a loader may do at any time: close it, wait only for a short time,
+ * return a batch, fork, and hold batches. */
 #include "loading.h"
 
 #include <stdatomic.h>
@@ -73,8 +73,8 @@ static bool gets_the_rest(tarn_loader *l, const tarn_bytes *want, size_t done,
     return good;
 }
 
-/* A child and then its parent, which has some of what is wanted, get the rest of it. held
- * may be NULL. */
+/* A child and then its parent, which have received some of the wanted text, get the rest
+ * of it. held may be NULL. */
 static void fork_and_drain(tarn_loader *l, tarn_batch *held, const tarn_bytes *want,
                            tarn_bytes *got, size_t skipped)
 {
@@ -240,7 +240,7 @@ static void memory_may_be_the_callers(void **state)
     tarn_dataset_close(d);
 }
 
-/* The batch that a caller could not use comes again, and counts once. */
+/* The batch that a caller could not use is delivered again, and counts once. */
 static void a_batch_that_is_given_back_comes_again(void **state)
 {
     (void)state;

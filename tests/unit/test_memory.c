@@ -1,6 +1,6 @@
-/* Memory of the decoders, counted: none per image once they are warm, but for what
- * libjpeg and libwebp take, and never more than the limits, whatever a field's bytes say.
- */
+/* Counts the memory of the decoders: none per image once they are warm, except for
+ * libjpeg and libwebp, and never more than the limits, whatever the bytes of a field
+ * say. */
 #include "support.h"
 
 #include "../images.h"
@@ -10,7 +10,7 @@ static tarn_error err;
 
 enum { MANY = 40 };
 
-/* --- Help ----------------------------------------------------------------------- */
+/* --- Helpers -------------------------------------------------------------------- */
 
 static tarn_bytes encoded(const char *field, const tarn_value *value)
 {
@@ -21,7 +21,7 @@ static tarn_bytes encoded(const char *field, const tarn_value *value)
     return out;
 }
 
-/* Pixels that no format makes small. */
+/* Pixels that no format can compress. */
 static tarn_bytes noisy_image(const char *field, uint32_t width, uint32_t height,
                               unsigned channels)
 {
@@ -70,8 +70,8 @@ static void decode_all(tarn_image_decoder *decoder, const tarn__image_plan *plan
     }
 }
 
-/* How often memory is asked for by MANY rounds over images of several sizes, after a
- * first. */
+/* The number of allocations in MANY rounds over images of several sizes, after a first
+ * round. */
 static size_t calls_once_warm(const char *field, tarn_image_fit fit)
 {
     const uint32_t sizes[][2] = {{320, 240}, {97, 203}, {400, 300}, {33, 33}, {256, 256}};
@@ -131,7 +131,7 @@ static void decode_again(tarn_image_decoder *decoder, const tarn_bytes *file,
     }
 }
 
-/* libjpeg and libwebp take and give back their own for each image. */
+/* libjpeg and libwebp allocate and free their own memory for each image. */
 static void check_library(const char *field)
 {
     tarn_bytes file = noisy_image(field, 120, 90, 3);
@@ -187,7 +187,7 @@ static void numbers_and_texts_take_no_memory(void **state)
 
 #define LIMIT (1u << 20)
 
-/* A field of a few kilobytes that wants to be large: refused, with little memory. */
+/* A field of a few kilobytes that claims to be large is refused with little memory. */
 static void refuse(const char *field, const tarn_bytes *bomb)
 {
     tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
@@ -244,7 +244,7 @@ static void a_bomb_of_each_codec_stops_at_its_limit(void **state)
     }
 }
 
-/* A JPEG's blocks take some bits each, so only a header can lie. */
+/* The blocks of a JPEG take some bits each, so only its header can be false. */
 static void a_jpeg_that_says_it_is_large_stops_at_its_limit(void **state)
 {
     (void)state;
@@ -259,7 +259,8 @@ static void a_jpeg_that_says_it_is_large_stops_at_its_limit(void **state)
     tarn_bytes_release(&file);
 }
 
-/* No memory for pixels that cannot be in the bytes, even within the limits. */
+/* No memory is allocated for pixels that cannot be in the bytes, even within the
+ * limits. */
 static void a_png_without_its_pixels_takes_no_memory_for_them(void **state)
 {
     (void)state;
@@ -274,7 +275,7 @@ static void a_png_without_its_pixels_takes_no_memory_for_them(void **state)
     OK(tarn_image_decoder_new(NULL, &decoder, &err));
     OK(tarn_image_run(decoder, &s, file.data, file.size, (tarn_image_draw){0}, pixels,
                       16000000, &err));
-    /* The same header, and an IDAT of no bytes. */
+    /* The same header, and an empty IDAT. */
     unsigned char none[12] = {0, 0, 0, 0, 'I', 'D', 'A', 'T', 0x35, 0xaf, 0x06, 0x1e};
     memcpy(file.data + 33, none, 12);
     memcpy(file.data + 45, end, 12);

@@ -1,5 +1,5 @@
-/* The metadata of Arrow messages, damaged by hand: whatever points outside the message is
- * refused, with the name of the part and where it is. */
+/* The metadata of Arrow messages with deliberate damage: a reference outside the message
+ * is refused, with the name of the part and its position. */
 #include "packing.h"
 
 #include "base/bytes.h"
@@ -106,7 +106,8 @@ static void finish(flatmake *m, int type, flat_ref header)
     assert_true(fm_finish(m, fm_table_end(m)));
 }
 
-/* A message of this type in memory of its own, so that a look past its end is seen. */
+/* A message of this type in its own memory block, so that a read past its end is
+ * detected. */
 static unsigned char *make_message(int type, uint32_t *out_size)
 {
     flatmake m;
@@ -121,7 +122,7 @@ static unsigned char *make_message(int type, uint32_t *out_size)
 
 /* --- Damage ------------------------------------------------------------------------- */
 
-/* A part of a message: slots from the root, ITEM + i for item i of a vector. */
+/* A part of a message: slots from the root, with ITEM + i for item i of a vector. */
 typedef struct part {
     int type;
     int path[8];
@@ -142,8 +143,8 @@ static flat table_of(const unsigned char *data, uint32_t size, const int *path,
 
 typedef enum damage { SLOT, OFFSET, LENGTH } damage;
 
-/* Where the number is that is to be changed: a vtable's entry, the offset, or the count
- * at its other end. */
+/* The position of the number to change: an entry of a vtable, the offset, or the count
+ * that it points to. */
 static uint32_t place_of(const unsigned char *data, uint32_t size, const part *p,
                          damage what)
 {
@@ -263,7 +264,7 @@ static void counts_past_the_end_are_refused(void **state)
         for (size_t i = 0; i < COUNT(texts); i++)
             refuse(&texts[i], LENGTH, values[k], "does not end inside the message");
     }
-    for (size_t i = 0; i < COUNT(texts); i++) /* inside, but no NUL after it */
+    for (size_t i = 0; i < COUNT(texts); i++) /* inside, but without a NUL after it */
         refuse(&texts[i], LENGTH, 1, "with a NUL");
 }
 
@@ -316,7 +317,7 @@ static void cut_anywhere_a_message_is_refused(void **state)
         for (uint32_t len = 0; len < size; len++) {
             unsigned char *cut = malloc(len ? len : 1);
             memcpy(cut, data, len);
-            /* What is cut off at the very end may be padding. */
+            /* The bytes cut off at the very end may be padding. */
             if (tarn__message_check(cut, len, BASE, &err) == TARN_OK)
                 assert_true(size - len < 8);
             free(cut);

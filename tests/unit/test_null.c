@@ -1,13 +1,13 @@
-/* Calls without something that they need: every function of these headers that returns a
- * status says which argument is missing, before it uses any other. So all other arguments
- * may point anywhere here. tests/install.sh compares the functions with the headers. */
+/* Calls with a missing argument: every function of these headers that returns a status
+ * names the missing argument before it uses any other. So all other arguments may point
+ * anywhere here. tests/install.sh compares the functions with the headers. */
 #include <tarn/tarn.h>
 
 #include "support.h"
 
 static tarn_error err;
 
-/* Stands for whatever must not be NULL. */
+/* A placeholder for arguments that must not be NULL. */
 static _Alignas(64) unsigned char anything[64];
 #define ANY ((void *)anything)
 

@@ -1,5 +1,5 @@
-/* States of datasets in every kind of order: what is left comes exactly, whatever the
- * ranks that continue; a state that does not fit is refused. */
+/* States of datasets in every kind of order: the rest is delivered exactly, with any
+ * number of ranks; a state that does not match is refused. */
 #include "ordering.h"
 
 #include "dataset/order.h"
@@ -20,7 +20,7 @@ static tarn_dataset *part_of(tarn_dataset *d, uint64_t rank, uint64_t world)
     return part;
 }
 
-/* What all ranks of a run that continues from a state see. */
+/* The samples of all ranks of a run that resumes from a state. */
 static void check_rest(tarn_dataset *d, const tarn_text *state, uint64_t world,
                        const uint64_t *whole, uint64_t from, uint64_t total)
 {
@@ -53,8 +53,8 @@ static void check_second_stop(tarn_dataset *d, const tarn_text *state,
     tarn_dataset_close(part);
 }
 
-/* Stopped after every number of steps on one world size, continued with another, stopped
- * there too, and ended on a third. */
+/* Stopped after every number of steps with one world size, resumed with another, stopped
+ * again, and finished with a third. */
 static void resumed_anywhere_exactly_the_rest_comes(void **state)
 {
     (void)state;
@@ -143,8 +143,8 @@ static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
             }
 }
 
-/* At every step up to the last and past it, all ranks report the same; after the last
- * sample or batch of the rank that has most, all positions are used up. */
+/* At every step up to the last and past it, all ranks report the same state; after the
+ * last sample or batch of the longest rank, all positions are used up. */
 static void check_used(const tarn_order_options *options, uint64_t count)
 {
     tarn_order_options o = *options;
@@ -274,7 +274,7 @@ static void a_state_of_other_data_or_arrays_is_stale(void **state)
     tarn_text_reset(&text);
 }
 
-/* A state whose text from some part on is another one. */
+/* A state whose text differs from some part on. */
 static char *changed_at(const tarn_text *state, const char *part, const char *to)
 {
     char *text = calloc(1, state->size + strlen(to) + 1);
@@ -341,7 +341,7 @@ static void texts_that_are_no_state_are_refused(void **state)
     tarn_text_reset(&text);
 }
 
-/* Whatever byte of a state is changed, it is refused or gives samples that exist. */
+/* A state with any changed byte is refused or gives existing samples. */
 static void changed_states_do_no_harm(void **state)
 {
     (void)state;
