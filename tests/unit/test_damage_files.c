@@ -114,7 +114,7 @@ static const char *check_gnz(void *context, const unsigned char *bytes, size_t s
     write_file(path, bytes, size);
     err = (tarn_error){0};
     if (tarn_gnz_open(path, NULL, &gnz, &err) != TARN_OK)
-        return is_told() ? NULL : "a failure without a word";
+        return is_told() ? NULL : "a failure without a message";
     bool same = same_gnz(gnz, "{\"who\": \"kea\"}");
     tarn_gnz_close(gnz);
     if (same) return NULL;
@@ -187,7 +187,7 @@ static const char *check_update(void *context, const unsigned char *bytes, size_
     bool same = got == u->size && memcmp(now, u->before, got) == 0,
          done = got == u->size && memcmp(now, u->after, got) == 0;
     free(now);
-    if (refused && !is_told()) return "a failure without a word";
+    if (refused && !is_told()) return "a failure without a message";
     if (refused && !same) return "refused, and the file was changed";
     return done || same ? NULL : "a file that is neither the old nor the new one";
 }
@@ -397,7 +397,7 @@ static const char *check_iac(void *context, const unsigned char *bytes, size_t s
     write_file(path, bytes, size);
     err = (tarn_error){0};
     if (tarn_iac_open(path, &o, &pack, &err) != TARN_OK)
-        return is_told() ? NULL : "a failure without a word";
+        return is_told() ? NULL : "a failure without a message";
     tarn_iac_info_get(pack, &info, sizeof info);
     for (uint64_t i = 0; i < info.records && i < 2 * RECORDS; i++) {
         if (tarn_iac_view(pack, i, false, &view, &err) != TARN_OK) continue;

@@ -1,5 +1,5 @@
-/* tarn_pack: every kind of source and target, what is reported, and that nothing is left
- * after it was stopped. */
+/* tarn_pack: every kind of source and target, the report, and that nothing remains after
+ * it was stopped. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -11,7 +11,7 @@ static tarn_error err;
 
 /* --- Sources ------------------------------------------------------------------------ */
 
-/* Two classes of ten samples, and a file that is part of none. */
+/* Two classes of ten samples, and a file that belongs to no sample. */
 static int make_sources(void **state)
 {
     char name[64];

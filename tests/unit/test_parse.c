@@ -1,5 +1,5 @@
-/* Parsers, one table of inputs each: what is taken and what it gives, what is refused and
- * in which words. The fuzz targets look for crashes; here the answers count. */
+/* Parsers, one table of inputs each: what is accepted and its result, what is refused and
+ * the message. The fuzz targets look for crashes; these tests check results. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -14,7 +14,7 @@ static tarn_error err;
 
 /* --- pax ---------------------------------------------------------------------------- */
 
-/* "NN key=value\n", with the length that counts itself. */
+/* "NN key=value\n", with a length that includes itself. */
 static size_t record(char *out, size_t size, const char *key, const char *value)
 {
     size_t rest = strlen(key) + strlen(value) + 3, len = rest + 1;
@@ -92,7 +92,7 @@ static void pax_values_are_what_they_say(void **state)
     len = record(good, sizeof good, "mtime", "-12.75");
     OK(tarn__pax_parse(good, len, &pax, &err));
     assert_true(pax.mtime == -12 && pax.mtime_ns == 0);
-    /* The first of two records has a wrong length: nothing behind it counts. */
+    /* The first of two records has a wrong length: nothing after it is used. */
     FAILS(TARN_ERR_FORMAT, "length", tarn__pax_parse(text, sizeof text - 1, &pax, &err));
 }
 
@@ -273,7 +273,7 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
 
 /* --- Text pairs --------------------------------------------------------------------- */
 
-/* A pack with one record of these bytes behind the length of its manifest. */
+/* A record pack with one record: the length of its manifest, followed by these bytes. */
 static void pair_pack(const char *path, const char *json, size_t json_size,
                       const char *texts, uint32_t claimed)
 {
@@ -468,8 +468,7 @@ static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
     free((char *)(uintptr_t)path);
 }
 
-/* --- What compressed data begin with -------------------------------------------------
- */
+/* --- First bytes of compressed data --------------------------------------------- */
 
 static void lzma_without_a_magic_is_known_by_its_header(void **state)
 {

@@ -1,5 +1,5 @@
-/* Extended headers that contradict each other, lenient reading in the odd corners, and
- * streams that fail half way: what could not be read is never taken for damage. */
+/* Extended headers that contradict each other, unusual cases of lenient reading, and
+ * streams that fail in the middle: a read failure is never taken for damage. */
 #include "support.h"
 
 #include <unistd.h>
@@ -16,7 +16,7 @@ static tarball t;
 /* --- Reading ---------------------------------------------------------------------------
  */
 
-/* Bytes that come through callbacks, up to where they fail. */
+/* Bytes from callbacks, up to a failure. */
 typedef struct pipe_end {
     const unsigned char *data;
     size_t size, at, piece, fails_at;
@@ -41,7 +41,7 @@ static tarn_status give(void *context, void *buf, size_t len, size_t *out_got,
     return TARN_OK;
 }
 
-/* The names that were read, a comma behind each, and "!" for each notice. */
+/* The names that were read, each followed by a comma, and "!" for each notice. */
 static char seen[4096];
 
 static void add_notice(void *context, const tarn_error *what)
@@ -98,8 +98,8 @@ static void extended_headers_that_contradict_each_other_are_refused(void **state
 {
     (void)state;
     static const struct {
-        const char *types; /* of the extended headers, one behind the other */
-        const char *part;  /* NULL: they go together */
+        const char *types; /* of the extended headers, in order */
+        const char *part;  /* NULL: they are consistent */
     } cases[] = {
         {"L", NULL},
         {"LK", NULL},
@@ -169,7 +169,7 @@ static void long_names_have_a_limit(void **state)
     free(name);
 }
 
-/* What makes an old member a directory to one program and a file to another. */
+/* What makes an old member a directory for one program and a file for another. */
 static void slashes_that_programs_disagree_about_are_refused(void **state)
 {
     (void)state;
@@ -197,8 +197,7 @@ static void slashes_that_programs_disagree_about_are_refused(void **state)
     tarball_reset(&t);
 }
 
-/* --- Going on behind damage ------------------------------------------------------------
- */
+/* --- Continuing after damage ---------------------------------------------------- */
 
 static void damage_header(const char *name, size_t size)
 {
@@ -206,8 +205,8 @@ static void damage_header(const char *name, size_t size)
     tarball_last(&t)[0] ^= 1;
 }
 
-/* Chains of headers are followed as a reader would: sizes in pax headers count for
- * files, and for nothing else. */
+/* Chains of headers are followed as by a reader: sizes in pax headers apply to files, and
+ * to nothing else. */
 static void chains_behind_damage_have_their_pax_sizes(void **state)
 {
     (void)state;
@@ -217,7 +216,8 @@ static void chains_behind_damage_have_their_pax_sizes(void **state)
         damage_header("lost", 600);
         tarball_payload(&t, inside, 600);
         tarball_file(&t, "b", "2");
-        if (way == 0) tarball_pax(&t, 'x', "size", "1000"); /* more than its own says */
+        /* More than its own header says. */
+        if (way == 0) tarball_pax(&t, 'x', "size", "1000");
         if (way == 1) tarball_pax(&t, 'x', "mtime", "5");
         if (way == 2) tarball_extended(&t, 'x', "rubbish", 7);
         if (way == 4) tarball_extended(&t, 'x', large, TARN_MAX_EXTENDED + 1);
@@ -230,13 +230,14 @@ static void chains_behind_damage_have_their_pax_sizes(void **state)
         }
         tarball_file(&t, "e", "3");
         tarball_end(&t);
-        /* Of a member whose pax header is lost not even the name is known. */
+        /* If the pax header of a member is lost, not even its name is known. */
         lenient_gives(way == 2 || way == 4 ? "a,!b,!!e," : "a,!b,c,e,");
     }
     free(large);
 }
 
-/* The damaged header's size leads nowhere; what looks like a header must be one. */
+/* The size in the damaged header points to nothing; what looks like a header must be
+ * one. */
 static void sizes_that_lead_nowhere_are_not_followed(void **state)
 {
     (void)state;
@@ -250,7 +251,7 @@ static void sizes_that_lead_nowhere_are_not_followed(void **state)
             size[0] = 0x80;
             size[4] = 0x10;
         }
-        if (way == 1) memcpy(size, "77777777777", 11); /* 8 GiB, of a file of 5 KiB */
+        if (way == 1) memcpy(size, "77777777777", 11); /* 8 GiB, in a file of 5 KiB */
         if (way == 2) memcpy(size, "00000001000", 11); /* into the payload of b */
         if (way == 3) memcpy(size, "00000002000", 11); /* to its zeros */
         tarball_payload(&t, "12345", 5);
@@ -287,7 +288,7 @@ static void files_of_less_than_a_block_are_lost_as_a_whole(void **state)
 /* --- Streams that fail -----------------------------------------------------------------
  */
 
-/* Sound members, damage of several kinds, and another archive behind the end. */
+/* Valid members, damage of several kinds, and another archive after the end. */
 static void build_damaged(void)
 {
     static const char zeros[3000];
@@ -317,14 +318,15 @@ static tarn_source_options through(const tarn_source_calls *calls)
     return o;
 }
 
-/* Wherever it fails, that is what is told, and what was read before is what is there. */
+/* At every point of failure, the failure is reported, and everything before it is
+ * returned. */
 static void a_stream_that_fails_is_not_a_damaged_one(void **state)
 {
     (void)state;
     static const tarn_status failures[] = {TARN_ERR_IO, TARN_ERR_MEMORY, TARN_ERR_LIMIT};
     char whole[sizeof seen];
     build_damaged();
-    tarn__window_chunk = 512; /* so that no more is read than is needed */
+    tarn__window_chunk = 512; /* so that only the required bytes are read */
     for (int lenient = 0; lenient < 2; lenient++) {
         pipe_end p = {t.data, t.size, 0, 512, SIZE_MAX, TARN_ERR_IO};
         tarn_source_calls calls = {sizeof(tarn_source_calls), &p, give, NULL};
@@ -332,16 +334,17 @@ static void a_stream_that_fails_is_not_a_damaged_one(void **state)
         tarn_status want = lenient ? TARN_END : TARN_ERR_FORMAT;
         assert_int_equal(walk("mine", &o, lenient, NULL), want);
         strcpy(whole, seen);
-        /* The members behind damage, c and f, may have lost a longer name. */
+        /* The members after damage, c and f, may have lost a longer name. */
         if (lenient) assert_string_equal(whole, "a,long/b,!!big,!!g,");
         for (size_t at = 0; at <= t.size; at += 100)
             for (size_t i = 0; i < COUNT(failures); i++) {
                 p = (pipe_end){t.data, t.size, 0, at % 3 ? 512 : 77, at, failures[i]};
                 tarn_status got = walk("mine", &o, lenient, NULL);
-                if (got == want && at > 2500 && !lenient) continue; /* met damage first */
+                /* Found damage first. */
+                if (got == want && at > 2500 && !lenient) continue;
                 if (got != failures[i] || !strstr(err.message, "gave up"))
                     fail_msg("at %zu: %s, %s", at, tarn_status_name(got), err.message);
-                /* A notice may be missing that would have come with the failure. */
+                /* A notice may be missing that would have followed the failure. */
                 size_t same = strlen(seen);
                 while (same && seen[same - 1] == '!')
                     same--;
@@ -352,7 +355,7 @@ static void a_stream_that_fails_is_not_a_damaged_one(void **state)
     tarball_reset(&t);
 }
 
-/* Compressed data that are broken are damage, wherever that is. */
+/* Broken compressed data is damage, wherever it occurs. */
 static void a_broken_compressed_stream_is_a_damaged_one(void **state)
 {
     (void)state;
@@ -380,7 +383,7 @@ static void a_broken_compressed_stream_is_a_damaged_one(void **state)
             if (flip) packed[at] ^= 0x20;
             if (got != TARN_END) OK(got);
             if (!strchr(seen, '!')) fail_msg("at %zu: no word of it", at);
-            /* The bytes before a flipped one may have become others; a cut is clean. */
+            /* The bytes before a flipped one may have changed; a truncation is clean. */
             if (flip) continue;
             size_t same = 0;
             while (seen[same] && seen[same] == whole[same])
@@ -393,7 +396,7 @@ static void a_broken_compressed_stream_is_a_damaged_one(void **state)
     tarball_reset(&t);
 }
 
-/* What follows the end of an archive is looked through only so far in a stream. */
+/* In a stream, only a limited amount of data after the end of an archive is searched. */
 static void rubbish_behind_the_end_may_be_long(void **state)
 {
     (void)state;
@@ -418,7 +421,7 @@ static void rubbish_behind_the_end_may_be_long(void **state)
     free(rubbish);
 }
 
-/* Who has no place for an error gets the status all the same. */
+/* Callers without an error struct still get the status. */
 static void errors_may_go_nowhere(void **state)
 {
     (void)state;

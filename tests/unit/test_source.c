@@ -60,7 +60,7 @@ static void existing_file_is_kept_unless_told_otherwise(void **state)
     size_t size;
     write_file(path, "old", 3);
     FAILS(TARN_ERR_EXISTS, "there already", tarn_sink_open(path, NULL, &sink, &err));
-    /* Also when it comes while the sink is open. */
+    /* Also if it is created while the sink is open. */
     unlink(path);
     OK(tarn_sink_open(path, NULL, &sink, &err));
     OK(tarn_sink_write(sink, "new", 3, &err));
@@ -114,7 +114,7 @@ static void abandoned_sink_leaves_nothing(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Runs with fd replaced by one end of a pipe; gives the other. */
+/* Replaces fd with one end of a pipe; returns the other. */
 static int replace_fd(int fd, int *out_saved)
 {
     int ends[2];
@@ -150,7 +150,8 @@ static void standard_input_and_output_are_streams(void **state)
     assert_memory_equal(buf, "to stdout", 9);
 }
 
-/* Whoever made them so: a terminal's descriptors are shared. */
+/* Even if another process made them non-blocking: the descriptors of a terminal are
+ * shared. */
 static void descriptors_that_do_not_block_are_waited_for(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void *read_many(void *arg)
                got == 200000 && tarn_urls_expand("{0..9}", &urls, NULL) == TARN_OK;
         if (good) tarn_urls_reset(&urls);
         if (good) tarn_source_close(source);
-        /* Nobody listens there; all threads load libcurl at once. */
+        /* No server listens there; all threads load libcurl at once. */
         if (good)
             good = tarn_source_open("http://127.0.0.1:1/", &o, &source, NULL) != TARN_OK;
     }
@@ -332,8 +333,8 @@ static void command_that_fails_is_an_error_though_its_data_are_whole(void **stat
     FAILS(TARN_ERR_IO, "Broken pipe", write_pipe("pipe:exit 0", 800000));
 }
 
-/* Waits until a process has ended, which need not be a child. False if it does not end.
- */
+/* Waits until a process, which need not be a child, has ended. Returns false if it does
+ * not end. */
 static bool has_ended(int pid)
 {
     struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
@@ -362,7 +363,7 @@ static void command_that_is_given_up_leaves_no_process(void **state)
     assert_true(has_ended(atoi(text)));
     assert_int_equal(count_descriptors(), before);
 
-    /* A writer that gives up must not look like the end of the data. */
+    /* A writer that is abandoned must not look like the end of the data. */
     snprintf(url, sizeof url, "pipe:cat >/dev/null && touch %s", scratch_path("done"));
     OK(tarn_sink_open(url, &so, &sink, &err));
     OK(tarn_sink_write(sink, "half", 4, &err));
@@ -371,7 +372,7 @@ static void command_that_is_given_up_leaves_no_process(void **state)
     assert_int_equal(count_descriptors(), before);
 }
 
-/* Python, for one, ignores SIGPIPE; a child that inherits that would not end. */
+/* Python, for example, ignores SIGPIPE; a child that inherits that would not end. */
 static void command_has_ordinary_signals(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Bytes on their way out, and the writers of one archive and of archives that roll over.
- * Headers and names are in test_headers.c, folds in test_foldwrite.c. */
+/* Output of bytes, and the writers of one archive and of a series of archives. Headers
+ * and names are in test_headers.c, folds in test_foldwrite.c. */
 #include "own_folder.h"
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@ static tarn_error err;
 
 enum { FLUSH = TARN__OUT_FLUSH, ALIGN = 4096, MOST = 3 * FLUSH };
 
-/* Bytes that tell where they come from. */
+/* Bytes that show their position. */
 static unsigned char *noise(size_t size)
 {
     static unsigned char *all;
@@ -54,9 +54,9 @@ static tarn_sink_options quick(bool no_sync)
     return o;
 }
 
-/* --- Out --------------------------------------------------------------------------- */
+/* --- Output --------------------------------------------------------------------- */
 
-/* Whole, in pieces, and through the room that is handed out. */
+/* As a whole, in pieces, and through the borrowed buffer. */
 static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
 {
     static const size_t pieces[] = {SIZE_MAX, 65537, TARN__OUT_ROOM, 1 << 20};
@@ -284,7 +284,7 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
     assert_same_files(plain, tried);
 }
 
-/* A sample that is planned, then its file changes, then it is written. */
+/* A sample is planned, then its file changes, then it is written. */
 static void write_changed(size_t planned, size_t then, size_t ahead, tarn_status want)
 {
     char path[512], target[512];
@@ -420,7 +420,7 @@ static void a_writer_that_lost_bytes_can_only_be_abandoned(void **state)
     tarn_tar_writer_abandon(NULL);
 }
 
-/* --- Archives that roll over ------------------------------------------------------- */
+/* --- Series of archives --------------------------------------------------------- */
 
 typedef struct rolled {
     uint64_t shards, samples, stop_after;
@@ -470,7 +470,7 @@ static tarn_status add_sized(tarn_tar_writer *w, int number, size_t size)
     return tarn_tar_writer_add(w, key, &field, 1, &err);
 }
 
-/* Writes samples of one size, and counts the shards. */
+/* Writes samples of one size, and returns the number of shards. */
 static uint64_t roll(rolled *r, const tarn_shard_options *o, int count, size_t size)
 {
     tarn_tar_writer *w = open_rolling("roll_%03d.tar", o);
@@ -496,7 +496,7 @@ static void shards_roll_by_their_rule(void **state)
     assert_int_equal(roll(&r, &o, 10, 5), 4);
     o = rolling(&r, TARN_ROLL_FILE, 0, 0);
     assert_int_equal(roll(&r, &o, 10, 5), 1);
-    /* A sample takes 1024 bytes; 9 of them and the end fill 10240 to the last byte. */
+    /* A sample takes 1024 bytes; 9 of them and the end fill 10240 bytes exactly. */
     o = rolling(&r, TARN_ROLL_FILE, 0, 10240);
     assert_int_equal(roll(&r, &o, 18, 512), 2);
     assert_int_equal(r.sizes[0], 10240);
