@@ -260,8 +260,8 @@ TARN_API void tarn_fold_writer_written(const tarn_fold_writer *writer, tarn_writ
                                        size_t size);
 
 /* Writes the index, publishes the fold and closes the writer. After a failure the
- * finished shards are kept, to be resumed or overwritten. If there are no samples,
- * nothing is published. out may be NULL. */
+ * finished shards are kept, to be resumed or overwritten. A fold without samples has one
+ * empty shard. out may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_finish(tarn_fold_writer *writer,
                                                           tarn_written *out, size_t size,
                                                           tarn_error *err);
