@@ -114,6 +114,7 @@ TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t si
 TARN_API TARN_CHECKED tarn_status tarn_dataset_open(const char *path,
                                                     const tarn_dataset_options *options,
                                                     tarn_dataset **out, tarn_error *err);
+/* Closes a dataset. Datasets made from it stay valid. NULL is allowed. */
 TARN_API void tarn_dataset_close(tarn_dataset *dataset);
 
 typedef enum tarn_dataset_kind {

@@ -129,12 +129,12 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_view_span(const tarn_iac *pack,
                                                      tarn_view *out, tarn_error *err);
 
 /* Copies of records as stored, consecutive and in the requested order. They are read in
- * the order that they have in the file. Record i is data[offsets[i]] up to data[offsets[i
- * + 1]]. Initialise a batch to all zero. It can be reused any number of times; free it
- * with tarn_iac_batch_reset. */
+ * the order that they have in the file. Record i is data[offsets[i]] up to
+ * data[offsets[i + 1]]. Initialise a batch to all zero. It can be reused any number of
+ * times; free it with tarn_iac_batch_reset. Only one thread at a time may use a batch. */
 typedef struct tarn_iac_batch {
     unsigned char *data;
-    uint64_t *offsets; /* count + 1 of them */
+    uint64_t *offsets; /* count + 1 offsets */
     size_t count;
     size_t data_capacity, count_capacity; /* private */
     void *order;                          /* private */
@@ -218,7 +218,7 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_verify(const char *path,
  * The tables are passed as Arrow streams, which are consumed (released) in every case.
  * The writer sets the columns offset, length and crc32 of the index: it replaces columns
  * of these names or adds them at the end. The number of rows of the index is the number
- * of payloads. */
+ * of payloads. Only one thread at a time may use a writer. */
 
 typedef struct tarn_iac_writer tarn_iac_writer;
 
@@ -251,7 +251,8 @@ typedef struct tarn_iac_write_options {
 TARN_API void tarn_iac_write_options_init(tarn_iac_write_options *options, size_t size);
 
 /* Opens a writer. Payloads are added one by one, and each is written once, directly to
- * its final position in the file. The tables must be complete at the start.
+ * its final position in the file. The tables must be complete at the start. options may
+ * be NULL. Close the writer with tarn_iac_writer_finish or tarn_iac_writer_abandon.
  *
  * With segment, the index is written unchanged, without the three columns. The added data
  * is appended to the data segment unchanged, in any number of calls. */
@@ -271,10 +272,11 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_writer_add_file(tarn_iac_writer *writ
                                                            tarn_error *err);
 
 /* Writes the index and the header and publishes the file. The writer is closed in every
- * case. After a failure no file is left. */
+ * case. After a failure no new file is left. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_writer_finish(tarn_iac_writer *writer,
                                                          tarn_error *err);
-/* Closes the writer without publishing. No file is left. NULL is allowed. */
+/* Closes the writer without publishing. No new file is left, and an existing file stays
+ * as it was. NULL is allowed. */
 TARN_API void tarn_iac_writer_abandon(tarn_iac_writer *writer);
 
 /* Rewrites a record pack with another codec, level or version, or with some of its
