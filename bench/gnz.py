@@ -144,7 +144,7 @@ def main():
     args = parser.parse_args()
     args.tarn = pathlib.Path(args.build) / "tarn"
     if not os.access(args.tarn, os.X_OK):
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist; build it with make")
     print(f"{os.cpu_count()} cores, Linux {platform.release()}; medians of {args.rounds}")
     program, report = build(args), Report()
     for name in args.only or BENCHES:

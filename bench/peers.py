@@ -176,7 +176,7 @@ def main(argv=None):
     args.pictures, args.cold_reads = sizes["pictures"], sizes["cold_reads"]
     args.rounds, args.seconds = args.rounds or sizes["rounds"], args.seconds or sizes["seconds"]
     if not args.from_json and not (args.build / "tarn").exists():
-        raise SystemExit(f"{args.build}/tarn is not there: build it first, with make")
+        raise SystemExit(f"{args.build}/tarn does not exist; build it with make")
     if args.selftest or args.check:
         return selftest(args) if args.selftest else check(args)
     result = json.loads(args.from_json.read_text()) if args.from_json else measure_all(args, sizes)

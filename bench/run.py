@@ -284,7 +284,7 @@ def parse():
 def main():
     args = parse()
     if not os.access(args.tarn, os.X_OK):
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist; build it with make")
     bench = Bench(args)
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}"
     print(f"{machine}; medians of {args.rounds}, scale {args.scale:g}")
