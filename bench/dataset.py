@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Datasets over folds of ten million rows: opening next to mapping the index and adding it up,
-selecting by fields next to NumPy, and random pieces in one call next to memcpy of the same.
+"""Datasets over folds of ten million rows: opening, compared with mapping the index and summing it;
+selecting by fields, compared with NumPy; and random fields in one call, compared with memcpy.
 
   dataset.py [--build DIR] [--only open,filter,batch]
 
 DIR is a build folder with libtarn.so and the tool (default build). Uses d1, d10m and d10f of
-make_data.py, which are made and indexed if they are not there (5 GB each for the large ones).
-NumPy is the .venv's that scripts/setup.sh makes for the tests. Medians, contestants in turns, in
+make_data.py, which are made and indexed if they do not exist (5 GB each for the large ones).
+NumPy comes from the .venv that scripts/setup.sh makes for the tests. Medians, contestants in turns, in
 one process each; everything is in the page cache.
 """
 import argparse
@@ -20,7 +20,7 @@ import make_data
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"
 
-# What a NumPy user would write: group rows by key, count the wanted ones, keep full groups.
+# A NumPy user's version: group rows by key, count the wanted ones, keep full groups.
 NUMPY = """
 import statistics, sys, time
 import numpy as np
@@ -58,13 +58,13 @@ def build_work(build, scratch):
 
 
 def figures(*argv):
-    """The lines of a program: {name: number}."""
+    """The output lines of a program: {name: number}."""
     done = subprocess.run([str(a) for a in argv], check=True, stdout=subprocess.PIPE, text=True)
     return {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
 
 
 def indexed(name, build):
-    """A data set with its index, all of the index in the page cache."""
+    """A data set with its index, with the whole index in the page cache."""
     data = make_data.make(name)
     index = data.folder / "train.taridx"
     if not index.exists():

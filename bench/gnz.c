@@ -1,5 +1,5 @@
-/* The array file from C, beside the bare system calls. Each prints the seconds of the
- * part that counts, so that filling memory and starting a process do not.
+/* Array files from C, compared with the bare system calls. Each prints the seconds of the
+ * measured part, without filling memory or starting a process.
  *
  *   gnz write  PATH BYTES SYNC    one buffer into a file by write(2)
  *   gnz tarn   PATH BYTES SYNC    the same buffer as one array of a .gnz
@@ -89,7 +89,8 @@ static double open_all(const char *path, size_t times)
     return (now() - began) / (double)times;
 }
 
-/* Rows in an order that no prefetcher guesses; the sum keeps the loads alive. */
+/* Rows in an order that no prefetcher guesses; the sum keeps the loads from being
+ * removed. */
 static double rows(const char *path, size_t count, int bare)
 {
     tarn_gnz *gnz;

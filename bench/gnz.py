@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures array files next to plain writes and to NumPy.
+"""Compares array files with plain writes and with NumPy.
 
   write  one array of --gb gigabytes, against write(2) of the same buffer, each without
          waiting for the disk and with
@@ -96,7 +96,7 @@ def write(args, report, program):
 
 
 def pack(args, path, arrays):
-    """A .gnz of ours, by way of the command."""
+    """Makes a .gnz file with the command."""
     npz = path.with_suffix(".npz")
     numpy.savez(npz, **arrays)
     subprocess.run([args.tarn, "convert", "-q", "-f", npz, path], check=True)

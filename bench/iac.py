@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Packs next to iatro-base-iac 0.0.2 and 0.1.4, in one run.
+"""Compares record packs with iatro-base-iac 0.0.2 and 0.1.4, in one run.
 
   bench/iac.py [--verify-gb N] [--keep]
 
 Needs `scripts/setup.sh build test` (the packages) and `make` (build/). Data goes to bench/data/iac.
 Contestants take turns; each figure is the median of five. Everything is in the page cache. Times
-are CPU time of the process, opening not counted, except for verify: that is time that passes.
+are CPU time of the process, opening not counted, except for verify, which is wall-clock time.
 """
 import argparse
 import os
@@ -86,7 +86,7 @@ def package(version, *arguments):
 
 
 def turns(**contestants):
-    """Medians of runs that take turns, the first round thrown away."""
+    """Medians of runs that take turns; the first round is discarded."""
     return measure.medians(measure.in_turns(contestants, TURNS, untimed=1))
 
 

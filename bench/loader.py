@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The loader next to the machine's limits: batches of bytes next to memcpy of the same samples on as many
-threads, JPEGs to RGB and to 224 x 224 next to TurboJPEG alone, and the time to the first batch of a large fold.
+"""Compares the loader with the machine's limits: batches of bytes with memcpy of the same samples on as many threads,
+JPEGs to RGB and to 224 x 224 with TurboJPEG alone; also measures the time to the first batch of a large fold.
 
   loader.py [--build DIR] [--threads N] [--seconds S] [--rounds N] [--only bytes,images,first]
 
@@ -19,7 +19,7 @@ import dataset
 import make_data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIES = 10  # of each picture, so that batches do not come out of the processor's cache
+COPIES = 10  # copies of each picture, so that batches do not come from the CPU cache
 
 
 def build_work(build, scratch):

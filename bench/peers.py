@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Every workload next to its peers, in one run, with tables and plots.
+"""Compares tarn with its peers in every workload, in one run, with tables and plots.
 
   peers.py [--full] [--write-docs] [--only WORKLOAD ...] [--peer NAME ...]
-  peers.py --selftest     some hundred samples through every part of tarn's own, in seconds; no other packages needed
-  peers.py --check        whether all contestants that are installed read the same bytes
+  peers.py --selftest     some hundred samples through all of tarn's own contestants, in seconds; no other packages
+  peers.py --check        whether all installed contestants read the same bytes
 
 Needs `make`, and `scripts/setup.sh build test bench` for the packages (.venv-bench, .venv-wids). Contestants
-take turns, each measurement in a process of its own; medians of the rounds, with their spread. Data goes to
+take turns, each measurement in a separate process; medians of the rounds, with their spread. Data goes to
 bench/data/peers, some GB, and is kept for the next run. --write-docs writes docs/benchmarks/README.md, the
-plots beside it and results.json; --from-json writes the pages again of a run that is there, and --also takes the
-workloads of another one into them, which the page then says.
+plots beside it and results.json; --from-json rewrites the pages from the results of an earlier run, and
+--also adds the workloads of another run, which the page then mentions.
 
 The contestants are in bench/peers/, one file each.
 """
@@ -63,7 +63,7 @@ WORKLOADS = list(dict.fromkeys(workload for workload, *_ in plan(TINY)))
 
 
 def machine():
-    """What the figures were measured on."""
+    """The machine and versions of the measurement."""
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     memory = int(open("/proc/meminfo").readline().split()[1]) >> 20
     return {"processor": cpu, "cores": len(os.sched_getaffinity(0)), "memory_gib": memory,
@@ -89,7 +89,7 @@ def measure_all(args, sizes):
 
 
 def take_in(result, other):
-    """The workloads of another run instead of those of this one."""
+    """Replaces workloads of this run by those of another run."""
     theirs = {row["workload"] for row in other["rows"]}
     result["rows"] = [row for row in result["rows"] if row["workload"] not in theirs] + other["rows"]
     result["stored"].update(other["stored"])
@@ -98,14 +98,14 @@ def take_in(result, other):
 
 
 def save(result, path):
-    """After each workload, so that a run that is stopped is not lost: --from-json takes what there is."""
+    """Called after each workload, so that a stopped run is not lost: --from-json can use partial results."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(result, indent=1) + "\n")
     part.replace(path)
 
 
 def check(args):
-    """TAP: what each contestant reads is what was written."""
+    """TAP: each contestant reads what was written."""
     contest, number, failed = Contest(args), 0, 0
     for kind in ("d1", "d2", "tiny", "pack", "rows"):
         if kind == "d2":
@@ -125,8 +125,8 @@ def check(args):
 
 
 def selftest(args):
-    """TAP: all workloads of tarn's own contestants, some hundred samples each, and the pages of them. In this
-    process, which is quicker: the package has to be on the path of this Python."""
+    """TAP: all workloads of tarn's own contestants, some hundred samples each, and their pages. Runs in
+    this process, which is faster: the package must be on the path of this Python."""
     with tempfile.TemporaryDirectory() as scratch:
         args.data, args.quiet, args.inside = scratch, True, True
         sys.path.insert(0, str(args.build / "python"))

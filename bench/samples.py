@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Samples out of shards without an index: tarn's stream reader next to WebDataset's, from a
+"""Samples from shards without an index: tarn's stream reader compared with WebDataset's, from a
 plain and a gzip-compressed shard of {1 KB, 2 B} samples, every byte in memory in both.
 
   samples.py [--build DIR] [--samples N]

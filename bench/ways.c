@@ -1,6 +1,6 @@
-/* Ways of getting at the headers of tar shards, bare: what the library's window chooses
+/* Bare ways of reading the headers of tar shards, which the library's window chooses
  * from. Usage: ways read BYTES SHARD... (everything, in reads of that size), ways hop
- * BYTES SHARD... (one read at each header), ways map 0 SHARD... (one look at each
+ * BYTES SHARD... (one read at each header), ways map 0 SHARD... (one access at each
  * header). Built by run.py. */
 #include <fcntl.h>
 #include <stdint.h>

@@ -26,7 +26,7 @@ class Images(streaming.StreamingDataset):
 
 
 def numbers(samples):
-    """As a dict of a tensor: it counts the samples of a batch by the first value in it."""
+    """As a dict with a tensor: it counts the samples of a batch by its first value."""
     import torch
     return {"ids": torch.tensor([base.sample_id(s["bin"]) for s in samples])}
 

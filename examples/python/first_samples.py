@@ -1,4 +1,4 @@
-"""Opens a dataset and looks at it from several sides.
+"""Opens a dataset and reads it in several ways.
 
     python first_samples.py [PATH]
 """
