@@ -120,8 +120,7 @@ int main(int argc, char **argv)
                                        : TARN_OK;
     double ended = now();
     if (status != TARN_OK) return fail(&err);
-    fprintf(stderr, "%llu\n",
-            (unsigned long long)sum); /* so that it is not optimised away */
+    fprintf(stderr, "%llu\n", (unsigned long long)sum); /* keeps the work */
     if (what != 't') printf("%.9f\n", what == 'o' ? opened - began : ended - opened);
     tarn_order_close(order);
     return 0;

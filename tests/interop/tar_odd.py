@@ -1,8 +1,7 @@
 """Odd archives: one trick each, by hand.
 
-Each generator yields (name, archive), or (name, {variant: archive}) where one trick is tried
-in many ways. What tarn makes of them is free, within the rule: where the judges differ, it
-must refuse.
+Each generator yields (name, archive), or (name, {variant: archive}) where one trick is tried in
+many ways. tarn may accept or refuse them, within the rule: where the judges differ, it must refuse.
 """
 from tar_by_hand import (BLOCK, END, GNU, INSIDE, USTAR, V7, B, archive, base256, checksum,
                          counted, gnu_long, header, member, padded, pax, pax_global, ramp,
@@ -10,7 +9,7 @@ from tar_by_hand import (BLOCK, END, GNU, INSIDE, USTAR, V7, B, archive, base256
 
 
 def odd_pax():
-    """Extended headers that mean something else to everyone."""
+    """Extended headers that every program interprets differently."""
     a, payload = member(), member(b"a.txt", INSIDE)
     hidden = member(b"a.txt", INSIDE, size=0)
     yield "pax size 0 over a ustar size", archive(pax((b"size", b"0")), payload)
@@ -51,7 +50,7 @@ def odd_pax():
 
 
 def odd_records():
-    """Records that are not what they should be."""
+    """Malformed records."""
     a = member()
     for title, text in {
             "length too small": b"9 path=p.txt\n", "length too large": b"99 path=p.txt\n",
@@ -120,7 +119,7 @@ def odd_records():
 
 
 def odd_vendor():
-    """Records only some programs know."""
+    """Records that only some programs know."""
     a = member(b"a.txt", ramp(1024))
     for title, records in {
             "GNU.sparse 0.0": [(b"GNU.sparse.size", b"4096"), (b"GNU.sparse.numblocks", b"1"),
@@ -273,7 +272,7 @@ NUMBERS = {
 
 
 def odd_numbers():
-    """Every way to write a number, in every field that is one."""
+    """Every way to write a number, in every numeric field."""
     note = b"6 ab=\n"
     for title, make in {
             "size": lambda n: [member(size=n)],

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""convert between every two kinds of dataset, in any order: what NumPy, tarfile and the real
-iatro-base-iac find in the results is what was in the sources, and the way back is exact."""
+"""convert between every two kinds of dataset, in any order: NumPy, tarfile and the real
+iatro-base-iac find the content of the sources in the results, and converting back is exact."""
 import io
 import json
 import os
@@ -44,7 +44,8 @@ def dump(path):
 
 
 def members(*paths):
-    """[(key, {field: bytes})] in the order of the archive, each sample's fields in theirs."""
+    """[(key, {field: bytes})] in the order of the archive, with each sample's fields in their
+    order."""
     found = []
     for path in paths:
         with tarfile.open(path) as tar:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Datasets against Python's own reading of the same files: every kind of dataset, every way of reading,
-filters on filters, and mixes of a fold, a pack and an array file. What the reference returned is in
-test_dataset_reference.py."""
+"""Datasets compared with Python's own reading of the same files: every kind of dataset, every way of
+reading, chained filters, and mixes of a fold, an IAC file and an array file. The results recorded from
+glzn are in test_dataset_reference.py."""
 import fractions
 import json
 import os
@@ -202,11 +202,11 @@ def stem_filters_are_the_references(tool, scratch):
                 assert str(e).startswith("!ambiguous"), e
                 found[key] += [field] * 2
     assert {k: sorted(v) for k, v in found.items()} == {k: sorted(v) for k, v in want.items()}
-    # What is there twice is dropped, as the reference's filter of extensions does it.
+    # Duplicates are dropped, as glzn's filter of extensions does it.
     one = tool.open(scratch, ["cls", "txt"], "drop_ambiguous")
     once = tool.new("keys?", one, *want)
     assert tool.keys(once) == [k for k in want if len(want[k]) == 2]
-    # Without a look at names the reference also keeps n02; nothing here ever does.
+    # Without checking names, glzn also keeps n02; tarn never does.
     assert "n02.cls" in vector["filter_stems verify=False"] and "n02" not in tool.keys(kept)
     for case in json.loads((DATA / "order_vectors.json").read_text()):
         if case["filter_stems"]:
@@ -224,7 +224,7 @@ def required_fields_that_are_not_there_are_refused(tool):
             except Refused:
                 continue
             raise AssertionError(case)
-        if not real:  # nothing is asked for: everything stays
+        if not real:  # no condition: everything stays
             n = tool.open(DATA / "01_basic:train")
             rows = sum(x is not None for row in tool.rows(n) for x in row)
             assert rows == case["n_rows"], case["required"]
@@ -446,7 +446,7 @@ def packs_are_records(tool):
 
 
 def columns_filter(tool, path, n, columns, rows):
-    """By the first column that can be looked into: text or integers."""
+    """By the first column that can be searched: text or integers."""
     for column in columns:
         c = tool.open(path, [column])
         values = [json.loads(r[0]) for r in tool.rows(c)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The fold writer: the reference's bytes, the index a scan would make, and what a reader
-finds after append, resume, overwrite and abandon."""
+"""The fold writer: glzn's bytes, the index that a scan would make, and what a reader finds after
+append, resume, overwrite and abandon."""
 import json
 import pathlib
 import shutil
@@ -22,7 +22,7 @@ def tarn(*args, ok=True):
 
 
 def flat_samples(seed, count, start=0):
-    """Samples whose names a fold can have."""
+    """Samples whose names are valid in a fold."""
     out = []
     for number, (_, fields) in enumerate(odd_samples(seed, count), start):
         key = ["s%05d", "größe%05d", "中文%05d", "with blank %05d"][number % 4] % number

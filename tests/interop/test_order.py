@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Orders of the iTar reference: its own vectors, and a sampler written here from its
-description, with Python's generator, over many sizes, seeds, epochs, ranks and buckets."""
+"""Orders of glzn's iTar: its own vectors, and a sampler written here from its description, with
+Python's generator, over many sizes, seeds, epochs, ranks and buckets."""
 import array
 import hashlib
 import json
@@ -41,7 +41,7 @@ def sha(numbers):
     return hashlib.sha256(array.array("Q", numbers).tobytes()).hexdigest()
 
 
-# --- The reference, from its description ---------------------------------------------
+# --- glzn's sampler, from its description ---------------------------------------------------
 
 def half_bits(n):
     return ((n - 1).bit_length() + 1) // 2
@@ -75,7 +75,7 @@ def listed(sizes, rounds, seed, outer=False):
     return [starts[j] + walk(sizes[j], keys[j], x) for j in order for x in range(sizes[j])]
 
 
-# --- Its vectors ---------------------------------------------------------------------
+# --- glzn's vectors --------------------------------------------------------------------------
 
 SAMPLERS = json.loads((DATA / "sampler_vectors.json").read_text())
 
@@ -131,7 +131,7 @@ def data_set_order_vectors():
     compare(requests, wanted)
 
 
-# --- Made-up cases -------------------------------------------------------------------
+# --- Generated cases -------------------------------------------------------------------------
 
 def many_buckets_and_seeds():
     rng = random.Random(1)

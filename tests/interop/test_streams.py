@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command over streams: from a real HTTP server, and in constant memory."""
+"""The command with streams: from a real HTTP server, and in constant memory."""
 import gzip
 import io
 import os
@@ -16,7 +16,7 @@ TARN = os.environ.get("TARN", str(ROOT / "build-plain/tarn"))
 
 
 class Result:
-    """Runs the command; its exit status, output, and largest resident size in MiB."""
+    """Runs the command; its exit status, output, and peak resident size in MiB."""
 
     def __init__(self, *args, stdin=None):
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The stream reader against the real WebDataset: the same samples out of the same archives.
+"""The stream reader compared with the real WebDataset: the same samples from the same archives.
 
-Archives come from WebDataset's own writer in all its compressions, from Python's tarfile in
-its three formats, and from GNU tar and bsdtar; names and sizes are odd ones. Keys, fields,
-their order and their bytes must be the same. Where WebDataset loses data without a word, the
-test shows that it does, and that tarn says so.
+Archives come from WebDataset's own writer in all its compressions, from Python's tarfile in its
+three formats, and from GNU tar and bsdtar; with odd names and sizes. Keys, fields, their order and
+their bytes must be the same. Where WebDataset silently loses data, the test shows that it does, and
+that tarn reports it.
 """
 import bz2
 import gzip
@@ -175,7 +175,7 @@ def what_tar_programs_write(folder):
 
 
 def names_of_every_kind(folder):
-    """One member each, raw bytes and all; the rule is a regular expression there."""
+    """One member each, including raw bytes; WebDataset's rule is a regular expression."""
     rng = random.Random(3)
     pieces = ["a", "b", ".", ".", "/", "/", "__", "\n", "É", "Σ", "\udcff", "\udcc3", " ", "x.y", "日", "\x7f"]
     names = {"".join(rng.choice(pieces) for _ in range(rng.randint(1, 9))) for _ in range(4000)}
@@ -211,7 +211,7 @@ def a_bad_mark_drops_a_sample_and_that_is_told(folder):
     assert any("__bad__" in n for n in Ours(path).notices)
 
 
-# --- Where it is silent -------------------------------------------------------------------
+# --- Where WebDataset is silent -------------------------------------------------------------
 
 def three(folder, name="three.tar"):
     return plain(folder / name, ("a.bin", b"\0\1" * 300), ("a.cls", b"1"),
@@ -219,7 +219,7 @@ def three(folder, name="three.tar"):
 
 
 def silent(path):
-    """WebDataset reads on without an exception and gives fewer samples or fields."""
+    """WebDataset continues without an exception and returns fewer samples or fields."""
     return sum(len(fields) for _, fields in theirs(path))
 
 

@@ -1,5 +1,5 @@
-/* Whole shards of other folds, and samples by chance: what is taken, what is refused, and
- * what is left behind. */
+/* Whole shards of other folds, and random samples: what is accepted, what is refused, and
+ * which files are left. */
 #include "own_folder.h"
 
 #include <sys/stat.h>
@@ -149,14 +149,15 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
     assert_string_equal(err.path, in("b/f_0000.tar"));
     assert_non_null(strstr(err.message, "k004"));
     assert_non_null(strstr(err.message, "/a/f_0001.tar"));
-    /* The call never was: another sample goes where its first shard had been. */
+    /* The call had no effect: another sample is written where its first shard had been.
+     */
     assert_int_equal(count_files(in("c"), true), 1 + 2);
     add(w, 70);
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     check_whole("c");
     assert_int_equal(count_samples("c"), 6);
     assert_int_equal(links("b/f_0000.tar"), 1);
-    /* Against a fold that is there. */
+    /* Against an existing fold. */
     o.append = true;
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     FAILS(TARN_ERR_EXISTS, "c/f_0001.tar",
@@ -209,7 +210,7 @@ static void a_shard_that_changed_is_stale(void **state)
     make_fold("a", 0, 3);
     tarn_dataset *a = open_fold("a");
     unsigned char *data = read_file(in("a/f_0000.tar"), &size);
-    data[1] = '9'; /* k000.cls becomes k900.cls, with a right checksum */
+    data[1] = '9'; /* k000.cls becomes k900.cls, with a correct checksum */
     tarball_sum(data);
     write_file(in("a/f_0000.tar"), data, size);
     free(data);
@@ -222,7 +223,7 @@ static void a_shard_that_changed_is_stale(void **state)
     tarn_dataset_close(a);
 }
 
-/* One sample in both shards, as a writer that counts bytes leaves it. */
+/* One sample in both shards, as a writer that counts bytes may leave it. */
 static void make_torn(const char *folder)
 {
     tarball t = {0};
@@ -284,7 +285,7 @@ static bool has_key(const tarn__keyset *set, const tarn__scan *scan, const char 
     return tarn__keyset_has(set, scan, key, len, tarn__keyset_hash(set, key, len));
 }
 
-/* A key over and over must not crowd the table. */
+/* A frequently repeated key must not fill the table. */
 static void keys_that_come_again_take_no_slot(void **state)
 {
     tarn__keyset set = {0};
@@ -313,7 +314,7 @@ static void keys_that_come_again_take_no_slot(void **state)
     tarn__scan_reset(&scan);
 }
 
-/* --- Chance ---------------------------------------------------------------------- */
+/* --- Random choices ----------------------------------------------------------------- */
 
 static void keys_in_order(tarn_dataset *fold, char out[][8], size_t count)
 {
@@ -435,7 +436,7 @@ static int stop_at_once(void *context, uint64_t done, uint64_t total)
     return 1;
 }
 
-/* Samples of many sizes, a few of them larger than what is looked at in one go. */
+/* Samples of many sizes, a few of them larger than what is read at once. */
 static uint64_t make_sizes(const char *folder, int count)
 {
     static unsigned char bytes[3 << 20];

@@ -1,6 +1,6 @@
-/* Many records of one key, many fields of one sample, many texts of no bytes: what is
- * asked of them is answered without going through all of them for each. Nothing is timed
- * here; done the long way, these tests do not come to an end. */
+/* Many records of one key, many fields of one sample, many empty texts: each lookup must
+ * not go through all of them. Nothing is timed here; with slow algorithms these tests do
+ * not end. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -66,7 +66,7 @@ static void check_kept(tarn_dataset *d, const char *key)
     tarn_dataset_close(kept);
 }
 
-/* Of a part and some of its samples; rounds: how often each comes. */
+/* For a part and some of its samples; rounds: how often each comes. */
 static tarn_dataset *mix_of(tarn_dataset *whole, uint64_t from, uint64_t rounds)
 {
     tarn_dataset *some, *mix;
@@ -143,9 +143,8 @@ static void check_field(tarn_dataset *d, const char *name, unsigned record)
     tarn_view_release(&view);
 }
 
-/* One sample that has "twice" very often, then f0 up to the last; and one of "twice"
- * only.
- */
+/* One sample that has "twice" very often, then f0 up to the last; and one with only
+ * "twice". */
 static tarn_dataset *open_long(void)
 {
     static const char *const columns[] = {"text:key", "text:field"};
@@ -187,7 +186,7 @@ static void fields_of_a_long_sample_are_found(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Rows of no bytes -------------------------------------------------------------- */
+/* --- Empty rows --------------------------------------------------------------------- */
 
 static const char *empty_rows(const char *count)
 {

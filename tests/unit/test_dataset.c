@@ -1,5 +1,5 @@
-/* Datasets from C: what the interop test cannot see, such as who owns what, odd shapes,
- * and many threads on one dataset. */
+/* Datasets from C: what the interop test cannot check, such as ownership, odd shapes, and
+ * many threads on one dataset. */
 #include "support.h"
 
 #include <locale.h>
@@ -70,7 +70,7 @@ static void shapes_past_the_limit_are_odd(void **state)
     tarn__shapes_reset(&s);
 }
 
-/* Far more shapes than are kept: every sample has a field of its own. */
+/* Far more shapes than are kept: every sample has a different field. */
 static void samples_of_odd_shapes_are_read_and_selected(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Who owns what ----------------------------------------------------------------- */
+/* --- Ownership ---------------------------------------------------------------------- */
 
 static void filters_and_mixes_outlive_what_they_came_from(void **state)
 {
@@ -180,7 +180,7 @@ static void filters_and_mixes_outlive_what_they_came_from(void **state)
     tarn_dataset_close(mix);
 }
 
-/* What tarn_dataset_get_all gives is what the calls for a view each and the key give. */
+/* tarn_dataset_get_all returns the same as separate calls for each view and the key. */
 static void all_is_the_same(tarn_dataset *d)
 {
     tarn_view all[8], each[8];
@@ -229,7 +229,7 @@ static void fields_and_key_come_in_one_go(void **state)
                                    (const char *[]){"cls", "_key", "cls", "_idx", NULL}};
     for (int i = 0; i < 6; i++) {
         tarn_dataset *d = open_set(paths[i / 2], fields[i % 2]);
-        all_is_the_same(d); /* then once more: no header is compared a second time */
+        all_is_the_same(d); /* then again: no header is compared a second time */
         all_is_the_same(d);
         tarn_view views[8];
         tarn_text key = {0};
@@ -246,7 +246,7 @@ static void old_callers_options_are_understood(void **state)
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     o.size = offsetof(tarn_dataset_options, drop_ambiguous);
     o.fields = (const char *[]){"cls", NULL};
-    o.key_column = (const char *)1; /* past what the caller knew */
+    o.key_column = (const char *)1; /* past the caller's struct */
     OK(tarn_dataset_open(data_path("01_basic:train"), &o, &d, &err));
     tarn_dataset_close(d);
     o.size = 0;
@@ -482,8 +482,8 @@ static uint64_t weak_hash(const char *key, size_t len)
     return tarn__key_hash(key, len) & 3;
 }
 
-/* The reference's index with a hash of two bits: what its filter keeps when it looks at
- * names, and never what it keeps when it does not. */
+/* glzn's index with a hash of two bits: what its filter keeps when it checks names, and
+ * never what it keeps when it does not. */
 static void keys_with_one_hash_are_told_apart(void **state)
 {
     (void)state;
@@ -505,7 +505,7 @@ static void keys_with_one_hash_are_told_apart(void **state)
     OK(tarn_dataset_field_sets(some, &sets, &err));
     for (size_t i = 0; i < sets.count; i++)
         twice += sets.sets[i].twice;
-    assert_int_equal(twice, 1); /* n11: five rows, as the reference's filter keeps */
+    assert_int_equal(twice, 1); /* n11: five rows, as glzn's filter keeps */
     tarn_field_sets_reset(&sets);
     for (int i = 0; i < 18; i++) {
         char name[16];
@@ -678,7 +678,7 @@ static void a_fork_while_keys_are_listed_leaves_a_child_that_finds_them(void **s
     void *found;
     int status = -1;
     tarn__key_index_init(&index, KEYS, number_as_key, NULL);
-    /* Called before the library's own, which came first. */
+    /* Called before the library's own handler, which was registered first. */
     assert_int_equal(pthread_atfork(let_it_list, NULL, NULL), 0);
     sem_init(&listing, 0, 0);
     sem_init(&forking, 0, 0);

@@ -1,5 +1,5 @@
-/* What is not there, does not fit or makes no sense, asked of array files and packs: a
- * sound error, and everything works on. */
+/* Requests for things that do not exist, do not fit or make no sense, in array files and
+ * IAC files: each gives a proper error, and everything continues to work. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -67,7 +67,7 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, x, 6, &row, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, empty, 0, &row, &err));
         tarn_gnz_view_release(NULL);
-        /* Advice is never an error, whatever it says. */
+        /* Advice is never an error, whatever its value. */
         tarn_gnz_advise(g, x, 0, 6, TARN_GNZ_WILL_NEED);
         tarn_gnz_advise(g, x, 0, 6, (tarn_gnz_advice)9);
         tarn_gnz_advise(g, x, 5, 9, TARN_GNZ_RANDOM);
@@ -165,10 +165,9 @@ static void records_and_columns_that_are_not_there_are_told(void **state)
     free(path);
 }
 
-/* --- Headers of packs -----------------------------------------------------------------
- */
+/* --- Headers of IAC files ----------------------------------------------------------- */
 
-/* The fields of a header that fits a file of 70,000 bytes, with one of them replaced. */
+/* The fields of a header for a file of 70,000 bytes, with one of them replaced. */
 static tarn_status parse_header(unsigned version, const char *key, const char *value)
 {
     static unsigned char bytes[TARN_IAC_HEADER_BYTES];
@@ -250,8 +249,8 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
     }
 }
 
-/* What the caller says of the codec counts; names of the layout's own do not, and those
- * of the other version's are the caller's. */
+/* The caller's codec parameters count; names of the layout do not, and names of the other
+ * version's layout belong to the caller. */
 static void headers_of_packs_keep_what_is_the_callers(void **state)
 {
     (void)state;
@@ -298,8 +297,7 @@ static void objects_in_headers_of_packs_are_sorted_unless_in_order(void **state)
     }
 }
 
-/* --- Values that a field cannot hold ---------------------------------------------------
- */
+/* --- Values that do not fit a field ------------------------------------------------- */
 
 static tarn_status encode(const char *field, const tarn_value *value)
 {

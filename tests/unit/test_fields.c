@@ -1,6 +1,6 @@
-/* Bytes of fields that other programs could have made: PNGs chunk by chunk, maps of
- * labels, NumPy's files, tenbin, runs. What is taken and what it gives, what is refused
- * and in which words. */
+/* Bytes of fields that other programs could have made: PNGs chunk by chunk, label maps,
+ * NumPy's files, tenbin, runs. What is accepted with which values, and what is refused
+ * with which message. */
 #include "support.h"
 
 #include <signal.h>
@@ -32,7 +32,7 @@ static tarn_status encode(const char *field, const tarn_value *value, tarn_bytes
     return tarn_encode(field, value, NULL, out, &err);
 }
 
-/* That a field is refused, and that nothing is left of it. */
+/* Checks that a field is refused, and that nothing of it is left. */
 static void refuse(const char *field, const tarn_bytes *bytes, tarn_status want,
                    const char *part)
 {
@@ -50,8 +50,7 @@ static tarn_array array_of(const void *data, char order, char kind, uint32_t siz
     return a;
 }
 
-/* --- PNG -----------------------------------------------------------------------------
- */
+/* --- PNG ---------------------------------------------------------------------------- */
 
 static void add(tarn_bytes *out, const void *data, size_t size)
 {
@@ -90,7 +89,7 @@ static void begin_png(tarn_bytes *out, uint32_t width, uint32_t height, unsigned
     add_chunk(out, "IHDR", head, sizeof head);
 }
 
-/* zlib's form of rows with their filters, without compression. */
+/* Rows with their filters in zlib's format, without compression. */
 static size_t stored(unsigned char *out, const void *rows, size_t size)
 {
     const unsigned char *p = rows;
@@ -155,7 +154,7 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
     static const char many[3 * 257] = {0};
     static const struct {
         unsigned colour;
-        uint32_t palette; /* bytes; 0: there is none */
+        uint32_t palette; /* bytes; 0: none */
         const char *chunk;
         uint32_t size;
         const char *part;
@@ -169,7 +168,7 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
         {TARN__PNG_PALETTE, 768, "tRNS", 257, "1 to 256 bytes"},
         {TARN__PNG_GREY, 0, "tRNS", 3, "right size"},
         {TARN__PNG_RGB, 0, "tRNS", 2, "right size"},
-        {TARN__PNG_RGB, 0, "fRST", 0, NULL}, /* a stranger that may be passed over */
+        {TARN__PNG_RGB, 0, "fRST", 0, NULL}, /* an unknown chunk that may be skipped */
         {TARN__PNG_RGB, 0, "FRST", 0, "does not belong before the pixels"},
     };
     tarn_bytes png = TARN_BYTES_INIT;
@@ -191,7 +190,7 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
     tarn_bytes_release(&png);
 }
 
-/* Images with an alpha of their own have no use for a tRNS, however it looks. */
+/* Images with alpha do not use a tRNS chunk, whatever it contains. */
 static void transparency_of_images_with_alpha_means_nothing(void **state)
 {
     (void)state;
@@ -228,7 +227,7 @@ static void pixels_must_be_in_one_piece(void **state)
     tarn_bytes_release(&png);
 }
 
-/* Sides whose pixels cannot be counted: nothing is asked for, and nothing is touched. */
+/* Too many pixels to count: nothing is allocated, and nothing is touched. */
 static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
 {
     (void)state;
@@ -248,7 +247,7 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
     tarn_bytes_release(&bytes);
 }
 
-/* Until the process that it is about ends. */
+/* Runs until its parent process ends. */
 static _Noreturn void keep_changing(volatile uint32_t *length, uint32_t a, uint32_t b)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -260,9 +259,9 @@ static _Noreturn void keep_changing(volatile uint32_t *length, uint32_t a, uint3
 }
 
 /* A map shows what others write into its file, at any moment. The length of the first of
- * two chunks changes between what it is and more than the memory for both: whatever is
- * seen, nothing is written past that memory. Another process does it, because to a
- * sanitizer of threads it is what it is: a race. */
+ * two chunks alternates between the true value and more than the memory for both:
+ * whichever is seen, nothing is written past that memory. Another process does this,
+ * because ThreadSanitizer would report it as the race it is. */
 static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
 {
     (void)state;
@@ -278,7 +277,7 @@ static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
     unsigned char *shared = mmap(NULL, png.size + 4096, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    unsigned char *at = shared + 3; /* the length lies well, and changes at once */
+    unsigned char *at = shared + 3; /* the length is aligned, and changes atomically */
     memcpy(at, png.data, png.size);
     volatile uint32_t *length = (volatile uint32_t *)(void *)(at + LENGTH_AT);
     pid_t child = fork();
@@ -304,8 +303,7 @@ static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
     tarn_bytes_release(&png);
 }
 
-/* --- Labels --------------------------------------------------------------------------
- */
+/* --- Labels ------------------------------------------------------------------------- */
 
 static void labels_come_back_and_must_fit(void **state)
 {
@@ -357,8 +355,7 @@ static void a_png_of_another_kind_holds_no_labels(void **state)
     tarn_bytes_release(&png);
 }
 
-/* --- tenbin --------------------------------------------------------------------------
- */
+/* --- tenbin ------------------------------------------------------------------------- */
 
 static void add_ten_chunk(tarn_bytes *out, const void *data, uint64_t size)
 {
@@ -389,7 +386,7 @@ static void tenbins_are_taken_or_refused_by_their_headers(void **state)
     tarn_value value = TARN_VALUE_INIT;
     add_ten(&out, "i2", 4, data, 8);
     add_ten(&out, "f4", 0, data, 0);
-    /* However it lies: at all odd places, too. */
+    /* At any alignment, including odd addresses. */
     for (size_t shift = 0; shift < 3; shift++) {
         unsigned char *copy = malloc(out.size + shift);
         memcpy(copy + shift, out.data, out.size);
@@ -477,8 +474,7 @@ static void arrays_that_tenbin_cannot_say_are_refused(void **state)
     tarn_bytes_release(&out);
 }
 
-/* --- NumPy ---------------------------------------------------------------------------
- */
+/* --- NumPy -------------------------------------------------------------------------- */
 
 static void npy_of_columns_and_of_slices_keeps_the_values(void **state)
 {
@@ -548,7 +544,7 @@ static void npy_headers_are_read_to_the_letter(void **state)
     tarn_bytes_release(&out);
 }
 
-/* The npz of one array of one byte, stored, whose name is of this length. */
+/* The npz of one array of one byte, stored, with a name of this length. */
 static void make_npz(tarn_bytes *out, const char *name)
 {
     tarn_array a = array_of("x", '|', 'u', 1, 1, (const uint64_t[]){1});
@@ -560,7 +556,7 @@ static void make_npz(tarn_bytes *out, const char *name)
     OK(tarn_encode("npz", &value, &o, out, &err));
 }
 
-/* Puts another name of the same length into both headers. */
+/* Writes another name of the same length into both headers. */
 static void rename_npz(tarn_bytes *npz, const char *from, const char *to)
 {
     size_t len = strlen(from);
@@ -633,7 +629,7 @@ static void an_npz_may_be_empty_or_have_a_long_comment(void **state)
     OK(decode("npz", &npz, &value));
     assert_int_equal(value.count, 1);
     tarn_value_release(&value);
-    /* One byte more than a comment can have, and the end is not looked for there. */
+    /* With one byte more than a comment can have, the end is not searched there. */
     add(&npz, comment, 1);
     refuse("npz", &npz, TARN_ERR_FORMAT, "no end record");
     free(comment);
@@ -670,15 +666,14 @@ static void an_npz_cannot_have_too_many_arrays_or_too_long_names(void **state)
     tarn_bytes_release(&npz);
 }
 
-/* --- Runs ----------------------------------------------------------------------------
- */
+/* --- Runs --------------------------------------------------------------------------- */
 
 static void runs_have_numbers_as_wide_as_they_need(void **state)
 {
     (void)state;
     static uint16_t labels[70000];
     static const struct {
-        size_t count, values; /* so many different ones, in runs of equal length */
+        size_t count, values; /* this many different ones, in runs of equal length */
         unsigned width;
     } cases[] = {{200, 2, 1}, {700, 2, 2}, {300, 300, 2}, {70000, 1, 4}};
     tarn_bytes out = TARN_BYTES_INIT;

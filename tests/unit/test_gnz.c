@@ -1,5 +1,5 @@
-/* Reading array files: what a header may not say, damage of every kind, views in their
- * modes, rows as samples. */
+/* Reading array files: invalid headers, damage of every kind, views in their modes, rows
+ * as samples. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -226,7 +226,7 @@ static small make_small(const char *name, bool checksums)
     return s;
 }
 
-/* Changes a file where it lies: making it anew each time would wait for the disk. */
+/* Changes a file in place: writing it again each time would wait for the disk. */
 static void patch(const small *s, size_t at, const void *data, size_t len)
 {
     int fd = open(s->path, O_WRONLY | O_CLOEXEC);
@@ -235,8 +235,8 @@ static void patch(const small *s, size_t at, const void *data, size_t len)
     close(fd);
 }
 
-/* Reads everything in every way; false where something was refused. Whatever comes back
- * must lie inside the file. */
+/* Reads everything in every way; false where something was refused. Every result must be
+ * inside the file. */
 static bool walk(const char *path, tarn_io io)
 {
     tarn_gnz *gnz;
@@ -317,7 +317,8 @@ static void every_flipped_bit_is_found_or_changes_no_value(void **state)
         for (int bit = 0; bit < 8; bit++) {
             unsigned char flipped = s.bytes[at] ^ (unsigned char)(1 << bit);
             patch(&s, at, &flipped, 1);
-            /* "=f4" is "<f4", and without "order" it is C: right, if not the same. */
+            /* "=f4" is "<f4", and without "order" it is C: valid, though not the same
+             * text. */
             if (problems(s.path) == 0 && !has_right_values(s.path))
                 fail_msg("bit %d of byte %zu", bit, at);
             walk(s.path, TARN_IO_MAP);
@@ -387,7 +388,7 @@ static void file_truncated_while_open_is_an_error(void **state)
     FAILS(TARN_ERR_TRUNCATED, "truncated while",
           tarn__gnz_view_row(gnz, 1, 0, &row, &err));
     FAILS(TARN_ERR_TRUNCATED, "ends", tarn_gnz_read(gnz, 1, 0, 3, ys, sizeof ys, &err));
-    /* Nor what still lies in the file: whoever cut it may have written it anew. */
+    /* Nor what is still in the file: it may have been truncated and written again. */
     FAILS(TARN_ERR_TRUNCATED, "truncated while",
           tarn_gnz_get(gnz, 0, TARN_GNZ_READ, &view, &err));
     tarn_gnz_close(gnz);
@@ -531,7 +532,7 @@ static void fields_are_the_largest_group_with_equal_rows(void **state)
 
 static void fortran_rows_are_gathered(void **state)
 {
-    /* 2 × 3 × 2 in Fortran order: element (i, j, k) lies at i + 2 j + 6 k. */
+    /* 2 × 3 × 2 in Fortran order: element (i, j, k) is at i + 2 j + 6 k. */
     const char *path = scratch_path("fortran.gnz");
     unsigned char want[2][3][2], got[2][3][2];
     tarn_gnz *gnz;
@@ -592,7 +593,7 @@ static void statistics_leave_out_what_is_no_number(void **state)
     tarn_gnz_close(gnz);
 }
 
-/* Notes that some program copied from another file are not believed. */
+/* Notes that a program copied from another file are ignored. */
 static void notes_of_another_file_change_nothing(void **state)
 {
     static const char *const notes[] = {"{\"arrays\": {\"x\": {\"rows\": 99999}}}",

@@ -1,5 +1,5 @@
 /* Writing array files: many threads on one array, writers that fail or die, updates in
- * place and their journal. What the bytes must be is in tests/interop/test_gnz.py. */
+ * place and their journal. tests/interop/test_gnz.py tests the bytes. */
 #include "support.h"
 
 #include <dirent.h>
@@ -107,7 +107,7 @@ static void check_filled(const char *path, way how)
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
     OK(tarn_gnz_read(gnz, 0, 0, ROWS, got, sizeof got, &err));
     tarn_gnz_close(gnz);
-    /* Blocks that were appended stay together and come in any order. */
+    /* Appended blocks stay together and come in any order. */
     if (how == APPENDED) qsort(got, ROWS / BLOCK, sizeof got[0] * BLOCK, by_value);
     for (uint32_t i = 0; i < ROWS; i++)
         for (uint32_t j = 0; j < COLUMNS; j++)
@@ -201,7 +201,7 @@ static void writer_that_dies_leaves_no_name(void **state)
     OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     OK(tarn_gnz_writer_finish(w, &err));
     assert_true(exists(path));
-    assert_int_equal(count_files("dies.gnz"), 1); /* swept, and the new file */
+    assert_int_equal(count_files("dies.gnz"), 1); /* removed, and the new file */
 }
 
 static void file_that_appears_meanwhile_is_not_replaced(void **state)
@@ -349,8 +349,8 @@ static bool has_journal(const char *path)
     return there;
 }
 
-/* The state a crash leaves: rows are there, the journal too, and of the header's sectors
- * some are new, or of its bytes, where a disk writes no whole sectors. */
+/* The state that a crash leaves: the rows and the journal exist, and some of the header's
+ * sectors are new, or some of its bytes, where a disk does not write whole sectors. */
 static void crash_at_any_sector_is_repaired(void **state)
 {
     const char *path = scratch_path("crash.gnz");
@@ -392,7 +392,7 @@ static void crash_at_any_sector_is_repaired(void **state)
     free(after);
 }
 
-/* Whoever began the update, under whatever name. */
+/* Whichever name the update was started with. */
 static void journal_is_beside_the_file_itself(void **state)
 {
     const char *path = scratch_path("real.gnz"), *link = scratch_path("places/link.gnz");
@@ -426,7 +426,7 @@ static void journal_of_another_file_is_refused(void **state)
     write_file(scratch_path(".other.gnz.journal"), "rubbish", 7);
     FAILS(TARN_ERR_FORMAT, "not the journal",
           tarn_gnz_writer_open(path, &update, &w, &err));
-    make_growing(path); /* a new file has no use for it */
+    make_growing(path); /* a new file does not need it */
     assert_false(has_journal(path));
     free(before);
     free(after);

@@ -1,4 +1,4 @@
-/* Headers as they are composed, and the names that keys, fields and shards may have. */
+/* Composing headers, and the names that keys, fields and shards may have. */
 #include "support.h"
 
 #include "io/out.h"
@@ -141,7 +141,7 @@ static void the_time_comes_from_the_environment_if_it_is_one(void **state)
         setenv("SOURCE_DATE_EPOCH", bad[i], 1);
         FAILS(TARN_ERR_USAGE, "SOURCE_DATE_EPOCH", tarn__composer_init(&c, &o, &err));
     }
-    o.mtime = 1; /* a time that is given needs no other */
+    o.mtime = 1; /* a given time needs no other */
     compose(&o, "a.b", 0, block, &offset);
     assert_memory_equal(block + 136, "00000000001", 12);
     unsetenv("SOURCE_DATE_EPOCH");

@@ -1,5 +1,5 @@
-/* Packs: reading, lookups, threads, and what codecs and patients' tables make of them.
- * Writing is in test_iac_write.c, damage in test_iac_damage.c. */
+/* IAC files: reading, lookups, threads, codecs and tables of patients. Writing is in
+ * test_iac_write.c, damage in test_iac_damage.c. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -209,7 +209,7 @@ static void arrays_outlive_their_pack(void **state)
     moved.release(&moved);
 }
 
-/* Offsets were looked at once; a file that is changed afterwards must not steer by them.
+/* Offsets were checked once; a file that is changed afterwards must not redirect reads.
  */
 static void a_pack_changed_in_place_keeps_its_bounds(void **state)
 {
@@ -236,7 +236,7 @@ static void a_pack_changed_in_place_keeps_its_bounds(void **state)
     for (int i = 0; i < 5; i++)
         assert_int_equal(offsets[i], 2 * i);
     const unsigned char *text = array.children[0]->buffers[2];
-    assert_int_equal(text[0], 0xff); /* it was mapped, or nothing is tested here */
+    assert_int_equal(text[0], 0xff); /* it must be mapped, or nothing is tested here */
     array.release(&array);
     stream.release(&stream);
     tarn_iac_close(pack);

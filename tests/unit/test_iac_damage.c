@@ -1,4 +1,4 @@
-/* Packs that were cut, flipped or forged: the right bytes, or an error. */
+/* IAC files that were truncated, flipped or forged: the right bytes, or an error. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -38,8 +38,8 @@ static void a_flipped_payload_bit_is_noticed(void **state)
     tarn_iac_close(pack);
 }
 
-/* Opens, reads every row with its CRC, and uses both tables. Payloads that are given out
- * must be right; whatever else is wrong must be an error. */
+/* Opens, reads every row with its CRC, and uses both tables. Returned payloads must be
+ * right; anything else that is wrong must be an error. */
 static void use_or_fail(const char *path)
 {
     tarn_iac_options o = TARN_IAC_OPTIONS_INIT;
@@ -83,7 +83,8 @@ static void cut_anywhere_it_is_an_error(void **state)
     }
 }
 
-/* Changes one byte of the file in place: writing it anew each time takes the disk. */
+/* Changes one byte of the file in place: writing it again each time would wait for the
+ * disk. */
 static void poke(int fd, size_t at, unsigned char value)
 {
     assert_int_equal(pwrite(fd, &value, 1, (off_t)at), 1);

@@ -1,4 +1,4 @@
-/* Building, saving and loading indexes, against files the reference wrote. */
+/* Building, saving and loading indexes, compared with files that glzn wrote. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -95,7 +95,8 @@ static tarn_index *build_one(const tarball *t, const tarn_index_options *o,
     return index;
 }
 
-/* All keys have one hash: the order and the numbers must still be right, and in time. */
+/* All keys have the same hash: the order and the numbers must still be right, in
+ * reasonable time. */
 static void many_colliding_keys_stay_fast_and_right(void **state)
 {
     (void)state;

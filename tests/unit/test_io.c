@@ -1,4 +1,4 @@
-/* Positional reads, windows, the file cache, publication, files beneath a folder. */
+/* Positional reads, windows, the file cache, publication, files in a folder. */
 #include "support.h"
 
 #include <dirent.h>
@@ -191,7 +191,7 @@ static void *read_around(void *arg)
     return NULL;
 }
 
-/* With fewer descriptors than files, eviction and reading run against each other. */
+/* With fewer descriptors than files, eviction and reading compete. */
 static void threads_share_few_descriptors(void **state)
 {
     (void)state;
@@ -280,7 +280,8 @@ static void left_over_temporaries_are_swept(void **state)
     assert_int_equal(count_temporaries(), 0);
 }
 
-/* Stands in for the C library's: another writer sweeps just before the lock is taken. */
+/* Replaces the C library's function: another writer sweeps just before the lock is taken.
+ */
 static int sweeps_left;
 
 int flock(int fd, int operation)
@@ -334,7 +335,7 @@ static void nothing_is_written_outside_the_folder(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "no file name", put(root, "dir/"));
     OK(put(root, "/etc/passwd"));
     OK(put(root, ".//deep/./er/file"));
-    OK(put(root, "...")); /* an odd name, but a name */
+    OK(put(root, "...")); /* an odd name, but a valid one */
     FAILS(TARN_ERR_EXISTS, "there already", put(root, "deep/er/file"));
     assert_int_equal(faccessat(root, "etc/passwd", F_OK, 0), 0);
     assert_int_not_equal(access(scratch_path("outside/a"), F_OK), 0);
@@ -345,7 +346,7 @@ static void nothing_is_written_outside_the_folder(void **state)
     close(root);
 }
 
-/* Where a process could be killed with all bytes written. */
+/* A process could be killed here with all bytes written. */
 static tarn_status look_for_name(void *context, tarn_error *why)
 {
     size_t size;

@@ -1,5 +1,5 @@
-/* The JSON tree, its accessors, its limits, and the writer's calls. Python judges the
- * texts in tests/interop/test_json.py. */
+/* The JSON tree, its accessors, its limits, and the writer's calls.
+ * tests/interop/test_json.py compares the texts with Python's. */
 #include "support.h"
 
 #include <locale.h>

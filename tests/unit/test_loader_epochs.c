@@ -120,7 +120,7 @@ static void epochs_follow_each_other(void **state)
     tarn_dataset_close(d);
 }
 
-/* The number of batches up to the end of all epochs, from first on. */
+/* The number of batches up to the end of all epochs, starting with first. */
 static size_t drain_epochs(tarn_loader *l, uint64_t first, uint64_t epochs)
 {
     tarn_bytes out = TARN_BYTES_INIT;
@@ -151,7 +151,7 @@ static void check_total(tarn_dataset *d, const tarn_loader_options *o)
         OK(tarn_loader_open(d, o, &l, &err));
         for (uint64_t i = 0; i < before; i++)
             assert_int_equal(drain(l, &out), each);
-        OK(tarn_loader_set_epoch(l, before, &err)); /* where it is */
+        OK(tarn_loader_set_epoch(l, before, &err)); /* its position */
         assert_int_equal(drain_epochs(l, before, o->epochs), each * (o->epochs - before));
         OK(tarn_loader_set_epoch(l, 1, &err));
         assert_int_equal(drain_epochs(l, 1, o->epochs), each * (o->epochs - 1));
@@ -170,7 +170,8 @@ static void the_number_of_epochs_is_the_total(void **state)
     static const unsigned threads[] = {0, 1, 2, 4};
     o.epochs = 3;
     for (size_t i = 0; i < 4; i++)
-        /* With few batches, threads are at the end of all before the caller is. */
+        /* With few batches, threads reach the end of all epochs before the caller does.
+         */
         for (o.batch = 1; o.batch <= 64; o.batch *= 8) {
             o.threads = threads[i];
             check_total(d, &o);
@@ -205,7 +206,7 @@ static void a_resumed_loader_has_the_rest_of_the_total(void **state)
         OK(tarn_loader_open(d, &rest, &l, &err));
         tarn_loader_info_get(l, &info, sizeof info);
         assert_int_equal(info.batches, 7);
-        /* After the last batch of an epoch it is the next one. */
+        /* After the last batch of an epoch, the epoch is the next one. */
         assert_int_equal(info.epoch, taken / 7);
         assert_int_equal(info.left, taken == 21 ? 0 : 7 - taken % 7);
         for (int i = 0; i < 4; i++)
@@ -244,7 +245,7 @@ static void ranks_get_equal_batches(void **state)
     }
 }
 
-/* What the batches of one rank are, up to batch number stop: "3 5 | 7 | ". */
+/* The batches of one rank, up to batch number stop: "3 5 | 7 | ". */
 static void write_batches(tarn_dataset *d, const tarn_loader_options *o, size_t stop,
                           char *out, size_t room, tarn_text *out_state)
 {
@@ -335,7 +336,7 @@ static void drop_last_gives_every_rank_the_same_full_batches(void **state)
                     if (rank) assert_string_equal(text.data, first.data);
                     tarn_dataset_close(d);
                 }
-                /* The epoch is over, and what was dropped is used up. */
+                /* The epoch is over, and the dropped samples count as used. */
                 assert_non_null(strstr(first.data, "\"position\": 53"));
             }
     tarn_text_reset(&first);

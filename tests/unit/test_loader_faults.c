@@ -1,5 +1,5 @@
-/* What a loader makes of samples that cannot be had and of memory that is not there:
- * nothing that was not delivered is lost, whatever went wrong in between. */
+/* A loader with samples that fail and without memory: nothing that was not delivered is
+ * lost, whatever failed in between. */
 #include "loading.h"
 
 /* --- Memory ------------------------------------------------------------------------ */
@@ -28,7 +28,8 @@ static tarn_status take_bytes(tarn_loader *l, tarn_bytes *out)
     return status;
 }
 
-/* What memory failed for fails again, and leaves nothing behind in another epoch. */
+/* A batch that failed for lack of memory fails again, and leaves nothing in another
+ * epoch. */
 static void fail_and_set_again(tarn_dataset *d, tarn_loader_options o)
 {
     size_t left, failures = 0;
@@ -60,7 +61,7 @@ static void fail_and_set_again(tarn_dataset *d, tarn_loader_options o)
     tarn_bytes_release(&want);
 }
 
-/* Also if it was the first batch, so that the epoch is where the loader is anyway. */
+/* Also if it was the first batch, so that the loader is already in that epoch. */
 static void an_epoch_set_again_leaves_a_failure_behind(void **state)
 {
     (void)state;
@@ -86,7 +87,7 @@ static void views_and_holes_are_right_after_memory_was_short(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Where it stands --------------------------------------------------------------- */
+/* --- Position ----------------------------------------------------------------------- */
 
 enum { BAD = 7, THREADS = 4 };
 
@@ -121,7 +122,8 @@ static list all_good(tarn_dataset *d, tarn_loader_options o)
     return out;
 }
 
-/* What was had, and then what a loader gives that goes on from the state, is all. */
+/* The delivered samples and those of a loader that resumes from the state are all
+ * samples. */
 static void check_state(tarn_dataset *d, tarn_loader_options o, tarn_loader *at, list had,
                         const list *want)
 {
@@ -199,7 +201,7 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
     for (size_t i = 0; i < 3; i++) {
         tarn_loader *l;
         list had = {{0}, 0};
-        /* This rank has one sample less than the others. */
+        /* This rank has one sample fewer than the others. */
         tarn_dataset *d =
             one_rank(open_shuffled(fold_path(bads[i])), 2, 3, TARN_UNEVEN_KEEP);
         OK(tarn_loader_open(d, &o, &l, &err));
@@ -212,7 +214,7 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
     tarn_text_reset(&text);
 }
 
-/* --- Judging ----------------------------------------------------------------------- */
+/* --- The limit of bad samples ------------------------------------------------------- */
 
 static void told(void *context, const tarn_error *what)
 {

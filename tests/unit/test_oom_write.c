@@ -63,8 +63,8 @@ static tarn_status code_masks(tarn_error *why)
     return status;
 }
 
-/* Arrays in another order of bytes, names of every length, pixels in several chunks, and
- * bytes that do not lie well. */
+/* Arrays in another byte order, names of every length, pixels in several chunks, and
+ * bytes that are not aligned. */
 static tarn_status code_odd_values(tarn_error *why)
 {
     static const uint32_t labels[40] = {1, 2, 2, 3};
@@ -85,7 +85,7 @@ static tarn_status code_odd_values(tarn_error *why)
         tarn_status status = there_and_back(swapped[i].field, &value, why);
         if (status != TARN_OK) return status;
     }
-    a.strides[0] = 4; /* neither rows nor columns in one piece */
+    a.strides[0] = 4; /* neither rows nor columns are contiguous */
     a.strides[1] = 0;
     tarn_value strided = value_array(&a);
     tarn_status status = there_and_back("npy", &strided, why);
@@ -98,7 +98,7 @@ static tarn_status code_odd_values(tarn_error *why)
     return status;
 }
 
-/* Decodes bytes from a place where no number of more than a byte can be read. */
+/* Decodes bytes from an address that is not aligned for any number. */
 static tarn_status decode_shifted(const char *field, const tarn_bytes *bytes,
                                   tarn_error *why)
 {
@@ -111,10 +111,10 @@ static tarn_status decode_shifted(const char *field, const tarn_bytes *bytes,
     return status;
 }
 
-/* Cuts the one IDAT of a PNG into two. */
+/* Splits the one IDAT of a PNG into two. */
 static void split_pixels(const tarn_bytes *png, tarn_bytes *out)
 {
-    size_t at = 33; /* behind the signature and IHDR */
+    size_t at = 33; /* after the signature and IHDR */
     while (memcmp(png->data + at + 4, "IDAT", 4) != 0)
         at += 12 + (size_t)(png->data[at + 2] << 8 | png->data[at + 3]);
     size_t size = (size_t)(png->data[at + 2] << 8 | png->data[at + 3]), half = size / 2;
@@ -135,7 +135,7 @@ static void split_pixels(const tarn_bytes *png, tarn_bytes *out)
 
 static tarn_status decode_odd_values(tarn_error *why)
 {
-    static tarn_bytes npy, ten, png; /* stay for all runs */
+    static tarn_bytes npy, ten, png; /* kept for all runs */
     if (!npy.data) {
         tarn_bytes whole = TARN_BYTES_INIT;
         tarn_array a = row_array(8), pic = image_array();
@@ -184,8 +184,8 @@ static tarn_status expand_urls(tarn_error *why)
 {
     tarn_urls urls;
     char list[400];
-    /* Names that take all room there is at one place or another. No globs: without memory
-     * glibc's own frees a name twice. */
+    /* Names that fill a buffer in one place or another. No globs: without memory, glibc's
+     * own glob frees a name twice. */
     for (int len = 40; len <= 70; len++) {
         snprintf(list, sizeof list, "%.*s{0..20}.tar::b{x,y}{z}.tar::{%.*s}{a{b}}", len,
                  folder_like, len, folder_like);
@@ -439,7 +439,7 @@ static tarn_status pack_stream(tarn_error *why)
     return pack_into_fold(PART("shards/a_0.tar"), why);
 }
 
-/* --- What is to be seen of it ------------------------------------------------------- */
+/* --- Results ------------------------------------------------------------------------ */
 
 static void no_output(void)
 {

@@ -1,6 +1,6 @@
-/* Orders: each is exact, ranks share it out, threads share it, and arguments that make no
- * sense are refused. States are in test_order_state.c, the statistics in
- * test_order_random.c, the reference's orders in tests/interop/test_order.py. */
+/* Orders: each is exact, ranks divide it, threads share it, and invalid arguments are
+ * refused. States are in test_order_state.c, the statistics in test_order_random.c,
+ * glzn's orders in tests/interop/test_order.py. */
 #include "ordering.h"
 
 #include "dataset/order.h"
@@ -87,7 +87,7 @@ static void the_largest_order_works_at_both_ends(void **state)
     }
 }
 
-/* A change of the shuffle would change every run that is resumed. */
+/* A change of the shuffle would change every resumed run. */
 static void what_a_seed_means_does_not_change(void **state)
 {
     (void)state;
@@ -223,8 +223,8 @@ static void a_chunk_has_samples_of_similar_length(void **state)
             uint64_t a = lengths[all[i - 1]], b = lengths[all[i]];
             within += a > b ? a - b : b - a;
         }
-    /* 4 chunks of 12 cover the lengths 0 to 100: about 100 in steps for 4 chunks, where
-     * an order at random has a step of 33 on average. */
+    /* 4 chunks of 12 cover the lengths 0 to 100: about 100 in steps for 4 chunks, where a
+     * random order has a step of 33 on average. */
     assert_in_range(within, 100, 157 * 4);
     free(all);
     o.pool = 0; /* sorted as a whole: no chunk but the last overlaps another */
@@ -292,7 +292,7 @@ static void more_ranks_than_samples(void **state)
     tarn_order_close(order);
 }
 
-/* Batches of one rank follow each other and cover its samples. */
+/* Batches of one rank are consecutive and cover its samples. */
 static uint64_t check_batches(const tarn_order *order, uint64_t most)
 {
     tarn_order_info info;
@@ -359,7 +359,7 @@ static void seed_and_epoch_are_not_added(void **state)
         free(all[i]);
 }
 
-/* Also of an order from the middle of its epoch. */
+/* Also for an order from the middle of its epoch. */
 static void another_epoch_is_opening_in_it(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* States of datasets in every kind of order: what is left comes exactly, whatever the
- * ranks that continue; a state that does not fit is refused. */
+/* States of datasets in every kind of order: exactly the remaining samples come, whatever
+ * the ranks that continue; a state that does not fit is refused. */
 #include "ordering.h"
 
 #include "dataset/order.h"
@@ -20,7 +20,7 @@ static tarn_dataset *part_of(tarn_dataset *d, uint64_t rank, uint64_t world)
     return part;
 }
 
-/* What all ranks of a run that continues from a state see. */
+/* The samples of all ranks of a run that continues from a state. */
 static void check_rest(tarn_dataset *d, const tarn_text *state, uint64_t world,
                        const uint64_t *whole, uint64_t from, uint64_t total)
 {
@@ -274,7 +274,7 @@ static void a_state_of_other_data_or_arrays_is_stale(void **state)
     tarn_text_reset(&text);
 }
 
-/* A state whose text from some part on is another one. */
+/* A state whose text differs from some part on. */
 static char *changed_at(const tarn_text *state, const char *part, const char *to)
 {
     char *text = calloc(1, state->size + strlen(to) + 1);

@@ -1,5 +1,6 @@
-/* Parsers, one table of inputs each: what is taken and what it gives, what is refused and
- * in which words. The fuzz targets look for crashes; here the answers count. */
+/* Parsers, with one table of inputs each: what is accepted with which result, and what is
+ * refused with which message. The fuzz targets search for crashes; these tests check the
+ * results. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -14,7 +15,7 @@ static tarn_error err;
 
 /* --- pax ---------------------------------------------------------------------------- */
 
-/* "NN key=value\n", with the length that counts itself. */
+/* "NN key=value\n", with a length that includes itself. */
 static size_t record(char *out, size_t size, const char *key, const char *value)
 {
     size_t rest = strlen(key) + strlen(value) + 3, len = rest + 1;
@@ -92,7 +93,7 @@ static void pax_values_are_what_they_say(void **state)
     len = record(good, sizeof good, "mtime", "-12.75");
     OK(tarn__pax_parse(good, len, &pax, &err));
     assert_true(pax.mtime == -12 && pax.mtime_ns == 0);
-    /* The first of two records has a wrong length: nothing behind it counts. */
+    /* The first of two records has a wrong length: nothing after it counts. */
     FAILS(TARN_ERR_FORMAT, "length", tarn__pax_parse(text, sizeof text - 1, &pax, &err));
 }
 
@@ -273,7 +274,7 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
 
 /* --- Text pairs --------------------------------------------------------------------- */
 
-/* A pack with one record of these bytes behind the length of its manifest. */
+/* An IAC file with one record of these bytes after the length of its manifest. */
 static void pair_pack(const char *path, const char *json, size_t json_size,
                       const char *texts, uint32_t claimed)
 {
@@ -468,8 +469,7 @@ static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
     free((char *)(uintptr_t)path);
 }
 
-/* --- What compressed data begin with -------------------------------------------------
- */
+/* --- Magic numbers of compressed data ----------------------------------------------- */
 
 static void lzma_without_a_magic_is_known_by_its_header(void **state)
 {
@@ -477,7 +477,7 @@ static void lzma_without_a_magic_is_known_by_its_header(void **state)
     static const struct {
         uint8_t bytes[14];
         size_t size;
-        int want; /* 1: yes, 2: cut off */
+        int want; /* 1: yes, 2: truncated */
     } cases[] = {
         {{0x5d, 0, 0, 0x80, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0}, 14, 1},
         {{0x5d, 0, 0, 0xc0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0}, 14, 1},

@@ -1,6 +1,6 @@
-/* Where S3 URLs lead and how requests are signed, without a network. The signatures are
- * those of Amazon's documentation of version 4; tests/interop has botocore judge many
- * more. */
+/* The addresses of S3 URLs and the signatures of requests, without a network. The
+ * signatures are those of Amazon's documentation of version 4; tests/interop compares
+ * many more with botocore's. */
 #include "support.h"
 
 #include "io/s3.h"

@@ -1,5 +1,5 @@
-/* Samples out of streams: what the options mean, what is told, what is refused. That
- * keys, fields, order and bytes are WebDataset's is for tests/interop to say. */
+/* Samples from streams: the options, the notices, and what is refused. tests/interop
+ * compares keys, fields, order and bytes with WebDataset. */
 #include "support.h"
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ static void add_notice(void *context, const tarn_error *what)
     assert_true(what->code > TARN_END);
 }
 
-/* Reads the archive in t and puts it down as "key[field=bytes ...]", by path or through a
+/* Reads the archive in t and writes it as "key[field=bytes ...]", by path or through a
  * source. */
 static tarn_status read_url(const char *url)
 {
@@ -225,7 +225,7 @@ static void no_sample_of_a_cut_archive_is_short(void **state)
     gives("! d/a[txt=1 cls.gz=22 x=] b[txt=3] ! ! c*[txt=4] ");
 }
 
-/* What is claimed must not cost memory before it has come. */
+/* A claimed size must not cost memory before the data has arrived. */
 static void sizes_have_limits(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 static tarn_error err;
 static tarball t;
 
-/* What a walk met, as "name:size name:size ..." and then "!" for each notice. */
+/* The result of a walk, as "name:size name:size ..." and then "!" for each notice. */
 static char seen[4096];
 
 static void add_notice(void *context, const tarn_error *what)
@@ -336,7 +336,7 @@ static void lenient_goes_on_behind_damage(void **state)
     lenient_gives("a:1 ! c:1 ");
     memset(t.data + b, 0xaa, 512); /* not even a size is left */
     lenient_gives("a:1 ! c:1 ");
-    t.size = b + 512; /* and nothing behind it */
+    t.size = b + 512; /* and nothing after it */
     lenient_gives("a:1 ! ");
     tarball_reset(&t);
 }
@@ -388,8 +388,8 @@ static void lenient_drops_a_member_whose_name_may_be_lost(void **state)
     t.data[at] ^= 1;
     lenient_gives("a:1 ! ! c:1 ");
     tarball_reset(&t);
-    /* A header that is whole, and so is the extended one before it, whose size leads
-     * nowhere. */
+    /* A header that is complete, and so is the extended one before it, whose size is
+     * useless. */
     tarball_file(&t, "a", "x");
     at = t.size;
     tarball_file(&t, "b", "");
@@ -399,8 +399,8 @@ static void lenient_drops_a_member_whose_name_may_be_lost(void **state)
     t.data[at] ^= 1;
     lenient_gives("a:1 ! ! ");
     tarball_reset(&t);
-    /* A long name whose header has a time that is none, and a size that passes over the
-     * pax header behind it. */
+    /* A long name whose header has an invalid time, and a size that skips the pax header
+     * after it. */
     tarball_file(&t, "a", "x");
     at = t.size;
     tarball_header(&t, "././@LongLink", 'L', 1072);

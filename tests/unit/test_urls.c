@@ -1,5 +1,5 @@
-/* Lists of URLs. That braces mean what Python's braceexpand says is tested against the
- * real one in tests/interop. */
+/* Lists of URLs. tests/interop compares the meaning of braces with the real braceexpand.
+ */
 #include "support.h"
 
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 static tarn_error err;
 
-/* The URLs a list stands for, joined with blanks. */
+/* The URLs of a list, joined with blanks. */
 static tarn_status expand(const char *list, char *out, size_t size)
 {
     tarn_urls urls;
@@ -61,7 +61,7 @@ static void braces_that_do_not_match_are_an_error(void **state)
     assert_fails(TARN_ERR_USAGE, "do not match", "{1{2,3}");
 }
 
-/* What is nearly a range is text, as it is to braceexpand. */
+/* What is nearly a range is text, as in braceexpand. */
 static void what_is_no_range_is_text(void **state)
 {
     (void)state;
@@ -77,7 +77,7 @@ static void what_is_no_range_is_text(void **state)
     assert_expands("{c..a..2}", "c a");
     assert_expands("{a..c..0}", "a b c");
     assert_expands("{1..2,x}", "1..2 x");
-    assert_expands("a\\\nb", "a\\\nb"); /* a line's end needs no protection */
+    assert_expands("a\\\nb", "a\\\nb"); /* a line's end needs no escape */
     assert_expands("a\\", "a\\");
 }
 
@@ -119,7 +119,7 @@ static void too_many_are_refused_at_once(void **state)
     assert_int_equal(urls.count, 1000000);
     assert_string_equal(urls.urls[999999], "999999");
     tarn_urls_reset(&urls);
-    /* Many parts, each of which doubles nothing: the time is that of the result. */
+    /* Many parts without alternatives: the time is proportional to the result. */
     char *many = malloc(60003);
     memcpy(many, "{0..999}", 8);
     for (int i = 8; i < 60000; i += 4)
@@ -163,7 +163,7 @@ static void percent_signs_go_there_and_back(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *kept, *coded; /* with slashes kept, and coded too */
+        const char *text, *kept, *coded; /* with slashes kept, and encoded too */
     } cases[] = {
         {"aZ09-._~", "aZ09-._~", "aZ09-._~"},
         {"a/b c", "a/b%20c", "a%2Fb%20c"},

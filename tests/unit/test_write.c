@@ -1,5 +1,5 @@
-/* Bytes on their way out, and the writers of one archive and of archives that roll over.
- * Headers and names are in test_headers.c, folds in test_foldwrite.c. */
+/* Output of bytes, and the writers of one archive and of archives that roll over. Headers
+ * and names are in test_headers.c, folds in test_foldwrite.c. */
 #include "own_folder.h"
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@ static tarn_error err;
 
 enum { FLUSH = TARN__OUT_FLUSH, ALIGN = 4096, MOST = 3 * FLUSH };
 
-/* Bytes that tell where they come from. */
+/* Bytes that identify their position. */
 static unsigned char *noise(size_t size)
 {
     static unsigned char *all;
@@ -54,9 +54,9 @@ static tarn_sink_options quick(bool no_sync)
     return o;
 }
 
-/* --- Out --------------------------------------------------------------------------- */
+/* --- Output ------------------------------------------------------------------------- */
 
-/* Whole, in pieces, and through the room that is handed out. */
+/* As a whole, in pieces, and through the buffer that the output provides. */
 static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
 {
     static const size_t pieces[] = {SIZE_MAX, 65537, TARN__OUT_ROOM, 1 << 20};
@@ -284,7 +284,7 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
     assert_same_files(plain, tried);
 }
 
-/* A sample that is planned, then its file changes, then it is written. */
+/* A sample is planned, then its file changes, then it is written. */
 static void write_changed(size_t planned, size_t then, size_t ahead, tarn_status want)
 {
     char path[512], target[512];
