@@ -44,8 +44,8 @@ static tarn_status write_all(const char *folder, unsigned count, tarn_written *w
             return status;
         }
     }
-    return tarn_fold_writer_finish(out, written, sizeof *written,
-                                   err); /* the fold exists from here on */
+    /* The fold exists once this returns. */
+    return tarn_fold_writer_finish(out, written, sizeof *written, err);
 }
 
 int main(int argc, char **argv)

@@ -99,8 +99,7 @@ static int fail(int why)
 static void set_size(node *n, size_t size)
 {
     if (size > n->capacity) {
-        CHECK(n->maps ==
-              0); /* nothing here writes past the end of a file while it is mapped */
+        CHECK(n->maps == 0); /* no write extends a mapped file */
         size_t capacity = (size > 2 * n->capacity ? size : 2 * n->capacity) + PAGE - 1;
         capacity -= capacity % PAGE;
         unsigned char *data = aligned_alloc(PAGE, capacity);

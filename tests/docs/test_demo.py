@@ -83,7 +83,7 @@ def main():
     bench = shown[-1][0]
     check(f'run "{bench}"' in (ROOT / "scripts/demo.sh").read_text(), "and its last one")
     check(picture() == [command for command, _ in got] + [bench],
-          "so has docs/images/demo.svg: scripts/record.py draws it anew")
+          "so has docs/images/demo.svg: scripts/record.py draws it again")
     run_others(check)
     return check.end()
 

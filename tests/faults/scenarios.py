@@ -59,7 +59,7 @@ def view(home, target, absent=ABSENT, whole=False):
         return pathlib.Path(path).read_bytes()
     done = tarn("ls", *(["--stats"] if target.endswith(".gnz") else []), path)
     if done.returncode:
-        assert absent.search(done.stderr), f"a reader of {target} is told: {done.stderr}"
+        assert absent.search(done.stderr), f"a reader of {target} gets: {done.stderr}"
         return None
     verified = tarn("verify", "-q", path)
     # Beside a journal that verify --repair must finish, a file may look unfinished.
@@ -171,7 +171,7 @@ class Scenario:
         if not in_order:
             assert sorted_lines(seen) == sorted_lines(self.new), f"after another run: {seen}"
         assert seen == self.new or not in_order, f"after another run a reader sees {seen}"
-        assert not hidden(home), f"left behind: {hidden(home)}"
+        assert not hidden(home), f"files left: {hidden(home)}"
 
 
 # --- Disks ------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def journalled(home):
             return
         for path in left:
             path.unlink()
-    raise AssertionError("no place where a journal is left behind")
+    raise AssertionError("no call leaves a journal")
 
 
 # --- Scenarios --------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ Q = ("-q", "-j1")
 SCENARIOS = [
     Scenario("pack a new fold", ["pack", "HOME/a.files", "-o", "HOME/t", "--max-count", "2", *Q],
              ["t"], with_files("a", 4), ("--resume",), ["a.files"]),
-    Scenario("pack behind a fold", ["pack", "HOME/a.files", "-o", "HOME/t", "--max-count", "2",
+    Scenario("pack after a fold", ["pack", "HOME/a.files", "-o", "HOME/t", "--max-count", "2",
                                     "--append", *Q],
              ["t"], disk(with_fold("t", "o", 3), with_files("a", 3)), ("--resume",), ["a.files"],
              drop=("--append",), finish=after_append),
@@ -331,9 +331,9 @@ SCENARIOS = [
     Scenario("convert to arrays", ["convert", "HOME/a", "HOME/t.gnz", "--fields", "cls",
                                    "--overwrite", *Q],
              ["t.gnz"], disk(with_fold("a", "a", 5), with_gnz("HOME/ids.npy")), sources=["a"]),
-    Scenario("convert to a pack", ["convert", "HOME/a", "HOME/t.iac", "--overwrite", *Q],
+    Scenario("convert to an IAC file", ["convert", "HOME/a", "HOME/t.iac", "--overwrite", *Q],
              ["t.iac"], disk(with_fold("a", "a", 4), with_iac("o", 2, "t.iac")), sources=["a"]),
-    Scenario("convert from a pack", ["convert", "HOME/s.iac", "HOME/t.iac", "--codec", "zstd",
+    Scenario("convert from an IAC file", ["convert", "HOME/s.iac", "HOME/t.iac", "--codec", "zstd",
                                      "--overwrite", "-q"],
              ["t.iac"], disk(with_iac("a", 4, "s.iac"), with_iac("o", 2, "t.iac"))),
     Scenario("pack a new pack", ["pack", "HOME/a.files", "-o", "HOME/t.iac", "-q"],
@@ -358,7 +358,7 @@ SCENARIOS = [
     Scenario("merge copies", ["merge", "HOME/a", "HOME/b", "-o", "HOME/t", "--copy", *Q],
              ["t"], disk(with_fold("a", "a", 4), with_fold("b", "b", 3)), ("--resume",),
              ["a", "b"]),
-    Scenario("merge behind a fold", ["merge", "HOME/b", "-o", "HOME/t", "--append", *Q],
+    Scenario("merge after a fold", ["merge", "HOME/b", "-o", "HOME/t", "--append", *Q],
              ["t"], disk(with_fold("b", "b", 3), with_fold("t", "o", 3)), ("--resume",), ["b"],
              drop=("--append",)),
     Scenario("merge over a fold", ["merge", "HOME/b", "HOME/a", "-o", "HOME/t", "--overwrite",

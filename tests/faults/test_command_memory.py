@@ -51,7 +51,7 @@ def attempt(scenario, home, number, forever):
     done = without_memory(scenario, home, number, forever)
     assert done.returncode in (0, 1), f"ended with {done.returncode}: {done.stderr}"
     assert done.returncode == 0 or "memory" in done.stderr + done.stdout, \
-        f"told otherwise: {done.stderr}{done.stdout}"
+        f"unexpected message: {done.stderr}{done.stdout}"
     seen = scenario.check_between(home)
     if done.returncode == 0:
         assert seen == scenario.new, f"said to be done, but a reader sees {seen}"

@@ -172,7 +172,7 @@ TESTS = [
                                                 ["overwrite", "max_count=2"])),
     ("inodes run out in a new fold", runs_out([], NEW, ["max_count=2"], RESUME, True)),
     ("inodes run out in an append", runs_out(OLD, NEW, ["append", "max_count=2"], RESUME, True)),
-    ("space runs out behind the buffer", large_shard),
+    ("space runs out after the buffer", large_shard),
     ("a read-only disk", read_only),
     ("a folder of someone else", no_permission),
 ]

@@ -210,7 +210,7 @@ def disturb(scenario, folder, call, number, how):
     check_files(folder)
     if not killed:
         assert (code == 0) == (not text), (code, text)
-        assert code == 0 or re.match(r"[a-z-]+: /", text), f"not told clearly: {text}"
+        assert code == 0 or re.match(r"[a-z-]+: /", text), f"unclear message: {text}"
         assert code or state == "new", "said to be done, but is not"
     write_again(scenario, folder, state)
     check_complete(scenario, folder)

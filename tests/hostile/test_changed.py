@@ -141,7 +141,7 @@ def targets(folder):
     yield "a fold's sums", shards, shards / "f.tarsum", "auto"
     yield "an archive", single, single, "auto"
     yield "an array file", arrays, arrays, "auto"
-    yield "a pack", pack, pack, "auto"
+    yield "an IAC file", pack, pack, "auto"
 
 
 # --- In order ------------------------------------------------------------------------------

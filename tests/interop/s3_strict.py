@@ -156,7 +156,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.error(400, "BadPart", "not this one")
         else:
             if self.forbidden():
-                return self.error(412, "PreconditionFailed", "there already")
+                return self.error(412, "PreconditionFailed", "exists")
             self.server.objects[self.key] = self.body
         return self.reply(200, ETag=tag(self.body))
 
@@ -179,7 +179,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if parts is None:
             return self.error(404, "NoSuchUpload", "")
         if self.forbidden():
-            return self.error(412, "PreconditionFailed", "there already")
+            return self.error(412, "PreconditionFailed", "exists")
         if "late" in self.key:
             return self.reply(200, b"   <Error><Code>InternalError</Code><Message>late</Message>"
                               b"</Error>")

@@ -380,9 +380,9 @@ def reference_files():
             return f"{name}: {ours}"
         exact = ext in ("rle", "npy", "cls", "txt", "json")
         if exact and ours != raw:
-            return f"{name}: other bytes than the reference's"
+            return f"{name}: other bytes than glzn's"
         if not exact and not same(pixels(ours), pixels(raw)):
-            return f"{name}: other pixels than the reference's"
+            return f"{name}: other pixels than glzn's"
         back = decode(ext, raw)
         good = same(back, np.asarray(value, order="C")) if isinstance(value, np.ndarray) else back == value
         if not good:
@@ -553,7 +553,7 @@ def main():
              ("every kind of png is decoded as Pillow does", png_kinds),
              ("jpeg and webp are near, with quality and subsampling as asked", jpeg),
              ("images that cannot be are refused", image_refusals),
-             ("the reference's files", reference_files),
+             ("glzn's files", reference_files),
              ("rle byte for byte, both ways", rle),
              ("seg8, seg16, seg24, seg32", seg),
              ("tenbin byte for byte, both ways", tenbin_fields),

@@ -39,7 +39,7 @@ def reference_bytes(folder):
     write("fold", [out, "train"], samples, "keep_order", "user=fixture", "group=defaultgroup",
           "mtime=1700000000", "max_count=4", "roll=2")
     for name in sorted(p.name for p in fixture.glob("train*") if p.suffix != ".json"):
-        check(f"the reference's writer: {name} byte for byte",
+        check(f"glzn's writer: {name} byte for byte",
               (fixture / name).read_bytes() == (out / name).read_bytes())
 
 
@@ -59,7 +59,7 @@ def plain(folder):
           {k: v for k, v in digests(out).items() if k.endswith(".tar")} ==
           {k: v for k, v in digests(again).items() if k.endswith(".tar")})
     text = write("fold", [out, "train"], samples[:1], ok=False)
-    check("a fold that is there is not written over", "exists" in text and "append" in text, text)
+    check("an existing fold is not overwritten", "exists" in text and "append" in text, text)
 
 
 def appended(folder):

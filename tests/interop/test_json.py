@@ -179,7 +179,7 @@ def hostile():
     # Duplicate keys at every level, around a large value.
     nest = '{"a":0,"b":1,"a":' * 500 + "[" + "0," * many + "0]" + "}" * 500
     if convert([nest], "last") != [json.dumps(json.loads(nest))]:
-        return "keys that stand twice at every level"
+        return "duplicate keys at every level"
     deep = [o[:60] for o, at in zip(out[1:3], (512, 1536))
             if not o.startswith(f"!limit {at} JSON: more than 512 levels")]
     return str(deep) if deep or out[6] != "0.1111111111111111" else None
@@ -194,7 +194,7 @@ def main():
              ("dumps without ensure_ascii", lambda: dumped("utf8", None)),
              ("dumps sorted without ensure_ascii, indented", lambda: dumped("sort-utf8", 1)),
              ("texts that are odd but good", odd_but_good),
-             ("keys that stand twice", keys_twice),
+             ("duplicate keys", keys_twice),
              ("what Python refuses", refused),
              ("bytes that are not UTF-8 are refused", not_utf8),
              ("doubles", doubles),

@@ -134,7 +134,7 @@ def every_lower_case():
 def main():
     rng = random.Random(7)
     names = [random_name(rng) for _ in range(20000)]
-    tests = [("the reference's own vectors", vectors),
+    tests = [("glzn's own vectors", vectors),
              ("every code point with a lower case", every_lower_case),
              ("20000 random names by the base rule",
               lambda: compare(names, "base", base_rule)),

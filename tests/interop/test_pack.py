@@ -84,7 +84,7 @@ def same_names(scratch):
         for i in range(3):
             (scratch / "pets" / name / f"{i}.jpg").write_bytes(name.encode())
     done = tarn("pack", scratch / "pets", "-o", scratch / "p1", ok=False)
-    check("base names that clash: told, with the way out",
+    check("duplicate base names: reported, with a solution",
           done.returncode == 1 and b"--keys path" in done.stderr, done.stderr)
     tarn("pack", scratch / "pets", "-o", scratch / "p1", "--keys", "path")
     check("keys made of the path", sorted(read_back((scratch / "p1").glob("*.tar"))) ==

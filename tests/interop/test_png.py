@@ -155,8 +155,8 @@ def tolerated():
     more = rng.integers(0, 256, (200, 3)).astype("u1")
     trns = chunk(b"tRNS", b"\0\0\0\0\0\0")
     cases = [("an unknown ancillary chunk", make(samples, RGB, 8, before=[chunk(b"abCd", b"x" * 999)]), plain),
-             ("chunks behind the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b"), chunk(b"eXIf", b"MM")]), plain),
-             ("bytes behind the end", make(samples, RGB, 8) + b"more", plain),
+             ("chunks after the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b"), chunk(b"eXIf", b"MM")]), plain),
+             ("bytes after the end", make(samples, RGB, 8) + b"more", plain),
              ("more pixels than the header says", make(samples, RGB, 8, raw=raw + bytes(5000)), plain),
              ("a palette that is a proposal", make(samples, RGB, 8, before=[chunk(b"PLTE", b"abc")]), plain),
              ("empty IDATs", make(samples, RGB, 8, before=[chunk(b"IDAT")], after=[chunk(b"IDAT")]), plain),
@@ -208,7 +208,7 @@ def bad_files():
     yield "no IHDR", SIGNATURE + body, ["format"]
     yield "two IHDRs", SIGNATURE + header(12, 9, RGB, 8) * 2 + body, ["format"]
     yield "an unknown critical chunk", make(samples, RGB, 8, before=[chunk(b"ABCD", b"x")]), ["format"]
-    yield "one behind the pixels", make(samples, RGB, 8, after=[chunk(b"ABCD", b"x")]), ["format"]
+    yield "one after the pixels", make(samples, RGB, 8, after=[chunk(b"ABCD", b"x")]), ["format"]
     yield "a chunk without a name", make(samples, RGB, 8, before=[chunk(b"\0\0\0\0", b"x")]), ["format"]
     yield "IDATs apart", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0"), chunk(b"IDAT", b"x")]), ["format"]
     yield "no palette", make(palette, PALETTE, 8), ["format"]
@@ -222,7 +222,7 @@ def bad_files():
     yield "two tRNS", make(samples, RGB, 8, before=[chunk(b"tRNS", bytes(6))] * 2), ["format"]
     yield "a checksum of tRNS", make(samples, RGB, 8, before=[chunk(b"tRNS", bytes(6), 1)]), ["format"]
     yield "a checksum of tEXt", make(samples, RGB, 8, before=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
-    yield "one behind the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
+    yield "one after the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
     yield "no zlib", SIGNATURE + header(12, 9, RGB, 8) + chunk(b"IDAT", bytes(100)) + chunk(b"IEND"), ["format"]
     packed = zlib.compress(raw)
     wrong_sum = packed[:-1] + bytes([packed[-1] ^ 1])

@@ -52,7 +52,7 @@ def check_payloads(path, manifest):
 def check_fold(folder, fold, manifest):
     path = f"{folder}:{fold}"
     want = expected(manifest)
-    assert listed(path) == want, "with the reference's index"
+    assert listed(path) == want, "with glzn's index"
     check_payloads(path, manifest)
     index = folder / f"{fold}.taridx"
     os.unlink(index)

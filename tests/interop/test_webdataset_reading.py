@@ -252,7 +252,7 @@ def a_cut_archive_is_an_error(folder):
 
 def what_follows_the_end_is_an_error(folder):
     whole = three(folder).read_bytes()
-    path = folder / "behind.tar"
+    path = folder / "after.tar"
     path.write_bytes(whole + whole)
     assert silent(path) == 6
     assert "follow the end" in Ours(path).end

@@ -134,12 +134,12 @@ static void new_classes_stand_behind_by_name(void **state)
 {
     (void)state;
     seen s = {0};
-    mkdir(scratch_path("behind"), 0777);
-    folder_with("behind/owl", "o.txt");
-    folder_with("behind/ant", "a.txt");
+    mkdir(scratch_path("later"), 0777);
+    folder_with("later/owl", "o.txt");
+    folder_with("later/ant", "a.txt");
     tarn__collection *c = begin(&s, true, NULL);
     OK(tarn__collection_add_class(c, "yak", 3, &err));
-    OK(tarn__collection_add_folder(c, scratch_path("behind"), &err));
+    OK(tarn__collection_add_folder(c, scratch_path("later"), &err));
     OK(tarn__collection_group(c, &err));
     assert_string_equal(tarn__names_get(&c->classes, 0).data, "yak");
     assert_string_equal(tarn__names_get(&c->classes, 1).data, "ant");

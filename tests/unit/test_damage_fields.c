@@ -76,7 +76,8 @@ static const char *check_field(void *context, const unsigned char *bytes, size_t
     tarn_value value;
     err = (tarn_error){0};
     if (decode(f, bytes, size, &value) != TARN_OK)
-        return err.code > TARN_END && err.message[0] ? NULL : "a failure without a word";
+        return err.code > TARN_END && err.message[0] ? NULL
+                                                     : "a failure without a message";
     const char *why = check_value(&value);
     if (!why && f->exact && !same_value(&f->value, &value)) why = "another value";
     tarn_value_release(&value);

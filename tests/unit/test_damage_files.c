@@ -14,7 +14,7 @@
 
 static tarn_error err;
 
-static bool is_told(void)
+static bool has_message(void)
 {
     return err.code > TARN_END && err.message[0];
 }
@@ -82,7 +82,7 @@ static bool same_array(tarn_gnz *gnz, size_t number)
                 memcmp(info.shape, want.shape, info.ndim * sizeof *info.shape) == 0;
     if (tarn_gnz_read(gnz, number, 0, info.ndim ? info.shape[0] : 1, read, bytes, &err) !=
         TARN_OK)
-        assert_true(is_told());
+        assert_true(has_message());
     else if (same)
         same = memcmp(read, data, bytes) == 0;
     if (tarn_gnz_get(gnz, number, TARN_GNZ_READ, &view, &err) == TARN_OK) {
@@ -114,7 +114,7 @@ static const char *check_gnz(void *context, const unsigned char *bytes, size_t s
     write_file(path, bytes, size);
     err = (tarn_error){0};
     if (tarn_gnz_open(path, NULL, &gnz, &err) != TARN_OK)
-        return is_told() ? NULL : "a failure without a word";
+        return has_message() ? NULL : "a failure without a message";
     bool same = same_gnz(gnz, "{\"who\": \"kea\"}");
     tarn_gnz_close(gnz);
     if (same) return NULL;
@@ -186,7 +186,7 @@ static const char *check_update(void *context, const unsigned char *bytes, size_
     bool same = got == u->size && memcmp(now, u->before, got) == 0,
          done = got == u->size && memcmp(now, u->after, got) == 0;
     free(now);
-    if (refused && !is_told()) return "a failure without a word";
+    if (refused && !has_message()) return "a failure without a message";
     if (refused && !same) return "refused, and the file was changed";
     return done || same ? NULL : "a file that is neither the old nor the new one";
 }
@@ -395,7 +395,7 @@ static const char *check_iac(void *context, const unsigned char *bytes, size_t s
     write_file(path, bytes, size);
     err = (tarn_error){0};
     if (tarn_iac_open(path, &o, &pack, &err) != TARN_OK)
-        return is_told() ? NULL : "a failure without a word";
+        return has_message() ? NULL : "a failure without a message";
     tarn_iac_info_get(pack, &info, sizeof info);
     for (uint64_t i = 0; i < info.records && i < 2 * RECORDS; i++) {
         if (tarn_iac_view(pack, i, false, &view, &err) != TARN_OK) continue;

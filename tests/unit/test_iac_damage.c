@@ -147,7 +147,7 @@ static void headers_that_lie_are_refused(void **state)
         {"\"data_offset\": ", "\"data_offset\": 1", "not right behind"},
         {"\"index_table_offset\": ", "\"index_table_offset\": 1", "not right behind"},
         {"{", "[", ""}};
-    const char *path = scratch_path("lie.iac");
+    const char *path = scratch_path("forged.iac");
     size_t size;
     tarn_iac *pack;
     make_pack(path, NULL);

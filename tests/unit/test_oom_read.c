@@ -688,13 +688,13 @@ static const scenario scenarios[] = {
     {"an array file is read", read_gnz, NULL, NULL},
     {"columns of an array file are read", read_columns, NULL, NULL},
     {"an array file is verified", verify_gnz, NULL, NULL},
-    {"a pack is read", read_iac, NULL, NULL},
+    {"an IAC file is read", read_iac, NULL, NULL},
     {"tables of every type are read", read_tables, NULL, NULL},
     {"a long table is read", read_long_table, NULL, NULL},
     {"a dataset of a fold", dataset_of_fold, NULL, NULL},
     {"a dataset of a tar", dataset_of_tar, NULL, NULL},
     {"a dataset of an array file", dataset_of_gnz, NULL, NULL},
-    {"a dataset of a pack", dataset_of_iac, NULL, NULL},
+    {"a dataset of an IAC file", dataset_of_iac, NULL, NULL},
     {"a dataset that stays open", live_dataset, NULL, NULL},
     {"orders", open_orders, NULL, NULL},
     {"a chain and its states", chain, NULL, NULL},
@@ -702,8 +702,8 @@ static const scenario scenarios[] = {
     {"a loader without threads", load_here, NULL, NULL},
     {"a loader with threads", load_by_threads, NULL, NULL},
     {"a loader of an array file", load_gnz, NULL, NULL},
-    {"a loader of a pack", load_iac, NULL, NULL},
-    {"a loader that goes on", load_on, NULL, NULL},
+    {"a loader of an IAC file", load_iac, NULL, NULL},
+    {"a loader that continues", load_on, NULL, NULL},
 };
 
 static int end(void **state)

@@ -356,7 +356,7 @@ static tarn_status collect_lists(tarn_error *why)
 {
     static bool written;
     static const char text[] = "a cell that needs more memory than there was before it, "
-                               "and a good deal more than that as it goes on";
+                               "and a good deal more than that as it continues";
     if (!written) {
         char csv[8000], lines[8000];
         int n = snprintf(csv, sizeof csv, "key,txt,md,bin\n"), m = 0;
@@ -521,10 +521,10 @@ static const scenario scenarios[] = {
     {"values", code_values, NULL, NULL},
     {"masks and sets of arrays", code_masks, NULL, NULL},
     {"values of other machines", code_odd_values, NULL, NULL},
-    {"values that do not lie well", decode_odd_values, NULL, NULL},
+    {"values that are not aligned", decode_odd_values, NULL, NULL},
     {"images", run_images, NULL, NULL},
     {"text pairs are written and read", pair_texts, no_output, check_iac},
-    {"a pack of a manifest", pack_list, no_output, check_iac},
+    {"an IAC file from a manifest", pack_list, no_output, check_iac},
     {"lists of URLs", expand_urls, NULL, NULL},
     {"files are collected", collect, NULL, NULL},
     {"a manifest is collected", collect_list, NULL, NULL},
@@ -543,8 +543,8 @@ static const scenario scenarios[] = {
     {"an index of many rows is made", index_many, no_output, check_index},
     {"an array file is written", new_gnz, no_output, check_gnz},
     {"an array file is updated", update_gnz, old_gnz, check_gnz},
-    {"a pack is written", new_iac, no_output, check_iac},
-    {"a pack is written anew", rewrite_iac, no_output, check_iac},
+    {"an IAC file is written", new_iac, no_output, check_iac},
+    {"an IAC file is replaced", rewrite_iac, no_output, check_iac},
 };
 
 int main(void)

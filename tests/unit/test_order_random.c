@@ -244,7 +244,7 @@ static size_t number_of(const uint64_t *order, uint64_t n)
     return number;
 }
 
-/* tell: whether seed or epoch varies. */
+/* Varies the epoch or, by default, the seed. */
 static void check_few(uint64_t n, bool by_epoch)
 {
     uint64_t cells[120] = {0}, all[5];

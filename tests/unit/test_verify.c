@@ -255,13 +255,13 @@ static void bytes_behind_the_end_are_cut_off_and_kept(void **state)
 {
     (void)state;
     size_t size, bad_size;
-    const char *folder = make_fold("behind", &size);
-    int fd = open(scratch_path("behind/f_0.tar"), O_WRONLY | O_APPEND);
+    const char *folder = make_fold("trailing", &size);
+    int fd = open(scratch_path("trailing/f_0.tar"), O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, "garbage", 7), 7);
     close(fd);
     tarn_verify_report r = verify(folder, true);
     assert_int_equal(r.remaining, 0);
-    unsigned char *bad = read_file(scratch_path("behind/f_0.tar.bad"), &bad_size);
+    unsigned char *bad = read_file(scratch_path("trailing/f_0.tar.bad"), &bad_size);
     assert_memory_equal(bad, "garbage", 7);
     free(bad);
     assert_int_equal(verify(folder, false).problems, 0);
