@@ -4,9 +4,9 @@
   record.py [OUTPUT.svg [TRANSCRIPT]]
 
 The lines and colours are those that scripts/demo.sh printed just now (or those of a file with its
-output); only the pace is made up. The picture is one column of text in a window. A cover goes
-down it line by line until the window is full, and then the text goes up. Where nothing moves, the
-window shows its first lines. <desc> holds the commands, for tests and for those who do not see it.
+output); only the timing is artificial. The picture is one column of text in a window. A cover moves
+down line by line until the window is full, and then the text scrolls up. Without animation, the
+window shows its first lines. <desc> contains the commands, for tests and for screen readers.
 """
 import html
 import os
@@ -50,7 +50,7 @@ def commands_of(text):
 
 
 def moments(lines):
-    """When each line appears, in seconds, and how long it all takes."""
+    """When each line appears, in seconds, and the total duration."""
     times, now = [], 0.0
     for kind, text in lines:
         now += PAUSES[kind] if text else 0.05
