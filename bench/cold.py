@@ -107,7 +107,7 @@ def main():
             name = f"cold{size // 1024}k" + ("-quick" if args.quick else "")
             folder, shards = make_fold(args.data / name, size, SIZES[size] // scale, lib / "tarn")
             measure.evict(shards)
-            print(f"\n{size // 1024} KB members; the disk gives {disk_rate(shards[0]):.1f} GB/s")
+            print(f"\n{size // 1024} KB members; the disk reads {disk_rate(shards[0]):.1f} GB/s")
             reads, warm_reads = READS[size] // scale, WARM_READS[size] // scale
             for batch in BATCHES:
                 what = f"{size // 1024} KB x {batch}"

@@ -86,7 +86,7 @@ def bench_open(work, build):
     for name in "d10m", "d10f":
         folder, index = indexed(name, build)
         got = figures(work, "open", folder, index)
-        show(f"open {name}, next to map + sum", seconds(got["open"]), seconds(got["map+sum"]),
+        show(f"open {name}, compared with map + sum", seconds(got["open"]), seconds(got["map+sum"]),
              got["open"] / got["map+sum"], "at most 2")
 
 
@@ -97,9 +97,9 @@ def bench_filter(work, build):
         theirs = figures(PYTHON, "-c", NUMPY, index, *fields)
         assert ours["kept"] == theirs["kept"], (ours, theirs)
         words = "+".join(fields)
-        show(f"filter d10f by {words}, next to NumPy", seconds(ours["filter"]),
+        show(f"filter d10f by {words}, compared with NumPy", seconds(ours["filter"]),
              seconds(theirs["numpy"]), theirs["numpy"] / ours["filter"], "at least 20")
-        show(f"open d10f with {words}, next to NumPy", seconds(ours["open-with-fields"]),
+        show(f"open d10f with {words}, compared with NumPy", seconds(ours["open-with-fields"]),
              seconds(theirs["numpy"]), theirs["numpy"] / ours["open-with-fields"], "")
 
 
@@ -109,7 +109,7 @@ def bench_batch(work, build):
         shard.read_bytes()
     got = figures(work, "batch", folder, "bin", 256)
     for name, aim in (("read_batch", "at least 0.60"), ("read_batch-first-use", "")):
-        show(f"256 x 1 KB, {name}, next to memcpy", f"{got[name] / got['pieces'] * 1e9:.0f} ns",
+        show(f"256 x 1 KB, {name}, compared with memcpy", f"{got[name] / got['pieces'] * 1e9:.0f} ns",
              f"{got['memcpy'] / got['pieces'] * 1e9:.0f} ns", got["memcpy"] / got[name], aim)
 
 

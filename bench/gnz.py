@@ -21,7 +21,7 @@ import sys
 try:
     import numpy
 except ImportError:
-    raise SystemExit("NumPy is not there: scripts/setup.sh build test, then .venv/bin/python "
+    raise SystemExit("NumPy is not installed: scripts/setup.sh build test, then .venv/bin/python "
                      "bench/gnz.py") from None
 
 from make_data import DATA
@@ -140,11 +140,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
     parser.add_argument("--gb", type=float, default=4, help="size of the array that is written")
     parser.add_argument("--build", default=ROOT / "build", metavar="DIR",
-                        help="where the library and the command are (default build)")
+                        help="folder of the library and the command (default build)")
     args = parser.parse_args()
     args.tarn = pathlib.Path(args.build) / "tarn"
     if not os.access(args.tarn, os.X_OK):
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist: build it first, with make")
     print(f"{os.cpu_count()} cores, Linux {platform.release()}; medians of {args.rounds}")
     program, report = build(args), Report()
     for name in args.only or BENCHES:

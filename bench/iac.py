@@ -110,7 +110,7 @@ def main():
         result = turns(**{"0.0.2": package("0.0.2", "read", pack, reads),
                           "0.1.4": package("0.1.4", "read", pack, reads),
                           "tarn read": work("read", pack, reads), "tarn view": work("view", pack, reads),
-                          "tarn view, not looked at": work("hand", pack, reads)})
+                          "tarn view, not read": work("hand", pack, reads)})
         show(f"random records of {size} bytes", result, "0.0.2", 1e6 / reads, "us")
         result = turns(**{"0.0.2": package("0.0.2", "batch", pack, reads),
                           "0.1.4": package("0.1.4", "batch", pack, reads),

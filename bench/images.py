@@ -128,10 +128,10 @@ def contestants(program, args, paths, threads, ways):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--count", type=int, default=48, help="pictures (default 48)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each timed pass (default 1)")
+    parser.add_argument("--count", type=int, default=48, help="number of pictures (default 48)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of each timed pass (default 1)")
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
-    parser.add_argument("--threads", type=int, default=1, help="of each contestant (default 1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each contestant (default 1)")
     parser.add_argument("--make", help=argparse.SUPPRESS)
     parser.add_argument("--pillow", help=argparse.SUPPRESS)
     parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)

@@ -85,11 +85,11 @@ def main():
         if "bytes" in only:
             d1, _ = dataset.indexed("d1", args.build)
             d2, _ = dataset.indexed("d2", args.build)
-            compare("1 KB, batches of 256, next to memcpy", program, d1, "bin", "bytes", 256, "aim 0.60", args)
-            compare("91 KB, batches of 64, next to memcpy", program, d2, "jpg", "bytes", 64, "aim 0.70", args)
+            compare("1 KB, batches of 256, compared with memcpy", program, d1, "bin", "bytes", 256, "aim 0.60", args)
+            compare("91 KB, batches of 64, compared with memcpy", program, d2, "jpg", "bytes", 64, "aim 0.70", args)
         if "images" in only:
             for kind, folder in pictures(args.build).items():
-                compare(f"{kind} JPEG to RGB, next to TurboJPEG", program, folder, "jpg", "rgb", 64, "aim 0.95", args)
+                compare(f"{kind} JPEG to RGB, compared with TurboJPEG", program, folder, "jpg", "rgb", 64, "aim 0.95", args)
                 compare(f"{kind} JPEG to 224 x 224", program, folder, "jpg", "224", 64, "aim 0.85", args)
                 compare(f"{kind} JPEG to 224 x 224 float planes", program, folder, "jpg", "float", 64, "", args)
         if "first" in only:

@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--only", action="append", choices=BENCHES, metavar="NAME",
                         help="one benchmark; may be repeated")
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="where libtarn.so is")
+    parser.add_argument("--build", default=str(ROOT / "build"), help="folder of libtarn.so")
     args = parser.parse_args()
     program, report = build(args), Report()
     for name in args.only or BENCHES:

@@ -146,22 +146,22 @@ def selftest(args):
 
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="large data, five rounds: an hour and more")
+    parser.add_argument("--full", action="store_true", help="large data, five rounds: more than an hour")
     parser.add_argument("--write-docs", action="store_true", help="write the pages under docs/benchmarks")
-    parser.add_argument("--from-json", type=pathlib.Path, help="take the results of a run from here, and measure nothing")
-    parser.add_argument("--also", type=pathlib.Path, action="append", default=[], help="with the results of this run for its workloads")
+    parser.add_argument("--from-json", type=pathlib.Path, help="use the results of an earlier run instead of measuring")
+    parser.add_argument("--also", type=pathlib.Path, action="append", default=[], help="results of another run to use for its workloads")
     parser.add_argument("--only", action="append", choices=WORKLOADS)
     parser.add_argument("--peer", action="append", choices=PEERS, dest="peers")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--seconds", type=float, help="of each warm measurement")
+    parser.add_argument("--seconds", type=float, help="length of each warm measurement")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".venv-bench/bin/python")
     parser.add_argument("--wids", type=pathlib.Path, default=ROOT / ".venv-wids")
     parser.add_argument("--data", type=pathlib.Path, default=make_data.DATA / "peers")
-    parser.add_argument("--json", type=pathlib.Path, help="write the results there (default: beside the data)")
-    parser.add_argument("--quiet", action="store_true", help="no tables on the way")
+    parser.add_argument("--json", type=pathlib.Path, help="write the results to this file (default: beside the data)")
+    parser.add_argument("--quiet", action="store_true", help="print no tables during the run")
     parser.add_argument("--check", action="store_true", help="compare what the contestants read")
-    parser.add_argument("--selftest", action="store_true", help="tarn's own contestants alone, tiny, as a test")
+    parser.add_argument("--selftest", action="store_true", help="only tarn's own contestants on tiny data, as a test")
     return parser.parse_args(argv, argparse.Namespace(inside=False))
 
 
@@ -175,7 +175,7 @@ def main(argv=None):
     args.pictures, args.cold_reads = sizes["pictures"], sizes["cold_reads"]
     args.rounds, args.seconds = args.rounds or sizes["rounds"], args.seconds or sizes["seconds"]
     if not args.from_json and not (args.build / "tarn").exists():
-        raise SystemExit(f"{args.build}/tarn is not there: build it first, with make")
+        raise SystemExit(f"{args.build}/tarn does not exist: build it first, with make")
     if args.selftest or args.check:
         return selftest(args) if args.selftest else check(args)
     result = json.loads(args.from_json.read_text()) if args.from_json else measure_all(args, sizes)

@@ -289,7 +289,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the number of reads (default 1)")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of reads (default 1)")
     parser.add_argument("--only", choices=["random", "iterate", "loader", "import"])
     parser.add_argument("--call", help=argparse.SUPPRESS)
     args = parser.parse_args()

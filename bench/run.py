@@ -96,7 +96,7 @@ class Bench:
         out = subprocess.run(list(map(str, argv)), check=True, capture_output=True).stdout
         found = sum(fold["members"] for fold in json.loads(out))
         if found != data.members:
-            raise SystemExit(f"{data.folder}: {found} members indexed, {data.members} are there")
+            raise SystemExit(f"{data.folder}: {found} members indexed, expected {data.members}")
 
     def heading(self, text, data):
         self.report.title(f"{text}: {data.name}, {data.members:,} members, "
@@ -275,8 +275,8 @@ def parse():
                         help="fraction of the samples; small ones only test the benchmarks")
     parser.add_argument("--rows", type=int, help="rows of the lookup before scaling")
     parser.add_argument("--as-written", action="store_true",
-                        help="index also shards that are cached in pieces of 10 KB")
-    parser.add_argument("--json", metavar="FILE", help="write all results there")
+                        help="also index shards that are cached in pieces of 10 KB")
+    parser.add_argument("--json", metavar="FILE", help="write all results to this file")
     parser.add_argument("--tarn", default=HERE.parent / "build" / "tarn", metavar="FILE",
                         help="the program to measure (default build/tarn)")
     return parser.parse_args()
@@ -285,7 +285,7 @@ def parse():
 def main():
     args = parse()
     if not os.access(args.tarn, os.X_OK):
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist: build it first, with make")
     bench = Bench(args)
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}"
     print(f"{machine}; medians of {args.rounds}, scale {args.scale:g}")

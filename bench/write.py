@@ -128,7 +128,7 @@ def main():
     args.build = args.build.resolve()
     args.tarn = args.build / "tarn"
     if not args.tarn.exists():
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist: build it first, with make")
     DATA.mkdir(exist_ok=True)
     report = Report()
     for name in args.only or BENCHES:
