@@ -114,7 +114,7 @@ def repeated_and_pseudo_fields_are_served(tool):
             ["CLS"])
 
 
-def a_field_twice_names_the_sample(tool, scratch):
+def a_duplicate_field_names_the_sample(tool, scratch):
     path = scratch / "twice.tar"
     make_tar(path, [("a", [("x", b"1"), ("y", b"2")]), ("b", [("x", b"3"), ("x", b"4")]),
                     ("c", [("x", b"5"), ("y", b"6"), ("y", b"7")]), ("d", [("y", b"8")])])
@@ -373,7 +373,7 @@ def filters_compose(tool, scratch):
     refused("usage", "only packs", tool, "column", 61, c, "x", "1")
 
 
-def missing_keys_are_told(tool, scratch):
+def missing_keys_are_reported(tool, scratch):
     n = tool.open(DATA / "01_basic:train", ["cls"])
     some = ["train-00007", "train-00002", "train-00040"]
     a = tool.new("keys", n, *some)
@@ -614,11 +614,11 @@ def a_changed_shard_is_an_error_in_a_batch(tool, scratch):
 
 
 TESTS = [folds_and_tars_have_the_members_bytes, sets_of_fields_are_counted,
-         repeated_and_pseudo_fields_are_served, a_field_twice_names_the_sample,
+         repeated_and_pseudo_fields_are_served, a_duplicate_field_names_the_sample,
          samples_are_measured, stem_filters_are_the_references,
          required_fields_that_are_not_there_are_refused, bytes_have_a_form_and_a_place,
          arrays_hold_keys, packs_of_members_are_samples, filters_compose,
-         missing_keys_are_told, arrays_are_rows, packs_are_records, mixes_interleave_evenly,
+         missing_keys_are_reported, arrays_are_rows, packs_are_records, mixes_interleave_evenly,
          weights_become_counts, a_mix_of_three_kinds_has_their_bytes,
          wrong_paths_are_refused, a_changed_shard_is_an_error_in_a_batch]
 

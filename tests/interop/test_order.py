@@ -181,7 +181,7 @@ def mixed_shards_round_half_to_even():
     compare(requests, wanted)
 
 
-def a_shard_that_filters_emptied_is_passed_over():
+def a_shard_that_filters_emptied_is_skipped():
     compare([{"count": 60, "kind": "buckets", "buckets": [0, 17, 0, 0, 43, 0], "seed": 3}],
             [listed([17, 43], 3, 3)])
 
@@ -189,7 +189,7 @@ def a_shard_that_filters_emptied_is_passed_over():
 TESTS = [single_sampler_vectors, bucket_sampler_vectors, outer_sampler_vectors,
          data_set_order_vectors, many_buckets_and_seeds,
          seeds_past_64_bits_when_the_epoch_is_added, mixed_shards_round_half_to_even,
-         a_shard_that_filters_emptied_is_passed_over]
+         a_shard_that_filters_emptied_is_skipped]
 
 
 sys.exit(run_all(TESTS))

@@ -204,7 +204,7 @@ def members_in_between_do_not_end_a_sample(folder):
     assert len(theirs(path)) == 2
 
 
-def a_bad_mark_drops_a_sample_and_that_is_told(folder):
+def a_bad_mark_drops_a_sample_and_is_reported(folder):
     path = plain(folder / "bad.tar", ("a.txt", b"1"), ("a.__bad__", b"x"), ("b.txt", b"2"),
                  ("c.__bad__", b""))
     agrees(folder, path)
@@ -278,7 +278,7 @@ def a_cut_compressed_archive_is_an_error(folder):
         assert Ours(path, options=["--lenient"]).end == "end"
 
 
-def a_field_twice_is_an_error_or_told(folder):
+def a_duplicate_field_is_an_error_or_reported(folder):
     path = plain(folder / "twice.tar", ("a.txt", b"1"), ("a.TXT", b"2"), ("b.txt", b"3"))
     try:
         theirs(path)
@@ -302,7 +302,7 @@ def its_own_field_names_are_an_error(folder):
         assert "for itself" in Ours(path).end
 
 
-def scattered_samples_are_told(folder):
+def scattered_samples_are_reported(folder):
     path = plain(folder / "scattered.tar", ("a.txt", b"1"), ("b.txt", b"2"), ("a.cls", b"3"))
     agrees(folder, path)
     assert len(theirs(path)) == 3
@@ -319,11 +319,11 @@ def a_command_that_fails_is_an_error(folder):
 def main():
     tests = [what_its_writer_writes, what_tarfile_writes, what_tar_programs_write,
              names_of_every_kind, several_archives, members_in_between_do_not_end_a_sample,
-             a_bad_mark_drops_a_sample_and_that_is_told, a_damaged_header_is_an_error,
+             a_bad_mark_drops_a_sample_and_is_reported, a_damaged_header_is_an_error,
              a_cut_archive_is_an_error, what_follows_the_end_is_an_error,
              all_members_of_a_gzip_file_are_read, a_cut_compressed_archive_is_an_error,
-             a_field_twice_is_an_error_or_told, its_own_field_names_are_an_error,
-             scattered_samples_are_told, a_command_that_fails_is_an_error]
+             a_duplicate_field_is_an_error_or_reported, its_own_field_names_are_an_error,
+             scattered_samples_are_reported, a_command_that_fails_is_an_error]
     failed = 0
     print(f"1..{len(tests)}")
     for number, test in enumerate(tests, 1):

@@ -96,7 +96,7 @@ static void two_folds_become_one_without_a_copy(void **state)
     tarn_dataset_close(b);
 }
 
-static void adopted_and_written_samples_stand_in_one_fold(void **state)
+static void adopted_and_written_samples_are_in_one_fold(void **state)
 {
     tarn_fold_writer *w;
     bool there;
@@ -499,7 +499,7 @@ static void a_walk_hands_on_every_sample_in_order(void **state)
     }
 }
 
-static void a_walk_stops_where_it_is_told(void **state)
+static void a_walk_stops_where_requested(void **state)
 {
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
     (void)state;
@@ -521,7 +521,7 @@ static void a_walk_stops_where_it_is_told(void **state)
     tarn_dataset_close(fold);
 }
 
-static void a_walk_finds_damage_and_hands_on_what_is_before(void **state)
+static void a_walk_finds_damage_and_returns_what_is_before(void **state)
 {
     static seen s;
     size_t size, n;
@@ -548,7 +548,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_OWN_FOLDER(two_folds_become_one_without_a_copy),
-        IN_OWN_FOLDER(adopted_and_written_samples_stand_in_one_fold),
+        IN_OWN_FOLDER(adopted_and_written_samples_are_in_one_fold),
         IN_OWN_FOLDER(a_key_in_both_names_both_and_leaves_nothing),
         IN_OWN_FOLDER(a_resumed_writer_passes_over_what_it_has),
         IN_OWN_FOLDER(a_shard_that_changed_is_stale),
@@ -558,8 +558,8 @@ int main(void)
         IN_OWN_FOLDER(parts_go_by_seed_and_keys_alone),
         IN_OWN_FOLDER(parts_of_folds_and_collections_are_the_same),
         IN_OWN_FOLDER(a_walk_hands_on_every_sample_in_order),
-        IN_OWN_FOLDER(a_walk_stops_where_it_is_told),
-        IN_OWN_FOLDER(a_walk_finds_damage_and_hands_on_what_is_before),
+        IN_OWN_FOLDER(a_walk_stops_where_requested),
+        IN_OWN_FOLDER(a_walk_finds_damage_and_returns_what_is_before),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

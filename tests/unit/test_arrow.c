@@ -191,7 +191,7 @@ static batch two_numbers(int64_t at)
 
 /* --- Streams ------------------------------------------------------------------------ */
 
-static void buffers_and_streams_may_lie_anywhere(void **state)
+static void buffers_and_streams_may_be_anywhere(void **state)
 {
     (void)state;
     tarn__buf out;
@@ -240,7 +240,7 @@ static void rows_are_found_in_any_number_of_batches(void **state)
     tarn__buf_reset(&out);
 }
 
-static void messages_stand_in_their_order(void **state)
+static void messages_are_in_order(void **state)
 {
     (void)state;
     tarn__buf out;
@@ -695,9 +695,9 @@ static void parts_of_an_exported_batch_live_on_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_and_streams_may_lie_anywhere),
+        cmocka_unit_test(buffers_and_streams_may_be_anywhere),
         cmocka_unit_test(rows_are_found_in_any_number_of_batches),
-        cmocka_unit_test(messages_stand_in_their_order),
+        cmocka_unit_test(messages_are_in_order),
         cmocka_unit_test(numbers_of_rows_must_be_possible),
         cmocka_unit_test(columns_of_a_batch_must_fit_it),
         cmocka_unit_test(compressed_buffers_are_what_they_say),

@@ -151,7 +151,7 @@ static tarn_status expand_window(unsigned log, size_t length)
     return status;
 }
 
-static void a_window_is_no_larger_than_the_data_justify(void **state)
+static void a_window_is_not_larger_than_the_data_justify(void **state)
 {
     (void)state;
     enum { SMALL = (1 << 20) - 1, LARGE = 1 << 20 };
@@ -228,7 +228,7 @@ int main(void)
         cmocka_unit_test(arrays_that_cannot_be_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
         cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
-        cmocka_unit_test(a_window_is_no_larger_than_the_data_justify),
+        cmocka_unit_test(a_window_is_not_larger_than_the_data_justify),
         cmocka_unit_test(a_frame_has_as_many_bytes_as_it_says),
         cmocka_unit_test(formats_from_before_zstd_08_are_refused),
         cmocka_unit_test(threads_may_encode_at_once),

@@ -96,7 +96,7 @@ static void any_pieces_make_the_same_whole(void **state)
 }
 
 /* Calls that can do nothing yet are not errors, however many there are. */
-static void nothing_to_do_is_no_error(void **state)
+static void nothing_to_do_is_not_an_error(void **state)
 {
     (void)state;
     static unsigned char plain[PLAIN], packed[ROOM], again[ROOM];
@@ -214,7 +214,7 @@ static void unknown_checks_of_xz_are_not_called_damage(void **state)
           decode_whole(&tarn__filter_xz, head, sizeof head));
 }
 
-static void damage_of_the_others_is_told(void **state)
+static void damage_of_the_others_is_reported(void **state)
 {
     (void)state;
     static unsigned char plain[PLAIN], packed[ROOM];
@@ -231,7 +231,7 @@ static void damage_of_the_others_is_told(void **state)
           decode_whole(&tarn__filter_lzma, "\xff\xff\xff\xff\xff\xff\xff\xff", 8));
 }
 
-static void beginnings_are_told_apart(void **state)
+static void magic_numbers_are_distinguished(void **state)
 {
     (void)state;
     static const struct {
@@ -347,11 +347,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_pieces_make_the_same_whole),
-        cmocka_unit_test(nothing_to_do_is_no_error),
+        cmocka_unit_test(nothing_to_do_is_not_an_error),
         cmocka_unit_test(damaged_gzip_says_what_is_wrong),
         cmocka_unit_test(unknown_checks_of_xz_are_not_called_damage),
-        cmocka_unit_test(damage_of_the_others_is_told),
-        cmocka_unit_test(beginnings_are_told_apart),
+        cmocka_unit_test(damage_of_the_others_is_reported),
+        cmocka_unit_test(magic_numbers_are_distinguished),
         cmocka_unit_test(buffers_of_more_than_32_bits_are_decoded),
         cmocka_unit_test(buffers_of_more_than_32_bits_are_encoded),
     };

@@ -261,7 +261,7 @@ static int child_status(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-static void where_rings_are_forbidden_reads_are_announced_and_that_is_told(void **state)
+static void where_rings_are_forbidden_reads_are_announced_and_reported(void **state)
 {
     (void)state;
     static const int errors[] = {EPERM, ENOSYS, EACCES};
@@ -568,7 +568,7 @@ static void patch(const char *name, uint64_t offset, const char *text)
     close(fd);
 }
 
-static void cold_folds_tell_what_is_wrong_and_where(void **state)
+static void cold_folds_report_what_is_wrong_and_where(void **state)
 {
     (void)state;
     tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
@@ -721,7 +721,7 @@ static void cold_mixes_give_the_same_bytes(void **state)
     }
 }
 
-static void prefetching_passes_over_what_is_not_there(void **state)
+static void prefetching_skips_missing_samples(void **state)
 {
     (void)state;
     make_fold("ahead", 2, false, true);
@@ -774,18 +774,18 @@ int main(void)
         cmocka_unit_test(every_way_gives_the_files_bytes),
         cmocka_unit_test(the_first_piece_that_ends_early_is_the_error),
         cmocka_unit_test(what_cannot_be_read_names_the_file),
-        cmocka_unit_test(where_rings_are_forbidden_reads_are_announced_and_that_is_told),
+        cmocka_unit_test(where_rings_are_forbidden_reads_are_announced_and_reported),
         cmocka_unit_test(a_child_makes_a_ring_of_its_own),
         cmocka_unit_test(threads_have_rings_of_their_own),
         cmocka_unit_test(data_is_read_as_memory_and_the_caller_say),
         cmocka_unit_test(warm_data_is_seldom_asked_about),
         cmocka_unit_test(a_fold_out_of_memory_is_noticed),
         cmocka_unit_test(cold_folds_give_the_same_batches),
-        cmocka_unit_test(cold_folds_tell_what_is_wrong_and_where),
+        cmocka_unit_test(cold_folds_report_what_is_wrong_and_where),
         cmocka_unit_test(cold_threads_share_few_descriptors),
         cmocka_unit_test(a_dataset_is_read_on_in_a_child),
         cmocka_unit_test(cold_mixes_give_the_same_bytes),
-        cmocka_unit_test(prefetching_passes_over_what_is_not_there),
+        cmocka_unit_test(prefetching_skips_missing_samples),
         cmocka_unit_test(views_of_a_loader_are_announced_in_small_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

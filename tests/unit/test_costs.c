@@ -201,7 +201,7 @@ static const char *empty_rows(const char *count)
     return path;
 }
 
-static void texts_of_no_bytes_are_no_keys(void **state)
+static void empty_texts_are_not_keys(void **state)
 {
     (void)state;
     const char *path = empty_rows("1048576");
@@ -233,7 +233,7 @@ int main(void)
         cmocka_unit_test(keys_that_repeat_in_a_mix_are_all_found),
         cmocka_unit_test(keys_that_repeat_in_an_order_are_found),
         cmocka_unit_test(fields_of_a_long_sample_are_found),
-        cmocka_unit_test(texts_of_no_bytes_are_no_keys),
+        cmocka_unit_test(empty_texts_are_not_keys),
         cmocka_unit_test(samples_of_no_bytes_are_not_many),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

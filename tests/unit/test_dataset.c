@@ -40,7 +40,7 @@ static void has(tarn_dataset *d, uint64_t sample, uint32_t field, const char *wa
 
 /* --- Shapes ------------------------------------------------------------------------ */
 
-static void shapes_tell_where_a_field_is(void **state)
+static void shapes_say_where_a_field_is(void **state)
 {
     (void)state;
     tarn__shapes s;
@@ -484,7 +484,7 @@ static uint64_t weak_hash(const char *key, size_t len)
 
 /* glzn's index with a hash of two bits: what its filter keeps when it checks names, and
  * never what it keeps when it does not. */
-static void keys_with_one_hash_are_told_apart(void **state)
+static void keys_with_one_hash_are_distinguished(void **state)
 {
     (void)state;
     static const char *const wanted[] = {"n05", "n17", "n00", "n11"};
@@ -702,7 +702,7 @@ static void a_fork_while_keys_are_listed_leaves_a_child_that_finds_them(void **s
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_tell_where_a_field_is),
+        cmocka_unit_test(shapes_say_where_a_field_is),
         cmocka_unit_test(shapes_past_the_limit_are_odd),
         cmocka_unit_test(samples_of_odd_shapes_are_read_and_selected),
         cmocka_unit_test(regular_folds_keep_nothing_for_a_sample),
@@ -716,7 +716,7 @@ int main(void)
         cmocka_unit_test(listed_fields_are_in_every_source),
         cmocka_unit_test(only_the_ratio_of_weights_counts),
         cmocka_unit_test(threads_share_a_dataset),
-        cmocka_unit_test(keys_with_one_hash_are_told_apart),
+        cmocka_unit_test(keys_with_one_hash_are_distinguished),
         cmocka_unit_test(numbers_in_text_are_decimal),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(rows_are_found_by_their_keys),

@@ -37,7 +37,7 @@ static void make_arrays(const char *path)
     OK(tarn_gnz_writer_finish(w, &err));
 }
 
-static void arrays_and_rows_that_are_not_there_are_told(void **state)
+static void missing_arrays_and_rows_are_reported(void **state)
 {
     (void)state;
     char *path = kept_path("edge.gnz");
@@ -128,7 +128,7 @@ static void make_pack(const char *path, const char *header)
                  (size_t *)(uintptr_t)sizes, 2, &o, &err));
 }
 
-static void records_and_columns_that_are_not_there_are_told(void **state)
+static void missing_records_and_columns_are_reported(void **state)
 {
     (void)state;
     char *path = kept_path("edge.iac");
@@ -251,7 +251,7 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
 
 /* The caller's codec parameters count; names of the layout do not, and names of the other
  * version's layout belong to the caller. */
-static void headers_of_packs_keep_what_is_the_callers(void **state)
+static void headers_of_iac_files_keep_the_callers_fields(void **state)
 {
     (void)state;
     static const struct {
@@ -350,11 +350,11 @@ static void arrays_that_a_field_cannot_hold_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_and_rows_that_are_not_there_are_told),
+        cmocka_unit_test(missing_arrays_and_rows_are_reported),
         cmocka_unit_test(a_file_that_was_replaced_is_not_written_through_a_view),
-        cmocka_unit_test(records_and_columns_that_are_not_there_are_told),
+        cmocka_unit_test(missing_records_and_columns_are_reported),
         cmocka_unit_test(headers_of_packs_are_taken_or_refused_by_their_numbers),
-        cmocka_unit_test(headers_of_packs_keep_what_is_the_callers),
+        cmocka_unit_test(headers_of_iac_files_keep_the_callers_fields),
         cmocka_unit_test(objects_in_headers_of_packs_are_sorted_unless_in_order),
         cmocka_unit_test(arrays_that_a_field_cannot_hold_are_refused),
     };

@@ -220,7 +220,7 @@ static void boundaries_of_reading_are_anywhere(void **state)
     tarn__source_chunk = usual;
 }
 
-static void padding_is_passed_over_where_the_format_has_it(void **state)
+static void padding_is_skipped_where_the_format_has_it(void **state)
 {
     (void)state;
     static const char zeros[300000] = {0};
@@ -243,7 +243,7 @@ static void padding_is_passed_over_where_the_format_has_it(void **state)
     drop(&b);
 }
 
-static void garbage_behind_the_end_is_an_error(void **state)
+static void garbage_after_the_end_is_an_error(void **state)
 {
     (void)state;
     for (int i = 0; i < SUFFIXES; i++) {
@@ -369,8 +369,8 @@ int main(void)
         cmocka_unit_test(flipped_bits_are_an_error),
         cmocka_unit_test(all_members_are_read),
         cmocka_unit_test(boundaries_of_reading_are_anywhere),
-        cmocka_unit_test(padding_is_passed_over_where_the_format_has_it),
-        cmocka_unit_test(garbage_behind_the_end_is_an_error),
+        cmocka_unit_test(padding_is_skipped_where_the_format_has_it),
+        cmocka_unit_test(garbage_after_the_end_is_an_error),
         cmocka_unit_test(skippable_frames_are_skipped),
         cmocka_unit_test(bombs_are_refused),
         cmocka_unit_test(window_past_the_memory_allowed_is_refused),

@@ -48,7 +48,7 @@ static void every_key_is_known_once_it_was_added(void **state)
         tarn__scan_reset(&scans[s]);
 }
 
-static void has_tells_of_all_that_will_be_there(void **state)
+static void has_knows_all_future_keys(void **state)
 {
     (void)state;
     static const char *const keys[] = {"a00", "b00", "c00", "d00"};
@@ -429,7 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_OWN_FOLDER(every_key_is_known_once_it_was_added),
-        IN_OWN_FOLDER(has_tells_of_all_that_will_be_there),
+        IN_OWN_FOLDER(has_knows_all_future_keys),
         IN_OWN_FOLDER(options_that_make_no_sense_are_refused),
         IN_OWN_FOLDER(a_file_that_is_spelled_like_the_fold_is_in_the_way),
         IN_OWN_FOLDER(numbers_begin_and_end_where_they_must),

@@ -163,7 +163,7 @@ static void deep_and_many_sided_headers_are_refused(void **state)
     free(json);
 }
 
-static void header_lengths_that_lie_are_refused_at_once(void **state)
+static void false_header_lengths_are_refused_at_once(void **state)
 {
     unsigned char data[1024] = "GNZ1";
     tarn_gnz *gnz;
@@ -560,7 +560,7 @@ static void fortran_rows_are_gathered(void **state)
     tarn_gnz_close(gnz);
 }
 
-static void statistics_leave_out_what_is_no_number(void **state)
+static void statistics_leave_out_values_that_are_not_numbers(void **state)
 {
     const double values[] = {1, 2, 4, NAN, INFINITY, 5};
     const char *path = scratch_path("stats.gnz");
@@ -629,7 +629,7 @@ int main(void)
         cmocka_unit_test(sound_headers_are_read),
         cmocka_unit_test(hostile_headers_are_refused_by_name),
         cmocka_unit_test(deep_and_many_sided_headers_are_refused),
-        cmocka_unit_test(header_lengths_that_lie_are_refused_at_once),
+        cmocka_unit_test(false_header_lengths_are_refused_at_once),
         cmocka_unit_test(truncated_files_are_errors_or_right),
         cmocka_unit_test(every_flipped_bit_is_found_or_changes_no_value),
         cmocka_unit_test(bytes_removed_and_set_to_extremes_do_no_harm),
@@ -640,7 +640,7 @@ int main(void)
         cmocka_unit_test(rows_are_pointer_additions_and_samples),
         cmocka_unit_test(fields_are_the_largest_group_with_equal_rows),
         cmocka_unit_test(fortran_rows_are_gathered),
-        cmocka_unit_test(statistics_leave_out_what_is_no_number),
+        cmocka_unit_test(statistics_leave_out_values_that_are_not_numbers),
         cmocka_unit_test(notes_of_another_file_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

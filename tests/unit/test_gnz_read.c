@@ -268,7 +268,7 @@ static void order_of_one_dimension_means_nothing(void **state)
 
 /* --- Files that change -------------------------------------------------------------- */
 
-static void a_file_that_became_shorter_is_told(void **state)
+static void a_file_that_became_shorter_is_reported(void **state)
 {
     (void)state;
     static const char json[] =
@@ -423,7 +423,7 @@ static void a_damaged_header_with_a_journal_says_what_to_do(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_gnz_open(path, &o, &g, &err));
 }
 
-static void where_no_journal_can_be_there_is_none(void **state)
+static void where_no_journal_can_exist_there_is_none(void **state)
 {
     (void)state;
     char path[400];
@@ -464,12 +464,12 @@ int main(void)
         cmocka_unit_test(columns_are_read_as_rows),
         cmocka_unit_test(columns_of_three_dimensions_are_read_as_rows),
         cmocka_unit_test(order_of_one_dimension_means_nothing),
-        cmocka_unit_test(a_file_that_became_shorter_is_told),
+        cmocka_unit_test(a_file_that_became_shorter_is_reported),
         cmocka_unit_test(a_torn_map_is_not_read_again),
         cmocka_unit_test(new_headers_in_journals_are_checked),
         cmocka_unit_test(journals_longer_than_their_file_are_refused),
         cmocka_unit_test(a_damaged_header_with_a_journal_says_what_to_do),
-        cmocka_unit_test(where_no_journal_can_be_there_is_none),
+        cmocka_unit_test(where_no_journal_can_exist_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -242,7 +242,7 @@ static void stopped_writer_leaves_nothing(void **state)
     assert_int_equal(count_files("stopped.gnz"), 0);
 }
 
-static void wrong_calls_are_told(void **state)
+static void wrong_calls_are_reported(void **state)
 {
     uint32_t values[4] = {1, 2, 3, 4};
     tarn_array array = array_of(values, 1, (const uint64_t[]){4});
@@ -442,7 +442,7 @@ int main(void)
         cmocka_unit_test(full_disk_is_known_at_the_beginning),
         cmocka_unit_test(file_that_appears_meanwhile_is_not_replaced),
         cmocka_unit_test(stopped_writer_leaves_nothing),
-        cmocka_unit_test(wrong_calls_are_told),
+        cmocka_unit_test(wrong_calls_are_reported),
         cmocka_unit_test(one_update_at_a_time),
         cmocka_unit_test(update_keeps_what_it_does_not_know),
         cmocka_unit_test(crash_at_any_sector_is_repaired),

@@ -129,7 +129,7 @@ static void edit_header(const char *path, const unsigned char *bytes, size_t siz
     free(copy);
 }
 
-static void headers_that_lie_are_refused(void **state)
+static void false_headers_are_refused(void **state)
 {
     (void)state;
     static const char *const edits[][3] = {
@@ -168,7 +168,7 @@ int main(void)
         cmocka_unit_test(a_flipped_payload_bit_is_noticed),
         cmocka_unit_test(cut_anywhere_it_is_an_error),
         cmocka_unit_test(flips_give_right_bytes_or_an_error),
-        cmocka_unit_test(headers_that_lie_are_refused),
+        cmocka_unit_test(false_headers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -36,7 +36,7 @@ static bool bytes_are_right(const unsigned char *data, uint64_t offset, size_t l
     return true;
 }
 
-static void opening_what_is_no_regular_file_says_so(void **state)
+static void opening_something_else_than_a_regular_file_is_refused(void **state)
 {
     (void)state;
     tarn__file file;
@@ -357,7 +357,7 @@ static tarn_status look_for_name(void *context, tarn_error *why)
     return tarn__fail(why, TARN_ERR_STALE, "not this one");
 }
 
-static void what_is_extracted_has_no_name_before_it_is_complete(void **state)
+static void an_extracted_file_gets_its_name_when_complete(void **state)
 {
     (void)state;
     int root;
@@ -378,7 +378,7 @@ static void what_is_extracted_has_no_name_before_it_is_complete(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_what_is_no_regular_file_says_so),
+        cmocka_unit_test(opening_something_else_than_a_regular_file_is_refused),
         cmocka_unit_test(reading_past_the_end_is_short_or_an_error),
         cmocka_unit_test(window_shows_the_files_bytes_however_it_reads),
         cmocka_unit_test(view_of_a_file_that_was_cut_is_an_error),
@@ -389,7 +389,7 @@ int main(void)
         cmocka_unit_test(left_over_temporaries_are_swept),
         cmocka_unit_test(a_file_that_is_swept_before_it_is_locked_is_made_again),
         cmocka_unit_test(nothing_is_written_outside_the_folder),
-        cmocka_unit_test(what_is_extracted_has_no_name_before_it_is_complete),
+        cmocka_unit_test(an_extracted_file_gets_its_name_when_complete),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -109,7 +109,7 @@ enum { FORKED_THREADS = 0 };
 enum { FORKED_THREADS = 4 };
 #endif
 
-static void a_child_goes_on_by_itself(void **state)
+static void a_child_continues_independently(void **state)
 {
     (void)state;
 #ifdef NO_THREADS_AFTER_FORK
@@ -299,7 +299,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_is_given_back_comes_again),
         cmocka_unit_test(it_can_be_closed_at_any_moment),
         cmocka_unit_test(a_short_wait_loses_nothing),
-        cmocka_unit_test(a_child_goes_on_by_itself),
+        cmocka_unit_test(a_child_continues_independently),
         cmocka_unit_test(a_child_misses_nothing_that_was_prepared),
         cmocka_unit_test(many_threads_share_the_work),
         cmocka_unit_test(hold_all_batches_if_you_like),

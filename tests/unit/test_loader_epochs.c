@@ -39,7 +39,7 @@ static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const tarn_text
     return n;
 }
 
-static void a_state_goes_on_anywhere(void **state)
+static void a_state_resumes_anywhere(void **state)
 {
     (void)state;
     tarn_dataset *d = open_shuffled(fold_path(0));
@@ -63,7 +63,7 @@ static void a_state_goes_on_anywhere(void **state)
     tarn_dataset_close(d);
 }
 
-static void a_state_after_skips_goes_on(void **state)
+static void a_state_after_skips_resumes(void **state)
 {
     (void)state;
     tarn_dataset *d = open_shuffled(fold_path(7));
@@ -423,8 +423,8 @@ static void options_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_goes_on_anywhere),
-        cmocka_unit_test(a_state_after_skips_goes_on),
+        cmocka_unit_test(a_state_resumes_anywhere),
+        cmocka_unit_test(a_state_after_skips_resumes),
         cmocka_unit_test(epochs_follow_each_other),
         cmocka_unit_test(the_number_of_epochs_is_the_total),
         cmocka_unit_test(a_resumed_loader_has_the_rest_of_the_total),

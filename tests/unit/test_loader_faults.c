@@ -62,7 +62,7 @@ static void fail_and_set_again(tarn_dataset *d, tarn_loader_options o)
 }
 
 /* Also if it was the first batch, so that the loader is already in that epoch. */
-static void an_epoch_set_again_leaves_a_failure_behind(void **state)
+static void an_epoch_set_again_clears_a_failure(void **state)
 {
     (void)state;
     tarn_dataset *d = open_shuffled(fold_path(0));
@@ -309,7 +309,7 @@ int main(void)
         cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
         cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
         cmocka_unit_test(views_and_holes_are_right_after_memory_was_short),
-        cmocka_unit_test(an_epoch_set_again_leaves_a_failure_behind),
+        cmocka_unit_test(an_epoch_set_again_clears_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

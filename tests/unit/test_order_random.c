@@ -67,7 +67,7 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 /* --- Positions --------------------------------------------------------------------- */
 
 /* Over seeds, every sample is equally likely at a position. */
-static void every_position_has_every_sample_alike(void **state)
+static void every_position_has_every_sample_equally_often(void **state)
 {
     (void)state;
     enum { BINS = 50, SEEDS = 5000 };
@@ -182,7 +182,7 @@ static double rank_parity(tarn_order_kind kind, uint64_t n, uint64_t world, uint
     return deviation(cells, world * world, NULL, (double)((world - 1) * (world - 1)));
 }
 
-static void ranks_see_all_remainders_alike(void **state)
+static void ranks_see_all_remainders_equally_often(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {4096, 4100, 50000, 65536, 1 << 20};
@@ -429,11 +429,11 @@ static void classes_come_in_any_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_position_has_every_sample_alike),
+        cmocka_unit_test(every_position_has_every_sample_equally_often),
         cmocka_unit_test(every_epoch_moves_a_sample_anywhere),
         cmocka_unit_test(neighbours_are_independent),
         cmocka_unit_test(rows_and_columns_are_forgotten),
-        cmocka_unit_test(ranks_see_all_remainders_alike),
+        cmocka_unit_test(ranks_see_all_remainders_equally_often),
         cmocka_unit_test(epochs_and_seeds_are_unrelated),
         cmocka_unit_test(all_orders_of_a_few_are_equally_frequent),
         cmocka_unit_test(blocks_go_anywhere_and_are_mixed),

@@ -285,7 +285,7 @@ static char *changed_at(const tarn_text *state, const char *part, const char *to
     return text;
 }
 
-static void texts_that_are_no_state_are_refused(void **state)
+static void texts_that_are_not_a_state_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -377,7 +377,7 @@ int main(void)
         cmocka_unit_test(a_state_is_one_line_of_json),
         cmocka_unit_test(a_seed_may_be_any_number_with_a_sign),
         cmocka_unit_test(a_state_of_other_data_or_arrays_is_stale),
-        cmocka_unit_test(texts_that_are_no_state_are_refused),
+        cmocka_unit_test(texts_that_are_not_a_state_are_refused),
         cmocka_unit_test(changed_states_do_no_harm),
     };
     return cmocka_run_group_tests(tests, fill_arrays, scratch_remove);

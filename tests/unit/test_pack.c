@@ -260,7 +260,7 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
     }
 }
 
-static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
+static void a_checksum_that_is_not_an_integer_only_prevents_checks(void **state)
 {
     (void)state;
     static const int64_t numbers[] = {0, 1};
@@ -288,7 +288,7 @@ static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
 }
 
 /* Rows of a matrix are found by their size: the columns belong to the caller. */
-static void spans_of_no_use_are_no_damage_in_a_matrix(void **state)
+static void useless_spans_are_not_damage_in_a_matrix(void **state)
 {
     (void)state;
     static const double reals[] = {0.5, 1.5};
@@ -399,7 +399,7 @@ static void batches_hold_their_records_in_order(void **state)
     }
 }
 
-static void wrong_checksums_are_told_in_every_way_to_read(void **state)
+static void wrong_checksums_are_reported_in_every_way_to_read(void **state)
 {
     (void)state;
     const char *path = scratch_path("sum.iac");
@@ -434,7 +434,7 @@ static void wrong_checksums_are_told_in_every_way_to_read(void **state)
 
 /* --- Payloads ----------------------------------------------------------------------- */
 
-static void codecs_that_are_not_known_are_told(void **state)
+static void unknown_codecs_are_reported(void **state)
 {
     (void)state;
     static const int64_t offset[] = {0}, length[] = {5};
@@ -491,7 +491,7 @@ static void wait_for_clock(void)
         continue;
 }
 
-static void a_pack_that_became_shorter_is_told(void **state)
+static void an_iac_file_that_became_shorter_is_reported(void **state)
 {
     (void)state;
     const char *path = scratch_path("shorter.iac");
@@ -597,14 +597,14 @@ int main(void)
         cmocka_unit_test(spans_may_be_integers_of_any_width),
         cmocka_unit_test(negative_spans_are_outside_the_data),
         cmocka_unit_test(columns_of_spans_must_be_integers_without_nulls),
-        cmocka_unit_test(a_checksum_that_is_no_integer_hinders_only_checks),
-        cmocka_unit_test(spans_of_no_use_are_no_damage_in_a_matrix),
+        cmocka_unit_test(a_checksum_that_is_not_an_integer_only_prevents_checks),
+        cmocka_unit_test(useless_spans_are_not_damage_in_a_matrix),
         cmocka_unit_test(one_column_of_the_two_says_nothing),
         cmocka_unit_test(batches_hold_their_records_in_order),
-        cmocka_unit_test(wrong_checksums_are_told_in_every_way_to_read),
-        cmocka_unit_test(codecs_that_are_not_known_are_told),
+        cmocka_unit_test(wrong_checksums_are_reported_in_every_way_to_read),
+        cmocka_unit_test(unknown_codecs_are_reported),
         cmocka_unit_test(errors_may_go_nowhere),
-        cmocka_unit_test(a_pack_that_became_shorter_is_told),
+        cmocka_unit_test(an_iac_file_that_became_shorter_is_reported),
         cmocka_unit_test(zeros_of_a_cut_page_are_not_given_away),
         cmocka_unit_test(a_torn_map_is_not_read_again),
         cmocka_unit_test(views_stay_in_their_file),

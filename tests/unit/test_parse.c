@@ -237,7 +237,7 @@ static void manifests_are_read_to_the_letter(void **state)
     }
 }
 
-static void manifests_that_are_none_are_told_with_their_line(void **state)
+static void invalid_manifests_are_reported_with_their_line(void **state)
 {
     (void)state;
     static const struct {
@@ -441,7 +441,7 @@ static void texts_that_are_not_utf8_are_not_packed(void **state)
     free(path);
 }
 
-static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
+static void headers_of_text_pairs_keep_the_callers_fields(void **state)
 {
     (void)state;
     static const tarn_textpair_doc doc = {.doc_id = "d", .source_text = "s"};
@@ -508,12 +508,12 @@ int main(void)
         cmocka_unit_test(formats_of_arrow_have_their_layouts),
         cmocka_unit_test(unknown_formats_of_arrow_are_refused),
         cmocka_unit_test(manifests_are_read_to_the_letter),
-        cmocka_unit_test(manifests_that_are_none_are_told_with_their_line),
+        cmocka_unit_test(invalid_manifests_are_reported_with_their_line),
         cmocka_unit_test(text_pairs_are_taken_or_refused_by_their_manifest),
         cmocka_unit_test(fields_of_documents_are_texts),
         cmocka_unit_test(the_older_style_has_more_fields_and_a_category),
         cmocka_unit_test(texts_that_are_not_utf8_are_not_packed),
-        cmocka_unit_test(headers_of_text_pairs_keep_what_is_the_callers),
+        cmocka_unit_test(headers_of_text_pairs_keep_the_callers_fields),
         cmocka_unit_test(lzma_without_a_magic_is_known_by_its_header),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -84,7 +84,7 @@ static void add_gap(gap which)
     free(rubbish);
 }
 
-static void names_are_found_behind_any_gap(void **state)
+static void names_are_found_after_any_gap(void **state)
 {
     (void)state;
     char *folder = strdup(scratch_path("gap"));
@@ -262,7 +262,7 @@ static void sums_whose_parts_do_not_fit_are_refused(void **state)
     free(bytes);
 }
 
-static void sums_stand_beside_their_index(void **state)
+static void sums_are_beside_their_index(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {{"x/f.taridx", "x/f.tarsum"},
@@ -286,10 +286,10 @@ static int fresh(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(names_are_found_behind_any_gap, fresh),
+        cmocka_unit_test_setup(names_are_found_after_any_gap, fresh),
         cmocka_unit_test(keys_are_taken_from_plain_headers_only),
         cmocka_unit_test_setup(sums_whose_parts_do_not_fit_are_refused, fresh),
-        cmocka_unit_test(sums_stand_beside_their_index),
+        cmocka_unit_test(sums_are_beside_their_index),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -205,7 +205,7 @@ static void damage_header(const char *name, size_t size)
 
 /* Chains of headers are followed like a reader does: sizes in pax headers count for
  * files, and for nothing else. */
-static void chains_behind_damage_have_their_pax_sizes(void **state)
+static void chains_after_damage_have_their_pax_sizes(void **state)
 {
     (void)state;
     char inside[1024] = "no header", *large = calloc(1, TARN_MAX_EXTENDED + 1);
@@ -392,7 +392,7 @@ static void a_broken_compressed_stream_is_a_damaged_one(void **state)
 }
 
 /* A stream searches the data after the end of an archive only up to a limit. */
-static void rubbish_behind_the_end_may_be_long(void **state)
+static void garbage_after_the_end_may_be_long(void **state)
 {
     (void)state;
     enum { LONG = 20 << 20 };
@@ -461,12 +461,12 @@ int main(void)
         cmocka_unit_test_setup(global_headers_do_not_name_members, fresh),
         cmocka_unit_test_setup(long_names_have_a_limit, fresh),
         cmocka_unit_test_setup(slashes_that_programs_disagree_about_are_refused, fresh),
-        cmocka_unit_test_setup(chains_behind_damage_have_their_pax_sizes, fresh),
+        cmocka_unit_test_setup(chains_after_damage_have_their_pax_sizes, fresh),
         cmocka_unit_test_setup(sizes_that_lead_nowhere_are_not_followed, fresh),
         cmocka_unit_test_setup(files_of_less_than_a_block_are_lost_as_a_whole, fresh),
         cmocka_unit_test_setup(a_stream_that_fails_is_not_a_damaged_one, fresh),
         cmocka_unit_test_setup(a_broken_compressed_stream_is_a_damaged_one, fresh),
-        cmocka_unit_test_setup(rubbish_behind_the_end_may_be_long, fresh),
+        cmocka_unit_test_setup(garbage_after_the_end_may_be_long, fresh),
         cmocka_unit_test_setup(errors_may_go_nowhere, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

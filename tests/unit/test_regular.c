@@ -92,7 +92,7 @@ static int number_in(tarn_dataset *fold, uint64_t sample)
     return (int)strtol(text, NULL, 10);
 }
 
-static void opening_looks_at_what_is_used_alone(void **state)
+static void opening_reads_only_what_is_used(void **state)
 {
     (void)state;
     const char *folder = fold_with(NOTHING);
@@ -250,7 +250,7 @@ static void rows_of_no_known_shape_are_checked_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_looks_at_what_is_used_alone),
+        cmocka_unit_test(opening_reads_only_what_is_used),
         cmocka_unit_test(folds_that_are_not_regular_say_so),
         cmocka_unit_test(rows_that_break_the_promise_are_refused),
         cmocka_unit_test(a_promise_that_the_numbers_do_not_allow_is_refused),

@@ -72,7 +72,7 @@ static void cut_under(tarn_dataset *d, const char *path, uint32_t field)
     tarn_dataset_batch_reset(&batch);
 }
 
-static void what_is_copied_out_of_a_file_that_was_cut_is_an_error(void **state)
+static void a_copy_from_a_truncated_file_is_an_error(void **state)
 {
     (void)state;
     static const char *const names[] = {"cut.tar", "cut.gnz", "cut.iac"};
@@ -140,7 +140,7 @@ static void a_file_that_was_cut_is_not_extracted_with_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_copied_out_of_a_file_that_was_cut_is_an_error),
+        cmocka_unit_test(a_copy_from_a_truncated_file_is_an_error),
         cmocka_unit_test(a_file_that_was_cut_is_not_extracted_with_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

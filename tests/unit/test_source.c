@@ -52,7 +52,7 @@ static void what_cannot_be_opened_says_why(void **state)
           tarn_sink_open("ftp://host/x", NULL, &sink, &err));
 }
 
-static void existing_file_is_kept_unless_told_otherwise(void **state)
+static void existing_file_is_kept_unless_overwriting(void **state)
 {
     (void)state;
     const char *path = scratch_path("kept");
@@ -388,7 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_urls_are_decoded),
         cmocka_unit_test(what_cannot_be_opened_says_why),
-        cmocka_unit_test(existing_file_is_kept_unless_told_otherwise),
+        cmocka_unit_test(existing_file_is_kept_unless_overwriting),
         cmocka_unit_test(link_to_a_file_stays_a_link),
         cmocka_unit_test(devices_are_written_and_not_replaced),
         cmocka_unit_test(abandoned_sink_leaves_nothing),

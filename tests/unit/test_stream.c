@@ -290,7 +290,7 @@ static void payloads_come_in_order_only(void **state)
 }
 
 /* Data after the end may begin anywhere in a block, and the window may end there, too. */
-static void garbage_behind_the_end_may_begin_anywhere(void **state)
+static void garbage_after_the_end_may_begin_anywhere(void **state)
 {
     (void)state;
     char block[512];
@@ -407,7 +407,7 @@ int main(void)
         cmocka_unit_test(a_damaged_size_with_a_right_checksum_is_the_same_both_ways),
         cmocka_unit_test(what_follows_the_end_is_the_same_both_ways),
         cmocka_unit_test(payloads_come_in_order_only),
-        cmocka_unit_test(garbage_behind_the_end_may_begin_anywhere),
+        cmocka_unit_test(garbage_after_the_end_may_begin_anywhere),
         cmocka_unit_test(look_ahead_has_an_end),
         cmocka_unit_test(nothing_is_concluded_from_what_is_unseen),
     };

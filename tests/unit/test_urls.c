@@ -36,7 +36,7 @@ static void assert_fails(tarn_status code, const char *part, const char *list)
     FAILS(code, part, expand(list, got, sizeof got));
 }
 
-static void braces_stand_for_several(void **state)
+static void braces_expand_to_several(void **state)
 {
     (void)state;
     assert_expands("t_{0008..0011}.tar", "t_0008.tar t_0009.tar t_0010.tar t_0011.tar");
@@ -62,7 +62,7 @@ static void braces_that_do_not_match_are_an_error(void **state)
 }
 
 /* What is nearly a range is text, as in braceexpand. */
-static void what_is_no_range_is_text(void **state)
+static void text_that_is_not_a_range_stays_text(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -141,7 +141,7 @@ static void too_many_are_refused_at_once(void **state)
     free(wide);
 }
 
-static void globs_stand_for_the_files_there_are(void **state)
+static void globs_expand_to_existing_files(void **state)
 {
     (void)state;
     static const char *const names[] = {"b.tar", "a.tar", "B.tar", "c.txt", "[x].tar"};
@@ -222,14 +222,14 @@ static void secrets_are_not_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(braces_stand_for_several),
+        cmocka_unit_test(braces_expand_to_several),
         cmocka_unit_test(braces_that_do_not_match_are_an_error),
-        cmocka_unit_test(what_is_no_range_is_text),
+        cmocka_unit_test(text_that_is_not_a_range_stays_text),
         cmocka_unit_test(lists_are_split_first),
         cmocka_unit_test(too_many_are_refused_at_once),
         cmocka_unit_test(percent_signs_go_there_and_back),
         cmocka_unit_test(secrets_are_not_shown),
-        cmocka_unit_test(globs_stand_for_the_files_there_are),
+        cmocka_unit_test(globs_expand_to_existing_files),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -222,7 +222,7 @@ static void repair_keeps_the_key_rule_without_sums(void **state)
     tarball_reset(&t);
 }
 
-static void repair_never_empties_a_file_that_is_no_archive(void **state)
+static void repair_never_empties_a_file_that_is_not_an_archive(void **state)
 {
     (void)state;
     size_t size, after;
@@ -251,7 +251,7 @@ static void damage_in_the_middle_is_reported_and_remains(void **state)
     assert_int_equal(r.members, 7);
 }
 
-static void bytes_behind_the_end_are_cut_off_and_kept(void **state)
+static void bytes_after_the_end_are_cut_off_and_kept(void **state)
 {
     (void)state;
     size_t size, bad_size;
@@ -372,9 +372,9 @@ int main(void)
         cmocka_unit_test(repair_adds_a_missing_end),
         cmocka_unit_test(repair_rebuilds_a_damaged_index_with_its_checksums),
         cmocka_unit_test(repair_keeps_the_key_rule_without_sums),
-        cmocka_unit_test(repair_never_empties_a_file_that_is_no_archive),
+        cmocka_unit_test(repair_never_empties_a_file_that_is_not_an_archive),
         cmocka_unit_test(damage_in_the_middle_is_reported_and_remains),
-        cmocka_unit_test(bytes_behind_the_end_are_cut_off_and_kept),
+        cmocka_unit_test(bytes_after_the_end_are_cut_off_and_kept),
         cmocka_unit_test(a_single_archive_can_be_verified),
         cmocka_unit_test(an_index_without_its_shards_is_checked_by_itself),
         cmocka_unit_test(an_index_that_joins_colliding_keys_is_found_and_repaired),
