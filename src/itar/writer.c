@@ -527,6 +527,8 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size
     TARN__NEED(err, "writer", w);
     tarn_index *index = NULL;
     tarn_status status = tarn__check_unbroken(&w->archive, err);
+    /* A fold consists of its shards: one without samples has an empty shard. */
+    if (status == TARN_OK && !w->open && w->n_shards == 0) status = begin_shard(w, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);
     if (status == TARN_OK && (w->n_shards > w->n_base || w->completes)) {
         status = make_index(w, &index, err);
