@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Reads samples that are not in memory: batches at random places, compared with a loop of pread.
+"""Samples that are not in the page cache: batches at random positions, compared with a loop of pread.
 
-  ways    the individual methods of src/io/ranges.h and what they are compared with, cold and warm
+  ways    the bare methods of src/io/ranges.h and what they are compared with, cold and warm
   random  tarn_dataset_read on cold folds: by default, with cold, with prefetch, mapped
-  order   the same for samples in file order
-  warm    the same on folds in the page cache: the cost of checking whether they are cached
+  order   the same for samples in the order of the file
+  warm    the same on folds in the page cache: the cost of checking whether they are
 
   cold.py [--build DIR] [--only ways,random,...] [--data DIR] [--rounds N] [--quick]
 
-Creates folds of 1, 10 and 100 KB members under DATA, 2 GB each, unless they exist (--quick: 0.2 GB, to check that
-it works). Before each pass the shards are dropped from the page cache; the host of a virtual machine may still
-have them cached. Contestants run alternately in one process. Figures are medians; compare the ratios to the loop
-of pread. The rate of the disk, measured by consecutive direct reads of 4 MB, is printed first.
+Makes folds of 1, 10 and 100 KB members under DATA, 2 GB each, unless they exist (--quick: 0.2 GB, for a test). Before
+each pass the shards are taken out of the page cache; the host of a virtual machine may still have them. Contestants
+take turns in one process, medians count, and the ratios to the loop of pread matter. The disk's own rate, by direct
+reads of 4 MB in order, is printed first.
 """
 import argparse
 import mmap
@@ -56,7 +56,7 @@ def make_fold(folder, size, samples, tarn):
 
 
 def disk_rate(path):
-    """GB/s of consecutive direct reads of 4 MB."""
+    """GB/s of direct reads of 4 MB, in order."""
     buffer = mmap.mmap(-1, 4 << 20)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
     total, start = 0, time.perf_counter()
@@ -107,7 +107,7 @@ def main():
             name = f"cold{size // 1024}k" + ("-quick" if args.quick else "")
             folder, shards = make_fold(args.data / name, size, SIZES[size] // scale, lib / "tarn")
             measure.evict(shards)
-            print(f"\n{size // 1024} KB members; the disk gives {disk_rate(shards[0]):.1f} GB/s")
+            print(f"\n{size // 1024} KB members; the disk reads {disk_rate(shards[0]):.1f} GB/s")
             reads, warm_reads = READS[size] // scale, WARM_READS[size] // scale
             for batch in BATCHES:
                 what = f"{size // 1024} KB x {batch}"

@@ -1,7 +1,6 @@
-/* The individual methods of bench/cold.py: reads random ranges of files that are out of
- * the page cache, or in it, with each method of src/io/ranges.h and with those that it is
- * compared with. Contestants run alternately. Each line of output is a name and ranges
- * per second, the median of the rounds.
+/* The bare methods of bench/cold.py: random ranges of files that are out of the page
+ * cache, or in it, by each method of src/io/ranges.h and by its baselines. Contestants
+ * take turns: each line of output is a name and ranges per second, the median of rounds.
  *
  *     cold_ways cold|warm WAYS SIZE BATCH READS ROUNDS FILE...
  *
@@ -52,7 +51,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Mapped pages stay in the page cache, so they are unmapped first. */
+/* Mapped pages stay in the page cache, so files are unmapped first. */
 static void evict(setting *s)
 {
     for (unsigned i = 0; i < s->n_files; i++)
@@ -68,7 +67,7 @@ static int by_place(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Members at random places, sorted by place, as tarn_dataset_read requests them. */
+/* Members at random positions, in the order of tarn_dataset_read: sorted by offset. */
 static void choose(setting *s)
 {
     for (size_t i = 0; i < s->batch; i++) {
@@ -162,7 +161,7 @@ static bool is_resident(const setting *s, const tarn__ranges_piece *p)
     return resident & 1;
 }
 
-/* Checks the residency of a few, then reads all in one way. */
+/* Checks a few pages, then reads all in one way. */
 static void by_probe(setting *s)
 {
     bool warm = true;
@@ -174,8 +173,8 @@ static void by_probe(setting *s)
         by_gather(s, TARN__RANGES_DIRECT);
 }
 
-/* Reads resident data from the map and the rest with a ring; residency is found with
- * mincore, or with reads that must not wait. */
+/* Copies resident data from the map and reads the rest through the ring; residency by
+ * mincore, and by reads that must not wait. */
 static void by_each(setting *s, bool (*resident)(const setting *, tarn__ranges_piece *))
 {
     size_t n = 0, all = s->batch;

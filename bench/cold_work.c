@@ -1,13 +1,13 @@
-/* Reads batches of a fold of equal members for bench/cold.py: tarn_dataset_read of data
- * that is out of the page cache, compared with a loop of pread over the same payloads.
- * Contestants run alternately. Each line of output is a name and samples per second:
+/* Batches of a fold of equal members for bench/cold.py: tarn_dataset_read on data that is
+ * out of the page cache, compared with a loop of pread over the same payloads.
+ * Contestants take turns; each line of output is a name and samples per second: the
  * median, slowest and fastest of the rounds.
  *
  *     cold_work random|sequential|warm DIR SIZE BATCH SAMPLES ROUNDS
  *
  * DIR has SHARDS shards as bench/cold.py writes them. Each round opens the dataset again,
- * so that headers are compared as on first use. warm measures a dataset that was read
- * before, in processor time.
+ * so that headers are compared as on first use; warm measures the CPU time of a dataset
+ * that was read before.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ typedef struct setting {
 static uint64_t seen; /* keeps the compiler from removing the work */
 static tarn_error err;
 
-/* Processor time of the process, if it waits for nothing and others would disturb it. */
+/* CPU time of the process, where it never waits and others would disturb it. */
 static clockid_t timer = CLOCK_MONOTONIC;
 
 static double now(void)
@@ -142,7 +142,7 @@ static double read_all(setting *s, const contestant *c)
     return (double)s->wanted / (now() - start);
 }
 
-/* Maps keep pages in the page cache, so the dataset is closed before they are dropped. */
+/* Maps keep pages in the page cache, so the dataset is closed before they are evicted. */
 static double once(setting *s, const contestant *c, bool sequential)
 {
     uint64_t first = draw(s->count - s->wanted);

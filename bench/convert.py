@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Measures convert, split and merge, compared with writing the same samples from memory and with copying the shards.
+"""The cost of convert, split and merge, compared with writing the same samples from memory and with
+copying the shards.
 
   convert.py [--build DIR] [--samples N] [--bytes N]
 
-DIR is a build folder with libtarn.so (default build). Nothing waits for the disk. Figures are medians of five;
-contestants run alternately. Peak memory is from one more run each and includes mapped shards.
+DIR is a build folder with libtarn.so (default build). Nothing waits for the disk. Medians of
+five, contestants in turns; peak memory is from one extra run each. Mapped shards count as memory.
 """
 import argparse
 import functools

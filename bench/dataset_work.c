@@ -1,10 +1,9 @@
 /* The work of bench/dataset.py, timed inside the process. Each line of output is a
  * name and seconds, the median of some rounds; contestants run alternately.
  *
- *     dataset_work open PATH INDEX          a fold, compared with mapping and summing its
- * index dataset_work filter PATH FIELD...     a fold of samples that have these fields
- *     dataset_work batch PATH FIELD COUNT   COUNT random pieces, compared with memcpy of
- * them
+ *   dataset_work open PATH INDEX          a fold, compared with mapping its index
+ *   dataset_work filter PATH FIELD...     a fold of samples that have these fields
+ *   dataset_work batch PATH FIELD COUNT   COUNT random fields, compared with memcpy
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -92,7 +91,7 @@ static void bench_open(const char *path, const char *index)
     put("open", opened);
 }
 
-/* Selects on opening, and with a filter on an open dataset. */
+/* Selecting when opening, and as a filter on an open dataset. */
 static void bench_filter(const char *path, const char *const *fields)
 {
     double opened[ROUNDS], filtered[ROUNDS];

@@ -1,5 +1,5 @@
-/* Measures array files from C, compared with bare system calls. Each command prints the
- * seconds of the measured part, without filling memory and starting a process.
+/* Array files from C, compared with the bare system calls. Each prints the seconds of the
+ * measured part, without filling memory or starting a process.
  *
  *     gnz write  PATH BYTES SYNC    one buffer into a file with write(2)
  *     gnz tarn   PATH BYTES SYNC    the same buffer as one array of a .gnz
@@ -90,7 +90,8 @@ static double open_all(const char *path, size_t times)
     return (now() - began) / (double)times;
 }
 
-/* Rows in an order that no prefetcher predicts; the sum keeps the loads. */
+/* Rows in an order that no prefetcher guesses; the sum keeps the loads from being
+ * removed. */
 static double rows(const char *path, size_t count, int bare)
 {
     tarn_gnz *gnz;

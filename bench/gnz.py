@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures array files, compared with plain writes and with NumPy.
+"""Compares array files with plain writes and with NumPy.
 
   write  one array of --gb gigabytes, compared with write(2) of the same buffer, each with and
          without waiting for the disk
@@ -21,7 +21,7 @@ import sys
 try:
     import numpy
 except ImportError:
-    raise SystemExit("NumPy is not there: scripts/setup.sh build test, then .venv/bin/python "
+    raise SystemExit("NumPy is not installed: scripts/setup.sh build test, then .venv/bin/python "
                      "bench/gnz.py") from None
 
 from make_data import DATA
@@ -96,7 +96,7 @@ def write(args, report, program):
 
 
 def pack(args, path, arrays):
-    """Writes a .gnz file with the tarn command."""
+    """Makes a .gnz file with the command."""
     npz = path.with_suffix(".npz")
     numpy.savez(npz, **arrays)
     subprocess.run([args.tarn, "convert", "-q", "-f", npz, path], check=True)
@@ -140,11 +140,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
     parser.add_argument("--gb", type=float, default=4, help="size of the array that is written")
     parser.add_argument("--build", default=ROOT / "build", metavar="DIR",
-                        help="where the library and the command are (default build)")
+                        help="folder of the library and the command (default build)")
     args = parser.parse_args()
     args.tarn = pathlib.Path(args.build) / "tarn"
     if not os.access(args.tarn, os.X_OK):
-        raise SystemExit(f"{args.tarn} does not exist; build it with make")
+        raise SystemExit(f"{args.tarn} does not exist: build it first, with make")
     print(f"{os.cpu_count()} cores, Linux {platform.release()}; medians of {args.rounds}")
     program, report = build(args), Report()
     for name in args.only or BENCHES:

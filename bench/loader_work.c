@@ -1,17 +1,15 @@
-/* Contestants of bench/loader.py, alternating in one process: batches of a dataset by the
- * loader, compared with the same threads doing only the copying or decoding.
+/* Contestants of bench/loader.py, in turns in one process: batches of a dataset by the
+ * loader, compared with the same threads only copying or decoding.
  *
  *     loader_work DATASET FIELD WAY BATCH THREADS SECONDS ROUNDS
  *
- *     WAY: bytes   the field as stored                compared with memcpy of the samples
- *          rgb     JPEGs to RGB, all of one size      compared with TurboJPEG alone
- *          224     a random part, 224 x 224, flipped, 8 bits
- *          float   the same as float planes
- *          first   time to the first batch after opening the dataset, in milliseconds
+ * WAY: bytes   the field as it is stored          compared with memcpy of the same
+ * samples rgb     JPEGs to RGB, all of one size      compared with TurboJPEG alone 224 a
+ * random crop, 224 x 224, flipped, 8 bits float   the same as float planes first   time
+ * to the first batch after opening the dataset, in milliseconds
  *
- * Prints "loader RATE" and "limit RATE" for each round, in samples per second, and
- * "wait", "read" and "decode", the seconds of the loader in the last round.
- */
+ * Prints "loader RATE" and "limit RATE" for each round, samples/s, and "wait", "read" and
+ * "decode", the loader's seconds in the last round. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,13 +6,13 @@
         default because it stores a fractional time in members, 922 MB
   d2    20,000 samples {jpg, mean 91 KB; json, about 200 B}, 4 ustar shards, 1.86 GB
   d10m  10,000,000 samples of one empty field, 8 shards, 5.1 GB: many rows in the smallest
-        possible archive (2,000,000 rows if less than 20 GB of disk is free)
-  d10f  4,000,000 samples of two empty fields, every other one with a third: the same number
-        of rows, of samples with different fields; only created when named
+        possible archive (2,000,000 rows where less than 20 GB of disk is free)
+  d10f  4,000,000 samples of two empty fields, every other one with a third: as many rows,
+        of samples with different fields; made only when named
 
-The "jpg" payloads are random bytes: nothing measured here decodes them. All contents are seeded and always the
-same. A scale other than 1 creates smaller datasets in separate folders (bench/data/d1@0.02). A folder is written
-under a temporary name and renamed when it is complete.
+The "jpg" payloads are random bytes: nothing measured here decodes them. All contents are
+seeded and the same every time. A scale other than 1 makes smaller sets in separate folders
+(bench/data/d1@0.02). A folder is written under a temporary name and renamed when complete.
 """
 import argparse
 import dataclasses
@@ -76,7 +76,7 @@ def pax_headers():
 
 
 class ShardWriter:
-    """One tar file, written in 8 MB pieces so that the page cache stores it in large folios."""
+    """One tar file, written in pieces of 8 MB so that the page cache stores it in large folios."""
 
     def __init__(self, path):
         self.file = open(path, "wb", buffering=0)
@@ -121,7 +121,7 @@ def small_samples(first, last, seed, before=None):
 
 
 def image_samples(first, last, seed):
-    """D2: payloads with the sizes of photographs, and the contents of a caption file."""
+    """D2: payloads with the sizes of photographs, and the content of a caption file."""
     rng = random.Random(seed)
     pool = memoryview(rng.randbytes(1 << 24))
     low, high = JPG_RANGE
@@ -140,7 +140,7 @@ def caption(i, rng):
 
 
 def empty_samples(first, last, _seed):
-    """Headers only, a thousand per part."""
+    """Headers only, a thousand in a part."""
     for start in range(first, last, 1000):
         rows = range(start, min(start + 1000, last))
         yield [b"".join([header(b"%09d.x" % i, 0) for i in rows])]
@@ -179,7 +179,7 @@ def write_shards(folder, name, samples):
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
-    """A folder of shards of the fold "train", and the amount of data in it."""
+    """A folder of shards of the fold "train", and how much it contains."""
     name: str
     folder: pathlib.Path
     samples: int
@@ -204,7 +204,7 @@ class DataSet:
 
 
 def default_rows():
-    """Ten million, or two million if they would fill the disk."""
+    """Ten million, or two million where the disk is nearly full."""
     if (DATA / "d10m").exists():
         return MANY_ROWS
     here = DATA if DATA.exists() else DATA.parent
@@ -212,7 +212,7 @@ def default_rows():
 
 
 def describe(name, scale=1.0, rows=None):
-    """The path of the dataset of these sizes, existing or not; the usual sizes have plain names."""
+    """The data set of these sizes, existing or not; the usual sizes have the plain names."""
     usual = SAMPLES[name]
     full = (rows or default_rows()) if name == "d10m" else usual
     mark = f"-{full}" if full != usual else ""
@@ -221,7 +221,7 @@ def describe(name, scale=1.0, rows=None):
 
 
 def make(name, scale=1.0, rows=None):
-    """A dataset, which is created if it does not exist."""
+    """A data set, which is made first if it does not exist."""
     data = describe(name, scale, rows)
     if data.folder.exists():
         return data

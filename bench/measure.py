@@ -1,10 +1,11 @@
-"""Shared parts of the benchmarks: control of the page cache, timing of processes that run alternately, and tables.
-Independent of tar and of the datasets.
+"""Tools for benchmarks: control of the page cache, processes timed
+in turns, and tables. Knows nothing about tar or the data sets.
 
-Three effects make naive timings wrong on a small virtual machine. They are handled here. Memory that was returned
-to the host is slow when it is touched again, so an untimed pass precedes each timed one. A file written in small
-pieces is slow to map and read afterwards, so files are evicted and read again before a warm run. The disk is
-noisy, so contestants run alternately, the median is used, and results are ratios.
+Three things distort naive timings on a small virtual machine, and are handled here:
+memory given back to the host is slow when first touched again, so an untimed pass comes right
+before each timed one; a file written in small pieces is slow to map and read afterwards, so
+files are evicted and re-read before a warm run; and the disk is noisy, so contestants take
+turns, the median counts, and results are ratios.
 """
 import dataclasses
 import os
@@ -19,7 +20,7 @@ PYTHON_WRITE_SIZE = 10240
 
 
 def run(argv, output="/dev/null"):
-    """Runs one command, appends its output to a file, and returns the elapsed seconds."""
+    """Runs one command and appends its output to a file; returns seconds from start to end."""
     argv = [str(a) for a in argv]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     to_file = [(os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o666)]
@@ -36,8 +37,8 @@ def run(argv, output="/dev/null"):
 def peak_rss(argv, scratch):
     """Peak resident bytes of a command, or None without GNU time.
 
-    Does not use getrusage of this process: the figure of a child starts at what its parent held when it was
-    spawned, and this Python may hold more than the child ever does.
+    Not getrusage from here: a child's figure starts at its parent's when it was
+    spawned, and this Python process may use more memory than the child ever does.
     """
     timer = shutil.which("time")
     if not timer:
@@ -78,13 +79,13 @@ def read_all(paths):
 
 
 def warm_in_order(paths):
-    """Puts files into the page cache as a sequential read does, in large folios."""
+    """Reads files into the page cache as a sequential read does, in large folios."""
     evict(paths)
     read_all(paths)
 
 
 def warm_as_written(paths):
-    """Puts files into the page cache as Python's tarfile does, in pieces of 10 KB."""
+    """Reads files into the page cache as Python's tarfile does, in pieces of 10 KB."""
     buffer = memoryview(bytearray(PYTHON_WRITE_SIZE))
     for path in paths:
         copy = path.with_suffix(".part")
@@ -99,8 +100,8 @@ def warm_as_written(paths):
 class Contestant:
     """One way to do a job.
 
-    commands returns the command lines of a pass, which run in order. before runs untimed before each pass. A slow
-    contestant takes part in the first round only. target is what its ratio should reach, as text. Its output goes
+    commands gives the command lines of a pass, which run in order; before runs untimed before each pass; a slow
+    contestant takes part in the first round only; target is what its ratio should reach, in words. What it prints goes
     to output.
     """
     name: str
@@ -121,7 +122,7 @@ class Contestant:
 
 
 def take_turns(contestants, rounds, prime=True):
-    """Fills in the times of all contestants. prime: an untimed pass before each timed one."""
+    """Measures all contestants. prime: an untimed pass right before each timed one."""
     if not prime:
         for c in contestants:
             c.once()
@@ -135,9 +136,8 @@ def take_turns(contestants, rounds, prime=True):
 
 
 def in_turns(calls, rounds, untimed=0):
-    """Results of each call over N rounds, {name: values}: each call once, then all again. The first untimed rounds
-    warm the caches, and their results are dropped.
-    """
+    """The results of each call in N rounds, {name: values}: each once, then all again. The first
+    untimed rounds fill the caches; their results are dropped."""
     found = {name: [] for name in calls}
     for turn in range(untimed + rounds):
         for name, call in calls.items():
@@ -169,7 +169,7 @@ def seconds(value):
 
 @dataclasses.dataclass
 class Report:
-    """Prints tables and keeps every row for the JSON file."""
+    """Prints tables and keeps every row, to write them as JSON."""
     rows: list = dataclasses.field(default_factory=list)
 
     def title(self, text):

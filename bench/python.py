@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""Measures the Python package, compared with the packages that it replaces, on the same files in one run.
+"""Compares the Python package with the packages it replaces, on the same files in one run.
 
   python.py [--build DIR] [--rounds N] [--scale S] [--only random|iterate|loader|import]
 
   random   samples of d1 (1 KB) and d2 (91 KB) in random order: wids, and tarn as dicts of
-           memoryviews, dicts of bytes, and batches in one buffer, with one thread and with two (the
-           latter in wall-clock time)
+           memoryviews, dicts of bytes, and batches in one buffer, by one thread and by two (the
+           latter by wall-clock time)
   iterate  all samples of d1 in order: WebDataset; tarn with an index, the second time or the first
            (when headers are compared with the index); tarn scanning the shards first
   loader   JPEGs to 224 x 224 batches: torch's DataLoader with Pillow and two workers, tarn with two
            threads
   import   `import tarn` without NumPy, and Python alone
 
-DIR is a build folder (default build). Needs the .venv that scripts/setup.sh creates for the tests and the
-.venv-wids of its group bench: wids is part of webdataset 0.2, but not of 1.0. Contestants run alternately, each
-pass in its own process after an untimed pass; figures are medians. Rates are samples per second of processor time,
-so that they are the rates of one core even on a busy machine. The rates of the loader, which uses several cores,
-are in wall-clock time.
+DIR is a build folder (default build). Needs the .venv that scripts/setup.sh makes for the tests and the .venv-wids of
+its group bench: wids is part of webdataset 0.2, and was removed in 1.0. Contestants take turns, each pass in a separate
+process with an untimed pass before it; medians. Rates are samples per second of CPU time, so that they are per core
+even on a busy machine; the loader, which uses several cores, is measured by wall-clock time.
 """
 import argparse
 import json
@@ -35,7 +34,7 @@ SIDE = 224
 JPEGS = 512
 
 
-# --- One contestant, in its own process ----------------------------------------------------------
+# --- One contestant, in a separate process ------------------------------------------------------
 
 
 def timed(function, count, clock=time.process_time):
@@ -60,7 +59,7 @@ def random_wids(folder, fields, count):
     shards = [{"url": path, "nsamples": total // len(paths)} for path in paths]
     data = wids.ShardListDataset(shards, transformations=[], localname=lambda url: url)  # do not copy it
     order = indices(total, count)
-    for path in range(len(paths)):  # the first sample of a shard builds its index
+    for path in range(len(paths)):  # the first sample builds its index of each shard
         data[path * (total // len(paths))]
 
     def loop():
@@ -123,9 +122,8 @@ def iterate_webdataset(folder, fields, count):
 
 
 def iterate_tarn(folder, fields, how):
-    """how: "open" iterates over a dataset that stays open; "opened" and "scanned" open it again in each pass, with
-    and without its index.
-    """
+    """how: "open" reads a dataset that stays open; "opened" and "scanned" open it again in each
+    pass, with its index and without."""
     import tarn
     there = tarn.open(folder, fields=fields, decode=False)
     shards = sorted(pathlib.Path(folder).glob("*.tar"))
@@ -272,7 +270,7 @@ def races(args):
 
 
 def imports(args):
-    """Milliseconds; the best of many, because the rest is noise."""
+    """Milliseconds, best of many: the rest is noise."""
     def best(code):
         env = dict(os.environ, PYTHONPATH=str(args.build / "python"))
         env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -291,7 +289,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the number of reads (default 1)")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of reads (default 1)")
     parser.add_argument("--only", choices=["random", "iterate", "loader", "import"])
     parser.add_argument("--call", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures record packs and array files from Python, compared with common alternatives, in one run.
+"""Compares record packs and array files from Python with what people use now, in one run.
 
   bench/python_files.py [--build DIR] [--quick]
 
-Needs `scripts/setup.sh build test` (the packages) and a build with the Python package (`make`). Runs in the
-environment of iatro-base-iac 0.0.2, so that both readers are in one process; 0.1.4 has its own process.
-Contestants run alternately. Each figure is a median, in nanoseconds of CPU time per record or row, with everything
-in the page cache. Data goes to bench/data/python_files.
+Needs `scripts/setup.sh build test` (the packages) and a build with the Python package (`make`). Runs
+in the environment of iatro-base-iac 0.0.2, so that both readers are in one process; 0.1.4 runs in a
+separate process. Contestants take turns; each figure is the median of the turns, in nanoseconds of
+CPU time per record or row, everything in the page cache. Data goes to bench/data/python_files.
 """
 import argparse
 import functools
@@ -52,7 +52,7 @@ def clock(call, count):
 
 
 def contest(title, contestants, count, turns):
-    """contestants: {name: call}; the others are compared with the first."""
+    """contestants: {name: call}, the first is the baseline."""
     calls = {name: functools.partial(clock, call, count) for name, call in contestants.items()}
     medians = measure.medians(measure.in_turns(calls, turns, untimed=1))
     reference = next(iter(medians.values()))

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Measures writing and streaming from Python: tarn.wds compared with webdataset, one process each.
+"""Writing and streaming from Python: tarn.wds compared with the real webdataset, in separate
+    processes.
 
   write   samples of {1 KB, 2 B} into shards by ShardWriter with mtime=0 (the faster of
-          webdataset's settings), from an existing list of dicts, and with dicts created
-          meanwhile; write() for each sample, write_many() for all; not synced, and durable
-  fold    the same by tarn.DatasetWriter, including index and checksums
-  images  320 x 240 pixels as JPEG, by the encoders of both writers
-  stream  all samples of shards without an index as dicts of bytes, by WebDataset(url)
+          webdataset's settings), from a list of dicts made before, and with dicts made in the
+          loop; write() for each sample, write_many() for all; not synced, and durable
+  fold    the same by tarn.DatasetWriter, index and checksums included
+  images  320 x 240 pixels as JPEG, by both writers' encoders
+  stream  all samples of un-indexed shards as dicts of bytes, by WebDataset(url)
 
-Each contestant measures its own work, after one pass that is not counted. Contestants run alternately; figures are
-medians. webdataset writes a tenth of the samples, because it is slow. Only ratios are meaningful.
+Each contestant measures its own work, after one pass that is not counted; contestants take turns and medians count.
+webdataset does a tenth of the samples, because it is slow. Only the ratios are meaningful.
 
   python_write.py [--build DIR] [--rounds N] [--scale X] [--only write ...]
 

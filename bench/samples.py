@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures reading samples from shards without an index: tarn's stream reader compared with WebDataset's, from a
-plain and a gzip-compressed shard of {1 KB, 2 B} samples; both read every byte into memory.
+"""Samples from shards without an index: tarn's stream reader compared with WebDataset's, from a
+plain and a gzip-compressed shard of {1 KB, 2 B} samples, every byte in memory in both.
 
   samples.py [--build DIR] [--samples N]
 

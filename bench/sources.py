@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures sources: decompression, compared with the programs of the formats; reading over HTTP from a loopback
-nginx, compared with curl; and starting with libcurl loaded late or linked.
+"""The cost of sources: unpacking, compared with the formats' own programs; reading over HTTP
+    from a loopback nginx, compared with curl; and the start with libcurl loaded late or linked.
 
   sources.py [--build DIR] [--only filters|http|start] [--megabytes N]
 
@@ -39,7 +39,7 @@ def show(title, size, result):
 
 
 def sample(size):
-    """Sources and programs: data that compresses about as well as training text."""
+    """Sources and programs, with data that compresses about as well as training text."""
     files = sorted((ROOT / "src").rglob("*.c")) + [pathlib.Path(sys.executable).resolve()]
     data = b"".join(f.read_bytes() for f in files)
     return (data * (size // len(data) + 1))[:size]

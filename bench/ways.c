@@ -1,7 +1,7 @@
-/* The individual methods of reading the headers of tar shards that the library's window
- * chooses from. Usage: ways read BYTES SHARD... (everything, in reads of that size), ways
- * hop BYTES SHARD... (one read at each header), ways map 0 SHARD... (one access at each
- * header). run.py builds it. */
+/* Bare ways of reading the headers of tar shards, which the library's window chooses
+ * from. Usage: ways read BYTES SHARD... (everything, in reads of that size), ways hop
+ * BYTES SHARD... (one read at each header), ways map 0 SHARD... (one access at each
+ * header). Built by run.py. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

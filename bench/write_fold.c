@@ -1,5 +1,5 @@
-/* Writes a fold of generated samples and prints the time. Each sample has a class of two
- * bytes and a payload from 4 MB of noise, like a training set in memory.
+/* Writes a fold of generated samples and prints how long it took. Each sample has a class
+ * of two bytes and a payload from 4 MB of noise, as a training set in memory would have.
  *
  *     write_fold DIR SAMPLES PAYLOAD_BYTES durable|unsynced
  *
@@ -20,7 +20,7 @@ static int fail(const tarn_error *err)
     return 1;
 }
 
-/* Keeps the caller's share of the work out of the measurement. */
+/* The caller's own work should not be measured. */
 static void put_digits(char *out, int digits, long value)
 {
     for (int i = digits; i-- > 0; value /= 10)

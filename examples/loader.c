@@ -1,5 +1,5 @@
-/* Reads a dataset in shuffled batches, as a training run does, and prints the speed and
- * the bottleneck.
+/* Reads a dataset in shuffled batches, as a training run would, and prints how fast that
+ * was and what was slow.
  *
  *     cc loader.c $(pkg-config --cflags --libs tarn) -o loader
  *     ./loader data/birds:train 8
@@ -16,7 +16,7 @@ static int fail(const tarn_error *err)
     return 1;
 }
 
-/* A real program would run a training step here. */
+/* A model would use the batch here. */
 static uint64_t train(const tarn_batch *batch)
 {
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-/* Writes a dataset of numbers and texts, as a program that generates data does, and reads
- * one sample back. If it is killed at any time, the old dataset, if any, is unchanged.
+/* Writes a dataset of numbers and texts, as a program that produces data would, and reads
+ * one sample back. If it is killed at any moment, the folder stays as it was.
  *
  *     cc writer.c $(pkg-config --cflags --libs tarn) -o writer
  *     ./writer numbers 1000
@@ -44,7 +44,7 @@ static tarn_status write_all(const char *folder, unsigned count, tarn_written *w
             return status;
         }
     }
-    /* This publishes the fold. */
+    /* The fold exists once this returns. */
     return tarn_fold_writer_finish(out, written, sizeof *written, err);
 }
 

@@ -3,8 +3,8 @@
 
   apidoc.py FOLDER
 
-The layout of a header: the first comment is the overview; sections begin with comments /* --- Title --- */; a
-comment belongs to the declarations that follow it, up to an empty line.
+Headers must have this form: an overview in the first comment; sections in comments
+/* --- Title --- */; a comment belongs to the declarations that follow it up to an empty line.
 """
 import pathlib
 import re
@@ -45,7 +45,7 @@ def comment_text(raw):
 
 
 def chunks(text):
-    """Comments, declarations and empty lines of a header, in order."""
+    """The comments, declarations and empty lines of a header, in order."""
     lines = text.splitlines()
     i = 0
     while i < len(lines):

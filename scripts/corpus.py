@@ -2,13 +2,13 @@
 """The fuzz corpus: fuzz/corpus/TARGET.tar.gz, and regressions next to it as fuzz/corpus/TARGET/crash-WHAT.
 
   corpus.py unpack [FOLDER]            unpacks both into FOLDER/TARGET (default: build-corpus)
-  corpus.py add TARGET FILE...         adds files to the archive of a target, as found-HASH
-  corpus.py crash TARGET WHAT FILE     stores a crash as fuzz/corpus/TARGET/crash-WHAT
-  corpus.py grow [TARGET...]           adds what `make fuzz` found (build-fuzz/corpus), reduced by
-                                       libFuzzer to the files that reach new code
-  corpus.py count                      prints the number of files of each target
+  corpus.py add TARGET FILE...         adds files to the archive of a target, under found-HASH
+  corpus.py crash TARGET WHAT FILE     keeps a crash as fuzz/corpus/TARGET/crash-WHAT
+  corpus.py grow [TARGET...]           adds the inputs that `make fuzz` found (build-fuzz/corpus) and that
+                                       reach new code
+  corpus.py count                      prints how many files each target has
 
-The archives are reproducible: sorted names, no times, no owners. A file whose bytes are already in the corpus is
+The archives are reproducible: names in order, no times, no owners. A file that the corpus already has is
 not added again.
 """
 import gzip
@@ -43,7 +43,7 @@ def read(target):
 
 
 def write(target, files):
-    """Writes the archive of a target if its contents changed."""
+    """Writes the archive of a target if it changes."""
     if files == read(target):
         return
     plain = io.BytesIO()
@@ -72,7 +72,8 @@ def stamp(target):
 
 
 def unpack(folder=UNPACKED):
-    """Unpacks what changed. Several runs may do so at once: a folder appears complete or not at all."""
+    """Unpacks what changed. Several runs may do so at once: a folder appears only when it is
+    complete."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for target in targets():
@@ -115,7 +116,7 @@ def crash(target, what, path):
 
 
 def grow(names):
-    """Keeps the found files that reach code that the corpus does not reach, with libFuzzer's merge."""
+    """libFuzzer's merge keeps only the found files that reach code the corpus does not."""
     unpack()
     for target in names or targets():
         found, program = ROOT / "build-fuzz/corpus" / target, ROOT / f"build-fuzz/fuzz/fuzz_{target}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Reads the report of llvm-cov: lines and branches by folder, and each parser separately.
 
-  coverage.py REPORT EXPORT MISSED     exits with 1 if the branch coverage of all parsers together is
-                                       below the goal; writes untaken branches and their lines to MISSED
+  coverage.py REPORT EXPORT MISSED     exits with 1 if the branch coverage of the parsers is below the goal;
+                                       writes the branches that were not taken, with their lines, to MISSED
 """
 import collections
 import json
@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 GOAL = 95.0
-# The parsers of files and messages from outside the program.
+# The parsers of untrusted files and messages.
 PARSERS = """src/base/json_read.c src/base/number.c src/base/utf8.c src/tar/header.c src/tar/pax.c
 src/tar/reader.c src/tar/keys.c src/tar/recover.c src/itar/index.c src/itar/sums.c
 src/itar/regular.c src/itar/locate.c src/itar/journal.c src/io/manifest.c src/gnz/parse.c

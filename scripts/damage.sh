@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the whole damage sweep under AddressSanitizer and UndefinedBehaviorSanitizer: every case, of
-# which the tests otherwise run a sample. Prints the number of cases and failures of each part.
+# The whole damage sweep under AddressSanitizer and UndefinedBehaviorSanitizer: every case, where the
+# tests otherwise run a sample. Prints the cases of each part and how many broke.
 #   damage.sh [PART...]    parts: fields files fold repair tables (all of them)
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs clang-format on all C files; with --check, only reports what would change.
+# Runs clang-format over all C files; with --check, it only reports what would change.
 set -eu
 cd "$(dirname "$0")/.."
 files=$(find include src cli tests fuzz examples bench python -name '*.[ch]' ! -name unicode_tables.h)

@@ -4,17 +4,18 @@
 #   fuzz.sh full [TARGET...]      FUZZ_RUNS runs each; unset: 50,000,000 of tar, taridx, gnz and
 #                                 iac, 10,000,000 of the others. FUZZ_SECONDS ends a target early.
 #   fuzz.sh short [TARGET...]     the corpus and 100,000 runs each, 30 seconds at most, with a
-#                                 fixed seed: the same every time; output in TAP
-#   fuzz.sh build                 builds the programs of the short form
+#                                 fixed seed: the same every time; prints TAP
+#   fuzz.sh build                 builds what the short form needs
 #
-# No input may take longer than FUZZ_TIMEOUT seconds (default 1; 25 for the short form, because the
-# machine may be busy), allocate more than 64 MiB at once, or leak. An input that does is kept as
-# fuzz/corpus/TARGET/crash-HASH, and the script exits with 1. Give the file a descriptive name
-# (git mv); the tests replay it from then on.
+# No input may take longer than FUZZ_TIMEOUT seconds (1; 25 when short, where the machine may be
+# busy), request more than 64 MiB at once, or leak. An input that does is kept as
+# fuzz/corpus/TARGET/crash-HASH, and the script exits with 1. Give the file a name that says what
+# it is (git mv); the tests replay it from then on.
+#
 # A twentieth of the runs of the full form also traces comparisons, which finds numbers and words
-# that random changes do not find. New inputs are kept in build-fuzz/corpus;
-# `scripts/corpus.py grow` adds those that reach new code to the archives. Runs are added up in
-# build-fuzz/runs.tsv, so that a large number can be reached in several sessions.
+# that random mutations do not. New inputs stay in build-fuzz/corpus; `scripts/corpus.py grow` adds
+# those that reach new code to the archives. The total number of runs is in build-fuzz/runs.tsv, so
+# that a long count can be reached in several sessions.
 set -eu
 cd "$(dirname "$0")/.."
 usage() { echo "usage: fuzz.sh full|short|build [TARGET...]" >&2; exit 2; }
@@ -46,8 +47,7 @@ scripts/corpus.py unpack
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT INT TERM
-# A small quarantine, no memory returned to the system, and short allocation traces double the
-# speed.
+# A small quarantine, memory that is not returned, short allocation traces: twice the speed.
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:quarantine_size_mb=1:thread_local_quarantine_size_kb=64:malloc_context_size=1:allocator_release_to_os_interval_ms=-1:clear_shadow_mmap_threshold=67108864
 export UBSAN_OPTIONS=print_stacktrace=1
 export build scratch form seconds timeout

@@ -16,8 +16,8 @@ echo "setup: fetching nanoarrow $version into $target"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
-# pip asks the build system of a source distribution for its name before it saves the file. This
-# answers instead, so that no build system has to be downloaded and run.
+# pip asks a source distribution's build system for its name before it hands out the file. This
+# script answers instead, so that no build system has to be fetched and run.
 mkdir "$work/answer"
 cat >"$work/answer/mesonpy.py" <<PY
 import os

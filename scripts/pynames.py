@@ -35,7 +35,7 @@ def public(module):
 
 
 def own(thing):
-    """Members whose docstring describes them, and not their type."""
+    """Objects whose docstring describes them, and not their type."""
     return callable(thing) or isinstance(thing, property) or inspect.ismodule(thing)
 
 

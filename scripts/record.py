@@ -3,10 +3,10 @@
 
   record.py [OUTPUT.svg [TRANSCRIPT]]
 
-The lines and colours are those that scripts/demo.sh prints (or those of a file with its output); only the timing
-is invented. The picture is one column of text in a window. A cover moves down line by line until the window is
-full, and then the text scrolls up. Without animation, the window shows its first lines. <desc> contains the
-commands, for tests and for readers who cannot see the picture.
+The lines and colours are those that scripts/demo.sh printed just now (or those of a file with its
+output); only the timing is artificial. The picture is one column of text in a window. A cover moves
+down line by line until the window is full, and then the text scrolls up. Without animation, the
+window shows its first lines. <desc> contains the commands, for tests and for screen readers.
 """
 import html
 import os
@@ -50,7 +50,7 @@ def commands_of(text):
 
 
 def moments(lines):
-    """The time at which each line appears, in seconds, and the total duration."""
+    """When each line appears, in seconds, and the total duration."""
     times, now = [], 0.0
     for kind, text in lines:
         now += PAUSES[kind] if text else 0.05

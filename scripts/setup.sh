@@ -32,7 +32,7 @@ for package in $wanted; do
         missing="$missing $package"
 done
 
-# The original Python packages, in virtual environments that record which list they were made from.
+# The real Python packages, in virtual environments that record which list they were made from.
 python_packages() {
     list=$(dirname "$0")/../$1
     venv=$(dirname "$0")/../$2
@@ -44,7 +44,8 @@ python_packages() {
     cp "$list" "$venv/requirements.txt"
 }
 
-# The demo uses the environment of the tests if it exists. Without torch the demo is shorter, and says so.
+# The demo uses the tests' packages if they are installed; a demo without torch is shorter, and says
+# so.
 demo_packages() {
     cd "$(dirname "$0")/.."
     list=examples/shapes/requirements.txt
@@ -63,8 +64,8 @@ demo_packages() {
         echo "setup: torch could not be installed in $seconds s (DEMO_TORCH_SECONDS): the demo does not train"
 }
 
-# The large packages, one line at a time. If a package cannot be installed, its suite is skipped. torch
-# and its dependencies come from .venv.
+# The large packages, one line at a time; if one cannot be installed, its suite is skipped. torch and
+# similar packages come from .venv.
 peer_packages() {
     cd "$(dirname "$0")/.."
     list=tests/peers/requirements.txt
@@ -81,7 +82,7 @@ peer_packages() {
     rm -f .venv-peers/incomplete
 }
 
-# Software without a Debian package.
+# Software that is not a Debian package.
 fetch() {
     case " $* " in *" build "*) "$(dirname "$0")/nanoarrow.sh" ;; esac
     case " $* " in *" test "*)
@@ -110,7 +111,7 @@ fi
 echo "setup: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 $sudo apt-get update -qq
-# The tests start their own web server; installing the package must not start one.
+# The tests start the web server themselves; it must not start when it is installed.
 policy=/usr/sbin/policy-rc.d
 made=""
 if [ ! -e "$policy" ]; then

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a loader for MINUTES minutes on a disk that fails at times. The last line is the result.
-#   soak.sh [MINUTES]
+# Runs a loader over a disk that fails now and then, for MINUTES minutes; the last line is the
+# result.  soak.sh [MINUTES]
 set -eu
 cd "$(dirname "$0")/.."
 [ -f build-plain/build.ninja ] ||

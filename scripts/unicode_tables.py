@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes src/base/unicode_tables.h: the lower-case mapping of the running Python.
 
-Field names are converted to lower case as Python's str.lower does, because the index format was defined that way.
-The tables are derived from str.lower itself, so they match it exactly, including the final-sigma rule. Usage:
-unicode_tables.py > FILE
+Field names are lower-cased like Python's str.lower, because the index format was defined that way.
+The tables are computed with str.lower itself, so they contain exactly its mapping, including the
+final-sigma rule. Usage: unicode_tables.py > FILE
 """
 import unicodedata
 
@@ -16,7 +16,7 @@ def scalars():
 
 
 def lower_runs():
-    """(first, last, stride, delta) for the code points whose lower case is a single other code point."""
+    """(first, last, stride, delta) over the code points whose lower case is one other code point."""
     runs = []
     for c in scalars():
         low = chr(c).lower()

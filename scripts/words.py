@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Finds phrases that our prose does not use, and suggests alternatives.
 
-  words.py                counts by folder, in all files
-  words.py PATH...        lists all hits in these files and folders
-  words.py --check        lists all hits in the paths of scripts/words_clean.txt; exits with 1 if there is one
+  words.py                counts by folder, of everything
+  words.py PATH...        every place in these files and folders
+  words.py --check        every place in the files that scripts/words_clean.txt lists; exits with 1 if there is one
   words.py --test         tests the finder with each phrase, in each kind of file
 
-Prose is: Markdown without its code; comments and string literals of C and Python; comments of shell scripts,
-Makefiles and configuration files. The manual pages and the help are string literals in cli/.
-scripts/words_allow.txt has the exceptions. When a file or folder is clean, add it to scripts/words_clean.txt, so
-that it stays clean.
+Prose is: Markdown without its code; comments and string literals of C and Python; comments of
+shell scripts, Makefiles, lists (.txt) and configuration. The manual pages and the help are string literals of cli/.
+scripts/words_allow.txt has the exceptions. When a file or folder is clean, add it to
+scripts/words_clean.txt, so that it stays clean.
 """
 import collections
 import io
@@ -21,7 +21,7 @@ import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HERE = ROOT / "scripts"
-SKIPPED = ("fuzz/corpus", "tests/data", "third_party", "docs/benchmarks/results.json", "scripts/words.py")
+SKIPPED = ("fuzz/corpus", "tests/data", "third_party", "docs/benchmarks/results.json", "scripts/words")
 
 # (pattern, what to write instead, a text that must be found)
 PHRASES = (
@@ -63,7 +63,8 @@ def lines_of(name):
 
 
 def allowed():
-    """[(path prefix or *, text)]: a hit inside this text is allowed, in files whose path begins with the prefix."""
+    """[(path prefix or *, text)]: a hit inside this text is allowed in files whose path begins with
+    the prefix."""
     return [tuple(line.split(None, 1)) for line in lines_of("words_allow.txt")]
 
 
@@ -82,7 +83,7 @@ def markdown(text):
 
 
 def paragraphs(text):
-    """Lines of a paragraph joined, so that a phrase is found across the end of a line."""
+    """Lines of one paragraph, so that a phrase is found across the end of a line."""
     start, held = 1, []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         if line.strip():
@@ -121,8 +122,8 @@ def python_source(text):
 
 
 def shell_source(text):
-    yield from joined({number: line.split("#", 1)[1] for number, line in enumerate(text.splitlines(), 1)
-                       if re.match(r"\s*#(?!!)", line)})
+    comments = {number: re.search(r"(?:^|\s)#(?!!)(.*)", line) for number, line in enumerate(text.splitlines(), 1)}
+    yield from joined({number: found.group(1) for number, found in comments.items() if found})
 
 
 def joined(lines):
@@ -139,7 +140,8 @@ def joined(lines):
 
 
 READERS = {".md": markdown, ".c": c_source, ".h": c_source, ".map": c_source, ".py": python_source, ".pyi": python_source,
-           ".sh": shell_source, ".build": shell_source, ".yml": shell_source, ".toml": shell_source, "Makefile": shell_source}
+           ".sh": shell_source, ".build": shell_source, ".yml": shell_source, ".toml": shell_source, ".txt": shell_source, ".rs": c_source,
+           "Makefile": shell_source}
 
 
 def reader_of(path):
@@ -219,7 +221,7 @@ def counts():
 KINDS = {
     "x.md": "Some text: {}.\n", "x.c": "/* Some text:\n * {}. */\n", "y.c": 'puts("Some text: {}.");\n',
     "x.h": "// {}\n", "x.py": '"""Some text: {}."""\n', "y.py": "x = 1  # {}\n", "z.py": 'raise ValueError(f"{}")\n',
-    "x.sh": "# {}\n",
+    "x.sh": "# {}\n", "y.sh": "x=1 # {}\n", "x.txt": "# {}\n",
 }
 
 

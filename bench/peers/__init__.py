@@ -1,18 +1,18 @@
-"""The contestants of bench/peers.py, one file each, and the code that runs them and shows the results.
+"""The contestants of bench/peers.py, one file each, and the modules that run them and show the results.
 
-A contestant is a class derived from base.Peer; base.py describes its functions. To add one, write a file with such
-a class and add its name to PEERS below: the runs, the tables, the plots and the check that all contestants read
-the same bytes find it there. Leave out functions for which a package has no equivalent, and give a short reason
-for the page in `lacks`.
+A contestant is a class derived from base.Peer; base.py says what its functions have to do. To add one,
+write a file with such a class and put its name into PEERS below: the runs, the tables, the plots and
+the check that all read the same bytes find it there. Leave out
+functions that a package cannot provide; `lacks` gives the reason in a few words, for the page.
 
   base.py     the definition of a contestant
   data.py     the samples, the same for all
-  rows.py     shared code of contestants that return rows of arrays
-  images.py   decoding with Pillow, for contestants without their own decoder
-  work.py     one measurement, in its own process
-  contest.py  runs those processes alternately, watches their memory, keeps the results
+  rows.py     shared by contestants that return rows of arrays
+  images.py   decoding by Pillow, for contestants without a decoder
+  work.py     one measurement, in a separate process
+  contest.py  starts those processes in turns, watches their memory, keeps the results
   svg.py      plots
-  tables.py   tables; aims.py and texts.py: the text next to them
+  tables.py   tables; aims.py and texts.py: the text beside them
   pages.py    the pages under docs/benchmarks
 """
 import importlib

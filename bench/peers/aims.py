@@ -10,11 +10,11 @@ class Aim:
     way: str
     other: str
     ratio: float
-    bounds: str  # text on the page if it is missed
-    other_workload: str = ""  # if the other has no equivalent
+    bounds: str  # the page's text if the target is missed
+    other_workload: str = ""  # where the other has no equivalent way
 
     def judge(self, rows):
-        """The measured ratio, or None if one of the two did not run."""
+        """The measured ratio, or None where one of the two did not run."""
         def rate(workload, peer, way):
             return next((r.rate for r in rows if (r.workload, r.kind, r.peer) == (workload, self.kind, peer)
                          and way in (None, r.way) and r.rate), None)

@@ -1,4 +1,4 @@
-"""Checksums of whole files, for formats without their own."""
+"""Checksums of whole files: the usual method for formats without checksums."""
 import zlib
 
 from . import base

@@ -1,5 +1,5 @@
-"""Runs measurements alternately: every contestant once, then all again, each in its own process, whose memory is
-measured while it runs. Results are rows of plain values.
+"""Runs measurements in turns: every contestant once, then all again, each in a separate process
+    whose memory use is sampled while it runs. Results are rows of plain values.
 """
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ FUNCTION = {"sequential": "iterate", "random": "getter", "batches": "batcher", "
 
 
 def held(pid):
-    """Memory of a process and its children in bytes: (private, including mapped files)."""
+    """Bytes of memory of a process and its children: (private, with mapped files)."""
     own = resident = 0
     for one in [pid, *descendants(pid)]:
         try:
@@ -70,13 +70,13 @@ class Row:
 
     @property
     def cpu(self):
-        """Processor seconds per unit."""
+        """CPU seconds for one unit."""
         values = [r["cpu"] / r["count"] for r in self.rounds if r.get("count")]
         return statistics.median(values) if values else None
 
 
 class Contest:
-    """Shared by all measurements: paths, durations, and the rows found so far."""
+    """State that all measurements share: paths, durations, and the rows so far."""
 
     def __init__(self, args):
         self.args = args
@@ -95,13 +95,13 @@ class Contest:
         return env
 
     def installed(self):
-        """{peer: version} of those that can be imported, and the reasons for the others."""
+        """{peer: version} of the packages that can be imported, and the reason for the others."""
         asked = subprocess.run([self.args.python, "-m", "peers.installed", *self.args.peers], env=self.with_wids(),
                                capture_output=True, text=True, check=True, cwd=HERE)
         return json.loads(asked.stdout.splitlines()[-1])
 
     def with_wids(self):
-        """wids is part of webdataset 0.2, but not of 1.0, so it has its own environment."""
+        """wids is part of webdataset 0.2 and was removed in 1.0: it has a separate folder."""
         return dict(self.environment, TARN_BENCH_WIDS=str(self.args.wids))
 
     @property
@@ -111,7 +111,7 @@ class Contest:
     # --- One process ---
 
     def start(self, task):
-        """Runs a task and returns its results, with its peak memory."""
+        """Runs a task and returns its result, with its peak memory."""
         if self.args.inside:
             return {**work.perform(task), "own_bytes": 0, "resident_bytes": 0}
         argv = [str(self.args.python), "-m", "peers.work", json.dumps(task)]
@@ -207,7 +207,7 @@ class Contest:
         return rows
 
     def guarded(self, row, call):
-        """The page reports the failure of a contestant; it does not stop the others."""
+        """If a contestant fails, the page says so, and the others continue."""
         try:
             call(row)
         except (RuntimeError, OSError) as error:

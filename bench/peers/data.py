@@ -1,7 +1,7 @@
-"""The samples that all contestants store, generated from seeds and always the same.
+"""The samples of all contestants, generated from seeds and the same every time.
 
   d1    {bin 1 KB, cls 2 B}; bin begins with the number of the sample
-  d2    {jpg, mean 91 KB, 500 x 375 pixels; json, about 40 B}; each jpg differs in a comment
+  d2    {jpg, mean 91 KB, 500 x 375 pixels; json, some 40 B}; each jpg differs in a comment
   tiny  {bin 16 B}, for large numbers of samples
   pack  {bin 1 KB}, records
   rows  {x 256 B}, rows of 64 floats
@@ -62,7 +62,7 @@ def noise():
 
 
 def block(number, size):
-    """The number, followed by bytes that look random."""
+    """The number, and pseudorandom bytes."""
     at = number * 7919 % (POOL - size)
     return number.to_bytes(8, "little") + noise()[at: at + size - 8]
 

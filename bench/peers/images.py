@@ -1,6 +1,5 @@
-"""JPEG to 224 x 224 with Pillow, and what torch's DataLoader needs for it. torch is imported late, because not every
-environment has it.
-"""
+"""JPEG to 224 x 224 by Pillow, and the classes for torch's DataLoader. torch is imported late,
+because not every environment has it."""
 import io
 import json
 
@@ -28,7 +27,7 @@ def stack(pairs):
 
 
 def loader(dataset, batch, workers, **more):
-    """torch's DataLoader with persistent workers, which also assemble the batches."""
+    """torch's DataLoader: persistent workers, which also collate the batches."""
     import torch.utils.data
     torch.set_num_threads(1)
     more = {"shuffle": True, "collate_fn": stack, "persistent_workers": True, **more}

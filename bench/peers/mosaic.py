@@ -26,7 +26,7 @@ class Images(streaming.StreamingDataset):
 
 
 def numbers(samples):
-    """A dict with a tensor: the number of samples in a batch is taken from its first value."""
+    """As a dict with a tensor: it counts the samples of a batch by its first value."""
     import torch
     return {"ids": torch.tensor([base.sample_id(s["bin"]) for s in samples])}
 

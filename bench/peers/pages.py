@@ -16,7 +16,7 @@ def machine_text(m):
 
 
 def is_busy(m):
-    """Uses the load before the run; during the run the contestants cause the load."""
+    """Uses the load before the run: during the run, the load comes from the contestants."""
     return m["load_before"] > m["cores"]
 
 
@@ -87,9 +87,8 @@ def plot_name(workload, kind):
 
 
 def plot(workload, kind, rows):
-    """Bars; for times the shortest comes first, for rates the highest. Views appear in the tables only: their bytes
-    are not read, and next to them the bars of contestants that read bytes would not be visible.
-    """
+    """Bars; for times the shortest comes first, for rates the highest. Views are only in the tables: their
+    bytes are not read, and beside them the other bars would be too short to compare."""
     drawn = [(r.name, tables.value(r), *tables.spread(r), tables.shown(workload, tables.value(r)), r.peer in OURS)
              for r in tables.ordered(rows) if r.rate and r.way != "views"]
     better = "less" if tables.is_time(workload) else "more"

@@ -13,7 +13,7 @@ def is_time(workload):
 
 
 def value(row):
-    """The value by which rows are compared: a rate, or a time, for which less is better."""
+    """The value that rows are compared by: a rate, or a time where less is better."""
     rate = row.rate
     return None if rate is None else 1 / rate if is_time(row.workload) else rate
 
@@ -151,7 +151,7 @@ def growth_table(series, show):
 
 
 def stored_table(stored):
-    """Bytes on disk in addition to those of the samples."""
+    """Bytes on disk beyond those of the samples."""
     lines = []
     for key, made in stored.items():
         kind, samples, owner = key.split(" ", 2)

@@ -1,4 +1,4 @@
-"""Shared code of GNU tar and bsdtar."""
+"""Code shared by the contestants GNU tar and bsdtar."""
 import shutil
 import subprocess
 

@@ -100,9 +100,8 @@ class Peer(base.Peer):
 
 
 class Ahead:
-    """Batches by two Python threads, two ahead: each call starts one batch and returns the one that was started two
-    calls before.
-    """
+    """Batches by two Python threads, two ahead: each call starts a batch and returns the one started two calls
+    earlier."""
 
     def __init__(self, handle):
         self.handle = handle

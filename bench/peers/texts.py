@@ -1,4 +1,4 @@
-"""The text of the pages about each workload: its title, its unit, what is measured, and what limits it."""
+"""The pages' texts about each workload: its title, its unit, what is measured, and what limits it."""
 import dataclasses
 
 

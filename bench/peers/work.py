@@ -1,10 +1,10 @@
-"""One measurement: one contestant and one workload, in its own process. Takes a task as JSON and prints its results
-as JSON in the last line.
+"""One measurement: one contestant, one workload, in a separate process. Takes a task as JSON and
+    prints the result as JSON, as its last line.
 
   python -m peers.work TASK
 
-Warm workloads first run untimed for a third of their time, then until the time is up. A task states what it was
-measured over, so that the rates of different contestants can be compared.
+Warm workloads first run untimed for a third of their time, then until the time is up. A result states the
+amount of work, so that rates of different contestants can be compared.
 """
 import itertools
 import json
@@ -38,7 +38,7 @@ def descendants(pid):
 
 
 def processor_seconds():
-    """Of this process, its finished children and its running children."""
+    """CPU seconds of this process, of its children that have ended, and of those that are alive."""
     total = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         usage = resource.getrusage(who)
@@ -53,7 +53,7 @@ def processor_seconds():
 
 
 class Clock:
-    """Elapsed seconds and processor seconds from here."""
+    """Wall-clock seconds and CPU seconds from here."""
 
     def __init__(self):
         self.cpu, self.wall = processor_seconds(), time.perf_counter()
@@ -64,7 +64,7 @@ class Clock:
 
 
 def until(step, seconds):
-    """Repeats a step, which returns the amount of work done, until the time is up."""
+    """Repeats a step, which returns how much it did, until the time is up."""
     count, end = 0, time.perf_counter() + seconds
     while True:
         count += step()
@@ -73,9 +73,8 @@ def until(step, seconds):
 
 
 def measured(step, task, opened):
-    """Warm: first untimed. Cold: a number of samples when they are read for the first time; the time starts before
-    opening, because contestants that read all headers on opening then have most of the data in memory.
-    """
+    """Warm: an untimed pass first. Cold: a number of samples, read for the first time, with the clock
+    started before opening: a contestant that reads all headers then has most of the data in memory."""
     if task.get("reads"):
         clock, count = opened, 0
         while count < task["reads"]:
@@ -87,7 +86,7 @@ def measured(step, task, opened):
 
 
 def numbers(task, data):
-    """Random sample numbers, different for each round, the same for all contestants."""
+    """Random sample numbers, different in each round, the same for all contestants."""
     rng = random.Random(task["round"])
     return [rng.randrange(data.samples) for _ in range(READS)]
 
@@ -137,9 +136,8 @@ def batches(peer, task, data):
 
 
 def write(peer, task, data):
-    """Once untimed, then three times, of which the fastest is used: fresh memory is ten times slower if the host must
-    provide it, and that happens at random.
-    """
+    """Once untimed, then three times in a row, of which the fastest counts: newly allocated memory is ten times
+    slower where a host has to provide it, and which contestant gets it is random."""
     folder = pathlib.Path(task["scratch"])
     samples = data.some(0, data.samples)
     passes = []
@@ -194,7 +192,7 @@ def growth(peer, task, data):
 
 
 def epoch(peer, task, data):
-    """The second epoch: the workers have started and the files are open."""
+    """The second epoch: workers have started, files are open."""
     loader = peer.epoch(task["folder"], data, data.batch, 2)
     for turn in range(2):
         clock, count = Clock(), 0
@@ -213,7 +211,7 @@ def begin(peer, task, data):
 
 
 def resume(peer, task, data):
-    """In another process than begin: time to the first batch, and whether each sample occurs once."""
+    """In another process than begin: time to the first batch, and whether every sample comes once."""
     seen, state = pickle.loads(pathlib.Path(task["state"]).read_bytes())
     clock = Clock()
     rest = iter(peer.resume(task["folder"], data, data.batch, state))
@@ -274,7 +272,7 @@ def perform(task):
 
 def main():
     print("\n" + json.dumps(perform(json.loads(sys.argv[1]))), flush=True)
-    os._exit(0)  # what packages leave running at exit is not part of this
+    os._exit(0)  # background work that packages leave at exit does not count
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Counts the samples of each class of a dataset: a minimal program to start from.
+/* Counts the samples of each class of a dataset: a minimal program.
  *
  *     make && ./count data:train
  */

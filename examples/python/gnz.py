@@ -1,4 +1,4 @@
-"""Named arrays in one file: threads write blocks, readers use them in place, and arrays can be added later.
+"""Arrays in one file: written in blocks by threads, read in place, extended later.
 
     python examples/python/gnz.py FOLDER
 """
@@ -14,7 +14,7 @@ import tarn.gnz
 folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 path = folder / "features.gnz"
 
-# Space for all rows is allocated first; threads fill it in any order. The file gets its name when
+# Space for all rows is reserved first; threads fill it in any order. The file gets its name when
 # the block ends. If the block ends with an exception, there is no file.
 with tarn.gnz.create(path, overwrite=True, checksums=True, header_pages=2) as out:
     out.metadata["model"] = "v2"
@@ -34,7 +34,7 @@ with tarn.gnz.open(path) as f:
     sample = f.rows[42]  # {"ids": ..., "features": ...}, views into the file
     print("row", sample["ids"], "begins with", sample["features"][:3])
 
-# More arrays can be added as long as the header has space (header_pages).
+# More arrays can be added as long as the header has room (header_pages).
 with tarn.gnz.update(path, checksums=True) as more:
     more.add("labels", np.zeros(1000, "u1"))
 

@@ -1,8 +1,9 @@
-"""Reads a dataset as a training loop on several ranks does: epochs, a stop, and a resume.
+"""Reads a dataset as a training loop on several ranks would, without a model: epochs, a stop, and
+    resuming.
 
   itar_epochs.py [LOC NAME]
 
-Without arguments, a small dataset is written into a temporary folder.
+Without arguments, it writes a small dataset into a scratch folder.
 """
 import sys
 import tempfile

@@ -1,9 +1,9 @@
-"""Writes a small dataset of pictures and labels, and reads a sample back.
+"""Writes a small dataset of pictures and labels, and reads it back.
 
   write.py [FOLDER [COUNT]]
 
-Without a folder it uses a temporary one. It writes two folds, train and val. If you run it again, it refuses to
-write existing folds, unless you add overwrite=True, append=True or resume=True to the call.
+Without a folder, it uses a scratch one. It writes two folds, train and val. Run it again: existing folds are refused,
+unless you add overwrite=True, append=True or resume=True to the call.
 """
 import sys
 import tempfile
@@ -19,7 +19,7 @@ NAMES = ["circle", "square"]
 
 
 def picture(rng: np.random.Generator, kind: int, side: int = 64) -> npt.NDArray[np.uint8]:
-    """A circle or a square in a random colour and place."""
+    """A circle or a square of one colour, at a random position."""
     y, x = np.mgrid[:side, :side]
     cy, cx = rng.integers(16, side - 16, 2)
     inside = (x - cx) ** 2 + (y - cy) ** 2 < 144 if kind == 0 else (
@@ -35,9 +35,9 @@ def samples(fold: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
         kind = int(rng.integers(2))
         yield {
             "__key__": f"{fold}{number:06d}",
-            "jpg": picture(rng, kind),           # pixels are encoded as JPEG
-            "cls": kind,                         # a number is stored as text
-            "json": {"name": NAMES[kind]},       # other values are stored as JSON
+            "jpg": picture(rng, kind),           # pixels become a JPEG
+            "cls": kind,                         # a number becomes text
+            "json": {"name": NAMES[kind]},       # what JSON can represent becomes JSON
         }
 
 

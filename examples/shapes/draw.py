@@ -33,7 +33,7 @@ def colour(rng: random.Random, low: int, high: int) -> tuple[int, int, int]:
 def draw(shape: str, rng: random.Random) -> tuple[Image.Image, dict[str, object]]:
     picture = Image.new("RGB", (SIDE, SIDE), colour(rng, 150, 255))
     pen = ImageDraw.Draw(picture)
-    for _ in range(12):  # noise, so that a single pixel does not reveal the shape
+    for _ in range(12):  # specks, so that a single pixel is not enough
         x, y = rng.uniform(0, SIDE), rng.uniform(0, SIDE)
         pen.ellipse((x, y, x + 3, y + 3), fill=colour(rng, 0, 255))
     x, y = rng.uniform(20, SIDE - 20), rng.uniform(20, SIDE - 20)

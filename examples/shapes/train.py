@@ -42,7 +42,7 @@ def accuracy(model: nn.Module, dataset: tarn.Dataset) -> float:
 
 
 class Run:
-    """The contents of a checkpoint."""
+    """The content of a checkpoint."""
 
     def __init__(self, data: str, path: str, epochs: int) -> None:
         self.path, self.epochs = path, epochs
@@ -56,7 +56,7 @@ class Run:
     def save(self) -> None:
         torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                     "loader": self.loader.state_dict(), "batch": self.batch}, self.path + ".new")
-        os.replace(self.path + ".new", self.path)  # so that a complete checkpoint always exists
+        os.replace(self.path + ".new", self.path)  # so that there is always a complete one
 
     def load(self) -> None:
         state = torch.load(self.path, weights_only=True)

@@ -188,7 +188,7 @@ static int wrong_result(PyObject *name, PyObject *result)
     return -1;
 }
 
-/* What a function of the caller's, or of wds.py, makes of the value. */
+/* What a function of the caller's, or of tarn/wds/writer.py, makes of the value. */
 static int put_result(target *t, PyObject *result)
 {
     int failed = -1;

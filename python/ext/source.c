@@ -1,4 +1,4 @@
-/* source.c: bytes by URL (tarn/source.h). Two plain types, which tarn/source.py makes
+/* source.c: bytes by URL (tarn/source.h). Two plain types, which tarn/_source.py makes
  * file objects of. */
 #include "writing.h"
 

@@ -1,5 +1,5 @@
 /* stream.c: samples and members out of one archive, in order (tarn/samples.h,
- * tarn/tar.h), as iterators. They are what tarn/wds.py reads with. */
+ * tarn/tar.h), as iterators. They are what tarn/wds/ reads with. */
 #include "writing.h"
 
 #include <stdlib.h>

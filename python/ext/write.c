@@ -477,7 +477,8 @@ static PyObject *get_written(PyObject *self, void *unused)
 
 static PyMethodDef methods[] = {
     {"_open", (PyCFunction)(void (*)(void))tarnpy_writer_open,
-     METH_VARARGS | METH_KEYWORDS, "Opens the writer; for the classes of tarn/write.py."},
+     METH_VARARGS | METH_KEYWORDS,
+     "Opens the writer; for the classes of tarn/_write.py."},
     {"write", writer_write, METH_O, write_doc},
     {"write_many", writer_write_many, METH_O, write_many_doc},
     {"_member", writer_member, METH_VARARGS, member_doc},

@@ -27,7 +27,7 @@ void tarnpy_file_clear(tarnpy_file *file);
 typedef enum tarnpy_flavour {
     TARNPY_BYTES = 0, /* they are bytes already */
     TARNPY_TARN = 1,  /* the library's codecs; metadata (__name__) is left out */
-    TARNPY_WDS = 2    /* WebDataset's rules: see wds.py */
+    TARNPY_WDS = 2    /* WebDataset's rules: see tarn/wds/writer.py */
 } tarnpy_flavour;
 
 typedef struct tarnpy_rules {

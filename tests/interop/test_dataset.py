@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Datasets against Python's own reading of the same files: every kind of dataset, every way of reading,
-filters on filters, and mixes of a fold, a pack and an array file. What the reference returned is in
-test_dataset_reference.py."""
+"""Datasets compared with Python's own reading of the same files: every kind of dataset, every way of
+reading, chained filters, and mixes of a fold, an IAC file and an array file. The results recorded from
+glzn are in test_dataset_reference.py."""
 import fractions
 import json
 import os
@@ -114,7 +114,7 @@ def repeated_and_pseudo_fields_are_served(tool):
             ["CLS"])
 
 
-def a_field_twice_names_the_sample(tool, scratch):
+def a_duplicate_field_names_the_sample(tool, scratch):
     path = scratch / "twice.tar"
     make_tar(path, [("a", [("x", b"1"), ("y", b"2")]), ("b", [("x", b"3"), ("x", b"4")]),
                     ("c", [("x", b"5"), ("y", b"6"), ("y", b"7")]), ("d", [("y", b"8")])])
@@ -202,11 +202,11 @@ def stem_filters_are_the_references(tool, scratch):
                 assert str(e).startswith("!ambiguous"), e
                 found[key] += [field] * 2
     assert {k: sorted(v) for k, v in found.items()} == {k: sorted(v) for k, v in want.items()}
-    # What is there twice is dropped, as the reference's filter of extensions does it.
+    # Duplicates are dropped, as glzn's filter of extensions does it.
     one = tool.open(scratch, ["cls", "txt"], "drop_ambiguous")
     once = tool.new("keys?", one, *want)
     assert tool.keys(once) == [k for k in want if len(want[k]) == 2]
-    # Without a look at names the reference also keeps n02; nothing here ever does.
+    # Without checking names, glzn also keeps n02; tarn never does.
     assert "n02.cls" in vector["filter_stems verify=False"] and "n02" not in tool.keys(kept)
     for case in json.loads((DATA / "order_vectors.json").read_text()):
         if case["filter_stems"]:
@@ -224,7 +224,7 @@ def required_fields_that_are_not_there_are_refused(tool):
             except Refused:
                 continue
             raise AssertionError(case)
-        if not real:  # nothing is asked for: everything stays
+        if not real:  # no condition: everything stays
             n = tool.open(DATA / "01_basic:train")
             rows = sum(x is not None for row in tool.rows(n) for x in row)
             assert rows == case["n_rows"], case["required"]
@@ -373,7 +373,7 @@ def filters_compose(tool, scratch):
     refused("usage", "only packs", tool, "column", 61, c, "x", "1")
 
 
-def missing_keys_are_told(tool, scratch):
+def missing_keys_are_reported(tool, scratch):
     n = tool.open(DATA / "01_basic:train", ["cls"])
     some = ["train-00007", "train-00002", "train-00040"]
     a = tool.new("keys", n, *some)
@@ -446,7 +446,7 @@ def packs_are_records(tool):
 
 
 def columns_filter(tool, path, n, columns, rows):
-    """By the first column that can be looked into: text or integers."""
+    """By the first column that can be searched: text or integers."""
     for column in columns:
         c = tool.open(path, [column])
         values = [json.loads(r[0]) for r in tool.rows(c)]
@@ -614,11 +614,11 @@ def a_changed_shard_is_an_error_in_a_batch(tool, scratch):
 
 
 TESTS = [folds_and_tars_have_the_members_bytes, sets_of_fields_are_counted,
-         repeated_and_pseudo_fields_are_served, a_field_twice_names_the_sample,
+         repeated_and_pseudo_fields_are_served, a_duplicate_field_names_the_sample,
          samples_are_measured, stem_filters_are_the_references,
          required_fields_that_are_not_there_are_refused, bytes_have_a_form_and_a_place,
          arrays_hold_keys, packs_of_members_are_samples, filters_compose,
-         missing_keys_are_told, arrays_are_rows, packs_are_records, mixes_interleave_evenly,
+         missing_keys_are_reported, arrays_are_rows, packs_are_records, mixes_interleave_evenly,
          weights_become_counts, a_mix_of_three_kinds_has_their_bytes,
          wrong_paths_are_refused, a_changed_shard_is_an_error_in_a_batch]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Datasets against what the reference returned: samples by their fields, lookups, filters, choices of
-views."""
+"""Datasets compared with results recorded from glzn: samples by their fields, lookups, filters,
+choices of views."""
 import json
 import random
 import sys
@@ -30,7 +30,7 @@ def lookups_are_the_references(tool):
 
 
 def field_filters_are_the_references(tool):
-    """The rows that survive, by the shard and payload they have."""
+    """The remaining rows, by their shard and payload."""
     index = json.loads((DATA / "01_basic/manifest.train.json").read_text())
     at = {(r["fid"], r["offset"]): (r["stem"], r["ext"]) for r in index["rows"]}
     done = 0

@@ -274,7 +274,7 @@ def test_headers_are_written_up_to_the_last_byte_of_their_room(real, tmp_path, h
     assert mine.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["mine.iac", "theirs.iac"]
 
 
-def test_tables_of_several_batches_are_read_alike(real, tmp_path):
+def test_tables_of_several_batches_are_read_in_the_same_way(real, tmp_path):
     whole = pa.table({"name": [f"n{i}" for i in range(10)], "x": range(10)})
     index = pa.concat_tables([whole.slice(0, 3), whole.slice(3, 7)])
     payloads = [bytes([i]) * i for i in range(10)]
@@ -292,7 +292,7 @@ def test_tables_of_several_batches_are_read_alike(real, tmp_path):
 
 @settings(**SETTINGS)
 @given(objects=st.lists(st.binary(max_size=60), max_size=5), data=st.data())
-def test_records_behind_codecs_go_both_ways(real, tmp_path, objects, data):
+def test_records_with_codecs_round_trip(real, tmp_path, objects, data):
     codec = data.draw(st.sampled_from(["none", "brotli", "zstd"][:2 if real.version == "0.0.2" else 3]))
     index = pa.table({"n": pa.array(range(len(objects)), pa.int64())})
     mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"

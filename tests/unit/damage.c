@@ -1,5 +1,5 @@
-/* Tools of the damage sweep: valid folds to damage, ways to damage files, and readers
- * that compare everything with the contents of the valid file. */
+/* The tools of the damage sweeps: intact folds, ways to damage files, and readers that
+ * compare everything with the content of the intact file. */
 #include "damage.h"
 
 #include <fcntl.h>
@@ -8,9 +8,9 @@
 
 static tarn_error err;
 
-/* --- Making sound folds ----------------------------------------------------------- */
+/* --- Making intact folds ------------------------------------------------------------ */
 
-/* The base rule splits a name with one dot into key and field. */
+/* Key and field by the base rule for a name with one dot. */
 static void note_member(golden *g, unsigned shard, const char *name, uint64_t start,
                         uint64_t offset, uint64_t size)
 {
@@ -69,8 +69,8 @@ static void add_pax_size(golden *g, tarball *t, const char *name)
     tarball_payload(t, payload, sizeof payload);
 }
 
-/* An archive as a payload. It has a member that looks like the first member of the fold,
- * at an offset that differs from it in one bit. */
+/* An archive as a payload, with a member that looks like the fold's first one and is one
+ * flipped bit of an offset away from it. */
 static void add_nest(golden *g, tarball *t, const char *name, bool with_end)
 {
     tarball nest = {0};
@@ -130,7 +130,7 @@ static void finish(golden *g, const char *name, tarball *shard)
     tarball_reset(&other);
 }
 
-/* Contiguous, with all ways to store the name and size of a member. */
+/* Contiguous, with every way to store a member's name and size. */
 void make_birds(golden *g)
 {
     tarball t = {0};
@@ -154,7 +154,7 @@ void make_birds(golden *g)
     assert_memory_equal(g->bytes[SHARD] + 4096, "kiwi.txt", 9);
 }
 
-/* Samples whose members are not consecutive. */
+/* Samples whose members are not contiguous. */
 void make_mixed(golden *g)
 {
     tarball t = {0};
@@ -170,7 +170,7 @@ void make_mixed(golden *g)
     finish(g, "mixed", &t);
 }
 
-/* Members with the same key and field: only the position in their index rows differs. */
+/* Members with one key and field: their index rows differ only in the offset. */
 void make_doubles(golden *g)
 {
     tarball t = {0};
@@ -192,7 +192,7 @@ void make_nest_last(golden *g)
     finish(g, "nest_last", &t);
 }
 
-/* The nested archive has no end: its members lead to those of the shard. */
+/* The nested archive has no end: its members are followed by those of the shard. */
 void make_nest_open(golden *g)
 {
     tarball t = {0};
@@ -472,7 +472,7 @@ tarn__fold *open_fold(const golden *g, bool check, tarn_io io)
     return NULL;
 }
 
-/* Opens the fold again and reads all of it. */
+/* The whole fold, opened again. */
 const char *check_fold(const golden *g, bool check)
 {
     tarn__fold *fold = open_fold(g, check, TARN_IO_AUTO);
@@ -482,7 +482,7 @@ const char *check_fold(const golden *g, bool check)
     return why;
 }
 
-/* --- Position of a byte ------------------------------------------------------------ */
+/* --- Kind of a byte ----------------------------------------------------------------- */
 
 bool is_header(const golden *g, uint64_t at)
 {

@@ -1,6 +1,6 @@
-/* Shared code of the damage tests: valid folds, ways to damage a file, and sweeps that
- * count the results. A sweep runs every case if TARN_DAMAGE is "full", and otherwise an
- * evenly distributed sample. */
+/* Shared by the tests of damage: intact folds, ways to damage a file, and sweeps that
+ * count the results. A sweep runs every case if TARN_DAMAGE is "full", and an evenly
+ * spread sample of them otherwise. */
 #ifndef TARN_TESTS_DAMAGE_H
 #define TARN_TESTS_DAMAGE_H
 
@@ -25,11 +25,11 @@ typedef struct member {
     unsigned sample;
 } member;
 
-/* A valid fold, on disk and in memory. */
+/* An intact fold, on disk and in memory. */
 typedef struct golden {
     char folder[256], path[300];
     char file[4][300]; /* shard 0, shard 1, index, sums */
-    int fd[4];         /* to damage them */
+    int fd[4];         /* opened for damaging */
     unsigned char *bytes[4];
     size_t size[4];
     member members[MAX_MEMBERS];
@@ -40,15 +40,15 @@ typedef struct golden {
 
 enum { SHARD, OTHER, INDEX, SUMS };
 
-/* Contiguous, with all ways to store the name and size of a member. */
+/* Contiguous, with every way to store a member's name and size. */
 void make_birds(golden *g);
-/* Samples whose members are not consecutive. */
+/* Samples whose members are not contiguous. */
 void make_mixed(golden *g);
-/* Members with the same key and field: only the position in their index rows differs. */
+/* Members with one key and field: their index rows differ only in the offset. */
 void make_doubles(golden *g);
 /* An archive in the archive, whose end coincides with the end of the shard. */
 void make_nest_last(golden *g);
-/* The same without an end: its members lead to those of the shard. */
+/* One without an end: its members are followed by those of the shard. */
 void make_nest_open(golden *g);
 
 /* Writes shards, index and sums of a fold, and keeps them in memory. */
@@ -72,9 +72,9 @@ bool damage_is_full(void);
  * byte is left out). */
 bool sweep_takes(sweep *s, size_t one_in);
 
-/* why is NULL if there is no problem. */
+/* why is NULL if the result is right. */
 void sweep_judge(sweep *s, const char *why);
-/* Prints the number of cases, and fails the test if one failed. */
+/* Prints how many cases there were, and fails the test if one was broken. */
 void sweep_end(const sweep *s, const char *title);
 
 /* --- Damaging ---------------------------------------------------------------------- */
@@ -85,13 +85,13 @@ void golden_restore(const golden *g, int file, uint64_t at);
 void golden_restore_all(const golden *g, int file);
 void golden_cut(const golden *g, int file, uint64_t size);
 
-/* The values that a number in a file is set to: the first six also as 4 bytes. */
+/* Values for a number in a file: the first six also as 4 bytes. */
 enum { EXTREMES_COUNT = 12, SHORT_EXTREMES = 6 };
 extern const uint64_t extremes[EXTREMES_COUNT];
 
-/* Damages a file in memory in every way: truncation, a flipped bit, a removed byte,
- * aligned fields of 4 and 8 bytes set to extremes. check gets each result in a block of
- * exactly its size, and returns NULL or the problem. */
+/* Damages a file in memory in every way: truncated, a bit flipped, a byte removed,
+ * aligned fields of 4 and 8 bytes set to extremes. check gets each version in a block of
+ * exactly its size, and returns NULL or what is wrong. */
 typedef const char *(*damage_check)(void *context, const unsigned char *bytes,
                                     size_t size);
 void sweep_bytes(sweep *s, const unsigned char *bytes, size_t size, size_t one_in,
@@ -99,12 +99,12 @@ void sweep_bytes(sweep *s, const unsigned char *bytes, size_t size, size_t one_i
 
 /* --- Reading everything ------------------------------------------------------------ */
 
-/* Each returns NULL or the problem. */
+/* Each returns NULL, or what is wrong. */
 const char *check_bytes(const golden *g, tarn__fold *fold, size_t from, size_t to);
 const char *check_open(const golden *g, tarn__fold *fold);
 const char *check_fold(const golden *g, bool check);
 
-/* NULL, with a valid error, if it is refused. */
+/* NULL, with a proper error, if it is refused. */
 tarn__fold *open_fold(const golden *g, bool check, tarn_io io);
 
 /* The rows of a sample of a fold whose samples were counted. */

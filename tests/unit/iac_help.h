@@ -1,5 +1,5 @@
-/* Helpers for IAC files: cells by kind, whole files from memory, columns by number,
- * patients by id. */
+/* Work with IAC files in one call: cells by kind, whole files from memory, columns by
+ * number, patients by id. */
 #ifndef TARN_TEST_IAC_HELP_H
 #define TARN_TEST_IAC_HELP_H
 

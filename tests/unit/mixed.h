@@ -1,5 +1,5 @@
 /* Samples whose values follow from their numbers, in all three kinds of datasets and in a
- * mix of them: for tests of threads and processes, and for the soak test. */
+ * mix of them: for tests of threads and processes, and for the soak. */
 #ifndef TARN_TESTS_MIXED_H
 #define TARN_TESTS_MIXED_H
 
@@ -13,7 +13,7 @@ enum {
     MIXED_IAC = 400,
     MIXED_ALL = MIXED_FOLD + MIXED_GNZ + MIXED_IAC,
     MIXED_STEP = 10000, /* cls is sample + MIXED_STEP * source */
-    MIXED_BAD = 97,     /* one in this many samples of the fold has an invalid cls */
+    MIXED_BAD = 97,     /* every N-th sample of the fold has an invalid cls */
     MIXED_BIN = 3000    /* bytes of the largest bin */
 };
 
@@ -35,7 +35,7 @@ int64_t mixed_cls(const mixed *m, uint64_t sample); /* of all */
 /* The bin of a sample of the fold; its size. */
 size_t mixed_bin(uint64_t sample, unsigned char *out);
 
-/* Options for a loader: cls as an integer, failing samples are skipped. */
+/* Options for a loader: cls as an integer, failed samples skipped. */
 tarn_loader_options mixed_loader(unsigned threads, size_t batch);
 
 /* The first wrong sample of a batch of such a loader, or TARN_NO_SAMPLE. */

@@ -1,4 +1,4 @@
-/* The data of the scenarios, and the failing allocations. */
+/* The data of the scenarios, and failing memory requests. */
 #include "oom.h"
 #include "iac_help.h"
 
@@ -24,7 +24,7 @@ enum { FEW = 200, LEAST_PLACES = 250 };
 
 tarn_error err;
 
-/* --- Input data --------------------------------------------------------------------- */
+/* --- Existing data ------------------------------------------------------------------ */
 
 unsigned char pixels[24 * 20 * 3];
 
@@ -223,9 +223,9 @@ static int make_data(void **state)
     return 0;
 }
 
-/* --- Torture ------------------------------------------------------------------------ */
+/* --- Failing requests --------------------------------------------------------------- */
 
-static size_t failed_before; /* the scenario restored memory itself */
+static size_t failed_before; /* the scenario ended the failures itself */
 
 void memory_comes_back(void)
 {
@@ -243,7 +243,7 @@ void check_nothing_hidden(const char *path)
     if (dir) closedir(dir);
 }
 
-/* Again with memory, on the same disk if possible. */
+/* Again with memory, on the same disk where possible. */
 static void run_clean(const scenario *s)
 {
     if (s->prepare) s->prepare();
@@ -278,7 +278,7 @@ static bool torture(const scenario *s, long n, bool forever)
     return true;
 }
 
-/* In how many places. */
+/* The number of requests. */
 static size_t torture_everywhere(const scenario *s, long first)
 {
     size_t places = 0;

@@ -12,8 +12,8 @@ int own_folder(void **state); /* a setup */
 /* A path in it, valid until the eighth next call. */
 const char *in(const char *name);
 
-/* The number of files of a folder: all, or only those whose names begin with a dot. 0 if
- * the folder does not exist. */
+/* The number of files in a folder: those whose names begin with a dot, or all. 0 if the
+ * folder does not exist. */
 size_t count_files(const char *folder, bool hidden);
 
 #endif

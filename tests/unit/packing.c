@@ -1,4 +1,4 @@
-/* Record packs for tests, and a check of their contents. */
+/* IAC files for tests, and the check of their content. */
 #include "packing.h"
 #include "iac_help.h"
 

@@ -1,4 +1,4 @@
-/* Reads a whole source, and writes everything to a sink. */
+/* Reads a whole source, and writes a whole sink. */
 #include "sourcing.h"
 
 tarn_error err;

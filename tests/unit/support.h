@@ -1,5 +1,5 @@
-/* Shared code of the unit tests: cmocka's headers in the required order, archives built
- * block by block, and scratch folders that are removed. */
+/* Shared by the unit tests: cmocka's headers in the right order, archives made block by
+ * block, and scratch folders that are removed. */
 #ifndef TARN_TESTS_SUPPORT_H
 #define TARN_TESTS_SUPPORT_H
 
@@ -47,15 +47,15 @@ unsigned char *tarball_last(tarball *t);
 const char *scratch(void);
 const char *scratch_path(const char *name); /* valid until the fourth next call */
 int scratch_remove(void **state);           /* a group teardown */
-/* A group setup for tests that write very many files: in memory if possible. */
+/* A group setup for tests that write very many files: in memory where possible. */
 int scratch_in_memory(void **state);
 
 void write_file(const char *path, const void *data, size_t size);
 unsigned char *read_file(const char *path, size_t *out_size);
 void save_tar(const tarball *t, const char *path);
 
-/* Makes it the only shard of fold "f" in a folder, with its index and sums. Returns the
- * number of rows. */
+/* Makes it the only shard of fold "f" in a folder, with its index and sums. Returns how
+ * many rows it has. */
 uint64_t publish_fold(const tarball *t, const char *where,
                       const tarn_index_options *options);
 
@@ -73,7 +73,7 @@ const char *corpus_path(const char *target);
 void check_ok(tarn_status status, const tarn_error *err, const char *file, int line);
 #define OK(expr) check_ok((expr), &err, __FILE__, __LINE__)
 
-/* Checks the code of a failure, and that its text contains a part. */
+/* Checks the code of a failure and a part of its text. */
 void check_failed(tarn_status want, tarn_status got, const tarn_error *err,
                   const char *part, const char *file, int line);
 #define FAILS(code, part, expr)                                                          \

@@ -1,5 +1,5 @@
-/* Arrow tables that our writer does not produce, message by message: what is accepted and
- * its values, what is refused and the message. */
+/* Arrow tables that tarn itself never writes, message by message: what is accepted with
+ * which values, and what is refused with which message. */
 #include "support.h"
 
 #include <lz4frame.h>
@@ -15,14 +15,13 @@ static tarn_error err;
 
 enum { MOST = 64 << 20 };
 
-/* --- Schemas ---------------------------------------------------------------------------
- */
+/* --- Schemas ------------------------------------------------------------------------ */
 
 enum { POOL = 8 };
 static struct ArrowSchema pool[POOL], *pointers[POOL][POOL];
 static size_t used;
 
-/* A column without children; they are added later. */
+/* A column without children, which are added below it afterwards. */
 static struct ArrowSchema *column(const char *format, const char *name)
 {
     assert_true(used < POOL);
@@ -43,8 +42,7 @@ static struct ArrowSchema *root_of(struct ArrowSchema *only)
     return root;
 }
 
-/* --- Messages --------------------------------------------------------------------------
- */
+/* --- Messages ----------------------------------------------------------------------- */
 
 static void put_message(tarn__buf *out, flatmake *m, int type, flat_ref header,
                         const void *body, size_t size)
@@ -70,7 +68,7 @@ static void put_message(tarn__buf *out, flatmake *m, int type, flat_ref header,
     fm_reset(m);
 }
 
-/* Begins a stream, and clears the columns of the schema. */
+/* Begins a stream, and resets the columns of the schema. */
 static void put_schema(tarn__buf *out, const struct ArrowSchema *schema)
 {
     tarn__ipc_writer w;
@@ -166,7 +164,7 @@ static void assert_shows(const tarn__buf *in, const char *want)
     tarn__table_unref(t);
 }
 
-/* Checks that it is accepted, but fails when its contents are checked. */
+/* Checks that it is accepted, but found invalid when it is validated. */
 static void assert_invalid(const tarn__buf *in, const char *part)
 {
     tarn__table *t;
@@ -175,7 +173,7 @@ static void assert_invalid(const tarn__buf *in, const char *part)
     tarn__table_unref(t);
 }
 
-/* Two rows of 32 bits, 7 and 9, at this offset in the body. */
+/* Two rows of 32 bits, 7 and 9, at this offset of the body. */
 static batch two_numbers(int64_t at)
 {
     static unsigned char body[64];
@@ -191,10 +189,9 @@ static batch two_numbers(int64_t at)
                    .size = sizeof body};
 }
 
-/* --- Streams ---------------------------------------------------------------------------
- */
+/* --- Streams ------------------------------------------------------------------------ */
 
-static void buffers_and_streams_may_lie_anywhere(void **state)
+static void buffers_and_streams_may_be_anywhere(void **state)
 {
     (void)state;
     tarn__buf out;
@@ -243,7 +240,7 @@ static void rows_are_found_in_any_number_of_batches(void **state)
     tarn__buf_reset(&out);
 }
 
-static void messages_stand_in_their_order(void **state)
+static void messages_are_in_order(void **state)
 {
     (void)state;
     tarn__buf out;
@@ -260,7 +257,7 @@ static void messages_stand_in_their_order(void **state)
     free(first);
     refuse(&out, TARN_ERR_FORMAT, "a second schema");
     assert_int_equal(err.offset, one);
-    /* Tensors are messages, too, but do not belong to a table. */
+    /* Tensors are messages too, but do not belong to a table. */
     put_schema(&out, root_of(column("i", "n")));
     fm_init(&m);
     flat_ref tensor = make_batch(&m, &b);
@@ -281,7 +278,7 @@ static void numbers_of_rows_must_be_possible(void **state)
     batch b = {.length = INT64_MAX};
     tarn__table *t;
     tarn__buf_init(&out, MOST);
-    /* Without a column, rows cost nothing. */
+    /* Without a column, rows need no memory. */
     put_schema(&out, root_of(NULL));
     put_batch(&out, &b);
     OK(parse(&out, &t));
@@ -338,8 +335,7 @@ static void columns_of_a_batch_must_fit_it(void **state)
     tarn__buf_reset(&out);
 }
 
-/* --- Compressed buffers ----------------------------------------------------------------
- */
+/* --- Compressed buffers ------------------------------------------------------------- */
 
 /* One column of bytes in a buffer whose compressed form is this. */
 static void put_packed(tarn__buf *out, int codec, int method, int64_t rows, int64_t says,
@@ -377,7 +373,7 @@ static void compressed_buffers_are_what_they_say(void **state)
         size_t size = sizes[codec];
         put_packed(&out, codec, 0, 5, 5, p, size);
         assert_shows(&out, "7 7 7 7 9");
-        put_packed(&out, codec, 0, 5, -1, "\1\2\3\4\5", 5); /* as it is */
+        put_packed(&out, codec, 0, 5, -1, "\1\2\3\4\5", 5); /* uncompressed */
         assert_shows(&out, "1 2 3 4 5");
         put_packed(&out, codec, 0, 5, -2, p, size);
         refuse(&out, TARN_ERR_FORMAT, "a compressed buffer is damaged");
@@ -399,7 +395,7 @@ static void compressed_buffers_are_what_they_say(void **state)
         put_packed(&out, codec, 1, 5, 5, p, size);
         refuse(&out, TARN_ERR_UNSUPPORTED, "body compression");
     }
-    /* Two frames are valid; a frame in the format of zstd 0.7 is not. */
+    /* Two frames are as valid as one; a frame in the format of zstd 0.7 is not. */
     static const unsigned char old[] =
         "\x27\xb5\x2f\xfd\x20\5\x40\0\5\7\7\7\7\11\xc0\0\0";
     memcpy(packed[1] + sizes[1], packed[1], sizes[1]);
@@ -412,7 +408,7 @@ static void compressed_buffers_are_what_they_say(void **state)
     tarn__buf_reset(&out);
 }
 
-/* More than the free amount, but not more than allowed. */
+/* More than is free, but less than the maximum. */
 static void large_buffers_may_expand_as_far_as_is_likely(void **state)
 {
     (void)state;
@@ -438,8 +434,7 @@ static void large_buffers_may_expand_as_far_as_is_likely(void **state)
     tarn__buf_reset(&out);
 }
 
-/* --- Dictionaries ----------------------------------------------------------------------
- */
+/* --- Dictionaries ------------------------------------------------------------------- */
 
 /* The texts "a", "bb" or "c", "dd". */
 static batch two_texts(bool others)
@@ -457,7 +452,7 @@ static batch two_texts(bool others)
                    .size = 24};
 }
 
-/* Rows with these indices, of the given number of bytes each. */
+/* Rows with these indices, each of this many bytes. */
 static void put_indices(tarn__buf *out, int64_t rows, const void *indices, size_t size)
 {
     batch b = {.length = rows,
@@ -484,7 +479,7 @@ static void dictionaries_may_be_replaced_but_not_added_to(void **state)
     batch texts = two_texts(false), others = two_texts(true);
     tarn__buf_init(&out, MOST);
     put_dictionary_schema(&out, "c");
-    texts.delta = true; /* to nothing: that is all of it */
+    texts.delta = true; /* to nothing: that is the whole text */
     put_dictionary(&out, 0, &texts);
     put_indices(&out, 3, "\1\0\1", 3);
     assert_shows(&out, "\"bb\" \"a\" \"bb\"");
@@ -559,7 +554,7 @@ static void nulls_have_no_index(void **state)
     put_dictionary(&out, 0, &texts);
     put_batch(&out, &b);
     assert_shows(&out, "\"bb\" null");
-    b.nodes[1] = 0; /* the bitmap exists, but is ignored */
+    b.nodes[1] = 0; /* the bitmap exists, but has no meaning */
     put_dictionary_schema(&out, "c");
     put_dictionary(&out, 0, &texts);
     put_batch(&out, &b);
@@ -567,8 +562,7 @@ static void nulls_have_no_index(void **state)
     tarn__buf_reset(&out);
 }
 
-/* --- Runs ------------------------------------------------------------------------------
- */
+/* --- Runs --------------------------------------------------------------------------- */
 
 /* Values 7 and 9 in runs that end at these rows. */
 static void put_runs(tarn__buf *out, const char *format, int64_t a, int64_t b,
@@ -617,7 +611,7 @@ static void run_ends_grow_and_reach_the_last_row(void **state)
     tarn__buf_reset(&out);
 }
 
-/* --- Memory limits ----------------------------------------------------------------- */
+/* --- Memory limits ------------------------------------------------------------------ */
 
 static void tables_keep_to_the_memory_allowed(void **state)
 {
@@ -664,9 +658,9 @@ static void an_arena_does_not_overflow(void **state)
     tarn__arena_reset(&arena);
 }
 
-/* --- Export ------------------------------------------------------------------------ */
+/* --- Exporting ---------------------------------------------------------------------- */
 
-/* The receiver of a table may keep a part of it and release the rest first. */
+/* A consumer of a table may keep a part of it and release the rest first. */
 static void parts_of_an_exported_batch_live_on_their_own(void **state)
 {
     (void)state;
@@ -701,9 +695,9 @@ static void parts_of_an_exported_batch_live_on_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_and_streams_may_lie_anywhere),
+        cmocka_unit_test(buffers_and_streams_may_be_anywhere),
         cmocka_unit_test(rows_are_found_in_any_number_of_batches),
-        cmocka_unit_test(messages_stand_in_their_order),
+        cmocka_unit_test(messages_are_in_order),
         cmocka_unit_test(numbers_of_rows_must_be_possible),
         cmocka_unit_test(columns_of_a_batch_must_fit_it),
         cmocka_unit_test(compressed_buffers_are_what_they_say),

@@ -1,4 +1,4 @@
-/* Sources and sinks with callbacks, and archives through them. */
+/* Sources and sinks with the caller's functions, and archives through them. */
 #include "support.h"
 
 static tarn_error err;
@@ -9,7 +9,7 @@ typedef struct memory {
     size_t size, at, piece;
     size_t fails_at; /* SIZE_MAX: never */
     unsigned closed, begun, finished, abandoned;
-    bool silent; /* a failure without a message */
+    bool silent; /* a failure sets no message */
 } memory;
 
 static tarn_status give(void *context, void *buf, size_t len, size_t *out_got,

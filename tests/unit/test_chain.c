@@ -14,8 +14,7 @@ static uint64_t below(uint64_t n)
     return n ? rng % n : 0;
 }
 
-/* --- The model -----------------------------------------------------------------------
- */
+/* --- The model ---------------------------------------------------------------------- */
 
 typedef struct list {
     uint64_t at[MAX_SEQ];
@@ -27,11 +26,11 @@ typedef struct split {
     tarn_uneven ranks;
 } split;
 
-/* Rows in the order of one epoch, of which several consecutive splits take a part. */
+/* Rows in an order of one epoch, of which several consecutive splits take a part. */
 typedef struct model {
     list base;
     bool ordered;
-    tarn_order_options o; /* uses the arrays below */
+    tarn_order_options o; /* arrays belong to the rows below */
     double weights[MAX_SEQ];
     int64_t classes[MAX_SEQ];
     uint64_t lengths[MAX_SEQ], buckets[4];
@@ -78,7 +77,7 @@ static void whole_epoch(const model *m, uint64_t epoch, list *out)
         take_part(out, &m->splits[i], 0);
 }
 
-/* Numbers in their current order. */
+/* Numbers in their order. */
 static void numbers_of(const model *m, list *out)
 {
     split s = outer_split(m);
@@ -91,7 +90,7 @@ static bool is_whole(const model *m)
     return m->n_splits == 0;
 }
 
-/* The current rows become the base. */
+/* Rows in their order become the base. */
 static void freeze(model *m)
 {
     static list seq;
@@ -106,8 +105,7 @@ static void freeze(model *m)
     m->n_splits = 0;
 }
 
-/* --- Random steps --------------------------------------------------------------------
- */
+/* --- Random steps ------------------------------------------------------------------- */
 
 static void replace(tarn_dataset **d, tarn_dataset *by)
 {
@@ -181,7 +179,7 @@ static void order_step(tarn_dataset **d, model *m)
     tarn_order_options o = m->o;
     tarn_dataset_info now;
     tarn_dataset_info_get(*d, &now, sizeof now);
-    if (m->o.epoch == 0) m->o.epoch = now.epoch; /* 0: the epoch of the dataset */
+    if (m->o.epoch == 0) m->o.epoch = now.epoch; /* 0 selects the dataset's own */
     o.weights = m->weights;
     o.classes = m->classes;
     o.lengths = m->lengths;
@@ -238,8 +236,7 @@ static void epoch_step(tarn_dataset **d, model *m)
     replace(d, other);
 }
 
-/* --- Comparing ------------------------------------------------------------------------
- */
+/* --- Comparing ---------------------------------------------------------------------- */
 
 static void check_sequence(tarn_dataset *d, const model *m, const list *want)
 {
@@ -282,7 +279,7 @@ static void check_keys(tarn_dataset *d, const model *m, const list *want)
     FAILS(TARN_ERR_NO_SAMPLE, "no row", find_key(d, "1000", &found, &err));
 }
 
-/* The state of an epoch after each rank has taken the given number of samples. */
+/* The position of an epoch after each rank has taken this many samples. */
 static uint64_t used_after(const split *s, uint64_t total, uint64_t taken)
 {
     uint64_t most = (total + s->world - 1) / s->world;
@@ -352,8 +349,7 @@ static void any_chain_is_what_arrays_give(void **state)
     tarn_dataset_close(rows);
 }
 
-/* --- Single steps ---------------------------------------------------------------------
- */
+/* --- Single steps ------------------------------------------------------------------- */
 
 static void expect(tarn_dataset *d, const char *want)
 {
@@ -495,7 +491,7 @@ static void filters_by_key_and_field_go_below_the_order_too(void **state)
     assert_int_equal(tarn_dataset_count(a), 6);
     for (uint64_t i = 0; i < 6; i++)
         assert_int_equal(row_of(a, i), row_of(b, i));
-    /* After a split the filter keeps the order as it is. */
+    /* After a split the filter keeps the order unchanged. */
     OK(tarn_dataset_split(ordered, 1, 2, TARN_UNEVEN_KEEP, &part, &err));
     replace(&a, NULL);
     bool found[6];
@@ -536,7 +532,7 @@ static void a_slice_of_a_huge_shuffle_costs_no_memory(void **state)
         uint64_t at = below(tarn_dataset_count(part)), want;
         OK(order_at(order, huge - 1 - 3 * (5 + 1000 * (3 + 7 * at)), &want, &err));
         OK(mix_at(part, at, &place, &err));
-        /* Epoch 3 of the mix: its source was used huge times in each epoch before. */
+        /* Epoch 3 of the mix: its source has come huge times in each epoch before. */
         assert_int_equal(place.pass, (3 * huge + want) / 10);
         assert_int_equal(place.sample, (3 * huge + want) % 10);
     }

@@ -1,5 +1,5 @@
 /* Coders of compressed data, one call at a time: pieces of any size, damage with its
- * reason, and buffers of more than 32 bits can count. test_filters.c tests their use in
+ * reason, and buffers larger than 32 bits can count. test_filters.c tests the use in
  * source.c. */
 #include "support.h"
 
@@ -18,7 +18,7 @@ static const tarn__filter *const writers[] = {&tarn__filter_gzip, &tarn__filter_
 
 enum { ROOM = 1 << 16, PLAIN = 20000 };
 
-/* Numbers that hardly compress, followed by a run that does. */
+/* Numbers that hardly compress, and then a run that does. */
 static void fill_plain(unsigned char *out)
 {
     uint32_t seed = 3;
@@ -28,7 +28,7 @@ static void fill_plain(unsigned char *out)
     }
 }
 
-/* The given number of bytes at a time on either side. */
+/* This many bytes at a time on either side. */
 static size_t encode_all(const tarn__filter *f, const unsigned char *data, size_t size,
                          size_t piece, unsigned char *out)
 {
@@ -49,7 +49,7 @@ static size_t encode_all(const tarn__filter *f, const unsigned char *data, size_
     return made;
 }
 
-/* Up to the end of the data; *out_end is set if the member ended there. */
+/* Decodes as far as possible; *out_end if the member ended there. */
 static tarn_status decode_all(const tarn__filter *f, const void *data, size_t size,
                               size_t piece, unsigned char *out, size_t *out_size,
                               bool *out_end)
@@ -95,8 +95,8 @@ static void any_pieces_make_the_same_whole(void **state)
         }
 }
 
-/* Calls that cannot make progress yet are not errors, however many there are. */
-static void nothing_to_do_is_no_error(void **state)
+/* Calls that can do nothing yet are not errors, however many there are. */
+static void nothing_to_do_is_not_an_error(void **state)
 {
     (void)state;
     static unsigned char plain[PLAIN], packed[ROOM], again[ROOM];
@@ -130,8 +130,7 @@ static void nothing_to_do_is_no_error(void **state)
     }
 }
 
-/* --- gzip ----------------------------------------------------------------------------
- */
+/* --- gzip --------------------------------------------------------------------------- */
 
 #define GZIP_HEAD "\x1f\x8b\x08\0\0\0\0\0\0\x03"
 
@@ -176,8 +175,7 @@ static void damaged_gzip_says_what_is_wrong(void **state)
     assert_memory_equal(out, "hi", 2);
 }
 
-/* --- xz, zstd and bzip2 --------------------------------------------------------------
- */
+/* --- xz, zstd and bzip2 ------------------------------------------------------------- */
 
 static tarn_status decode_whole(const tarn__filter *f, const void *data, size_t size)
 {
@@ -187,7 +185,7 @@ static tarn_status decode_whole(const tarn__filter *f, const void *data, size_t 
     return decode_all(f, data, size, 64, out, &got, &end);
 }
 
-/* The header of a stream with these flags and a matching checksum. */
+/* The header of a stream with these flags, and a matching checksum. */
 static void xz_header(unsigned char out[12], unsigned char first, unsigned char check)
 {
     memcpy(out,
@@ -203,7 +201,7 @@ static void unknown_checks_of_xz_are_not_called_damage(void **state)
 {
     (void)state;
     unsigned char head[12];
-    xz_header(head, 0, 2); /* a check of known size, but unknown kind */
+    xz_header(head, 0, 2); /* a check whose size is known, but nothing else */
     FAILS(TARN_ERR_UNSUPPORTED, "filter or checksum",
           decode_whole(&tarn__filter_xz, head, sizeof head));
     xz_header(head, 1, 1); /* flags without meaning */
@@ -216,7 +214,7 @@ static void unknown_checks_of_xz_are_not_called_damage(void **state)
           decode_whole(&tarn__filter_xz, head, sizeof head));
 }
 
-static void damage_of_the_others_is_told(void **state)
+static void damage_of_the_others_is_reported(void **state)
 {
     (void)state;
     static unsigned char plain[PLAIN], packed[ROOM];
@@ -228,12 +226,12 @@ static void damage_of_the_others_is_told(void **state)
         packed[size / 2] ^= 0x10;
         FAILS(TARN_ERR_FORMAT, parts[i], decode_whole(writers[i], packed, size));
     }
-    /* lzma has no magic bytes: these properties are invalid. */
+    /* lzma has no magic number: impossible properties. */
     FAILS(TARN_ERR_FORMAT, "damaged xz data",
           decode_whole(&tarn__filter_lzma, "\xff\xff\xff\xff\xff\xff\xff\xff", 8));
 }
 
-static void beginnings_are_told_apart(void **state)
+static void magic_numbers_are_distinguished(void **state)
 {
     (void)state;
     static const struct {
@@ -261,7 +259,7 @@ static void beginnings_are_told_apart(void **state)
         {&tarn__filter_zstd, "\x60\x2a\x4d\x18", 4, TARN__MATCH_NO},
         {&tarn__filter_lzma, "", 0, TARN__MATCH_NO},
         {&tarn__filter_lzma, "\x5d\0\0\x80\0", 5, TARN__MATCH_NO},
-        /* 3 * 2^20 has two adjacent bits, 5 * 2^20 has two bits that are not adjacent. */
+        /* 3 * 2^20 has two bits set, 5 * 2^20 two that are not adjacent. */
         {&tarn__filter_lzma, "\x5d\0\0\x30\0\xff\xff\xff\xff\xff\xff\xff\xff", 14,
          TARN__MATCH_YES},
         {&tarn__filter_lzma, "\x5d\0\0\x50\0\xff\xff\xff\xff\xff\xff\xff\xff", 14,
@@ -275,13 +273,12 @@ static void beginnings_are_told_apart(void **state)
     }
 }
 
-/* --- Large buffers -------------------------------------------------------------------
- */
+/* --- Large buffers ------------------------------------------------------------------ */
 
 /* zlib, bzip2 and ISA-L count in 32 bits; the low half of this size is 5. */
 static const size_t LARGE = (UINT64_C(1) << 32) + 5;
 
-/* Memory that costs nothing until it is touched. */
+/* Memory that is not allocated until it is touched. */
 static unsigned char *large_zeros(void)
 {
     void *p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
@@ -350,11 +347,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_pieces_make_the_same_whole),
-        cmocka_unit_test(nothing_to_do_is_no_error),
+        cmocka_unit_test(nothing_to_do_is_not_an_error),
         cmocka_unit_test(damaged_gzip_says_what_is_wrong),
         cmocka_unit_test(unknown_checks_of_xz_are_not_called_damage),
-        cmocka_unit_test(damage_of_the_others_is_told),
-        cmocka_unit_test(beginnings_are_told_apart),
+        cmocka_unit_test(damage_of_the_others_is_reported),
+        cmocka_unit_test(magic_numbers_are_distinguished),
         cmocka_unit_test(buffers_of_more_than_32_bits_are_decoded),
         cmocka_unit_test(buffers_of_more_than_32_bits_are_encoded),
     };

@@ -1,5 +1,5 @@
-/* Reading data that is not in memory: many ranges at once with every method, with and
- * without rings, across forks and threads; and datasets that read their batches this
+/* Reading data that is not in memory: many ranges at once by every method, with and
+ * without rings, across forks and threads; and datasets that read their batches in this
  * way. */
 #include "support.h"
 
@@ -38,10 +38,10 @@ typedef struct files {
     tarn__ranges_file gathered[FILES];
 } files;
 
-/* What the library asks the system to read: total bytes, and the most in one call. */
+/* Readahead that the library requests: bytes, and the most in one call. */
 static atomic_size_t told_bytes, told_most;
 
-/* Replaces the function of the system. */
+/* Replaces the system's function. */
 int posix_fadvise(int fd, off_t offset, off_t len, int advice)
 {
     if (advice == POSIX_FADV_WILLNEED) {
@@ -72,7 +72,7 @@ static void open_files(files *f)
         evict(path);
         OK(tarn__file_open(&f->files[i], path, &err));
         f->gathered[i] = (tarn__ranges_file){f->files[i].path, f->files[i].fd, -1, 0};
-        /* The last one is like a file system without direct reads. */
+        /* The last one simulates a file system without direct reads. */
         if (i + 1 < FILES)
             f->gathered[i].direct =
                 tarn__open_direct(f->files[i].fd, &f->gathered[i].align);
@@ -101,8 +101,8 @@ static int by_place(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Pieces of all sizes: some empty, some at the very end, some repeated, some so close
- * that they are read together; sorted by place or not. */
+/* Ranges of all sizes, some empty, some at the very end, some twice, some so close that
+ * they are read together; sorted by offset or not. */
 static size_t make_pieces(const files *f, uint64_t seed, bool sorted,
                           tarn__ranges_piece *pieces, unsigned char *memory, size_t room)
 {
@@ -145,7 +145,7 @@ static bool are_right(const files *f, const tarn__ranges_piece *pieces, size_t c
 
 enum { ROOM = 4 << 20 };
 
-/* Whether a gather reads correctly with a method. */
+/* Whether a method reads the right bytes. */
 static bool reads_right(const files *f, tarn__ranges *g, tarn__ranges_way way,
                         uint64_t seed, bool sorted)
 {
@@ -196,12 +196,12 @@ static void the_first_piece_that_ends_early_is_the_error(void **state)
                                              .offset = i % 100 * 20480,
                                              .size = 5000,
                                              .to = memory + i * 5000};
-        /* The file has 1048576 bytes: piece 51 begins inside and ends outside. */
+        /* The file has 1048576 bytes: range 51 begins inside and ends outside. */
         FAILS(TARN_ERR_TRUNCATED, "4096 bytes into the",
               tarn__ranges_read(&g, (tarn__ranges_way)way, pieces, 200, &err));
         assert_string_equal(err.path, f.files[1].path);
         assert_int_equal(err.offset, 51 * 20480);
-        /* The same gather can be used further. */
+        /* The same object can be used again. */
         OK(tarn__ranges_read(&g, (tarn__ranges_way)way, pieces, 100, &err));
         assert_true(are_right(&f, pieces, 100));
         tarn__ranges_reset(&g);
@@ -225,7 +225,7 @@ static void what_cannot_be_read_names_the_file(void **state)
               tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
         assert_string_equal(err.path, f.files[0].path);
         assert_int_equal(err.offset, 4096);
-        /* Direct reads that are refused later are repeated in another way. */
+        /* Direct reads that are refused later are replaced by others. */
         piece.file = &refused;
         OK(tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
         assert_int_equal(memory[7], byte_at(0, 4096 + 7));
@@ -261,7 +261,7 @@ static int child_status(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-static void where_rings_are_forbidden_reads_are_announced_and_that_is_told(void **state)
+static void where_rings_are_forbidden_reads_are_announced_and_reported(void **state)
 {
     (void)state;
     static const int errors[] = {EPERM, ENOSYS, EACCES};
@@ -308,7 +308,7 @@ static void a_child_makes_a_ring_of_its_own(void **state)
         assert_true(reads_right(&f, &g, TARN__RANGES_DIRECT, 100 + i, true));
     assert_int_equal(child_status(pid), 0);
     assert_ptr_equal(g.ring, ring);
-    /* A child that only releases what it inherited. */
+    /* A child that only frees what it inherited. */
     if ((pid = fork()) == 0) {
         tarn__ranges_reset(&g);
         _exit(0);
@@ -354,7 +354,7 @@ static void threads_have_rings_of_their_own(void **state)
     close_files(&f);
 }
 
-/* --- Choice of method -------------------------------------------------------------- */
+/* --- When each method is used ------------------------------------------------------- */
 
 /* Items whose number is below *state are in memory. */
 static bool below_is_resident(void *state, const tarn__item *item)
@@ -398,7 +398,7 @@ static void data_is_read_as_memory_and_the_caller_say(void **state)
     assert_int_equal(choose(&mapped, 0, FAR), TARN__COLD_ANNOUNCE);
 }
 
-/* While data is in memory, the residency of one item per MB is checked. */
+/* While data is in memory, one item per MB is checked. */
 static void warm_data_is_seldom_asked_about(void **state)
 {
     (void)state;
@@ -430,8 +430,7 @@ static size_t size_of(unsigned i)
     return i % 50 == 7 ? 0 : i % 60 == 9 ? 400000 : i * 37 % 5000;
 }
 
-/* A fold of two fields; with pax, each member has an extra header, which the check
- * reads. */
+/* A fold of two fields; with pax, a header before each member that the check reads. */
 static void make_fold(const char *folder, unsigned shards, bool pax, bool sums)
 {
     char path[600];
@@ -548,7 +547,7 @@ static void a_fold_out_of_memory_is_noticed(void **state)
     tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
     make_fold("noticed", 1, false, true);
     OK(tarn__file_open(&file, scratch_path("noticed/t_0000.tar"), &err));
-    bool evicted = !tarn__is_cached(&file); /* not so on tmpfs */
+    bool evicted = !tarn__is_cached(&file); /* not on tmpfs */
     tarn__file_close(&file);
     tarn_dataset *d = open_fold("noticed", TARN_IO_AUTO, false, false);
     assert_true(batch_is_right(d, &b, 1, &err));
@@ -569,14 +568,13 @@ static void patch(const char *name, uint64_t offset, const char *text)
     close(fd);
 }
 
-static void cold_folds_tell_what_is_wrong_and_where(void **state)
+static void cold_folds_report_what_is_wrong_and_where(void **state)
 {
     (void)state;
     tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
     uint64_t samples[] = {299, 3, 1, 2};
     make_fold("wrong", 2, false, true);
-    /* Sample 0 is empty, so the header of sample 1 follows two members: 512, 512 +
-     * 512. */
+    /* Sample 0 is empty, so sample 1's header is after two members: 512, 512 + 512. */
     uint64_t header = 1536, payload = header + 512;
     tarn_dataset *d = open_fold("wrong", TARN_IO_AUTO, true, true);
     OK(tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
@@ -674,7 +672,7 @@ static void a_dataset_is_read_on_in_a_child(void **state)
 
 enum { PARTS = 3 };
 
-/* A mix of a fold, an array file and a record pack. */
+/* A mix of a fold, an array file and an IAC file. */
 static void read_everything(bool cold, bool ahead, tarn_dataset_batch *out)
 {
     static const char *const paths[] = {"01_basic:train", "gnz/basic.gnz",
@@ -723,7 +721,7 @@ static void cold_mixes_give_the_same_bytes(void **state)
     }
 }
 
-static void prefetching_passes_over_what_is_not_there(void **state)
+static void prefetching_skips_missing_samples(void **state)
 {
     (void)state;
     make_fold("ahead", 2, false, true);
@@ -742,7 +740,7 @@ static void prefetching_passes_over_what_is_not_there(void **state)
     tarn_dataset_close(d);
 }
 
-/* The system drops what exceeds its read-ahead, 128 KB by default. */
+/* The system drops requests beyond its readahead, 128 KB by default. */
 static void views_of_a_loader_are_announced_in_small_pieces(void **state)
 {
     (void)state;
@@ -776,18 +774,18 @@ int main(void)
         cmocka_unit_test(every_way_gives_the_files_bytes),
         cmocka_unit_test(the_first_piece_that_ends_early_is_the_error),
         cmocka_unit_test(what_cannot_be_read_names_the_file),
-        cmocka_unit_test(where_rings_are_forbidden_reads_are_announced_and_that_is_told),
+        cmocka_unit_test(where_rings_are_forbidden_reads_are_announced_and_reported),
         cmocka_unit_test(a_child_makes_a_ring_of_its_own),
         cmocka_unit_test(threads_have_rings_of_their_own),
         cmocka_unit_test(data_is_read_as_memory_and_the_caller_say),
         cmocka_unit_test(warm_data_is_seldom_asked_about),
         cmocka_unit_test(a_fold_out_of_memory_is_noticed),
         cmocka_unit_test(cold_folds_give_the_same_batches),
-        cmocka_unit_test(cold_folds_tell_what_is_wrong_and_where),
+        cmocka_unit_test(cold_folds_report_what_is_wrong_and_where),
         cmocka_unit_test(cold_threads_share_few_descriptors),
         cmocka_unit_test(a_dataset_is_read_on_in_a_child),
         cmocka_unit_test(cold_mixes_give_the_same_bytes),
-        cmocka_unit_test(prefetching_passes_over_what_is_not_there),
+        cmocka_unit_test(prefetching_skips_missing_samples),
         cmocka_unit_test(views_of_a_loader_are_announced_in_small_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -1,6 +1,7 @@
-/* Damaged fields: arrays, images and compressed data. Formats with their own checksums
- * give an error or the same value. The others cannot detect a changed bit (the sums of
- * their shard can): here they give an error or a value within the limits, in bounds. */
+/* Damaged fields: arrays, images and compressed data. Fields with their own checksums
+ * give an error or the same value. In the others a changed bit cannot be detected (only
+ * by the sums of their shard): here they give an error or a value within the limits, in
+ * bounds. */
 #include "damage.h"
 
 #include "base/array.h"
@@ -120,8 +121,7 @@ static void damaged_arrays_are_errors_or_in_bounds(void **state)
         sweep_field(names[i], false, i ? &value : &many);
 }
 
-/* The CRC-32 of a member covers its contents; its name is stored twice, and must be the
- * same. */
+/* A member's CRC-32 covers its content; its name appears twice, and must be the same. */
 static void damaged_npz_is_noticed_or_harmless(void **state)
 {
     static const char *const names[] = {"left", "right"};

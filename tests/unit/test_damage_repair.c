@@ -1,5 +1,5 @@
 /* Verification, lenient reading and repair of damaged shards: verification finds the
- * damage, and the others invent nothing. */
+ * damage, the others invent nothing. */
 #include "damage.h"
 
 #include <ftw.h>
@@ -26,7 +26,7 @@ static const char *check_verify(const golden *g)
     return report.problems ? NULL : "verification finds nothing";
 }
 
-/* Bytes that no reader uses: the padding of a payload, or the records before a member. */
+/* Bytes that readers ignore: the padding of a payload, or the records before a member. */
 static bool is_padding(const golden *g, uint64_t at)
 {
     for (size_t i = 0; i < g->count; i++) {
@@ -97,11 +97,11 @@ static const char *check_lenient(const golden *g)
     return good ? NULL : why;
 }
 
-/* The damage of a lenient sweep. */
+/* The kinds of damage of a lenient sweep. */
 typedef enum harm { IN_SIZES, ELSEWHERE, CUT } harm;
 
-/* Numbers and type: every bit. A name or blank space: one bit for every two bytes. The
- * records of an extended header have no checksum, so a flip in them cannot be detected;
+/* Every bit of numbers and type; in a name or blank space, one bit for every two bytes.
+ * The records of an extended header have no checksum: a flip in them is not detected, so
  * they are left out. */
 static unsigned bits_to_flip(const golden *g, uint64_t at, harm what)
 {
@@ -125,8 +125,8 @@ static void flip_leniently(const golden *g, sweep *s, harm what)
         }
 }
 
-/* Everywhere; in a short run, at and just before every multiple of 512 and everywhere in
- * the last two KB. */
+/* Everywhere; in a short run, some of those at and just before every multiple of 512 and
+ * everywhere in the last two KB. */
 static void cut_leniently(const golden *g, sweep *s)
 {
     for (uint64_t at = g->size[SHARD] - 1; at > 0; at--) {
@@ -170,8 +170,7 @@ LENIENT(truncated_open_nest, make_nest_open, CUT)
 
 /* --- Repair ----------------------------------------------------------------------- */
 
-/* Everything that strict reading finds in the repaired shard was there before, byte for
- * byte. */
+/* What strict reading finds in the repaired shard existed before, byte for byte. */
 static const char *check_repaired(const golden *g)
 {
     tarn_tar *tar;

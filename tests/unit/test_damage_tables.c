@@ -1,5 +1,5 @@
-/* Damaged Arrow tables of every type, without the record pack around them: a table is
- * refused with a valid error, or all of its values can be shown, within its bytes. (A
+/* Damaged Arrow tables of every type, without the IAC file around them: a table is
+ * refused with a proper error, or all of its values can be shown, within its bytes. (A
  * changed value cannot be detected: a table has no checksum.) */
 #include "damage.h"
 

@@ -1,5 +1,5 @@
-/* Datasets from C: what the interop test does not cover, such as ownership, unusual
- * shapes, and many threads on one dataset. */
+/* Datasets from C: what the interop test cannot check, such as ownership, odd shapes, and
+ * many threads on one dataset. */
 #include "support.h"
 
 #include <locale.h>
@@ -40,7 +40,7 @@ static void has(tarn_dataset *d, uint64_t sample, uint32_t field, const char *wa
 
 /* --- Shapes ------------------------------------------------------------------------ */
 
-static void shapes_tell_where_a_field_is(void **state)
+static void shapes_say_where_a_field_is(void **state)
 {
     (void)state;
     tarn__shapes s;
@@ -70,7 +70,7 @@ static void shapes_past_the_limit_are_odd(void **state)
     tarn__shapes_reset(&s);
 }
 
-/* Far more shapes than are kept: every sample has its own field. */
+/* Far more shapes than are kept: every sample has a different field. */
 static void samples_of_odd_shapes_are_read_and_selected(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Ownership ------------------------------------------------------------------ */
+/* --- Ownership ---------------------------------------------------------------------- */
 
 static void filters_and_mixes_outlive_what_they_came_from(void **state)
 {
@@ -180,7 +180,7 @@ static void filters_and_mixes_outlive_what_they_came_from(void **state)
     tarn_dataset_close(mix);
 }
 
-/* tarn_dataset_get_all gives the same as separate calls for each view and the key. */
+/* tarn_dataset_get_all returns the same as separate calls for each view and the key. */
 static void all_is_the_same(tarn_dataset *d)
 {
     tarn_view all[8], each[8];
@@ -246,7 +246,7 @@ static void old_callers_options_are_understood(void **state)
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     o.size = offsetof(tarn_dataset_options, drop_ambiguous);
     o.fields = (const char *[]){"cls", NULL};
-    o.key_column = (const char *)1; /* past the size that the caller knew */
+    o.key_column = (const char *)1; /* past the caller's struct */
     OK(tarn_dataset_open(data_path("01_basic:train"), &o, &d, &err));
     tarn_dataset_close(d);
     o.size = 0;
@@ -482,9 +482,9 @@ static uint64_t weak_hash(const char *key, size_t len)
     return tarn__key_hash(key, len) & 3;
 }
 
-/* glzn's index with a hash of two bits: the rows that its filter keeps when it compares
- * names, and never those that it keeps when it does not. */
-static void keys_with_one_hash_are_told_apart(void **state)
+/* glzn's index with a hash of two bits: what its filter keeps when it checks names, and
+ * never what it keeps when it does not. */
+static void keys_with_one_hash_are_distinguished(void **state)
 {
     (void)state;
     static const char *const wanted[] = {"n05", "n17", "n00", "n11"};
@@ -702,7 +702,7 @@ static void a_fork_while_keys_are_listed_leaves_a_child_that_finds_them(void **s
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_tell_where_a_field_is),
+        cmocka_unit_test(shapes_say_where_a_field_is),
         cmocka_unit_test(shapes_past_the_limit_are_odd),
         cmocka_unit_test(samples_of_odd_shapes_are_read_and_selected),
         cmocka_unit_test(regular_folds_keep_nothing_for_a_sample),
@@ -716,7 +716,7 @@ int main(void)
         cmocka_unit_test(listed_fields_are_in_every_source),
         cmocka_unit_test(only_the_ratio_of_weights_counts),
         cmocka_unit_test(threads_share_a_dataset),
-        cmocka_unit_test(keys_with_one_hash_are_told_apart),
+        cmocka_unit_test(keys_with_one_hash_are_distinguished),
         cmocka_unit_test(numbers_in_text_are_decimal),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(rows_are_found_by_their_keys),

@@ -1,5 +1,5 @@
-/* Array files and record packs with missing, oversized or meaningless arguments: a valid
- * error, and everything continues to work. */
+/* Requests for things that do not exist, do not fit or make no sense, in array files and
+ * IAC files: each gives a proper error, and everything continues to work. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -37,7 +37,7 @@ static void make_arrays(const char *path)
     OK(tarn_gnz_writer_finish(w, &err));
 }
 
-static void arrays_and_rows_that_are_not_there_are_told(void **state)
+static void missing_arrays_and_rows_are_reported(void **state)
 {
     (void)state;
     char *path = kept_path("edge.gnz");
@@ -67,7 +67,7 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, x, 6, &row, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, empty, 0, &row, &err));
         tarn_gnz_view_release(NULL);
-        /* Advice is never an error. */
+        /* Advice is never an error, whatever its value. */
         tarn_gnz_advise(g, x, 0, 6, TARN_GNZ_WILL_NEED);
         tarn_gnz_advise(g, x, 0, 6, (tarn_gnz_advice)9);
         tarn_gnz_advise(g, x, 5, 9, TARN_GNZ_RANDOM);
@@ -128,7 +128,7 @@ static void make_pack(const char *path, const char *header)
                  (size_t *)(uintptr_t)sizes, 2, &o, &err));
 }
 
-static void records_and_columns_that_are_not_there_are_told(void **state)
+static void missing_records_and_columns_are_reported(void **state)
 {
     (void)state;
     char *path = kept_path("edge.iac");
@@ -165,10 +165,9 @@ static void records_and_columns_that_are_not_there_are_told(void **state)
     free(path);
 }
 
-/* --- Headers of record packs ---------------------------------------------------- */
+/* --- Headers of IAC files ----------------------------------------------------------- */
 
-/* The fields of a header that matches a file of 70,000 bytes, with one of them
- * replaced. */
+/* The fields of a header for a file of 70,000 bytes, with one of them replaced. */
 static tarn_status parse_header(unsigned version, const char *key, const char *value)
 {
     static unsigned char bytes[TARN_IAC_HEADER_BYTES];
@@ -250,9 +249,9 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
     }
 }
 
-/* The codec given by the caller is used. Field names reserved by the layout are not taken
- * over; those reserved by the other version belong to the caller. */
-static void headers_of_packs_keep_what_is_the_callers(void **state)
+/* The caller's codec parameters count; names of the layout do not, and names of the other
+ * version's layout belong to the caller. */
+static void headers_of_iac_files_keep_the_callers_fields(void **state)
 {
     (void)state;
     static const struct {
@@ -298,7 +297,7 @@ static void objects_in_headers_of_packs_are_sorted_unless_in_order(void **state)
     }
 }
 
-/* --- Values that a field cannot store ------------------------------------------- */
+/* --- Values that do not fit a field ------------------------------------------------- */
 
 static tarn_status encode(const char *field, const tarn_value *value)
 {
@@ -351,11 +350,11 @@ static void arrays_that_a_field_cannot_hold_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_and_rows_that_are_not_there_are_told),
+        cmocka_unit_test(missing_arrays_and_rows_are_reported),
         cmocka_unit_test(a_file_that_was_replaced_is_not_written_through_a_view),
-        cmocka_unit_test(records_and_columns_that_are_not_there_are_told),
+        cmocka_unit_test(missing_records_and_columns_are_reported),
         cmocka_unit_test(headers_of_packs_are_taken_or_refused_by_their_numbers),
-        cmocka_unit_test(headers_of_packs_keep_what_is_the_callers),
+        cmocka_unit_test(headers_of_iac_files_keep_the_callers_fields),
         cmocka_unit_test(objects_in_headers_of_packs_are_sorted_unless_in_order),
         cmocka_unit_test(arrays_that_a_field_cannot_hold_are_refused),
     };

@@ -1,6 +1,6 @@
-/* Bytes of fields that other programs could have written: PNGs chunk by chunk, label
- * maps, NumPy's files, tenbin, runs. What is accepted and its values, what is refused and
- * the message. */
+/* Bytes of fields that other programs could have made: PNGs chunk by chunk, label maps,
+ * NumPy's files, tenbin, runs. What is accepted with which values, and what is refused
+ * with which message. */
 #include "support.h"
 
 #include <signal.h>
@@ -32,7 +32,7 @@ static tarn_status encode(const char *field, const tarn_value *value, tarn_bytes
     return tarn_encode(field, value, NULL, out, &err);
 }
 
-/* Checks that a field is refused, and that nothing of it remains. */
+/* Checks that a field is refused, and that nothing of it is left. */
 static void refuse(const char *field, const tarn_bytes *bytes, tarn_status want,
                    const char *part)
 {
@@ -50,8 +50,7 @@ static tarn_array array_of(const void *data, char order, char kind, uint32_t siz
     return a;
 }
 
-/* --- PNG -----------------------------------------------------------------------------
- */
+/* --- PNG ---------------------------------------------------------------------------- */
 
 static void add(tarn_bytes *out, const void *data, size_t size)
 {
@@ -191,7 +190,7 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
     tarn_bytes_release(&png);
 }
 
-/* Images with an alpha channel ignore a tRNS, whatever it contains. */
+/* Images with alpha do not use a tRNS chunk, whatever it contains. */
 static void transparency_of_images_with_alpha_means_nothing(void **state)
 {
     (void)state;
@@ -228,8 +227,7 @@ static void pixels_must_be_in_one_piece(void **state)
     tarn_bytes_release(&png);
 }
 
-/* Sides whose number of pixels overflows: nothing is allocated, and nothing is
- * touched. */
+/* Too many pixels to count: nothing is allocated, and nothing is touched. */
 static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
 {
     (void)state;
@@ -249,7 +247,7 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
     tarn_bytes_release(&bytes);
 }
 
-/* Until its process ends. */
+/* Runs until its parent process ends. */
 static _Noreturn void keep_changing(volatile uint32_t *length, uint32_t a, uint32_t b)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -260,10 +258,10 @@ static _Noreturn void keep_changing(volatile uint32_t *length, uint32_t a, uint3
     }
 }
 
-/* A map shows concurrent writes to its file. The length of the first of two chunks
- * alternates between its true value and more than the memory for both: whatever is read,
- * nothing is written past that memory. Another process does the writing, because a thread
- * sanitizer would report it as what it is: a race. */
+/* A map shows what others write into its file, at any moment. The length of the first of
+ * two chunks alternates between the true value and more than the memory for both:
+ * whichever is seen, nothing is written past that memory. Another process does this,
+ * because ThreadSanitizer would report it as the race it is. */
 static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
 {
     (void)state;
@@ -305,8 +303,7 @@ static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
     tarn_bytes_release(&png);
 }
 
-/* --- Labels --------------------------------------------------------------------------
- */
+/* --- Labels ------------------------------------------------------------------------- */
 
 static void labels_come_back_and_must_fit(void **state)
 {
@@ -358,8 +355,7 @@ static void a_png_of_another_kind_holds_no_labels(void **state)
     tarn_bytes_release(&png);
 }
 
-/* --- tenbin --------------------------------------------------------------------------
- */
+/* --- tenbin ------------------------------------------------------------------------- */
 
 static void add_ten_chunk(tarn_bytes *out, const void *data, uint64_t size)
 {
@@ -478,8 +474,7 @@ static void arrays_that_tenbin_cannot_say_are_refused(void **state)
     tarn_bytes_release(&out);
 }
 
-/* --- NumPy ---------------------------------------------------------------------------
- */
+/* --- NumPy -------------------------------------------------------------------------- */
 
 static void npy_of_columns_and_of_slices_keeps_the_values(void **state)
 {
@@ -549,7 +544,7 @@ static void npy_headers_are_read_to_the_letter(void **state)
     tarn_bytes_release(&out);
 }
 
-/* An npz with one stored array of one byte, whose name has this length. */
+/* The npz of one array of one byte, stored, with a name of this length. */
 static void make_npz(tarn_bytes *out, const char *name)
 {
     tarn_array a = array_of("x", '|', 'u', 1, 1, (const uint64_t[]){1});
@@ -634,7 +629,7 @@ static void an_npz_may_be_empty_or_have_a_long_comment(void **state)
     OK(decode("npz", &npz, &value));
     assert_int_equal(value.count, 1);
     tarn_value_release(&value);
-    /* One byte more than a comment can have, where the end is not searched for. */
+    /* With one byte more than a comment can have, the end is not searched there. */
     add(&npz, comment, 1);
     refuse("npz", &npz, TARN_ERR_FORMAT, "no end record");
     free(comment);
@@ -671,15 +666,14 @@ static void an_npz_cannot_have_too_many_arrays_or_too_long_names(void **state)
     tarn_bytes_release(&npz);
 }
 
-/* --- Runs ----------------------------------------------------------------------------
- */
+/* --- Runs --------------------------------------------------------------------------- */
 
 static void runs_have_numbers_as_wide_as_they_need(void **state)
 {
     (void)state;
     static uint16_t labels[70000];
     static const struct {
-        size_t count, values; /* N different ones, in runs of equal length */
+        size_t count, values; /* this many different ones, in runs of equal length */
         unsigned width;
     } cases[] = {{200, 2, 1}, {700, 2, 2}, {300, 300, 2}, {70000, 1, 4}};
     tarn_bytes out = TARN_BYTES_INIT;

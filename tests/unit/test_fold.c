@@ -286,7 +286,7 @@ static void changed_payloads_fail_their_checksum_when_asked(void **state)
     o.check = true;
     make_index(folder, false);
     FAILS(TARN_ERR_NOT_FOUND, "--sums", tarn_dataset_open(folder, &o, &fold, &err));
-    /* A single archive has only the checksums that were just computed. */
+    /* A single archive has only checksums that were just made. */
     FAILS(TARN_ERR_NOT_FOUND, "--sums",
           tarn_dataset_open(scratch_path("rotten/f_0.tar"), &o, &fold, &err));
     make_index(folder, true);
@@ -343,7 +343,7 @@ static void required_fields_keep_samples_that_have_all(void **state)
     tarn_dataset_close(few);
 }
 
-/* Samples that lack a field are kept, and so are orders. */
+/* Samples without a field stay, and so do orders. */
 static void other_fields_leave_samples_and_order_alone(void **state)
 {
     (void)state;
@@ -391,8 +391,8 @@ static void kept_keys_come_in_the_folds_order(void **state)
     tarn_dataset_close(fold);
 }
 
-/* Keys in sample order, joined; for the three orders that a non-contiguous fold can
- * have. */
+/* Keys in sample order, joined, for the three possible orders of a non-contiguous fold.
+ */
 static void keys_are(const char *path, const tarn_dataset_options *o, const char *want)
 {
     char got[4000] = "";
@@ -437,7 +437,7 @@ static void two_members_of_one_field_are_ambiguous(void **state)
     tarn_dataset *fold = open_fold(scratch_path("twice.tar"), NULL);
     FAILS(TARN_ERR_AMBIGUOUS, "field txt twice",
           tarn_dataset_get(fold, 0, 0, &view, &err));
-    OK(tarn_dataset_members(fold, 0, members, 1, &n, &err)); /* too little space */
+    OK(tarn_dataset_members(fold, 0, members, 1, &n, &err)); /* not enough room */
     assert_int_equal(n, 2);
     OK(tarn_dataset_members(fold, 0, members, 2, &n, &err));
     for (size_t k = 0; k < 2; k++) {
@@ -458,7 +458,7 @@ static void two_members_of_one_field_are_ambiguous(void **state)
     tarball_reset(&t);
 }
 
-/* An index does not contain the rule of its keys; without sums both rules are tried. */
+/* An index does not record the rule of its keys; without sums both are tried. */
 static void path_keys_are_recognised_without_sums(void **state)
 {
     (void)state;
@@ -512,8 +512,8 @@ static void names_in_extended_headers_are_found_from_the_row(void **state)
     tarball_reset(&t);
 }
 
-/* A caller compiled with an older header has a shorter struct; one that forgot the
- * initialiser has size 0. */
+/* A caller compiled with an older header has a shorter struct; a caller that forgot the
+ * initialiser has none. */
 static void options_are_taken_up_to_their_size(void **state)
 {
     (void)state;
@@ -527,7 +527,7 @@ static void options_are_taken_up_to_their_size(void **state)
     tarn_dataset_close(open_fold(data_path("01_basic:train"), &old));
 }
 
-/* Names that no folder rule would find, in the order of the list. */
+/* Names that the rules for folders would not find, in the order of the list. */
 static void shards_can_be_listed(void **state)
 {
     (void)state;

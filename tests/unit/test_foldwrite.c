@@ -1,8 +1,7 @@
-/* The fold writer: what it refuses, and what remains when samples fail or others
- * write. test_foldwrite_folder.c tests existing files in its folder, tests/faults
- * tests kills. */
-/* It has parameters named err, so it comes before foldwriting.h. */
-#include "itar/keyset.h"
+/* The fold writer: what it refuses, and which files it leaves when samples fail or others
+ * write. test_foldwrite_folder.c tests existing files in its folder, tests/faults kills
+ * it. */
+#include "itar/keyset.h" /* has parameters named err: before foldwriting.h */
 
 #include "foldwriting.h"
 
@@ -49,7 +48,7 @@ static void every_key_is_known_once_it_was_added(void **state)
         tarn__scan_reset(&scans[s]);
 }
 
-static void has_tells_of_all_that_will_be_there(void **state)
+static void has_knows_all_future_keys(void **state)
 {
     (void)state;
     static const char *const keys[] = {"a00", "b00", "c00", "d00"};
@@ -119,7 +118,7 @@ static void options_that_make_no_sense_are_refused(void **state)
     assert_int_equal(count_files(dir, false), 1);
 }
 
-/* "x:train" is how readers spell fold train in x. */
+/* "x:train" is how readers write fold train in x. */
 static void a_file_that_is_spelled_like_the_fold_is_in_the_way(void **state)
 {
     (void)state;
@@ -279,7 +278,7 @@ static void a_shard_that_could_not_be_opened_is_tried_again(void **state)
     assert_int_equal(read_fold("train", "a"), 7);
 }
 
-/* A limit on the file size acts like a full disk. */
+/* A limit on the size of files simulates a full disk. */
 static void a_writer_that_lost_bytes_says_so_to_the_end(void **state)
 {
     (void)state;
@@ -378,9 +377,8 @@ static void a_fold_has_one_writer(void **state)
     assert_int_equal(count_files(dir, true), 0);
 }
 
-/* A reader checks repeatedly while another process writes. The number of samples only
- * grows when samples are appended. A fold that is replaced is the old one, the new one,
- * or absent. */
+/* A reader opens the fold repeatedly while another process writes. Appended samples only
+ * increase in number; a replaced fold is the old one, the new one, or missing. */
 static void readers_see_the_old_fold_or_the_new_one(void **state)
 {
     (void)state;
@@ -431,7 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_OWN_FOLDER(every_key_is_known_once_it_was_added),
-        IN_OWN_FOLDER(has_tells_of_all_that_will_be_there),
+        IN_OWN_FOLDER(has_knows_all_future_keys),
         IN_OWN_FOLDER(options_that_make_no_sense_are_refused),
         IN_OWN_FOLDER(a_file_that_is_spelled_like_the_fold_is_in_the_way),
         IN_OWN_FOLDER(numbers_begin_and_end_where_they_must),

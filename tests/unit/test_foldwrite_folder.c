@@ -1,5 +1,5 @@
-/* The fold writer with journals, links and shards in the folder that another program or
- * the writer itself left there. */
+/* The fold writer with existing journals, links and shards in its folder, from others or
+ * from itself. */
 #include "foldwriting.h"
 
 #include <sys/stat.h>
@@ -60,7 +60,7 @@ static void a_shard_that_came_meanwhile_is_not_written_over(void **state)
     assert_int_equal(count_files(dir, true), 0);
 }
 
-/* Temporary files of dead writers of this fold are removed, all others are kept. */
+/* Temporary files of dead writers of this fold are removed, all others stay. */
 static void what_dead_writers_left_is_swept(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void what_dead_writers_left_is_swept(void **state)
         assert_true(is_there(others[i]));
 }
 
-/* Writes a journal with a correct checksum and any contents. */
+/* Writes a journal with a correct checksum, whatever its content. */
 static void forge_journal(const char *text)
 {
     char whole[4096];
@@ -137,7 +137,7 @@ static void a_journal_moves_nothing_but_shards_of_its_fold(void **state)
         assert_int_equal(count_files(dir, true), 0);
         if (i % 2) continue;
         assert_int_equal(read_fold("train", "a"), 3);
-        remove_fold("train"); /* a journal of a missing index must be valid again */
+        remove_fold("train"); /* a journal without an index must count again */
     }
     assert_int_equal(remove(outside), 0);
 }
@@ -228,9 +228,9 @@ static void a_journal_without_its_shards_goes(void **state)
 }
 
 /* The journal says that a shard of the old fold was to be removed: half of that fold is
- * not a fold, so it is removed with the new one. */
-/* The old fold is already removed, so only the new one is left. A writer that overwrites
- * publishes it first; a writer that resumes it and is abandoned deletes it. */
+ * useless, so it is removed with the new one. */
+/* The old fold is gone by then, so only the new one is left. A writer that overwrites
+ * publishes it first; a writer that resumes it and abandons discards it. */
 static void an_overwrite_that_is_given_up_halfway_leaves_no_half_fold(void **state)
 {
     (void)state;

@@ -163,7 +163,7 @@ static void deep_and_many_sided_headers_are_refused(void **state)
     free(json);
 }
 
-static void header_lengths_that_lie_are_refused_at_once(void **state)
+static void false_header_lengths_are_refused_at_once(void **state)
 {
     unsigned char data[1024] = "GNZ1";
     tarn_gnz *gnz;
@@ -226,7 +226,7 @@ static small make_small(const char *name, bool checksums)
     return s;
 }
 
-/* Changes a file in place: creating it again each time would wait for the disk. */
+/* Changes a file in place: writing it again each time would wait for the disk. */
 static void patch(const small *s, size_t at, const void *data, size_t len)
 {
     int fd = open(s->path, O_WRONLY | O_CLOEXEC);
@@ -235,8 +235,8 @@ static void patch(const small *s, size_t at, const void *data, size_t len)
     close(fd);
 }
 
-/* Reads everything in every way; returns false if something was refused. All returned
- * data must be inside the file. */
+/* Reads everything in every way; false where something was refused. Every result must be
+ * inside the file. */
 static bool walk(const char *path, tarn_io io)
 {
     tarn_gnz *gnz;
@@ -317,7 +317,8 @@ static void every_flipped_bit_is_found_or_changes_no_value(void **state)
         for (int bit = 0; bit < 8; bit++) {
             unsigned char flipped = s.bytes[at] ^ (unsigned char)(1 << bit);
             patch(&s, at, &flipped, 1);
-            /* "=f4" is "<f4", and without "order" it is C: valid, but not identical. */
+            /* "=f4" is "<f4", and without "order" it is C: valid, though not the same
+             * text. */
             if (problems(s.path) == 0 && !has_right_values(s.path))
                 fail_msg("bit %d of byte %zu", bit, at);
             walk(s.path, TARN_IO_MAP);
@@ -387,7 +388,7 @@ static void file_truncated_while_open_is_an_error(void **state)
     FAILS(TARN_ERR_TRUNCATED, "truncated while",
           tarn__gnz_view_row(gnz, 1, 0, &row, &err));
     FAILS(TARN_ERR_TRUNCATED, "ends", tarn_gnz_read(gnz, 1, 0, 3, ys, sizeof ys, &err));
-    /* Nor the rest of the file: the program that shortened it may have rewritten it. */
+    /* Nor what is still in the file: it may have been truncated and written again. */
     FAILS(TARN_ERR_TRUNCATED, "truncated while",
           tarn_gnz_get(gnz, 0, TARN_GNZ_READ, &view, &err));
     tarn_gnz_close(gnz);
@@ -559,7 +560,7 @@ static void fortran_rows_are_gathered(void **state)
     tarn_gnz_close(gnz);
 }
 
-static void statistics_leave_out_what_is_no_number(void **state)
+static void statistics_leave_out_values_that_are_not_numbers(void **state)
 {
     const double values[] = {1, 2, 4, NAN, INFINITY, 5};
     const char *path = scratch_path("stats.gnz");
@@ -628,7 +629,7 @@ int main(void)
         cmocka_unit_test(sound_headers_are_read),
         cmocka_unit_test(hostile_headers_are_refused_by_name),
         cmocka_unit_test(deep_and_many_sided_headers_are_refused),
-        cmocka_unit_test(header_lengths_that_lie_are_refused_at_once),
+        cmocka_unit_test(false_header_lengths_are_refused_at_once),
         cmocka_unit_test(truncated_files_are_errors_or_right),
         cmocka_unit_test(every_flipped_bit_is_found_or_changes_no_value),
         cmocka_unit_test(bytes_removed_and_set_to_extremes_do_no_harm),
@@ -639,7 +640,7 @@ int main(void)
         cmocka_unit_test(rows_are_pointer_additions_and_samples),
         cmocka_unit_test(fields_are_the_largest_group_with_equal_rows),
         cmocka_unit_test(fortran_rows_are_gathered),
-        cmocka_unit_test(statistics_leave_out_what_is_no_number),
+        cmocka_unit_test(statistics_leave_out_values_that_are_not_numbers),
         cmocka_unit_test(notes_of_another_file_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -1,5 +1,6 @@
-/* Array files from other programs: exact headers, notes of another file, columns in
- * slices, journals of every kind, and files that change while they are open. */
+/* Array files of other programs: exact headers, notes that belong to another file,
+ * columns in slices, journals of every kind, and files that change while they are open.
+ */
 #include "support.h"
 
 #include <fcntl.h>
@@ -15,8 +16,7 @@ static tarn_error err;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Headers ---------------------------------------------------------------------------
- */
+/* --- Headers ------------------------------------------------------------------------ */
 
 static tarn_status parse(const char *json, tarn__gnz_header *out)
 {
@@ -64,7 +64,7 @@ static void arrays_are_taken_or_refused_by_their_fields(void **state)
         }
         got =
             tarn__gnz_parse(&h, cases[i].json, strlen(cases[i].json) - 1, 1 << 20, NULL);
-        assert_int_equal(got, TARN_ERR_FORMAT); /* truncated, without an error pointer */
+        assert_int_equal(got, TARN_ERR_FORMAT); /* cut off, without a known reason */
     }
 }
 
@@ -93,7 +93,7 @@ static void names_of_arrays_have_a_limit(void **state)
     free(json);
 }
 
-/* Notes that do not match their array are dropped. */
+/* Notes that do not fit their array are dropped. */
 static void notes_that_do_not_fit_are_dropped(void **state)
 {
     (void)state;
@@ -145,8 +145,7 @@ static void room_of_more_than_63_bits_is_not_reserved(void **state)
     tarn_gnz_writer_abandon(w);
 }
 
-/* --- Columns ---------------------------------------------------------------------------
- */
+/* --- Columns ------------------------------------------------------------------------ */
 
 enum { PAGE = TARN_GNZ_PAGE };
 
@@ -217,8 +216,8 @@ static void columns_are_read_as_rows(void **state)
     }
 }
 
-/* Element [i][j][k] is at i + 3 * (j + 2 * k); within a row the last index varies
- * fastest. */
+/* Element [i][j][k] is at i + 3 * (j + 2 * k), and in a row the last index runs fastest.
+ */
 static void columns_of_three_dimensions_are_read_as_rows(void **state)
 {
     (void)state;
@@ -267,10 +266,9 @@ static void order_of_one_dimension_means_nothing(void **state)
     }
 }
 
-/* --- Files that change -----------------------------------------------------------------
- */
+/* --- Files that change -------------------------------------------------------------- */
 
-static void a_file_that_became_shorter_is_told(void **state)
+static void a_file_that_became_shorter_is_reported(void **state)
 {
     (void)state;
     static const char json[] =
@@ -293,7 +291,7 @@ static void a_file_that_became_shorter_is_told(void **state)
         FAILS(TARN_ERR_TRUNCATED, "", tarn_gnz_read(g, 1, 0, 3000, out, 9000, &err));
         FAILS(TARN_ERR_TRUNCATED, "", tarn__gnz_view_row(g, 1, 2999, &view, &err));
         assert_null(view.data);
-        /* The remaining data is not returned either: it may be removed next. */
+        /* The remaining part is not returned either: it may be truncated next. */
         FAILS(TARN_ERR_TRUNCATED, "truncated while it was open",
               tarn_gnz_read(g, 0, 0, 9000, out, 9000, &err));
         tarn_gnz_close(g);
@@ -321,8 +319,7 @@ static void a_torn_map_is_not_read_again(void **state)
     tarn_gnz_close(g);
 }
 
-/* --- Journals --------------------------------------------------------------------------
- */
+/* --- Journals ----------------------------------------------------------------------- */
 
 static tarn_status apply(const char *path, bool *applied)
 {
@@ -348,7 +345,7 @@ static void new_headers_in_journals_are_checked(void **state)
     memcpy(before, bytes, sizeof before);
     static const struct {
         const char *json;
-        uint32_t length; /* that it says */
+        uint32_t length; /* as stated */
         size_t heads;    /* bytes of a header in the journal */
         uint64_t cut;
         tarn_status want;
@@ -396,7 +393,7 @@ static void journals_longer_than_their_file_are_refused(void **state)
     FAILS(TARN_ERR_TRUNCATED, "", apply(path, &applied));
     assert_false(applied);
     free(head);
-    /* And a folder is not a journal. */
+    /* A folder is not a journal. */
     assert_true(tarn__gnz_journal_remove(path));
     assert_true(tarn__gnz_journal_remove(path));
     assert_int_equal(mkdir(scratch_path(".long.gnz.journal"), 0777), 0);
@@ -426,7 +423,7 @@ static void a_damaged_header_with_a_journal_says_what_to_do(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_gnz_open(path, &o, &g, &err));
 }
 
-static void where_no_journal_can_be_there_is_none(void **state)
+static void where_no_journal_can_exist_there_is_none(void **state)
 {
     (void)state;
     char path[400];
@@ -467,12 +464,12 @@ int main(void)
         cmocka_unit_test(columns_are_read_as_rows),
         cmocka_unit_test(columns_of_three_dimensions_are_read_as_rows),
         cmocka_unit_test(order_of_one_dimension_means_nothing),
-        cmocka_unit_test(a_file_that_became_shorter_is_told),
+        cmocka_unit_test(a_file_that_became_shorter_is_reported),
         cmocka_unit_test(a_torn_map_is_not_read_again),
         cmocka_unit_test(new_headers_in_journals_are_checked),
         cmocka_unit_test(journals_longer_than_their_file_are_refused),
         cmocka_unit_test(a_damaged_header_with_a_journal_says_what_to_do),
-        cmocka_unit_test(where_no_journal_can_be_there_is_none),
+        cmocka_unit_test(where_no_journal_can_exist_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,5 +1,5 @@
 /* Writing array files: many threads on one array, writers that fail or die, updates in
- * place and their journal. tests/interop/test_gnz.py checks the bytes. */
+ * place and their journal. tests/interop/test_gnz.py tests the bytes. */
 #include "support.h"
 
 #include <dirent.h>
@@ -107,7 +107,7 @@ static void check_filled(const char *path, way how)
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
     OK(tarn_gnz_read(gnz, 0, 0, ROWS, got, sizeof got, &err));
     tarn_gnz_close(gnz);
-    /* Appended blocks stay together, in any order. */
+    /* Appended blocks stay together and come in any order. */
     if (how == APPENDED) qsort(got, ROWS / BLOCK, sizeof got[0] * BLOCK, by_value);
     for (uint32_t i = 0; i < ROWS; i++)
         for (uint32_t j = 0; j < COLUMNS; j++)
@@ -242,7 +242,7 @@ static void stopped_writer_leaves_nothing(void **state)
     assert_int_equal(count_files("stopped.gnz"), 0);
 }
 
-static void wrong_calls_are_told(void **state)
+static void wrong_calls_are_reported(void **state)
 {
     uint32_t values[4] = {1, 2, 3, 4};
     tarn_array array = array_of(values, 1, (const uint64_t[]){4});
@@ -349,8 +349,8 @@ static bool has_journal(const char *path)
     return there;
 }
 
-/* The state after a crash: the rows and the journal exist, and some sectors of the header
- * are new, or some of its bytes, for disks that do not write whole sectors. */
+/* The state that a crash leaves: the rows and the journal exist, and some of the header's
+ * sectors are new, or some of its bytes, where a disk does not write whole sectors. */
 static void crash_at_any_sector_is_repaired(void **state)
 {
     const char *path = scratch_path("crash.gnz");
@@ -392,7 +392,7 @@ static void crash_at_any_sector_is_repaired(void **state)
     free(after);
 }
 
-/* Whichever writer began the update, under any name. */
+/* Whichever name the update was started with. */
 static void journal_is_beside_the_file_itself(void **state)
 {
     const char *path = scratch_path("real.gnz"), *link = scratch_path("places/link.gnz");
@@ -443,7 +443,7 @@ int main(void)
         cmocka_unit_test(full_disk_is_known_at_the_beginning),
         cmocka_unit_test(file_that_appears_meanwhile_is_not_replaced),
         cmocka_unit_test(stopped_writer_leaves_nothing),
-        cmocka_unit_test(wrong_calls_are_told),
+        cmocka_unit_test(wrong_calls_are_reported),
         cmocka_unit_test(one_update_at_a_time),
         cmocka_unit_test(update_keeps_what_it_does_not_know),
         cmocka_unit_test(crash_at_any_sector_is_repaired),

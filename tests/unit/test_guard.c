@@ -1,5 +1,5 @@
-/* Maps of shortened files: zeros and a mark instead of a signal; faults elsewhere go to
- * the previous handler. */
+/* Maps whose file is truncated: zeros and a mark instead of a signal; other faults are
+ * passed to the previous handler. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -92,7 +92,7 @@ static void try_other_faults_are_passed_on(void)
     passed_on = 0;
     if (sigsetjmp(out_of_fault, 1) == 0) {
         (void)theirs[PAGE];
-        CHECK(passed_on); /* it had no effect */
+        CHECK(passed_on); /* no effect */
     }
     CHECK(passed_on == 1);
     CHECK(ours[PAGE] == 0);
@@ -101,8 +101,8 @@ static void try_other_faults_are_passed_on(void)
     close(fd);
 }
 
-/* Many maps are created and removed: each is found again, and marked only if its own file
- * was shortened. */
+/* Many maps are made and removed: each is found again, and marked only if its own file
+ * was truncated. */
 static void try_maps_come_and_go(void)
 {
     enum { MAPS = 300 };
@@ -157,7 +157,7 @@ static void try_threads_may_fault_at_once(void)
 
 static atomic_bool enough;
 
-/* As for a map, but without the system calls, for which a fork waits, too. */
+/* Like a map, but without its system calls, for which a fork waits, too. */
 static void *add_and_remove(void *map)
 {
     while (!atomic_load(&enough)) {

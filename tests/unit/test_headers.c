@@ -1,4 +1,4 @@
-/* Composed headers, and valid names of keys, fields and shards. */
+/* Composing headers, and the names that keys, fields and shards may have. */
 #include "support.h"
 
 #include "io/out.h"

@@ -1,4 +1,4 @@
-/* Record packs: reading, lookups, threads, codecs and tables of patients. Writing is in
+/* IAC files: reading, lookups, threads, codecs and tables of patients. Writing is in
  * test_iac_write.c, damage in test_iac_damage.c. */
 #include "iac_help.h"
 #include "packing.h"
@@ -209,7 +209,8 @@ static void arrays_outlive_their_pack(void **state)
     moved.release(&moved);
 }
 
-/* Offsets were checked once; a file that is changed afterwards must not misuse them. */
+/* Offsets were checked once; a file that is changed afterwards must not redirect reads.
+ */
 static void a_pack_changed_in_place_keeps_its_bounds(void **state)
 {
     (void)state;

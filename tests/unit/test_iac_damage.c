@@ -1,4 +1,4 @@
-/* Truncated, flipped or forged record packs: the correct bytes, or an error. */
+/* IAC files that were truncated, flipped or forged: the right bytes, or an error. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -39,7 +39,7 @@ static void a_flipped_payload_bit_is_noticed(void **state)
 }
 
 /* Opens, reads every row with its CRC, and uses both tables. Returned payloads must be
- * correct; everything else that is wrong must be an error. */
+ * right; anything else that is wrong must be an error. */
 static void use_or_fail(const char *path)
 {
     tarn_iac_options o = TARN_IAC_OPTIONS_INIT;
@@ -129,7 +129,7 @@ static void edit_header(const char *path, const unsigned char *bytes, size_t siz
     free(copy);
 }
 
-static void headers_that_lie_are_refused(void **state)
+static void false_headers_are_refused(void **state)
 {
     (void)state;
     static const char *const edits[][3] = {
@@ -147,7 +147,7 @@ static void headers_that_lie_are_refused(void **state)
         {"\"data_offset\": ", "\"data_offset\": 1", "not right behind"},
         {"\"index_table_offset\": ", "\"index_table_offset\": 1", "not right behind"},
         {"{", "[", ""}};
-    const char *path = scratch_path("lie.iac");
+    const char *path = scratch_path("forged.iac");
     size_t size;
     tarn_iac *pack;
     make_pack(path, NULL);
@@ -168,7 +168,7 @@ int main(void)
         cmocka_unit_test(a_flipped_payload_bit_is_noticed),
         cmocka_unit_test(cut_anywhere_it_is_an_error),
         cmocka_unit_test(flips_give_right_bytes_or_an_error),
-        cmocka_unit_test(headers_that_lie_are_refused),
+        cmocka_unit_test(false_headers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,12 +1,12 @@
-/* Writing record packs: slices, segments, upgrades, folders and manifests, and refused
- * input. */
+/* Writing IAC files: slices, segments, upgrades, folders and manifests, and input that is
+ * refused. */
 #include "iac_help.h"
 #include "pack/records.h"
 #include "packing.h"
 
 #include <sys/stat.h>
 
-/* A stream of one array that was moved out of another stream and sliced. */
+/* A stream of one array that was taken out of another stream and sliced. */
 typedef struct cut {
     struct ArrowArrayStream from;
     int way;
@@ -189,7 +189,8 @@ static void segments_are_written_as_they_are(void **state)
                             &err));
 }
 
-/* offset without length, and crc32 as text: columns of the caller, not spans. */
+/* offset without length, and crc32 as text: columns of the caller, not record positions.
+ */
 static void a_segment_may_use_the_names_of_our_columns(void **state)
 {
     (void)state;
@@ -222,7 +223,7 @@ static void assert_header(const char *path, const char *has, const char *lacks)
     tarn_iac_close(pack);
 }
 
-/* Only the names that belonged to the old record pack are removed. */
+/* Only the names that belong to the old file's layout are removed. */
 static void fields_named_like_the_other_versions_are_kept(void **state)
 {
     (void)state;

@@ -64,7 +64,7 @@ static tarn__image_plan *make_plan(const tarn_image_steps *steps)
 
 /* --- Draws ---------------------------------------------------------------------- */
 
-/* The published test vectors of the generator. */
+/* The test vectors published with the generator. */
 static void philox_gives_the_published_words(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void plans_that_cannot_be_are_refused(void **state)
     REFUSE(s.size = 1, "initialiser");
 #undef REFUSE
     s = good;
-    s.std[3] = 0; /* of a channel that does not exist */
+    s.std[3] = 0; /* of a missing channel */
     tarn__image_plan *plan = make_plan(&s);
     assert_int_equal(tarn__image_plan_size(plan), 48 * 40 * 3 * 4);
     tarn__image_plan_free(plan);
@@ -291,7 +291,7 @@ static void buffers_are_used_again_and_large_ones_given_back(void **state)
     tarn__scratch_release(&scratch);
 }
 
-/* The memory of the decoder, unchanged. */
+/* The decoder's memory, unchanged. */
 static void memory_of(const tarn_image_decoder *d, const void *out[7])
 {
     const tarn__scratch *all[] = {&d->pixels,
@@ -341,7 +341,7 @@ static void fill_noise(unsigned char *p, size_t size, uint32_t seed)
     }
 }
 
-/* In memory that ends where the image does. */
+/* In memory that ends where the image ends. */
 static tarn__image noise(uint32_t width, uint32_t height, unsigned channels,
                          uint32_t seed)
 {
@@ -414,7 +414,8 @@ static tarn_status run_one(void *context, size_t number)
     size_t size = tarn__image_plan_size(c->plan);
     tarn_image_draw draw = {5, number / 8, number};
     TARN_TRY(tarn_image_decoder_new(NULL, &decoder, NULL));
-    /* Other images first, so that decoders have different histories in each run. */
+    /* Images of other threads first, so that the decoder's history differs between runs.
+     */
     for (size_t i = 0; i <= number % 3; i++)
         TARN_TRY(tarn__image_run(decoder, c->plan, c->files[i].data, c->files[i].size,
                                  draw, c->out + number * size, NULL));

@@ -1,4 +1,4 @@
-/* Positional reads, windows, the file cache, publication, files inside a folder. */
+/* Positional reads, windows, the file cache, publication, files in a folder. */
 #include "support.h"
 
 #include <dirent.h>
@@ -36,7 +36,7 @@ static bool bytes_are_right(const unsigned char *data, uint64_t offset, size_t l
     return true;
 }
 
-static void opening_what_is_no_regular_file_says_so(void **state)
+static void opening_something_else_than_a_regular_file_is_refused(void **state)
 {
     (void)state;
     tarn__file file;
@@ -191,7 +191,7 @@ static void *read_around(void *arg)
     return NULL;
 }
 
-/* With fewer descriptors than files, eviction and reading run concurrently. */
+/* With fewer descriptors than files, eviction and reading compete. */
 static void threads_share_few_descriptors(void **state)
 {
     (void)state;
@@ -280,8 +280,8 @@ static void left_over_temporaries_are_swept(void **state)
     assert_int_equal(count_temporaries(), 0);
 }
 
-/* Replaces the function of the C library: another writer cleans up just before the lock
- * is taken. */
+/* Replaces the C library's function: another writer sweeps just before the lock is taken.
+ */
 static int sweeps_left;
 
 int flock(int fd, int operation)
@@ -335,7 +335,7 @@ static void nothing_is_written_outside_the_folder(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "no file name", put(root, "dir/"));
     OK(put(root, "/etc/passwd"));
     OK(put(root, ".//deep/./er/file"));
-    OK(put(root, "...")); /* an odd name, but valid */
+    OK(put(root, "...")); /* an odd name, but a valid one */
     FAILS(TARN_ERR_EXISTS, "there already", put(root, "deep/er/file"));
     assert_int_equal(faccessat(root, "etc/passwd", F_OK, 0), 0);
     assert_int_not_equal(access(scratch_path("outside/a"), F_OK), 0);
@@ -346,7 +346,7 @@ static void nothing_is_written_outside_the_folder(void **state)
     close(root);
 }
 
-/* A point at which a process could be killed with all bytes written. */
+/* A process could be killed here with all bytes written. */
 static tarn_status look_for_name(void *context, tarn_error *why)
 {
     size_t size;
@@ -357,7 +357,7 @@ static tarn_status look_for_name(void *context, tarn_error *why)
     return tarn__fail(why, TARN_ERR_STALE, "not this one");
 }
 
-static void what_is_extracted_has_no_name_before_it_is_complete(void **state)
+static void an_extracted_file_gets_its_name_when_complete(void **state)
 {
     (void)state;
     int root;
@@ -378,7 +378,7 @@ static void what_is_extracted_has_no_name_before_it_is_complete(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_what_is_no_regular_file_says_so),
+        cmocka_unit_test(opening_something_else_than_a_regular_file_is_refused),
         cmocka_unit_test(reading_past_the_end_is_short_or_an_error),
         cmocka_unit_test(window_shows_the_files_bytes_however_it_reads),
         cmocka_unit_test(view_of_a_file_that_was_cut_is_an_error),
@@ -389,7 +389,7 @@ int main(void)
         cmocka_unit_test(left_over_temporaries_are_swept),
         cmocka_unit_test(a_file_that_is_swept_before_it_is_locked_is_made_again),
         cmocka_unit_test(nothing_is_written_outside_the_folder),
-        cmocka_unit_test(what_is_extracted_has_no_name_before_it_is_complete),
+        cmocka_unit_test(an_extracted_file_gets_its_name_when_complete),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

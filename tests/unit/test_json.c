@@ -1,5 +1,5 @@
 /* The JSON tree, its accessors, its limits, and the writer's calls.
- * tests/interop/test_json.py compares the texts with Python. */
+ * tests/interop/test_json.py compares the texts with Python's. */
 #include "support.h"
 
 #include <locale.h>
@@ -38,7 +38,7 @@ static void a_tree_is_walked_in_the_order_of_the_text(void **state)
     tarn__json_reset(&doc);
 }
 
-static void integers_are_told_from_other_numbers(void **state)
+static void integers_are_distinguished_from_other_numbers(void **state)
 {
     (void)state;
     tarn__json_doc doc;
@@ -230,7 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tree_is_walked_in_the_order_of_the_text),
-        cmocka_unit_test(integers_are_told_from_other_numbers),
+        cmocka_unit_test(integers_are_distinguished_from_other_numbers),
         cmocka_unit_test(strings_may_hold_nul_and_lone_surrogates),
         cmocka_unit_test(limits_are_kept_and_named),
         cmocka_unit_test(errors_have_an_offset_and_what_was_found),

@@ -1,5 +1,5 @@
-/* A loader with unreadable samples and failing allocations: everything that was not
- * delivered is delivered later, whatever failed in between. */
+/* A loader with samples that fail and without memory: nothing that was not delivered is
+ * lost, whatever failed in between. */
 #include "loading.h"
 
 /* --- Memory ------------------------------------------------------------------------ */
@@ -28,7 +28,8 @@ static tarn_status take_bytes(tarn_loader *l, tarn_bytes *out)
     return status;
 }
 
-/* A failed allocation fails again, and has no effect on another epoch. */
+/* A batch that failed for lack of memory fails again, and leaves nothing in another
+ * epoch. */
 static void fail_and_set_again(tarn_dataset *d, tarn_loader_options o)
 {
     size_t left, failures = 0;
@@ -60,9 +61,8 @@ static void fail_and_set_again(tarn_dataset *d, tarn_loader_options o)
     tarn_bytes_release(&want);
 }
 
-/* Also if it was the first batch, so that the loader is already at the start of the
- * epoch. */
-static void an_epoch_set_again_leaves_a_failure_behind(void **state)
+/* Also if it was the first batch, so that the loader is already in that epoch. */
+static void an_epoch_set_again_clears_a_failure(void **state)
 {
     (void)state;
     tarn_dataset *d = open_shuffled(fold_path(0));
@@ -87,7 +87,7 @@ static void views_and_holes_are_right_after_memory_was_short(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Position ------------------------------------------------------------------- */
+/* --- Position ----------------------------------------------------------------------- */
 
 enum { BAD = 7, THREADS = 4 };
 
@@ -122,8 +122,8 @@ static list all_good(tarn_dataset *d, tarn_loader_options o)
     return out;
 }
 
-/* The delivered samples, followed by those of a loader that resumes from the state, are
- * all samples. */
+/* The delivered samples and those of a loader that resumes from the state are all
+ * samples. */
 static void check_state(tarn_dataset *d, tarn_loader_options o, tarn_loader *at, list had,
                         const list *want)
 {
@@ -201,7 +201,7 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
     for (size_t i = 0; i < 3; i++) {
         tarn_loader *l;
         list had = {{0}, 0};
-        /* This rank has one sample less than the others. */
+        /* This rank has one sample fewer than the others. */
         tarn_dataset *d =
             one_rank(open_shuffled(fold_path(bads[i])), 2, 3, TARN_UNEVEN_KEEP);
         OK(tarn_loader_open(d, &o, &l, &err));
@@ -214,7 +214,7 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
     tarn_text_reset(&text);
 }
 
-/* --- Limits --------------------------------------------------------------------- */
+/* --- The limit of bad samples ------------------------------------------------------- */
 
 static void told(void *context, const tarn_error *what)
 {
@@ -309,7 +309,7 @@ int main(void)
         cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
         cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
         cmocka_unit_test(views_and_holes_are_right_after_memory_was_short),
-        cmocka_unit_test(an_epoch_set_again_leaves_a_failure_behind),
+        cmocka_unit_test(an_epoch_set_again_clears_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

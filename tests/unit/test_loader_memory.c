@@ -1,4 +1,4 @@
-/* Heap allocations of a warm loader: none per sample, few per epoch. */
+/* Heap use of a warm loader: nothing for a sample, a little for an epoch. */
 #include "loading.h"
 
 #include "counting.h"
@@ -65,7 +65,7 @@ static void check_flat(tarn_dataset *d, const tarn_loader_options *o, size_t mos
     if (more > EPOCHS * most)
         fail_msg("%zu allocations in %d epochs of %d samples", more, EPOCHS, COUNT);
     size_t now = held_now();
-    /* The current work of the threads, and one more window. */
+    /* What the threads are working on, and one more window. */
     if (now > before + ROOM) fail_msg("%zu bytes more than before", now - before);
     tarn_loader_close(l);
 }

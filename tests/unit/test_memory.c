@@ -1,6 +1,5 @@
-/* Counts the memory of the decoders: none per image once they are warm, except for
- * libjpeg and libwebp, and never more than the limits, whatever the bytes of a field
- * say. */
+/* Memory of the decoders, counted: none per image once they are warm, except in libjpeg
+ * and libwebp, and never more than the limits, whatever a field's bytes say. */
 #include "support.h"
 
 #include "../images.h"
@@ -21,7 +20,7 @@ static tarn_bytes encoded(const char *field, const tarn_value *value)
     return out;
 }
 
-/* Pixels that no format can compress. */
+/* Pixels that no format compresses well. */
 static tarn_bytes noisy_image(const char *field, uint32_t width, uint32_t height,
                               unsigned channels)
 {
@@ -131,7 +130,7 @@ static void decode_again(tarn_image_decoder *decoder, const tarn_bytes *file,
     }
 }
 
-/* libjpeg and libwebp allocate and free their own memory for each image. */
+/* libjpeg and libwebp allocate and free their own for each image. */
 static void check_library(const char *field)
 {
     tarn_bytes file = noisy_image(field, 120, 90, 3);
@@ -168,7 +167,7 @@ static size_t calls_of_fields(const char *field, const tarn_bytes *bytes)
     return count_memory().calls;
 }
 
-/* An array that points into its bytes has one small block: the array itself. */
+/* An array that points into its bytes needs one small block: the array itself. */
 static void numbers_and_texts_take_no_memory(void **state)
 {
     (void)state;
@@ -187,7 +186,7 @@ static void numbers_and_texts_take_no_memory(void **state)
 
 #define LIMIT (1u << 20)
 
-/* A field of a few kilobytes that claims to be large is refused with little memory. */
+/* A field of a few kilobytes that claims to be large: refused, with little memory. */
 static void refuse(const char *field, const tarn_bytes *bomb)
 {
     tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
@@ -244,7 +243,7 @@ static void a_bomb_of_each_codec_stops_at_its_limit(void **state)
     }
 }
 
-/* The blocks of a JPEG take some bits each, so only its header can be false. */
+/* A JPEG's blocks take some bits each, so only a header can make false claims. */
 static void a_jpeg_that_says_it_is_large_stops_at_its_limit(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The metadata of Arrow messages with deliberate damage: a reference outside the message
- * is refused, with the name of the part and its position. */
+/* The metadata of Arrow messages, damaged by hand: everything that points outside the
+ * message is refused, with the name of the part and its position. */
 #include "packing.h"
 
 #include "base/bytes.h"
@@ -10,8 +10,7 @@ enum { BASE = 1000, ITEM = 100, END = -1 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Messages with every kind of part --------------------------------------------------
- */
+/* --- Messages with every kind of part ----------------------------------------------- */
 
 static flat_ref one_pair(flatmake *m)
 {
@@ -106,7 +105,7 @@ static void finish(flatmake *m, int type, flat_ref header)
     assert_true(fm_finish(m, fm_table_end(m)));
 }
 
-/* A message of this type in its own memory block, so that a read past its end is
+/* A message of this type in a separate allocation, so that reads past its end are
  * detected. */
 static unsigned char *make_message(int type, uint32_t *out_size)
 {
@@ -143,8 +142,8 @@ static flat table_of(const unsigned char *data, uint32_t size, const int *path,
 
 typedef enum damage { SLOT, OFFSET, LENGTH } damage;
 
-/* The position of the number to change: an entry of a vtable, the offset, or the count
- * that it points to. */
+/* The position of the number to change: a vtable's entry, the offset, or the count at its
+ * target. */
 static uint32_t place_of(const unsigned char *data, uint32_t size, const part *p,
                          damage what)
 {
@@ -317,7 +316,7 @@ static void cut_anywhere_a_message_is_refused(void **state)
         for (uint32_t len = 0; len < size; len++) {
             unsigned char *cut = malloc(len ? len : 1);
             memcpy(cut, data, len);
-            /* The bytes cut off at the very end may be padding. */
+            /* A cut at the very end may only remove padding. */
             if (tarn__message_check(cut, len, BASE, &err) == TARN_OK)
                 assert_true(size - len < 8);
             free(cut);

@@ -1,10 +1,10 @@
 /* Mixes of datasets that have their own orders: every source continues from epoch to
- * epoch, also after a change of its weight; nested mixes, keys and states. */
+ * epoch, also after its weight was changed; nested mixes, keys and states. */
 #include "ordering.h"
 
 enum { A = 7, B = 12, C = 5, MAX = 512 };
 
-/* The value of each sample, and its source. */
+/* The result: the value of each sample, and its source. */
 typedef struct run {
     uint64_t value[MAX];
     uint32_t source[MAX];
@@ -22,7 +22,7 @@ static tarn_dataset *ordered(uint64_t rows, tarn_order_kind kind, uint64_t seed)
     return out;
 }
 
-/* Three shuffled sources, with the given number of samples each. */
+/* Three shuffled sources, with this many samples each. */
 static tarn_dataset *open_three(uint64_t seed, const uint64_t *counts)
 {
     tarn_dataset *parts[] = {ordered(A, TARN_ORDER_SHUFFLE, seed),
@@ -58,7 +58,7 @@ static uint64_t value_at(tarn_dataset *d, uint64_t i)
     return x;
 }
 
-/* Adds the first n samples of a mix in its order, or all. */
+/* Adds the first n samples of a mix in its current state, or all. */
 static void add_run(run *r, tarn_dataset *d, uint64_t n)
 {
     if (n > tarn_dataset_count(d)) n = tarn_dataset_count(d);
@@ -79,7 +79,7 @@ static void add_epoch(run *r, tarn_dataset *mix, uint64_t epoch)
     tarn_dataset_close(d);
 }
 
-/* The values of one source are its own epochs, in order. */
+/* The values of one source are its own consecutive epochs. */
 static void check_source(const run *r, uint32_t k, tarn_dataset *source)
 {
     uint64_t n = 0, length = tarn_dataset_count(source);
@@ -146,7 +146,7 @@ static void a_shuffled_mix_has_the_samples_of_its_epoch(void **state)
     tarn_dataset_close(mix);
 }
 
-/* Sample numbers are positions in the dataset without an order, in every epoch. */
+/* Samples have the positions of the dataset without an order, in every epoch. */
 static void numbers_of_a_mix_are_those_of_its_epoch(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void a_slice_of_a_mix_is_the_same_in_every_epoch(void **state)
     add_run(&a, part, MAX);
     add_run(&b, later, MAX);
     assert_memory_equal(a.value, b.value, 10 * sizeof *a.value);
-    /* The state of another epoch is different. */
+    /* The state of another epoch differs. */
     OK(tarn_dataset_at_epoch(mix, 3, &at, &err));
     OK(tarn_dataset_slice(at, 2, 2, 10, &fixed, &err));
     add_run(&c, fixed, MAX);
@@ -215,8 +215,7 @@ static void a_slice_of_a_mix_is_the_same_in_every_epoch(void **state)
     tarn_dataset_close(mix);
 }
 
-/* --- Keys ----------------------------------------------------------------------------
- */
+/* --- Keys --------------------------------------------------------------------------- */
 
 static void check_keys(tarn_dataset *mix, uint64_t epochs)
 {
@@ -279,8 +278,7 @@ static void keys_are_found_in_a_mix_in_a_mix(void **state)
     tarn_dataset_close(mix);
 }
 
-/* --- States --------------------------------------------------------------------------
- */
+/* --- States ------------------------------------------------------------------------- */
 
 /* The rest of an epoch of some ranks, in the order of positions. */
 static void add_rest(run *r, tarn_dataset *mix, const tarn_text *state, uint64_t world)
@@ -437,7 +435,7 @@ static void a_continued_mix_continues_in_a_mix(void **state)
             tarn_dataset_close(again);
         }
         check_keys(mix, 2);
-        /* A state of it does not match a mix that was not resumed. */
+        /* Its state does not fit a mix that was not continued. */
         OK(tarn_dataset_state(mix, 4, &text, &err));
         OK(tarn_dataset_mix(&second, 1, NULL, &fresh, &err));
         FAILS(TARN_ERR_STALE, "from epoch 3 after",
@@ -527,7 +525,7 @@ static void hostile_states_of_a_mix_do_no_harm(void **state)
               tarn_dataset_resume(mix, bad, strlen(bad), &rest, &err));
         free(bad);
     }
-    /* Plausible numbers: any use of a source is one of its samples. */
+    /* Possible numbers: any use of a source is one of its samples. */
     static const char *const used[] = {"[9223372036854775807, 9223372036854775807, "
                                        "9223372036854775807]",
                                        "[100, 50, 3]"};
@@ -545,8 +543,7 @@ static void hostile_states_of_a_mix_do_no_harm(void **state)
     tarn_dataset_close(mix);
 }
 
-/* --- A loader ------------------------------------------------------------------------
- */
+/* --- A loader ----------------------------------------------------------------------- */
 
 static void a_loader_goes_through_the_epochs_of_a_mix(void **state)
 {

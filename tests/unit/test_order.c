@@ -1,4 +1,4 @@
-/* Orders: each is exact, ranks divide it, threads share it, and meaningless arguments are
+/* Orders: each is exact, ranks divide it, threads share it, and invalid arguments are
  * refused. States are in test_order_state.c, the statistics in test_order_random.c,
  * glzn's orders in tests/interop/test_order.py. */
 #include "ordering.h"
@@ -224,8 +224,8 @@ static void a_chunk_has_samples_of_similar_length(void **state)
             uint64_t a = lengths[all[i - 1]], b = lengths[all[i]];
             within += a > b ? a - b : b - a;
         }
-    /* 4 chunks of 12 cover the lengths 0 to 100: steps of about 100 in total for 4
-     * chunks, while a random order has a step of 33 on average. */
+    /* 4 chunks of 12 cover the lengths 0 to 100: about 100 in steps for 4 chunks, where a
+     * random order has a step of 33 on average. */
     assert_in_range(within, 100, 157 * 4);
     free(all);
     o.pool = 0; /* sorted as a whole: only the last chunk overlaps another */
@@ -293,7 +293,7 @@ static void more_ranks_than_samples(void **state)
     tarn_order_close(order);
 }
 
-/* The batches of one rank are consecutive and cover its samples. */
+/* Batches of one rank are consecutive and cover its samples. */
 static uint64_t check_batches(const tarn_order *order, uint64_t most)
 {
     tarn_order_info info;

@@ -1,5 +1,5 @@
-/* States of datasets in every kind of order: the rest is delivered exactly, with any
- * number of ranks; a state that does not match is refused. */
+/* States of datasets in every kind of order: exactly the remaining samples come, whatever
+ * the ranks that continue; a state that does not fit is refused. */
 #include "ordering.h"
 
 #include "dataset/order.h"
@@ -20,7 +20,7 @@ static tarn_dataset *part_of(tarn_dataset *d, uint64_t rank, uint64_t world)
     return part;
 }
 
-/* The samples of all ranks of a run that resumes from a state. */
+/* The samples of all ranks of a run that continues from a state. */
 static void check_rest(tarn_dataset *d, const tarn_text *state, uint64_t world,
                        const uint64_t *whole, uint64_t from, uint64_t total)
 {
@@ -285,7 +285,7 @@ static char *changed_at(const tarn_text *state, const char *part, const char *to
     return text;
 }
 
-static void texts_that_are_no_state_are_refused(void **state)
+static void texts_that_are_not_a_state_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -377,7 +377,7 @@ int main(void)
         cmocka_unit_test(a_state_is_one_line_of_json),
         cmocka_unit_test(a_seed_may_be_any_number_with_a_sign),
         cmocka_unit_test(a_state_of_other_data_or_arrays_is_stale),
-        cmocka_unit_test(texts_that_are_no_state_are_refused),
+        cmocka_unit_test(texts_that_are_not_a_state_are_refused),
         cmocka_unit_test(changed_states_do_no_harm),
     };
     return cmocka_run_group_tests(tests, fill_arrays, scratch_remove);

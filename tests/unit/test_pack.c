@@ -1,6 +1,6 @@
-/* Record packs with indexes from other programs: spans of every kind of number,
- * invalid columns, records with every kind of error, and files that change while they
- * are open. */
+/* IAC files with an index from other programs: spans of every number type, invalid
+ * columns, records with every kind of error, and files that change while they are open.
+ */
 #include "support.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ static tarn_error err;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Handmade record packs ------------------------------------------------------ */
+/* --- Files made by hand ------------------------------------------------------------- */
 
 enum { MOST_COLUMNS = 4 };
 
@@ -32,7 +32,7 @@ static const int32_t text_offsets[] = {0, 1, 3};
 static const void *text_buffers[] = {NULL, text_offsets, "abb"};
 static struct ArrowArray texts = {.length = 2, .n_buffers = 3, .buffers = text_buffers};
 
-/* A table with these columns, in batches of the given number of rows. */
+/* A table with these columns, in batches of this many rows. */
 static void put_table(tarn__buf *out, const column *columns, size_t count, int64_t rows,
                       int64_t at_once)
 {
@@ -120,8 +120,7 @@ static void assert_record(tarn_iac *pack, uint64_t row, const void *want, size_t
     tarn_view_release(&view);
 }
 
-/* --- Spans -----------------------------------------------------------------------------
- */
+/* --- Spans -------------------------------------------------------------------------- */
 
 /* Two numbers of this width. */
 static const void *pair(int64_t a, int64_t b, size_t width)
@@ -157,7 +156,7 @@ static void spans_may_be_integers_of_any_width(void **state)
     }
 }
 
-/* A negative number must not be taken for a large number that happens to fit. */
+/* A signed value must not be mistaken for a large number that happens to fit. */
 static void negative_spans_are_outside_the_data(void **state)
 {
     (void)state;
@@ -261,7 +260,7 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
     }
 }
 
-static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
+static void a_checksum_that_is_not_an_integer_only_prevents_checks(void **state)
 {
     (void)state;
     static const int64_t numbers[] = {0, 1};
@@ -288,8 +287,8 @@ static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
     tarn_iac_close(pack);
 }
 
-/* Rows of a matrix are located by their size: the columns belong to the caller. */
-static void spans_of_no_use_are_no_damage_in_a_matrix(void **state)
+/* Rows of a matrix are found by their size: the columns belong to the caller. */
+static void useless_spans_are_not_damage_in_a_matrix(void **state)
 {
     (void)state;
     static const double reals[] = {0.5, 1.5};
@@ -334,7 +333,7 @@ static void one_column_of_the_two_says_nothing(void **state)
     assert_memory_equal(batch.data, "defabcdefabcdefabcdefabc", 24);
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
-    /* The position of the third record cannot be computed. */
+    /* The start of the third record cannot be determined. */
     p.header = "{\"feature_record_bytes\": 18446744073709551615}";
     p.rows = 3;
     make_pack(path, &p);
@@ -346,12 +345,11 @@ static void one_column_of_the_two_says_nothing(void **state)
     tarn_iac_close(pack);
 }
 
-/* --- Batches ---------------------------------------------------------------------------
- */
+/* --- Batches ------------------------------------------------------------------------ */
 
 enum { RECORDS = 20, RECORD = 1000 };
 
-/* Records of one letter each, in batches of the given number of rows. */
+/* Records of one letter each, in batches of this many rows. */
 static void make_letters(const char *path, int64_t at_once, bool wrong_sum)
 {
     static unsigned char data[RECORDS * RECORD];
@@ -389,11 +387,11 @@ static void batches_hold_their_records_in_order(void **state)
             assert_int_equal(batch.data[batch.offsets[i]], 'a' + rows[i]);
             assert_int_equal(batch.data[batch.offsets[i + 1] - 1], 'a' + rows[i]);
         }
-        rows[12] = RECORDS; /* one that does not exist, checked early and refused late */
+        rows[12] = RECORDS; /* does not exist: noticed early and refused late */
         FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn_iac_read(pack, rows, RECORDS, &batch, &err));
         assert_int_equal(batch.count, 0);
-        /* More than the address space can store: reported before a row is read. */
+        /* More than memory can address: refused before a row is read. */
         assert_int_equal(tarn_iac_read(pack, rows, SIZE_MAX / 16, &batch, &err),
                          TARN_ERR_MEMORY);
         tarn_iac_batch_reset(&batch);
@@ -401,7 +399,7 @@ static void batches_hold_their_records_in_order(void **state)
     }
 }
 
-static void wrong_checksums_are_told_in_every_way_to_read(void **state)
+static void wrong_checksums_are_reported_in_every_way_to_read(void **state)
 {
     (void)state;
     const char *path = scratch_path("sum.iac");
@@ -429,15 +427,14 @@ static void wrong_checksums_are_told_in_every_way_to_read(void **state)
         tarn_iac_close(pack);
         pack = open_pack(path, no_map, false);
         assert_record(pack, 7, bytes, RECORD - 7);
-        OK(tarn__iac_check(pack, 7, "", &err)); /* not requested */
+        OK(tarn__iac_check(pack, 7, "", &err)); /* no question was asked */
         tarn_iac_close(pack);
     }
 }
 
-/* --- Payloads --------------------------------------------------------------------------
- */
+/* --- Payloads ----------------------------------------------------------------------- */
 
-static void codecs_that_are_not_known_are_told(void **state)
+static void unknown_codecs_are_reported(void **state)
 {
     (void)state;
     static const int64_t offset[] = {0}, length[] = {5};
@@ -466,7 +463,7 @@ static void codecs_that_are_not_known_are_told(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_iac_open(path, &o, &pack, &err));
 }
 
-/* Callers without an error struct still get the status. */
+/* Callers without an error struct get the status anyway. */
 static void errors_may_go_nowhere(void **state)
 {
     (void)state;
@@ -484,10 +481,9 @@ static void errors_may_go_nowhere(void **state)
     free(bytes);
 }
 
-/* --- Files that change -----------------------------------------------------------------
- */
+/* --- Files that change -------------------------------------------------------------- */
 
-/* A check of the length is valid until this clock changes. */
+/* A checked length is valid until this clock advances. */
 static void wait_for_clock(void)
 {
     long long now = tarn__coarse_time();
@@ -495,7 +491,7 @@ static void wait_for_clock(void)
         continue;
 }
 
-static void a_pack_that_became_shorter_is_told(void **state)
+static void an_iac_file_that_became_shorter_is_reported(void **state)
 {
     (void)state;
     const char *path = scratch_path("shorter.iac");
@@ -521,7 +517,7 @@ static void a_pack_that_became_shorter_is_told(void **state)
     }
 }
 
-/* Truncated inside a page, right after a check of the length: the page has zeros in place
+/* Truncated inside a page, right after the length was checked: the page has zeros instead
  * of the record, and they are not returned. */
 static void zeros_of_a_cut_page_are_not_given_away(void **state)
 {
@@ -548,7 +544,7 @@ static void zeros_of_a_cut_page_are_not_given_away(void **state)
     }
 }
 
-/* A lost page stays lost, even if the file has its old length again. */
+/* A lost page stays lost, even if the file has its length again. */
 static void a_torn_map_is_not_read_again(void **state)
 {
     (void)state;
@@ -601,14 +597,14 @@ int main(void)
         cmocka_unit_test(spans_may_be_integers_of_any_width),
         cmocka_unit_test(negative_spans_are_outside_the_data),
         cmocka_unit_test(columns_of_spans_must_be_integers_without_nulls),
-        cmocka_unit_test(a_checksum_that_is_no_integer_hinders_only_checks),
-        cmocka_unit_test(spans_of_no_use_are_no_damage_in_a_matrix),
+        cmocka_unit_test(a_checksum_that_is_not_an_integer_only_prevents_checks),
+        cmocka_unit_test(useless_spans_are_not_damage_in_a_matrix),
         cmocka_unit_test(one_column_of_the_two_says_nothing),
         cmocka_unit_test(batches_hold_their_records_in_order),
-        cmocka_unit_test(wrong_checksums_are_told_in_every_way_to_read),
-        cmocka_unit_test(codecs_that_are_not_known_are_told),
+        cmocka_unit_test(wrong_checksums_are_reported_in_every_way_to_read),
+        cmocka_unit_test(unknown_codecs_are_reported),
         cmocka_unit_test(errors_may_go_nowhere),
-        cmocka_unit_test(a_pack_that_became_shorter_is_told),
+        cmocka_unit_test(an_iac_file_that_became_shorter_is_reported),
         cmocka_unit_test(zeros_of_a_cut_page_are_not_given_away),
         cmocka_unit_test(a_torn_map_is_not_read_again),
         cmocka_unit_test(views_stay_in_their_file),

@@ -1,4 +1,4 @@
-/* tarn_pack: every kind of source and target, the report, and that nothing remains after
+/* tarn_pack: every kind of source and target, the report, and that nothing is left after
  * it was stopped. */
 #include "iac_help.h"
 #include "support.h"
@@ -11,7 +11,7 @@ static tarn_error err;
 
 /* --- Sources ------------------------------------------------------------------------ */
 
-/* Two classes of ten samples, and a file that belongs to no sample. */
+/* Two classes of ten samples, and a file that belongs to none. */
 static int make_sources(void **state)
 {
     char name[64];
@@ -175,8 +175,7 @@ static void a_fold_is_appended_to_and_replaced(void **state)
     assert_int_equal(count_files("grow"), 3);
 }
 
-/* --- Stopping -------------------------------------------------------------------------
- */
+/* --- Stopping ----------------------------------------------------------------------- */
 
 typedef struct stopper {
     uint64_t after, calls, done, total, bytes;
@@ -254,8 +253,7 @@ static void the_last_call_of_progress_has_all_samples(void **state)
     }
 }
 
-/* --- Dry runs, feeds, arguments --------------------------------------------------------
- */
+/* --- Dry runs, feeds, arguments ----------------------------------------------------- */
 
 static tarn_status count_sample(void *context, unsigned part, const char *key,
                                 const tarn_field *fields, size_t count, tarn_error *why)

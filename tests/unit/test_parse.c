@@ -1,5 +1,6 @@
-/* Parsers, one table of inputs each: what is accepted and its result, what is refused and
- * the message. The fuzz targets look for crashes; these tests check results. */
+/* Parsers, with one table of inputs each: what is accepted with which result, and what is
+ * refused with which message. The fuzz targets search for crashes; these tests check the
+ * results. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -92,7 +93,7 @@ static void pax_values_are_what_they_say(void **state)
     len = record(good, sizeof good, "mtime", "-12.75");
     OK(tarn__pax_parse(good, len, &pax, &err));
     assert_true(pax.mtime == -12 && pax.mtime_ns == 0);
-    /* The first of two records has a wrong length: nothing after it is used. */
+    /* The first of two records has a wrong length: nothing after it counts. */
     FAILS(TARN_ERR_FORMAT, "length", tarn__pax_parse(text, sizeof text - 1, &pax, &err));
 }
 
@@ -236,7 +237,7 @@ static void manifests_are_read_to_the_letter(void **state)
     }
 }
 
-static void manifests_that_are_none_are_told_with_their_line(void **state)
+static void invalid_manifests_are_reported_with_their_line(void **state)
 {
     (void)state;
     static const struct {
@@ -273,7 +274,7 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
 
 /* --- Text pairs --------------------------------------------------------------------- */
 
-/* A record pack with one record: the length of its manifest, followed by these bytes. */
+/* An IAC file with one record of these bytes after the length of its manifest. */
 static void pair_pack(const char *path, const char *json, size_t json_size,
                       const char *texts, uint32_t claimed)
 {
@@ -440,7 +441,7 @@ static void texts_that_are_not_utf8_are_not_packed(void **state)
     free(path);
 }
 
-static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
+static void headers_of_text_pairs_keep_the_callers_fields(void **state)
 {
     (void)state;
     static const tarn_textpair_doc doc = {.doc_id = "d", .source_text = "s"};
@@ -468,7 +469,7 @@ static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
     free((char *)(uintptr_t)path);
 }
 
-/* --- First bytes of compressed data --------------------------------------------- */
+/* --- Magic numbers of compressed data ----------------------------------------------- */
 
 static void lzma_without_a_magic_is_known_by_its_header(void **state)
 {
@@ -476,7 +477,7 @@ static void lzma_without_a_magic_is_known_by_its_header(void **state)
     static const struct {
         uint8_t bytes[14];
         size_t size;
-        int want; /* 1: yes, 2: cut off */
+        int want; /* 1: yes, 2: truncated */
     } cases[] = {
         {{0x5d, 0, 0, 0x80, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0}, 14, 1},
         {{0x5d, 0, 0, 0xc0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0}, 14, 1},
@@ -507,12 +508,12 @@ int main(void)
         cmocka_unit_test(formats_of_arrow_have_their_layouts),
         cmocka_unit_test(unknown_formats_of_arrow_are_refused),
         cmocka_unit_test(manifests_are_read_to_the_letter),
-        cmocka_unit_test(manifests_that_are_none_are_told_with_their_line),
+        cmocka_unit_test(invalid_manifests_are_reported_with_their_line),
         cmocka_unit_test(text_pairs_are_taken_or_refused_by_their_manifest),
         cmocka_unit_test(fields_of_documents_are_texts),
         cmocka_unit_test(the_older_style_has_more_fields_and_a_category),
         cmocka_unit_test(texts_that_are_not_utf8_are_not_packed),
-        cmocka_unit_test(headers_of_text_pairs_keep_what_is_the_callers),
+        cmocka_unit_test(headers_of_text_pairs_keep_the_callers_fields),
         cmocka_unit_test(lzma_without_a_magic_is_known_by_its_header),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

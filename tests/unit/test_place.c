@@ -1,5 +1,5 @@
-/* Locating members with an index that does not contain everything: gaps with extended
- * headers, keys from the header alone, and sums whose parts do not match. */
+/* Positions of members with an incomplete index: gaps with extended headers, keys by the
+ * header alone, and sums whose parts do not fit. */
 #include "support.h"
 
 #include "base/bytes.h"
@@ -12,10 +12,10 @@ static tarball t;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Gaps ------------------------------------------------------------------------------
- */
+/* --- Gaps --------------------------------------------------------------------------- */
 
-/* Publishes t as a fold of one shard, read leniently, and returns the number of rows. */
+/* Publishes t as a fold of one shard, read leniently, and returns how many rows it has.
+ */
 static uint64_t publish(const char *folder, bool sums)
 {
     char sums_path[300];
@@ -49,7 +49,7 @@ static const char long_name[] =
     "a/folder/whose/name/is/so/long/that/the/name/of/a/file/in/it/does/not/fit/the/field/"
     "of/a/header/kiwi.txt";
 
-/* Blocks between two members that are not members: any number of them. */
+/* Everything between two members that is not a member. */
 typedef enum gap {
     GAP_NAME,      /* the name of the second */
     GAP_LINK,      /* a long link name before it */
@@ -75,7 +75,7 @@ static void add_gap(gap which)
         tarball_header(&t, "lost.txt", '0', size);
         tarball_last(&t)[0] ^= 1;
         tarball_payload(&t, rubbish, size);
-        tarball_header(&t, "d", '5', 0); /* so that all names are certain */
+        tarball_header(&t, "d", '5', 0); /* so that no name is uncertain */
     }
     if (which == GAP_MANY) {
         tarball_extended(&t, 'L', long_name, sizeof long_name);
@@ -84,7 +84,7 @@ static void add_gap(gap which)
     free(rubbish);
 }
 
-static void names_are_found_behind_any_gap(void **state)
+static void names_are_found_after_any_gap(void **state)
 {
     (void)state;
     char *folder = strdup(scratch_path("gap"));
@@ -115,8 +115,7 @@ static void names_are_found_behind_any_gap(void **state)
     free(folder);
 }
 
-/* --- Keys by the header alone ----------------------------------------------------------
- */
+/* --- Keys by the header alone ------------------------------------------------------- */
 
 static uint64_t length_hash(const char *stem, size_t len)
 {
@@ -187,10 +186,9 @@ static void keys_are_taken_from_plain_headers_only(void **state)
     assert_int_equal(key.stem_len, 50);
 }
 
-/* --- Sums ------------------------------------------------------------------------------
- */
+/* --- Sums --------------------------------------------------------------------------- */
 
-/* Corrects the checksum of the head of a .tarsum. */
+/* Corrects the checksum over the head of a .tarsum. */
 static void seal(unsigned char *bytes, uint64_t rows_at)
 {
     uint32_t self = tarn__crc32c(0, bytes, 124);
@@ -205,7 +203,7 @@ static void sums_whose_parts_do_not_fit_are_refused(void **state)
     static const struct {
         int at;
         uint64_t value;
-        const char *part; /* NULL: the base to count from */
+        const char *part; /* NULL: the one to count from */
     } cases[] = {
         {NAMES_SIZE, UINT64_MAX, "do not add up"},
         {NAMES_SIZE, UINT64_MAX - 163, "do not add up"}, /* no space to round up */
@@ -232,7 +230,7 @@ static void sums_whose_parts_do_not_fit_are_refused(void **state)
         write_file(path, copy, size);
         FAILS(TARN_ERR_FORMAT, cases[i].part, tarn__sums_load(path, &s, &err));
     }
-    /* Page numbers for which rounding up still works, but nothing after it does. */
+    /* Pages where rounding up still works, but nothing after them does. */
     memcpy(copy, bytes, size);
     uint64_t names_at = tarn__get64(copy + 32), last = UINT64_MAX - 7;
     tarn__put64(copy + NAMES_SIZE, last - names_at);
@@ -264,7 +262,7 @@ static void sums_whose_parts_do_not_fit_are_refused(void **state)
     free(bytes);
 }
 
-static void sums_stand_beside_their_index(void **state)
+static void sums_are_beside_their_index(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {{"x/f.taridx", "x/f.tarsum"},
@@ -288,10 +286,10 @@ static int fresh(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(names_are_found_behind_any_gap, fresh),
+        cmocka_unit_test_setup(names_are_found_after_any_gap, fresh),
         cmocka_unit_test(keys_are_taken_from_plain_headers_only),
         cmocka_unit_test_setup(sums_whose_parts_do_not_fit_are_refused, fresh),
-        cmocka_unit_test(sums_stand_beside_their_index),
+        cmocka_unit_test(sums_are_beside_their_index),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -14,7 +14,8 @@ static unsigned char any(void)
     return (unsigned char)(seed >> 24);
 }
 
-/* In memory that ends with the row; sometimes small numbers, so that ties occur. */
+/* In memory that ends where the row ends; small numbers now and then, so that ties occur.
+ */
 static unsigned char *random_row(size_t bytes)
 {
     unsigned char *row = malloc(bytes), mask = any() % 2 ? 0xff : 0x03;
@@ -24,7 +25,7 @@ static unsigned char *random_row(size_t bytes)
     return row;
 }
 
-/* As in the specification. */
+/* As the specification defines it. */
 static void by_definition(unsigned filter, unsigned step, const unsigned char *from,
                           const unsigned char *above, size_t bytes, unsigned char *to)
 {
@@ -40,7 +41,7 @@ static void by_definition(unsigned filter, unsigned step, const unsigned char *f
 
 /* --- Filters -------------------------------------------------------------------- */
 
-/* Two pixels of four bytes: the first sets the left neighbour. */
+/* Two pixels of four bytes: the first sets the left value. */
 static void paeth_chooses_right_for_all_numbers(void **state)
 {
     (void)state;

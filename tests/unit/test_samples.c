@@ -110,7 +110,7 @@ static void build(void)
     tarball_end(&t);
 }
 
-static void members_become_samples_and_the_rest_is_told(void **state)
+static void members_become_samples_and_the_rest_is_reported(void **state)
 {
     (void)state;
     build();
@@ -144,7 +144,7 @@ static bool wants(void *context, const char *key, size_t len)
     return strcmp(key, context) == 0;
 }
 
-static void only_what_is_wanted_comes(void **state)
+static void only_requested_fields_are_returned(void **state)
 {
     (void)state;
     static const char *const fields[] = {"x", "txt"};
@@ -178,7 +178,7 @@ static void a_field_twice_is_refused_unless_the_first_is_to_count(void **state)
     assert_int_equal(report.duplicates, 1);
 }
 
-static void a_key_that_came_before_is_told(void **state)
+static void a_duplicate_key_is_reported(void **state)
 {
     (void)state;
     tarball_file(&t, "a.txt", "1");
@@ -360,11 +360,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(members_become_samples_and_the_rest_is_told),
+        TEST(members_become_samples_and_the_rest_is_reported),
         TEST(rules_differ_in_the_folder),
-        TEST(only_what_is_wanted_comes),
+        TEST(only_requested_fields_are_returned),
         TEST(a_field_twice_is_refused_unless_the_first_is_to_count),
-        TEST(a_key_that_came_before_is_told),
+        TEST(a_duplicate_key_is_reported),
         TEST(damage_marks_the_samples_beside_it),
         TEST(no_sample_of_a_cut_archive_is_short),
         TEST(sizes_have_limits),

@@ -1,5 +1,5 @@
-/* Arrow schemas: types with unusual parameters, too many of everything, repeated names
- * and metadata; from the metadata of a stream and from a caller. */
+/* Arrow schemas: types with odd parameters, too many of everything, names and metadata
+ * that are repeated many times; from a stream's metadata and from a caller. */
 #include "support.h"
 
 #include "iac/flatmake.h"
@@ -9,8 +9,7 @@ static tarn_error err;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- From metadata ---------------------------------------------------------------------
- */
+/* --- From metadata ------------------------------------------------------------------ */
 
 typedef struct field {
     flat_ref name, type, children, dictionary, metadata;
@@ -61,7 +60,7 @@ static flat_ref plain_field(flatmake *m, int number, const char *name, flat_ref 
     return make_field(m, &f);
 }
 
-/* Decodes the schema with these fields; release *out if it is accepted. */
+/* Decodes the schema with these fields; *out must be released if it is accepted. */
 static tarn_status decode(flatmake *m, const flat_ref *fields, size_t count,
                           flat_ref metadata, int endian, struct ArrowSchema *out)
 {
@@ -158,7 +157,7 @@ static void types_are_taken_or_refused_by_their_numbers(void **state)
     }
 }
 
-/* A union of the given number of children, with the ids 0, step, 2 * step and so on. */
+/* A union of this many children, with the ids 0, step, 2 * step and so on. */
 static tarn_status decode_union(size_t children, size_t ids, int32_t step,
                                 struct ArrowSchema *out)
 {
@@ -267,7 +266,7 @@ static void deep_and_wide_tables_are_refused(void **state)
     struct ArrowSchema out;
     flat_ref *refs = calloc(TARN_MAX_ARROW_FIELDS + 1, sizeof *refs);
     fm_init(&m);
-    flat_ref one = plain_field(&m, TYPE_BOOL, "", 0); /* repeated any number of times */
+    flat_ref one = plain_field(&m, TYPE_BOOL, "", 0); /* repeated without a limit */
     for (size_t i = 0; i <= TARN_MAX_ARROW_FIELDS; i++)
         refs[i] = one;
     FAILS(TARN_ERR_LIMIT, "more than 65536 columns",
@@ -321,7 +320,7 @@ static void names_metadata_and_byte_order_are_checked(void **state)
     flat_ref pair = fm_table_end(&m), metadata = fm_refs(&m, &pair, 1);
     flat_ref one = plain_field(&m, TYPE_BOOL, "b", 0);
     OK(decode(&m, &one, 1, metadata, 0, &out));
-    /* One pair; each text follows its length. */
+    /* One pair, each text after its length. */
     assert_memory_equal(out.metadata, "\1\0\0\0\3\0\0\0key\5\0\0\0value", 20);
     out.release(&out);
     fm_init(&m);
@@ -398,8 +397,7 @@ static void too_many_dictionaries_are_refused(void **state)
     }
 }
 
-/* --- From a caller ---------------------------------------------------------------------
- */
+/* --- From a caller ------------------------------------------------------------------ */
 
 static void schemas_of_callers_are_checked(void **state)
 {

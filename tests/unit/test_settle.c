@@ -1,5 +1,5 @@
-/* Files that are shortened under an open dataset: copying from their maps is an error
- * from the next call on, even if there is no signal. */
+/* Files that are truncated under an open dataset: data copied from their maps is an error
+ * from the next call on, also where there is no signal. */
 #include "pack/records.h"
 #include "support.h"
 
@@ -47,8 +47,9 @@ static void make_cut_files(void)
                                  NULL, &err));
 }
 
-/* The new end of the file is in the page of the last record, which a map then shows as
- * zeros: neither a signal nor, soon after the last check, the length reveals it. */
+/* The file now ends in the page of the last record's bytes, which a map then shows as
+ * zeros: there is no signal, and soon after the last check the length is not checked
+ * again. */
 static void cut_under(tarn_dataset *d, const char *path, uint32_t field)
 {
     tarn_view view;
@@ -71,13 +72,13 @@ static void cut_under(tarn_dataset *d, const char *path, uint32_t field)
     tarn_dataset_batch_reset(&batch);
 }
 
-static void what_is_copied_out_of_a_file_that_was_cut_is_an_error(void **state)
+static void a_copy_from_a_truncated_file_is_an_error(void **state)
 {
     (void)state;
     static const char *const names[] = {"cut.tar", "cut.gnz", "cut.iac"};
-    /* Without a guard, each copy also checks the length before it, which hides a missing
-     * check after it. The guard is set here, because cmocka sets handlers before each
-     * test. */
+    /* Without a guard each copy also checks the length before it, which would hide a
+     * missing check after it. Done here, because cmocka sets handlers before each test.
+     */
     assert_true(tarn_guard_maps());
     make_cut_files();
     for (size_t i = 0; i < 3; i++) {
@@ -94,7 +95,7 @@ static void what_is_copied_out_of_a_file_that_was_cut_is_an_error(void **state)
     }
 }
 
-/* Truncates a file when the next one is created inside a folder: between the check of a
+/* Truncates a file when the next one is created in a folder: between the check of a
  * view's file and the use of the view. */
 static const char *cut_at_create;
 
@@ -104,7 +105,7 @@ int openat(int folder, const char *path, int flags, ...)
     va_start(more, flags);
     unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, unsigned) : 0;
     va_end(more);
-    /* The new end is in the middle of the last payload. */
+    /* The file now ends in the middle of the last payload. */
     if (cut_at_create)
         assert_int_equal(truncate(cut_at_create, (CUT_ROWS - 1) * 1536 + 512 + 500), 0);
     cut_at_create = NULL;
@@ -139,7 +140,7 @@ static void a_file_that_was_cut_is_not_extracted_with_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_copied_out_of_a_file_that_was_cut_is_an_error),
+        cmocka_unit_test(a_copy_from_a_truncated_file_is_an_error),
         cmocka_unit_test(a_file_that_was_cut_is_not_extracted_with_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

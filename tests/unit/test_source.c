@@ -1,5 +1,5 @@
-/* Sources and sinks on this machine: paths, file:, standard input and output, and
- * commands. Filters are in test_filters.c, servers in tests/interop. */
+/* Local sources and sinks: paths, file:, standard input and output, and commands. Filters
+ * are in test_filters.c, servers in tests/interop. */
 #include "sourcing.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static void what_cannot_be_opened_says_why(void **state)
           tarn_sink_open("ftp://host/x", NULL, &sink, &err));
 }
 
-static void existing_file_is_kept_unless_told_otherwise(void **state)
+static void existing_file_is_kept_unless_overwriting(void **state)
 {
     (void)state;
     const char *path = scratch_path("kept");
@@ -60,7 +60,7 @@ static void existing_file_is_kept_unless_told_otherwise(void **state)
     size_t size;
     write_file(path, "old", 3);
     FAILS(TARN_ERR_EXISTS, "there already", tarn_sink_open(path, NULL, &sink, &err));
-    /* Also if it is created while the sink is open. */
+    /* Also when it appears while the sink is open. */
     unlink(path);
     OK(tarn_sink_open(path, NULL, &sink, &err));
     OK(tarn_sink_write(sink, "new", 3, &err));
@@ -114,7 +114,7 @@ static void abandoned_sink_leaves_nothing(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Replaces fd with one end of a pipe; returns the other. */
+/* Runs with fd replaced by one end of a pipe; returns the other. */
 static int replace_fd(int fd, int *out_saved)
 {
     int ends[2];
@@ -150,8 +150,7 @@ static void standard_input_and_output_are_streams(void **state)
     assert_memory_equal(buf, "to stdout", 9);
 }
 
-/* Even if another process made them non-blocking: the descriptors of a terminal are
- * shared. */
+/* Whichever process set the flag: a terminal's descriptors are shared. */
 static void descriptors_that_do_not_block_are_waited_for(void **state)
 {
     (void)state;
@@ -217,7 +216,7 @@ static void *read_many(void *arg)
                got == 200000 && tarn_urls_expand("{0..9}", &urls, NULL) == TARN_OK;
         if (good) tarn_urls_reset(&urls);
         if (good) tarn_source_close(source);
-        /* No server listens there; all threads load libcurl at once. */
+        /* There is no server at this address; all threads load libcurl at once. */
         if (good)
             good = tarn_source_open("http://127.0.0.1:1/", &o, &source, NULL) != TARN_OK;
     }
@@ -363,7 +362,7 @@ static void command_that_is_given_up_leaves_no_process(void **state)
     assert_true(has_ended(atoi(text)));
     assert_int_equal(count_descriptors(), before);
 
-    /* A writer that is abandoned must not look like the end of the data. */
+    /* A writer that abandons must not look like the end of the data. */
     snprintf(url, sizeof url, "pipe:cat >/dev/null && touch %s", scratch_path("done"));
     OK(tarn_sink_open(url, &so, &sink, &err));
     OK(tarn_sink_write(sink, "half", 4, &err));
@@ -389,7 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_urls_are_decoded),
         cmocka_unit_test(what_cannot_be_opened_says_why),
-        cmocka_unit_test(existing_file_is_kept_unless_told_otherwise),
+        cmocka_unit_test(existing_file_is_kept_unless_overwriting),
         cmocka_unit_test(link_to_a_file_stays_a_link),
         cmocka_unit_test(devices_are_written_and_not_replaced),
         cmocka_unit_test(abandoned_sink_leaves_nothing),

@@ -99,7 +99,7 @@ static walked walk(const char *url, bool lenient, bool payloads)
     return w;
 }
 
-/* Removes the line of a member that turned out to be truncated after it was returned. */
+/* Removes the line of a member that was found to be truncated after it was returned. */
 static void drop_cut(walked *w)
 {
     if (!w->last || !strstr(w->text, "the file ends inside member")) return;
@@ -252,7 +252,7 @@ static void what_follows_the_end_is_the_same_both_ways(void **state)
     tarball_reset(&t);
 }
 
-/* --- Streams only --------------------------------------------------------------- */
+/* --- Streams only ------------------------------------------------------------------- */
 
 static void payloads_come_in_order_only(void **state)
 {
@@ -289,8 +289,8 @@ static void payloads_come_in_order_only(void **state)
     tarn_tar_close(tar);
 }
 
-/* Data after the end begins anywhere in a block, and the window may end there, too. */
-static void garbage_behind_the_end_may_begin_anywhere(void **state)
+/* Data after the end may begin anywhere in a block, and the window may end there, too. */
+static void garbage_after_the_end_may_begin_anywhere(void **state)
 {
     (void)state;
     char block[512];
@@ -313,9 +313,8 @@ static void big_file(const char *path, uint64_t size)
     assert_int_equal(truncate(path, (off_t)size), 0);
 }
 
-/* Damage after which the next header is further away than the look-ahead: the reader of
- * files finds it, the reader of streams stops and reports that. If both guesses agree, it
- * continues. */
+/* Damage that extends beyond the look-ahead: a file's reader finds the next member, a
+ * stream's gives up and reports it. Where both guesses agree, it continues. */
 static void look_ahead_has_an_end(void **state)
 {
     (void)state;
@@ -363,8 +362,8 @@ static void look_ahead_has_an_end(void **state)
     unlink(path);
 }
 
-/* The size in the damaged header is useless, and within the look-ahead it is impossible
- * to see that the following headers are not an archive in its payload. */
+/* The size in the damaged header is useless, and the look-ahead is too short to show that
+ * the headers after it are not an archive in its payload. */
 static void nothing_is_concluded_from_what_is_unseen(void **state)
 {
     (void)state;
@@ -408,7 +407,7 @@ int main(void)
         cmocka_unit_test(a_damaged_size_with_a_right_checksum_is_the_same_both_ways),
         cmocka_unit_test(what_follows_the_end_is_the_same_both_ways),
         cmocka_unit_test(payloads_come_in_order_only),
-        cmocka_unit_test(garbage_behind_the_end_may_begin_anywhere),
+        cmocka_unit_test(garbage_after_the_end_may_begin_anywhere),
         cmocka_unit_test(look_ahead_has_an_end),
         cmocka_unit_test(nothing_is_concluded_from_what_is_unseen),
     };

@@ -78,7 +78,7 @@ static void ordinary_members_are_read_in_order(void **state)
     strict_gives("a.txt:5 empty.txt:0 old:3 contiguous:1 ");
 }
 
-static void counts_tell_what_was_passed_over(void **state)
+static void counts_include_what_was_skipped(void **state)
 {
     (void)state;
     tarn_tar *tar;
@@ -290,7 +290,7 @@ static void malformed_pax_records_are_refused(void **state)
     assert_memory_equal(pax.path, "b c", 3);
 }
 
-static void ends_that_are_none_are_errors_with_the_offset(void **state)
+static void false_ends_are_errors_with_the_offset(void **state)
 {
     (void)state;
     REFUSED(TARN_ERR_TRUNCATED, "empty");
@@ -324,7 +324,7 @@ static void a_single_zero_block_at_the_very_end_is_an_end(void **state)
     strict_gives("a:1 ");
 }
 
-static void lenient_goes_on_behind_damage(void **state)
+static void lenient_reading_continues_after_damage(void **state)
 {
     (void)state;
     tarball_file(&t, "a", "x");
@@ -341,7 +341,7 @@ static void lenient_goes_on_behind_damage(void **state)
     tarball_reset(&t);
 }
 
-static void lenient_reads_archives_one_behind_the_other(void **state)
+static void lenient_reads_consecutive_archives(void **state)
 {
     (void)state;
     tarball_file(&t, "a", "x");
@@ -388,7 +388,8 @@ static void lenient_drops_a_member_whose_name_may_be_lost(void **state)
     t.data[at] ^= 1;
     lenient_gives("a:1 ! ! c:1 ");
     tarball_reset(&t);
-    /* A valid header after a valid extended header whose size points to nothing. */
+    /* A header that is complete, and so is the extended one before it, whose size is
+     * useless. */
     tarball_file(&t, "a", "x");
     at = t.size;
     tarball_file(&t, "b", "");
@@ -419,7 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ordinary_members_are_read_in_order),
-        cmocka_unit_test(counts_tell_what_was_passed_over),
+        cmocka_unit_test(counts_include_what_was_skipped),
         cmocka_unit_test(long_names_come_from_wherever_they_are),
         cmocka_unit_test(pax_size_governs_length_and_advance),
         cmocka_unit_test(pax_times_and_global_times_are_kept),
@@ -428,10 +429,10 @@ int main(void)
         cmocka_unit_test(signed_checksums_are_accepted_wrong_ones_are_not),
         cmocka_unit_test(what_programs_disagree_about_is_refused),
         cmocka_unit_test(malformed_pax_records_are_refused),
-        cmocka_unit_test(ends_that_are_none_are_errors_with_the_offset),
+        cmocka_unit_test(false_ends_are_errors_with_the_offset),
         cmocka_unit_test(a_single_zero_block_at_the_very_end_is_an_end),
-        cmocka_unit_test(lenient_goes_on_behind_damage),
-        cmocka_unit_test(lenient_reads_archives_one_behind_the_other),
+        cmocka_unit_test(lenient_reading_continues_after_damage),
+        cmocka_unit_test(lenient_reads_consecutive_archives),
         cmocka_unit_test(lenient_never_takes_members_out_of_a_payload),
         cmocka_unit_test(lenient_drops_a_member_whose_name_may_be_lost),
     };

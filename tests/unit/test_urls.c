@@ -1,5 +1,5 @@
-/* Lists of URLs. tests/interop compares the expansion of braces with Python's
- * braceexpand. */
+/* Lists of URLs. tests/interop compares the meaning of braces with the real braceexpand.
+ */
 #include "support.h"
 
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 static tarn_error err;
 
-/* The expanded URLs of a list, joined with blanks. */
+/* The URLs of a list, joined with blanks. */
 static tarn_status expand(const char *list, char *out, size_t size)
 {
     tarn_urls urls;
@@ -36,7 +36,7 @@ static void assert_fails(tarn_status code, const char *part, const char *list)
     FAILS(code, part, expand(list, got, sizeof got));
 }
 
-static void braces_stand_for_several(void **state)
+static void braces_expand_to_several(void **state)
 {
     (void)state;
     assert_expands("t_{0008..0011}.tar", "t_0008.tar t_0009.tar t_0010.tar t_0011.tar");
@@ -61,8 +61,8 @@ static void braces_that_do_not_match_are_an_error(void **state)
     assert_fails(TARN_ERR_USAGE, "do not match", "{1{2,3}");
 }
 
-/* Text that is nearly a range is kept, as in braceexpand. */
-static void what_is_no_range_is_text(void **state)
+/* What is nearly a range is text, as in braceexpand. */
+static void text_that_is_not_a_range_stays_text(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -77,7 +77,7 @@ static void what_is_no_range_is_text(void **state)
     assert_expands("{c..a..2}", "c a");
     assert_expands("{a..c..0}", "a b c");
     assert_expands("{1..2,x}", "1..2 x");
-    assert_expands("a\\\nb", "a\\\nb"); /* the end of a line needs no escape */
+    assert_expands("a\\\nb", "a\\\nb"); /* a line's end needs no escape */
     assert_expands("a\\", "a\\");
 }
 
@@ -119,8 +119,7 @@ static void too_many_are_refused_at_once(void **state)
     assert_int_equal(urls.count, 1000000);
     assert_string_equal(urls.urls[999999], "999999");
     tarn_urls_reset(&urls);
-    /* Many parts, none of which doubles the result: the time is proportional to the
-     * result. */
+    /* Many parts without alternatives: the time is proportional to the result. */
     char *many = malloc(60003);
     memcpy(many, "{0..999}", 8);
     for (int i = 8; i < 60000; i += 4)
@@ -142,7 +141,7 @@ static void too_many_are_refused_at_once(void **state)
     free(wide);
 }
 
-static void globs_stand_for_the_files_there_are(void **state)
+static void globs_expand_to_existing_files(void **state)
 {
     (void)state;
     static const char *const names[] = {"b.tar", "a.tar", "B.tar", "c.txt", "[x].tar"};
@@ -164,7 +163,7 @@ static void percent_signs_go_there_and_back(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *kept, *coded; /* with slashes, plain and encoded */
+        const char *text, *kept, *coded; /* with slashes kept, and encoded too */
     } cases[] = {
         {"aZ09-._~", "aZ09-._~", "aZ09-._~"},
         {"a/b c", "a/b%20c", "a%2Fb%20c"},
@@ -223,14 +222,14 @@ static void secrets_are_not_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(braces_stand_for_several),
+        cmocka_unit_test(braces_expand_to_several),
         cmocka_unit_test(braces_that_do_not_match_are_an_error),
-        cmocka_unit_test(what_is_no_range_is_text),
+        cmocka_unit_test(text_that_is_not_a_range_stays_text),
         cmocka_unit_test(lists_are_split_first),
         cmocka_unit_test(too_many_are_refused_at_once),
         cmocka_unit_test(percent_signs_go_there_and_back),
         cmocka_unit_test(secrets_are_not_shown),
-        cmocka_unit_test(globs_stand_for_the_files_there_are),
+        cmocka_unit_test(globs_expand_to_existing_files),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,4 +1,4 @@
-/* Output of bytes, and the writers of one archive and of a series of archives. Headers
+/* Output of bytes, and the writers of one archive and of archives that roll over. Headers
  * and names are in test_headers.c, folds in test_foldwrite.c. */
 #include "own_folder.h"
 
@@ -12,7 +12,7 @@ static tarn_error err;
 
 enum { FLUSH = TARN__OUT_FLUSH, ALIGN = 4096, MOST = 3 * FLUSH };
 
-/* Bytes that show their position. */
+/* Bytes that identify their position. */
 static unsigned char *noise(size_t size)
 {
     static unsigned char *all;
@@ -54,9 +54,9 @@ static tarn_sink_options quick(bool no_sync)
     return o;
 }
 
-/* --- Output --------------------------------------------------------------------- */
+/* --- Output ------------------------------------------------------------------------- */
 
-/* As a whole, in pieces, and through the borrowed buffer. */
+/* As a whole, in pieces, and through the buffer that the output provides. */
 static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
 {
     static const size_t pieces[] = {SIZE_MAX, 65537, TARN__OUT_ROOM, 1 << 20};
@@ -82,7 +82,7 @@ static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
     }
 }
 
-static void what_is_put_out_is_in_the_file_whatever_its_size(void **state)
+static void output_of_any_size_is_in_the_file(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0,
@@ -118,7 +118,7 @@ static void what_is_put_out_is_in_the_file_whatever_its_size(void **state)
     tarn__out_reset(&out);
 }
 
-static void what_is_taken_back_leaves_no_trace(void **state)
+static void an_undone_change_leaves_no_trace(void **state)
 {
     (void)state;
     static const struct {
@@ -516,7 +516,7 @@ static void shards_roll_by_their_rule(void **state)
     assert_int_equal(roll(&r, &o, 0, 0), 0);
 }
 
-static void a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on(void **state)
+static void a_sample_that_fits_no_shard_is_refused_and_writing_continues(void **state)
 {
     (void)state;
     rolled r;
@@ -557,7 +557,7 @@ static void the_hook_can_stop_a_writer(void **state)
     FAILS(TARN_ERR_CANCELLED, "x_0009.tar", tarn_tar_writer_finish(w, NULL, 0, &err));
 }
 
-static void a_shard_that_is_there_stays(void **state)
+static void an_existing_shard_stays(void **state)
 {
     (void)state;
     rolled r;
@@ -584,8 +584,8 @@ static void a_shard_that_is_there_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_put_out_is_in_the_file_whatever_its_size),
-        cmocka_unit_test(what_is_taken_back_leaves_no_trace),
+        cmocka_unit_test(output_of_any_size_is_in_the_file),
+        cmocka_unit_test(an_undone_change_leaves_no_trace),
         cmocka_unit_test(taking_back_twice_goes_to_the_right_place),
         cmocka_unit_test(a_sink_takes_back_only_what_it_was_not_given),
         cmocka_unit_test(abandoned_output_is_gone),
@@ -595,9 +595,9 @@ int main(void)
         cmocka_unit_test(members_of_any_name),
         cmocka_unit_test(a_writer_that_lost_bytes_can_only_be_abandoned),
         cmocka_unit_test(shards_roll_by_their_rule),
-        cmocka_unit_test(a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on),
+        cmocka_unit_test(a_sample_that_fits_no_shard_is_refused_and_writing_continues),
         cmocka_unit_test(the_hook_can_stop_a_writer),
-        cmocka_unit_test(a_shard_that_is_there_stays),
+        cmocka_unit_test(an_existing_shard_stays),
     };
     return cmocka_run_group_tests_name("write", tests, NULL, scratch_remove);
 }
