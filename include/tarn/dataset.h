@@ -96,10 +96,10 @@ TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t si
  *
  * Samples of a fold are in the order of tarn/fold.h; where their members do not stand
  * together, in the order of the first member that is selected. Those of an array file are
- * the rows of its arrays (tarn_gnz_array_get says which). Those of a pack are its records:
- * "payload", and each column of the index table as JSON. A pack with the text columns key
- * and field, as tarn convert makes them, holds the members of samples: records that
- * follow each other with one key are one. */
+ * the rows of its arrays (tarn_gnz_array_get says which). Those of a pack are its
+ * records: "payload", and each column of the index table as JSON. A pack with the text
+ * columns key and field, as tarn convert makes them, holds the members of samples:
+ * records that follow each other with one key are one. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_open(const char *path,
                                                     const tarn_dataset_options *options,
                                                     tarn_dataset **out, tarn_error *err);

@@ -554,7 +554,7 @@ static void numbers_in_text_are_decimal(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         make_weights(scratch_path("w.tar"), (const char *[]){"1", wrong[i]}, 2);
         d = open_set(scratch_path("w.tar"), NULL);
-        FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is no number",
+        FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is not a number",
               tarn_dataset_numbers(d, 0, TARN_NUMBERS_REAL, numbers, &err));
         tarn_dataset_close(d);
     }

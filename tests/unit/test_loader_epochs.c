@@ -404,7 +404,7 @@ static void options_are_checked(void **state)
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_load_field field = {"cls", TARN_LOAD_AUTO, &steps};
     o.batch = 0;
-    FAILS(TARN_ERR_USAGE, "batches of 0", tarn_loader_open(d, &o, &l, &err));
+    FAILS(TARN_ERR_USAGE, "batch size 0", tarn_loader_open(d, &o, &l, &err));
     o = loader_options();
     o.threads = TARN_MAX_LOADER_THREADS + 1;
     FAILS(TARN_ERR_USAGE, "threads", tarn_loader_open(d, &o, &l, &err));
