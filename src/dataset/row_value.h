@@ -3,7 +3,7 @@
 #define TARN_DATASET_ROW_VALUE_H
 
 #include <tarn/array.h>
-#include <tarn/fold.h>
+#include <tarn/base.h>
 
 /* False if the type is not an integer or boolean, or the value does not fit in a signed
  * integer of 64 bits. */
