@@ -35,8 +35,8 @@ tarn_iac *tarn__source_pack(const tarn__source *source)
     return ((const state *)source->state)->pack.iac;
 }
 
-/* Columns that describe where a payload is stored. They are no use for training, so they
- * are loaded only if the caller names them. */
+/* Columns that describe where a payload is stored. Models do not need them, so they are
+ * fields only if the caller names them. */
 static bool is_span(const char *name)
 {
     return strcmp(name, "offset") == 0 || strcmp(name, "length") == 0 ||

@@ -110,7 +110,7 @@ def repeated_and_pseudo_fields_are_served(tool):
     batch = tool("batch", n, "2,0", "-")
     assert [bytes.fromhex(x) for x in batch] == list(tool.rows(n)[2] + tool.rows(n)[0])
     refused("usage", "at least one", tool.open, DATA / "01_basic:train", ["_key", "_idx"])
-    refused("no-field", "no field CLS; there are jpg, cls", tool.open, DATA / "01_basic:train",
+    refused("no-field", "no field CLS; the fields are jpg, cls", tool.open, DATA / "01_basic:train",
             ["CLS"])
 
 
@@ -586,9 +586,9 @@ def wrong_paths_are_refused(tool, scratch):
         else:
             raise AssertionError(f"{name} was opened")
     n = tool.open(DATA / "01_basic:train", ["cls"])
-    refused("no-sample", "sample 45 of 45", tool, "get", n, 45, 0)
-    refused("no-field", "field number 1 of 1", tool, "get", n, 0, 1)
-    refused("no-sample", "sample 45 of 45", tool, "batch", n, "0,45", "-")
+    refused("no-sample", "no sample 45; the dataset has 45", tool, "get", n, 45, 0)
+    refused("no-field", "no field number 1; the dataset has 1", tool, "get", n, 0, 1)
+    refused("no-sample", "no sample 45; the dataset has 45", tool, "batch", n, "0,45", "-")
 
 
 def a_changed_shard_is_an_error_in_a_batch(tool, scratch):

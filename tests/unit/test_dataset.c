@@ -297,7 +297,7 @@ static void a_batch_is_used_again_and_after_errors(void **state)
             assert_memory_equal(b.data + b.offsets[i], want, (size_t)len);
         }
         samples[n / 2] = 45;
-        FAILS(TARN_ERR_NO_SAMPLE, "sample 45 of 45",
+        FAILS(TARN_ERR_NO_SAMPLE, "no sample 45; the dataset has 45",
               tarn_dataset_read(d, samples, n, NULL, 0, &b, &err));
         assert_int_equal(b.count, 0);
     }
