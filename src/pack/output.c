@@ -285,7 +285,7 @@ static tarn_status check_new(tarn__output *o, const char *key, const char *where
     TARN_TRY(tarn__hashes_add(&o->seen, hash, &first, &seen, err));
     if (!seen || (first == origin && origin != TARN__ANY_ORIGIN)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, where, TARN_NO_OFFSET,
-                         "sample %s occurs twice; readers would join the two",
+                         "sample %s occurs twice; readers would merge the two",
                          tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 

@@ -527,7 +527,8 @@ static void fields_are_the_largest_group_with_equal_rows(void **state)
     FAILS(TARN_ERR_USAGE, "have different numbers of rows (2 and 3)",
           tarn_dataset_open(path, &o, &dataset, &err));
     o.fields = none;
-    FAILS(TARN_ERR_USAGE, "no dimension", tarn_dataset_open(path, &o, &dataset, &err));
+    FAILS(TARN_ERR_USAGE, "it has 0 dimensions",
+          tarn_dataset_open(path, &o, &dataset, &err));
 }
 
 static void fortran_rows_are_gathered(void **state)

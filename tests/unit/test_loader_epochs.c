@@ -412,7 +412,7 @@ static void options_are_checked(void **state)
     o.fields = &field;
     o.n_fields = 1;
     steps.width = steps.height = 8;
-    FAILS(TARN_ERR_USAGE, "no image", tarn_loader_open(d, &o, &l, &err));
+    FAILS(TARN_ERR_USAGE, "not decoded as an image", tarn_loader_open(d, &o, &l, &err));
     o.state = "nonsense";
     o.state_len = 8;
     FAILS(TARN_ERR_FORMAT, "", tarn_loader_open(d, &o, &l, &err));
