@@ -57,7 +57,7 @@ static const char *text_at(const texts *t, int64_t row, size_t *out_len)
     return to > from ? (const char *)t->array->buffers[2] + from : "";
 }
 
-/* The number of a column of text; -1 if there is none of this name. */
+/* The number of a text column with this name; -1 if there is none. */
 static int64_t find_text(const struct ArrowSchema *schema, const char *name, bool *large)
 {
     for (int64_t i = 0; i < schema->n_children; i++) {

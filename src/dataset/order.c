@@ -450,7 +450,7 @@ static void map_share(const share *s, uint64_t *at, size_t n)
         if (at[i] >= s->from) at[i] %= s->from; /* padding */
 }
 
-/* The part of the rank, and the parts that were taken of the order before. */
+/* Maps positions of this rank to positions of the kind, through all splits. */
 static void map_shares(const tarn_order *order, uint64_t *at, size_t n)
 {
     const tarn_order_options *o = &order->o;
