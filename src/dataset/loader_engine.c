@@ -32,14 +32,14 @@
  *   stop      is set once, under the lock, before threads are woken. run_thread reads it
  *             under the lock, so it cannot miss it before it waits. finish_window and
  *             tarn__decode_chunk read it without the lock and relaxed, because it
- *             publishes no data. A chunk that was cut short is never delivered: its
- *             thread saw stop set and took the lock later, so by coherence the thread
- *             that finishes the window sees it set as well.
+ *             publishes no data. A window with a chunk that was cut short is never
+ *             sealed: the chunk's thread saw stop set and took the lock later, so by
+ *             coherence the thread that finishes the window sees it set as well.
  *   hint      is stored with release and loaded with acquire, because it points to a
  *             shape written just before. tarn__setup_hint may load it relaxed: all stores
  *             are made before threads start or under the lock, which it holds.
- *   faulty    is relaxed. A slot has one owner at a time, see above.
- *   read, decode, idle  are relaxed sums for statistics and order nothing.
+ *   faulty    is stored relaxed: a slot has one owner at a time, see above.
+ *   read, decode, idle  are added to relaxed: they are statistics and order nothing.
  *   users (setup, epoch, pool)  use the default, sequentially consistent. The last
  *             release needs acquire and release, so that it frees what others have
  *             finished with; they are rare, so nothing weaker is worth the trouble.
