@@ -110,7 +110,7 @@ def repeated_and_pseudo_fields_are_served(tool):
     batch = tool("batch", n, "2,0", "-")
     assert [bytes.fromhex(x) for x in batch] == list(tool.rows(n)[2] + tool.rows(n)[0])
     refused("usage", "at least one", tool.open, DATA / "01_basic:train", ["_key", "_idx"])
-    refused("no-field", "no field CLS; there are jpg, cls", tool.open, DATA / "01_basic:train",
+    refused("no-field", "no field CLS; the fields are jpg, cls", tool.open, DATA / "01_basic:train",
             ["CLS"])
 
 
@@ -138,7 +138,7 @@ def samples_are_measured(tool, scratch):
     assert [int(x) for x in tool("sizes", n, 0)] == [len(want[k]["json"]) for k in keys]
     assert [int(x) for x in tool("sizes", n, 2)] == [len(k) for k in keys]
     assert [int(x) for x in tool("integers", n, 1)] == [int(want[k]["cls"]) for k in keys]
-    refused("format", "field json of sample train-00003 is no integer", tool, "integers", n, 0)
+    refused("format", "field json of sample train-00003 is not an integer", tool, "integers", n, 0)
     many = scratch / "many.tar"
     make_tar(many, [(f"k{i}", [("cls", b" %d\n" % (-7 * i))]) for i in range(2500)])
     n = tool.open(many, ["cls"])
@@ -162,13 +162,13 @@ def samples_are_measured(tool, scratch):
         assert got == [float(x) for x in want], name
     for name in "f2", "f8":
         assert [float(x) for x in tool("numbers", n, fields.index(name))] == arrays[name].tolist()
-        refused("format", f"field {name} of sample 0 is no integer", tool, "integers", n,
+        refused("format", f"field {name} of sample 0 is not an integer", tool, "integers", n,
                 fields.index(name))
     for name in "two", "text":
-        refused("format", "is no integer", tool, "integers", n, fields.index(name))
-        refused("format", "is no number", tool, "numbers", n, fields.index(name))
+        refused("format", "is not an integer", tool, "integers", n, fields.index(name))
+        refused("format", "is not a number", tool, "numbers", n, fields.index(name))
     make_gnz(scratch / "u.gnz", {"u": np.array([1, 2 ** 63], "<u8")})
-    refused("format", "sample 1 is no integer of at most 64 bits", tool, "integers",
+    refused("format", "sample 1 is not an integer of at most 64 bits", tool, "integers",
             tool.open(scratch / "u.gnz"), 0)
     a = tool.open(many, ["cls"])
     make_gnz(scratch / "c.gnz", {"cls": np.arange(4, dtype=">i2")})
@@ -279,7 +279,7 @@ def arrays_hold_keys(tool, scratch):
     n = tool.open(scratch / "l.gnz", None, "key=id")
     assert tool.keys(n) == ["5", "-6", "7", "8", "9", "10"] and tool("find", n, "-6") == ["1"]
     assert tool("fields", n) == ["_key", "id", "x"]
-    refused("usage", "array x cannot hold the keys", tool.open, scratch / "l.gnz", None, "key=x")
+    refused("usage", "array x cannot be used as keys", tool.open, scratch / "l.gnz", None, "key=x")
     refused("no-field", "nope", tool.open, scratch / "l.gnz", None, "key=nope")
     make_gnz(scratch / "s.gnz", arrays | {"_key": np.array([k.encode() for k in keys])})
     assert tool.keys(tool.open(scratch / "s.gnz")) == keys
@@ -290,7 +290,7 @@ def arrays_hold_keys(tool, scratch):
     bad.view("<u4")[2] = 0xd800
     make_gnz(scratch / "bad.gnz", {"_key": bad, "x": np.arange(2)})
     n = tool.open(scratch / "bad.gnz")
-    refused("format", "d800 is no Unicode character", tool, "key", n, 1)
+    refused("format", "0xd800 is not a Unicode character", tool, "key", n, 1)
 
 
 def packs_of_members_are_samples(tool, scratch):
@@ -367,10 +367,10 @@ def filters_compose(tool, scratch):
     tool("close", a)
     assert tool.keys(c) == [expect[i] for i in (4, 0, 1, 0)], "the files went with the first dataset"
     assert tool.keys(tool.new("slice", c, 3, -2, 2)) == [expect[0]] * 2
-    refused("usage", "is not within 4 samples", tool, "slice", 61, c, 2, 1, 3)
-    refused("usage", "is not within 4 samples", tool, "slice", 61, c, 2, -1, 4)
-    refused("no-sample", "sample 4 of 4", tool, "samples", 61, c, "2,4")
-    refused("usage", "only packs", tool, "column", 61, c, "x", "1")
+    refused("usage", "is out of range for 4 samples", tool, "slice", 61, c, 2, 1, 3)
+    refused("usage", "is out of range for 4 samples", tool, "slice", 61, c, 2, -1, 4)
+    refused("no-sample", "no sample 4; the dataset has 4", tool, "samples", 61, c, "2,4")
+    refused("usage", "only IAC files", tool, "column", 61, c, "x", "1")
 
 
 def missing_keys_are_reported(tool, scratch):
@@ -586,9 +586,9 @@ def wrong_paths_are_refused(tool, scratch):
         else:
             raise AssertionError(f"{name} was opened")
     n = tool.open(DATA / "01_basic:train", ["cls"])
-    refused("no-sample", "sample 45 of 45", tool, "get", n, 45, 0)
-    refused("no-field", "field number 1 of 1", tool, "get", n, 0, 1)
-    refused("no-sample", "sample 45 of 45", tool, "batch", n, "0,45", "-")
+    refused("no-sample", "no sample 45; the dataset has 45", tool, "get", n, 45, 0)
+    refused("no-field", "no field number 1; the dataset has 1", tool, "get", n, 0, 1)
+    refused("no-sample", "no sample 45; the dataset has 45", tool, "batch", n, "0,45", "-")
 
 
 def a_changed_shard_is_an_error_in_a_batch(tool, scratch):

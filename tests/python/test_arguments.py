@@ -177,7 +177,7 @@ def test_no_such_field_is_a_key_error(birds):
     with pytest.raises(tarn.PathNotFoundError):
         tarn.open(birds, fold="test", fields=["wav"])
     views = tarn.open(DATA / "02_multidot", fields=["f0.txt", "f1.txt"]).group("x{0}.txt")
-    with pytest.raises(tarn.UsageError, match="templates make field xf0.txt"):
+    with pytest.raises(tarn.UsageError, match="templates give field xf0.txt"):
         views[0]
 
 

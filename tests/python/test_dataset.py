@@ -497,12 +497,12 @@ def test_weights_are_numbers_of_an_array(tmp_path, dtype):
 
 def test_a_weight_that_is_not_a_number_is_reported_with_its_sample(birds, tmp_path):
     ds = tarn.open(birds)
-    with pytest.raises(tarn.FormatError, match="field txt of sample auk is no number"):
+    with pytest.raises(tarn.FormatError, match="field txt of sample auk is not a number"):
         ds.order("weighted", by="txt")
     with pytest.raises(KeyError):
         ds.order("weighted", by="nosuch")
     write_tar(tmp_path / "w.tar", [("a.w", b"1"), ("b.w", b"0x10")])
-    with pytest.raises(ValueError, match="field w of sample b is no number"):
+    with pytest.raises(ValueError, match="field w of sample b is not a number"):
         tarn.open(tmp_path / "w.tar").order("weighted", by="w")
 
 

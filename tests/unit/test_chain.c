@@ -386,10 +386,10 @@ static void slices_are_within_the_dataset(void **state)
                  {0, INT64_MIN, 2}, {UINT64_MAX, 1, 1}, {1, 1, UINT64_MAX},
                  {0, 3, 5},         {5, INT64_MIN, 3}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        FAILS(TARN_ERR_USAGE, "is not within 10 samples",
+        FAILS(TARN_ERR_USAGE, "is out of range for 10 samples",
               tarn_dataset_slice(d, wrong[i].start, wrong[i].stride, wrong[i].count, &b,
                                  &err));
-    FAILS(TARN_ERR_NO_SAMPLE, "sample 10 of 10",
+    FAILS(TARN_ERR_NO_SAMPLE, "no sample 10; the dataset has 10",
           tarn_dataset_select(d, (const uint64_t[]){3, 10}, 2, &b, &err));
     tarn_dataset_close(a);
     tarn_dataset_close(d);

@@ -214,14 +214,15 @@ static void empty_texts_are_not_keys(void **state)
     assert_int_equal(found, 1048575);
     tarn_dataset_close(d);
     o.key_column = "_key";
-    FAILS(TARN_ERR_USAGE, "cannot hold the keys", tarn_dataset_open(path, &o, &d, &err));
+    FAILS(TARN_ERR_USAGE, "cannot be used as keys",
+          tarn_dataset_open(path, &o, &d, &err));
 }
 
 static void samples_of_no_bytes_are_not_many(void **state)
 {
     (void)state;
     tarn_dataset *d;
-    FAILS(TARN_ERR_LIMIT, "1048577 samples, and not one byte",
+    FAILS(TARN_ERR_LIMIT, "claims 1048577 samples of 0 bytes",
           tarn_dataset_open(empty_rows("1048577"), NULL, &d, &err));
     FAILS(TARN_ERR_LIMIT, "4611686018427387904 samples",
           tarn_dataset_open(empty_rows("4611686018427387904"), NULL, &d, &err));

@@ -297,7 +297,7 @@ static void a_batch_is_used_again_and_after_errors(void **state)
             assert_memory_equal(b.data + b.offsets[i], want, (size_t)len);
         }
         samples[n / 2] = 45;
-        FAILS(TARN_ERR_NO_SAMPLE, "sample 45 of 45",
+        FAILS(TARN_ERR_NO_SAMPLE, "no sample 45; the dataset has 45",
               tarn_dataset_read(d, samples, n, NULL, 0, &b, &err));
         assert_int_equal(b.count, 0);
     }
@@ -552,7 +552,7 @@ static void numbers_in_text_are_decimal(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         make_weights(scratch_path("w.tar"), (const char *[]){"1", wrong[i]}, 2);
         d = open_set(scratch_path("w.tar"), NULL);
-        FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is no number",
+        FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is not a number",
               tarn_dataset_numbers(d, 0, TARN_NUMBERS_REAL, numbers, &err));
         tarn_dataset_close(d);
     }

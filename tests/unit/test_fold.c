@@ -142,7 +142,7 @@ static void samples_are_found_by_key_in_every_mode(void **state)
                                  &err));
             assert_int_equal(number, i);
         }
-        FAILS(TARN_ERR_NO_SAMPLE, "sample 11 of 11",
+        FAILS(TARN_ERR_NO_SAMPLE, "no sample 11; the dataset has 11",
               tarn_dataset_key(fold, 11, &key, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no sample with key nobody",
               tarn_dataset_find(fold, (const char *const[]){"nobody"}, 1, &number, NULL,
@@ -335,7 +335,7 @@ static void required_fields_keep_samples_that_have_all(void **state)
         OK(tarn_dataset_members(having, i, members, 8, &n, &err));
         assert_true(n > 2);
     }
-    FAILS(TARN_ERR_NO_FIELD, "no field gif; there are jpg",
+    FAILS(TARN_ERR_NO_FIELD, "no field gif; the fields are jpg",
           tarn_dataset_with_fields(having, none, 1, &few, &err));
     tarn_dataset_close(having);
     tarn_dataset_close(fold);
@@ -365,7 +365,7 @@ static void other_fields_leave_samples_and_order_alone(void **state)
         with += n;
     }
     assert_int_equal(with, 36);
-    FAILS(TARN_ERR_NO_SAMPLE, "sample 45 of 45",
+    FAILS(TARN_ERR_NO_SAMPLE, "no sample 45; the dataset has 45",
           tarn_dataset_members(few, 45, &member, 1, &n, &err));
     tarn_dataset_close(few);
     tarn_dataset_close(mixed);

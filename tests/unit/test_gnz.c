@@ -525,9 +525,11 @@ static void fields_are_the_largest_group_with_equal_rows(void **state)
     assert_int_equal(about.samples, 2);
     tarn_dataset_close(dataset);
     o.fields = odd;
-    FAILS(TARN_ERR_USAGE, "equally many", tarn_dataset_open(path, &o, &dataset, &err));
+    FAILS(TARN_ERR_USAGE, "have different numbers of rows (2 and 3)",
+          tarn_dataset_open(path, &o, &dataset, &err));
     o.fields = none;
-    FAILS(TARN_ERR_USAGE, "no dimension", tarn_dataset_open(path, &o, &dataset, &err));
+    FAILS(TARN_ERR_USAGE, "it has 0 dimensions",
+          tarn_dataset_open(path, &o, &dataset, &err));
 }
 
 static void fortran_rows_are_gathered(void **state)

@@ -448,7 +448,7 @@ static void a_batch_without_a_usable_sample_is_an_error(void **state)
         OK(tarn_loader_open(d, &o, &l, &err));
         for (int again = 0; again < 2; again++)
             FAILS(TARN_ERR_FORMAT,
-                  "no sample of batch 0 of epoch 0 can be used; the first: sample",
+                  "no usable sample in batch 0 of epoch 0; first error: sample",
                   tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
         check_skips(l, 1, 8);
         /* Another epoch can be set. */
@@ -494,7 +494,7 @@ static void a_limit_is_a_limit(void **state)
             assert_int_equal(told, 8);
         } else {
             assert_int_equal(status, TARN_ERR_FORMAT);
-            assert_non_null(strstr(err.message, "which is the limit"));
+            assert_non_null(strstr(err.message, "too many faulty samples"));
             assert_true(told <= o.error_limit);
         }
         tarn_loader_close(l);

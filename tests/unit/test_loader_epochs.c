@@ -405,7 +405,7 @@ static void options_are_checked(void **state)
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_load_field field = {"cls", TARN_LOAD_AUTO, &steps};
     o.batch = 0;
-    FAILS(TARN_ERR_USAGE, "batches of 0", tarn_loader_open(d, &o, &l, &err));
+    FAILS(TARN_ERR_USAGE, "batch size 0", tarn_loader_open(d, &o, &l, &err));
     o = loader_options();
     o.threads = TARN_MAX_LOADER_THREADS + 1;
     FAILS(TARN_ERR_USAGE, "threads", tarn_loader_open(d, &o, &l, &err));
@@ -413,7 +413,7 @@ static void options_are_checked(void **state)
     o.fields = &field;
     o.n_fields = 1;
     steps.width = steps.height = 8;
-    FAILS(TARN_ERR_USAGE, "no image", tarn_loader_open(d, &o, &l, &err));
+    FAILS(TARN_ERR_USAGE, "not decoded as an image", tarn_loader_open(d, &o, &l, &err));
     o.state = "nonsense";
     o.state_len = 8;
     FAILS(TARN_ERR_FORMAT, "", tarn_loader_open(d, &o, &l, &err));

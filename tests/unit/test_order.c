@@ -289,7 +289,7 @@ static void more_ranks_than_samples(void **state)
     tarn_order_close(order);
     order = open_order(0, &o);
     assert_int_equal(length_of(order), 0);
-    FAILS(TARN_ERR_USAGE, "which has 0", order_at(order, 0, &sample, &err));
+    FAILS(TARN_ERR_USAGE, "rank 999 has 0", order_at(order, 0, &sample, &err));
     tarn_order_close(order);
 }
 
@@ -305,7 +305,7 @@ static uint64_t check_batches(const tarn_order *order, uint64_t most)
         next += n;
     }
     assert_true(next == info.length);
-    FAILS(TARN_ERR_USAGE, "which has",
+    FAILS(TARN_ERR_USAGE, "out of range",
           tarn__order_batch(order, info.batches, &from, &n, &err));
     return info.batches;
 }
@@ -463,27 +463,28 @@ static void arguments_that_make_no_sense_are_refused(void **state)
     o = options_of(TARN_ORDER_SHUFFLE);
     o.rank = 4;
     o.world_size = 4;
-    FAILS(TARN_ERR_USAGE, "no rank 4 of 4", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "rank 4 is out of range for 4",
+          tarn_order_open(3, &o, &order, &err));
     o.world_size = 0;
-    FAILS(TARN_ERR_USAGE, "of 0", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "range for 0 ranks", tarn_order_open(3, &o, &order, &err));
     o.world_size = UINT64_MAX;
     FAILS(TARN_ERR_LIMIT, "2^30 ranks", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_SHUFFLE);
     o.uneven = (tarn_uneven)7;
-    FAILS(TARN_ERR_USAGE, "to share", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "uneven: 7", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_SHUFFLE);
     o.equal_batches = true;
     FAILS(TARN_ERR_USAGE, "batches", tarn_order_open(3, &o, &order, &err));
     o.batch = UINT64_MAX;
     FAILS(TARN_ERR_LIMIT, "batch", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_BUCKETS);
-    FAILS(TARN_ERR_USAGE, "157 samples in all, and there are 3",
+    FAILS(TARN_ERR_USAGE, "157 samples, expected 3",
           tarn_order_open(3, &o, &order, &err));
     o.buckets = (const uint64_t[]){UINT64_MAX, UINT64_MAX, 5};
     o.n_buckets = 3;
-    FAILS(TARN_ERR_USAGE, "in all", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "expected 3", tarn_order_open(3, &o, &order, &err));
     o.rounds = 0;
-    FAILS(TARN_ERR_USAGE, "0 rounds", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "rounds is 0", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_BUCKETS);
     o.outer = 3;
     FAILS(TARN_ERR_USAGE, "whole buckets", tarn_order_open(N, &o, &order, &err));
@@ -496,10 +497,12 @@ static void arguments_that_make_no_sense_are_refused(void **state)
     o.draws = TARN_MAX_ORDER + 1;
     FAILS(TARN_ERR_LIMIT, "2^62", tarn_order_open(3, &o, &order, &err));
     o.draws = 5;
-    FAILS(TARN_ERR_USAGE, "nothing to draw", tarn_order_open(0, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "cannot draw from 0 samples",
+          tarn_order_open(0, &o, &order, &err));
     o = options_of(TARN_ORDER_LENGTHS);
     o.chunk = 0;
-    FAILS(TARN_ERR_USAGE, "chunks of 0", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "chunk must be at least 1",
+          tarn_order_open(3, &o, &order, &err));
     o.size = 3;
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_order_open(3, &o, &order, &err));
 }
@@ -541,7 +544,7 @@ static void kinds_have_names(void **state)
         assert_int_equal(found, k);
         tarn_order_close(order);
     }
-    FAILS(TARN_ERR_NOT_FOUND, "no order sorted: there are identity, shuffle",
+    FAILS(TARN_ERR_NOT_FOUND, "unknown order sorted; the orders are identity, shuffle",
           tarn_order_kind_find("sorted", &found, &err));
 }
 

@@ -316,7 +316,7 @@ static void texts_that_are_not_a_state_are_refused(void **state)
          TARN_ERR_FORMAT},
         {"\"epoch", "\"epoch\": 1, \"epoch\": 1}", "", TARN_ERR_FORMAT},
         {"\"position", "\"x\": 1}", "has no position", TARN_ERR_FORMAT},
-        {"\"position", "\"position\": 158}", "position 158 of an epoch of 157",
+        {"\"position", "\"position\": 158}", "position 158, but the epoch has 157",
          TARN_ERR_FORMAT},
         {"\"position", "\"position\": 1, \"more\": 1}", "has 6 entries; a state of this",
          TARN_ERR_FORMAT},
