@@ -1,4 +1,4 @@
-/* Handing on in order. */
+/* Delivering results in order. */
 #include "base/turns.h"
 
 void tarn__turns_init(tarn__turns *t)
