@@ -16,8 +16,8 @@ static inline tarn_status tarn__options_take(void *out, size_t size, const void 
     memcpy(&given_size, given, sizeof given_size);
     if (given_size < sizeof given_size || given_size > 65536)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "invalid options: size is %zu; initialise the struct with its "
-                          "_INIT macro or _init function",
+                          "invalid options: size is %zu; set the struct up with its "
+                          "initialiser (the _INIT macro or the _init function)",
                           given_size);
     memcpy(out, given, given_size < size ? given_size : size);
     return TARN_OK;
