@@ -339,7 +339,7 @@ static void named_filter_is_demanded(void **state)
     write_file(scratch_path("text"), "", 0);
     FAILS(TARN_ERR_TRUNCATED, "inside a gzip", try_read(scratch_path("text"), &o));
     spill(scratch_path("text.zst"), "x", 1);
-    FAILS(TARN_ERR_FORMAT, "no gzip data", try_read(scratch_path("text.zst"), &o));
+    FAILS(TARN_ERR_FORMAT, "not gzip data", try_read(scratch_path("text.zst"), &o));
     o.filter = TARN_FILTER_NONE;
     bytes b;
     OK(slurp_with(scratch_path("text.zst"), &o, 100, &b));
