@@ -433,7 +433,7 @@ static tarn__json *innermost(reader *r)
 
 /* After a value: closes what ends here, until another value follows or the text is
  * done. */
-static tarn_status read_behind_value(reader *r)
+static tarn_status read_after_value(reader *r)
 {
     while (r->depth) {
         bool is_list = innermost(r)->kind == TARN__JSON_LIST;
@@ -478,7 +478,7 @@ static tarn_status read_values(reader *r)
         } else {
             TARN_TRY(read_scalar(r));
         }
-        status = read_behind_value(r);
+        status = read_after_value(r);
         if (status == TARN_END) break;
         TARN_TRY(status);
     }

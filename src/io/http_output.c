@@ -19,7 +19,7 @@ typedef struct http_output {
     const char *next; /* data for curl to take */
     size_t left;
     bool paused, ended;
-    bool told; /* curl knows that the data has ended */
+    bool body_ended; /* curl was given the end of the data */
     tarn__http_reply reply;
 } http_output;
 
@@ -36,7 +36,7 @@ static size_t give_body(char *buf, size_t one, size_t size, void *context)
     memcpy(buf, h->next, n);
     h->next += n;
     h->left -= n;
-    h->told = n == 0;
+    h->body_ended = n == 0;
     h->http.moved++;
     return n;
 }
@@ -126,7 +126,7 @@ static tarn_status end_stream(http_output *h, tarn_error *err)
     while (h->http.running)
         tarn__http_pump(&h->http);
     TARN_TRY(check_answer(h, err));
-    return h->told ? TARN_OK : tarn__http_fail_early(&h->http, err);
+    return h->body_ended ? TARN_OK : tarn__http_fail_early(&h->http, err);
 }
 
 /* The server has to discard a transfer that is aborted in the middle. */
