@@ -35,8 +35,10 @@ void tarn__zstd_close(tarn__zstd *z)
 static uint64_t content_size(const void *data, size_t size)
 {
     unsigned long long size_in_header = ZSTD_getFrameContentSize(data, size);
-    return size_in_header == ZSTD_CONTENTSIZE_UNKNOWN || size_in_header == ZSTD_CONTENTSIZE_ERROR ? UINT64_MAX
-                                                                              : size_in_header;
+    return size_in_header == ZSTD_CONTENTSIZE_UNKNOWN ||
+                   size_in_header == ZSTD_CONTENTSIZE_ERROR
+               ? UINT64_MAX
+               : size_in_header;
 }
 
 /* 0 if there is no window: a skippable frame, or too little of a frame. */
