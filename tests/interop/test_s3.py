@@ -223,7 +223,7 @@ def strict_checks(s, home):
         s.objects["/public/x"] = b"for all"
         good(read("s3://public/x", env=bare), b"for all")
         bad(read("s3://bucket/x", env=bare), "status 403", "AccessDenied")
-        bad(read("s3://bucket/x", env=dict(bare, AWS_ACCESS_KEY_ID="AKTEST")), "go together")
+        bad(read("s3://bucket/x", env=dict(bare, AWS_ACCESS_KEY_ID="AKTEST")), "only one of AWS_ACCESS_KEY_ID")
 
     def odd():
         """an invalid object URL or endpoint is refused"""

@@ -285,7 +285,7 @@ def a_duplicate_field_is_an_error_or_reported(folder):
         assert False
     except ValueError:
         pass
-    assert "this field already" in Ours(path).end and Ours(path).end.startswith("error format 1024")
+    assert "already has this field" in Ours(path).end and Ours(path).end.startswith("error format 1024")
     ours = Ours(path, options=["--keep-first"])
     assert ours.samples == [(b"a", [(b"txt", b"1")]), (b"b", [(b"txt", b"3")])]
     assert len(ours.notices) == 1
@@ -299,7 +299,7 @@ def its_own_field_names_are_an_error(folder):
             assert False
         except ValueError:
             pass
-        assert "for itself" in Ours(path).end
+        assert "reserves this field name" in Ours(path).end
 
 
 def scattered_samples_are_reported(folder):

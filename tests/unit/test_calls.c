@@ -235,7 +235,7 @@ static void time_with_a_fraction_is_in_a_pax_header(void **state)
     static const char *const bad[] = {"", "1.5\n9 path=b", "inf", "e", "1 2"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         o.mtime_text = bad[i];
-        FAILS(TARN_ERR_USAGE, "no decimal number",
+        FAILS(TARN_ERR_USAGE, "not a decimal number",
               tarn_tar_writer_open("mine", &o, &w, &err));
     }
     o.mtime_text = "1.5";

@@ -143,19 +143,20 @@ static void damaged_gzip_says_what_is_wrong(void **state)
         const char *part;
     } cases[] = {
         /* The last block, of kind 3. */
-        {GZIP_HEAD "\x07\0\0\0\0\0\0\0\0\0\0\0", 22, "a block of no known kind"},
+        {GZIP_HEAD "\x07\0\0\0\0\0\0\0\0\0\0\0", 22, "unknown block type"},
         /* A stored block whose length and complement do not match. */
-        {GZIP_HEAD "\x01\x05\0\x05\0abcde\0\0\0\0\0\0\0\0", 28, "a block of no known"},
+        {GZIP_HEAD "\x01\x05\0\x05\0abcde\0\0\0\0\0\0\0\0", 28, "unknown block type"},
         /* Fixed codes, symbol 286. */
-        {GZIP_HEAD "\x1b\x03\0\0\0\0\0\0\0\0\0\0", 22, "a code that stands for nothing"},
+        {GZIP_HEAD "\x1b\x03\0\0\0\0\0\0\0\0\0\0", 22, "invalid code"},
         /* Fixed codes, three bytes from a distance of one, with nothing before. */
-        {GZIP_HEAD "\x03\x02\0\0\0\0\0\0\0\0\0\0", 22, "a distance past the beginning"},
+        {GZIP_HEAD "\x03\x02\0\0\0\0\0\0\0\0\0\0", 22,
+         "distance before the start of the data"},
         /* A stored "hi" with a wrong checksum, and then with a wrong length. */
         {GZIP_HEAD "\x01\x02\0\xfd\xffhi\0\0\0\0\x02\0\0\0", 25, "checksum or length"},
         {GZIP_HEAD "\x01\x02\0\xfd\xffhi\xac\x2a\x93\xd8\x03\0\0\0", 25,
          "checksum or length"},
-        {"\x1f\x8c\x08\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "header that is"},
-        {"\x1f\x8b\x07\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "header that is"},
+        {"\x1f\x8c\x08\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "invalid header"},
+        {"\x1f\x8b\x07\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "invalid header"},
     };
     static unsigned char out[ROOM];
     for (size_t i = 0; i < COUNT(cases); i++)

@@ -105,7 +105,7 @@ static void the_output_is_not_a_source(void **state)
     assert_non_null(strstr(s.last, "the output"));
     tarn__collection_free(c);
     c = begin(&s, false, scratch_path("source"));
-    FAILS(TARN_ERR_USAGE, "the output as well",
+    FAILS(TARN_ERR_USAGE, "also the output",
           tarn__collection_add_folder(c, scratch_path("source"), &err));
     tarn__collection_free(c);
 }

@@ -53,7 +53,7 @@ static void sizes_from_8_gib_on_are_in_a_pax_header(void **state)
     OK(tarn__composer_init(&c, &o, &err));
     FAILS(TARN_ERR_LIMIT, "8589934592 bytes",
           tarn__compose_size(&c, "a.bin", 5, largest + 1, &cost, &err));
-    FAILS(TARN_ERR_LIMIT, "a member of",
+    FAILS(TARN_ERR_LIMIT, "a member is too large",
           tarn__compose_size(&c, "a.bin", 5, TARN_MAX_MEMBER_SIZE + 1, &cost, &err));
     tarn__composer_reset(&c);
 }
@@ -106,8 +106,7 @@ static void what_a_plain_header_cannot_say_is_refused(void **state)
     OK(tarn__composer_init(&c, &o, &err));
     OK(tarn__compose_size(&c, name, 100, 0, &cost, &err));
     FAILS(TARN_ERR_LIMIT, "101 bytes", tarn__compose_size(&c, name, 101, 0, &cost, &err));
-    FAILS(TARN_ERR_USAGE, "without a name",
-          tarn__compose_size(&c, "", 0, 0, &cost, &err));
+    FAILS(TARN_ERR_USAGE, "has no name", tarn__compose_size(&c, "", 0, 0, &cost, &err));
     tarn__composer_reset(&c);
     o.user = name;
     FAILS(TARN_ERR_USAGE, "longer than 32", tarn__composer_init(&c, &o, &err));
@@ -169,8 +168,8 @@ static void keys_that_would_not_come_back_are_refused(void **state)
         FAILS(TARN_ERR_USAGE, "the key", check_key(TARN_RULES_STRICT, bad[i]));
         OK(check_key(TARN_RULES_NONE, bad[i]));
     }
-    FAILS(TARN_ERR_USAGE, "without a key", check_key(TARN_RULES_STRICT, ""));
-    FAILS(TARN_ERR_USAGE, "without a key", check_key(TARN_RULES_NONE, ""));
+    FAILS(TARN_ERR_USAGE, "has no key", check_key(TARN_RULES_STRICT, ""));
+    FAILS(TARN_ERR_USAGE, "has no key", check_key(TARN_RULES_NONE, ""));
 }
 
 static tarn_status check_names(tarn_name_rules rules, const char *first,
@@ -191,7 +190,7 @@ static void fields_that_would_not_come_back_are_refused(void **state)
         OK(check_names(TARN_RULES_NONE, bad[i], NULL));
     }
     for (size_t i = 0; i < sizeof twins / sizeof twins[0]; i++) {
-        FAILS(TARN_ERR_USAGE, "twice",
+        FAILS(TARN_ERR_USAGE, "duplicate",
               check_names(TARN_RULES_STRICT, twins[i][0], twins[i][1]));
         OK(check_names(TARN_RULES_NONE, twins[i][0], twins[i][1]));
     }
@@ -220,7 +219,7 @@ static void two_of_many_fields_are_found(void **state)
         size_t last = counts[i] - 1;
         OK(tarn__check_fields(TARN_RULES_STRICT, "k", fields, counts[i], &err));
         fields[last].name = "F0";
-        FAILS(TARN_ERR_USAGE, "twice",
+        FAILS(TARN_ERR_USAGE, "duplicate",
               tarn__check_fields(TARN_RULES_STRICT, "k", fields, counts[i], &err));
         fields[last].name = names[last];
     }
@@ -258,7 +257,8 @@ static void a_pattern_has_one_number(void **state)
         tarn__pattern_reset(&p);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        FAILS(TARN_ERR_USAGE, "number once", tarn__pattern_take(&p, bad[i], &err));
+        FAILS(TARN_ERR_USAGE, "number exactly once",
+              tarn__pattern_take(&p, bad[i], &err));
         tarn__pattern_reset(&p);
     }
     tarn__buf_reset(&out);

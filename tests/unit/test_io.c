@@ -58,10 +58,10 @@ static void reading_past_the_end_is_short_or_an_error(void **state)
     OK(tarn__file_open(&file, path, &err));
     OK(tarn__read_at(file.fd, path, buf, 100, 20, &got, &err));
     assert_int_equal(got, 30);
-    FAILS(TARN_ERR_TRUNCATED, "30 bytes into the 100",
+    FAILS(TARN_ERR_TRUNCATED, "found 30 of 100 bytes",
           tarn__read_exact(file.fd, path, buf, 100, 20, &err));
     assert_int_equal(err.offset, 20);
-    FAILS(TARN_ERR_FORMAT, "past any file",
+    FAILS(TARN_ERR_FORMAT, "larger than any file",
           tarn__read_at(file.fd, path, buf, 10, UINT64_MAX - 5, &got, &err));
     tarn__file_close(&file);
 }
@@ -157,9 +157,9 @@ static void file_of_another_size_is_refused_when_it_is_opened(void **state)
     tarn__filecache *cache = make_cache(TARN__IO_AUTO);
     tarn_view view;
     make_bytes(cache_paths[7], FILE_SIZE + 1);
-    FAILS(TARN_ERR_STALE, "3001 bytes, but 3000",
+    FAILS(TARN_ERR_STALE, "found 3001 bytes, expected 3000",
           tarn__filecache_view(cache, 7, 0, 10, &view, &err));
-    FAILS(TARN_ERR_TRUNCATED, "the file has 3000 bytes",
+    FAILS(TARN_ERR_TRUNCATED, "the file has only 3000 bytes",
           tarn__filecache_view(cache, 8, 2995, 10, &view, &err));
     tarn__filecache_free(cache);
 }
@@ -329,14 +329,14 @@ static void nothing_is_written_outside_the_folder(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "..", put(root, "../outside/a"));
     FAILS(TARN_ERR_UNSUPPORTED, "..", put(root, "a/../../outside/a"));
     FAILS(TARN_ERR_UNSUPPORTED, "symbolic link", put(root, "link/a"));
-    FAILS(TARN_ERR_EXISTS, "there already", put(root, "filelink"));
+    FAILS(TARN_ERR_EXISTS, "already exists", put(root, "filelink"));
     FAILS(TARN_ERR_UNSUPPORTED, "control", put(root, "a\nb"));
     FAILS(TARN_ERR_UNSUPPORTED, "no file name", put(root, "./"));
     FAILS(TARN_ERR_UNSUPPORTED, "no file name", put(root, "dir/"));
     OK(put(root, "/etc/passwd"));
     OK(put(root, ".//deep/./er/file"));
     OK(put(root, "...")); /* an odd name, but a valid one */
-    FAILS(TARN_ERR_EXISTS, "there already", put(root, "deep/er/file"));
+    FAILS(TARN_ERR_EXISTS, "already exists", put(root, "deep/er/file"));
     assert_int_equal(faccessat(root, "etc/passwd", F_OK, 0), 0);
     assert_int_not_equal(access(scratch_path("outside/a"), F_OK), 0);
     assert_int_not_equal(access(scratch_path("outside/file"), F_OK), 0);

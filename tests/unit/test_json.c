@@ -107,13 +107,13 @@ static void errors_have_an_offset_and_what_was_found(void **state)
           tarn__json_parse(&doc, "[1 2]", 5, NULL, &err));
     assert_int_equal(err.offset, 3);
     assert_non_null(strstr(tarn_error_text(&err, text, sizeof text), "offset 3: JSON: "));
-    FAILS(TARN_ERR_FORMAT, "the text ends here",
+    FAILS(TARN_ERR_FORMAT, "found the end of the text",
           tarn__json_parse(&doc, "[1,", 3, NULL, &err));
     FAILS(TARN_ERR_FORMAT, "found '\\x00'", tarn__json_parse(&doc, "1\0", 2, NULL, &err));
     FAILS(TARN_ERR_FORMAT, "not closed", tarn__json_parse(&doc, "[\"a", 3, NULL, &err));
     assert_int_equal(err.offset, 1);
     FAILS(TARN_ERR_FORMAT, "0x1f", tarn__json_parse(&doc, "\"\x1f\"", 3, NULL, &err));
-    FAILS(TARN_ERR_FORMAT, "stands twice",
+    FAILS(TARN_ERR_FORMAT, "duplicate key",
           tarn__json_parse(&doc, "{\"a\":1,\"\\u0061\":2}", 18, NULL, &err));
     assert_int_equal(err.offset, 7);
 }

@@ -333,7 +333,7 @@ static void samples_come_from_a_function_too(void **state)
     FAILS(TARN_ERR_EXISTS, "the key a", pack_feed(&f, "fed_twice"));
     assert_int_not_equal(access(scratch_path("fed.tar"), F_OK), 0);
     f = (feeding){.keys = dotted, .count = 1};
-    FAILS(TARN_ERR_FORMAT, "has a dot", pack_feed(&f, "fed_dotted"));
+    FAILS(TARN_ERR_FORMAT, "contains a dot", pack_feed(&f, "fed_dotted"));
     f.part = 1;
     FAILS(TARN_ERR_USAGE, "no part 1; there are 1", pack_feed(&f, "fed_part"));
 }

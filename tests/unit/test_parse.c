@@ -49,10 +49,10 @@ static void pax_records_are_taken_or_refused_by_their_values(void **state)
         {"mtime", "1e9", TARN_ERR_FORMAT, "mtime is not a number"},
         {"mtime", "1234567890123456789", TARN_ERR_FORMAT, "mtime is not a number"},
         {"size", "0", TARN_OK, NULL},
-        {"size", "", TARN_ERR_FORMAT, "size is no acceptable number"},
-        {"size", "12345678901234567890", TARN_ERR_FORMAT, "size is no acceptable number"},
-        {"size", "9223372036854775807", TARN_ERR_FORMAT, "size is no acceptable number"},
-        {"size", "1 2", TARN_ERR_FORMAT, "size is no acceptable number"},
+        {"size", "", TARN_ERR_FORMAT, "size is not a valid number"},
+        {"size", "12345678901234567890", TARN_ERR_FORMAT, "size is not a valid number"},
+        {"size", "9223372036854775807", TARN_ERR_FORMAT, "size is not a valid number"},
+        {"size", "1 2", TARN_ERR_FORMAT, "size is not a valid number"},
         {"path", "", TARN_ERR_FORMAT, "path is empty"},
         {"hdrcharset", "BINARY", TARN_OK, NULL},
         {"hdrcharset", "ISO-IR 10646 2000 UTF-8", TARN_OK, NULL},
@@ -65,7 +65,7 @@ static void pax_records_are_taken_or_refused_by_their_values(void **state)
         {"comment", "a=b=c", TARN_OK, NULL},
         {" path", "p", TARN_ERR_FORMAT, "begins with a blank"},
         {"\tpath", "p", TARN_ERR_FORMAT, "begins with a blank"},
-        {"", "p", TARN_ERR_FORMAT, "no key"},
+        {"", "p", TARN_ERR_FORMAT, "the key is missing"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char text[128];
@@ -106,12 +106,12 @@ static void pax_lengths_have_limits(void **state)
         const char *part;
     } cases[] = {
         {"99999999999999999999 a=b\n", TARN_ERR_FORMAT, "does not begin with a length"},
-        {"9999999 a=b\n", TARN_ERR_LIMIT, "a pax record of more than"},
+        {"9999999 a=b\n", TARN_ERR_LIMIT, "a pax record has more than"},
         {"12", TARN_ERR_FORMAT, "does not begin with a length"},
         {"3 a", TARN_ERR_FORMAT, "its length 3 is wrong"},
         {"7 a=bcd", TARN_ERR_FORMAT, "its length 7 is wrong"},
         {"8 a=bcd\n8 a", TARN_ERR_FORMAT, "its length 8 is wrong"},
-        {"7 abcd\n", TARN_ERR_FORMAT, "no key"},
+        {"7 abcd\n", TARN_ERR_FORMAT, "the key is missing"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         tarn__pax pax = {0};
@@ -126,7 +126,7 @@ static void pax_lengths_have_limits(void **state)
     memset(name, 'n', TARN_MAX_NAME + 1);
     name[TARN_MAX_NAME + 1] = 0;
     size_t len = record(text, size + 64, "path", name);
-    FAILS(TARN_ERR_LIMIT, "a name of more than", tarn__pax_parse(text, len, &pax, &err));
+    FAILS(TARN_ERR_LIMIT, "a name has more than", tarn__pax_parse(text, len, &pax, &err));
     len = record(text, size + 64, "path", name + 1);
     OK(tarn__pax_parse(text, len, &pax, &err));
     assert_int_equal(pax.path_len, TARN_MAX_NAME);
@@ -247,12 +247,12 @@ static void invalid_manifests_are_reported_with_their_line(void **state)
         {"m.csv", "txt\nx\n", "line 1: no column is called \"key\""},
         {"m.csv", "key,key\na,b\n", "line 1: two columns have the same name"},
         {"m.csv", "key,,x\na,b,c\n", "line 1: a column has no name"},
-        {"m.csv", "key,txt\na\n", "line 2: it has not as many cells"},
+        {"m.csv", "key,txt\na\n", "line 2: the number of cells differs"},
         {"m.csv", "key,txt\n,x\n", "line 2: the key is empty"},
-        {"m.csv", "key,txt\na,\"x", "line 2: a quoted cell does not end"},
-        {"m.csv", "key,txt\na,\"x\"y\n", "line 2: text behind the closing quote"},
-        {"m.csv", "key,jpg\na,x/\n", "line 2: the path of a file is empty or ends"},
-        {"m.csv", "key,txt\na,@\n", "line 2: the path of a file is empty or ends"},
+        {"m.csv", "key,txt\na,\"x", "line 2: a quoted cell is not closed"},
+        {"m.csv", "key,txt\na,\"x\"y\n", "line 2: text after the closing quote"},
+        {"m.csv", "key,jpg\na,x/\n", "line 2: a file path is empty or ends"},
+        {"m.csv", "key,txt\na,@\n", "line 2: a file path is empty or ends"},
         {"m.jsonl", "[]\n", "line 1: not a JSON object"},
         {"m.jsonl", "\n{\"txt\": \"x\"}\n", "line 2: no column is called \"key\""},
         {"m.jsonl", "{\"key\": 1.5}\n", "line 1: the key is neither text nor a whole"},

@@ -159,7 +159,7 @@ static void long_names_have_a_limit(void **state)
         tarball_end(&t);
         tarn_status got = walk_file(false, NULL);
         if (over)
-            FAILS(TARN_ERR_FORMAT, "a GNU long name of 65537 bytes", got);
+            FAILS(TARN_ERR_FORMAT, "invalid length: 65537 bytes", got);
         else
             assert_int_equal(got, TARN_END);
         tarball_reset(&t);
@@ -183,7 +183,7 @@ static void slashes_that_programs_disagree_about_are_refused(void **state)
         tarball_end(&t);
         tarn_status got = walk_file(false, NULL);
         if (!cases[i].good)
-            FAILS(TARN_ERR_UNSUPPORTED, "name ends in a slash", got);
+            FAILS(TARN_ERR_UNSUPPORTED, "name ends with a slash", got);
         else if (got != TARN_END)
             OK(got);
         tarball_reset(&t);

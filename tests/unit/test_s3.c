@@ -103,7 +103,8 @@ static void broken_settings_are_reported(void **state)
     (void)state;
     tarn__s3_object object;
     setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
-    FAILS(TARN_ERR_USAGE, "go together", tarn__s3_object_init(&object, "s3://b/x", &err));
+    FAILS(TARN_ERR_USAGE, "set both or none",
+          tarn__s3_object_init(&object, "s3://b/x", &err));
     setenv("AWS_ACCESS_KEY_ID", "key\r\nX-Evil: 1", 1);
     FAILS(TARN_ERR_USAGE, "control", tarn__s3_object_init(&object, "s3://b/x", &err));
     setenv("AWS_ACCESS_KEY_ID", "key", 1);

@@ -171,7 +171,7 @@ static void a_field_twice_is_refused_unless_the_first_is_to_count(void **state)
     tarball_file(&t, "a.TXT", "2");
     tarball_file(&t, "b.txt", "3");
     tarball_end(&t);
-    FAILS(TARN_ERR_FORMAT, "a.TXT: the sample has this field already", read_both());
+    FAILS(TARN_ERR_FORMAT, "a.TXT: the sample already has this field", read_both());
     assert_int_equal(err.offset, 1024);
     o.keep_first = true;
     gives("! a[txt=1] b[txt=3] ");
@@ -233,7 +233,8 @@ static void sizes_have_limits(void **state)
     tarball_file(&t, "a.x", "67890");
     tarball_end(&t);
     o.max_sample_bytes = 9;
-    FAILS(TARN_ERR_LIMIT, "more than the 9 that max_sample_bytes allows", read_both());
+    FAILS(TARN_ERR_LIMIT, "exceeds the 9 bytes that max_sample_bytes allows",
+          read_both());
     assert_int_equal(err.offset, 1024);
     o.max_sample_bytes = 10;
     gives("a[txt=12345 x=67890] ");
@@ -314,7 +315,7 @@ static void files_stay_in_their_folder(void **state)
     OK(tarn_samples_open(&url, 1, &o, &samples, &err));
     OK(tarn_samples_next(samples, &item, &err));
     OK(tarn_samples_extract(&item, scratch_path("files"), false, &files, &err));
-    FAILS(TARN_ERR_EXISTS, "there already",
+    FAILS(TARN_ERR_EXISTS, "already exists",
           tarn_samples_extract(&item, scratch_path("files"), false, &files, &err));
     OK(tarn_samples_extract(&item, scratch_path("files"), true, &files, &err));
     OK(tarn_samples_next(samples, &item, &err));

@@ -25,11 +25,11 @@ static void file_urls_are_decoded(void **state)
     assert_reads(url, "odd", 3);
     snprintf(url, sizeof url, "file://localhost%s/odd%%20name%%2541", scratch());
     assert_reads(url, "odd", 3);
-    FAILS(TARN_ERR_USAGE, "of this machine", try_read("file://elsewhere/x", NULL));
+    FAILS(TARN_ERR_USAGE, "on this machine", try_read("file://elsewhere/x", NULL));
     FAILS(TARN_ERR_USAGE, "two hex digits", try_read("file:/tmp/100%", NULL));
     FAILS(TARN_ERR_USAGE, "two hex digits", try_read("file:/tmp/%4g", NULL));
     FAILS(TARN_ERR_USAGE, "%00", try_read("file:/tmp/a%00b", NULL));
-    FAILS(TARN_ERR_USAGE, "names no file", try_read("file:", NULL));
+    FAILS(TARN_ERR_USAGE, "does not name a file", try_read("file:", NULL));
     snprintf(url, sizeof url, "file:%s/new%%20file.gz", scratch());
     spill(url, "bytes", 5);
     assert_reads(scratch_path("new file.gz"), "bytes", 5);
@@ -40,15 +40,15 @@ static void what_cannot_be_opened_says_why(void **state)
     (void)state;
     FAILS(TARN_ERR_NO_FILE, "cannot open", try_read(scratch_path("missing"), NULL));
     FAILS(TARN_ERR_UNSUPPORTED, "folder", try_read(scratch(), NULL));
-    FAILS(TARN_ERR_UNSUPPORTED, "known are", try_read("ftp://host/x", NULL));
-    FAILS(TARN_ERR_UNSUPPORTED, "known are", try_read("gs://bucket/x", NULL));
+    FAILS(TARN_ERR_UNSUPPORTED, "supported are", try_read("ftp://host/x", NULL));
+    FAILS(TARN_ERR_UNSUPPORTED, "supported are", try_read("gs://bucket/x", NULL));
     FAILS(TARN_ERR_USAGE, "empty", try_read("", NULL));
     write_file(scratch_path("c:olon"), "x", 1);
     OK(chdir(scratch()) ? TARN_ERR_IO : TARN_OK);
     assert_reads("c:olon", "x", 1);
     tarn_sink *sink;
     FAILS(TARN_ERR_UNSUPPORTED, "folder", tarn_sink_open(scratch(), NULL, &sink, &err));
-    FAILS(TARN_ERR_UNSUPPORTED, "known are",
+    FAILS(TARN_ERR_UNSUPPORTED, "supported are",
           tarn_sink_open("ftp://host/x", NULL, &sink, &err));
 }
 
@@ -59,7 +59,7 @@ static void existing_file_is_kept_unless_overwriting(void **state)
     tarn_sink *sink;
     size_t size;
     write_file(path, "old", 3);
-    FAILS(TARN_ERR_EXISTS, "there already", tarn_sink_open(path, NULL, &sink, &err));
+    FAILS(TARN_ERR_EXISTS, "already exists", tarn_sink_open(path, NULL, &sink, &err));
     /* Also when it appears while the sink is open. */
     unlink(path);
     OK(tarn_sink_open(path, NULL, &sink, &err));

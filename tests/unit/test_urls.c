@@ -56,9 +56,9 @@ static void braces_expand_to_several(void **state)
 static void braces_that_do_not_match_are_an_error(void **state)
 {
     (void)state;
-    assert_fails(TARN_ERR_USAGE, "do not match", "{a,b");
-    assert_fails(TARN_ERR_USAGE, "do not match", "a}");
-    assert_fails(TARN_ERR_USAGE, "do not match", "{1{2,3}");
+    assert_fails(TARN_ERR_USAGE, "unbalanced braces", "{a,b");
+    assert_fails(TARN_ERR_USAGE, "unbalanced braces", "a}");
+    assert_fails(TARN_ERR_USAGE, "unbalanced braces", "{1{2,3}");
 }
 
 /* What is nearly a range is text, as in braceexpand. */
@@ -112,7 +112,7 @@ static void too_many_are_refused_at_once(void **state)
     char *list = malloc((64 << 10) + 2);
     memset(list, 'u', (64 << 10) + 1);
     list[(64 << 10) + 1] = '\0';
-    assert_fails(TARN_ERR_LIMIT, "a list of more than 65536 bytes", list);
+    assert_fails(TARN_ERR_LIMIT, "the list has more than 65536 bytes", list);
     free(list);
     tarn_urls urls;
     OK(tarn_urls_expand("{0..999}{000..999}", &urls, &err));
@@ -155,7 +155,7 @@ static void globs_expand_to_existing_files(void **state)
     assert_expands("globs/*.tar", "globs/B.tar globs/[x].tar globs/a.tar globs/b.tar");
     assert_expands("globs/{?.txt,[ab].tar}", "globs/c.txt globs/a.tar globs/b.tar");
     assert_expands("globs/[x].tar", "globs/[x].tar"); /* a file of that name */
-    assert_fails(TARN_ERR_NO_FILE, "no file has such a name", "globs/*.zip");
+    assert_fails(TARN_ERR_NO_FILE, "no file matches", "globs/*.zip");
     assert_expands("http://host/*.tar", "http://host/*.tar");
 }
 
