@@ -20,7 +20,7 @@ typedef struct work {
     bool cancelled;
 } work;
 
-static void tell(work *w, const tarn_error *what)
+static void report_problem(work *w, const tarn_error *what)
 {
     w->report->problems++;
     if (w->options->problem) w->options->problem(w->options->problem_context, what);
@@ -41,7 +41,7 @@ static tarn_status check_record(const tarn_iac *p, uint64_t row, uint64_t *out_s
     return status;
 }
 
-static void step(work *w, uint64_t bytes, uint64_t checked)
+static void report_progress(work *w, uint64_t bytes, uint64_t checked)
 {
     pthread_mutex_lock(&w->lock);
     w->done += bytes;
@@ -65,13 +65,13 @@ static tarn_status check_piece(void *context, size_t number)
         bool has = false;
         if (check_record(w->pack, row, &size, &has, &err) != TARN_OK) {
             pthread_mutex_lock(&w->lock);
-            tell(w, &err);
+            report_problem(w, &err);
             pthread_mutex_unlock(&w->lock);
         }
         bytes += size;
         checked += has;
     }
-    step(w, bytes, checked);
+    report_progress(w, bytes, checked);
     return w->cancelled ? TARN_ERR_CANCELLED : TARN_OK;
 }
 
@@ -79,7 +79,8 @@ static void check_tables(work *w)
 {
     for (int i = 0; i < 2; i++) {
         tarn_error err;
-        if (tarn__table_validate(w->pack->tables[i], &err) != TARN_OK) tell(w, &err);
+        if (tarn__table_validate(w->pack->tables[i], &err) != TARN_OK)
+            report_problem(w, &err);
     }
 }
 
@@ -92,7 +93,7 @@ static void check_tail(work *w)
     (void)tarn__fail_at(&err, TARN_ERR_FORMAT, w->pack->file->path, end,
                         "%llu bytes behind the data segment that nothing refers to",
                         (unsigned long long)(size - end));
-    tell(w, &err);
+    report_problem(w, &err);
 }
 
 /* Rows of a matrix are found without the columns, which are the caller's own then. */
@@ -102,7 +103,8 @@ static void check_columns(work *w)
                                             &w->pack->crc32};
     for (int i = 0; i < 3 && w->pack->header.record_bytes == 0; i++) {
         tarn_error err;
-        if (tarn__iac_check_column(w->pack, columns[i], &err) != TARN_OK) tell(w, &err);
+        if (tarn__iac_check_column(w->pack, columns[i], &err) != TARN_OK)
+            report_problem(w, &err);
     }
 }
 
@@ -134,7 +136,7 @@ static tarn_status verify_pack(const char *path, const tarn_iac_verify_options *
     tarn_status status = tarn_iac_open(path, &open, &w.pack, &why);
     if (status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED ||
         status == TARN_ERR_AMBIGUOUS) {
-        tell(&w, &why);
+        report_problem(&w, &why);
         return TARN_OK;
     }
     if (status != TARN_OK) {
