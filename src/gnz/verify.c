@@ -123,16 +123,16 @@ static tarn_status check_gaps(check *c, tarn__gnz_entry **sorted, tarn_error *er
     const char *array = NULL;
     for (size_t i = 0; i < h->count; i++) {
         if (sorted[i]->offset > end)
-            TARN_TRY(check_gap(c, end, sorted[i]->offset, behind, err));
+            TARN_TRY(check_gap(c, end, sorted[i]->offset, array, err));
         if (sorted[i]->offset + tarn__gnz_extent(sorted[i]) < end) continue;
         end = sorted[i]->offset + tarn__gnz_extent(sorted[i]);
-        behind = sorted[i]->name;
+        array = sorted[i]->name;
     }
     if (size % TARN_GNZ_PAGE)
         REPORT(c, TARN_ERR_TRUNCATED, size,
                "the length of the file is not a multiple of %u: padding is missing",
                TARN_GNZ_PAGE);
-    return end < size ? check_gap(c, end, size, behind, err) : TARN_OK;
+    return end < size ? check_gap(c, end, size, array, err) : TARN_OK;
 }
 
 static tarn_status check_header(check *c, tarn__gnz_entry **entries, tarn_error *err)

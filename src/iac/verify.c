@@ -1,5 +1,6 @@
-/* Checks everything in a pack, payloads in parallel: pieces of the data segment that are
- * short enough to balance the threads and long enough to be read at full speed. */
+/* Checks everything in an IAC file, payloads in parallel. A task is a piece of the data
+ * segment that is short enough to balance the threads and long enough to be read at full
+ * speed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +10,13 @@
 
 TARN__DEFINE_INIT(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT)
 
-enum { PIECE = 512 }; /* records in a task */
+enum { PIECE = 512 }; /* records per task */
 
 typedef struct work {
     tarn_iac *pack;
     const tarn_iac_verify_options *options;
     tarn_iac_report *report;
-    pthread_mutex_t lock; /* guards what follows and the report */
+    pthread_mutex_t lock; /* guards the members below and the report */
     uint64_t done;
     bool cancelled;
 } work;
@@ -26,7 +27,7 @@ static void report_problem(work *w, const tarn_error *what)
     if (w->options->problem) w->options->problem(w->options->problem_context, what);
 }
 
-/* The record's bytes against its CRC; *out_size is what was read. */
+/* Checks the bytes of a record against its CRC; *out_size is the number of bytes read. */
 static tarn_status check_record(const tarn_iac *p, uint64_t row, uint64_t *out_size,
                                 bool *out_checked, tarn_error *err)
 {
@@ -91,12 +92,13 @@ static void check_tail(work *w)
     uint64_t end = h->data_offset + h->data_length, size = w->pack->file->size;
     if (end == size) return;
     (void)tarn__fail_at(&err, TARN_ERR_FORMAT, w->pack->file->path, end,
-                        "%llu bytes behind the data segment that nothing refers to",
+                        "%llu unused bytes after the data segment",
                         (unsigned long long)(size - end));
     report_problem(w, &err);
 }
 
-/* Rows of a matrix are found without the columns, which are the caller's own then. */
+/* Rows of a matrix need no offset and length columns; columns of these names are then the
+ * caller's. */
 static void check_columns(work *w)
 {
     const tarn__number_column *columns[] = {&w->pack->offset, &w->pack->length,
