@@ -1,5 +1,5 @@
-/* source.c: bytes by URL (tarn/source.h). Two plain types, which tarn/source.py makes
- * file objects of. */
+/* source.c: bytes by URL (tarn/source.h). Two plain types, from which tarn/source.py
+ * makes file objects. */
 #include "writing.h"
 
 #include <unistd.h>
@@ -53,9 +53,8 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)s;
 }
 
-PyDoc_STRVAR(readinto_doc,
-             "readinto(buffer)\n--\n\nFills the buffer, or less at the end; "
-             "how many bytes.");
+PyDoc_STRVAR(readinto_doc, "readinto(buffer)\n--\n\nFill the buffer, or less at the end; "
+                           "return the number of bytes.");
 
 static PyObject *source_readinto(PyObject *self, PyObject *buffer)
 {
@@ -77,7 +76,7 @@ static PyObject *source_readinto(PyObject *self, PyObject *buffer)
     return PyLong_FromSize_t(got);
 }
 
-PyDoc_STRVAR(close_doc, "close()\n--\n\nGives up what was not read.");
+PyDoc_STRVAR(close_doc, "close()\n--\n\nClose the source and discard unread bytes.");
 
 static PyObject *source_close(PyObject *self, PyObject *unused)
 {
@@ -162,7 +161,8 @@ static PyObject *sink_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)s;
 }
 
-PyDoc_STRVAR(sink_write_doc, "write(data)\n--\n\nTakes all bytes, and says how many.");
+PyDoc_STRVAR(sink_write_doc,
+             "write(data)\n--\n\nWrite all bytes and return their number.");
 
 static PyObject *sink_write(PyObject *self, PyObject *data)
 {
@@ -184,8 +184,8 @@ static PyObject *sink_write(PyObject *self, PyObject *data)
     return PyLong_FromSsize_t(size);
 }
 
-PyDoc_STRVAR(finish_doc, "finish()\n--\n\nCompletes and publishes.");
-PyDoc_STRVAR(abandon_doc, "abandon()\n--\n\nLeaves nothing behind.");
+PyDoc_STRVAR(finish_doc, "finish()\n--\n\nComplete and publish the target.");
+PyDoc_STRVAR(abandon_doc, "abandon()\n--\n\nDiscard everything written.");
 
 static PyObject *end_sink(PyObject *self, bool publish)
 {
@@ -250,9 +250,8 @@ static PyType_Spec sink_spec = {
 
 /* --- Lists of URLs ------------------------------------------------------------------ */
 
-PyDoc_STRVAR(expand_doc,
-             "expand_urls(text)\n--\n\nThe URLs that a list with braces, \"::\" "
-             "and patterns stands for.");
+PyDoc_STRVAR(expand_doc, "expand_urls(text)\n--\n\nReturn the URLs of a list with "
+                         "braces, \"::\" and patterns.");
 
 static PyObject *expand_urls(PyObject *module, PyObject *text)
 {
