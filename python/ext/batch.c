@@ -80,7 +80,7 @@ static PyObject *batch_item(PyObject *object, Py_ssize_t i)
     return dict;
 }
 
-PyDoc_STRVAR(column_doc, "column(field)\n--\n\nReturn the bytes of one field of all "
+PyDoc_STRVAR(column_doc, "column(field)\n--\n\nReturns the bytes of one field of all "
                          "samples as a list of memoryviews.");
 
 static PyObject *batch_column(PyObject *object, PyObject *field)
@@ -298,7 +298,7 @@ static PyObject *mix_handles(tarnpy_state *state, PyObject *sources, size_t coun
                              : tarnpy_raise_key(state, &err);
 }
 
-PyDoc_STRVAR(mix_doc, "mix(handles, weights, counts, total, all, fields)\n--\n\nCombine "
+PyDoc_STRVAR(mix_doc, "mix(handles, weights, counts, total, all, fields)\n--\n\nCombines "
                       "several datasets into one, evenly interleaved.");
 
 static PyObject *mix(PyObject *module, PyObject *args)

@@ -106,7 +106,7 @@ static bool is_slow(const tarn_dataset *set, const tarn_dataset_options *o)
 PyDoc_STRVAR(open_doc,
              "open_dataset(path, *, fields=None, drop_ambiguous=False, io='auto', "
              "check=False, cold=False, scan=True, by_hash=False, keys='base', threads=0, "
-             "lenient=False, key_column=None, decompress=True, shards=None)\n--\n\nOpen "
+             "lenient=False, key_column=None, decompress=True, shards=None)\n--\n\nOpens "
              "a folder, fold, tar, array file or record pack.");
 
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
@@ -346,7 +346,7 @@ static PyObject *dataset_subscript(PyObject *object, PyObject *item)
 }
 
 PyDoc_STRVAR(getitems_doc,
-             "__getitems__(indices)\n--\n\nReturn the samples at these positions as a "
+             "__getitems__(indices)\n--\n\nReturns the samples at these positions as a "
              "list. torch's DataLoader calls it for each batch.");
 
 static PyObject *dataset_getitems(PyObject *object, PyObject *indices)
@@ -364,7 +364,7 @@ static PyObject *dataset_getitems(PyObject *object, PyObject *indices)
     return list;
 }
 
-PyDoc_STRVAR(sample_doc, "_sample(number)\n--\n\nReturn a sample by its number (see "
+PyDoc_STRVAR(sample_doc, "_sample(number)\n--\n\nReturns a sample by its number (see "
                          "tarn_dataset_sequence), after the maps.");
 
 static PyObject *dataset_sample(PyObject *object, PyObject *number)
@@ -377,7 +377,7 @@ static PyObject *dataset_sample(PyObject *object, PyObject *number)
 
 PyDoc_STRVAR(
     through_doc,
-    "_through_maps(sample)\n--\n\nApply the functions given to map() to a sample.");
+    "_through_maps(sample)\n--\n\nApplies the functions given to map() to a sample.");
 
 static PyObject *dataset_through(PyObject *object, PyObject *sample)
 {

@@ -55,7 +55,7 @@ static PyObject *view_flush(PyObject *self, PyObject *unused)
 
 static PyMethodDef view_methods[] = {
     {"flush", view_flush, METH_NOARGS,
-     "Wait until the data written in mode r+ is on the disk."},
+     "Waits until the data written in mode r+ is on the disk."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot view_slots[] = {{Py_tp_dealloc, view_dealloc},
@@ -256,7 +256,7 @@ static PyMethodDef file_methods[] = {
      "(size of the header, space for the header, size of the file)"},
     {"find", file_find, METH_O, "the number of an array"},
     {"read_into", file_read_into, METH_VARARGS,
-     "read_into(number, first, rows, buffer): copy rows without a map"},
+     "read_into(number, first, rows, buffer): copies rows without a map"},
     {"advise", file_advise, METH_VARARGS, "advise(number, first, rows, advice)"},
     {"stats", file_stats, METH_O,
      "(count, nans, infinities, min, max, mean, low, high, bins) of an array"},

@@ -228,10 +228,10 @@ static PyMethodDef writer_methods[] = {
     {"add", writer_add, METH_VARARGS, "add(name, values, dtype or None)"},
     {"reserve", writer_reserve, METH_VARARGS, "reserve(name, dtype, shape, rows)"},
     {"begin", writer_begin, METH_NOARGS,
-     "begin(): fix the layout, write the arrays that were added"},
+     "begin(): fixes the layout, writes the arrays that were added"},
     {"fill", writer_fill, METH_VARARGS, "fill(name, start or None, values)"},
     {"finish", writer_finish, METH_NOARGS, "publish"},
-    {"abandon", writer_abandon, METH_NOARGS, "abandon(): discard the file"},
+    {"abandon", writer_abandon, METH_NOARGS, "abandon(): discards the file"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot writer_slots[] = {

@@ -437,20 +437,21 @@ static void pack_dealloc(PyObject *self)
 
 static PyMethodDef pack_methods[] = {
     {"read_payload", CALL(pack_read_payload), ONE,
-     "read_payload(row)\n--\n\nReturn the bytes of one record. Negative rows count from "
+     "read_payload(row)\n--\n\nReturns the bytes of one record. Negative rows count from "
      "the end."},
     {"read_payloads", CALL(pack_read_payloads), ONE,
-     "read_payloads(rows)\n--\n\nReturn the bytes of several records, in the order of "
+     "read_payloads(rows)\n--\n\nReturns the bytes of several records, in the order of "
      "rows."},
     {"read_payload_views", CALL(pack_views), ONE,
-     "read_payload_views(rows)\n--\n\nReturn several records as memoryviews into the "
+     "read_payload_views(rows)\n--\n\nReturns several records as memoryviews into the "
      "file, which stay valid after close."},
     {"view", CALL(pack_view), ONE,
-     "view(row)\n--\n\nReturn one record as a memoryview into the file, without a copy."},
+     "view(row)\n--\n\nReturns one record as a memoryview into the file, without a "
+     "copy."},
     {"decode", CALL(pack_decode), ONE,
-     "decode(row)\n--\n\nReturn one record, decoded with the codec of the header."},
+     "decode(row)\n--\n\nReturns one record, decoded with the codec of the header."},
     {"locate", CALL(pack_locate), ONE,
-     "locate(row)\n--\n\nReturn (offset, length, crc32 or None) of a record in the data "
+     "locate(row)\n--\n\nReturns (offset, length, crc32 or None) of a record in the data "
      "segment."},
     {"_batch", pack_read_batch, METH_O, "(data, offsets) of several records"},
     {"_span", pack_span, METH_VARARGS, "_span(offset, length): bytes"},
@@ -460,7 +461,8 @@ static PyMethodDef pack_methods[] = {
     {"_table", pack_table, METH_VARARGS, "_table(0 slides, 1 index)"},
     {"_open", pack_open, METH_NOARGS, "open now"},
     {"close", pack_close, METH_NOARGS,
-     "close()\n--\n\nClose the file. Views and tables stay valid; the next use opens the "
+     "close()\n--\n\nCloses the file. Views and tables stay valid; the next use opens "
+     "the "
      "file again."},
     {NULL, NULL, 0, NULL}};
 

@@ -133,7 +133,7 @@ static void writer_dealloc(PyObject *self)
 static PyMethodDef writer_methods[] = {
     {"add", writer_add, METH_O, "add(payload)"},
     {"finish", writer_finish, METH_NOARGS, "publish"},
-    {"abandon", writer_abandon, METH_NOARGS, "abandon(): discard the file"},
+    {"abandon", writer_abandon, METH_NOARGS, "abandon(): discards the file"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot writer_slots[] = {

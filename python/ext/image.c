@@ -51,8 +51,8 @@ static tarn_status thumbnail_of(const void *data, size_t size, unsigned side,
     return status;
 }
 
-PyDoc_STRVAR(thumbnail_doc, "thumbnail(data, side)\n--\n\nScale an image to fit into a "
-                            "square and return it as JPEG bytes.");
+PyDoc_STRVAR(thumbnail_doc, "thumbnail(data, side)\n--\n\nScales an image to fit into a "
+                            "square and returns it as JPEG bytes.");
 
 static PyObject *thumbnail(PyObject *module, PyObject *args)
 {

@@ -38,8 +38,9 @@ void tarnpy_free(PyObject *self)
 
 /* --- Command ------------------------------------------------------------------------ */
 
-PyDoc_STRVAR(main_doc, "main(argv)\n--\n\nRun the command in this process and return its "
-                       "exit status; argv[0] is its name.");
+PyDoc_STRVAR(main_doc,
+             "main(argv)\n--\n\nRuns the command in this process and returns its "
+             "exit status; argv[0] is its name.");
 
 /* Only for a process that ends afterwards: the command has static state and catches
  * SIGINT. */

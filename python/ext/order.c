@@ -81,7 +81,7 @@ static PyType_Spec indices_spec = {
     .slots = indices_slots,
 };
 
-PyDoc_STRVAR(indices_doc, "indices(data)\n--\n\nMake a list of sample numbers from "
+PyDoc_STRVAR(indices_doc, "indices(data)\n--\n\nMakes a list of sample numbers from "
                           "8-byte integers in native byte order.");
 
 static PyObject *make_indices(PyObject *module, PyObject *object)
@@ -96,7 +96,7 @@ static PyObject *make_indices(PyObject *module, PyObject *object)
     return tarnpy_indices_new(tarnpy_module_state(module), numbers, count);
 }
 
-PyDoc_STRVAR(positions_doc, "positions(indices, count)\n--\n\nMake a list of positions "
+PyDoc_STRVAR(positions_doc, "positions(indices, count)\n--\n\nMakes a list of positions "
                             "among count samples; negative ones count from the end.");
 
 static PyObject *make_positions(PyObject *module, PyObject *args)
@@ -332,7 +332,7 @@ static PyObject *order_item(PyObject *object, Py_ssize_t i)
     return PyLong_FromUnsignedLongLong(sample);
 }
 
-PyDoc_STRVAR(fill_doc, "fill(start, count)\n--\n\nReturn the numbers of count samples "
+PyDoc_STRVAR(fill_doc, "fill(start, count)\n--\n\nReturns the numbers of count samples "
                        "from position start on, as an object with the buffer protocol.");
 
 static PyObject *order_fill(PyObject *object, PyObject *args)
@@ -370,7 +370,7 @@ static PyObject *order_info(PyObject *object, PyObject *unused)
 static PyMethodDef order_methods[] = {
     {"fill", order_fill, METH_VARARGS, fill_doc},
     {"info", order_info, METH_NOARGS,
-     "info()\n--\n\nReturn the properties of the order as a dict."},
+     "info()\n--\n\nReturns the properties of the order as a dict."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -428,7 +428,7 @@ int tarnpy_views_choose(PyObject *object, uint64_t epoch, uint64_t sample, uint3
     return -1;
 }
 
-PyDoc_STRVAR(views_doc, "views(handle, templates, replace, seed)\n--\n\nChoose the "
+PyDoc_STRVAR(views_doc, "views(handle, templates, replace, seed)\n--\n\nChooses the "
                         "fields for templates, by sample and epoch.");
 
 static PyObject *make_views(PyObject *module, PyObject *args)

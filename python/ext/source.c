@@ -53,8 +53,9 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)s;
 }
 
-PyDoc_STRVAR(readinto_doc, "readinto(buffer)\n--\n\nFill the buffer, or less at the end; "
-                           "return the number of bytes.");
+PyDoc_STRVAR(readinto_doc,
+             "readinto(buffer)\n--\n\nFills the buffer, or less at the end; "
+             "returns the number of bytes.");
 
 static PyObject *source_readinto(PyObject *self, PyObject *buffer)
 {
@@ -76,7 +77,7 @@ static PyObject *source_readinto(PyObject *self, PyObject *buffer)
     return PyLong_FromSize_t(got);
 }
 
-PyDoc_STRVAR(close_doc, "close()\n--\n\nClose the source and discard unread bytes.");
+PyDoc_STRVAR(close_doc, "close()\n--\n\nCloses the source and discards unread bytes.");
 
 static PyObject *source_close(PyObject *self, PyObject *unused)
 {
@@ -162,7 +163,7 @@ static PyObject *sink_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 PyDoc_STRVAR(sink_write_doc,
-             "write(data)\n--\n\nWrite all bytes and return their number.");
+             "write(data)\n--\n\nWrites all bytes and returns their number.");
 
 static PyObject *sink_write(PyObject *self, PyObject *data)
 {
@@ -184,8 +185,8 @@ static PyObject *sink_write(PyObject *self, PyObject *data)
     return PyLong_FromSsize_t(size);
 }
 
-PyDoc_STRVAR(finish_doc, "finish()\n--\n\nComplete and publish the target.");
-PyDoc_STRVAR(abandon_doc, "abandon()\n--\n\nDiscard everything written.");
+PyDoc_STRVAR(finish_doc, "finish()\n--\n\nCompletes and publishes the target.");
+PyDoc_STRVAR(abandon_doc, "abandon()\n--\n\nDiscards everything written.");
 
 static PyObject *end_sink(PyObject *self, bool publish)
 {
@@ -250,7 +251,7 @@ static PyType_Spec sink_spec = {
 
 /* --- Lists of URLs ------------------------------------------------------------------ */
 
-PyDoc_STRVAR(expand_doc, "expand_urls(text)\n--\n\nReturn the URLs of a list with "
+PyDoc_STRVAR(expand_doc, "expand_urls(text)\n--\n\nReturns the URLs of a list with "
                          "braces, \"::\" and patterns.");
 
 static PyObject *expand_urls(PyObject *module, PyObject *text)

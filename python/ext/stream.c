@@ -190,7 +190,7 @@ static PyObject *samples_next(PyObject *self)
     return dict;
 }
 
-PyDoc_STRVAR(close_doc, "close()\n--\n\nClose the archive; there are no more samples.");
+PyDoc_STRVAR(close_doc, "close()\n--\n\nCloses the archive; there are no more samples.");
 
 static PyObject *samples_close_method(PyObject *self, PyObject *unused)
 {

@@ -301,7 +301,7 @@ int tarnpy_encode(tarnpy_state *state, const char *field, PyObject *object,
 /* --- Functions --------------------------------------------------------------------- */
 
 PyDoc_STRVAR(encode_doc,
-             "encode(field, value)\n--\n\nReturn the bytes of a value under a field's "
+             "encode(field, value)\n--\n\nReturns the bytes of a value under a field's "
              "name.\n\n>>> from tarn import _tarn\n>>> _tarn.encode('cls', 7)\nb'7'");
 
 static PyObject *encode(PyObject *module, PyObject *args)
@@ -318,7 +318,7 @@ static PyObject *encode(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(
     decode_doc,
-    "decode(field, data)\n--\n\nReturn the value of a field's bytes, which may share "
+    "decode(field, data)\n--\n\nReturns the value of a field's bytes, which may share "
     "their memory.\n\n>>> from tarn import _tarn\n>>> _tarn.decode('cls', b'7')\n7");
 
 static PyObject *decode(PyObject *module, PyObject *args)

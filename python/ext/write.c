@@ -128,10 +128,11 @@ static int collect(writer *w, tarnpy_batch *batch, PyObject *sample)
     return failed;
 }
 
-PyDoc_STRVAR(write_doc,
-             "write(sample)\n--\n\nWrite a sample, a dict with its key under \"__key__\" "
-             "and a value under each\nfield's name, and return the number of bytes of "
-             "its fields. After an exception\nthe archive is unchanged.");
+PyDoc_STRVAR(
+    write_doc,
+    "write(sample)\n--\n\nWrites a sample, a dict with its key under \"__key__\" "
+    "and a value under each\nfield's name, and returns the number of bytes of "
+    "its fields. After an exception\nthe archive is unchanged.");
 
 static PyObject *writer_write(PyObject *self, PyObject *sample)
 {
@@ -176,8 +177,8 @@ static int write_some(writer *w, tarnpy_batch *batch, PyObject *iterator, uint64
 }
 
 PyDoc_STRVAR(write_many_doc,
-             "write_many(samples)\n--\n\nWrite all samples of an iterable, which is "
-             "faster than one at a time, and return\nthe number of bytes of their "
+             "write_many(samples)\n--\n\nWrites all samples of an iterable, which is "
+             "faster than one at a time, and returns\nthe number of bytes of their "
              "fields. If a sample fails, those before it are\nwritten.");
 
 static PyObject *writer_write_many(PyObject *self, PyObject *samples)
@@ -196,7 +197,7 @@ static PyObject *writer_write_many(PyObject *self, PyObject *samples)
     return iterator && ended > 0 ? PyLong_FromUnsignedLongLong(total) : NULL;
 }
 
-PyDoc_STRVAR(member_doc, "member(name, data)\n--\n\nAdd one member with any name.");
+PyDoc_STRVAR(member_doc, "member(name, data)\n--\n\nAdds one member with any name.");
 
 static PyObject *writer_member(PyObject *self, PyObject *args)
 {
@@ -234,7 +235,7 @@ static PyObject *writer_member(PyObject *self, PyObject *args)
 
 PyDoc_STRVAR(
     next_doc,
-    "next_shard()\n--\n\nEnd the current shard; the next sample begins another.");
+    "next_shard()\n--\n\nEnds the current shard; the next sample begins another.");
 
 static PyObject *writer_next(PyObject *self, PyObject *unused)
 {
@@ -255,7 +256,7 @@ static PyObject *writer_next(PyObject *self, PyObject *unused)
     return Py_None;
 }
 
-PyDoc_STRVAR(has_doc, "has(key)\n--\n\nReturn whether the fold will have this key.");
+PyDoc_STRVAR(has_doc, "has(key)\n--\n\nReturns whether the fold will have this key.");
 
 static PyObject *writer_has(PyObject *self, PyObject *key)
 {
@@ -279,7 +280,7 @@ static PyObject *writer_has(PyObject *self, PyObject *key)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(there);
 }
 
-PyDoc_STRVAR(adopt_doc, "Add whole shards of another fold; see DatasetWriter.adopt.");
+PyDoc_STRVAR(adopt_doc, "Adds whole shards of another fold; see DatasetWriter.adopt.");
 
 static tarn_status adopt(writer *w, const char *path, const uint32_t *shards,
                          size_t count, tarn_adopt how, tarn_error *err)
@@ -350,7 +351,7 @@ static void give_up(writer *w, bool keep)
 }
 
 PyDoc_STRVAR(finish_doc,
-             "finish()\n--\n\nComplete and publish; closes the writer in every case.");
+             "finish()\n--\n\nCompletes and publishes; closes the writer in every case.");
 
 static PyObject *writer_finish(PyObject *self, PyObject *unused)
 {
@@ -368,11 +369,11 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     return Py_None;
 }
 
-PyDoc_STRVAR(abandon_doc, "abandon()\n--\n\nDiscard everything that was not published. "
+PyDoc_STRVAR(abandon_doc, "abandon()\n--\n\nDiscards everything that was not published. "
                           "Does nothing if the writer\nis closed.");
 PyDoc_STRVAR(
     suspend_doc,
-    "suspend()\n--\n\nStop, and keep the finished shards of a dataset for resume.");
+    "suspend()\n--\n\nStops, and keeps the finished shards of a dataset for resume.");
 
 static PyObject *end(PyObject *self, bool keep)
 {
@@ -478,7 +479,7 @@ static PyObject *get_written(PyObject *self, void *unused)
 
 static PyMethodDef methods[] = {
     {"_open", (PyCFunction)(void (*)(void))tarnpy_writer_open,
-     METH_VARARGS | METH_KEYWORDS, "Open the writer; for the classes of tarn/write.py."},
+     METH_VARARGS | METH_KEYWORDS, "Opens the writer; for the classes of tarn/write.py."},
     {"write", writer_write, METH_O, write_doc},
     {"write_many", writer_write_many, METH_O, write_many_doc},
     {"_member", writer_member, METH_VARARGS, member_doc},

@@ -24,7 +24,7 @@ static tarn_status refuse_existing(const char *path, tarn_error *err)
     struct stat st;
     if (lstat(path, &st) != 0) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
-                         "the file exists; allow overwriting to replace it");
+                         "the file exists; use overwrite to replace it");
 }
 
 static tarn_status new_writer(const char *path, const tarn_gnz_writer_options *o,

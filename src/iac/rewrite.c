@@ -138,7 +138,7 @@ static tarn_status upgrade(const char *from, const char *to, bool overwrite,
     tarn__publish file;
     if (!overwrite && lstat(to, &st) == 0)
         return tarn__fail_at(err, TARN_ERR_EXISTS, to, TARN_NO_OFFSET,
-                             "the file exists; overwrite replaces it");
+                             "the file exists; use overwrite to replace it");
     TARN_TRY(tarn_iac_open(from, NULL, &p, err));
     tarn_status status = tarn__publish_begin(&file, to, err);
     if (status == TARN_OK) {

@@ -267,7 +267,7 @@ tarn_status tarn_textpair_build(const char *path, const tarn_textpair_patient *p
     TARN__NEED(err, "patients", patients || !count);
     TARN__OPTIONS(tarn_textpair_options, o, TARN_TEXTPAIR_OPTIONS_INIT, options, err);
     tarn__buf header;
-    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "no patients to write");
+    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "no patients to pack");
     tarn__buf_init(&header, TARN_IAC_HEADER_BYTES);
     tarn_status status = make_header(o.header, &header, err);
     if (status == TARN_OK) status = build(path, patients, count, &o, header.data, err);
@@ -309,7 +309,7 @@ static tarn_status get_text(const tarn__json *doc, const char *offset_key,
     const tarn__json *o = tarn__json_find(doc, offset_key),
                      *l = tarn__json_find(doc, length_key);
     if (!o || !l || !tarn__json_uint64(o, &offset) || !tarn__json_uint64(l, &length))
-        return bad("the offset or length of a text is missing", err);
+        return bad("the offset or length of a text is missing or invalid", err);
     if (!tarn__range_in(offset, length, texts->size))
         return bad("a text is outside the record", err);
     /* An empty text is "" and not NULL with length 0, because a length of 0 means "up to

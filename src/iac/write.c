@@ -285,7 +285,7 @@ static tarn_status begin_file(tarn_iac_writer *w, const char *path, tarn_error *
     struct stat st;
     if (!w->options.overwrite && lstat(path, &st) == 0)
         return tarn__fail_at(err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
-                             "the file exists; overwrite replaces it");
+                             "the file exists; use overwrite to replace it");
     TARN_TRY(tarn__publish_begin(&w->file, path, err));
     w->is_open = true;
     w->file.keep_existing = !w->options.overwrite;

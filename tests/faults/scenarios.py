@@ -22,7 +22,7 @@ ENV = dict(os.environ, SOURCE_DATE_EPOCH="0")
 # What a reader may be told of a fold that is being made, replaced or indexed.
 ABSENT = re.compile("no shard|resume it|No such file|tarn index|no index|no .tar file here")
 # And of an array file, beside its journal.
-UNFINISHED = re.compile("was interrupted: verify with repair puts it right")
+UNFINISHED = re.compile("was interrupted: verify with repair fixes the file")
 # A lock that nobody holds is in nobody's way; the shards of a killed writer wait to be resumed.
 WAITING = re.compile(r"\.tarn-lock$")
 
