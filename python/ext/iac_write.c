@@ -348,16 +348,18 @@ static tarn_status put_cell(tarn_iac_rows *rows, size_t column, PyObject *value,
                             tarn_error *err)
 {
     Py_ssize_t size;
-    tarn_iac_cell cell = {.kind = TARN_IAC_INTEGER};
+    tarn_iac_cell cell;
     if (value == Py_None) return tarn_iac_rows_add(rows, column, NULL, err);
     if (PyUnicode_Check(value)) {
         cell.kind = TARN_IAC_TEXT;
         cell.text = PyUnicode_AsUTF8AndSize(value, &size);
+        if (!cell.text) return TARN_ERR_USAGE;
         cell.size = (size_t)size;
     } else {
+        cell.kind = TARN_IAC_INTEGER;
         cell.integer = PyLong_AsLongLong(value);
+        if (cell.integer == -1 && PyErr_Occurred()) return TARN_ERR_USAGE;
     }
-    if (PyErr_Occurred()) return TARN_ERR_USAGE;
     return tarn_iac_rows_add(rows, column, &cell, err);
 }
 

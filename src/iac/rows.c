@@ -86,16 +86,15 @@ static tarn_status added(int code, tarn_error *err)
                       strerror(code));
 }
 
-tarn_status tarn_iac_rows_add(tarn_iac_rows *rows, size_t column,
-                              const tarn_iac_cell *cell, tarn_error *err)
+/* Adds a null, a real number or text. Not inlined, because its registers would slow down
+ * integers. */
+__attribute__((noinline)) static tarn_status add_other(const tarn_iac_rows *rows,
+                                                       size_t column,
+                                                       const tarn_iac_cell *cell,
+                                                       tarn_error *err)
 {
-    TARN__NEED(err, "rows", rows);
-    if (column >= rows->columns)
-        return tarn__fail(err, TARN_ERR_USAGE, "no column %zu", column);
     struct ArrowArray *to = rows->array.children[column];
     if (!cell) return added(ArrowArrayAppendNull(to, 1), err);
-    if (cell->kind == TARN_IAC_INTEGER)
-        return added(ArrowArrayAppendInt(to, cell->integer), err);
     if (cell->kind == TARN_IAC_REAL)
         return added(ArrowArrayAppendDouble(to, cell->real), err);
     TARN__NEED(err, "text", cell->text || !cell->size);
@@ -104,6 +103,17 @@ tarn_status tarn_iac_rows_add(tarn_iac_rows *rows, size_t column,
         return tarn__fail(err, TARN_ERR_USAGE, "column %s: the text is not UTF-8",
                           rows->schema.children[column]->name);
     return added(ArrowArrayAppendString(to, view), err);
+}
+
+tarn_status tarn_iac_rows_add(tarn_iac_rows *rows, size_t column,
+                              const tarn_iac_cell *cell, tarn_error *err)
+{
+    TARN__NEED(err, "rows", rows);
+    if (column >= rows->columns)
+        return tarn__fail(err, TARN_ERR_USAGE, "no column %zu", column);
+    if (!cell || cell->kind != TARN_IAC_INTEGER)
+        return add_other(rows, column, cell, err);
+    return added(ArrowArrayAppendInt(rows->array.children[column], cell->integer), err);
 }
 
 static tarn_status finish(tarn_iac_rows *rows, struct ArrowArrayStream *out,

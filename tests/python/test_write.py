@@ -543,7 +543,7 @@ def test_targets_that_are_none_are_told_at_once():
 
 @pytest.mark.parametrize("sample", [None, 5, [], "a"], ids=repr)
 def test_what_is_no_dict_is_no_sample(sample):
-    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample is a dict"):
+    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample must be a dict"):
         out.write(sample)
 
 
