@@ -69,7 +69,7 @@ typedef struct tarnpy_pack_handle {
 /* The row for an int, counted from the end if it is negative; IndexError. */
 int tarnpy_pack_row(const tarnpy_pack_handle *handle, PyObject *number, uint64_t *out);
 
-/* The handle of pack, a Pack object, which is opened if necessary; a new reference. */
+/* The handle of an object of the class Pack, opened if necessary; a new reference. */
 tarnpy_pack_handle *tarnpy_pack_handle_of(PyObject *pack);
 
 /* One record as a memoryview. */
